@@ -1,0 +1,178 @@
+"""The configuration of a run: typed defaults for two CPU cores, YAML files that hold differences, `--set a.b=c` on top."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from devmind.errors import ConfigError, nearest
+
+Size = Literal["tiny", "nursery", "child", "adult"]
+
+
+class Section(BaseModel):
+    """A part of the configuration; unknown keys are errors and values are never coerced across types."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TrunkConfig(Section):
+    """The decoder that all senses share."""
+
+    pretrained: str | None = Field(None, description="a decoder of transformers by name or folder; None: a fresh Llama")
+    window: int | None = Field(None, ge=1, description="Moments a token can see; None: the size's own")
+
+
+class LessonConfig(Section):
+    """What a run changes about one lesson."""
+
+    steps: int | None = Field(None, ge=1, description="optimizer steps; None: the lesson's own for this size")
+    batch: int | None = Field(None, ge=1, description="examples (or children) a step; None: the lesson's own")
+    learning_rate: float | None = Field(None, gt=0, description="peak learning rate; None: the lesson's own")
+
+
+class ExamConfig(Section):
+    """How skills are examined."""
+
+    holdout: str | None = Field(None, description="group (speaker, source) kept out of the lessons; None: by hash of seed")
+    episodes_scale: float = Field(1.0, gt=0, le=10, description="factor on every exam's number of episodes")
+    bootstrap: int = Field(2000, ge=100, description="resamples of a bootstrap interval")
+
+
+class RunConfig(Section):
+    """Everything a run depends on besides its files; stored with the run."""
+
+    extends: str | None = Field(None, description="another configuration this one starts from")
+    size: Size = Field("nursery", description="the one dial: width, depth and budgets follow from it")
+    seed: int = Field(0, ge=0, description="root of every random number")
+    device: str = Field("auto", description="'auto', 'cpu', or a torch device")
+    precision: Literal["32-true", "bf16-mixed"] = Field("32-true", description="Lightning's precision")
+    threads: int | None = Field(None, ge=1, description="intra-op threads while training; None: all cores")
+    minutes: float | None = Field(None, gt=0, description="wall minutes for all lessons of a stage; None: fixed steps")
+    checkpoint_every_s: float = Field(20.0, gt=0, description="seconds between checkpoints inside a lesson")
+    loggers: tuple[Literal["csv", "tensorboard", "wandb"], ...] = Field(("csv",), description="Lightning loggers")
+    attempts: int = Field(1, ge=1, description="how often a stage that fails its gate is taught again")
+    trunk: TrunkConfig = TrunkConfig()
+    lessons: Mapping[str, LessonConfig] = Field(default_factory=dict, description="changes by lesson name")
+    exam: ExamConfig = ExamConfig()
+
+
+def find(name: str) -> Path:
+    """The file of a named configuration: a path as given, or `NAME.yaml` of the wheel's or the checkout's `configs/`.
+
+    Raises:
+        ConfigError: neither exists; the sentence names the nearest.
+    """
+    if name.endswith((".yaml", ".yml")) or "/" in name:
+        if Path(name).is_file():
+            return Path(name)
+        raise ConfigError(f"There is no configuration file '{name}'; give an existing path or one of {named()}.")
+    for folder in _folders():
+        if (folder / f"{name}.yaml").is_file():
+            return folder / f"{name}.yaml"
+    raise ConfigError(f"There is no configuration '{name}'{nearest(name, named())}")
+
+
+def _folders() -> list[Path]:
+    package = Path(__file__).parent
+    return [package / "configs", package.parent / "configs"]
+
+
+def named() -> list[str]:
+    """Names of the configurations that come with devmind."""
+    return sorted({path.stem for folder in _folders() if folder.is_dir() for path in folder.glob("*.yaml")})
+
+
+def load(name: str = "nursery", changes: Mapping[str, Any] | None = None, sets: Sequence[str] = ()) -> RunConfig:
+    """Read configuration `name` with what it extends, then apply `changes` (nested) and `sets` (`a.b=c` texts).
+
+    Raises:
+        ConfigError: an unknown key (the nearest is named), a value of the wrong type, or an unreadable file.
+    """
+    values = _read(name)
+    for key, value in (changes or {}).items():
+        _put(values, key.split("."), value)
+    for text in sets:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"--set expects key=value, for example exam.holdout=theo; got '{text}'.")
+        _put(values, key.split("."), yaml.safe_load(value) if value else None)
+    return validate(values)
+
+
+def validate(values: Mapping[str, Any]) -> RunConfig:
+    """A RunConfig of plain values, with every complaint as one sentence."""
+    try:
+        return RunConfig.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(" ".join(_sentence(item) for item in error.errors()[:3])) from None
+
+
+def differences(config: RunConfig) -> dict[str, tuple[Any, Any]]:
+    """`key -> (default, value)` for every key of `config` that is not at its default."""
+    base, flat = _flat(RunConfig().model_dump(mode="json")), _flat(config.model_dump(mode="json"))
+    return {key: (base.get(key), value) for key, value in flat.items() if base.get(key) != value}
+
+
+def _read(name: str, seen: tuple[str, ...] = ()) -> dict[str, Any]:
+    path = find(name)
+    if str(path) in seen:
+        raise ConfigError(f"Configuration '{name}' extends itself through {' -> '.join(seen)}; break the circle.")
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"Configuration '{path}' is not readable YAML: {error}. Mend the file.") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"Configuration '{path}' must hold keys and values; got {type(values).__name__}.")
+    parent = values.get("extends")
+    return _merge(_read(parent, (*seen, str(path))), values) if parent else values
+
+
+def _merge(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        old = merged.get(key)
+        merged[key] = _merge(old, value) if isinstance(old, dict) and isinstance(value, Mapping) else value
+    return merged
+
+
+def _put(values: dict[str, Any], path: list[str], value: Any) -> None:
+    for part in path[:-1]:
+        below = values.get(part)
+        values[part] = dict(below) if isinstance(below, Mapping) else {}
+        values = values[part]
+    values[path[-1]] = value
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
+
+
+def known_keys(model: type[BaseModel] = RunConfig, prefix: str = "") -> dict[str, str]:
+    """Every key with its description, sections flattened (`exam.holdout`)."""
+    keys: dict[str, str] = {}
+    for name, info in model.model_fields.items():
+        if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
+            keys |= known_keys(info.annotation, f"{prefix}{name}.")
+        elif name == "lessons":
+            keys |= known_keys(LessonConfig, f"{prefix}lessons.NAME.")
+        else:
+            keys[f"{prefix}{name}"] = info.description or ""
+    return keys
+
+
+def _sentence(item: Mapping[str, Any]) -> str:
+    key = ".".join(str(part) for part in item["loc"])
+    if item["type"] == "extra_forbidden":
+        close = difflib.get_close_matches(key, known_keys(), n=1, cutoff=0.5)
+        hint = f"; did you mean '{close[0]}'?" if close else "; 'devmind config show' lists all keys."
+        return f"There is no configuration key '{key}'{hint}"
+    return f"Configuration key '{key}': {item['msg'][0].lower() + item['msg'][1:]}; got {item['input']!r}."

@@ -1,0 +1,1 @@
+"""Stages, skills, exams, gates, and the runner that walks them."""

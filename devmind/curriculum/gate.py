@@ -1,0 +1,87 @@
+"""A gate is a pure function of measures: it decides on the bound of the 95 % interval, in the measure's own unit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from devmind.curriculum.exam import Measure
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """The worst acceptable bound of one measure.
+
+    Args:
+        measure: the measure's name.
+        bound: the lower bound must be at least this (the upper at most, where lower is better).
+        beats_floor: additionally (or, with bound None, only) the bound must beat the best floor.
+        when_absent: 'fail', or 'skip' when the measure needs data that a run may not have been given.
+    """
+
+    measure: str
+    bound: float | None
+    beats_floor: bool = False
+    when_absent: str = "fail"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What the gate says of one measure."""
+
+    measure: str
+    bound: float | None
+    reached: float | None
+    passed: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the gate says of the whole skill or stage."""
+
+    passed: bool
+    decisions: tuple[Decision, ...]
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """One sentence for each decision."""
+        return tuple(decision.reason for decision in self.decisions)
+
+
+@dataclass(frozen=True)
+class Gate:
+    """All thresholds of a skill."""
+
+    thresholds: Sequence[Threshold]
+
+    def judge(self, measures: Mapping[str, Measure], resamples: int = 2000) -> Verdict:
+        """Decide every threshold; a measure that is missing fails unless its threshold may be skipped."""
+        decisions = []
+        for threshold in self.thresholds:
+            measure = measures.get(threshold.measure)
+            if measure is not None:
+                decisions.append(_decide(threshold, measure, resamples))
+            elif threshold.when_absent == "fail":
+                reason = f"{threshold.measure} was not measured"
+                decisions.append(Decision(threshold.measure, threshold.bound, None, False, reason))
+        return Verdict(bool(decisions) and all(d.passed for d in decisions), tuple(decisions))
+
+
+def _decide(threshold: Threshold, measure: Measure, resamples: int) -> Decision:
+    low, high = measure.interval(resamples)
+    up = measure.higher_is_better
+    reached = low if up else high
+    needs = [] if threshold.bound is None else [threshold.bound]
+    if threshold.beats_floor:
+        needs.append(measure.floor)
+    wanted = max(needs) if up else min(needs)
+    strict = threshold.beats_floor and wanted == measure.floor
+    if up:
+        passed = reached > wanted if strict else reached >= wanted
+    else:
+        passed = reached < wanted if strict else reached <= wanted
+    side, sign = ("lower", "at least") if up else ("upper", "at most")
+    target = f"{sign} {wanted:.3g}" + (" (its floor)" if strict else "")
+    reason = f"{measure.name}: {side} bound {reached:.3f} of {measure.score:.3f} (n={measure.n}), wanted {target}"
+    return Decision(measure.name, wanted, reached, passed, reason)

@@ -1,0 +1,127 @@
+"""Stage, Skill, Lesson and Context: what a plugin gives, and the only way it reaches the outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from devmind.config import RunConfig
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate
+
+if TYPE_CHECKING:
+    from lightning import LightningModule
+
+    from devmind.agent.agent import Agent
+
+MakeWorld = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Context:
+    """Everything a stage may use besides the agent.
+
+    Args:
+        config: the run's configuration.
+        seed: root of the run's random numbers.
+        device: torch device name.
+        out: folder of this run.
+        data: folder of labelled recordings, or None.
+        sessions: recorded sessions given with `--experience`.
+        make_world: `devmind.worlds.make(name, level, seeds)`, or what a live room puts in its place.
+    """
+
+    config: RunConfig
+    seed: int
+    device: str
+    out: Path
+    make_world: MakeWorld
+    data: Path | None = None
+    sessions: tuple[Path, ...] = ()
+
+    def episodes(self, n: int) -> int:
+        """How many episodes an exam of `n` runs under this configuration (at least 8)."""
+        return max(8, round(n * self.config.exam.episodes_scale))
+
+
+class Batches:
+    """An endless, exactly resumable stream: batch `update` is `make(update)` and nothing else decides it."""
+
+    def __init__(self, make: Callable[[int], Any], steps: int) -> None:
+        self.make, self.steps, self.update = make, steps, 0
+
+    def __iter__(self) -> Iterator[Any]:
+        while self.update < self.steps:
+            batch = self.make(self.update)
+            self.update += 1
+            yield batch
+
+    def __len__(self) -> int:
+        """Steps of the whole lesson: a known length also keeps Lightning from fetching one batch ahead."""
+        return self.steps
+
+    def state_dict(self) -> dict[str, int]:
+        """The position: how many batches were given."""
+        return {"update": self.update}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Go on behind the batches that were given."""
+        self.update = int(state["update"])
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """One thing to teach, as data.
+
+    Args:
+        name: unique within the stage.
+        make_learner: `(agent, context) -> LightningModule` that improves the agent.
+        make_batches: `(agent, context, steps) -> Batches`.
+        steps: optimizer steps by default, at the context's size.
+        minutes: wall minutes those steps take on two cores; `--minutes` is shared out in this proportion.
+        rehearse: later stages mix this lesson's batches into theirs.
+        skills: names of the skills it should improve (shown while it runs).
+    """
+
+    name: str
+    make_learner: Callable[[Agent, Context], LightningModule]
+    make_batches: Callable[[Agent, Context, int], Batches]
+    steps: int
+    minutes: float
+    rehearse: bool = False
+    skills: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Skill:
+    """One measurable ability with its gate.
+
+    Args:
+        name: unique within the stage.
+        examine: `(agent, context, level) -> measures`; level 'full' or 'glimpse' (a fifth of the episodes, no floors).
+        gate: decides on the measures.
+        about: one line for `stage describe` and the report.
+    """
+
+    name: str
+    examine: Callable[[Agent, Context, str], Sequence[Measure]]
+    gate: Gate
+    about: str = field(default="")
+
+
+class Stage(Protocol):
+    """A plugin with five members, and no hooks."""
+
+    name: str
+    requires: tuple[str, ...]
+    skills: Sequence[Skill]
+
+    def admit(self, agent: Agent) -> None:
+        """Add the stage's parts to the agent (idempotent); the agent may grow."""
+        ...
+
+    def lessons(self, context: Context) -> Sequence[Lesson]:
+        """The lessons in order, with budgets for the context's size."""
+        ...

@@ -1,0 +1,51 @@
+"""Errors a user can act on: each message is a sentence that says what was expected, what came and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class DevmindError(Exception):
+    """Base of every error a user can mend; the command line prints it as one sentence and exits with 2."""
+
+
+class ConfigError(DevmindError):
+    """A configuration file, key or value is not what was expected."""
+
+
+class PluginError(DevmindError):
+    """A plugin is missing, broken, or shadowed by a folder of the same name."""
+
+
+class MomentError(DevmindError):
+    """A Moment or an Action breaks its law (dtype, shape or range)."""
+
+
+class WorldError(DevmindError):
+    """A world was asked for something it does not have."""
+
+
+class SessionError(DevmindError):
+    """A recording or a media file cannot be read or written."""
+
+
+class CheckpointError(DevmindError):
+    """A saved agent or checkpoint is damaged, incomplete, or of another version."""
+
+
+class ExamError(DevmindError):
+    """A skill could not be examined (no data, overlap with what was trained on, missing part)."""
+
+
+class StaleReading(DevmindError):
+    """A sensor has nothing new enough, or its series has a gap."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?`, or the list of what is known when nothing is near: the tail of an error sentence."""
+    known = sorted(known)
+    close = get_close_matches(name, known, n=1, cutoff=0.5)
+    if close:
+        return f"; did you mean '{close[0]}'?"
+    return f"; known are: {', '.join(known)}." if known else "; none are known."

@@ -1,0 +1,127 @@
+"""Moment and Action: one tick of experience, and what was done in it.
+
+The law: an absent sense is absent, never zeros; a stale one is never repeated. Cameras, microphones, simulated rooms
+and recorded sessions all give Moments, and the agent cannot tell them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from devmind.errors import MomentError
+
+TICK_HZ = 10
+SOUND_RATE_HZ = 16_000
+TICK_SAMPLES = SOUND_RATE_HZ // TICK_HZ
+SIGHT_SIZE = 64
+PERIPHERY_SIZE = 16
+
+Sense = np.ndarray | str
+
+
+@dataclass(frozen=True)
+class StandardSense:
+    """What every source of a standard sense must give. None in `shape` is a free size."""
+
+    dtype: str
+    shape: tuple[int | None, ...]
+    meaning: str
+
+
+STANDARD_SENSES: Mapping[str, StandardSense] = {
+    "sight": StandardSense("uint8", (None, None, 3), "the fovea's picture, RGB [H, W, 3]"),
+    "periphery": StandardSense("float32", (1, 16, 16), "change in the wide view since the last tick, 0..1"),
+    "sound": StandardSense("float32", (None, None), "[C, S] at 16 kHz, -1..1; C is 1 or 2 (left, right)"),
+    "words": StandardSense("str", (), "text heard or read in this tick"),
+    "body": StandardSense("float32", (None,), "proprioception and other numbers [K]"),
+    "board": StandardSense("int8", (None, None, None), "planes of a board [C, H, W]"),
+}
+
+STANDARD_EFFECTORS = ("look", "reach", "move", "say", "utter")
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """One tick of experience.
+
+    Args:
+        time_s: seconds on the source's own clock, never falling within an episode.
+        senses: name to array (or str for `words`); what was not sensed is not in the mapping.
+        reward: reward received with this Moment.
+        first: this Moment opens an episode: the agent's state is reset before it.
+        last: this Moment closes an episode (by truncation, or with `terminal`).
+        terminal: the episode ended by its own rules: no value is bootstrapped beyond it.
+
+    Raises:
+        MomentError: a standard sense has another dtype or shape than its law.
+    """
+
+    time_s: float
+    senses: Mapping[str, Sense] = field(default_factory=dict)
+    reward: float = 0.0
+    first: bool = False
+    last: bool = False
+    terminal: bool = False
+
+    def __post_init__(self) -> None:
+        for name, value in self.senses.items():
+            check_sense(name, value)
+        if self.terminal and not self.last:
+            raise MomentError("A terminal Moment must also be last; got terminal=True, last=False.")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Moment):
+            return NotImplemented
+        return (
+            (self.time_s, self.reward, self.first, self.last, self.terminal)
+            == (other.time_s, other.reward, other.first, other.last, other.terminal)
+        ) and same_arrays(self.senses, other.senses)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, eq=False)
+class Action:
+    """What was done in the same tick: effector name to array. An effector that did nothing is not in the mapping."""
+
+    effectors: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        return same_arrays(self.effectors, other.effectors) if isinstance(other, Action) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def check_sense(name: str, value: Sense) -> None:
+    """Raise MomentError unless `value` fits the law of the sense `name`; own senses may be any numeric array."""
+    law = STANDARD_SENSES.get(name)
+    if law is None:
+        if not isinstance(value, np.ndarray) or value.dtype.kind not in "buif":
+            raise MomentError(f"Sense '{name}' must be a numeric numpy array; got {type(value).__name__}.")
+        return
+    if law.dtype == "str":
+        if not isinstance(value, str):
+            raise MomentError(f"Sense '{name}' must be str ({law.meaning}); got {type(value).__name__}.")
+        return
+    got = (str(value.dtype), value.shape) if isinstance(value, np.ndarray) else (type(value).__name__, ())
+    fits = len(got[1]) == len(law.shape) and all(w in (None, g) for w, g in zip(law.shape, got[1], strict=True))
+    if got[0] != law.dtype or not fits:
+        wanted = "x".join("?" if size is None else str(size) for size in law.shape)
+        raise MomentError(f"Sense '{name}' must be {law.dtype} [{wanted}] ({law.meaning}); got {got[0]} {list(got[1])}.")
+
+
+def same_arrays(a: Mapping[str, Sense], b: Mapping[str, Sense]) -> bool:
+    """True when both mappings hold the same names with bit-equal values of the same dtype and shape."""
+    if a.keys() != b.keys():
+        return False
+    for name, left in a.items():
+        right = b[name]
+        if isinstance(left, str) or isinstance(right, str):
+            if left != right:
+                return False
+        elif left.dtype != right.dtype or left.shape != right.shape or left.tobytes() != right.tobytes():
+            return False
+    return True

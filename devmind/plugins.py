@@ -1,0 +1,85 @@
+"""Plugins are found by entry point and loaded only when used; the built-ins come through the same doors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from devmind.errors import PluginError, nearest
+
+GROUPS = ("stages", "sensors", "worlds", "parts", "stores", "commands")
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """One entry of one group: where it comes from, loaded or not."""
+
+    group: str
+    name: str
+    value: str
+    distribution: str
+    version: str
+
+    def load(self) -> Any:
+        """Import and return the object.
+
+        Raises:
+            PluginError: the import fails, or a local folder of the same name shadows the package.
+        """
+        try:
+            return EntryPoint(self.name, self.value, f"devmind.{self.group}").load()
+        except Exception as error:
+            raise PluginError(_why_broken(self, error)) from error
+
+
+def _why_broken(plugin: Plugin, error: Exception) -> str:
+    top = plugin.value.partition(":")[0].partition(".")[0]
+    head = f"The plugin '{plugin.name}' ({plugin.value} of {plugin.distribution} {plugin.version}) cannot be loaded"
+    if isinstance(error, (ModuleNotFoundError, AttributeError)) and top in ("stages", "sensors"):
+        import importlib.util
+
+        spec = importlib.util.find_spec(top)
+        places = list(spec.submodule_search_locations or []) if spec else []
+        if not places or not spec or spec.origin is None:
+            where = f" in {places[0]}" if places else ""
+            return f"{head}: a folder named '{top}'{where} shadows devmind's own; rename it or run from another folder."
+    return f"{head}: {type(error).__name__}: {error}. Mend or uninstall it ('devmind plugins list' shows all)."
+
+
+@cache
+def _scan(group: str) -> dict[str, Plugin]:
+    found: dict[str, Plugin] = {}
+    for point in entry_points(group=f"devmind.{group}"):
+        dist = point.dist
+        found.setdefault(
+            point.name,
+            Plugin(group, point.name, point.value, dist.name if dist else "unknown", dist.version if dist else "?"),
+        )
+    return found
+
+
+def rescan() -> None:
+    """Forget what was found, so that a package installed meanwhile is seen."""
+    _scan.cache_clear()
+
+
+def available(group: str) -> dict[str, Plugin]:
+    """All plugins of `group` by name, sorted, none of them imported."""
+    if group not in GROUPS:
+        raise PluginError(f"There is no plugin group '{group}'{nearest(group, GROUPS)}")
+    return dict(sorted(_scan(group).items()))
+
+
+def find(group: str, name: str) -> Plugin:
+    """The plugin `name` of `group`, not yet imported; PluginError names the nearest when there is none."""
+    known = available(group)
+    if name not in known:
+        raise PluginError(f"There is no {group.removesuffix('s')} named '{name}'{nearest(name, known)}")
+    return known[name]
+
+
+def load(group: str, name: str) -> Any:
+    """Find and import the plugin `name` of `group`."""
+    return find(group, name).load()
