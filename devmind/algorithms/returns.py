@@ -1,0 +1,74 @@
+"""Returns and advantages over rollouts of [T, N] steps: terminal steps bootstrap nothing, truncated ones do.
+
+Rows are time, columns are children. `next_value[t]` is the value of what step t led to *before* any reset; that is
+what makes a truncated step bootstrap rightly (Pardo et al. 2018, "Time limits in reinforcement learning", eq. 6).
+Steps outside `mask` (after an episode's end, when worlds are not reset within a rollout) come back as zeros and touch
+no other step.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def generalized_advantages(
+    reward: Tensor,
+    value: Tensor,
+    next_value: Tensor,
+    terminal: Tensor,
+    last: Tensor,
+    *,
+    discount: float,
+    gae_lambda: float,
+    mask: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Generalised advantage estimation (Schulman et al. 2016, arXiv 1506.02438, eq. 16).
+
+    Args:
+        reward, value, next_value: float [T, N]; `next_value` is ignored where `terminal`.
+        terminal: bool [T, N], the episode ended by its own rules with this step.
+        last: bool [T, N], the episode ended with this step, by its rules or by truncation: the trace is cut.
+        discount: gamma, 0..1.
+        gae_lambda: 0 gives one-step errors, 1 gives returns minus values.
+        mask: bool [T, N], False after an episode's end.
+
+    Returns:
+        (advantage, target) float [T, N]; target = advantage + value is what the value learns.
+    """
+    error = reward + discount * torch.where(terminal, 0.0, next_value) - value
+    advantage = _discounted_sum(error, discount * gae_lambda, last | terminal, mask)
+    target = advantage + value
+    return advantage, target if mask is None else torch.where(mask, target, 0.0)
+
+
+def discounted_returns(
+    reward: Tensor,
+    next_value: Tensor,
+    terminal: Tensor,
+    last: Tensor,
+    *,
+    discount: float,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Discounted sum of the rewards to the episode's end, float [T, N].
+
+    Where an episode is cut, by truncation or because the rollout ends, `next_value` stands for the rest; give zeros
+    for plain Monte-Carlo returns. Arguments as in `generalized_advantages`.
+    """
+    cut = last.clone()
+    cut[-1] = True
+    rest = torch.where(cut & ~terminal, discount * next_value, 0.0)
+    return _discounted_sum(reward + rest, discount, cut | terminal, mask)
+
+
+def _discounted_sum(term: Tensor, decay: float, cut: Tensor, mask: Tensor | None) -> Tensor:
+    """total[t] = term[t] + decay * total[t + 1], without the second term where `cut` and at the last step."""
+    if mask is not None:
+        # Not a product with the mask: a masked step may hold NaN, and NaN times zero is NaN.
+        term = torch.where(mask, term, 0.0)
+    carry = decay * (~cut).to(term.dtype)
+    total = term.clone()
+    for t in range(len(total) - 2, -1, -1):
+        total[t].addcmul_(carry[t], total[t + 1])
+    return total if mask is None else torch.where(mask, total, 0.0)
