@@ -1,0 +1,60 @@
+# `make reflex` raises the first stage, `make test` checks everything, `make check` is for before each commit.
+# Stamp files in .venv remember what is installed: a second call installs nothing.
+
+PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(shell command -v $(name) 2>/dev/null)))
+VENV := .venv
+BIN := $(VENV)/bin
+BASE := $(VENV)/.installed
+DEV := $(VENV)/.installed-dev
+SYSTEM := $(if $(filter true,$(CI)),test-system)
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
+
+.PHONY: help reflex test check format test-system clean
+.NOTPARALLEL:
+
+help:
+	@echo "make reflex       install, then raise the reflex stage (ARGS='--minutes 5' passes options on)"
+	@echo "make check        format, lint, types, default tests: under 3 minutes, before each commit"
+	@echo "make test         make check, then the slow tests with the README's commands: under 25 minutes"
+	@echo "make format       let ruff rewrite the code"
+	@echo "make test-system  apt packages that some tests can use (they skip without)"
+
+reflex: $(BASE)
+	$(BIN)/devmind stage run reflex $(ARGS)
+
+test: $(SYSTEM) check
+	$(BIN)/python -m pytest -m slow
+
+check: $(DEV)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+format: $(DEV)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test-system:
+	@command -v apt-get >/dev/null || { echo "make test-system needs apt-get; install $(SYSTEM_PACKAGES) by hand."; exit 1; }
+	$(if $(filter 0,$(shell id -u)),,sudo) apt-get update -q
+	$(if $(filter 0,$(shell id -u)),,sudo) apt-get install -q -y --no-install-recommends $(SYSTEM_PACKAGES)
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "devmind needs Python 3.11 or newer; install it, or say where: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "devmind needs Python 3.11 or newer; '$(PYTHON)' is older: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "Python's venv is missing: on Debian or Ubuntu, apt install python3-venv"; exit 1; }
+
+$(BASE): constraints.txt pyproject.toml | $(BIN)/python
+	@echo "Installing devmind into $(VENV) (some minutes, once)"
+	$(PIP) torch==2.13.0
+	$(PIP) -e .
+	@touch $@
+
+$(DEV): $(BASE)
+	$(PIP) -e '.[dev]'
+	@touch $@

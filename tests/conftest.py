@@ -1,0 +1,67 @@
+"""What every test stands on: no network, no display, real recordings when they are there, and no skip unseen in CI."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
+ROOT = Path(__file__).parent.parent
+DATA = Path(os.environ.get("DEVMIND_DATA", ROOT.parent / "shared" / "data"))
+ALLOWED_SKIPS = ("DEVMIND_DATA", "GPU")
+"""A skip may name these in its reason also in CI: nobody can install recordings or a graphics card there."""
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """Real recordings beside the checkout (or where DEVMIND_DATA says); the test is skipped without them."""
+    if not DATA.is_dir():
+        pytest.skip(f"no recordings: set DEVMIND_DATA to a folder like {DATA.name}/")
+    return DATA
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only loopback can be reached: a test that asks the network fails with a sentence."""
+    monkeypatch.setattr(socket.socket, "connect", _loopback_only(socket.socket.connect))
+    monkeypatch.setattr(socket.socket, "connect_ex", _loopback_only(socket.socket.connect_ex))
+
+
+def _loopback_only(connect: Callable[..., Any]) -> Callable[..., Any]:
+    def guarded(self: socket.socket, address: Any) -> Any:
+        outside = self.family in (socket.AF_INET, socket.AF_INET6)
+        if outside and str(address[0]) not in ("127.0.0.1", "::1", "localhost"):
+            raise OSError(f"A test tried to reach {address[0]}; tests use no network but loopback.")
+        return connect(self, address)
+
+    return guarded
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With CI=true everything can be installed (`make test-system`), so a skipped test is a failed one."""
+    return _no_skip_in_ci((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """The same for whole files (`pytest.importorskip` at their top)."""
+    return _no_skip_in_ci((yield))
+
+
+def _no_skip_in_ci(report: Report) -> Report:
+    if os.environ.get("CI") == "true" and report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        if not any(word in reason for word in ALLOWED_SKIPS):
+            report.outcome = "failed"
+            report.longrepr = f"{report.nodeid} was skipped, and with CI=true a skip is a failure. {reason}"
+    return report

@@ -1,0 +1,410 @@
+"""The import ladder and the bans of the house, read from the syntax trees: nothing is imported to check it.
+
+The tables below are the design's (docs/decisions.md gives reasons for changes). A new arrow is one line here, in a
+commit of its own.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("devmind", "stages", "sensors")
+
+BASE = frozenset({"errors", "seeding", "moment", "config", "plugins"})
+EXAM = frozenset(
+    {"curriculum.stage", "curriculum.exam", "curriculum.gate", "curriculum.journal", "curriculum.progress"}
+)
+RUNNER = frozenset(
+    {f"curriculum.{name}" for name in ("runner", "rehearsal", "sleep", "teaching", "examining", "results", "ablation")}
+)
+BELOW_EXAM = frozenset({"agent", "memory", "worlds", "sessions", "algorithms"})
+BELOW_RUNNER = BASE | BELOW_EXAM | EXAM | {"feed", "checkpointing", "report", "learners"}
+EVERYTHING = BELOW_RUNNER | RUNNER | {"live", "testing", "datasets", "scaffold"}
+
+ROOMS: Mapping[str, frozenset[str]] = {
+    "errors": frozenset(),
+    "seeding": frozenset({"errors"}),
+    "moment": frozenset({"errors", "seeding"}),
+    "config": frozenset({"errors", "seeding"}),
+    "plugins": frozenset({"errors", "seeding"}),
+    "algorithms": frozenset({"errors", "seeding"}),
+    "sensors": frozenset({"moment", "errors"}),
+    "sessions": BASE,
+    "feed": BASE,
+    "worlds": BASE | {"sessions.reader"},
+    "agent": BASE,
+    "memory": BASE | {"algorithms"},
+    "checkpointing": BASE,
+    "report": BASE,
+    "datasets": BASE,
+    "scaffold": BASE,
+    **dict.fromkeys(EXAM, BASE | BELOW_EXAM | EXAM),
+    "learners": BASE | {"agent", "memory", "worlds", "sessions.reader", "algorithms", "curriculum.stage"},
+    **dict.fromkeys(RUNNER, BELOW_RUNNER | RUNNER),
+    "live": BELOW_RUNNER | RUNNER - {"curriculum.runner"},
+    "testing": BELOW_RUNNER | RUNNER | {"live"},
+    "stages": BELOW_RUNNER | RUNNER - {"curriculum.runner"},
+    "cli": EVERYTHING,
+    "": EVERYTHING,  # devmind/__init__.py: names for users, loaded when asked for
+}
+"""Room -> what it may import besides itself. `sessions.reader` opens one file of a room, `sessions` all of it."""
+
+HEAVY = frozenset({"torch", "lightning", "pytorch_lightning", "transformers", "diffusers", "librosa", "cv2", "numba"})
+LIGHT_ROOMS = ("", "errors", "seeding", "moment", "config", "plugins", "datasets", "scaffold", "sessions", "cli")
+LIGHTNING_ROOMS = {"learners", "stages", "live", "testing", *RUNNER}
+LIGHTNING = ("lightning", "pytorch_lightning")
+PICKLES = frozenset({"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"})
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import of one module: `target` is a full dotted name; `lazy` when it does not run as the module loads."""
+
+    source: str
+    target: str
+    line: int
+    lazy: bool
+
+
+@dataclass
+class Module:
+    """A file of the packages under the ladder."""
+
+    name: str
+    path: Path
+    tree: ast.Module
+
+    @property
+    def room(self) -> str:
+        """The row of ROOMS this module lives in; '?' when the ladder has no place for it."""
+        return room_of(self.name)
+
+
+def room_of(module: str) -> str:
+    """The row of ROOMS for a dotted name."""
+    top, _, rest = module.partition(".")
+    if top in ("stages", "sensors"):
+        return top
+    parts = rest.split(".")
+    if parts[0] == "curriculum":
+        return (
+            "curriculum.stage" if len(parts) == 1 else next((r for r in [f"curriculum.{parts[1]}"] if r in ROOMS), "?")
+        )
+    return parts[0] if parts[0] in ROOMS else "?"
+
+
+def modules(root: Path) -> dict[str, Module]:
+    """Every Python file of the packages by its dotted name; packaged templates are data, not code."""
+    found = {}
+    for path in sorted(path for package in PACKAGES for path in (root / package).rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        found[name] = Module(name, path, ast.parse(path.read_text(encoding="utf-8")))
+    return found
+
+
+def imports(module: Module, known: Mapping[str, Module]) -> list[Import]:
+    """All imports of a module, also those inside functions and behind TYPE_CHECKING (both are `lazy`)."""
+    found: list[Import] = []
+
+    def visit(node: ast.AST, lazy: bool) -> None:
+        for child in ast.iter_child_nodes(node):
+            inside = lazy or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                inside = True
+            found.extend(Import(module.name, target, child.lineno, inside) for target in _targets(child, module, known))
+            visit(child, inside)
+
+    visit(module.tree, lazy=False)
+    return found
+
+
+def _targets(node: ast.AST, module: Module, known: Mapping[str, Module]) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        base = node.module or ""
+        if node.level:
+            package = module.name if module.path.name == "__init__.py" else module.name.rpartition(".")[0]
+            for _ in range(node.level - 1):
+                package = package.rpartition(".")[0]
+            base = f"{package}.{base}".rstrip(".")
+        for alias in node.names:
+            inner = f"{base}.{alias.name}"
+            yield inner if inner in known else base
+
+
+def ladder_faults(known: Mapping[str, Module]) -> list[str]:
+    """Arrows that the ladder does not have, one sentence each."""
+    faults = []
+    for module in known.values():
+        if module.room == "?":
+            faults.append(f"{module.name} has no place in the ladder: add its room to ROOMS (and to the design)")
+            continue
+        for item in imports(module, known):
+            fault = _arrow_fault(module, item)
+            if fault:
+                faults.append(f"{module.path.name}:{item.line} {module.name} -> {item.target}: {fault}")
+    return faults
+
+
+def _arrow_fault(module: Module, item: Import) -> str:
+    top = item.target.partition(".")[0]
+    if top not in PACKAGES:
+        return ""
+    if top in ("stages", "sensors"):
+        here = module.name.split(".")[:2]
+        same = module.room == top and (here == item.target.split(".")[:2] or item.target == top)
+        return "" if same else "stages and sensors are found by entry point, never imported, not by each other either"
+    room, inner = room_of(item.target), item.target.removeprefix("devmind").lstrip(".")
+    if room in ("", "cli") and room != module.room:
+        return "a room imports the module that holds the name, not the package's front door"
+    allowed = ROOMS[module.room]
+    if room == module.room or room in allowed or inner in allowed:
+        return ""
+    return f"'{module.room}' may import only {', '.join(sorted(allowed)) or 'nothing'}"
+
+
+def cycles(known: Mapping[str, Module]) -> list[list[str]]:
+    """Circles of imports that run as modules load."""
+    graph = {
+        module.name: {
+            i.target for i in imports(module, known) if not i.lazy and i.target in known and i.target != module.name
+        }
+        for module in known.values()
+    }
+    state: dict[str, int] = {}
+    found: list[list[str]] = []
+
+    def visit(name: str, path: list[str]) -> None:
+        state[name] = 1
+        for target in sorted(graph[name]):
+            if state.get(target) == 1:
+                found.append([*path[path.index(target) :], target] if target in path else [name, target])
+            elif target not in state:
+                visit(target, [*path, target])
+        state[name] = 2
+
+    for name in sorted(graph):
+        if name not in state:
+            visit(name, [name])
+    return found
+
+
+def heavy_faults(known: Mapping[str, Module]) -> list[str]:
+    """Heavy packages that load when a light module is imported, with the way they come in."""
+    faults = []
+    for module in known.values():
+        if module.room in LIGHT_ROOMS:
+            faults += [f"{' -> '.join(way)}" for way in _heavy_ways(module, known)]
+    return sorted(set(faults))
+
+
+def _heavy_ways(start: Module, known: Mapping[str, Module]) -> Iterator[list[str]]:
+    seen, queue = {start.name}, [(start, [start.name])]
+    while queue:
+        module, way = queue.pop()
+        for item in imports(module, known):
+            if item.lazy:
+                continue
+            if item.target.partition(".")[0] in HEAVY:
+                yield [*way, item.target]
+            for name in _loaded_with(item.target, known):
+                if name not in seen:
+                    seen.add(name)
+                    queue.append((known[name], [*way, name]))
+
+
+def _loaded_with(target: str, known: Mapping[str, Module]) -> list[str]:
+    """The modules that importing `target` runs: itself and the packages around it."""
+    parts = target.split(".")
+    return [name for name in (".".join(parts[:n]) for n in range(1, len(parts) + 1)) if name in known]
+
+
+def lightning_faults(known: Mapping[str, Module]) -> list[str]:
+    """Lightning outside the rooms that train."""
+    return [
+        f"{module.path.name}:{item.line} {module.name} imports {item.target}: only rooms that train may"
+        for module in known.values()
+        if module.room not in LIGHTNING_ROOMS
+        for item in imports(module, known)
+        if item.target.partition(".")[0] in LIGHTNING and not _only_for_types(module, item.line)
+    ]
+
+
+def _only_for_types(module: Module, line: int) -> bool:
+    blocks = (n for n in ast.walk(module.tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test))
+    return any(block.lineno <= line <= (block.end_lineno or block.lineno) for block in blocks)
+
+
+def banned(tree: ast.Module) -> list[tuple[int, str]]:
+    """Pickle, fork and remote-code doors: (line, what is wrong)."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            found += [(node.lineno, f"imports {n}: no pickle") for n in names if n.partition(".")[0] in PICKLES]
+        elif isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            words = {w.arg: ast.unparse(w.value) for w in node.keywords}
+            texts = {a.value for a in node.args if isinstance(a, ast.Constant)}
+            if called in ("torch.load", "torch.save"):
+                found.append((node.lineno, f"{called} pickles: use safetensors"))
+            if words.get("allow_pickle") == "True" or words.get("trust_remote_code") == "True":
+                found.append((node.lineno, f"{called} would run code that a file brings"))
+            if called in ("os.fork", "os.forkpty", "pty.fork") or (
+                called.startswith("multiprocessing.") and called.split(".")[1] in ("Process", "Pool", "Manager")
+            ):
+                found.append((node.lineno, f"{called} forks: use multiprocessing.get_context('spawn')"))
+            if called.endswith(("get_context", "set_start_method")) and texts & {"fork", "forkserver"}:
+                found.append((node.lineno, f"{called}: spawn only"))
+    return found
+
+
+def cuda_places(tree: ast.Module) -> list[tuple[int, str]]:
+    """(line, function) of every string literal that names cuda, docstrings aside, and of every `.cuda()` call."""
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    found: list[tuple[int, str]] = []
+
+    def visit(node: ast.AST, function: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            inside = child.name if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else function
+            named = isinstance(child, ast.Constant) and isinstance(child.value, str) and "cuda" in child.value.lower()
+            moved = isinstance(child, ast.Call) and isinstance(child.func, ast.Attribute) and child.func.attr == "cuda"
+            if moved or (named and id(child) not in docstrings):
+                found.append((child.lineno, inside))  # type: ignore[attr-defined]
+            visit(child, inside)
+
+    visit(tree, "<module>")
+    return found
+
+
+@pytest.fixture(scope="module")
+def house() -> dict[str, Module]:
+    return modules(ROOT)
+
+
+def test_every_arrow_is_in_the_ladder(house: dict[str, Module]) -> None:
+    assert not (faults := ladder_faults(house)), "\n".join(faults)
+
+
+def test_no_module_imports_itself_in_a_circle(house: dict[str, Module]) -> None:
+    assert not (found := cycles(house)), "\n".join(" -> ".join(circle) for circle in found)
+
+
+def test_light_modules_load_nothing_heavy(house: dict[str, Module]) -> None:
+    assert not (faults := heavy_faults(house)), "\n".join(faults)
+
+
+def test_only_rooms_that_train_import_lightning(house: dict[str, Module]) -> None:
+    assert not (faults := lightning_faults(house)), "\n".join(faults)
+
+
+def test_nothing_pickles_or_forks(house: dict[str, Module]) -> None:
+    faults = [f"{m.path}:{line} {what}" for m in house.values() for line, what in banned(m.tree)]
+    assert not faults, "\n".join(faults)
+
+
+def test_one_function_names_the_accelerator(house: dict[str, Module]) -> None:
+    places = {(m.name, function): f"{m.path}:{line}" for m in house.values() for line, function in cuda_places(m.tree)}
+    assert len(places) <= 1, "only one device function may say 'cuda':\n" + "\n".join(places.values())
+
+
+def _house(tmp_path: Path, files: Mapping[str, str]) -> dict[str, Module]:
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return modules(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "fault"),
+    [
+        ("devmind/errors.py", "from devmind import config", "may import only nothing"),
+        ("devmind/agent/agent.py", "def f():\n    from devmind.worlds import make", "'agent' may import only"),
+        ("devmind/worlds/room.py", "from devmind.sessions.recorder import Recorder", "'worlds' may import only"),
+        ("devmind/algorithms/ppo.py", "from ..moment import Moment", "'algorithms' may import only"),
+        ("devmind/learners/a.py", "from devmind.curriculum.exam import Measure", "'learners' may import only"),
+        ("devmind/cli/stage.py", "import stages.reflex", "found by entry point"),
+        ("devmind/sessions/a.py", "from devmind import Agent", "front door"),
+        ("stages/language/stage.py", "from stages.reflex.skills import see", "found by entry point"),
+        ("stages/language/stage.py", "from devmind.curriculum.runner import run_stage", "'stages' may import only"),
+        ("sensors/camera.py", "from devmind.config import load", "'sensors' may import only"),
+        ("devmind/curriculum/mood.py", "", "no place in the ladder"),
+        ("devmind/kitchen.py", "", "no place in the ladder"),
+    ],
+)
+def test_a_wrong_arrow_is_found(tmp_path: Path, file: str, text: str, fault: str) -> None:
+    stands = (
+        "__init__",
+        "config",
+        "moment",
+        "worlds/__init__",
+        "sessions/recorder",
+        "curriculum/exam",
+        "curriculum/runner",
+    )
+    base = {f"devmind/{name}.py": "" for name in stands} | {"stages/reflex/skills.py": ""}
+    found = ladder_faults(_house(tmp_path, base | {file: text}))
+    assert len(found) == 1
+    assert fault in found[0]
+
+
+def test_right_arrows_pass(tmp_path: Path) -> None:
+    files = {
+        "devmind/sessions/reader.py": "from devmind.moment import Moment",
+        "devmind/worlds/replayed.py": "from devmind.sessions.reader import Session",
+        "devmind/moment.py": "from . import errors",
+        "devmind/errors.py": "",
+        "stages/reflex/stage.py": "from stages.reflex.skills import see\nfrom devmind.curriculum import exam",
+        "stages/reflex/skills.py": "",
+        "devmind/curriculum/exam.py": "",
+    }
+    assert ladder_faults(_house(tmp_path, files)) == []
+
+
+def test_a_circle_and_a_heavy_way_in_are_found(tmp_path: Path) -> None:
+    files = {
+        "devmind/__init__.py": "",
+        "devmind/agent/a.py": "from devmind.agent import b",
+        "devmind/agent/b.py": "import torch.nn\nfrom devmind.agent.a import x",
+        "devmind/cli/stage.py": "from devmind.agent.a import x\ndef f():\n    import cv2",
+        "devmind/cli/late.py": "def f():\n    import torch",
+    }
+    house = _house(tmp_path, files)
+    assert cycles(house) == [["devmind.agent.a", "devmind.agent.b", "devmind.agent.a"]]
+    assert heavy_faults(house) == ["devmind.cli.stage -> devmind.agent.a -> devmind.agent.b -> torch.nn"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import pickle",
+        "from joblib import dump",
+        "import torch\ntorch.load('x', weights_only=True)",
+        "import numpy as np\nnp.load('x', allow_pickle=True)",
+        "import os\nos.fork()",
+        "import multiprocessing\nmultiprocessing.Process(target=print)",
+        "from multiprocessing import get_context\nget_context('fork')",
+    ],
+)
+def test_a_banned_door_is_found(text: str) -> None:
+    assert len(banned(ast.parse(text))) == 1
+
+
+def test_a_device_name_is_found_but_not_in_docstrings() -> None:
+    tree = ast.parse('"""cuda"""\ndef pick():\n    """cuda"""\n    return f"cuda:{0}"\nx.cuda()\n')
+    assert cuda_places(tree) == [(4, "pick"), (5, "<module>")]
