@@ -1,0 +1,119 @@
+"""A nested state as a folder of safetensors and JSON: saved whole or not at all, verified on loading, never pickle.
+
+`NAME/state.json` holds the tree, the format's version and a running number, `NAME/tensors.safetensors` the tensors,
+`NAME/checksums.json` the size and SHA-256 of both.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from devmind.checkpointing.files import explained
+from devmind.checkpointing.folders import INCOMPLETE, remove, sealed, verify
+from devmind.checkpointing.nested import join, split
+from devmind.errors import CheckpointError
+
+FORMAT = 1
+STATE, TENSORS = "state.json", "tensors.safetensors"
+
+
+def save(folder: Path, state: Any) -> Path:
+    """Save `state` (see `nested.split` for what it may hold) as the folder `folder`, replacing one of that name.
+
+    One process writes a shelf of bundles (the parent folder) at a time.
+
+    Raises:
+        CheckpointError: the state holds something that cannot be saved, or the disk refuses; nothing is left behind.
+    """
+    from safetensors.torch import save_file
+
+    folder = Path(folder)
+    tree, tensors = split(state)
+    # A running number, not a clock or a name, says which bundle is newest: clocks jump and copies lose their times.
+    number = 1 + max((_number(path) for path in _bundles(folder.parent)), default=0)
+    with sealed(folder) as incomplete:
+        text = json.dumps({"format": FORMAT, "number": number, "state": tree}, allow_nan=False)
+        (incomplete / STATE).write_text(text, encoding="utf-8")
+        save_file(tensors, incomplete / TENSORS)
+    return folder
+
+
+def load(folder: Path, device: str = "cpu") -> Any:
+    """The state saved in `folder`, its tensors on `device`.
+
+    Raises:
+        CheckpointError: what is wrong, as a sentence: missing, never finished, damaged, or of a newer format.
+    """
+    from safetensors.torch import load_file
+
+    folder = Path(folder)
+    verify(folder)
+    content = _content(folder)
+    if not isinstance(content["format"], int) or content["format"] > FORMAT:
+        raise CheckpointError(
+            f"{folder} has format {content['format']}, this devmind reads up to {FORMAT}; update devmind."
+        )
+    return join(content["state"], load_file(folder / TENSORS, device=device))
+
+
+def newest(shelf: Path) -> Path | None:
+    """The newest bundle in the folder `shelf` that verifies; None when there is none. Damaged ones are passed over."""
+    return next((path for path in _newest_first(shelf) if _good(path)), None)
+
+
+def retire(shelf: Path, keep: int = 2) -> list[Path]:
+    """Remove bundles older than the `keep` newest that verify, and what interrupted writes left; returns what went.
+
+    Nothing goes before `keep` newer ones were read back and verified. Damaged bundles newer than those stay, for a
+    person to look at.
+    """
+    if keep < 1:
+        raise CheckpointError(f"At least one bundle must be kept; got keep={keep}.")
+    good, older = 0, []
+    for path in _newest_first(shelf):
+        if good == keep:
+            older.append(path)
+        elif _good(path):
+            good += 1
+    if good == keep:
+        older += sorted(path for path in Path(shelf).glob(f"*{INCOMPLETE}") if path.is_dir())
+    with explained(Path(shelf)):
+        for path in older:
+            remove(path)
+    return older
+
+
+def _bundles(shelf: Path) -> list[Path]:
+    if not Path(shelf).is_dir():
+        return []
+    return [path for path in Path(shelf).iterdir() if (path / STATE).is_file() and not path.name.endswith(INCOMPLETE)]
+
+
+def _newest_first(shelf: Path) -> list[Path]:
+    return sorted(_bundles(shelf), key=lambda path: (_number(path), path.name), reverse=True)
+
+
+def _content(folder: Path) -> dict[str, Any]:
+    try:
+        content = json.loads((folder / STATE).read_bytes())
+        return {key: content[key] for key in ("format", "number", "state")}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{folder / STATE} is not the state of a bundle ({error}); use an older one.") from error
+
+
+def _number(folder: Path) -> int:
+    try:
+        number = _content(folder)["number"]
+    except CheckpointError:
+        return 0
+    return number if isinstance(number, int) else 0
+
+
+def _good(folder: Path) -> bool:
+    try:
+        verify(folder)
+    except CheckpointError:
+        return False
+    return True

@@ -1,0 +1,85 @@
+"""Nested state as a JSON tree plus named tensors, and back: what pickle is used for, without running any code."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from devmind.errors import CheckpointError
+
+if TYPE_CHECKING:
+    import torch
+
+# In the tree every JSON object is a tag: {"dict": [[key, value], ...]}, {"tuple": [...]}, {"tensor": name} or
+# {"float": "nan"}. So keys may be numbers (an optimizer's are) and no key can be mistaken for a tag.
+
+
+def split(state: Any) -> tuple[Any, dict[str, torch.Tensor]]:
+    """Take `state` apart into a tree that JSON can hold and its tensors (on the CPU, contiguous) by readable names.
+
+    Tensors, numbers, strings, None, lists, tuples and dicts may be nested freely. Subclasses come back as their base
+    type (an OrderedDict as a dict), tensors that share memory as separate tensors.
+
+    Raises:
+        CheckpointError: anything else is inside; the sentence says where.
+    """
+    tensors: dict[str, torch.Tensor] = {}
+    return _split(state, "state", tensors), tensors
+
+
+def _split(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return {"tensor": _keep(value, path, tensors)}
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else {"float": repr(float(value))}
+    if isinstance(value, list):
+        return [_split(item, f"{path}/{i}", tensors) for i, item in enumerate(value)]
+    if isinstance(value, tuple):
+        return {"tuple": [_split(item, f"{path}/{i}", tensors) for i, item in enumerate(value)]}
+    if isinstance(value, dict):
+        pairs = [(_split(key, f"{path}/key", tensors), key, item) for key, item in value.items()]
+        return {"dict": [[key, _split(item, f"{path}/{name}", tensors)] for key, name, item in pairs]}
+    raise CheckpointError(
+        f"Cannot save {path}: a state may hold tensors, numbers, strings, None, lists, tuples and dicts, got "
+        f"{type(value).__module__}.{type(value).__qualname__}; turn it into one of those first."
+    )
+
+
+def _keep(tensor: torch.Tensor, path: str, tensors: dict[str, torch.Tensor]) -> str:
+    import torch
+
+    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.device.type == "meta":
+        raise CheckpointError(f"Cannot save {path}: expected a dense tensor, got {tensor.layout} on {tensor.device}.")
+    # Copied: safetensors refuses tensors that share memory, and the result must not change when training goes on.
+    name = path if path not in tensors else f"{path}#{len(tensors)}"
+    tensors[name] = tensor.detach().to("cpu", copy=True).contiguous()
+    return name
+
+
+def join(tree: Any, tensors: dict[str, torch.Tensor]) -> Any:
+    """Put together what `split` took apart.
+
+    Raises:
+        CheckpointError: the tree names a tensor that is not there, or holds an unknown tag.
+    """
+    if isinstance(tree, list):
+        return [join(item, tensors) for item in tree]
+    if not isinstance(tree, dict):
+        return tree
+    tag: str = next(iter(tree), "")
+    content: Any = tree.get(tag)
+    if tag == "dict":
+        return {join(key, tensors): join(item, tensors) for key, item in content}
+    if tag == "tuple":
+        return tuple(join(item, tensors) for item in content)
+    if tag == "float":
+        return float(content)
+    if tag == "tensor" and content in tensors:
+        return tensors[content]
+    raise CheckpointError(f"The saved state is inconsistent: it holds {str(tree)[:80]}; use an older one.")

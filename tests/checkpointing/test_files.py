@@ -1,0 +1,93 @@
+"""A file is old or new, never a mixture; a refusing disk is explained in a sentence."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+
+from devmind.checkpointing.files import explained, sha256, write_atomically
+from devmind.errors import CheckpointError
+
+
+def test_writes_replaces_and_leaves_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "results.json"
+    write_atomically(path, "grüß dich")
+    write_atomically(path, b"\x00\x01")
+    assert path.read_bytes() == b"\x00\x01"
+    assert [p.name for p in path.parent.iterdir()] == ["results.json"]
+
+
+@pytest.mark.parametrize(
+    ("number", "word"), [(errno.ENOSPC, "full"), (errno.EROFS, "read-only"), (errno.EACCES, "permissions")]
+)
+def test_a_refusing_disk_keeps_the_old_content(tmp_path: Path, monkeypatch, number: int, word: str) -> None:
+    path = tmp_path / "state.json"
+    write_atomically(path, "old")
+
+    def refuse(_descriptor: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(CheckpointError, match=word) as caught:
+        write_atomically(path, "new")
+    assert str(path) in str(caught.value)
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["state.json"]
+
+
+def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(CheckpointError, match=r"is a file, not a folder|exists"):
+        write_atomically(tmp_path / "file" / "inside.json", "x")
+
+
+def test_a_full_disk_is_recognised_in_what_safetensors_says(tmp_path: Path) -> None:
+    text = "Error while serializing: I/O error: No space left on device (os error 28)"
+    with pytest.raises(CheckpointError, match="disk is full"), explained(tmp_path):
+        raise SafetensorError(text)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a limit on the size of files")
+def test_safetensors_own_refusal_becomes_a_sentence(tmp_path: Path) -> None:
+    import resource
+
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, limits[1]))
+    try:
+        with pytest.raises(CheckpointError, match="too large"), explained(tmp_path):
+            save_file({"x": torch.zeros(1 << 16)}, tmp_path / "x.safetensors")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_sha256_of_a_known_text(tmp_path: Path) -> None:
+    (tmp_path / "abc").write_bytes(b"abc")
+    assert sha256(tmp_path / "abc") == hashlib.sha256(b"abc").hexdigest()
+
+
+def test_a_killed_writer_leaves_old_or_new(tmp_path: Path) -> None:
+    path = tmp_path / "position"
+    program = (
+        "import sys; from pathlib import Path; from devmind.checkpointing.files import write_atomically\n"
+        "for i in range(10**6): write_atomically(Path(sys.argv[1]), f'{i:09d}' * 1000); print(i, flush=True)"
+    )
+    writer = subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, text=True)
+    assert writer.stdout is not None
+    last = max(int(writer.stdout.readline()) for _ in range(20))
+    os.kill(writer.pid, signal.SIGKILL)
+    rest, _ = writer.communicate()
+    last = max([last, *(int(line) for line in rest.split())])
+    text = path.read_text()
+    number = int(text[:9])
+    assert text == f"{number:09d}" * 1000
+    assert number in (last, last + 1)
