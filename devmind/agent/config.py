@@ -1,0 +1,93 @@
+"""AgentConfig: everything needed to rebuild an agent, with every part named by its entry point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from transformers import PreTrainedConfig
+
+from devmind.errors import ConfigError, nearest
+
+FORMAT_VERSION = 1
+"""Raised when a saved folder of this version cannot be read by the one before."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """One setting of the dial: the trunk's width, depth and heads, and its window in Moments."""
+
+    width: int
+    layers: int
+    attention_heads: int
+    window: int
+
+
+SIZES = {
+    "tiny": Size(width=16, layers=1, attention_heads=2, window=8),
+    "nursery": Size(width=128, layers=4, attention_heads=4, window=32),
+    "child": Size(width=512, layers=8, attention_heads=8, window=64),
+    "adult": Size(width=1024, layers=24, attention_heads=16, window=64),
+}
+
+
+def size_named(name: str) -> Size:
+    """The size `name`; ConfigError names the nearest when there is none."""
+    if name not in SIZES:
+        raise ConfigError(f"There is no agent size '{name}'{nearest(name, SIZES)}")
+    return SIZES[name]
+
+
+class AgentConfig(PreTrainedConfig):
+    """What an agent is made of; saved as `config.json`.
+
+    Attributes:
+        size: the dial; width, layers, attention_heads and window follow it unless given.
+        encoders, heads: one dict a part, `{"name", "part", "stage", "options", ...}`; `part` is an entry point of the
+            group `devmind.parts`. A head also has `tap` and `effector`. Filled by `Agent.add_encoder` and `add_head`.
+        pretrained: folder or name of a decoder to start the trunk from; becomes `trunk_source` once it was read.
+        trunk: the decoder's own config when it is not the default Llama.
+        trunk_stage: the stage under which the trunk's parameters are grouped.
+        rebase_at: position at which the window's positions are moved back to small numbers (float32 keeps the
+            rotary phases exact to about 1e-3 up to here); must be below 32,768.
+        stages: names of the stages the agent was admitted to, in order.
+        trained_on: groups of files (speakers, sources) this agent learned from; exams refuse overlap.
+        devmind_version: the format of the saved folder.
+    """
+
+    model_type = "devmind-agent"
+
+    size: str = "nursery"
+    width: int | None = None
+    layers: int | None = None
+    attention_heads: int | None = None
+    window: int | None = None
+    seed: int = 0
+    encoders: list | None = None
+    heads: list | None = None
+    pretrained: str | None = None
+    trunk: dict | None = None
+    trunk_source: str | None = None
+    trunk_stage: str = "newborn"
+    rebase_at: int = 8192
+    stages: list | None = None
+    trained_on: list | None = None
+    devmind_version: int = FORMAT_VERSION
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        size = size_named(self.size)
+        for field in ("width", "layers", "attention_heads", "window"):
+            if getattr(self, field) is None:
+                setattr(self, field, getattr(size, field))
+        self.encoders = list(self.encoders or [])
+        self.heads = list(self.heads or [])
+        self.stages = list(self.stages or [])
+        self.trained_on = list(self.trained_on or [])
+        if self.width % self.attention_heads or self.width % 8:
+            raise ConfigError(
+                f"The width must be a multiple of 8 and of the attention heads ({self.attention_heads}); "
+                f"got {self.width}."
+            )
+        if not 0 < self.rebase_at <= 32_768:
+            raise ConfigError(f"rebase_at must lie in 1..32768; got {self.rebase_at}.")
+        super().__post_init__(**kwargs)

@@ -1,0 +1,163 @@
+"""Encoders: one sense in, a few tokens out. This file holds the contract, and the encoders of plain numbers.
+
+The eye is in `sight.py`, the ear in `hearing.py`, words and boards in `symbols.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from devmind.agent.batch import BODY_SIZE
+from devmind.errors import MomentError, PluginError
+
+_TYPE_STD = 0.3
+
+
+@dataclass
+class Encoded:
+    """One encoded sense; [...] is [B, T] in a batch and [B] in a tick.
+
+    Attributes:
+        tokens: content tokens [..., K, D], without the type embedding.
+        present: which tokens exist, bool [..., K].
+        maps: finer feature maps by name for dense heads, each [..., C, H, W].
+    """
+
+    tokens: Tensor
+    present: Tensor
+    maps: dict[str, Tensor] = field(default_factory=dict)
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Encoded:
+        """`function` applied to tokens, presence and every map."""
+        maps = {name: function(value) for name, value in self.maps.items()}
+        return Encoded(function(self.tokens), function(self.present), maps)
+
+
+class Encoder(nn.Module):
+    """Base of all encoders: `forward(x, previous, previous_present) -> Encoded`, over any leading dimensions.
+
+    A subclass sets `n_tokens` (its budget K), `sense_dims` (dimensions of one reading), `uses_previous` (it wants the
+    last tick's reading too; what it makes of it must be nothing where `previous_present` is false) and `map_channels`
+    (channels of each map), takes `width` and JSON options, and implements `encode` on flat batches [N, ...].
+    Tokens leave an encoder at unit scale (LayerNorm); absent Moments are not shown to it.
+    """
+
+    sense_dims: ClassVar[int] = 1
+    uses_previous: ClassVar[bool] = False
+
+    def __init__(self, width: int, n_tokens: int) -> None:
+        super().__init__()
+        self.width = width
+        self.n_tokens = n_tokens
+        self.map_channels: dict[str, int] = {}
+        self.norm = nn.LayerNorm(width)
+        self.type_embedding = nn.Parameter(torch.randn(n_tokens, width) * _TYPE_STD)
+
+    def encode(self, x: Tensor, previous: Tensor | None, previous_present: Tensor | None) -> Encoded:
+        """Tokens of flat readings x [N, ...]; previous [N, ...] and previous_present [N] come where they are used."""
+        raise NotImplementedError
+
+    def forward(self, x: Tensor, previous: Tensor | None = None, previous_present: Tensor | None = None) -> Encoded:
+        """Tokens of readings x [..., *sense]; `previous` has the shape of x, `previous_present` bool [...]."""
+        lead = x.shape[: x.ndim - self.sense_dims]
+
+        def flat(tensor: Tensor | None) -> Tensor | None:
+            return None if tensor is None else tensor.reshape(-1, *tensor.shape[len(lead) :])
+
+        encoded = self.encode(x.reshape(-1, *x.shape[len(lead) :]), flat(previous), flat(previous_present))
+        encoded.tokens = self.norm(encoded.tokens)
+        return encoded.map(lambda y: y.reshape(*lead, *y.shape[1:]))
+
+    def all_present(self, tokens: Tensor) -> Tensor:
+        """Presence of tokens [N, K, D] when every one exists."""
+        return torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device)
+
+
+def encode_rows(
+    encoder: Encoder, x: Tensor, present: Tensor, previous: Tensor | None, previous_present: Tensor | None
+) -> Encoded:
+    """Run `encoder` on the Moments that have the sense only; absent rows give zeros and no token.
+
+    Args:
+        x: readings [*L, ...]; present: bool [*L]; previous and previous_present alike, or None.
+    """
+    if bool(present.all()):
+        return encoder(x, previous, previous_present)
+    lead, rows = present.shape, present.reshape(-1).nonzero().squeeze(-1)
+
+    def take(tensor: Tensor | None) -> Tensor | None:
+        return None if tensor is None else tensor.reshape(-1, *tensor.shape[len(lead) :])[rows]
+
+    if not len(rows):
+        empty = torch.zeros(*lead, encoder.n_tokens, encoder.width, device=x.device, dtype=encoder.type_embedding.dtype)
+        return Encoded(empty, torch.zeros(*lead, encoder.n_tokens, dtype=torch.bool, device=x.device))
+    some = encoder(take(x), take(previous), take(previous_present))
+
+    def put(values: Tensor) -> Tensor:
+        full = values.new_zeros(present.numel(), *values.shape[1:])
+        return full.index_put((rows,), values).reshape(*lead, *values.shape[1:])
+
+    return some.map(put)
+
+
+def mlp(n_in: int, n_hidden: int, n_out: int) -> nn.Sequential:
+    """Linear, GELU, Linear."""
+    return nn.Sequential(nn.Linear(n_in, n_hidden), nn.GELU(), nn.Linear(n_hidden, n_out))
+
+
+class VectorEncoder(Encoder):
+    """Up to `size` numbers to one token; a dimension that is NaN or missing at the end is absent, and it is told so."""
+
+    def __init__(self, width: int, size: int = BODY_SIZE) -> None:
+        super().__init__(width, n_tokens=1)
+        self.size = size
+        self.net = mlp(2 * size, width, width)
+
+    def encode(self, x: Tensor, previous: Tensor | None, previous_present: Tensor | None) -> Encoded:
+        if x.shape[-1] > self.size:
+            raise MomentError(f"This vector sense may have up to {self.size} numbers; got {x.shape[-1]}.")
+        x = F.pad(x.float(), (0, self.size - x.shape[-1]), value=torch.nan)
+        known = ~x.isnan()
+        tokens = self.net(torch.cat((x.nan_to_num(0.0), known.to(x.dtype)), -1))[:, None]
+        return Encoded(tokens, self.all_present(tokens))
+
+
+class PeripheryEncoder(Encoder):
+    """Change in the wide view, float32 [1, 16, 16], to one token."""
+
+    sense_dims = 3
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width, n_tokens=1)
+        self.net = mlp(256, width, width)
+
+    def encode(self, x: Tensor, previous: Tensor | None, previous_present: Tensor | None) -> Encoded:
+        tokens = self.net(x.float().flatten(1))[:, None]
+        return Encoded(tokens, self.all_present(tokens))
+
+
+def default_part(space: Any) -> tuple[str, dict[str, Any]]:
+    """Entry point and options of the encoder for a plugin's own sense, by its Gymnasium Box space.
+
+    A vector [K] takes `encoder.vector`, a series [C, S] `encoder.series`, a picture [H, W, C] `encoder.image`.
+
+    Raises:
+        PluginError: the space has another number of dimensions.
+    """
+    shape = tuple(space.shape or ())
+    if len(shape) == 1:
+        return "encoder.vector", {"size": shape[0]}
+    if len(shape) == 2:
+        return "encoder.series", {"channels": shape[0]}
+    if len(shape) == 3:
+        return "encoder.image", {"channels": shape[2]}
+    raise PluginError(
+        f"No default encoder fits a space of shape {list(shape)}: expected a vector [K], a series [C, S] or a picture "
+        "[H, W, C]; name an encoder part for this sense."
+    )

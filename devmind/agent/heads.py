@@ -1,0 +1,203 @@
+"""Heads: features in, an Output out. A head says where it taps; a tap on a sense makes it a reflex arc.
+
+"trunk"            the readout's feature
+"trunk:<sense>"    the trunk's features of that sense's tokens
+"<sense>"          that sense's encoder tokens: a reflex arc (also a tuple of senses)
+"raw:body"         the numbers of the body itself, padded to 16
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from devmind.agent.output import Categorical, Normal, Output, Regression
+from devmind.errors import ConfigError, nearest
+
+_SMALL_GAIN = 0.01
+
+
+@dataclass
+class Tapped:
+    """What a head reads: tokens [..., K, D], their presence bool [..., K], and a sense's feature maps [..., C, H, W]."""
+
+    tokens: Tensor
+    present: Tensor
+    maps: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Inlet:
+    """The shape of a tap: width D and number K of its tokens, and the channels of its maps."""
+
+    width: int
+    n_tokens: int
+    map_channels: Mapping[str, int] = field(default_factory=dict)
+
+
+class Head(nn.Module):
+    """Base of all heads: takes the inlet and JSON options, `forward(tapped) -> Output`."""
+
+    def __init__(self, inlet: Inlet) -> None:
+        super().__init__()
+        self.inlet = inlet
+
+    def forward(self, tapped: Tapped) -> Output:
+        raise NotImplementedError
+
+
+_ACTIVATIONS = {"gelu": nn.GELU, "tanh": nn.Tanh, "relu": nn.ReLU}
+
+
+class Reader(nn.Module):
+    """Tokens [..., K, D] to a vector [..., n_out]: each token squeezed, all laid side by side, then an MLP.
+
+    Laid side by side, not averaged: where a token stands (which part of the picture, which 25 ms) is what an arc needs.
+    """
+
+    def __init__(self, inlet: Inlet, n_out: int, hidden: int | None, depth: int, activation: str, gain: float) -> None:
+        super().__init__()
+        if activation not in _ACTIVATIONS:
+            raise ConfigError(f"There is no activation '{activation}'{nearest(activation, _ACTIVATIONS)}")
+        several = inlet.n_tokens > 1
+        size = max(4, inlet.width // 4) if several else inlet.width
+        self.squeeze: nn.Module = nn.Linear(inlet.width, size) if several else nn.Identity()
+        sizes = [inlet.n_tokens * size, *[hidden or max(32, inlet.width)] * depth]
+        layers: list[nn.Module] = []
+        for n_in, n_hidden in zip(sizes, sizes[1:], strict=False):
+            layers += [nn.Linear(n_in, n_hidden), _ACTIVATIONS[activation]()]
+        last = nn.Linear(sizes[-1], n_out)
+        nn.init.orthogonal_(last.weight, gain)
+        nn.init.zeros_(last.bias)
+        self.net = nn.Sequential(*layers, last)
+
+    def forward(self, tapped: Tapped) -> Tensor:
+        tokens = self.squeeze(tapped.tokens) * tapped.present[..., None]
+        return self.net(tokens.flatten(-2))
+
+
+class CategoricalHead(Head):
+    """One of `classes`; see `Categorical` for threshold, rest and table. `slots` gives that many at once [..., L, n]."""
+
+    def __init__(
+        self,
+        inlet: Inlet,
+        classes: int,
+        slots: int | None = None,
+        threshold: float | None = None,
+        rest: int = 0,
+        table: Sequence[Sequence[float]] | None = None,
+        hidden: int | None = None,
+        depth: int = 1,
+        activation: str = "gelu",
+    ) -> None:
+        super().__init__(inlet)
+        self.classes, self.slots, self.threshold, self.rest = classes, slots, threshold, rest
+        self.read = Reader(inlet, classes * (slots or 1), hidden, depth, activation, _SMALL_GAIN)
+        values = None if table is None else torch.tensor(table, dtype=torch.float32)
+        if values is not None and len(values) != classes:
+            raise ConfigError(f"The table of a categorical head needs one row a class ({classes}); got {len(values)}.")
+        self.register_buffer("table", values, persistent=False)
+
+    def forward(self, tapped: Tapped) -> Categorical:
+        logits = self.read(tapped)
+        if self.slots:
+            logits = logits.unflatten(-1, (self.slots, self.classes))
+        return Categorical(logits, self.threshold, self.rest, self.table)
+
+
+class NormalHead(Head):
+    """An actor of `size` continuous numbers: mean by MLP, one learned log standard deviation a dimension."""
+
+    def __init__(
+        self,
+        inlet: Inlet,
+        size: int,
+        log_std: float = -0.5,
+        hidden: int | None = None,
+        depth: int = 1,
+        activation: str = "gelu",
+    ) -> None:
+        super().__init__(inlet)
+        self.read = Reader(inlet, size, hidden, depth, activation, _SMALL_GAIN)
+        self.log_std = nn.Parameter(torch.full((size,), log_std))
+
+    def forward(self, tapped: Tapped) -> Normal:
+        mean = self.read(tapped)
+        return Normal(mean, self.log_std.expand_as(mean))
+
+
+class ValueHead(Head):
+    """One number [...]: a critic's value."""
+
+    def __init__(
+        self, inlet: Inlet, loss: str = "mse", hidden: int | None = None, depth: int = 1, activation: str = "gelu"
+    ) -> None:
+        super().__init__(inlet)
+        self.kind = loss
+        self.read = Reader(inlet, 1, hidden, depth, activation, 1.0)
+
+    def forward(self, tapped: Tapped) -> Regression:
+        return Regression(self.read(tapped).squeeze(-1), self.kind)
+
+
+class RegressionHead(Head):
+    """Numbers of any `shape` [..., *shape]: directions, boxes, a prediction of the next tokens."""
+
+    def __init__(
+        self,
+        inlet: Inlet,
+        shape: Sequence[int] | int,
+        loss: str = "mse",
+        hidden: int | None = None,
+        depth: int = 1,
+        activation: str = "gelu",
+    ) -> None:
+        super().__init__(inlet)
+        self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        self.kind = loss
+        self.read = Reader(inlet, torch.Size(self.shape).numel(), hidden, depth, activation, 1.0)
+
+    def forward(self, tapped: Tapped) -> Regression:
+        return Regression(self.read(tapped).unflatten(-1, self.shape), self.kind)
+
+
+class DenseHead(Head):
+    """A map over the picture from a sense's pyramid of maps (U-Net: Ronneberger et al., 2015, coarse to fine sums).
+
+    With `classes` a `Categorical` at every pixel [..., 64, 64, classes]; without, a `Regression` [..., 64, 64].
+    """
+
+    def __init__(self, inlet: Inlet, classes: int | None = None, loss: str = "l1", channels: int | None = None) -> None:
+        super().__init__(inlet)
+        if not inlet.map_channels:
+            raise ConfigError("A dense head must tap one sense whose encoder gives feature maps, such as 'sight'.")
+        self.classes, self.kind = classes, loss
+        channels = channels or max(4, inlet.width // 8)
+        # The finest map is the picture itself; the rest are joined from the coarsest on.
+        self.finest, *coarser = sorted(inlet.map_channels, key=lambda name: int(name.removeprefix("stride")))
+        self.levels = coarser[::-1]
+        self.lateral = nn.ModuleList(nn.Conv2d(inlet.map_channels[name], channels, 1) for name in self.levels)
+        self.smooth = nn.ModuleList(nn.Conv2d(channels, channels, 3, padding=1) for _ in self.levels)
+        self.edges = nn.Conv2d(inlet.map_channels[self.finest], channels // 2, 3, padding=1)
+        self.last = nn.Conv2d(channels + channels // 2, classes or 1, 3, padding=1)
+
+    def forward(self, tapped: Tapped) -> Output:
+        lead = tapped.tokens.shape[:-2]
+        maps = {name: value.flatten(0, len(lead) - 1) for name, value in tapped.maps.items()}
+        features: Tensor | None = None
+        for name, lateral, smooth in zip(self.levels, self.lateral, self.smooth, strict=True):
+            joined = lateral(maps[name])
+            if features is not None:
+                joined = joined + F.interpolate(features, scale_factor=2.0, mode="nearest")
+            features = F.relu(smooth(joined))
+        assert features is not None
+        fine = F.interpolate(features, scale_factor=2.0, mode="bilinear", align_corners=False)
+        out = self.last(torch.cat((fine, F.relu(self.edges(maps[self.finest]))), 1))
+        if self.classes:
+            return Categorical(out.movedim(1, -1).unflatten(0, lead))
+        return Regression(out.squeeze(1).unflatten(0, lead), self.kind)

@@ -1,0 +1,67 @@
+"""The ear: 100 ms of sound from one or two ears to four tokens of 25 ms; and the encoder of any other series."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from devmind.agent.encoders import Encoded, Encoder, mlp
+from devmind.agent.features import interaural_lags, level_difference, log_mel
+from devmind.errors import MomentError
+from devmind.moment import TICK_SAMPLES
+
+_TOKENS, _MELS, _LAG, _N_FFT = 4, 64, 12, 512
+_FRAMES = 2 * _TOKENS
+_CHUNK = TICK_SAMPLES // _TOKENS
+_HOP = TICK_SAMPLES // _FRAMES
+
+
+class SoundEncoder(Encoder):
+    """Log-mel of each ear (two frames a token), cross-correlation lags and level difference between the ears.
+
+    Level alone cannot tell left from right well enough; the lags can. A single ear is heard by both,
+    and told apart by a flag. Sound longer than a tick is heard from its last 100 ms, shorter sound as its end.
+    """
+
+    sense_dims = 2
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width, n_tokens=_TOKENS)
+        n_features = 2 * 2 * _MELS + (2 * _LAG + 1) + 2
+        self.net = mlp(n_features, 2 * width, width)
+
+    def encode(self, x: Tensor, previous: Tensor | None, previous_present: Tensor | None) -> Encoded:
+        if x.shape[1] not in (1, 2):
+            raise MomentError(f"Sense 'sound' must have one or two ears; got {x.shape[1]}.")
+        stereo = x.shape[1] == 2
+        sound = F.pad(x.float(), (max(0, TICK_SAMPLES - x.shape[-1]), 0))[..., -TICK_SAMPLES:]
+        tokens = self.net(self.features(sound if stereo else sound.expand(-1, 2, -1), stereo))
+        return Encoded(tokens, self.all_present(tokens))
+
+    @staticmethod
+    def features(sound: Tensor, stereo: bool) -> Tensor:
+        """Features of each 25 ms of sound [N, 2, 1600], float32 [N, 4, 283]."""
+        n = sound.shape[0]
+        mel = log_mel(sound, _N_FFT, _HOP, _MELS)[:, :, :_FRAMES]
+        mel = mel.reshape(n, 2, _TOKENS, 2 * _MELS).transpose(1, 2).flatten(2)
+        left, right = sound.reshape(n, 2, _TOKENS, _CHUNK).unbind(1)
+        level = level_difference(left, right)
+        flag = torch.full_like(level, float(stereo))
+        return torch.cat((mel, interaural_lags(left, right, _LAG), torch.stack((level, flag), -1)), -1)
+
+
+class SeriesEncoder(Encoder):
+    """Any series [C, S] to four tokens: strided convolution, mean over each quarter, projection."""
+
+    sense_dims = 2
+
+    def __init__(self, width: int, channels: int) -> None:
+        super().__init__(width, n_tokens=_TOKENS)
+        self.convolution = nn.Conv1d(channels, width, 9, stride=4, padding=4)
+        self.project = nn.Linear(width, width)
+
+    def encode(self, x: Tensor, previous: Tensor | None, previous_present: Tensor | None) -> Encoded:
+        features = F.adaptive_avg_pool1d(F.gelu(self.convolution(x.float())), _TOKENS)
+        tokens = self.project(features.transpose(1, 2))
+        return Encoded(tokens, self.all_present(tokens))

@@ -1,0 +1,151 @@
+"""What a head answers: a distribution or a value, with a loss, a sample and a mode. Plain tensor ops, no overhead."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from devmind.errors import ConfigError
+
+
+def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:
+    """Mean of `values` [..., *rest] where `mask` bool [...] is true (everywhere if None); 0 when it is nowhere."""
+    if mask is None:
+        return values.mean()
+    weight = mask.reshape(*mask.shape, *[1] * (values.ndim - mask.ndim)).expand_as(values)
+    return (values * weight).sum() / weight.sum().clamp_min(1)
+
+
+class Output:
+    """Base of all outputs; [...] is [B, T] in a batch, [B] in a tick."""
+
+    def loss(self, target: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Mean loss against `target`, a scalar; `mask` bool [...] says which entries count."""
+        raise NotImplementedError
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        """One draw."""
+        raise NotImplementedError
+
+    def mode(self) -> Tensor:
+        """The most likely value."""
+        raise NotImplementedError
+
+    def fires(self) -> Tensor | None:
+        """Whether an arc answers, bool [...]; None means always."""
+        return None
+
+    def answer(self, generator: torch.Generator | None = None) -> Tensor:
+        """The action: a sample when a generator is given, else the mode."""
+        return self.mode() if generator is None else self.sample(generator)
+
+
+@dataclass
+class Categorical(Output):
+    """One of n classes from `logits` [..., n].
+
+    With a `threshold` this is a startle-like arc: it fires where the probability of not resting, 1 - P(class `rest`),
+    is above the threshold, and then answers with the best class other than `rest`. A `table` float [n, K] turns the
+    answered class into a vector [..., K] for a continuous effector.
+    """
+
+    logits: Tensor
+    threshold: float | None = None
+    rest: int = 0
+    table: Tensor | None = None
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Log probability of classes int64 [...]."""
+        return self.logits.log_softmax(-1).gather(-1, value.long()[..., None]).squeeze(-1)
+
+    def probabilities(self) -> Tensor:
+        """[..., n], summing to 1."""
+        return self.logits.softmax(-1)
+
+    def entropy(self) -> Tensor:
+        """In nats, [...]."""
+        log_p = self.logits.log_softmax(-1)
+        return -(log_p.exp() * log_p).sum(-1)
+
+    def among(self, legal: Tensor) -> Categorical:
+        """The same distribution restricted to `legal` bool [..., n]."""
+        return Categorical(
+            self.logits.masked_fill(~legal, torch.finfo(self.logits.dtype).min), self.threshold, self.rest, self.table
+        )
+
+    def loss(self, target: Tensor, mask: Tensor | None = None) -> Tensor:
+        losses = F.cross_entropy(self.logits.flatten(0, -2), target.long().flatten(), reduction="none")
+        return masked_mean(losses.reshape(target.shape), mask)
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        flat = self.logits.flatten(0, -2).softmax(-1)
+        return torch.multinomial(flat, 1, generator=generator).reshape(self.logits.shape[:-1])
+
+    def mode(self) -> Tensor:
+        return self.logits.argmax(-1)
+
+    def fires(self) -> Tensor | None:
+        return None if self.threshold is None else 1.0 - self.probabilities()[..., self.rest] > self.threshold
+
+    def answer(self, generator: torch.Generator | None = None) -> Tensor:
+        if self.threshold is None:
+            index = super().answer(generator)
+        else:
+            others = torch.arange(self.logits.shape[-1], device=self.logits.device) != self.rest
+            index = Categorical(self.among(others).logits).answer(generator)
+        return index if self.table is None else self.table[index]
+
+
+@dataclass
+class Normal(Output):
+    """Diagonal normal: `mean` and `log_std`, both [..., K]."""
+
+    mean: Tensor
+    log_std: Tensor
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Log density of values [..., K], summed over K, [...]."""
+        z = (value - self.mean) * (-self.log_std).exp()
+        return (-0.5 * z.square() - self.log_std - 0.5 * math.log(2.0 * math.pi)).sum(-1)
+
+    def entropy(self) -> Tensor:
+        """In nats, summed over K, [...]."""
+        return (self.log_std + 0.5 * math.log(2.0 * math.pi * math.e)).sum(-1)
+
+    def loss(self, target: Tensor, mask: Tensor | None = None) -> Tensor:
+        return masked_mean(-self.log_prob(target), mask)
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        noise = torch.randn(self.mean.shape, generator=generator, device=self.mean.device, dtype=self.mean.dtype)
+        return self.mean + noise * self.log_std.exp()
+
+    def mode(self) -> Tensor:
+        return self.mean
+
+
+_ELEMENTWISE = {"mse": F.mse_loss, "l1": F.l1_loss, "smooth_l1": F.smooth_l1_loss}
+
+
+@dataclass
+class Regression(Output):
+    """A value of any shape [..., *shape] with an elementwise loss: `mse`, `l1` or `smooth_l1`."""
+
+    value: Tensor
+    kind: str = "mse"
+
+    def __post_init__(self) -> None:
+        if self.kind not in _ELEMENTWISE:
+            raise ConfigError(f"A regression's loss must be one of {', '.join(_ELEMENTWISE)}; got '{self.kind}'.")
+
+    def loss(self, target: Tensor, mask: Tensor | None = None) -> Tensor:
+        return masked_mean(_ELEMENTWISE[self.kind](self.value, target.to(self.value.dtype), reduction="none"), mask)
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        return self.value
+
+    def mode(self) -> Tensor:
+        return self.value
