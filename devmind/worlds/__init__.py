@@ -1,0 +1,37 @@
+"""Worlds: where an agent lives; simulated, live or replayed, all give Moments of the standard senses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from devmind.worlds.adapter import VectorWorld
+
+
+def make(name: str, level: str, seeds: np.ndarray | list[int], n: int | None = None) -> VectorWorld:
+    """N children of the world `name` at `level`, already reset to `seeds` (int64 [N]).
+
+    Args:
+        name: an entry of the plugin group `worlds`; its class takes the level.
+        level: one of that world's levels.
+        seeds: one seed a child; lessons use seeds below a million, exams the others.
+        n: how many; by default the number of seeds.
+
+    Raises:
+        WorldError: unknown world or level, or `n` is not the number of seeds.
+    """
+    from devmind import plugins
+    from devmind.errors import WorldError, nearest
+    from devmind.worlds.adapter import VectorWorld
+
+    known = plugins.available("worlds")
+    if name not in known:
+        raise WorldError(f"There is no world named '{name}'{nearest(name, known)}")
+    count = len(seeds) if n is None else n
+    if count != len(seeds):
+        raise WorldError(f"Expected one seed for each of {count} children; got {len(seeds)} seeds.")
+    world = VectorWorld(known[name].load()(level), count)
+    world.reset(seeds)
+    return world

@@ -1,0 +1,110 @@
+"""The nursery's levels: how an episode starts, how long it lasts, what is rewarded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from devmind.worlds.nursery import playroom, tasks
+from devmind.worlds.nursery.goals import (
+    ORIENTED_DEG,
+    TRACKED_DEG,
+    first_touched,
+    gaze_error_deg,
+    hand_distance,
+    startle_success,
+)
+from devmind.worlds.nursery.state import NO_EVENT, NurseryState
+
+SHAPING_DEG = 90.0
+FALSE_ALARM = 0.2
+
+Spawn = Callable[[np.ndarray], NurseryState]
+Reward = Callable[[NurseryState, NurseryState, bool], np.ndarray]
+Judge = Callable[[NurseryState], np.ndarray]
+
+
+def _nothing(before: NurseryState, after: NurseryState, closing: bool) -> np.ndarray:
+    return np.zeros(len(after))
+
+
+def _never(state: NurseryState) -> np.ndarray:
+    return np.zeros(len(state), bool)
+
+
+def _turning(azimuth_only: bool) -> tuple[Reward, Judge]:
+    def succeeded(state: NurseryState) -> np.ndarray:
+        return gaze_error_deg(state, azimuth_only) <= ORIENTED_DEG
+
+    def reward(before: NurseryState, after: NurseryState, closing: bool) -> np.ndarray:
+        nearer = gaze_error_deg(before, azimuth_only) - gaze_error_deg(after, azimuth_only)
+        return nearer / SHAPING_DEG + (succeeded(after) if closing else 0.0)
+
+    return reward, succeeded
+
+
+def _following(before: NurseryState, after: NurseryState, closing: bool) -> np.ndarray:
+    error = gaze_error_deg(after)
+    return np.where(error <= TRACKED_DEG, 1.0, 0.5 * np.maximum(1.0 - error / 30.0, 0.0))
+
+
+def _touching(before: NurseryState, after: NurseryState, closing: bool) -> np.ndarray:
+    nearer = hand_distance(before) - hand_distance(after)
+    return nearer + (first_touched(after) == after.target)
+
+
+def _startled(before: NurseryState, after: NurseryState, closing: bool) -> np.ndarray:
+    missed = (after.event != NO_EVENT) & ~after.answered & (after.tick == after.event_tick + 2)
+    answered = after.answered & ~before.answered
+    return answered * 1.0 - missed * 1.0 - FALSE_ALARM * (after.false_alarms - before.false_alarms)
+
+
+@dataclass(frozen=True)
+class NurseryLevel:
+    """One level. Every level may be judged by `succeeded`; only `reach` ends early.
+
+    Attributes:
+        name: as in `NurseryRules(name)`.
+        horizon: ticks until truncation.
+        spawn: first states by seeds.
+        reward: (before, after, closing) to float [N]; closing is True on the horizon's tick.
+        succeeded: state to bool [N].
+        azimuth_only: the gaze's error counts azimuth alone.
+        cued: `words` gives the target's colour in every tick.
+        touch_ends: touching any object ends the episode.
+    """
+
+    name: str
+    horizon: int
+    spawn: Spawn
+    reward: Reward = _nothing
+    succeeded: Judge = _never
+    azimuth_only: bool = False
+    cued: bool = False
+    touch_ends: bool = False
+
+
+LEVELS = {
+    level.name: level
+    for level in (
+        NurseryLevel("room", 32, playroom.spawn_room),
+        NurseryLevel("orient/sight", 10, tasks.spawn_orient_sight, *_turning(False)),
+        NurseryLevel("orient/sound", 10, tasks.spawn_orient_sound, *_turning(True), azimuth_only=True),
+        NurseryLevel("orient/motion", 10, tasks.spawn_orient_motion, *_turning(False)),
+        NurseryLevel("track", 30, tasks.spawn_track, _following, lambda s: gaze_error_deg(s) <= TRACKED_DEG),
+        NurseryLevel(
+            "reach",
+            30,
+            tasks.spawn_reach,
+            _touching,
+            lambda s: first_touched(s) == s.target,
+            cued=True,
+            touch_ends=True,
+        ),
+        NurseryLevel("startle", 20, tasks.spawn_startle, _startled, startle_success),
+        NurseryLevel("bind", 5, playroom.spawn_bind),
+        NurseryLevel("hear", 5, playroom.spawn_hear),
+    )
+}

@@ -1,0 +1,41 @@
+"""Gymnasium spaces of the standard senses and effectors, so that every world names and sizes them alike."""
+
+from __future__ import annotations
+
+import numpy as np
+from gymnasium import spaces
+
+from devmind.moment import PERIPHERY_SIZE, SIGHT_SIZE, TICK_SAMPLES
+
+WORDS_MAX_LENGTH = 256
+
+
+def sight(size: int = SIGHT_SIZE) -> spaces.Box:
+    """A square RGB picture, uint8 [size, size, 3]."""
+    return spaces.Box(0, 255, (size, size, 3), np.uint8)
+
+
+def periphery() -> spaces.Box:
+    """Change in the wide view since the last tick, float32 [1, 16, 16] in 0..1."""
+    return spaces.Box(0.0, 1.0, (1, PERIPHERY_SIZE, PERIPHERY_SIZE), np.float32)
+
+
+def sound(channels: int = 2) -> spaces.Box:
+    """One tick of sound, float32 [channels, 1600] in -1..1."""
+    return spaces.Box(-1.0, 1.0, (channels, TICK_SAMPLES), np.float32)
+
+
+def body(size: int) -> spaces.Box:
+    """`size` numbers of the body, float32, unbounded."""
+    return spaces.Box(-np.inf, np.inf, (size,), np.float32)
+
+
+def words() -> spaces.Text:
+    """Any text of this tick, up to 256 characters; an empty one is no `words` at all."""
+    printable = "".join(chr(code) for code in range(32, 127))
+    return spaces.Text(WORDS_MAX_LENGTH, min_length=0, charset=printable)
+
+
+def effector(size: int) -> spaces.Box:
+    """A command of `size` numbers in -1..1."""
+    return spaces.Box(-1.0, 1.0, (size,), np.float32)
