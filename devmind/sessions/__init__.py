@@ -1,0 +1,14 @@
+"""Sessions: recordings of (Moment, Action) as MCAP files, and real media made into them.
+
+>>> with Recorder("walk.mcap", source="room") as recorder:
+...     recorder.write(moment, action)
+>>> for moment, action in open_session("walk.mcap"):
+...     agent_learns_from(moment, action)
+"""
+
+from devmind.sessions.media import import_media
+from devmind.sessions.reader import Note, Session, describe, open_session, replay
+from devmind.sessions.recorder import Recorder
+from devmind.sessions.repair import repair
+
+__all__ = ["Note", "Recorder", "Session", "describe", "import_media", "open_session", "repair", "replay"]

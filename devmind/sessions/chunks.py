@@ -1,0 +1,82 @@
+"""Walks the records of an MCAP file that may be cut anywhere, still be growing, or be damaged.
+
+The stock readers want the index at the file's end and show nothing of a file that lacks it; this one goes from the
+front and stops where the last whole record ends.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, Any
+
+from mcap.data_stream import ReadDataStream
+from mcap.exceptions import McapError
+from mcap.opcode import Opcode
+from mcap.records import Chunk, Metadata
+from mcap.stream_reader import breakup_chunk
+from mcap.writer import MCAP0_MAGIC
+from zstandard import ZstdError
+
+from devmind.errors import SessionError
+
+_HEAD = struct.Struct("<BQ")
+_DAMAGE = (McapError, ZstdError, ValueError, OverflowError, EOFError, struct.error, MemoryError)
+
+
+@dataclass(frozen=True)
+class Found:
+    """One whole record: its kind, where it starts and ends in the file."""
+
+    opcode: int
+    start: int
+    end: int
+
+
+def has_magic(file: IO[bytes]) -> bool:
+    """True when the file starts as an MCAP file does."""
+    file.seek(0)
+    return file.read(len(MCAP0_MAGIC)) == MCAP0_MAGIC
+
+
+def walk(file: IO[bytes], start: int, size: int) -> Iterator[Found]:
+    """The whole records in bytes `start` to `size`, up to the footer or the first broken length."""
+    while start + _HEAD.size <= size:
+        file.seek(start)
+        opcode, length = _HEAD.unpack(file.read(_HEAD.size))
+        end = start + _HEAD.size + length
+        if opcode == 0 or end > size:  # a lost power supply can leave zeros at the end
+            return
+        yield Found(opcode, start, end)
+        if opcode == Opcode.FOOTER:
+            return
+        start = end
+
+
+def ends_as_finished(file: IO[bytes], size: int) -> bool:
+    """True when the bytes before `size` are those that close a finished file."""
+    file.seek(max(len(MCAP0_MAGIC), size - len(MCAP0_MAGIC)))  # a file just begun holds the magic once
+    return file.read(len(MCAP0_MAGIC)) == MCAP0_MAGIC
+
+
+def read_chunk(file: IO[bytes], start: int) -> list[Any]:
+    """The schema, channel and message records of the chunk at byte `start`, its checksum verified.
+
+    Raises:
+        SessionError: the chunk is damaged.
+    """
+    file.seek(start + _HEAD.size)
+    try:
+        return list(breakup_chunk(Chunk.read(ReadDataStream(file)), validate_crc=True))
+    except _DAMAGE as error:
+        raise SessionError(f"The chunk at byte {start} is damaged ({type(error).__name__}: {error}).") from error
+
+
+def read_metadata(file: IO[bytes], start: int) -> Metadata:
+    """The metadata record at byte `start`."""
+    file.seek(start + _HEAD.size)
+    try:
+        return Metadata.read(ReadDataStream(file))
+    except _DAMAGE as error:
+        raise SessionError(f"The metadata at byte {start} is damaged ({type(error).__name__}: {error}).") from error

@@ -1,0 +1,171 @@
+"""How one sense or effector becomes one protobuf message, and comes back without loss.
+
+Foxglove's schemas are used where one fits, so that viewers show the pictures, play the sound and list the words;
+everything else is a `devmind.Array {dtype, shape, data}`. The descriptors of our own messages are built here, in
+Python: they are small, and a generated file would pin one protobuf release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from devmind.errors import SessionError
+from devmind.moment import SOUND_RATE_HZ, Sense
+
+IMAGE, AUDIO, LOG = "foxglove.RawImage", "foxglove.RawAudio", "foxglove.Log"
+ARRAY, TICK = "devmind.Array", "devmind.Tick"
+
+_TEXT = "str"
+_S16 = np.dtype("<i2")
+_FULL_SCALE = np.float32(32768)
+_OWN_FIELDS: dict[str, tuple[tuple[str, str, bool], ...]] = {
+    "Array": (("dtype", "STRING", False), ("shape", "INT64", True), ("data", "BYTES", False)),
+    "Tick": (
+        ("time_s", "DOUBLE", False),
+        ("reward", "DOUBLE", False),
+        ("first", "BOOL", False),
+        ("last", "BOOL", False),
+        ("terminal", "BOOL", False),
+        ("senses", "STRING", True),
+        ("acted", "BOOL", False),
+        ("effectors", "STRING", True),
+    ),
+}
+
+
+@cache
+def message_class(schema: str) -> Callable[..., Any]:
+    """The protobuf class of one of the schemas above."""
+    from google.protobuf import descriptor_pool, message_factory
+
+    package, name = schema.split(".")
+    if package == "foxglove":
+        from foxglove_schemas_protobuf import Log_pb2, RawAudio_pb2, RawImage_pb2
+
+        known: dict[str, Any] = {
+            "Log": Log_pb2.Log,
+            "RawAudio": RawAudio_pb2.RawAudio,
+            "RawImage": RawImage_pb2.RawImage,
+        }
+        return known[name]
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(_own_file())
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(schema))
+
+
+def schema_bytes(schema: str) -> bytes:
+    """The serialized FileDescriptorSet MCAP asks for: the message's file and everything it imports."""
+    from google.protobuf import descriptor_pb2
+
+    files: dict[str, Any] = {}
+
+    def visit(file: Any) -> None:
+        for dependency in file.dependencies:
+            visit(dependency)
+        if file.name not in files:
+            files[file.name] = descriptor_pb2.FileDescriptorProto()
+            file.CopyToProto(files[file.name])
+
+    visit(message_class(schema).DESCRIPTOR.file)  # type: ignore[attr-defined]
+    return descriptor_pb2.FileDescriptorSet(file=list(files.values())).SerializeToString()
+
+
+def encode(name: str, value: Sense, log_time_ns: int) -> tuple[str, bytes]:
+    """The schema and the serialized message of one sense or effector.
+
+    Raises:
+        SessionError: the value is neither a str nor a numeric numpy array.
+    """
+    if isinstance(value, str):
+        return _encode_text(name, value, log_time_ns)
+    if isinstance(value, np.generic):  # what arithmetic makes of an array without dimensions
+        value = np.asarray(value)
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "buif":
+        kind = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
+        raise SessionError(f"'{name}' must be a numeric numpy array or a str to be recorded; got {kind}.")
+    if name == "sight" and value.dtype == np.uint8 and value.ndim == 3 and value.shape[2] == 3:
+        height, width = value.shape[:2]
+        picture = {"width": width, "height": height, "encoding": "rgb8", "step": 3 * width, "data": value.tobytes()}
+        return IMAGE, _serialized(IMAGE, timestamp=_timestamp(log_time_ns), frame_id=name, **picture)
+    samples = as_s16(value) if name == "sound" else None
+    if samples is not None:
+        audio = {"format": "pcm-s16", "sample_rate": SOUND_RATE_HZ, "number_of_channels": len(value)}
+        return AUDIO, _serialized(AUDIO, timestamp=_timestamp(log_time_ns), data=samples.T.tobytes(), **audio)
+    return ARRAY, _serialized(ARRAY, dtype=value.dtype.str, shape=value.shape, data=value.tobytes())
+
+
+def decode(schema: str, data: bytes) -> Sense:
+    """The value that `encode` was given: the same bits, dtype and shape, in an array of its own.
+
+    Raises:
+        SessionError: the message is damaged or of a schema this version does not know.
+    """
+    from google.protobuf.message import DecodeError
+
+    try:
+        if schema not in (IMAGE, AUDIO, LOG, ARRAY):
+            raise ValueError("the schema is unknown to this version")
+        return _decoded(schema, message_class(schema).FromString(data))  # type: ignore[attr-defined]
+    except (DecodeError, ValueError, TypeError) as error:
+        raise SessionError(f"A message of schema '{schema}' cannot be decoded: {error}.") from error
+
+
+def as_s16(sound: np.ndarray) -> np.ndarray | None:
+    """Sound float32 [C, S] as int16 of the same shape where that loses no bit, else None."""
+    if sound.dtype != np.float32 or sound.ndim != 2 or not sound.size or not (np.abs(sound) <= 1).all():
+        return None
+    samples = np.minimum(sound * _FULL_SCALE, 32767).astype(_S16)
+    return samples if from_s16(samples).tobytes() == sound.tobytes() else None  # bytes, because -0.0 == 0.0
+
+
+def from_s16(samples: np.ndarray) -> np.ndarray:
+    """int16 samples as float32 in -1..1: a division by a power of two, so nothing is rounded."""
+    return samples.astype(np.float32) / _FULL_SCALE
+
+
+def _encode_text(name: str, text: str, log_time_ns: int) -> tuple[str, bytes]:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # lone surrogates are legal in a str, but not in a protobuf string
+        return ARRAY, _serialized(ARRAY, dtype=_TEXT, data=text.encode("utf-8", "surrogatepass"))
+    return LOG, _serialized(LOG, timestamp=_timestamp(log_time_ns), level=2, message=text, name=name)
+
+
+def _decoded(schema: str, message: Any) -> Sense:
+    if schema == LOG:
+        return str(message.message)
+    if schema == IMAGE:
+        return np.frombuffer(message.data, np.uint8).reshape(message.height, message.width, 3).copy()
+    if schema == AUDIO:
+        interleaved = np.frombuffer(message.data, _S16).reshape(-1, message.number_of_channels)
+        return np.ascontiguousarray(from_s16(interleaved).T)
+    if message.dtype == _TEXT:
+        return bytes(message.data).decode("utf-8", "surrogatepass")
+    return np.frombuffer(message.data, np.dtype(message.dtype)).reshape(tuple(message.shape)).copy()
+
+
+def _serialized(schema: str, **fields: Any) -> bytes:
+    return bytes(message_class(schema)(**fields).SerializeToString())
+
+
+def _timestamp(log_time_ns: int) -> Any:
+    from google.protobuf.timestamp_pb2 import Timestamp
+
+    return Timestamp(seconds=log_time_ns // 10**9, nanos=log_time_ns % 10**9)
+
+
+def _own_file() -> Any:
+    from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+
+    file = FileDescriptorProto(name="devmind/session.proto", package="devmind", syntax="proto3")
+    for message_name, fields in _OWN_FIELDS.items():
+        message = file.message_type.add(name=message_name)
+        for number, (name, kind, repeated) in enumerate(fields, start=1):
+            label = FieldDescriptorProto.LABEL_REPEATED if repeated else FieldDescriptorProto.LABEL_OPTIONAL
+            kind_number = getattr(FieldDescriptorProto, f"TYPE_{kind}")
+            message.field.add(name=name, number=number, type=kind_number, label=label)
+    return file

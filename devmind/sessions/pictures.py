@@ -1,0 +1,144 @@
+"""Pictures and video frames, RGB, and what the agent gets of them: the fovea's picture and the change in view."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from devmind.errors import SessionError
+from devmind.moment import PERIPHERY_SIZE, SIGHT_SIZE
+
+_CUT_SHARE = 0.95
+
+
+def fovea(frame: np.ndarray, size: int = SIGHT_SIZE) -> np.ndarray:
+    """The central square of a frame uint8 [H, W, 3], area-averaged to uint8 [size, size, 3]."""
+    import cv2
+
+    height, width = frame.shape[:2]
+    side = min(height, width)
+    top, left = (height - side) // 2, (width - side) // 2
+    return cv2.resize(frame[top : top + side, left : left + side], (size, size), interpolation=cv2.INTER_AREA)
+
+
+def change_in_view(frame: np.ndarray, previous: np.ndarray) -> np.ndarray:
+    """The sense `periphery`: float32 [1, 16, 16] in 0..1, how much the brightness of each part of the view changed.
+
+    Frames are uint8 [H, W, 3] RGB of any size, also of two sizes. Brightness is averaged over each part before the
+    difference is taken, so a camera's pixel noise does not look like movement.
+    """
+    return np.abs(_brightness(frame) - _brightness(previous))[None]
+
+
+def read_picture(path: Path) -> np.ndarray:
+    """A picture file as RGB uint8 [H, W, 3]: grey repeated, 16 bits scaled to 8, transparent parts laid on white.
+
+    Raises:
+        SessionError: it cannot be read, for example because it is cut.
+    """
+    import cv2
+
+    with _quiet():
+        try:
+            data = np.frombuffer(path.read_bytes(), np.uint8)
+            picture = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
+            if picture is not None and (picture.ndim == 2 or picture.shape[2] != 4):
+                # Decoded again, because only this way the camera's orientation (EXIF) is applied.
+                picture = cv2.imdecode(data, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH)
+        except (cv2.error, OSError) as error:
+            raise SessionError(f"The picture '{path}' cannot be read ({type(error).__name__}); replace it.") from error
+    if picture is None:
+        raise SessionError(f"The picture '{path}' is damaged or cut; replace or remove it.")
+    return _rgb8(picture)
+
+
+def is_picture(path: Path) -> bool:
+    """True when the file starts as a picture that OpenCV reads; GIFs count as videos, since they may be animated."""
+    import cv2
+
+    with path.open("rb") as file:
+        if file.read(4) == b"GIF8":
+            return False
+    with _quiet():
+        return bool(cv2.haveImageReader(str(path)))
+
+
+def video_ticks(path: Path, tick_hz: int, warn: Callable[[str], None]) -> Iterator[tuple[int, np.ndarray]]:
+    """(tick, the last frame in it, RGB uint8 [H, W, 3]) by the frames' own time stamps.
+
+    Frames that cannot be read are told to `warn`; a file without any gives nothing.
+    """
+    import cv2
+
+    with _quiet():
+        video = cv2.VideoCapture(str(path))
+    promised, frames, held = video.get(cv2.CAP_PROP_FRAME_COUNT), 0, None
+    try:
+        while True:
+            with _quiet():
+                there, frame = video.read()
+            if not there:
+                break
+            tick = int(_stamp_s(video, frames) * tick_hz + 1e-3)  # 0.1999999 s belongs to the tick that begins at 0.2 s
+            frames += 1
+            if held is not None and tick > held[0]:
+                yield held[0], _rgb8(held[1])
+            held = (tick if held is None else max(tick, held[0]), frame)
+    finally:
+        video.release()
+    if held is None:
+        warn(f"No picture could be read from '{path}': it has none, is damaged, or its codec is unknown here.")
+        return
+    yield held[0], _rgb8(held[1])
+    if frames < _CUT_SHARE * promised:
+        warn(f"'{path}' ends early: {frames} of {promised:.0f} pictures could be read.")
+
+
+def _stamp_s(video: Any, index: int) -> float:
+    """When the frame just read is shown; bare streams carry no stamps, there the frame rate tells."""
+    import cv2
+
+    stamp_s = video.get(cv2.CAP_PROP_POS_MSEC) / 1000
+    return stamp_s if stamp_s > 0 else index / max(1.0, video.get(cv2.CAP_PROP_FPS))
+
+
+def _brightness(frame: np.ndarray) -> np.ndarray:
+    """float32 [16, 16] in 0..1."""
+    import cv2
+
+    grey = cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY).astype(np.float32) / 255
+    return cv2.resize(grey, (PERIPHERY_SIZE, PERIPHERY_SIZE), interpolation=cv2.INTER_AREA)
+
+
+def _rgb8(picture: np.ndarray) -> np.ndarray:
+    """OpenCV's grey, BGR or BGRA of any depth as RGB uint8."""
+    import cv2
+
+    if picture.dtype != np.uint8:
+        top = np.iinfo(picture.dtype).max if picture.dtype.kind in "ui" else 1.0
+        picture = np.rint(np.clip(picture.astype(np.float32) / top, 0, 1) * 255).astype(np.uint8)
+    if picture.ndim == 2 or picture.shape[2] == 1:
+        return cv2.cvtColor(picture, cv2.COLOR_GRAY2RGB)
+    if picture.shape[2] == 4:
+        opaque = picture[:, :, 3:].astype(np.float32) / 255
+        picture = np.rint(picture[:, :, :3] * opaque + 255 * (1 - opaque)).astype(np.uint8)
+    return cv2.cvtColor(picture, cv2.COLOR_BGR2RGB)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """OpenCV and its FFmpeg print what the caller is told in one sentence anyway."""
+    from cv2.utils import logging
+
+    os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
+    level = logging.getLogLevel()
+    logging.setLogLevel(logging.LOG_LEVEL_SILENT)
+    try:
+        yield
+    finally:
+        logging.setLogLevel(level)

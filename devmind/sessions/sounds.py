@@ -1,0 +1,147 @@
+"""Sound of any file as whole ticks [C, S] at 16 kHz on the file's own clock."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from devmind.errors import SessionError
+from devmind.moment import SOUND_RATE_HZ
+from devmind.sessions.messages import from_s16
+
+Warn = Callable[[str], None]
+
+_BLOCK = 1 << 16
+_GAP_S = 0.005
+"""Containers round their time stamps to a millisecond or so; more than this is a gap."""
+
+
+def file_ticks(path: Path, tick_samples: int, warn: Warn) -> Iterator[tuple[int, np.ndarray]]:
+    """(tick, float32 [C, tick_samples]) of a sound file libsndfile reads; a last part of a tick is dropped.
+
+    One or two channels stay, more are mixed to one. What is missing of a cut file is told to `warn`.
+
+    Raises:
+        SessionError: nothing of it can be read.
+    """
+    import soundfile
+
+    try:
+        with soundfile.SoundFile(path) as file:
+            cutter = _TickCutter(0.0, file.samplerate, file.channels if file.channels < 3 else 1, tick_samples)
+            try:
+                for block in file.blocks(_BLOCK, dtype="float32", always_2d=True):
+                    yield from cutter.feed(block if file.channels < 3 else block.mean(1, keepdims=True))
+            except soundfile.LibsndfileError as error:
+                warn(f"'{path}' is damaged and was read only in part ({error}).")
+            if _declared_bytes(path) > path.stat().st_size:
+                warn(f"'{path}' ends early and was read only in part: its header promises more.")
+            yield from cutter.finish()
+    except soundfile.LibsndfileError as error:
+        raise SessionError(f"'{path}' cannot be read as sound ({error}); convert it to WAV or FLAC.") from error
+
+
+def is_sound(path: Path) -> bool:
+    """True when libsndfile reads the file's header."""
+    import soundfile
+
+    try:
+        return bool(soundfile.info(path).channels)
+    except soundfile.LibsndfileError:
+        return False
+
+
+def container_ticks(path: Path, tick_samples: int, warn: Warn) -> Iterator[tuple[int, np.ndarray]]:
+    """The same for the sound in a video's container, through PyAV, on the clock of its pictures.
+
+    A tick in which the sound has a gap is left out. Without PyAV nothing is given, and `warn` is told.
+    """
+    try:
+        import av
+    except ImportError:
+        warn(
+            f"The sound of '{path}', if it has any, is left out: reading it needs PyAV (pip install 'devmind[video]')."
+        )
+        return
+    try:
+        with av.open(str(path)) as container:
+            if not container.streams.audio:
+                return
+            yield from _stream_ticks(container, tick_samples)
+    except av.error.FFmpegError as error:
+        warn(f"The sound of '{path}' was read only in part ({error.strerror}).")
+
+
+def _stream_ticks(container, tick_samples: int) -> Iterator[tuple[int, np.ndarray]]:  # type: ignore[no-untyped-def]
+    import av
+
+    stream = container.streams.audio[0]
+    channels = min(stream.codec_context.channels, 2)
+    to_float = av.AudioResampler(format="flt", layout="stereo" if channels == 2 else "mono")
+    cutter, heard_s = None, 0.0
+    for frame in container.decode(stream):
+        start_s = frame.time - _pictures_start_s(container) if frame.time is not None else heard_s
+        if cutter is None or abs(start_s - heard_s) > _GAP_S:
+            if cutter is not None:
+                yield from cutter.finish()
+            cutter, heard_s = _TickCutter(start_s, frame.sample_rate, channels, tick_samples), start_s
+        for part in to_float.resample(frame):
+            yield from cutter.feed(part.to_ndarray().reshape(-1, channels))
+        heard_s += frame.samples / frame.sample_rate
+    if cutter is not None:
+        yield from cutter.finish()
+
+
+def _pictures_start_s(container) -> float:  # type: ignore[no-untyped-def]
+    """OpenCV counts picture times from the first picture stream's own start; sound must use the same zero."""
+    for stream in container.streams.video:
+        return float((stream.start_time or 0) * stream.time_base)
+    return float((container.streams.audio[0].start_time or 0) * container.streams.audio[0].time_base)
+
+
+class _TickCutter:
+    """Resamples an unbroken series to 16 kHz and cuts it where the ticks of the source's clock begin."""
+
+    def __init__(self, start_s: float, rate_hz: int, channels: int, tick_samples: int) -> None:
+        import soxr
+
+        start = round(start_s * SOUND_RATE_HZ)
+        self._size = tick_samples
+        self._tick = max(0, math.ceil(start / tick_samples))
+        self._skip = self._tick * tick_samples - start
+        self._resampler = soxr.ResampleStream(rate_hz, SOUND_RATE_HZ, channels, dtype="float32")
+        self._held = np.zeros((0, channels), np.float32)
+
+    def feed(self, block: np.ndarray, last: bool = False) -> Iterator[tuple[int, np.ndarray]]:
+        """The ticks completed by `block` [n, C]."""
+        held = np.concatenate([self._held, self._resampler.resample_chunk(block, last=last)])
+        skipped = min(self._skip, len(held))
+        self._skip -= skipped
+        held = held[skipped:]
+        while len(held) >= self._size:
+            yield self._tick, _quantised(held[: self._size])
+            held = held[self._size :]
+            self._tick += 1
+        self._held = held
+
+    def finish(self) -> Iterator[tuple[int, np.ndarray]]:
+        """The ticks still in the resampler; what does not fill a tick is dropped, since padding would be invented."""
+        yield from self.feed(self._held[:0], last=True)
+
+
+def _quantised(samples: np.ndarray) -> np.ndarray:
+    """float32 [n, C] as [C, n] on the 16-bit grid, so that it is stored as plain PCM and comes back equal."""
+    steps = np.clip(np.rint(samples.T * 32768), -32768, 32767)
+    return np.ascontiguousarray(from_s16(steps.astype(np.int16)))
+
+
+def _declared_bytes(path: Path) -> int:
+    """The file size a WAV or AIFF header promises; 0 when it promises none (libsndfile hides that a file is cut)."""
+    with path.open("rb") as file:
+        head = file.read(8)
+    order = {b"RIFF": "little", b"FORM": "big"}.get(head[:4])
+    size = int.from_bytes(head[4:8], order) if order else 0  # type: ignore[arg-type]
+    return size + 8 if 0 < size < 0xFFFFFFFF else 0

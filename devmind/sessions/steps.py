@@ -1,0 +1,95 @@
+"""One tick, and one note, as messages on topics and back: the writer's and the reader's halves side by side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from devmind.errors import MomentError, SessionError
+from devmind.moment import Action, Moment
+from devmind.sessions.messages import TICK, decode, encode, message_class
+
+TICK_TOPIC, NOTE_TOPIC = "/tick", "/note"
+MOMENT_TOPIC, ACTION_TOPIC = "/moment/", "/action/"
+
+NOTE_SCHEMA = "devmind.Note"
+NOTE_JSON_SCHEMA = b'{"type":"object","properties":{"kind":{"type":"string"},"tick":{"type":"integer"},"data":{}}}'
+
+Step = tuple[Moment, Action | None]
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something recorded besides Moments, as plain JSON data; it happened before tick `tick`."""
+
+    tick: int
+    kind: str
+    data: Any
+
+
+def encode_step(moment: Moment, action: Action | None, log_time_ns: int) -> list[tuple[str, str, bytes]]:
+    """(topic, schema, message) of every sense and effector; last the tick's mark, without which they do not count.
+
+    Raises:
+        SessionError: a value is neither a numeric array nor a str.
+    """
+    effectors = action.effectors if action is not None else {}
+    parts = [(MOMENT_TOPIC + name, *encode(name, value, log_time_ns)) for name, value in moment.senses.items()]
+    parts += [(ACTION_TOPIC + name, *encode(name, value, log_time_ns)) for name, value in effectors.items()]
+    mark = message_class(TICK)(
+        time_s=moment.time_s,
+        reward=moment.reward,
+        first=moment.first,
+        last=moment.last,
+        terminal=moment.terminal,
+        senses=list(moment.senses),
+        acted=action is not None,
+        effectors=list(effectors),
+    )
+    return [*parts, (TICK_TOPIC, TICK, mark.SerializeToString())]
+
+
+def decode_step(mark: bytes, parts: Mapping[str, tuple[str, bytes]]) -> Step:
+    """The pair that `encode_step` was given, from its mark and topic -> (schema, message).
+
+    Raises:
+        SessionError: a message is missing or damaged.
+    """
+    from google.protobuf.message import DecodeError
+
+    try:
+        tick = message_class(TICK).FromString(mark)  # type: ignore[attr-defined]
+        senses = {name: decode(*parts[MOMENT_TOPIC + name]) for name in tick.senses}
+        effectors: dict[str, Any] = {name: decode(*parts[ACTION_TOPIC + name]) for name in tick.effectors}
+        moment = Moment(tick.time_s, senses, tick.reward, tick.first, tick.last, tick.terminal)
+    except KeyError as error:
+        raise SessionError(f"A tick lacks its message on {error}.") from error
+    except (DecodeError, MomentError) as error:
+        raise SessionError(f"A tick cannot be read: {error}") from error
+    return moment, Action(effectors) if tick.acted else None
+
+
+def encode_note(note: Note) -> bytes:
+    """A note as JSON.
+
+    Raises:
+        SessionError: its data is not plain JSON data.
+    """
+    try:
+        return json.dumps({"kind": note.kind, "tick": note.tick, "data": note.data}, allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        raise SessionError(f"A note of kind '{note.kind}' must be plain JSON data; {error}.") from error
+
+
+def decode_note(data: bytes) -> Note:
+    """The note that `encode_note` was given.
+
+    Raises:
+        SessionError: it is damaged.
+    """
+    try:
+        return Note(**json.loads(data))
+    except (ValueError, TypeError) as error:
+        raise SessionError(f"A note cannot be read: {error}.") from error
