@@ -32,7 +32,7 @@ def change_in_view(frame: np.ndarray, previous: np.ndarray) -> np.ndarray:
     Frames are uint8 [H, W, 3] RGB of any size, also of two sizes. Brightness is averaged over each part before the
     difference is taken, so a camera's pixel noise does not look like movement.
     """
-    return np.abs(_brightness(frame) - _brightness(previous))[None]
+    return np.minimum(np.abs(_brightness(frame) - _brightness(previous)), 1)[None]
 
 
 def read_picture(path: Path) -> np.ndarray:

@@ -14,7 +14,9 @@ from devmind.sessions.messages import from_s16
 
 Warn = Callable[[str], None]
 
-_BLOCK = 1 << 16
+_BLOCK = 4096
+"""Samples read at a time; of a damaged file at most so many before the damage are lost."""
+
 _GAP_S = 0.005
 """Containers round their time stamps to a millisecond or so; more than this is a gap."""
 

@@ -1,0 +1,317 @@
+"""Real and made media as Moments: every rate, size and depth, on one clock, and every kind of bad file."""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import soundfile
+
+from devmind.errors import SessionError
+from devmind.moment import TICK_SAMPLES, Moment
+from devmind.sessions import import_media, media, open_session
+from devmind.sessions.media import media_moments
+from devmind.sessions.messages import as_s16
+from devmind.sessions.pictures import change_in_view, fovea, read_picture
+
+RNG = np.random.default_rng(0)
+
+
+def tone(rate_hz: int, channels: int, seconds: float = 1.0, hz: float = 440.0) -> np.ndarray:
+    """A sine [n, C], its loudness falling from channel to channel."""
+    times_s = np.arange(int(rate_hz * seconds)) / rate_hz
+    return np.stack([0.5 / (c + 1) * np.sin(2 * np.pi * hz * times_s) for c in range(channels)], axis=1)
+
+
+def write_video(path: Path, frames: int = 30, fps: float = 30.0) -> Path:
+    """A black picture that turns white, grey step by grey step; motion JPEG, which every build of OpenCV writes."""
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), fps, (96, 64))
+    for k in range(frames):
+        writer.write(np.full((64, 96, 3), 255 * k // (frames - 1), np.uint8))
+    writer.release()
+    return path
+
+
+def write_mp4(path: Path, seconds: float = 2.0, sound_from_s: float = 0.0) -> Path:
+    """A flash and a click, both at 1.05 s: the picture turns white, the sound begins. Needs PyAV."""
+    av = pytest.importorskip("av")
+    with av.open(str(path), "w") as container:
+        pictures = container.add_stream("mpeg4", rate=20)
+        pictures.width, pictures.height, pictures.pix_fmt = 64, 64, "yuv420p"
+        sound = container.add_stream("aac", rate=44100, layout="mono")
+        for k in range(int(seconds * 20)):
+            grey = np.full((64, 64, 3), 255 if k / 20 >= 1.05 else 0, np.uint8)
+            container.mux(pictures.encode(av.VideoFrame.from_ndarray(grey, "rgb24")))
+        times_s = np.arange(int(sound_from_s * 44100), int(seconds * 44100)) / 44100
+        wave = np.where(times_s >= 1.05, 0.5 * np.sin(2 * np.pi * 1000 * times_s), 0).astype(np.float32)
+        for start in range(0, len(wave), 1024):
+            frame = av.AudioFrame.from_ndarray(wave[None, start : start + 1024], "fltp", "mono")
+            frame.rate, frame.pts = 44100, int(sound_from_s * 44100) + start
+            container.mux(sound.encode(frame))
+        container.mux(pictures.encode())
+        container.mux(sound.encode())
+    return path
+
+
+def replays_equal(paths: object, out: Path) -> list[Moment]:
+    moments = list(media_moments(paths))  # type: ignore[arg-type]
+    imported = import_media(paths, out)  # type: ignore[arg-type]
+    assert imported.ticks == len(moments)
+    assert list(open_session(out)) == [(moment, None) for moment in moments]
+    return moments
+
+
+def test_a_video_gives_a_picture_and_its_change_every_tick(tmp_path: Path) -> None:
+    moments = replays_equal(write_video(tmp_path / "a.avi"), tmp_path / "a.mcap")
+    assert [m.time_s for m in moments] == [k / 10 for k in range(10)]
+    assert [(m.first, m.last) for m in moments] == [(True, False)] + [(False, False)] * 8 + [(False, True)]
+    brightness = np.array([m.senses["sight"].mean() for m in moments])  # type: ignore[union-attr]
+    assert np.allclose(brightness, 255 / 29 * (3 * np.arange(10) + 2), atol=4), "the last of the tick's three frames"
+    assert "periphery" not in moments[0].senses
+    changes = [m.senses["periphery"] for m in moments[1:]]
+    assert np.allclose(changes, 3 / 29, atol=0.02)
+
+
+@pytest.mark.parametrize("fps", [5.0, 12.5, 29.97, 60.0])
+def test_any_frame_rate_keeps_the_clock_and_repeats_no_picture(tmp_path: Path, fps: float) -> None:
+    moments = list(media_moments(write_video(tmp_path / "a.avi", frames=int(2 * fps), fps=fps)))
+    assert 19 <= len(moments) <= 20
+    seen = [k for k, m in enumerate(moments) if "sight" in m.senses]
+    assert seen == (list(range(0, 19, 2)) if fps == 5 else list(range(len(moments))))
+
+
+def test_a_videos_sound_and_pictures_share_the_clock(tmp_path: Path) -> None:
+    moments = replays_equal(write_mp4(tmp_path / "a.mp4"), tmp_path / "a.mcap")
+    assert len(moments) == 20
+    bright = [m.senses["sight"].mean() > 128 for m in moments]  # type: ignore[union-attr]
+    sound = np.concatenate([m.senses["sound"][0] for m in moments if "sound" in m.senses])
+    assert bright.index(True) == 10
+    assert np.flatnonzero(np.abs(sound) > 0.1)[0] / 16000 == pytest.approx(1.05, abs=0.005)
+
+
+def test_sound_that_begins_late_leaves_the_ticks_before_it_without_sound(tmp_path: Path) -> None:
+    moments = list(media_moments(write_mp4(tmp_path / "a.mkv", sound_from_s=0.75)))
+    heard = [k for k, m in enumerate(moments) if "sound" in m.senses]
+    assert heard == list(range(8, 20)), "the tick in which it begins is not filled up with invented silence"
+    sound = np.concatenate([moments[k].senses["sound"][0] for k in heard])
+    assert 0.8 + np.flatnonzero(np.abs(sound) > 0.1)[0] / 16000 == pytest.approx(1.05, abs=0.005)
+
+
+def test_without_pyav_a_video_comes_without_its_sound_and_a_sentence_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_mp4(tmp_path / "a.mp4")
+    monkeypatch.setitem(sys.modules, "av", None)
+    imported = import_media(path, tmp_path / "a.mcap")
+    session = open_session(tmp_path / "a.mcap")
+    assert session.senses.keys() == {"sight", "periphery"}
+    (sentence,) = imported.warnings
+    assert "devmind[video]" in sentence
+    assert [note.data for note in session.notes if note.kind == "warning"] == [sentence]
+
+
+@pytest.mark.parametrize("rate_hz", [8000, 16000, 44100, 48000])
+@pytest.mark.parametrize("channels", [1, 2])
+def test_sound_of_any_rate_comes_at_16_khz(tmp_path: Path, rate_hz: int, channels: int) -> None:
+    soundfile.write(tmp_path / "a.wav", tone(rate_hz, channels, 1.05), rate_hz, subtype="PCM_16")
+    moments = replays_equal(tmp_path / "a.wav", tmp_path / "a.mcap")
+    assert len(moments) == 10, "the last half tick is dropped, not padded"
+    sounds = [m.senses["sound"] for m in moments]
+    assert {(s.shape, str(s.dtype)) for s in sounds} == {((channels, TICK_SAMPLES), "float32")}  # type: ignore[union-attr]
+    assert all(as_s16(s) is not None for s in sounds), "recorded as plain 16-bit PCM"  # type: ignore[arg-type]
+    got = np.concatenate(sounds, axis=1)
+    wanted = tone(16000, channels).T
+    assert np.abs(got - wanted)[:, 200:-200].max() < 2e-3
+    if rate_hz == 16000:
+        assert np.abs(got - wanted).max() <= 1 / 32768
+
+
+@pytest.mark.parametrize(
+    ("suffix", "subtype"), [("flac", None), ("ogg", None), ("mp3", None), ("wav", "FLOAT"), ("aiff", None)]
+)
+def test_every_codec_libsndfile_reads_can_be_imported(tmp_path: Path, suffix: str, subtype: str | None) -> None:
+    soundfile.write(tmp_path / f"a.{suffix}", tone(44100, 2, 0.5), 44100, subtype=subtype)
+    moments = replays_equal(tmp_path / f"a.{suffix}", tmp_path / "a.mcap")
+    assert 4 <= len(moments) <= 5
+
+
+def test_loud_float_sound_is_clipped_and_four_channels_become_one(tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "a.wav", np.tile([[4.0, 2.0, 1.0, 1.0]], (1600, 1)), 16000, subtype="FLOAT")
+    (moment,) = media_moments(tmp_path / "a.wav")
+    assert moment.senses["sound"].shape == (1, 1600)  # type: ignore[union-attr]
+    assert moment.senses["sound"].max() == 32767 / 32768  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("shape", [(300, 200, 3), (64, 64, 3), (28, 28), (1, 1, 3), (5, 400, 4), (33, 47, 1)])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_pictures_of_any_size_colour_and_depth(tmp_path: Path, shape: tuple[int, ...], dtype: type) -> None:
+    for name in ("b10.png", "b9.png"):
+        cv2.imwrite(str(tmp_path / name), RNG.integers(0, np.iinfo(dtype).max, shape, dtype))
+    moments = replays_equal(tmp_path, tmp_path.parent / f"{tmp_path.name}.mcap")
+    assert [m.senses["sight"].shape for m in moments] == [(64, 64, 3)] * 2  # type: ignore[union-attr]
+    assert np.array_equal(moments[0].senses["sight"], fovea(read_picture(tmp_path / "b9.png"))), "9 comes before 10"
+
+
+def test_colours_stay_what_they_are(tmp_path: Path) -> None:
+    orange, path = np.array([255, 128, 0], np.uint8), tmp_path / "a.png"
+    bgr = np.tile(orange[::-1], (8, 8, 1))
+    for picture, wanted in (
+        (bgr, orange),
+        (bgr.astype(np.uint16) * 257, orange),
+        (np.dstack([bgr, np.full((8, 8), 255, np.uint8)]), orange),
+        (np.dstack([bgr, np.zeros((8, 8), np.uint8)]), [255, 255, 255]),
+        (np.full((8, 8), 90, np.uint8), [90, 90, 90]),
+    ):
+        cv2.imwrite(str(path), picture)
+        assert (read_picture(path) == wanted).all()
+
+
+def test_the_fovea_is_the_central_square() -> None:
+    frame = np.zeros((50, 150, 3), np.uint8)
+    frame[:, 50:100] = 200
+    assert (fovea(frame) == 200).all()
+    assert (fovea(frame.transpose(1, 0, 2)) == 200).all()
+
+
+def test_change_in_view_tells_where_and_how_much() -> None:
+    before, after = np.full((160, 320, 3), 100, np.uint8), np.full((160, 320, 3), 100, np.uint8)
+    after[10:20, 300:320] = 151
+    change = change_in_view(after, before)
+    assert (change.shape, change.dtype) == ((1, 16, 16), np.float32)
+    assert change[0, 1, 15] == pytest.approx(51 / 255, abs=1e-5)
+    assert change.sum() == pytest.approx(51 / 255, abs=1e-5)
+    assert np.array_equal(change, change_in_view(before, after))
+    assert change_in_view(before, cv2.resize(before, (33, 17))).max() < 1e-5, "two sizes of the same view"
+    black, white = np.zeros_like(before), np.full_like(before, 255)
+    assert np.allclose(change_in_view(black, white), 1)
+    assert change_in_view(black, white).max() <= 1
+
+
+def test_several_files_are_several_episodes(tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "a.wav", tone(16000, 1, 0.2), 16000)
+    (tmp_path / "pictures").mkdir()
+    for k in range(3):
+        cv2.imwrite(str(tmp_path / "pictures" / f"{k}.png"), RNG.integers(0, 255, (9, 9, 3), np.uint8))
+    (tmp_path / "pictures" / "notes.txt").write_text("not a picture")
+    paths = [tmp_path / "a.wav", tmp_path / "pictures", *sorted((tmp_path / "pictures").glob("*.png"))[:2]]
+    imported = import_media(paths, tmp_path / "a.mcap")
+    session = open_session(tmp_path / "a.mcap")
+    assert session.episodes() == [range(2), range(2, 5), range(5, 7)]
+    assert [(n.tick, n.data["kind"]) for n in session.notes if n.kind == "media"] == [
+        (0, "sound"),
+        (2, "pictures"),
+        (5, "pictures"),
+    ]
+    assert "1 of the 4 files" in imported.warnings[0]
+
+
+def test_another_tick_rate_cuts_other_ticks(tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "a.wav", tone(16000, 1), 16000)
+    import_media(tmp_path / "a.wav", tmp_path / "a.mcap", tick_hz=20)
+    session = open_session(tmp_path / "a.mcap")
+    assert (len(session), session.tick_hz, session.duration_s) == (20, 20, 1.0)
+    assert session[0][0].senses["sound"].shape == (1, 800)  # type: ignore[union-attr]
+    with pytest.raises(SessionError, match="tick_hz must divide"):
+        import_media(tmp_path / "a.wav", tmp_path / "b.mcap", tick_hz=30)
+
+
+def make_cut_png(path: Path) -> None:
+    path.write_bytes(cv2.imencode(".png", RNG.integers(0, 255, (50, 50, 3), np.uint8))[1].tobytes()[:4000])
+
+
+def make_odd_codec(path: Path) -> None:
+    data = write_video(path.with_suffix(".avi")).read_bytes()
+    path.write_bytes(data.replace(b"MJPG", b"zzzz"))
+    path.with_suffix(".avi").unlink()
+
+
+BAD: dict[str, tuple[Callable[[Path], object], str]] = {
+    "missing": (lambda path: None, "No such file"),
+    "empty": (lambda path: path.write_bytes(b""), "is empty"),
+    "text": (lambda path: path.write_text("hello " * 100), "no media file"),
+    "noise": (lambda path: path.write_bytes(RNG.bytes(5000)), "no media file"),
+    "odd_codec": (make_odd_codec, "codec is unknown"),
+    "cut_mp4": (lambda path: path.write_bytes(write_mp4(path.with_suffix(".mp4")).read_bytes()[:3000]), "damaged"),
+    "cut_png": (make_cut_png, "damaged or cut"),
+    "only_a_header": (lambda path: path.write_bytes(b"\xff\xd8\xff\xe0\x00\x10JFIF"), "damaged"),
+    "too_short": (lambda path: soundfile.write(path, np.zeros(100), 16000, format="WAV"), "shorter than one tick"),
+    "empty_folder": (lambda path: path.mkdir(), "no pictures in the folder"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_bad_files_are_one_sentence_and_leave_nothing(tmp_path: Path, kind: str) -> None:
+    make, words = BAD[kind]
+    path, out = tmp_path / "media", tmp_path / "out" / "a.mcap"
+    make(path)
+    soundfile.write(tmp_path / "good.wav", tone(16000, 1, 0.3), 16000)
+    with pytest.raises(SessionError, match=words) as raised:
+        import_media([tmp_path / "good.wav", path], out)
+    assert str(path) in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert not out.parent.exists() or not list(out.parent.iterdir())
+
+
+@pytest.mark.parametrize("suffix", ["wav", "aiff", "flac"])
+def test_cut_sound_is_read_as_far_as_it_goes_and_a_sentence_says_so(tmp_path: Path, suffix: str) -> None:
+    soundfile.write(tmp_path / f"a.{suffix}", RNG.uniform(-0.5, 0.5, 32000), 16000, subtype="PCM_16")
+    whole = list(media_moments(tmp_path / f"a.{suffix}"))
+    data = (tmp_path / f"a.{suffix}").read_bytes()
+    (tmp_path / "cut").write_bytes(data[: len(data) // 2])
+    warnings: list[str] = []
+    moments = list(media_moments(tmp_path / "cut", warnings=warnings))
+    assert 5 <= len(moments) < 20
+    assert all(np.array_equal(m.senses["sound"], w.senses["sound"]) for m, w in zip(moments[:-1], whole, strict=False))
+    assert len(warnings) == 1
+    assert "only in part" in warnings[0]
+
+
+def test_a_cut_video_is_read_as_far_as_it_goes_and_a_sentence_says_so(tmp_path: Path) -> None:
+    data = write_video(tmp_path / "a.avi", frames=60).read_bytes()
+    (tmp_path / "cut.avi").write_bytes(data[: len(data) // 2])
+    imported = import_media(tmp_path / "cut.avi", tmp_path / "a.mcap")
+    assert 5 <= imported.ticks <= 12
+    assert any("of 60 pictures" in sentence for sentence in imported.warnings)
+
+
+def test_an_existing_session_is_not_replaced_unless_told(tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "a.wav", tone(16000, 1, 0.3), 16000)
+    out = tmp_path / "a.mcap"
+    out.write_bytes(b"precious")
+    with pytest.raises(SessionError, match="exists already"):
+        import_media(tmp_path / "a.wav", out)
+    with pytest.raises(SessionError, match="No such file"):
+        import_media(tmp_path / "b.wav", out, overwrite=True)
+    assert out.read_bytes() == b"precious"
+    assert import_media(tmp_path / "a.wav", out, overwrite=True).ticks == 3
+    assert len(open_session(out)) == 3
+
+
+def test_a_full_disk_leaves_nothing_and_names_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    soundfile.write(tmp_path / "a.wav", tone(16000, 1, 0.3), 16000)
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(media.os, "fsync", full)
+    with pytest.raises(SessionError, match=r"a\.mcap' cannot be written on: the disk .* is full") as raised:
+        import_media(tmp_path / "a.wav", tmp_path / "a.mcap")
+    assert "safe" not in str(raised.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.wav"]
+
+
+def test_real_videos_and_sounds_replay_equal(tmp_path: Path, data_folder: Path) -> None:
+    videos = sorted(data_folder.glob("video/*.mp4"), key=lambda path: path.stat().st_size)[:3]
+    sounds = [path for kind in ("sounds", "speech") for path in sorted(data_folder.glob(f"{kind}/**/*.wav"))[:1]]
+    for k, path in enumerate([*videos, *sounds]):
+        moments = replays_equal(path, tmp_path / f"{k}.mcap")
+        assert len(moments) >= 3
+        assert all(m.senses for m in moments[:-1])
+        if path.suffix == ".mp4":
+            assert all("sight" in m.senses for m in moments)
+            assert max(m.senses["periphery"].max() for m in moments[1:]) > 0.01, "something moves in a real video"  # type: ignore[union-attr]
