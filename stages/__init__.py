@@ -1,0 +1,1 @@
+"""devmind's own stages: plugins like anybody's, found by entry point."""

@@ -101,14 +101,18 @@ class Skill:
     Args:
         name: unique within the stage.
         examine: `(agent, context, level) -> measures`; level 'full' or 'glimpse' (a fifth of the episodes, no floors).
-        gate: decides on the measures.
+        gate: decides on the measures, or a function of the context that gives such a gate.
         about: one line for `stage describe` and the report.
     """
 
     name: str
     examine: Callable[[Agent, Context, str], Sequence[Measure]]
-    gate: Gate
+    gate: Gate | Callable[[Context], Gate]
     about: str = field(default="")
+
+    def gate_in(self, context: Context) -> Gate:
+        """The gate; some are stricter when a run was given recordings."""
+        return self.gate if isinstance(self.gate, Gate) else self.gate(context)
 
 
 class Stage(Protocol):

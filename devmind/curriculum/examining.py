@@ -1,0 +1,110 @@
+"""Examining an agent: every skill of some stages, to measures, verdicts and plain dictionaries."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.gate import Decision, Verdict
+from devmind.curriculum.stage import Context, Skill, Stage
+from devmind.errors import ExamError, nearest
+
+
+@dataclass(frozen=True)
+class Examined:
+    """One skill's measures and what its gate says."""
+
+    stage: str
+    skill: Skill
+    measures: dict[str, Measure]
+    verdict: Verdict
+
+
+@contextmanager
+def examination(agent: Agent) -> Any:
+    """Evaluation mode without gradients; the agent is given back in the mode it came in."""
+    training = agent.training
+    agent.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        agent.train(training)
+
+
+def examine_skill(stage: Stage, skill: Skill, agent: Agent, context: Context, level: str = "full") -> Examined:
+    """Examine one skill; level 'full' or 'glimpse'."""
+    with examination(agent):
+        measures = {measure.name: measure for measure in skill.examine(agent, context, level)}
+    verdict = skill.gate_in(context).judge(measures, context.config.exam.bootstrap)
+    return Examined(stage.name, skill, measures, verdict)
+
+
+def pick_skills(stage: Stage, name: str | None) -> Sequence[Skill]:
+    """All skills, or the one named; ExamError names the nearest."""
+    if name is None:
+        return stage.skills
+    known = {skill.name: skill for skill in stage.skills}
+    if name not in known:
+        raise ExamError(f"Stage '{stage.name}' has no skill '{name}'{nearest(name, known)}")
+    return [known[name]]
+
+
+def plain(examined: Sequence[Examined], resamples: int) -> list[dict[str, Any]]:
+    """The `skills` of results.json."""
+    return [
+        {
+            "skill": item.skill.name,
+            "stage": item.stage,
+            "about": item.skill.about,
+            "passed": item.verdict.passed,
+            "measures": [
+                _plain_measure(measure, _decision(item.verdict, measure.name), resamples)
+                for measure in item.measures.values()
+            ],
+        }
+        for item in examined
+    ]
+
+
+def _decision(verdict: Verdict, name: str) -> Decision | None:
+    return next((d for d in verdict.decisions if d.measure == name), None)
+
+
+def _plain_measure(measure: Measure, decision: Decision | None, resamples: int) -> dict[str, Any]:
+    low, high = measure.interval(resamples)
+    return {
+        "name": measure.name,
+        "unit": measure.unit,
+        "score": measure.score,
+        "low": low,
+        "high": high,
+        "n": measure.n,
+        "chance": measure.chance,
+        "floor": measure.floor,
+        "floors": dict(measure.floors),
+        "ceiling": measure.ceiling,
+        "reference": measure.reference,
+        "gate": decision.bound if decision else None,
+        "passed": decision.passed if decision else None,
+        "reason": decision.reason if decision else "not gated",
+        "higher_is_better": measure.higher_is_better,
+        "note": measure.note,
+        "rows": dict(measure.rows),
+        "exhibits": [_plain_exhibit(exhibit) for exhibit in measure.exhibits],
+    }
+
+
+def _plain_exhibit(exhibit: Exhibit) -> dict[str, Any]:
+    encoded = {
+        name: base64.b64encode(data).decode() if data else None
+        for name, data in (("png", exhibit.png), ("wav", exhibit.wav))
+    }
+    return {"kind": exhibit.kind, "caption": exhibit.caption, **encoded}

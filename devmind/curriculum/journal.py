@@ -1,0 +1,61 @@
+"""The run's journal: an append-only file of events, where the curriculum's position lives."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from devmind.errors import CheckpointError
+
+
+class Journal:
+    """`journal.jsonl`: one event a line, flushed and fsynced, never rewritten.
+
+    A line cut off by a crash is the last one and is ignored; the next event starts on a line of its own.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, event: str, **fields: Any) -> None:
+        """Append one event; returns when it is on the disk."""
+        line = json.dumps({"time": round(time.time(), 3), "event": event, **fields})
+        try:
+            with self.path.open("ab") as file:
+                if file.tell() and not self._ends_whole():
+                    file.write(b"\n")
+                file.write(line.encode() + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise CheckpointError(
+                f"The journal {self.path} cannot be written: {error.strerror}. Free space or choose another --out."
+            ) from error
+
+    def _ends_whole(self) -> bool:
+        with self.path.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) == b"\n"
+
+    def events(self, *kinds: str) -> Iterator[dict[str, Any]]:
+        """All events in order, or those of the given kinds."""
+        if not self.path.is_file():
+            return
+        for line in self.path.read_bytes().split(b"\n"):
+            try:
+                event = json.loads(line)
+            except json.JSONDecodeError:
+                continue
+            if isinstance(event, dict) and (not kinds or event.get("event") in kinds):
+                yield event
+
+    def last(self, *kinds: str) -> dict[str, Any] | None:
+        """The newest event of the given kinds."""
+        found = None
+        for found in self.events(*kinds):  # noqa: B007
+            pass
+        return found

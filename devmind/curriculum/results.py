@@ -1,0 +1,178 @@
+"""Putting results.json together: the only source of every report."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.config import RunConfig, differences
+from devmind.curriculum.exam import Measure, retention
+from devmind.curriculum.examining import Examined, plain
+from devmind.curriculum.journal import Journal
+from devmind.curriculum.stage import Stage
+
+SCHEMA = 1
+PACKAGES = ("devmind", "torch", "lightning", "transformers", "numpy", "gymnasium", "numba")
+
+
+def versions() -> dict[str, str]:
+    """Versions a run's numbers depend on."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def curves(journal: Journal) -> dict[str, dict[str, list[float]]]:
+    """Every logged scalar against steps and seconds; what was redone after an interruption counts once."""
+    by_name: dict[str, dict[int, tuple[float, float]]] = {}
+    for event in journal.events("progress"):
+        for key, value in event["scalars"].items():
+            points = by_name.setdefault(f"{event['lesson']}/{key}", {})
+            for step in [step for step in points if step >= event["step"]]:
+                del points[step]
+            points[event["step"]] = (event["seconds"], value)
+    return {
+        name: {
+            "step": list(points),
+            "seconds": [seconds for seconds, _ in points.values()],
+            "value": [value for _, value in points.values()],
+        }
+        for name, points in sorted(by_name.items())
+    }
+
+
+def cost(agent: Agent, journal: Journal) -> dict[str, Any]:
+    """Seconds, peak memory, parameters by part, and where the time went."""
+    lessons = list(journal.events("lesson_done"))
+    seconds = sum(event["seconds"] for event in lessons)
+    exams = sum(event["seconds"] for event in journal.events("exam"))
+    data = sum(event["seconds"] * event["data_share"] for event in lessons)
+    whole = max(1e-9, seconds + exams)
+    parts: dict[str, int] = {}
+    for name, parameter in agent.named_parameters():
+        part = ".".join(name.split(".")[:2]) if name.split(".")[0] in ("encoders", "heads") else name.split(".")[0]
+        parts[part] = parts.get(part, 0) + parameter.numel()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 * 1024 if sys.platform == "darwin" else 1024)
+    return {
+        "seconds": seconds + exams,
+        "peak_memory_mb": peak,
+        "parameters": sum(parts.values()),
+        "parts": parts,
+        "share": {"data": data / whole, "learning": (seconds - data) / whole, "exams": exams / whole},
+    }
+
+
+def _iso(time_s: float) -> str:
+    return datetime.fromtimestamp(time_s, UTC).isoformat(timespec="seconds")
+
+
+def lessons(journal: Journal) -> list[dict[str, Any]]:
+    """One row a lesson, from the journal."""
+    return [
+        {
+            "name": event["lesson"],
+            "steps": event["planned"],
+            "done": event["steps"],
+            "seconds": event["seconds"],
+            "status": event["status"],
+            "steps_per_s": event["steps"] / max(event["seconds"], 1e-9),
+            "share": {"data": event["data_share"], "learn": 1 - event["data_share"]},
+        }
+        for event in journal.events("lesson_done")
+    ]
+
+
+def matrix_row(examined: Sequence[Examined]) -> dict[str, float]:
+    """Mean skill score by stage/measure."""
+    return {
+        f"{item.stage}/{name}": float(measure.skill_scores().mean())
+        for item in examined
+        for name, measure in item.measures.items()
+    }
+
+
+def matrix(stage: str, row: dict[str, float], before: dict[str, Any] | None) -> dict[str, Any]:
+    """The stage x skill matrix: the rows of the stages before, and this one's."""
+    stages = [*(before or {}).get("stages", []), stage]
+    skills = list(dict.fromkeys([*(before or {}).get("skills", []), *row]))
+    old = (before or {}).get("rows", [])
+    old_skills = (before or {}).get("skills", [])
+    rows = [[dict(zip(old_skills, values, strict=True)).get(skill) for skill in skills] for values in old]
+    return {"stages": stages, "skills": skills, "rows": [*rows, [row.get(skill) for skill in skills]]}
+
+
+def kept(before: Sequence[Examined], after: Sequence[Examined], resamples: int) -> list[dict[str, Any]]:
+    """Retention of the earlier stages' skills, on the same exam seeds."""
+    old: dict[str, Measure] = {f"{i.stage}/{name}": m for i in before for name, m in i.measures.items()}
+    rows = []
+    for item in after:
+        for name, measure in item.measures.items():
+            if (earlier := old.get(f"{item.stage}/{name}")) is not None:
+                kept_ = retention(earlier, measure, resamples)
+                rows.append({"skill": f"{item.stage}/{name}", "change": kept_.change, "low": kept_.low, "kept": kept_.kept})
+    return rows
+
+
+def trunk_moved(before: dict[str, torch.Tensor], agent: Agent) -> float:
+    """Relative distance of the trunk's weights from where the stage found them."""
+    after = {name: value for name, value in agent.trunk.state_dict().items() if value.is_floating_point()}
+    moved = sum(float((value - before[name]).square().sum()) for name, value in after.items() if name in before)
+    size = sum(float(value.square().sum()) for value in before.values() if value.is_floating_point())
+    return (moved / max(size, 1e-12)) ** 0.5
+
+
+def assemble(
+    stage: Stage,
+    examined: Sequence[Examined],
+    agent: Agent,
+    journal: Journal,
+    config: RunConfig,
+    **extra: Any,
+) -> dict[str, Any]:
+    """results.json of one stage; `extra` are the entries only the runner knows."""
+    own = [item for item in examined if item.stage == stage.name]
+    start = next(journal.events("start"))
+    return {
+        "schema": SCHEMA,
+        "stage": stage.name,
+        "verdict": {
+            "passed": all(item.verdict.passed for item in own) and all(r["kept"] for r in extra["retention"]),
+            "reasons": [reason for item in own for reason in item.verdict.reasons]
+            + [f"{r['skill']} was not kept: {r['change']:+.3f}" for r in extra["retention"] if not r["kept"]],
+        },
+        "run": {
+            "command": start["command"],
+            "seed": config.seed,
+            "size": config.size,
+            "started": _iso(start["time"]),
+            "finished": _iso((journal.last() or start)["time"]),
+            "versions": versions(),
+            "threads": start["threads"],
+            "device": start["device"],
+            "cores": os.cpu_count(),
+            "changes": {key: list(pair) for key, pair in differences(config).items()},
+            "agent_sha256": agent.sha256(),
+            "parameters": sum(p.numel() for p in agent.parameters()),
+            "started_from": start["agent"],
+            "predecessor_failed": start["predecessor_failed"],
+            "interruptions": sum(1 for _ in journal.events("resumed")),
+        },
+        "lessons": lessons(journal),
+        "skills": plain(examined, config.exam.bootstrap),
+        "curves": curves(journal),
+        "cost": cost(agent, journal),
+        **extra,
+    }

@@ -1,0 +1,210 @@
+"""What the command line calls: run a stage, a whole curriculum, or examine a saved agent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from devmind.agent.agent import Agent
+from devmind.agent.device import pick_device
+from devmind.agent.threads import training_threads
+from devmind.config import RunConfig, validate
+from devmind.curriculum.examining import examine_skill, pick_skills, plain
+from devmind.curriculum.journal import Journal
+from devmind.curriculum.stage import Stage
+from devmind.curriculum.stage_run import RunResult, StageRun
+from devmind.curriculum.start import load_stage, make_context
+from devmind.errors import ConfigError, ExamError
+
+
+def run_stage(
+    name: str,
+    config: RunConfig,
+    *,
+    out: Path | None = None,
+    agent: Path | None = None,
+    data: Path | None = None,
+    sessions: Sequence[Path] = (),
+    command: str = "",
+    ablate: bool = False,
+) -> RunResult:
+    """Take one stage from admission to its report, or go on where a killed run stopped.
+
+    Raises:
+        DevmindError: something given does not fit; nothing was half-written.
+        Interrupted: asked to stop; the same call goes on.
+    """
+    out = out or Path("checkpoints") / f"{name}-{config.size}-seed{config.seed}"
+    command = command or f"devmind stage run {name}"
+    return StageRun(load_stage(name), config, out, agent, data, tuple(sessions), command, ablate).run()
+
+
+def examine(
+    name: str, agent: Path, config: RunConfig, *, skill: str | None = None, data: Path | None = None
+) -> dict[str, Any]:
+    """Examine a saved agent: `{"agent_sha256": ..., "passed": ..., "skills": {measure: {...}}}`.
+
+    Raises:
+        ExamError: the agent was not admitted to the stage, or the data does not allow the exam.
+    """
+    stage, loaded = load_stage(name), Agent.from_pretrained(agent)
+    if missing := _missing_parts(stage, loaded):
+        raise ExamError(
+            f"The agent in {agent} was never admitted to stage '{name}': it lacks {missing}; "
+            f"run 'devmind stage run {name} --agent {agent}' first."
+        )
+    with training_threads(config.threads):
+        context = make_context(config, Path(agent).parent, data, ())
+        loaded.to(pick_device(config.device))
+        examined = [examine_skill(stage, one, loaded, context) for one in pick_skills(stage, skill)]
+    keep = ("score", "low", "high", "n", "unit", "chance", "floor", "ceiling", "gate", "passed")
+    rows = plain(examined, config.exam.bootstrap)
+    skills = {m["name"]: {key: m[key] for key in keep} for row in rows for m in row["measures"]}
+    if not skills:
+        raise ExamError(f"Nothing of stage '{name}' could be measured; give --data where a skill needs recordings.")
+    return {"agent_sha256": loaded.sha256(), "passed": all(i.verdict.passed for i in examined), "skills": skills}
+
+
+def _missing_parts(stage: Stage, agent: Agent) -> str:
+    before = set(agent.encoders) | set(agent.heads)
+    stage.admit(agent)
+    return ", ".join(sorted((set(agent.encoders) | set(agent.heads)) - before))
+
+
+class Curriculum:
+    """Stages one after another in one folder; each goes on from the milestone of the one before.
+
+    A stage that fails its gate ends the walk: what it lacks would be the next one's foundation.
+    """
+
+    def __init__(
+        self,
+        stages: Sequence[str],
+        config: RunConfig,
+        out: Path,
+        *,
+        agent: Path | None = None,
+        data: Path | None = None,
+        sessions: Sequence[Path] = (),
+        command: str = "",
+    ) -> None:
+        self.stages, self.config, self.out = list(stages), config, Path(out)
+        self.agent, self.data, self.sessions, self.command = agent, data, tuple(sessions), command
+        self.journal = Journal(self.out / "curriculum.jsonl")
+
+    def run(self) -> list[RunResult]:
+        """Walk the stages in the order of what they require; safe to call again after a kill."""
+        order = in_order(self.stages)
+        plan = self._plan(order)
+        if (known := self.journal.last("plan")) is None:
+            self.out.mkdir(parents=True, exist_ok=True)
+            self.journal.write("plan", **plan)
+        elif {key: known.get(key) for key in plan} != plan:
+            raise ConfigError(f"The folder {self.out} holds another curriculum; give another --out, or 'curriculum resume'.")
+        done, agent = [], self.agent
+        for name in order:
+            result = run_stage(
+                name, self.config, out=self.out / name, agent=agent, data=self.data,
+                sessions=self.sessions, command=self.command,
+            )  # fmt: skip
+            done.append(result)
+            if not result.passed:
+                break
+            agent = result.agent
+        return done
+
+    def _plan(self, order: Sequence[str]) -> dict[str, Any]:
+        text = lambda path: str(path) if path else None  # noqa: E731
+        return {
+            "stages": list(order),
+            "config": self.config.model_dump(mode="json"),
+            "agent": text(self.agent),
+            "data": text(self.data),
+            "sessions": [str(path) for path in self.sessions],
+            "command": self.command,
+        }
+
+    @classmethod
+    def resume(cls, out: Path) -> list[RunResult]:
+        """Go on with the curriculum that was begun in `out`, with the settings it was begun with."""
+        plan = _known_plan(out)
+        path = lambda text: Path(text) if text else None  # noqa: E731
+        return cls(
+            plan["stages"], validate(plan["config"]), out, agent=path(plan["agent"]), data=path(plan["data"]),
+            sessions=[Path(text) for text in plan["sessions"]], command=plan["command"],
+        ).run()  # fmt: skip
+
+
+def _known_plan(out: Path) -> dict[str, Any]:
+    plan = Journal(Path(out) / "curriculum.jsonl").last("plan")
+    if plan is None:
+        raise ConfigError(f"There is no curriculum in {out}; begin one with 'devmind curriculum run STAGE... --out {out}'.")
+    return plan
+
+
+def status(out: Path) -> dict[str, Any]:
+    """Where a curriculum, or a single stage's run, stands: stage to lesson, step and verdict."""
+    out = Path(out)
+    if (out / "journal.jsonl").is_file():
+        return {"stages": {_stage_of(out): _stage_status(out)}}
+    plan = _known_plan(out)
+    return {"stages": {name: _stage_status(out / name) for name in plan["stages"]}}
+
+
+def _stage_of(out: Path) -> str:
+    start = Journal(out / "journal.jsonl").last("start")
+    return start["identity"]["stage"] if start else out.name
+
+
+def _stage_status(out: Path) -> dict[str, Any]:
+    journal = Journal(out / "journal.jsonl")
+    if (finished := journal.last("finished")) is not None:
+        return {"state": "passed" if finished["passed"] else "failed", "agent": str(out / finished["agent"])}
+    if journal.last("start") is None:
+        return {"state": "not begun"}
+    now = journal.last("progress", "lesson_done", "exam")
+    steps = (journal.last("plan") or {"steps": {}})["steps"]
+    if now is None or now["event"] == "exam":
+        return {"state": "examining" if now else "begun"}
+    done = now.get("step", now.get("steps"))
+    return {"state": "teaching", "lesson": now["lesson"], "step": done, "of": steps.get(now["lesson"])}
+
+
+def in_order(names: Sequence[str]) -> list[str]:
+    """The named stages with all they require, each after what it requires.
+
+    Raises:
+        ConfigError: stages require one another in a circle.
+    """
+    order: list[str] = []
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        if name in path:
+            raise ConfigError(f"Stages require one another in a circle: {' -> '.join((*path, name))}; break it.")
+        for required in load_stage(name).requires:
+            visit(required, (*path, name))
+        if name not in order:
+            order.append(name)
+
+    for name in names:
+        visit(name, ())
+    return order
+
+
+def newest_results(out: Path) -> Path:
+    """The newest results.json below `out`, for `report show`.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    found = sorted(Path(out).glob("**/reports/*/results.json"), key=lambda path: path.stat().st_mtime)
+    if not found:
+        raise ConfigError(f"There is no finished run in {out}; give the folder of a run that has ended.")
+    return found[-1]
+
+
+def read_results(path: Path) -> dict[str, Any]:
+    """A results.json as plain values."""
+    return json.loads(Path(path).read_text(encoding="utf-8"))

@@ -1,0 +1,262 @@
+"""One stage in one folder: admit, teach, examine, promote or repeat, save, report; every step journalled before the next."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+from devmind.agent.agent import Agent
+from devmind.agent.threads import training_threads
+from devmind.checkpointing.files import write_atomically
+from devmind.config import RunConfig
+from devmind.curriculum import results as made
+from devmind.curriculum.examining import Examined, examine_skill
+from devmind.curriculum.journal import Journal
+from devmind.curriculum.rehearsal import rehearsals
+from devmind.curriculum.stage import Context, Lesson, Stage
+from devmind.curriculum.start import check_same_run, load_stage, make_context, starting_agent
+from devmind.curriculum.teaching import position, steps_per_s, teach
+from devmind.errors import CheckpointError, ConfigError
+from devmind.report.page import render
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a stage ended and where everything lies."""
+
+    passed: bool
+    out: Path
+    results: Path
+    report: Path
+    agent: Path
+    already_finished: bool = False
+
+
+class StageRun:
+    """Begins, or goes on with, the run of `stage` in the folder `out`."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        config: RunConfig,
+        out: Path,
+        agent: Path | None,
+        data: Path | None,
+        sessions: tuple[Path, ...],
+        command: str,
+        ablate: bool,
+    ) -> None:
+        self.stage, self.config, self.out = stage, config, Path(out)
+        self.given_agent, self.command, self.ablate = agent, command, ablate
+        self.context: Context = make_context(config, self.out, data, sessions)
+        self.journal = Journal(self.out / "journal.jsonl")
+        self.reports = self.out / "reports" / stage.name
+        self.scores = ""
+
+    def run(self) -> RunResult:
+        """All of it; safe to call again on a folder that holds a run of the same settings."""
+        start = self.journal.last("start")
+        if start:
+            check_same_run(self.out, self._identity(), start["identity"])
+        if self.journal.last("finished"):
+            return self._result(already=True)
+        with training_threads(self.config.threads):
+            agent = self._resume() if start else self._begin()
+            earlier = [load_stage(name) for name in agent.config.stages if name != self.stage.name]
+            before = self._examine(earlier, agent, "before")
+            trunk = {name: value.clone() for name, value in agent.trunk.state_dict().items()}
+            examined = self._teach_and_examine(agent, earlier)
+            self._finish(agent, before, examined, made.trunk_moved(trunk, agent))
+        return self._result()
+
+    # -- beginning
+
+    def _identity(self) -> dict[str, Any]:
+        text = lambda path: str(path) if path else None  # noqa: E731
+        return {
+            "stage": self.stage.name,
+            "config": self.config.model_dump(mode="json", exclude={"loggers", "checkpoint_every_s"}),
+            "agent": text(self.given_agent),
+            "data": text(self.context.data),
+            "experience": [str(path) for path in self.context.sessions],
+            "ablate": self.ablate,
+        }
+
+    def _begin(self) -> Agent:
+        agent, folder, failed = starting_agent(self.stage, self.config, self.given_agent, self.out.parent)
+        self.stage.admit(agent)
+        agent.config.stages = [*(s for s in agent.config.stages if s != self.stage.name), self.stage.name]
+        self._check_lessons()
+        try:
+            (self.out / "checkpoints").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CheckpointError(f"The folder {self.out} cannot be made: {error.strerror}; give another --out.") from error
+        agent.save_pretrained(self.out / "start")
+        write_atomically(self.out / "config.yaml", yaml.safe_dump(self.config.model_dump(mode="json"), sort_keys=False))
+        self.journal.write(
+            "start",
+            identity=self._identity(),
+            command=self.command,
+            threads=torch.get_num_threads(),
+            device=self.context.device,
+            agent=str(folder) if folder else None,
+            predecessor_failed=failed,
+            versions=made.versions(),
+        )
+        return agent.to(self.context.device)
+
+    def _resume(self) -> Agent:
+        self.journal.write("resumed")
+        return Agent.from_pretrained(self.out / "start").to(self.context.device)
+
+    def _check_lessons(self) -> None:
+        known = [lesson.name for lesson in self.stage.lessons(self.context)]
+        for name in self.config.lessons:
+            if name not in known:
+                raise ConfigError(f"Stage '{self.stage.name}' has no lesson '{name}'; it has {', '.join(known)}.")
+
+    # -- teaching
+
+    def _teach_and_examine(self, agent: Agent, earlier: Sequence[Stage]) -> list[Examined]:
+        examined: list[Examined] = []
+        for attempt in range(self.config.attempts):
+            self._teach(agent, earlier, attempt)
+            examined = self._examine([*earlier, self.stage], agent, f"attempt {attempt}")
+            if all(item.verdict.passed for item in examined if item.stage == self.stage.name):
+                break
+        return examined
+
+    def _teach(self, agent: Agent, earlier: Sequence[Stage], attempt: int) -> None:
+        lessons = list(self.stage.lessons(self.context))
+        plan = self._plan(lessons)
+        done = {event["lesson"] for event in self.journal.events("lesson_done") if event["attempt"] == attempt}
+        saved = position(self.out / "checkpoints")
+        if saved:
+            agent.load_state_dict(saved["agent"])
+        for lesson in lessons:
+            if lesson.name in done:
+                continue
+            taught = teach(
+                lesson,
+                plan[lesson.name],
+                agent,
+                self.context,
+                self.journal,
+                attempt=attempt,
+                rehearsal=lambda: rehearsals(earlier, agent, self.context),
+                resume=saved if saved and (saved["attempt"], saved["lesson"]) == (attempt, lesson.name) else None,
+                scores=self.scores,
+            )
+            self.journal.write(
+                "lesson_done",
+                lesson=lesson.name,
+                attempt=attempt,
+                planned=plan[lesson.name],
+                steps=taught.steps,
+                seconds=round(taught.seconds, 2),
+                status=taught.status,
+                data_share=round(taught.data_share, 4),
+            )
+            self._glimpse(lesson, agent)
+
+    def _plan(self, lessons: Sequence[Lesson]) -> dict[str, int]:
+        """Optimizer steps of every lesson, decided once and kept in the journal."""
+        if (plan := self.journal.last("plan")) is not None:
+            return plan["steps"]
+        total = sum(lesson.minutes for lesson in lessons)
+        steps = {}
+        for lesson in lessons:
+            changed = self.config.lessons.get(lesson.name)
+            if changed and changed.steps:
+                steps[lesson.name] = changed.steps
+            elif self.config.minutes:
+                copy = Agent.from_pretrained(self.out / "start").to(self.context.device)
+                seconds = 60 * self.config.minutes * lesson.minutes / total
+                steps[lesson.name] = max(1, int(seconds * steps_per_s(lesson, copy, self.context)))
+            else:
+                steps[lesson.name] = lesson.steps
+        self.journal.write("plan", steps=steps)
+        return steps
+
+    def _glimpse(self, lesson: Lesson, agent: Agent) -> None:
+        """A fifth of the exam after a lesson: shown in the bar, never judged."""
+        shown = {}
+        for skill in self.stage.skills:
+            if skill.name in lesson.skills:
+                measures = examine_skill(self.stage, skill, agent, self.context, "glimpse").measures
+                shown |= {name: round(measure.score, 4) for name, measure in measures.items()}
+        if shown:
+            self.journal.write("glimpse", lesson=lesson.name, scores=shown)
+            self.scores = " ".join(f"{name} {score:.2f}" for name, score in shown.items())
+
+    # -- examining and ending
+
+    def _examine(self, stages: Sequence[Stage], agent: Agent, when: str) -> list[Examined]:
+        examined = []
+        for stage in stages:
+            for skill in stage.skills:
+                begun = time.monotonic()
+                examined.append(item := examine_skill(stage, skill, agent, self.context))
+                self.journal.write(
+                    "exam",
+                    when=when,
+                    stage=stage.name,
+                    skill=skill.name,
+                    seconds=round(time.monotonic() - begun, 2),
+                    passed=item.verdict.passed,
+                    scores={name: round(measure.score, 4) for name, measure in item.measures.items()},
+                )
+        return examined
+
+    def _finish(self, agent: Agent, before: list[Examined], examined: list[Examined], moved: float) -> None:
+        start = self.journal.last("start") or {}
+        predecessor = Path(start["agent"]) / "results.json" if start.get("agent") else None
+        old = json.loads(predecessor.read_text()) if predecessor and predecessor.is_file() else {}
+        results = made.assemble(
+            self.stage,
+            examined,
+            agent,
+            self.journal,
+            self.config,
+            retention=made.kept(before, examined, self.config.exam.bootstrap),
+            matrix=made.matrix(self.stage.name, made.matrix_row(examined), old.get("matrix")),
+            trunk_moved=moved,
+            ablation=self._twin() if self.ablate else None,
+        )
+        passed = results["verdict"]["passed"]
+        folder = self.out / "agent"
+        if passed:
+            folder = self.out / "milestones" / f"{len(agent.config.stages):02d}-{self.stage.name}"
+        agent.save_pretrained(folder)
+        text = json.dumps(results, indent=1)
+        write_atomically(folder / "results.json", text)
+        write_atomically(self.reports / "results.json", text)
+        write_atomically(self.reports / "report.html", render(results))
+        self.journal.write("finished", passed=passed, agent=str(folder.relative_to(self.out)), reasons=results["verdict"]["reasons"])
+
+    def _twin(self) -> dict[str, Any]:
+        """The fresh-trunk twin: the same parts, lessons and steps, its trunk as new; the report compares the scores."""
+        out = self.out / "twin"
+        start = Agent.from_pretrained(self.out / "start")
+        twin = Agent(start.config)
+        twin.load_state_dict({k: v for k, v in start.state_dict().items() if not k.startswith("trunk.")}, strict=False)
+        twin.save_pretrained(out / "newborn")
+        run = StageRun(
+            self.stage, self.config, out / "run", out / "newborn", self.context.data,
+            self.context.sessions, f"{self.command} (fresh-trunk twin)", ablate=False,
+        )  # fmt: skip
+        results = json.loads(run.run().results.read_text())
+        scores = {m["name"]: m["score"] for skill in results["skills"] for m in skill["measures"]}
+        return {"skills": scores, "note": "the same lessons and steps on a fresh trunk"}
+
+    def _result(self, already: bool = False) -> RunResult:
+        finished = self.journal.last("finished") or {}
+        report = self.reports / "report.html"
+        return RunResult(finished["passed"], self.out, self.reports / "results.json", report, self.out / finished["agent"], already)

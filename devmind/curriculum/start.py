@@ -1,0 +1,92 @@
+"""How a stage's run begins: which stage, which agent, which context, and whether a folder holds the same run already."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from devmind import plugins, worlds
+from devmind.agent.agent import Agent
+from devmind.agent.config import AgentConfig
+from devmind.agent.device import pick_device
+from devmind.config import RunConfig
+from devmind.curriculum.stage import Context, Stage
+from devmind.errors import ConfigError
+
+
+def load_stage(name: str) -> Stage:
+    """The stage plugin `name`, as an object."""
+    loaded = plugins.load("stages", name)
+    return loaded() if isinstance(loaded, type) else loaded
+
+
+def make_context(config: RunConfig, out: Path, data: Path | None, sessions: tuple[Path, ...]) -> Context:
+    """The context of a run on simulated worlds.
+
+    Raises:
+        ConfigError: the data folder or a session is not there.
+    """
+    if data is not None and not Path(data).is_dir():
+        raise ConfigError(f"--data expects a folder of recordings; '{data}' is no folder.")
+    for session in sessions:
+        if not Path(session).is_file():
+            raise ConfigError(f"--experience expects a recorded session; there is no file '{session}'.")
+    device = str(pick_device(config.device))
+    return Context(config, config.seed, device, Path(out), worlds.make, Path(data) if data else None, tuple(sessions))
+
+
+def starting_agent(stage: Stage, config: RunConfig, given: Path | None, runs: Path) -> tuple[Agent, Path | None, bool]:
+    """The agent a stage goes on from, its folder, and whether that agent had failed its last gate.
+
+    It is the given one, else the newest milestone under `runs` that has passed what the stage requires, else newborn.
+
+    Raises:
+        ConfigError: a required stage is missing.
+    """
+    folder = Path(given) if given else newest_milestone(runs, stage.requires) if stage.requires else None
+    if folder is None:
+        born = AgentConfig(size=config.size, seed=config.seed, pretrained=config.trunk.pretrained, window=config.trunk.window)
+        agent, failed = Agent(born), False
+    else:
+        agent, failed = Agent.from_pretrained(folder), not _passed(folder)
+    missing = [name for name in stage.requires if name not in agent.config.stages]
+    if missing:
+        raise ConfigError(
+            f"Stage '{stage.name}' requires {', '.join(missing)} first; give --agent with a milestone of it, "
+            f"or run 'devmind stage run {missing[0]}'."
+        )
+    return agent, folder, failed
+
+
+def newest_milestone(runs: Path, requires: Sequence[str]) -> Path | None:
+    """The newest milestone below the folder `runs` whose agent has been through the stages `requires`."""
+    found = sorted(Path(runs).glob("**/milestones/*/config.json"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in found:
+        if set(requires) <= set(json.loads(path.read_text(encoding="utf-8")).get("stages", [])):
+            return path.parent
+    return None
+
+
+def _passed(folder: Path) -> bool:
+    results = folder / "results.json"
+    return results.is_file() and bool(json.loads(results.read_text(encoding="utf-8"))["verdict"]["passed"])
+
+
+def check_same_run(out: Path, mine: dict[str, Any], theirs: dict[str, Any]) -> None:
+    """Raise ConfigError when the folder holds a run with other settings, naming what differs."""
+    if mine == theirs:
+        return
+    changed = [
+        f"{name} was {old!r}, now {new!r}"
+        for name, (old, new) in {
+            **{key: (theirs.get(key), mine[key]) for key in mine if key != "config"},
+            **{key: (theirs["config"].get(key), new) for key, new in mine["config"].items()},
+        }.items()
+        if old != new
+    ]
+    raise ConfigError(
+        f"The folder {out} holds a run with other settings: {'; '.join(changed)}; "
+        "give another --out, or the same settings to go on with it."
+    )

@@ -1,0 +1,239 @@
+"""Teaching one lesson: a fresh Lightning Trainer, checkpoints inside the lesson, and an exact way back into it."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning import Trainer
+from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
+
+from devmind.agent.agent import Agent
+from devmind.agent.device import pick_device, trainer_device
+from devmind.checkpointing import bundle
+from devmind.curriculum.journal import Journal
+from devmind.curriculum.progress import LessonProgress
+from devmind.curriculum.stage import Batches, Context, Lesson
+from devmind.learners.gradient import Learner
+
+WALL_CAP = 1.5
+"""A lesson may take this many times its planned minutes before it is cut."""
+
+
+class Interrupted(Exception):
+    """The run was asked to stop and has saved its position; `signal_number` says how it was asked."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(signal.Signals(signal_number).name)
+        self.signal_number = signal_number
+
+
+@dataclass
+class Taught:
+    """How a lesson went: `status` is 'done' or 'cut'; `data_share` is the part of the time spent making batches."""
+
+    steps: int
+    seconds: float
+    status: str
+    data_share: float
+
+
+class LessonRun(Callback):
+    """Watches one fit: checkpoints by the clock, progress, the wall cap, and a stop on SIGTERM or Ctrl-C."""
+
+    def __init__(
+        self, lesson: Lesson, learner: Learner, context: Context, journal: Journal, attempt: int, seconds: float, scores: str
+    ) -> None:
+        self.lesson, self.learner, self.journal, self.attempt = lesson, learner, journal, attempt
+        self.folder, self.every_s = context.out / "checkpoints", context.config.checkpoint_every_s
+        self.seconds_before = seconds
+        self.stopped_by: int | None = None
+        self.cut = False
+        self.progress = LessonProgress(lesson.name, learner.steps, learner.update, scores)
+        self._handlers: dict[int, Any] = {}
+
+    def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
+        """Take over the signals, as late as possible: Lightning sets its own before."""
+        self.since = self.saved_at = self.told_at = time.monotonic()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            try:
+                self._handlers[number] = signal.signal(number, self._stop)
+            except ValueError:  # not the main thread: whoever runs us there handles signals
+                break
+
+    def _stop(self, number: int, frame: Any) -> None:
+        self.stopped_by = number
+        signal.signal(number, signal.default_int_handler)
+
+    def on_train_end(self, trainer: Trainer, pl_module: Any) -> None:
+        """Give the signals back."""
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds this lesson has taken, interrupted parts included."""
+        return self.seconds_before + time.monotonic() - self.since
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """After each step. Callbacks run before the module's own hook, which counts the step: it is added here."""
+        done, now = self.learner.update + 1, time.monotonic()
+        if now - self.told_at > 1 or done == self.learner.steps or done == 1:
+            self.told_at = now
+            scalars = {k: round(float(v), 5) for k, v in trainer.callback_metrics.items()}
+            self.journal.write("progress", lesson=self.lesson.name, step=done, seconds=round(self.seconds, 2), scalars=scalars)
+            self.progress.show(done, scalars.get("loss"))
+        self.cut = self.seconds > WALL_CAP * 60 * self.lesson.minutes and done < self.learner.steps
+        if self.stopped_by or self.cut:
+            trainer.should_stop = True
+        ends = self.stopped_by or self.cut or done == self.learner.steps
+        if ends or now - self.saved_at > self.every_s:
+            self.save(trainer, done)
+            self.saved_at = time.monotonic()
+
+    def save(self, trainer: Trainer, done: int) -> None:
+        """A bundle with all that the next step depends on."""
+        name = f"{self.attempt}-{self.lesson.name}-{done:08d}"
+        state = {
+            "lesson": self.lesson.name,
+            "attempt": self.attempt,
+            "update": done,
+            "seconds": self.seconds,
+            "agent": self.learner.agent.state_dict(),
+            "learner": self.learner.extra_state(),
+            "optimizers": [optimizer.state_dict() for optimizer in trainer.optimizers],
+        }
+        bundle.save(self.folder / name, state)
+        self.journal.write("checkpoint", lesson=self.lesson.name, step=done, name=name)
+        bundle.retire(self.folder, keep=2)
+
+
+class _Timed:
+    """The lesson's batches, with the seconds spent in making them."""
+
+    def __init__(self, batches: Batches) -> None:
+        self.batches, self.seconds = batches, 0.0
+
+    def __iter__(self) -> Any:
+        stream = iter(self.batches)
+        while True:
+            begun = time.monotonic()
+            batch = next(stream, None)
+            self.seconds += time.monotonic() - begun
+            if batch is None:
+                return
+            yield batch
+
+    def __len__(self) -> int:
+        return len(self.batches) - self.batches.update
+
+
+def position(folder: Path) -> dict[str, Any] | None:
+    """The newest checkpoint that verifies, loaded, or None when there is none."""
+    newest = bundle.newest(folder)
+    return bundle.load(newest) if newest else None
+
+
+def teach(
+    lesson: Lesson,
+    steps: int,
+    agent: Agent,
+    context: Context,
+    journal: Journal,
+    *,
+    attempt: int = 0,
+    rehearsal: Callable[[], list[Any]] = list,
+    resume: Mapping[str, Any] | None = None,
+    scores: str = "",
+) -> Taught:
+    """Run one lesson to its end, its wall cap, or a request to stop.
+
+    Raises:
+        Interrupted: asked to stop; the position is saved.
+    """
+    learner: Learner = lesson.make_learner(agent, context)  # type: ignore[assignment]
+    learner.steps = steps
+    if hasattr(learner, "rehearsal"):
+        learner.rehearsal = tuple(rehearsal())
+    batches = lesson.make_batches(agent, context, steps)
+    seconds = 0.0
+    if resume:
+        agent.load_state_dict(resume["agent"])
+        learner.load_extra_state(resume["learner"])
+        learner.update, seconds = int(resume["update"]), float(resume["seconds"])
+        batches.load_state_dict({"update": learner.update})
+        learner.resumed_optimizers = resume["optimizers"]
+    run = LessonRun(lesson, learner, context, journal, attempt, seconds, scores)
+    timed = _Timed(batches)
+    if learner.update < steps:
+        with run.progress:
+            _fit(learner, timed, context, [run], steps - learner.update, _loggers(context, lesson.name))
+        seconds = run.seconds
+    if run.stopped_by:
+        raise Interrupted(run.stopped_by)
+    return Taught(learner.update, seconds, "cut" if run.cut else "done", timed.seconds / max(seconds, 1e-9))
+
+
+def steps_per_s(lesson: Lesson, agent: Agent, context: Context, steps: int = 12) -> float:
+    """Speed of a lesson, measured on an agent that is thrown away afterwards; the first third warms up."""
+    learner: Learner = lesson.make_learner(agent, context)  # type: ignore[assignment]
+    batches = lesson.make_batches(agent, context, steps)
+    clock = _Clock()
+    _fit(learner, _Timed(batches), context, [clock], steps, [])
+    warm = steps // 3
+    return (steps - warm) / max(1e-9, clock.times[-1] - clock.times[warm - 1])
+
+
+class _Clock(Callback):
+    """When each step ended."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        self.times.append(time.monotonic())
+
+
+def _fit(
+    learner: Learner, data: Any, context: Context, callbacks: list[Callback], steps: int, loggers: list[Logger]
+) -> None:
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    device = pick_device(context.device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trainer = Trainer(
+            max_epochs=1,
+            limit_train_batches=steps,
+            logger=loggers,
+            callbacks=callbacks,
+            precision=context.config.precision,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            log_every_n_steps=10,
+            use_distributed_sampler=False,
+            **trainer_device(device),  # type: ignore[arg-type]
+        )
+        trainer.fit(learner, train_dataloaders=data)
+    learner.agent.to(device)  # Lightning brings its module back to the CPU
+
+
+def _loggers(context: Context, lesson: str) -> list[Logger]:
+    folder = context.out / "logs"
+    made: list[Logger] = []
+    for kind in context.config.loggers:
+        if kind == "csv":
+            made.append(CSVLogger(folder, name="csv", version=lesson))
+        elif kind == "tensorboard":
+            made.append(TensorBoardLogger(folder, name="tensorboard", version=lesson))
+        else:
+            made.append(WandbLogger(project="devmind", name=f"{context.out.name}-{lesson}", save_dir=folder))
+    return made

@@ -1,0 +1,1 @@
+"""Learners: LightningModules that consume batches and improve an agent."""

@@ -1,0 +1,169 @@
+"""The scene head: at every pixel whether something is there, how far it is, and where the thing's centre lies.
+
+Instances are found bottom-up as in Panoptic-DeepLab (Cheng et al. 2020, arXiv 1911.10194): peaks of a centre map, and
+every foreground pixel goes to the peak its offset points at. Boxes are the extents of the instances' masks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from devmind.agent.heads import Head, Inlet, Tapped
+from devmind.agent.output import Output
+from devmind.errors import ConfigError
+
+SIZE = 64
+OFFSET_SCALE_PX = 8.0
+PEAK = 0.15
+PEAK_RADIUS_PX = 2
+MIN_PIXELS = 8
+
+
+@dataclass
+class Scene(Output):
+    """Maps [..., 64, 64]: `thing` and `centre` logits, `log_depth` (of metres), `offset` [..., 2, 64, 64] (y, x) px."""
+
+    thing: Tensor
+    centre: Tensor
+    log_depth: Tensor
+    offset: Tensor
+
+    def loss(self, target: Mapping[str, Tensor], mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        """Sum of the four maps' losses; target has `thing`, `centre`, `log_depth`, `offset` of the same shapes."""
+        return sum(self.losses(target).values(), start=torch.zeros((), device=self.thing.device))
+
+    def losses(self, target: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Each map's loss: cross-entropy, weighted squared error of the centre map, L1 of log depth and of offsets."""
+        thing = target["thing"]
+        weight = 1 + 8 * target["centre"]
+        centre = F.binary_cross_entropy_with_logits(self.centre, target["centre"], weight=weight)
+        offset = (self.offset - target["offset"]).abs().mean(-3) * thing
+        return {
+            "thing": F.binary_cross_entropy_with_logits(self.thing, thing),
+            "centre": centre,
+            "log_depth": (self.log_depth - target["log_depth"]).abs().mean(),
+            "offset": 0.3 * offset.sum() / thing.sum().clamp_min(1) / OFFSET_SCALE_PX,
+        }
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        """A draw of what is a thing and what is not, bool [..., 64, 64]."""
+        return torch.rand(self.thing.shape, generator=generator, device=self.thing.device) < self.thing.sigmoid()
+
+    def mode(self) -> Tensor:
+        """Depth in metres [..., 64, 64]."""
+        return self.log_depth.exp()
+
+    def instances(self) -> list[Instances]:
+        """The things found in each picture; leading dimensions are flattened."""
+        thing, centre = (value.sigmoid().reshape(-1, SIZE, SIZE) for value in (self.thing, self.centre))
+        window = 2 * PEAK_RADIUS_PX + 1
+        highest = F.max_pool2d(centre[:, None], window, 1, PEAK_RADIUS_PX)[:, 0]
+        peaks = ((centre == highest) & (centre > PEAK)).cpu().numpy()
+        offset = self.offset.reshape(-1, 2, SIZE, SIZE).cpu().numpy()
+        thing_np, centre_np = thing.cpu().numpy(), centre.cpu().numpy()
+        return [_group(thing_np[i], centre_np[i], peaks[i], offset[i]) for i in range(len(peaks))]
+
+
+@dataclass(frozen=True)
+class Instances:
+    """Masks bool [K, 64, 64], boxes float32 [K, 4] (x0, y0, x1, y1; exclusive ends) and scores [K] of one picture."""
+
+    masks: np.ndarray
+    boxes: np.ndarray
+    scores: np.ndarray
+
+
+def _group(thing: np.ndarray, centre: np.ndarray, peaks: np.ndarray, offset: np.ndarray) -> Instances:
+    rows, columns = np.nonzero(thing > 0.5)
+    at = np.argwhere(peaks)
+    if not len(at) or not len(rows):
+        return Instances(np.zeros((0, SIZE, SIZE), bool), np.zeros((0, 4), np.float32), np.zeros(0, np.float32))
+    pointed = np.stack([rows, columns], 1) + offset[:, rows, columns].T
+    owner = ((pointed[:, None] - at[None]) ** 2).sum(-1).argmin(1)
+    masks, boxes, scores = [], [], []
+    for k in range(len(at)):
+        mine = owner == k
+        if mine.sum() < MIN_PIXELS:
+            continue
+        mask = np.zeros((SIZE, SIZE), bool)
+        mask[rows[mine], columns[mine]] = True
+        masks.append(mask)
+        boxes.append((columns[mine].min(), rows[mine].min(), columns[mine].max() + 1, rows[mine].max() + 1))
+        scores.append(centre[tuple(at[k])] * thing[mask].mean())
+    if not masks:
+        return Instances(np.zeros((0, SIZE, SIZE), bool), np.zeros((0, 4), np.float32), np.zeros(0, np.float32))
+    return Instances(np.stack(masks), np.array(boxes, np.float32), np.array(scores, np.float32))
+
+
+def targets(depth: np.ndarray, mask: np.ndarray, things: int) -> dict[str, Tensor]:
+    """Training maps of pictures, from their true depth [N, 64, 64] (m) and mask uint8 (1..things are things)."""
+    n = len(mask)
+    thing = (mask > 0) & (mask <= things)
+    centre, offset = np.zeros((n, SIZE, SIZE), np.float32), np.zeros((n, 2, SIZE, SIZE), np.float32)
+    grid = np.stack(np.meshgrid(np.arange(SIZE), np.arange(SIZE), indexing="ij")).astype(np.float32)
+    for k in range(1, things + 1):
+        here = mask == k
+        count = here.sum((1, 2))
+        seen = np.flatnonzero(count >= MIN_PIXELS)
+        if not len(seen):
+            continue
+        part = here[seen]
+        middle = (grid[None] * part[:, None]).sum((2, 3)) / count[seen, None]
+        to = middle[:, :, None, None] - grid[None]
+        offset[seen] += to * part[:, None]
+        # The bump is as wide as half the thing, so small things keep a peak of their own.
+        width = np.clip(np.sqrt(count[seen]) / 6, 1.0, 3.0)[:, None, None]
+        bump = np.exp(-(to**2).sum(1) / (2 * width**2))
+        centre[seen] = np.maximum(centre[seen], bump)
+    log_depth = np.log(np.maximum(depth, 0.05))
+    return {
+        "thing": torch.from_numpy(thing.astype(np.float32))[:, None],
+        "centre": torch.from_numpy(centre)[:, None],
+        "log_depth": torch.from_numpy(log_depth.astype(np.float32))[:, None],
+        "offset": torch.from_numpy(offset)[:, None],
+    }
+
+
+class SceneHead(Head):
+    """A small U-Net decoder on the sight encoder's pyramid (Ronneberger et al. 2015, arXiv 1505.04597).
+
+    The half-size maps carry most channels; the full-size picture comes in through one thin layer for sharp edges.
+    """
+
+    def __init__(self, inlet: Inlet, channels: int | None = None) -> None:
+        super().__init__(inlet)
+        if "stride1" not in inlet.map_channels:
+            raise ConfigError("The scene head must tap a sense whose encoder gives feature maps, such as 'sight'.")
+        c = channels or max(4, inlet.width * 3 // 16)
+        self.levels = ("stride16", "stride8", "stride4", "stride2")
+        self.lateral = nn.ModuleList(nn.Conv2d(inlet.map_channels[name], 2 * c, 1) for name in self.levels)
+        self.smooth = nn.ModuleList(nn.Conv2d(2 * c, 2 * c, 3, padding=1) for _ in self.levels)
+        self.picture = nn.Conv2d(inlet.map_channels["stride1"], c // 2, 3, padding=1)
+        self.reduce = nn.Conv2d(2 * c, c, 1)
+        self.fine = nn.Conv2d(c + c // 2, c, 3, padding=1)
+        self.out = nn.Conv2d(c, 5, 1)
+        self.place = nn.Parameter(torch.zeros(1, 2 * c, SIZE // 16, SIZE // 16))
+        nn.init.zeros_(self.out.weight)
+        with torch.no_grad():
+            self.out.bias.copy_(torch.tensor([-2.0, -4.0, 0.7, 0.0, 0.0]))
+
+    def forward(self, tapped: Tapped) -> Scene:
+        lead = tapped.tokens.shape[:-2]
+        maps = {name: value.flatten(0, len(lead) - 1) for name, value in tapped.maps.items()}
+        features: Tensor | None = None
+        for name, lateral, smooth in zip(self.levels, self.lateral, self.smooth, strict=True):
+            joined = lateral(maps[name])
+            joined = joined + (self.place if features is None else F.interpolate(features, scale_factor=2.0, mode="nearest"))
+            features = F.relu(smooth(F.relu(joined)))
+        assert features is not None
+        coarse = F.interpolate(self.reduce(features), scale_factor=2.0, mode="bilinear", align_corners=False)
+        fine = F.relu(self.fine(torch.cat((coarse, F.relu(self.picture(maps["stride1"]))), 1)))
+        out = self.out(fine).unflatten(0, lead)
+        thing, centre, log_depth = out[..., 0, :, :], out[..., 1, :, :], out[..., 2, :, :]
+        return Scene(thing, centre, log_depth, out[..., 3:, :, :] * OFFSET_SCALE_PX)

@@ -1,0 +1,27 @@
+"""ReflexStage: its five members. What is taught is in `lessons.py`, what is examined in `skills.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.stage import Context, Lesson
+from stages.reflex import parts
+from stages.reflex.lessons import lessons
+from stages.reflex.skills import SKILLS
+
+
+class ReflexStage:
+    """Senses and reflexes: the first stage, which requires none."""
+
+    name = "reflex"
+    requires = ()
+    skills = SKILLS
+
+    def admit(self, agent: Agent) -> None:
+        """Add the standard senses, the perceiving heads, the arcs with their critics, and the trunk's imitators."""
+        parts.admit(agent)
+
+    def lessons(self, context: Context) -> Sequence[Lesson]:
+        """Watch, perceive, motor reflexes, together."""
+        return lessons(context)
