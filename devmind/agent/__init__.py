@@ -6,7 +6,7 @@ from typing import Any
 
 _EXPORTS = {
     "Agent": "agent",
-    "StepOutput": "agent",
+    "StepOutput": "acting",
     "AgentConfig": "config",
     "SIZES": "config",
     "collate": "batch",
@@ -15,12 +15,14 @@ _EXPORTS = {
     "Encoder": "encoders",
     "Head": "heads",
     "Output": "output",
+    "Perceived": "taps",
     "State": "window",
-    "register_auto_classes": "saving",
+    "Tapped": "taps",
+    "register_auto_classes": "agent",
     "stepping_threads": "threads",
     "training_threads": "threads",
 }
-__all__ = sorted(_EXPORTS)
+__all__ = list(_EXPORTS)
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from transformers import PreTrainedConfig
@@ -42,7 +42,7 @@ class AgentConfig(PreTrainedConfig):
     """What an agent is made of; saved as `config.json`.
 
     Attributes:
-        size: the dial; width, layers, attention_heads and window follow it unless given.
+        size: the dial; width, layers, attention_heads and window follow it where they are 0.
         encoders, heads: one dict a part, `{"name", "part", "stage", "options", ...}`; `part` is an entry point of the
             group `devmind.parts`. A head also has `tap` and `effector`. Filled by `Agent.add_encoder` and `add_head`.
         pretrained: folder or name of a decoder to start the trunk from; becomes `trunk_source` once it was read.
@@ -58,31 +58,27 @@ class AgentConfig(PreTrainedConfig):
     model_type = "devmind-agent"
 
     size: str = "nursery"
-    width: int | None = None
-    layers: int | None = None
-    attention_heads: int | None = None
-    window: int | None = None
+    width: int = 0
+    layers: int = 0
+    attention_heads: int = 0
+    window: int = 0
     seed: int = 0
-    encoders: list | None = None
-    heads: list | None = None
+    encoders: list = field(default_factory=list)
+    heads: list = field(default_factory=list)
     pretrained: str | None = None
     trunk: dict | None = None
     trunk_source: str | None = None
     trunk_stage: str = "newborn"
     rebase_at: int = 8192
-    stages: list | None = None
-    trained_on: list | None = None
+    stages: list = field(default_factory=list)
+    trained_on: list = field(default_factory=list)
     devmind_version: int = FORMAT_VERSION
 
     def __post_init__(self, **kwargs: Any) -> None:
         size = size_named(self.size)
-        for field in ("width", "layers", "attention_heads", "window"):
-            if getattr(self, field) is None:
-                setattr(self, field, getattr(size, field))
-        self.encoders = list(self.encoders or [])
-        self.heads = list(self.heads or [])
-        self.stages = list(self.stages or [])
-        self.trained_on = list(self.trained_on or [])
+        for name in ("width", "layers", "attention_heads", "window"):
+            if not getattr(self, name):
+                setattr(self, name, getattr(size, name))
         if self.width % self.attention_heads or self.width % 8:
             raise ConfigError(
                 f"The width must be a multiple of 8 and of the attention heads ({self.attention_heads}); "

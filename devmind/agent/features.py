@@ -18,7 +18,7 @@ from devmind.moment import SOUND_RATE_HZ
 _BREAK_HZ, _BREAK_MEL, _MEL_PER_HZ, _LOG_STEP = 1000.0, 15.0, 3.0 / 200.0, np.log(6.4) / 27.0
 
 
-def hz_to_mel(hz: np.ndarray) -> np.ndarray:
+def hz_to_mel(hz: np.ndarray | float) -> np.ndarray:
     """Slaney's scale: linear below 1 kHz, logarithmic above (Auditory Toolbox, 1998)."""
     hz = np.asarray(hz, dtype=np.float64)
     return np.where(
@@ -26,7 +26,7 @@ def hz_to_mel(hz: np.ndarray) -> np.ndarray:
     )
 
 
-def mel_to_hz(mel: np.ndarray) -> np.ndarray:
+def mel_to_hz(mel: np.ndarray | float) -> np.ndarray:
     """The inverse of `hz_to_mel`."""
     mel = np.asarray(mel, dtype=np.float64)
     return np.where(

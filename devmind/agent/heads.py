@@ -1,33 +1,20 @@
-"""Heads: features in, an Output out. A head says where it taps; a tap on a sense makes it a reflex arc.
-
-"trunk"            the readout's feature
-"trunk:<sense>"    the trunk's features of that sense's tokens
-"<sense>"          that sense's encoder tokens: a reflex arc (also a tuple of senses)
-"raw:body"         the numbers of the body itself, padded to 16
-"""
+"""Heads: what a tap reads in, an Output out. The standard ones; a stage writes a class only when none fits."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from devmind.agent.output import Categorical, Normal, Output, Regression
+from devmind.agent.taps import Tapped
 from devmind.errors import ConfigError, nearest
 
 _SMALL_GAIN = 0.01
-
-
-@dataclass
-class Tapped:
-    """What a head reads: tokens [..., K, D], their presence bool [..., K], and a sense's feature maps [..., C, H, W]."""
-
-    tokens: Tensor
-    present: Tensor
-    maps: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -68,7 +55,7 @@ class Reader(nn.Module):
         self.squeeze: nn.Module = nn.Linear(inlet.width, size) if several else nn.Identity()
         sizes = [inlet.n_tokens * size, *[hidden or max(32, inlet.width)] * depth]
         layers: list[nn.Module] = []
-        for n_in, n_hidden in zip(sizes, sizes[1:], strict=False):
+        for n_in, n_hidden in pairwise(sizes):
             layers += [nn.Linear(n_in, n_hidden), _ACTIVATIONS[activation]()]
         last = nn.Linear(sizes[-1], n_out)
         nn.init.orthogonal_(last.weight, gain)
@@ -81,7 +68,7 @@ class Reader(nn.Module):
 
 
 class CategoricalHead(Head):
-    """One of `classes`; see `Categorical` for threshold, rest and table. `slots` gives that many at once [..., L, n]."""
+    """One of `classes`; see `Categorical` for threshold, rest, table. With `slots` that many choices [..., L, n]."""
 
     def __init__(
         self,
@@ -101,6 +88,7 @@ class CategoricalHead(Head):
         values = None if table is None else torch.tensor(table, dtype=torch.float32)
         if values is not None and len(values) != classes:
             raise ConfigError(f"The table of a categorical head needs one row a class ({classes}); got {len(values)}.")
+        self.table: Tensor | None
         self.register_buffer("table", values, persistent=False)
 
     def forward(self, tapped: Tapped) -> Categorical:

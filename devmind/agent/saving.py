@@ -1,6 +1,7 @@
 """Agents on disk: `config.json`, `model.safetensors` and `checksums.json` in one folder; never pickle.
 
-A part whose plugin is missing stays in the config and its tensors are written back as they were read.
+The checksums are laid out as in devmind's other saved folders. A part whose plugin is missing stays in the config, and
+its tensors are written back as they were read.
 """
 
 from __future__ import annotations
@@ -10,16 +11,14 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from devmind.agent.config import FORMAT_VERSION, AgentConfig
+from devmind.agent.parts import PartHolder
 from devmind.errors import CheckpointError
-
-if TYPE_CHECKING:
-    from devmind.agent.agent import Agent
 
 CONFIG, WEIGHTS, CHECKSUMS = "config.json", "model.safetensors", "checksums.json"
 
@@ -30,14 +29,37 @@ def hash_tensors(tensors: Mapping[str, Tensor]) -> str:
     for name in sorted(tensors):
         tensor = tensors[name].detach().contiguous().cpu()
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
-def hash_file(path: Path) -> str:
-    """SHA-256 of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def all_tensors(agent: PartHolder) -> dict[str, Tensor]:
+    """Every tensor that is saved: the agent's own, and those kept for parts whose plugin is missing."""
+    return {**agent.state_dict(), **agent.kept_tensors}
+
+
+def save(agent: PartHolder, folder: Path) -> None:
+    """Write config, weights and checksums into `folder`, which is made if needed.
+
+    Raises:
+        CheckpointError: the folder cannot be written.
+    """
+    from safetensors.torch import save as to_bytes
+
+    agent.config.architectures = [type(agent).__name__]
+    tensors = {name: value.detach().contiguous().cpu() for name, value in all_tensors(agent).items()}
+    files = {
+        WEIGHTS: to_bytes(tensors, metadata={"format": "pt"}),
+        CONFIG: agent.config.to_json_string(use_diff=False).encode(),
+    }
+    sums = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in files.items():
+            _write(folder / name, data)
+        _write(folder / CHECKSUMS, json.dumps({"files": sums}, indent=1).encode())
+    except OSError as error:
+        raise CheckpointError(f"The agent cannot be saved in '{folder}': {error.strerror or error}.") from error
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -50,125 +72,62 @@ def _write(path: Path, data: bytes) -> None:
     temporary.replace(path)
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise CheckpointError(f"There is no agent in '{path.parent}': the file {path.name} is missing.")
-    try:
-        return json.loads(path.read_text())
-    except ValueError as error:
-        raise CheckpointError(f"The file '{path}' is damaged: it is not JSON ({error}). Take a backup.") from error
-
-
-def check_folder(folder: Path) -> dict[str, Any]:
+def read_config(folder: Path) -> AgentConfig:
     """The config of a saved agent, after its version and every file's checksum were verified.
 
     Raises:
         CheckpointError: a file is missing or damaged, or the folder is of a newer version.
     """
     config = _read_json(folder / CONFIG)
-    version = config.get("devmind_version", 0)
     if config.get("model_type") != AgentConfig.model_type:
         raise CheckpointError(f"'{folder}' holds a model of type '{config.get('model_type')}', not a devmind agent.")
+    version = config.get("devmind_version", 0)
     if version > FORMAT_VERSION:
         raise CheckpointError(
-            f"The agent in '{folder}' is of format {version}, this devmind reads up to {FORMAT_VERSION}: update devmind."
+            f"The agent in '{folder}' is of format {version} and this devmind reads up to {FORMAT_VERSION}: "
+            "update devmind."
         )
-    for name, wanted in _read_json(folder / CHECKSUMS).items():
+    _verify(folder)
+    return AgentConfig.from_dict(config)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise CheckpointError(f"There is no whole agent in '{path.parent}': the file {path.name} is missing.")
+    try:
+        content = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise CheckpointError(f"The file '{path}' is damaged: it is not JSON ({error}). Use a backup.") from error
+    if not isinstance(content, dict):
+        raise CheckpointError(f"The file '{path}' is damaged: a JSON object was expected. Use a backup.")
+    return content
+
+
+def _verify(folder: Path) -> None:
+    files = _read_json(folder / CHECKSUMS).get("files")
+    if not isinstance(files, dict) or not {CONFIG, WEIGHTS} <= files.keys():
+        raise CheckpointError(f"The file '{folder / CHECKSUMS}' is damaged: it does not name the agent's files.")
+    for name, entry in files.items():
         path = folder / name
         if not path.is_file():
-            raise CheckpointError(f"The agent in '{folder}' is incomplete: the file {name} is missing.")
-        if hash_file(path) != wanted:
-            raise CheckpointError(
-                f"The file '{path}' is damaged: its checksum differs from the one in {CHECKSUMS}. Take a backup."
-            )
-    return config
+            raise CheckpointError(f"There is no whole agent in '{folder}': the file {name} is missing.")
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if found != entry["sha256"]:
+            raise CheckpointError(f"The file '{path}' is damaged: its checksum is not the saved one. Use a backup.")
 
 
-class SavingMixin:
-    """save_pretrained, from_pretrained and sha256 of the agent, in place of transformers' own."""
+def load_weights(agent: PartHolder, folder: Path) -> None:
+    """Fill in the weights; those of parts that are missing are kept aside for the next save.
 
-    def all_tensors(self: Agent) -> dict[str, Tensor]:  # type: ignore[misc]
-        """Every tensor that is saved: the agent's own, and those kept for parts whose plugin is missing."""
-        return {**self.state_dict(), **self.kept_tensors}
+    Raises:
+        CheckpointError: the tensors do not fit the agent's parts.
+    """
+    from safetensors.torch import load_file
 
-    def sha256(self: Agent, prefix: str = "") -> str:  # type: ignore[misc]
-        """SHA-256 of the weights; with a prefix such as "encoders.sight." of that part only."""
-        return hash_tensors({name: value for name, value in self.all_tensors().items() if name.startswith(prefix)})
-
-    def save_pretrained(self: Agent, save_directory: str | os.PathLike[str], **kwargs: Any) -> None:  # type: ignore[misc]
-        """Write config, weights and checksums into `save_directory`, which is made if needed.
-
-        Raises:
-            CheckpointError: the folder cannot be written.
-        """
-        from safetensors.torch import save
-
-        folder = Path(save_directory)
-        self.config.architectures = [type(self).__name__]
-        tensors = {name: value.detach().contiguous().cpu() for name, value in self.all_tensors().items()}
-        files = {
-            WEIGHTS: save(tensors, metadata={"format": "pt"}),
-            CONFIG: self.config.to_json_string(use_diff=False).encode(),
-        }
-        sums = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            for name, data in files.items():
-                _write(folder / name, data)
-            _write(folder / CHECKSUMS, (json.dumps(sums, indent=2) + "\n").encode())
-        except OSError as error:
-            raise CheckpointError(f"The agent cannot be saved in '{folder}': {error.strerror or error}.") from error
-
-    @classmethod
-    def from_pretrained(
-        cls, pretrained_model_name_or_path: str | os.PathLike[str], *args: Any, strict: bool = False, **kwargs: Any
-    ) -> Self:
-        """The agent saved in a folder.
-
-        Args:
-            strict: a part whose plugin is missing is an error; otherwise it is left out with one warning.
-
-        Raises:
-            CheckpointError: a file is missing or damaged, or of a newer version.
-            PluginError: a plugin is missing and `strict` is set.
-        """
-        from safetensors.torch import load_file
-
-        folder = Path(pretrained_model_name_or_path)
-        config = AgentConfig.from_dict(check_folder(folder))
-        agent = cls(config, strict=strict)  # type: ignore[call-arg]
-        _load_tensors(agent, load_file(folder / WEIGHTS), folder)  # type: ignore[arg-type]
-        agent.eval()  # type: ignore[attr-defined]
-        return agent
-
-
-def _missing_prefixes(agent: Agent) -> tuple[str, ...]:
-    return tuple(
-        f"{kind}.{entry['name']}."
-        for kind, entries, modules in (
-            ("encoders", agent.config.encoders, agent.encoders),
-            ("heads", agent.config.heads, agent.heads),
-        )
-        for entry in entries
-        if entry["name"] not in modules
-    )
-
-
-def _load_tensors(agent: Agent, tensors: dict[str, Tensor], folder: Path) -> None:
-    prefixes = _missing_prefixes(agent)
-    agent.kept_tensors = {name: value for name, value in tensors.items() if prefixes and name.startswith(prefixes)}
-    mine = {name: value for name, value in tensors.items() if name not in agent.kept_tensors}
+    tensors, missing = load_file(folder / WEIGHTS), agent.missing_prefixes()
+    agent.kept_tensors = {name: value for name, value in tensors.items() if missing and name.startswith(missing)}
     try:
-        agent.load_state_dict(mine, strict=True)
+        agent.load_state_dict({n: x for n, x in tensors.items() if n not in agent.kept_tensors}, strict=True)
     except RuntimeError as error:
         raise CheckpointError(f"The weights in '{folder}' do not fit its config: {error}") from error
-
-
-def register_auto_classes() -> None:
-    """Let transformers' AutoConfig and AutoModel load agents; call it once before using them."""
-    from transformers import AutoConfig, AutoModel
-
-    from devmind.agent.agent import Agent
-
-    AutoConfig.register(AgentConfig.model_type, AgentConfig, exist_ok=True)
-    AutoModel.register(AgentConfig, Agent, exist_ok=True)

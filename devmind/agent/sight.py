@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -36,13 +38,14 @@ class SightEncoder(Encoder):
         super().__init__(width, n_tokens=_GRID_TOKENS)
         c = width // 8
         sizes = [2 * channels, c, 2 * c, 4 * c, 8 * c]
-        self.convolutions = nn.ModuleList(
+        layers = [
             nn.Conv2d(n_in, n_out, 3 if depth else 5, stride=2, padding=1 if depth else 2)
-            for depth, (n_in, n_out) in enumerate(zip(sizes, sizes[1:], strict=False))
-        )
-        for layer in self.convolutions:
+            for depth, (n_in, n_out) in enumerate(pairwise(sizes))
+        ]
+        for layer in layers:
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
-            nn.init.zeros_(layer.bias)
+            nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
+        self.convolutions = nn.ModuleList(layers)
         self.project = nn.Linear(sizes[-1], width)
         self.map_channels = {f"stride{2**depth}": size for depth, size in enumerate(sizes)}
 

@@ -27,7 +27,7 @@ class Trunk(nn.Module):
     def __init__(self, config: AgentConfig) -> None:
         super().__init__()
         self.window, self.rebase_at = config.window, config.rebase_at
-        self.decoder = build_decoder(config)
+        self.decoder: Any = build_decoder(config)
         width = self.decoder.config.hidden_size
         if width == config.width:
             self.inlet: nn.Module = nn.Identity()
@@ -106,7 +106,7 @@ def _from_config(config: Any) -> PreTrainedModel:
     return AutoModel.from_config(config, attn_implementation="sdpa", dtype=torch.float32)
 
 
-def zero_outputs(layer: nn.Module) -> None:
+def zero_outputs(layer: Any) -> None:
     """Set the output projections of a decoder layer to zero, which makes it the identity."""
     for projection in (layer.self_attn.o_proj, layer.mlp.down_proj):
         nn.init.zeros_(projection.weight)
@@ -120,6 +120,7 @@ def build_decoder(config: AgentConfig) -> PreTrainedModel:
     Raises:
         PluginError: the named decoder cannot serve as a trunk.
     """
+    decoder: Any
     if config.pretrained is not None:
         decoder = _load_pretrained(config.pretrained)
         config.trunk_source, config.pretrained = config.pretrained, None
@@ -154,7 +155,7 @@ def _llama_config(config: AgentConfig) -> LlamaConfig:
 
 def _load_pretrained(source: str) -> PreTrainedModel:
     try:
-        decoder = AutoModel.from_pretrained(
+        decoder: Any = AutoModel.from_pretrained(
             source, attn_implementation="sdpa", dtype=torch.float32, use_safetensors=True, trust_remote_code=False
         )
     except Exception as error:
@@ -171,7 +172,7 @@ def _load_pretrained(source: str) -> PreTrainedModel:
 
 
 @torch.no_grad()
-def why_unsupported(decoder: PreTrainedModel) -> str | None:
+def why_unsupported(decoder: Any) -> str | None:
     """None when `decoder` behaves as a trunk must, else the reason: it is tried on three tokens, not looked up."""
     parts = ("layers", "rotary_emb", "norm")
     if not all(hasattr(decoder, part) for part in parts):
@@ -189,20 +190,20 @@ def why_unsupported(decoder: PreTrainedModel) -> str | None:
     tokens = torch.randn(1, 3, decoder.config.hidden_size, generator=generator)
     causal = torch.ones(3, 3, dtype=torch.bool).tril()[None, None]
 
-    def run(positions: Tensor, mask: Tensor) -> tuple[Tensor, DynamicCache]:
+    def run(positions: Tensor, mask: Tensor) -> tuple[Tensor, list[Tensor]]:
         cache = DynamicCache()
         out = decoder(
             inputs_embeds=tokens, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True
         )
-        return out.last_hidden_state, cache
+        return out.last_hidden_state, [layer.keys for layer in cache.layers]  # type: ignore[union-attr,misc]
 
-    here, cache = run(torch.arange(3)[None], causal)
-    moved, moved_cache = run(torch.arange(3)[None] + 7, causal)
+    here, keys = run(torch.arange(3)[None], causal)
+    moved, moved_keys = run(torch.arange(3)[None] + 7, causal)
     if not torch.allclose(here, moved, atol=1e-3):
         return "its features change when all positions are moved (no rotary positions)"
     angles = _angles_back(decoder, torch.tensor([7]))
-    for layer_here, layer_moved in zip(cache.layers, moved_cache.layers, strict=True):
-        if not torch.allclose(layer_here.keys, rotate_keys(layer_moved.keys, *angles), atol=1e-3):
+    for key, moved_key in zip(keys, moved_keys, strict=True):
+        if not torch.allclose(key, rotate_keys(moved_key, *angles), atol=1e-3):
             return "its cached keys are not rotated in halves, so a window could not be moved back"
     masked, _ = run(torch.arange(3)[None], torch.eye(3, dtype=torch.bool)[None, None])
     if torch.allclose(here[:, 1:], masked[:, 1:], atol=1e-6):
@@ -210,7 +211,7 @@ def why_unsupported(decoder: PreTrainedModel) -> str | None:
     return None
 
 
-def _angles_back(decoder: PreTrainedModel, shift: Tensor) -> tuple[Tensor, Tensor]:
+def _angles_back(decoder: Any, shift: Tensor) -> tuple[Tensor, Tensor]:
     """cos and sin [B, 1, R] that rotate keys back by `shift` int64 [B] positions."""
     probe = torch.zeros(1, dtype=torch.float32, device=shift.device)
     cos, sin = decoder.rotary_emb(probe, position_ids=shift[:, None])

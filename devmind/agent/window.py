@@ -66,8 +66,8 @@ def rotate_keys(keys: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 class RingLayer(CacheLayerMixin):
     """One layer's keys and values [B, H, W * slot, D] in fixed buffers: `update` writes the slot, returns the ring."""
 
-    is_compileable = False
-    is_croppable = False
+    keys: Tensor
+    values: Tensor
 
     def __init__(self, ring: Ring) -> None:
         super().__init__()
@@ -87,7 +87,6 @@ class RingLayer(CacheLayerMixin):
     ) -> tuple[Tensor, Tensor]:
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
-        assert self.keys is not None and self.values is not None
         start, n = self.ring.offset, key_states.shape[-2]
         self.keys[:, :, start : start + n] = key_states
         self.values[:, :, start : start + n] = value_states
@@ -126,7 +125,8 @@ class Ring:
             self.valid = torch.zeros(n, 0, dtype=torch.bool, device=device)
             self.moment = torch.full((1, 0), -1, dtype=torch.int64, device=device)
             self.order = torch.zeros(1, 0, dtype=torch.int64, device=device)
-        self.cache = Cache(layers=[RingLayer(self) for _ in range(layers)])
+        self.layers = [RingLayer(self) for _ in range(layers)]
+        self.cache = Cache(layers=[*self.layers])
 
     def __len__(self) -> int:
         return len(self.opened)
@@ -157,7 +157,7 @@ class Ring:
             self.valid = wider(self.valid, 1)
             self.moment = wider(self.moment, 1, -1)
             self.order = torch.arange(n_tokens, device=self.order.device).repeat(self.window)[None]
-            for layer in self.cache.layers:
+            for layer in self.layers:
                 if layer.is_initialized:
                     layer.keys, layer.values = wider(layer.keys, 2), wider(layer.values, 2)
         self.slot = n_tokens
@@ -205,7 +205,7 @@ class Ring:
 
     def rebase(self, cos: Tensor, sin: Tensor, shift: Tensor) -> None:
         """Move every position back by `shift` int64 [B]; cos and sin [B, 1, R] are the angles of -shift."""
-        for layer in self.cache.layers:
+        for layer in self.layers:
             if layer.is_initialized:
                 layer.keys.copy_(rotate_keys(layer.keys, cos, sin))
         self.position -= shift
@@ -214,12 +214,12 @@ class Ring:
 
     def clone(self) -> Ring:
         """A copy that shares nothing with this ring."""
-        copy = Ring(len(self), self.window, len(self.cache.layers), self.opened.device)
+        copy = Ring(len(self), self.window, len(self.layers), self.opened.device)
         copy.slot, copy.tick, copy.highest = self.slot, self.tick, self.highest
         with torch.inference_mode(False):
             for name in ("opened", "position", "slot_position", "valid", "moment", "order"):
                 setattr(copy, name, getattr(self, name).clone())
-            for mine, theirs in zip(self.cache.layers, copy.cache.layers, strict=True):
+            for mine, theirs in zip(self.layers, copy.layers, strict=True):
                 if mine.is_initialized:
                     theirs.keys, theirs.values, theirs.is_initialized = mine.keys.clone(), mine.values.clone(), True
         return copy
@@ -245,9 +245,14 @@ class State:
         previous = {name: (value.clone(), here.clone()) for name, (value, here) in self.previous.items()}
         return State(self.ring.clone(), previous)
 
-    def check_rows(self, n: int) -> None:
-        """Raise unless `n` agents are stepped with a state made for as many."""
-        if n != len(self):
+    def check(self, rows: int, layers: int) -> None:
+        """Raise unless this state was made for `rows` agents with `layers` trunk layers."""
+        if rows != len(self):
             raise DevmindError(
-                f"This state is for {len(self)} agents; got a tick of {n}. Make one with new_state({n})."
+                f"This state is for {len(self)} agents; got a tick of {rows}. Make one with new_state({rows})."
+            )
+        if layers != len(self.ring.layers):
+            raise DevmindError(
+                f"This state is for a trunk of {len(self.ring.layers)} layers, the agent has {layers} now: "
+                "make a new one with new_state."
             )

@@ -76,7 +76,9 @@ def test_nothing_is_seen_beyond_the_window_or_the_first(small_agent: Callable[..
     row[2] = make_rows(rows=1, length=1, seed=99, absent=0.0)[0][0]
     changed = (all_at_once(agent, collate([row])) - features).abs().amax(-1)[0] > 1e-7
     # One layer: Moment 2 (now a first, too) reaches Moments 2 to 5; the change that the eye sees comes in Moment 3.
-    assert changed[2:6].all() and not changed[:2].any() and not changed[7:].any()
+    assert changed[2:6].all()
+    assert not changed[:2].any()
+    assert not changed[7:].any()
 
 
 def test_mask_against_plain_loops() -> None:

@@ -1,0 +1,117 @@
+"""Taps: where a head reads what it answers from.
+
+"trunk"            the readout's feature
+"trunk:<sense>"    the trunk's features of that sense's tokens
+"<sense>"          that sense's encoder tokens: a reflex arc (a tuple of senses lays theirs side by side)
+"raw:body"         the numbers of the body itself, padded to 16
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from devmind.agent.batch import BODY_SIZE
+from devmind.agent.encoders import Encoded
+
+Tap = str | Sequence[str]
+
+
+@dataclass
+class Tapped:
+    """What a head reads: tokens [..., K, D], their presence bool [..., K], and a sense's maps [..., C, H, W]."""
+
+    tokens: Tensor
+    present: Tensor
+    maps: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass
+class Perceived:
+    """All that taps may read of Moments [...]: [B, T] in a batch, [B] in a tick.
+
+    Attributes:
+        encoded: what the encoders made of each sense.
+        body: the raw body [..., K], if there is one, and where it is present, bool [...].
+        readout: the trunk's feature [..., D], once the trunk was run.
+        of_senses: the trunk's features of each sense's tokens.
+    """
+
+    encoded: dict[str, Encoded]
+    body: Tensor | None = None
+    body_present: Tensor | None = None
+    readout: Tensor | None = None
+    of_senses: dict[str, Encoded] = field(default_factory=dict)
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Perceived:
+        """`function` applied to every tensor."""
+
+        def each(senses: Mapping[str, Encoded]) -> dict[str, Encoded]:
+            return {name: encoded.map(function) for name, encoded in senses.items()}
+
+        def maybe(tensor: Tensor | None) -> Tensor | None:
+            return None if tensor is None else function(tensor)
+
+        return Perceived(
+            each(self.encoded), maybe(self.body), maybe(self.body_present), maybe(self.readout), each(self.of_senses)
+        )
+
+
+def taps_trunk(tap: Tap) -> bool:
+    """Whether a head with this tap needs the trunk."""
+    return isinstance(tap, str) and (tap == "trunk" or tap.startswith("trunk:"))
+
+
+def tapped_senses(tap: Tap) -> tuple[str, ...]:
+    """The senses whose encoder tokens a tap reads; none for the trunk and for raw senses."""
+    if not isinstance(tap, str):
+        return tuple(tap)
+    return () if taps_trunk(tap) or tap.startswith("raw:") else (tap,)
+
+
+def read_tap(tap: Tap, seen: Perceived, n_tokens: Mapping[str, int]) -> Tapped | None:
+    """What a head with this tap reads, or None when nothing of it was sensed (or the trunk was not run).
+
+    Args:
+        n_tokens: how many tokens each sense has, for those of a tuple that were not sensed.
+    """
+    if tap == "trunk":
+        if seen.readout is None:
+            return None
+        ones = torch.ones(*seen.readout.shape[:-1], 1, dtype=torch.bool, device=seen.readout.device)
+        return Tapped(seen.readout[..., None, :], ones)
+    if tap == "raw:body":
+        return _read_body(seen)
+    if isinstance(tap, str) and tap.startswith("trunk:"):
+        found = seen.of_senses.get(tap.removeprefix("trunk:"))
+        return None if found is None else Tapped(found.tokens, found.present)
+    senses = tapped_senses(tap)
+    here = [seen.encoded[sense] for sense in senses if sense in seen.encoded]
+    if not here:
+        return None
+    if len(senses) == 1:
+        return Tapped(here[0].tokens, here[0].present, here[0].maps)
+    return _read_several(senses, seen, here[0], n_tokens)
+
+
+def _read_body(seen: Perceived) -> Tapped | None:
+    if seen.body is None:
+        return None
+    body = F.pad(seen.body.float().nan_to_num(0.0), (0, BODY_SIZE - seen.body.shape[-1]))
+    present = seen.body_present
+    if present is None:
+        present = torch.ones(body.shape[:-1], dtype=torch.bool, device=body.device)
+    return Tapped(body[..., None, :], present[..., None])
+
+
+def _read_several(senses: Sequence[str], seen: Perceived, like: Encoded, n_tokens: Mapping[str, int]) -> Tapped:
+    tokens, present = [], []
+    for sense in senses:
+        found, shape = seen.encoded.get(sense), (*like.present.shape[:-1], n_tokens[sense])
+        tokens.append(found.tokens if found else like.tokens.new_zeros(*shape, like.tokens.shape[-1]))
+        present.append(found.present if found else like.present.new_zeros(shape))
+    return Tapped(torch.cat(tokens, -2), torch.cat(present, -1))
