@@ -20,9 +20,10 @@ BASE = frozenset({"errors", "seeding", "moment", "config", "plugins"})
 EXAM = frozenset(
     {"curriculum.stage", "curriculum.exam", "curriculum.gate", "curriculum.journal", "curriculum.progress"}
 )
-RUNNER = frozenset(
-    {f"curriculum.{name}" for name in ("runner", "rehearsal", "sleep", "teaching", "examining", "results", "ablation")}
-)
+RUN = frozenset(
+    {f"curriculum.{part}" for part in ("runner", "stage_run", "start", "teaching", "ablation", "results")}
+)  # the runner and what it is made of: no stage and no live room imports them
+RUNNER = RUN | {"curriculum.rehearsal", "curriculum.sleep", "curriculum.examining"}
 BELOW_EXAM = frozenset({"agent", "memory", "worlds", "sessions", "algorithms"})
 BELOW_RUNNER = BASE | BELOW_EXAM | EXAM | {"feed", "checkpointing", "report", "learners"}
 EVERYTHING = BELOW_RUNNER | RUNNER | {"live", "testing", "datasets", "scaffold"}
@@ -47,9 +48,9 @@ ROOMS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(EXAM, BASE | BELOW_EXAM | EXAM),
     "learners": BASE | {"agent", "memory", "worlds", "sessions.reader", "algorithms", "curriculum.stage"},
     **dict.fromkeys(RUNNER, BELOW_RUNNER | RUNNER),
-    "live": BELOW_RUNNER | RUNNER - {"curriculum.runner"},
+    "live": BELOW_RUNNER | (RUNNER - RUN),
     "testing": BELOW_RUNNER | RUNNER | {"live"},
-    "stages": BELOW_RUNNER | RUNNER - {"curriculum.runner"},
+    "stages": BELOW_RUNNER | (RUNNER - RUN),
     "cli": EVERYTHING,
     "": EVERYTHING,  # devmind/__init__.py: names for users, loaded when asked for
 }

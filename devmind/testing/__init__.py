@@ -1,0 +1,34 @@
+"""Checks that every plugin runs on itself, in this tree and in others, and small stand-ins to run them with.
+
+Each check states the law it checks and raises `BrokenLawError` with the law's text and what was found. Nothing heavy is
+imported before a check that needs it runs.
+"""
+
+from devmind.testing.fakes import (
+    LampRules,
+    lamp_moments,
+    short_session,
+    tiny_agent,
+    tiny_config,
+    tiny_context,
+)
+from devmind.testing.laws import BrokenLawError
+from devmind.testing.parts import check_head, check_learner
+from devmind.testing.sensors import check_sensor
+from devmind.testing.stages import check_stage
+from devmind.testing.worlds import check_world
+
+__all__ = [
+    "BrokenLawError",
+    "LampRules",
+    "check_head",
+    "check_learner",
+    "check_sensor",
+    "check_stage",
+    "check_world",
+    "lamp_moments",
+    "short_session",
+    "tiny_agent",
+    "tiny_config",
+    "tiny_context",
+]

@@ -1,0 +1,40 @@
+"""How a check complains: with the law that is broken first, then what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+class BrokenLawError(AssertionError):
+    """A plugin breaks the law of its contract; the text names the law and what was found."""
+
+
+def require(holds: bool, law: str, found: str) -> None:
+    """Raise BrokenLawError unless `holds`."""
+    if not holds:
+        raise BrokenLawError(f"Law: {law}. Found: {found}.")
+
+
+def difference(a: Mapping[str, Any], b: Mapping[str, Any], tolerance: Mapping[str, float] | None = None) -> str:
+    """Where two mappings of arrays (or texts) differ, in words; '' when they are equal.
+
+    Arrays must agree in dtype, shape and every bit; a name in `tolerance` may differ by that much.
+    """
+    if a.keys() != b.keys():
+        return f"the names differ: {sorted(a)} and {sorted(b)}"
+    for name, left in a.items():
+        one, other = np.asarray(left), np.asarray(b[name])
+        if (one.dtype, one.shape) != (other.dtype, other.shape):
+            return f"'{name}' is {one.dtype} {list(one.shape)} and {other.dtype} {list(other.shape)}"
+        if one.dtype.kind != "f":
+            if not np.array_equal(one, other):
+                return f"'{name}' differs in {int(np.sum(one != other))} of {one.size} values"
+            continue
+        allowed = (tolerance or {}).get(name, 0.0)
+        worst = float(np.max(np.abs(one.astype(np.float64) - other), initial=0.0)) if one.size else 0.0
+        if not np.array_equal(np.isnan(one), np.isnan(other)) or worst > allowed:
+            return f"'{name}' differs by up to {worst:.3g} (allowed {allowed:g})"
+    return ""

@@ -1,0 +1,147 @@
+"""The laws of a head and of a learner with its lesson."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from devmind.testing.laws import require
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from devmind.agent.agent import Agent
+    from devmind.agent.heads import Head, Tapped
+    from devmind.curriculum.stage import Context, Lesson
+
+MAP_SIDE = 64
+
+
+def check_head(head: Head) -> None:
+    """Check the laws of a head on random features of its inlet's shape.
+
+    Raises:
+        BrokenLawError: the first law that does not hold, with what was found.
+    """
+    import torch
+
+    generator = torch.Generator().manual_seed(5)
+    tapped = _random_features(head, generator)
+    output = head(tapped)
+    for member in ("loss", "sample", "mode"):
+        require(
+            callable(getattr(output, member, None)),
+            "a head gives an Output with loss, sample and mode",
+            f"no '{member}'",
+        )
+    mode = output.mode()
+    lead = tapped.tokens.shape[:2]
+    require(mode.shape[:2] == lead, "an answer has the features' leading dimensions", f"{list(mode.shape)}")
+    require(torch.equal(mode, head(tapped).mode()), "a mode is the same each time", "two different modes")
+    one, other = (output.sample(torch.Generator().manual_seed(9)) for _ in range(2))
+    require(torch.equal(one, other), "all randomness of a sample comes from its generator", "two different samples")
+    _check_absent(head, tapped, mode)
+    _check_alone(head, tapped, mode)
+    _check_loss(head, output, one)
+
+
+def _random_features(head: Head, generator: Any) -> Tapped:
+    import torch
+
+    from devmind.agent.heads import Tapped
+
+    inlet = head.inlet
+    tokens = torch.randn(3, 2, inlet.n_tokens, inlet.width, generator=generator)
+    present = torch.rand(3, 2, inlet.n_tokens, generator=generator) > 0.3
+    present[..., 0] = True
+    maps = {}
+    for name, channels in inlet.map_channels.items():
+        side = MAP_SIDE // int(name.removeprefix("stride"))
+        maps[name] = torch.randn(3, 2, channels, side, side, generator=generator)
+    return Tapped(tokens, present, maps)
+
+
+def _check_absent(head: Head, tapped: Tapped, mode: Tensor) -> None:
+    import torch
+
+    from devmind.agent.heads import Tapped
+
+    hidden = torch.where(tapped.present[..., None], tapped.tokens, tapped.tokens + 3.0)
+    same = torch.equal(head(Tapped(hidden, tapped.present, tapped.maps)).mode(), mode)
+    require(same, "what is absent is not read", "another answer when only absent tokens changed")
+
+
+def _check_alone(head: Head, tapped: Tapped, mode: Tensor) -> None:
+    import torch
+
+    from devmind.agent.heads import Tapped
+
+    row = Tapped(tapped.tokens[1:2], tapped.present[1:2], {name: value[1:2] for name, value in tapped.maps.items()})
+    alone = head(row).mode()
+    close = torch.allclose(alone.float(), mode[1:2].float(), atol=1e-5)
+    require(close, "a row's answer does not depend on the other rows", "another answer when it stands alone")
+
+
+def _check_loss(head: Head, output: Any, target: Tensor) -> None:
+    import torch
+
+    mask = torch.tensor([[True, False], [True, True], [False, False]])
+    loss, masked = output.loss(target), output.loss(target, mask)
+    finite = loss.ndim == 0 and bool(torch.isfinite(loss))
+    require(finite, "a loss is one finite number", f"{loss}")
+    changed = target.clone()
+    changed[~mask] = target[mask][0]
+    require(torch.equal(output.loss(changed, mask), masked), "a mask leaves entries out of the loss", "another loss")
+    gradients = torch.autograd.grad(loss, list(head.parameters()), allow_unused=True)
+    dead = [name for (name, _), gradient in zip(head.named_parameters(), gradients, strict=True) if gradient is None]
+    require(not dead, "the loss teaches every parameter of the head", f"no gradient for {', '.join(dead)}")
+
+
+def check_learner(lesson: Lesson, agent: Agent, context: Context, *, steps: int = 3) -> None:
+    """Check the laws of a lesson's learner and batches on copies of `agent`.
+
+    A lesson is a function of (seed, lesson, update, weights): taught twice it ends in the same weights, bit for bit,
+    and so it does when it is stopped after `steps` - 1 and goes on from its checkpoint.
+
+    Raises:
+        BrokenLawError: the first law that does not hold, with what was found.
+    """
+    from devmind.checkpointing import bundle
+
+    before = agent.sha256()
+    with tempfile.TemporaryDirectory() as folder:
+        config = context.config.model_copy(update={"checkpoint_every_s": 1e-9, "loggers": ()})
+        here = [replace(context, config=config, out=Path(folder, name)) for name in ("straight", "again", "resumed")]
+        straight = _taught(lesson, agent, here[0], steps)
+        require(
+            agent.sha256() == before, "a learner improves the agent it is given", "weights of another agent changed"
+        )
+        require(straight != before, "a learner improves its agent", f"no weight changed in {steps} steps")
+        law = "a lesson is a function of seed, update and weights"
+        require(_taught(lesson, agent, here[1], steps) == straight, law, "other weights when it was taught again")
+        saved = [bundle.load(path) for path in (here[0].out / "checkpoints").iterdir()]
+        stopped = next(state for state in saved if state["update"] == steps - 1)
+        resumed = _taught(lesson, agent, here[2], steps, resume=stopped)
+        law = "a lesson that was stopped goes on exactly where it was (extra_state holds all the next step needs)"
+        require(resumed == straight, law, "other weights after going on from a checkpoint")
+
+
+def _taught(lesson: Lesson, agent: Agent, context: Context, steps: int, resume: Any = None) -> str:
+    """The hash of a copy's weights after the lesson."""
+    import torch
+
+    from devmind.curriculum.journal import Journal
+    from devmind.curriculum.teaching import teach
+
+    pupil = copy.deepcopy(agent)
+    context.out.mkdir(parents=True)
+    taught = teach(lesson, steps, pupil, context, Journal(context.out / "journal.jsonl"), resume=resume)
+    require(taught.steps == steps, "a learner counts its steps", f"{taught.steps} after {steps} batches")
+    finite = all(
+        bool(torch.isfinite(value).all()) for value in pupil.state_dict().values() if value.is_floating_point()
+    )
+    require(finite, "weights stay finite numbers", f"NaN or infinity after {taught.steps} steps of '{lesson.name}'")
+    return pupil.sha256()

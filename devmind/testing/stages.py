@@ -1,0 +1,146 @@
+"""The laws of a stage: its five members, what it adds to an agent, its lessons and its exams."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from devmind.testing.fakes import tiny_agent, tiny_context
+from devmind.testing.laws import require
+from devmind.testing.parts import check_learner
+
+if TYPE_CHECKING:
+    from devmind.agent.agent import Agent
+    from devmind.curriculum.exam import Measure
+    from devmind.curriculum.stage import Context, Lesson, Skill
+
+MEMBERS = ("name", "requires", "skills", "admit", "lessons")
+
+
+def check_stage(stage: Any, *, make_world: Callable[..., Any] | None = None, steps: int = 3) -> None:
+    """Check the laws of a stage at size tiny: a few steps of every lesson, every exam with few episodes.
+
+    Args:
+        stage: the stage, made.
+        make_world: stands for `devmind.worlds.make` when the stage's worlds are not installed as plugins.
+        steps: optimizer steps of each lesson.
+
+    Raises:
+        BrokenLawError: the first law that does not hold, with what was found.
+    """
+    _check_members(stage)
+    with tempfile.TemporaryDirectory() as folder:
+        context = tiny_context(Path(folder), make_world=make_world)
+        agent = tiny_agent(context.seed)
+        for name in stage.requires:
+            _required(name).admit(agent)
+        _check_admission(stage, agent, Path(folder, "agent"))
+        lessons = list(stage.lessons(context))
+        _check_lessons(stage, lessons)
+        for lesson in lessons:
+            check_learner(lesson, agent, context, steps=steps)
+        for skill in stage.skills:
+            check_skill(skill, agent, context)
+
+
+def _check_members(stage: Any) -> None:
+    for member in MEMBERS:
+        require(hasattr(stage, member), f"a stage has five members, {', '.join(MEMBERS)}", f"no '{member}'")
+    require(isinstance(stage.name, str) and stage.name.isidentifier(), "a stage's name is a word", repr(stage.name))
+    texts = isinstance(stage.requires, tuple) and all(isinstance(name, str) for name in stage.requires)
+    require(texts, "requires is a tuple of stage names", repr(stage.requires))
+    require(stage.name not in stage.requires, "a stage does not require itself", repr(stage.requires))
+    names = [skill.name for skill in stage.skills]
+    require(bool(names) and len(set(names)) == len(names), "a stage has skills with names of their own", repr(names))
+
+
+def _required(name: str) -> Any:
+    from devmind import plugins
+
+    loaded = plugins.load("stages", name)
+    return loaded() if isinstance(loaded, type) else loaded
+
+
+def _check_admission(stage: Any, agent: Agent, folder: Path) -> None:
+    before = {name: value.clone() for name, value in agent.state_dict().items()}
+    names = {entry["name"] for entry in [*agent.config.encoders, *agent.config.heads]}
+    stage.admit(agent)
+    once = agent.sha256()
+    after = agent.state_dict()
+    changed = [name for name, value in before.items() if name not in after or not bool((after[name] == value).all())]
+    require(not changed, "admit changes no weight that was there", f"{', '.join(changed[:3])} changed")
+    added = [entry for entry in [*agent.config.encoders, *agent.config.heads] if entry["name"] not in names]
+    foreign = [entry["name"] for entry in added if entry["stage"] not in (stage.name, "newborn")]
+    require(not foreign, "the parts a stage adds carry its name", f"{', '.join(foreign)} of another stage")
+    parts = [entry["name"] for entry in [*agent.config.encoders, *agent.config.heads]]
+    stage.admit(agent)
+    again = [entry["name"] for entry in [*agent.config.encoders, *agent.config.heads]]
+    same = again == parts and agent.sha256() == once
+    require(same, "admit is idempotent: twice is as once", f"parts {parts}, then {again}")
+    agent.save_pretrained(folder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        loaded = type(agent).from_pretrained(folder, strict=True)
+    require(loaded.sha256() == once, "every part is saved and loaded by entry point", "other weights after loading")
+
+
+def _check_lessons(stage: Any, lessons: Sequence[Lesson]) -> None:
+    names = [lesson.name for lesson in lessons]
+    require(bool(names) and len(set(names)) == len(names), "a stage has lessons with names of their own", repr(names))
+    skills = {skill.name for skill in stage.skills}
+    for lesson in lessons:
+        where = f"lesson '{lesson.name}'"
+        require(lesson.steps >= 1, "a lesson's budget is a number of optimizer steps", f"{where}: {lesson.steps}")
+        require(lesson.minutes > 0, "a lesson says the minutes its steps take", f"{where}: {lesson.minutes}")
+        unknown = set(lesson.skills) - skills
+        require(not unknown, "a lesson names skills of its stage", f"{where}: {', '.join(sorted(unknown))}")
+
+
+def check_skill(skill: Skill, agent: Agent, context: Context) -> None:
+    """Check the laws of one skill's exam: what it gives, that it repeats, and that nothing is learned in it.
+
+    Raises:
+        BrokenLawError: the first law that does not hold, with what was found.
+    """
+    where = f"skill '{skill.name}'"
+    gate, weights = skill.gate_in(context), agent.sha256()
+    require(bool(list(gate.thresholds)), "a skill has a gate with thresholds", f"{where} has none")
+    full = _examined(skill, agent, context, "full")
+    for threshold in gate.thresholds:
+        there = threshold.measure in full or threshold.when_absent == "skip"
+        found = f"{where} measured {', '.join(full) or 'nothing'}, not '{threshold.measure}'"
+        require(there, "a gate's thresholds are measured", found)
+    for measure in full.values():
+        _check_measure(skill, measure)
+    glimpse, again = (_examined(skill, agent, context, "glimpse") for _ in range(2))
+    for name, measure in glimpse.items():
+        same = name in again and np.array_equal(measure.values, again[name].values)
+        require(same, "an exam's seeds are fixed: examined twice, the same values", f"{where}, '{name}' differs")
+        fewer = name not in full or measure.n <= full[name].n
+        require(fewer, "a glimpse has at most the full exam's episodes", f"{where}: {measure.n}")
+    require(agent.sha256() == weights, "nothing is learned in an exam", f"{where} changed the agent's weights")
+
+
+def _examined(skill: Skill, agent: Agent, context: Context, level: str) -> dict[str, Measure]:
+    from devmind.curriculum.examining import examination
+
+    with examination(agent):
+        measures = list(skill.examine(agent, context, level))
+    names = [measure.name for measure in measures]
+    require(len(set(names)) == len(names), "each measure has a name of its own", f"'{skill.name}' gave {names}")
+    return {measure.name: measure for measure in measures}
+
+
+def _check_measure(skill: Skill, measure: Measure) -> None:
+    where = f"'{measure.name}'"
+    named = measure.name == skill.name or measure.name.startswith(f"{skill.name}/")
+    require(named, "a measure is named by its skill, or skill/part", f"{where} of skill '{skill.name}'")
+    above = measure.ceiling > measure.chance if measure.higher_is_better else measure.ceiling < measure.chance
+    law = "the ceiling is better than chance, in the measure's unit"
+    require(above, law, f"{where}: chance {measure.chance:g}, ceiling {measure.ceiling:g}")
+    require(bool(measure.floors), "a full exam prints a floor: the best trivial method", f"{where} has none")

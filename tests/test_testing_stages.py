@@ -1,0 +1,304 @@
+"""The checks of stages, learners and heads: a small right one passes, and each broken one is told its law."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from devmind.agent import Agent, collate_tick
+from devmind.agent.heads import CategoricalHead, DenseHead, Head, Inlet, NormalHead, RegressionHead, Tapped, ValueHead
+from devmind.agent.output import Categorical, Output
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Batches, Context, Lesson, Skill
+from devmind.learners.gradient import GradientLearner
+from devmind.seeding import exam_seeds, lesson_seeds
+from devmind.testing import BrokenLawError, LampRules, check_head, check_learner, check_stage, tiny_agent, tiny_context
+from devmind.worlds.adapter import VectorWorld
+
+
+def make_lamps(name: str, level: str, seeds: np.ndarray) -> VectorWorld:
+    world = VectorWorld(LampRules(), len(seeds))
+    world.reset(seeds)
+    return world
+
+
+def show(context: Context, seeds: np.ndarray) -> dict[str, Any]:
+    world = context.make_world("lamps", "", seeds)
+    warmth = world.observe()["warmth"]
+    batch = collate_tick({"warmth": warmth}, np.ones(len(seeds), bool))
+    return batch | {"lit": torch.from_numpy(world.truth()["lit"])[:, None]}
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    return agent(batch, ["lit"])["lit"].loss(batch["lit"]), {}
+
+
+def right(agent: Agent, context: Context, seeds: np.ndarray) -> np.ndarray:
+    batch = show(context, seeds)
+    return (agent(batch, ["lit"])["lit"].mode() == batch["lit"]).numpy()[:, 0]
+
+
+def measure(values: np.ndarray, **changes: Any) -> Measure:
+    usual: dict[str, Any] = {"chance": 1 / 3, "ceiling": 1.0, "floors": {"always the first": 1 / 3}, "rate": True}
+    return Measure("lamp", "told rightly", values, **(usual | changes))
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    n = context.episodes(80 if level == "full" else 40)
+    return [measure(right(agent, context, exam_seeds(n, "lamp")))]
+
+
+def skill_of(exam: Any, threshold: str = "lamp") -> tuple[Skill, ...]:
+    return (Skill("lamp", exam, Gate([Threshold(threshold, 0.9)])),)
+
+
+class LampStage:
+    """Says which lamp is lit, from a sense of its own."""
+
+    name = "lamps"
+    requires: tuple[str, ...] = ()
+    skills = skill_of(examine)
+
+    def admit(self, agent: Agent) -> None:
+        if "warmth" not in agent.encoders:
+            agent.add_encoder("warmth", space=LampRules().observation_space["warmth"], stage=self.name)
+            agent.add_head("lit", "head.categorical", tap="warmth", options={"classes": 3}, stage=self.name)
+
+    def lessons(self, context: Context) -> Sequence[Lesson]:
+        def learner(agent: Agent, context: Context) -> GradientLearner:
+            return GradientLearner(agent, loss, steps=0, seed=context.seed, learning_rate=3e-3)
+
+        def batches(agent: Agent, context: Context, steps: int) -> Batches:
+            return Batches(lambda update: show(context, lesson_seeds(16, context.seed, update)), steps)
+
+        return [Lesson("lamps", learner, batches, steps=100, minutes=0.2, skills=("lamp",))]
+
+
+def test_a_stage_that_keeps_its_laws_passes() -> None:
+    check_stage(LampStage(), make_world=make_lamps)
+
+
+class Hooked(LampStage):
+    """Forgot its requirements."""
+
+    requires = None  # type: ignore[assignment]
+
+
+class Twice(LampStage):
+    """Adds a head each time it is admitted."""
+
+    def admit(self, agent: Agent) -> None:
+        super().admit(agent)
+        name = f"lit{len(agent.heads)}"
+        agent.add_head(name, "head.categorical", tap="warmth", options={"classes": 3}, stage=self.name)
+
+
+class Meddling(LampStage):
+    """Changes weights that were there."""
+
+    def admit(self, agent: Agent) -> None:
+        super().admit(agent)
+        with torch.no_grad():
+            agent.readout += 1
+
+
+class Anonymous(LampStage):
+    """Adds parts under another stage's name."""
+
+    name = "dusk"
+
+    def admit(self, agent: Agent) -> None:
+        stage = LampStage()
+        stage.admit(agent)
+
+
+class NoSuchSkill(LampStage):
+    """Its lesson serves a skill it does not have."""
+
+    def lessons(self, context: Context) -> Sequence[Lesson]:
+        (lesson,) = super().lessons(context)
+        return [Lesson("lamps", lesson.make_learner, lesson.make_batches, 10, 0.1, skills=("lanterns",))]
+
+
+class Guessing(LampStage):
+    """Draws its exam anew each time."""
+
+    rng = np.random.default_rng(0)
+
+    def guess(self, context: Context) -> np.ndarray:
+        return self.rng.integers(0, 2, context.episodes(80)).astype(float)
+
+    @property
+    def skills(self) -> Any:
+        return skill_of(lambda agent, context, level: [measure(self.guess(context))])
+
+
+class Floorless(LampStage):
+    """Prints no floor."""
+
+    skills = skill_of(lambda agent, context, level: [measure(np.ones(8), floors={})])
+
+
+class Unmeasured(LampStage):
+    """Its gate asks for what its exam does not give."""
+
+    skills = skill_of(examine, "lamp/brightness")
+
+
+class Cramming(LampStage):
+    """Learns in its exam."""
+
+    skills = skill_of(lambda agent, context, level: agent.readout.add_(1) is None or [measure(np.ones(8))])
+
+
+class UpsideDown(LampStage):
+    """Its ceiling is below chance."""
+
+    skills = skill_of(lambda agent, context, level: [measure(np.ones(8), ceiling=0.0)])
+
+
+@pytest.mark.parametrize(
+    ("stage", "law"),
+    [
+        (Hooked, "requires is a tuple"),
+        (Twice, "admit is idempotent"),
+        (Meddling, "admit changes no weight that was there"),
+        (Anonymous, "the parts a stage adds carry its name"),
+        (NoSuchSkill, "a lesson names skills of its stage"),
+        (Guessing, "an exam's seeds are fixed"),
+        (Floorless, "a full exam prints a floor"),
+        (Unmeasured, "a gate's thresholds are measured"),
+        (Cramming, "nothing is learned in an exam"),
+        (UpsideDown, "the ceiling is better than chance"),
+    ],
+)
+def test_a_stage_that_breaks_a_law_is_told_which(stage: type[LampStage], law: str) -> None:
+    with pytest.raises(BrokenLawError) as told:
+        check_stage(stage(), make_world=make_lamps)
+    assert law in str(told.value)
+
+
+class Idle(GradientLearner):
+    """Has a learning rate of nothing."""
+
+    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+        return super().training_step(batch, batch_idx) * 0.0
+
+
+class Forgetful(GradientLearner):
+    """Keeps something that decides the next step and is not saved."""
+
+    seen = 0
+
+    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+        self.seen += 1
+        return super().training_step(batch, batch_idx) * (1.0 + self.seen)
+
+
+class Drawing(GradientLearner):
+    """Draws from a generator nobody seeds."""
+
+    rng = np.random.default_rng(0)
+
+    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+        return super().training_step(batch, batch_idx) * float(self.rng.uniform(0.1, 10))
+
+
+@pytest.mark.parametrize(
+    ("kind", "law"),
+    [
+        (Idle, "a learner improves its agent"),
+        (Forgetful, "goes on exactly where it was"),
+        (Drawing, "a function of seed, update and weights"),
+    ],
+)
+def test_a_learner_that_breaks_a_law_is_told_which(kind: type[GradientLearner], law: str, tmp_path: Path) -> None:
+    context, agent = tiny_context(tmp_path, make_world=make_lamps), tiny_agent()
+    LampStage().admit(agent)
+    (lesson,) = LampStage().lessons(context)
+    decay = 0.0 if kind is Idle else 0.02
+
+    def make(agent: Agent, context: Context) -> GradientLearner:
+        return kind(agent, loss, steps=0, seed=0, learning_rate=3e-3, weight_decay=decay)
+
+    with pytest.raises(BrokenLawError) as told:
+        check_learner(Lesson("lamps", make, lesson.make_batches, 10, 0.1), agent, context)
+    assert law in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        CategoricalHead(Inlet(16, 4), 5),
+        CategoricalHead(Inlet(16, 1), 3, slots=2),
+        NormalHead(Inlet(16, 4), 2),
+        ValueHead(Inlet(16, 1)),
+        RegressionHead(Inlet(16, 2), [3, 2], loss="smooth_l1"),
+        DenseHead(Inlet(16, 16, {"stride1": 3, "stride2": 8, "stride4": 8}), classes=4),
+    ],
+    ids=lambda head: type(head).__name__,
+)
+def test_standard_heads_keep_their_laws(head: Head) -> None:
+    check_head(head)
+
+
+class Whole(CategoricalHead):
+    """Looks at the other rows."""
+
+    def forward(self, tapped: Tapped) -> Categorical:
+        output = super().forward(tapped)
+        return Categorical(output.logits - 3 * output.logits.mean((0, 1), keepdim=True) + tapped.tokens.sum())
+
+
+class Seeing(CategoricalHead):
+    """Reads what is absent."""
+
+    def forward(self, tapped: Tapped) -> Categorical:
+        return super().forward(Tapped(tapped.tokens, torch.ones_like(tapped.present)))
+
+
+class Lucky(CategoricalHead):
+    """Draws without the generator."""
+
+    def forward(self, tapped: Tapped) -> Output:  # type: ignore[override]
+        logits = super().forward(tapped).logits
+
+        class Draw(Categorical):
+            def sample(self, generator: torch.Generator | None = None) -> Tensor:
+                return torch.randint(0, 1000, self.logits.shape[:-1])
+
+        return Draw(logits)
+
+
+class Dead(CategoricalHead):
+    """Has weights that nothing teaches."""
+
+    def __init__(self, inlet: Inlet, classes: int) -> None:
+        super().__init__(inlet, classes)
+        self.spare = torch.nn.Parameter(torch.zeros(2))
+
+
+@pytest.mark.parametrize(
+    ("kind", "law"),
+    [
+        (Seeing, "what is absent is not read"),
+        (Whole, "does not depend on the other rows"),
+        (Lucky, "all randomness of a sample"),
+        (Dead, "teaches every parameter"),
+    ],
+)
+def test_a_head_that_breaks_a_law_is_told_which(kind: type[CategoricalHead], law: str) -> None:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        head = kind(Inlet(16, 4), 5)
+        torch.nn.init.normal_(head.read.net[-1].weight)  # an answer that differs from place to place
+    with pytest.raises(BrokenLawError) as told:
+        check_head(head)
+    assert law in str(told.value)
