@@ -1,0 +1,195 @@
+"""Outputs against torch.distributions, taps, and who answers for an effector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import distributions
+
+from devmind.agent.acting import decide
+from devmind.agent.agent import Agent
+from devmind.agent.batch import collate
+from devmind.agent.heads import DenseHead, Inlet
+from devmind.agent.output import Categorical, Normal, Regression, masked_mean
+from devmind.agent.taps import Perceived, Tapped
+from devmind.errors import ConfigError, DevmindError, PluginError
+from devmind.moment import Moment
+from tests.agent.conftest import make_reading, make_rows
+
+
+def test_categorical_against_torch() -> None:
+    logits = torch.randn(4, 3, 5, generator=torch.Generator().manual_seed(0))
+    ours, reference = Categorical(logits), distributions.Categorical(logits=logits)
+    target = torch.randint(0, 5, (4, 3), generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(ours.log_prob(target), reference.log_prob(target))
+    torch.testing.assert_close(ours.entropy(), reference.entropy())
+    torch.testing.assert_close(ours.loss(target), -reference.log_prob(target).mean())
+    mask = torch.tensor([True, False, True, True])
+    torch.testing.assert_close(ours.loss(target, mask), -reference.log_prob(target)[mask].mean())
+    drawn = torch.stack([ours.sample(torch.Generator().manual_seed(i)) for i in range(400)])
+    share = torch.nn.functional.one_hot(drawn, 5).float().mean(0)
+    assert (share - reference.probs).abs().max() < 0.12
+
+
+def test_legal_choices_only() -> None:
+    legal = torch.tensor([[True, False, True]])
+    output = Categorical(torch.tensor([[0.0, 9.0, 1.0]])).among(legal)
+    assert output.mode().tolist() == [2]
+    assert output.probabilities()[0, 1] == 0
+
+
+def test_normal_against_torch() -> None:
+    generator = torch.Generator().manual_seed(0)
+    mean, log_std = torch.randn(6, 2, generator=generator), 0.3 * torch.randn(6, 2, generator=generator)
+    ours, reference = Normal(mean, log_std), distributions.Normal(mean, log_std.exp())
+    value = torch.randn(6, 2, generator=generator)
+    torch.testing.assert_close(ours.log_prob(value), reference.log_prob(value).sum(-1))
+    torch.testing.assert_close(ours.entropy(), reference.entropy().sum(-1))
+    torch.testing.assert_close(ours.loss(value), -reference.log_prob(value).sum(-1).mean())
+    assert torch.equal(ours.sample(torch.Generator().manual_seed(3)), ours.sample(torch.Generator().manual_seed(3)))
+
+
+def test_regression_is_masked_over_its_leading_dimensions() -> None:
+    value, target = torch.zeros(2, 3, 4), torch.arange(24.0).reshape(2, 3, 4)
+    mask = torch.tensor([[True, False, False], [False, False, True]])
+    assert Regression(value, "l1").loss(target, mask) == target[mask].mean()
+    assert masked_mean(target, torch.zeros(2, 3, dtype=torch.bool)) == 0
+    with pytest.raises(ConfigError, match="one of mse, l1, smooth_l1; got 'huber'"):
+        Regression(value, "huber")
+
+
+def test_a_threshold_decides_whether_an_arc_fires_and_never_answers_rest() -> None:
+    output = Categorical(torch.tensor([[2.0, 1.5, 0.0], [5.0, 0.0, 0.0]]), threshold=0.4, rest=0)
+    assert output.fires().tolist() == [True, False]
+    assert output.answer().tolist() == [1, 1]
+    table = torch.tensor([[0.0], [-1.0], [1.0]])
+    assert Categorical(output.logits, 0.4, 0, table).answer().tolist() == [[-1.0], [-1.0]]
+    drawn = [Categorical(output.logits, 0.4).answer(torch.Generator().manual_seed(i)) for i in range(20)]
+    assert not (torch.stack(drawn) == 0).any()
+
+
+def test_the_first_arc_that_fires_decides_and_the_rest_falls_to_the_next() -> None:
+    present = torch.ones(3, 1, dtype=torch.bool)
+    present[2] = False
+    arc = Categorical(torch.tensor([[0.0, 9.0], [9.0, 0.0], [0.0, 9.0]]), threshold=0.5)
+    replies = {
+        "arc": (Tapped(torch.zeros(3, 1, 4), present), arc),
+        "trunk": (Tapped(torch.zeros(3, 1, 4), torch.ones(3, 1, dtype=torch.bool)), Regression(torch.full((3,), 7.0))),
+    }
+    answer = decide(["arc", "trunk"], replies.get, 3, None)
+    assert answer is not None
+    # Row 1 is quiet; row 2 has nothing for the arc to read.
+    assert answer.action.tolist() == [1.0, 7.0, 7.0]
+    assert answer.counts == {"arc": 1, "trunk": 2}
+    only_arc = decide(["arc"], replies.get, 3, None)
+    assert only_arc is not None
+    assert only_arc.acted.tolist() == [True, False, False]
+    assert decide(["arc"], lambda name: None, 3, None) is None
+
+
+def test_arcs_answer_without_the_trunk(small_agent: Callable[..., Agent]) -> None:
+    agent = small_agent()
+    agent.add_head("turn", "head.normal", tap=("sight", "sound"), effector="look", options={"size": 2})
+    assert agent.heads_of("look") == ["turn", "steer"]
+    state = agent.new_state()
+    percepts = agent.encode(state, make_rows(1, 1, seed=0, absent=0.0)[0])
+    before = agent.new_state().ring.tick
+    state, out = agent.step(state, percepts, trunk=False)
+    assert state.ring.tick == before
+    assert out.features is None
+    assert out.answered["look"] == {"turn": 1, "steer": 0}
+    assert out.to_action().effectors["look"].shape == (2,)
+    _, out = agent.step(state, agent.encode(state, Moment(0.1, {"body": np.zeros(2, np.float32)})))
+    assert out.answered["look"] == {"turn": 0, "steer": 1}
+    assert "move" not in out.to_action().effectors
+
+
+@pytest.mark.parametrize(
+    ("tap", "shape"),
+    [("trunk", (2, 3)), ("trunk:sight", (2, 3)), (("sight", "words"), (2, 3)), ("raw:body", (2, 3)), ("board", (2, 3))],
+)
+def test_every_tap_gives_an_output(small_agent: Callable[..., Agent], tap: str, shape: tuple[int, int]) -> None:
+    agent = small_agent()
+    agent.add_head("probe", "head.value", tap=tap)
+    batch = collate(make_rows(2, 3, seed=0, absent=0.0))
+    assert agent.forward(batch, ["probe"])["probe"].value.shape == shape
+
+
+def test_a_trunk_tap_on_a_sense_reads_that_senses_tokens(small_agent: Callable[..., Agent]) -> None:
+    agent = small_agent(shaken=False)
+    batch = collate(make_rows(2, 3, seed=0))
+    seen = agent.perceive(batch, ["trunk"])
+    # A newborn's layers are the identity, so the features are the normed tokens themselves.
+    for name, features in seen.of_senses.items():
+        expected = agent.trunk.decoder.norm(seen.encoded[name].tokens + agent.encoder(name).type_embedding)
+        here = features.present
+        torch.testing.assert_close(features.tokens[here], expected[here])
+
+
+def test_heads_on_senses_do_not_run_the_trunk(
+    small_agent: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = small_agent()
+    monkeypatch.setattr(agent.trunk, "forward", lambda *_: pytest.fail("the trunk was run"))
+    encoded = []
+    monkeypatch.setattr(agent.encoder("sight"), "forward", lambda *_: encoded.append("sight"))
+    agent.forward(collate(make_rows(2, 2, seed=0)), ["flinch"])
+    assert not encoded
+
+
+def test_heads_run_on_tokens_kept_from_before(small_agent: Callable[..., Agent]) -> None:
+    agent = small_agent()
+    batch = collate(make_rows(2, 3, seed=0, absent=0.0))
+    kept = agent.encode_senses(batch["senses"], batch["present"], names=["sound"])
+    again = agent.run_heads(["flinch"], kept)["flinch"]
+    torch.testing.assert_close(again.logits, agent.forward(batch, ["flinch"])["flinch"].logits)
+    body = batch["senses"]["body"]
+    agent.add_head("balance", "head.value", tap="raw:body", options={"hidden": 64, "depth": 2, "activation": "tanh"})
+    assert agent.run_heads(["balance"], Perceived({}, body=body))["balance"].value.shape == (2, 3)
+
+
+def test_what_was_not_sensed_cannot_be_tapped(small_agent: Callable[..., Agent]) -> None:
+    agent = small_agent()
+    batch = collate(make_rows(1, 1, seed=0, senses=("body",), absent=0.0))
+    with pytest.raises(DevmindError, match="'flinch' taps 'sound', which is not among what was perceived"):
+        agent.forward(batch, ["flinch"])
+    with pytest.raises(PluginError, match="no encoder for the sense 'smell'"):
+        agent.add_head("sniff", "head.value", tap="smell")
+    with pytest.raises(PluginError, match="no head 'flinc'; did you mean 'flinch'"):
+        agent.head("flinc")
+    with pytest.raises(PluginError, match="has the head 'flinch' already"):
+        agent.add_head("flinch", "head.value")
+
+
+def test_dense_maps_have_the_pictures_size_and_can_be_learned(small_agent: Callable[..., Agent]) -> None:
+    agent = small_agent(senses=("sight",), shaken=False)
+    agent.add_head("mask", "head.dense", tap="sight", options={"classes": 3})
+    agent.add_head("depth", "head.dense", tap="sight")
+    picture = make_reading("sight", np.random.default_rng(0)) // 4
+    picture[20:40, 10:30] = 250
+    batch = collate([[Moment(0.0, {"sight": picture})]])
+    target = torch.zeros(1, 1, 64, 64, dtype=torch.long)
+    target[:, :, 20:40, 10:30] = 2
+    optimizer = torch.optim.Adam(agent.parameters(), lr=0.01)
+    for _ in range(40):
+        output = agent.forward(batch, ["mask", "depth"])
+        loss = output["mask"].loss(target) + output["depth"].loss(target / 2)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert output["mask"].logits.shape == (1, 1, 64, 64, 3)
+    assert (output["mask"].mode() == target).float().mean() > 0.97
+    assert (output["depth"].value - target / 2).abs().mean() < 0.1
+    with pytest.raises(ConfigError, match="must tap one sense"):
+        DenseHead(Inlet(16, 1))
+
+
+def test_slots_give_several_choices_at_once(small_agent: Callable[..., Agent]) -> None:
+    agent = small_agent()
+    agent.add_head("spell", "head.categorical", effector="say", options={"classes": 256, "slots": 8})
+    out = agent.forward(collate(make_rows(2, 3, seed=0)), ["spell"])["spell"]
+    assert out.sample(torch.Generator().manual_seed(0)).shape == (2, 3, 8)
+    assert out.loss(torch.zeros(2, 3, 8, dtype=torch.long), torch.ones(2, 3, dtype=torch.bool)).ndim == 0
