@@ -1,0 +1,125 @@
+"""The report: one HTML file that needs nothing else, made of results.json alone."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from devmind.report import plots, words
+from devmind.report.results import Exhibit, MeasureResult, Results, validate
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+SMALL_PICTURE = 200
+"""Pictures narrower than this many pixels are enlarged without smoothing: in them every pixel is meant."""
+
+
+def render(results: Results | Mapping[str, Any]) -> str:
+    """The report of one stage as a self-contained page: no script, no outside address, everything escaped.
+
+    Raises:
+        DevmindError: `results` is not what results.json holds.
+    """
+    results = validate(results)
+    page = _environment().get_template("page.html.j2")
+    measures = [measure for skill in results.skills for measure in skill.measures]
+    return page.render(
+        results=results,
+        style=_resource("page.css"),
+        gated=[measure for measure in measures if measure.passed is not None],
+        failures=failed_reasons(results),
+        cut=[lesson for lesson in results.lessons if lesson.status == "cut"],
+        examples=_exhibits(results, "example"),
+        worst=_exhibits(results, "failure"),
+        changed=[measure for measure in measures if measure.rows],
+        measures={measure.name: measure for measure in measures},
+    )
+
+
+def failed_reasons(results: Results) -> list[str]:
+    """The verdict's reasons without those of gates that were passed."""
+    passed = {measure.reason for skill in results.skills for measure in skill.measures if measure.passed}
+    return [reason for reason in results.verdict.reasons if reason not in passed]
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    made = Environment(
+        loader=FunctionLoader(_resource),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {name: getattr(words, name) for name in ("number", "count", "duration", "memory", "percent")}
+    made.globals |= {
+        "interval_bar": plots.interval_bar,
+        "line_chart": plots.line_chart,
+        "slices": slices,
+        "is_small": is_small,
+        "heat": heat,
+        "moment": moment,
+        "worse": worse,
+    }
+    return made
+
+
+@cache
+def _resource(name: str) -> str:
+    return (files("devmind.report") / name).read_text(encoding="utf-8")
+
+
+def _exhibits(results: Results, kind: str) -> list[tuple[MeasureResult, Exhibit]]:
+    """The evidence of one kind with its measure, pictures before sounds."""
+    found = [
+        (measure, exhibit)
+        for skill in results.skills
+        for measure in skill.measures
+        for exhibit in measure.exhibits
+        if exhibit.kind == kind
+    ]
+    return sorted(found, key=lambda pair: pair[1].png is None)
+
+
+def slices(amounts: Mapping[str, float]) -> list[tuple[str, float, float]]:
+    """`(name, amount, share of the whole)`, largest first; what is zero is left out."""
+    whole = sum(amounts.values())
+    ordered = sorted(amounts.items(), key=lambda item: -item[1])
+    return [(name, amount, amount / whole) for name, amount in ordered if amount > 0]
+
+
+def is_small(png: str) -> bool:
+    """Whether a base64 PNG is narrower than `SMALL_PICTURE` pixels, read from its header."""
+    try:
+        header = base64.b64decode(png[:32])
+        return bool(struct.unpack(">I", header[16:20])[0] < SMALL_PICTURE)
+    except (ValueError, struct.error):
+        return False
+
+
+def heat(score: float | None) -> int:
+    """How strongly a matrix cell is tinted, in percent: a skill score of 0 (chance) not at all, 1 (ceiling) fully."""
+    return 0 if score is None else round(75 * min(max(score, 0.0), 1.0))
+
+
+def worse(measure: MeasureResult, value: float) -> bool:
+    """Whether `value` is worse than the measure's score."""
+    return value < measure.score if measure.higher_is_better else value > measure.score
+
+
+def moment(iso: str) -> str:
+    """'2026-03-01 14:05 UTC' of an ISO 8601 text; a text of another form as it is."""
+    from datetime import UTC, datetime
+
+    try:
+        time = datetime.fromisoformat(iso)
+    except ValueError:
+        return iso
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if time.tzinfo else f"{time:%Y-%m-%d %H:%M}"

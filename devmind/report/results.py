@@ -1,0 +1,201 @@
+"""What results.json holds: the only source of the report's page and of the terminal's table.
+
+`results.schema.json` beside this file is made from these classes. A report must never be lost to a key too many, so
+unknown keys are ignored; a missing or mistyped one is an error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from devmind.errors import DevmindError
+
+SCHEMA = 1
+
+
+class Part(BaseModel):
+    """A part of results.json."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Verdict(Part):
+    """What the gates say of the whole stage."""
+
+    passed: bool
+    reasons: list[str] = Field(description="one sentence a decision, those that passed too")
+
+
+class Run(Part):
+    """What the numbers depend on, and how to get them again."""
+
+    command: str = Field(description="repeats the run")
+    seed: int
+    size: str
+    started: str = Field(description="ISO 8601")
+    finished: str = Field(description="ISO 8601")
+    versions: dict[str, str]
+    threads: int
+    device: str
+    cores: int | None = None
+    changes: dict[str, tuple[Any, Any]] = Field(description="configuration key: [default, value]")
+    agent_sha256: str
+    parameters: int
+    started_from: str | None = Field(description="folder of the agent it went on from; null for a newborn")
+    predecessor_failed: bool = Field(description="that agent had failed its gate")
+    interruptions: int
+
+
+class LessonResult(Part):
+    """How one lesson went."""
+
+    name: str
+    steps: int = Field(description="optimizer steps planned")
+    done: int = Field(description="optimizer steps made")
+    seconds: float
+    status: Literal["done", "cut"]
+    steps_per_s: float
+    share: dict[str, float] = Field(default_factory=dict, description="share of the time by activity")
+
+
+class Exhibit(Part):
+    """A picture or a sound of one episode."""
+
+    kind: Literal["example", "failure"]
+    caption: str
+    png: str | None = Field(None, description="base64")
+    wav: str | None = Field(None, description="base64")
+
+
+class MeasureResult(Part):
+    """One measured ability; all values in its unit."""
+
+    name: str
+    unit: str
+    score: float
+    low: float = Field(description="lower bound of the 95 % interval")
+    high: float = Field(description="upper bound of the 95 % interval")
+    n: int
+    chance: float
+    floor: float = Field(description="the best trivial method")
+    floors: dict[str, float] = Field(default_factory=dict)
+    ceiling: float
+    reference: str = ""
+    gate: float | None = Field(description="the bound wanted; null when not gated")
+    passed: bool | None
+    reason: str
+    higher_is_better: bool = True
+    note: str = ""
+    rows: dict[str, float] = Field(default_factory=dict, description="the score under a change, such as 'sight off'")
+    exhibits: list[Exhibit] = Field(default_factory=list)
+
+
+class SkillResult(Part):
+    """A skill's measures and its gate's verdict."""
+
+    skill: str
+    about: str = ""
+    stage: str | None = Field(None, description="null: the report's own stage")
+    passed: bool
+    measures: list[MeasureResult]
+
+
+class RetentionResult(Part):
+    """Change of an earlier skill's score on the same exam seeds."""
+
+    skill: str
+    change: float
+    low: float
+    kept: bool
+
+
+class Matrix(Part):
+    """Skill scores after each stage: 0 is chance, 1 the ceiling."""
+
+    stages: list[str]
+    skills: list[str]
+    rows: list[list[float | None]]
+
+
+class Curve(Part):
+    """One logged number; three lists of equal length."""
+
+    step: list[float]
+    seconds: list[float]
+    value: list[float]
+
+
+class Ablation(Part):
+    """The fresh-trunk twin's scores by measure."""
+
+    skills: dict[str, float]
+    note: str = ""
+
+
+class Cost(Part):
+    """What the stage took."""
+
+    seconds: float
+    peak_memory_mb: float
+    parameters: int
+    parts: dict[str, int] = Field(description="parameters by part")
+    share: dict[str, float] = Field(description="time by activity, seconds or shares")
+
+
+class Results(Part):
+    """results.json."""
+
+    schema_version: Literal[1] = Field(alias="schema")
+    stage: str
+    verdict: Verdict
+    run: Run
+    lessons: list[LessonResult]
+    skills: list[SkillResult]
+    retention: list[RetentionResult] = Field(default_factory=list)
+    matrix: Matrix | None = None
+    curves: dict[str, Curve] = Field(default_factory=dict)
+    ablation: Ablation | None = None
+    cost: Cost
+    arcs: dict[str, dict[str, int]] = Field(default_factory=dict, description="effector: how often each head answered")
+    trunk_moved: float | None = Field(None, description="distance of the trunk's weights over their norm")
+
+
+def validate(values: Results | Mapping[str, Any]) -> Results:
+    """Results of plain values.
+
+    Raises:
+        DevmindError: what is missing or wrong, or that a newer devmind wrote them.
+    """
+    if isinstance(values, Mapping):
+        version = values.get("schema")
+        if isinstance(version, int) and version > SCHEMA:
+            raise DevmindError(f"These results have schema {version}, this devmind reads {SCHEMA}; update devmind.")
+    try:
+        return Results.model_validate(values)
+    except ValidationError as error:
+        wrong = "; ".join(f"'{'.'.join(map(str, item['loc']))}': {item['msg']}" for item in error.errors()[:3])
+        raise DevmindError(f"These are not results of a stage: {wrong}. Give an unedited results.json.") from None
+
+
+def load(path: Path) -> Results:
+    """Read results.json.
+
+    Raises:
+        DevmindError: the file is absent, is not JSON, or does not hold results.
+    """
+    try:
+        return validate(json.loads(Path(path).read_bytes()))
+    except OSError as error:
+        raise DevmindError(f"Cannot read {path}: {error.strerror}; give the results.json of a run.") from error
+    except ValueError as error:
+        raise DevmindError(f"{path} is not JSON ({error}); give an unedited results.json.") from error
+
+
+def schema_text() -> str:
+    """The JSON schema of results.json, as it is shipped in `results.schema.json`."""
+    return json.dumps(Results.model_json_schema(by_alias=True), indent=1) + "\n"

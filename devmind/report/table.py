@@ -1,0 +1,71 @@
+"""The verdict as a table for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from devmind.report.results import MeasureResult, Results, validate
+from devmind.report.words import count, number
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+
+def verdict_table(results: Results | Mapping[str, Any]) -> Table:
+    """One row a measure, the verdict on top, what a reader must know below; printed by `rich`.
+
+    Raises:
+        DevmindError: `results` is not what results.json holds.
+    """
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    results = validate(results)
+    passed = results.verdict.passed
+    table = Table(
+        title=Text(f"{results.stage}: {'passed' if passed else 'FAILED'}", "bold green" if passed else "bold red"),
+        caption=Text("\n".join(_remarks(results))),
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+    )
+    table.add_column("measure")
+    for head in ("score", "95 % interval", "n", "chance", "floor", "gate"):
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for skill in results.skills:
+        for measure in skill.measures:
+            table.add_row(*_row(measure))
+    return table
+
+
+def _row(measure: MeasureResult) -> list[Text]:
+    from rich.text import Text
+
+    word, colour = {True: ("✓ passed", "green"), False: ("✗ failed", "bold red"), None: ("not gated", "dim")}[
+        measure.passed
+    ]
+    side = "≥" if measure.higher_is_better else "≤"
+    cells = [
+        number(measure.score),
+        f"{number(measure.low)} to {number(measure.high)}",
+        count(measure.n),
+        number(measure.chance),
+        number(measure.floor),
+        f"{side} {number(measure.gate)}" if measure.gate is not None else "–",
+    ]
+    return [Text.assemble(measure.name, (f"  {measure.unit}", "dim")), *map(Text, cells), Text(word, colour)]
+
+
+def _remarks(results: Results) -> list[str]:
+    said = [f"{row.skill} was not kept: {number(row.change, signed=True)}" for row in results.retention if not row.kept]
+    said += [
+        f"the lesson {x.name} was cut at {x.done} of {x.steps} steps" for x in results.lessons if x.status == "cut"
+    ]
+    if results.run.predecessor_failed:
+        said.append("started from a run that failed its gate")
+    if results.ablation is None:
+        said.append(f"ablation: not run (devmind stage run {results.stage} --ablate)")
+    return said

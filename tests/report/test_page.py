@@ -1,0 +1,221 @@
+"""The page holds what results.json holds, says failures as failures, needs nothing from outside and lets nothing in."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from devmind.errors import DevmindError
+from devmind.report.page import is_small, render, slices
+from devmind.report.results import validate
+
+VOID = {"meta", "img", "input", "br", "hr", "link"}
+EMPTY_SVG = {"line", "rect", "circle", "path"}
+
+
+class Page(HTMLParser):
+    """Collects tags, attributes and text; `stack` must be empty at the end."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.stack: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.stack.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in EMPTY_SVG
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.stack.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.stack[-1:] != ["style"]:
+            self.text.append(data)
+
+    @property
+    def words(self) -> str:
+        return re.sub(r"\s+", " ", " ".join(self.text))
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def test_it_is_well_formed_and_has_every_section(results: dict[str, Any]) -> None:
+    page = Page(render(results))
+    assert page.stack == []
+    found = [attributes.get("id") for attributes in page.all("section")]
+    wanted = ["skills", "seen", "failures", "lessons", "curves", "without", "arcs", "kept", "ablation", "cost", "again"]
+    assert [name for name in found if name] == wanted
+
+
+def test_nothing_comes_from_outside_and_no_script_runs(results: dict[str, Any]) -> None:
+    html = render(results)
+    page = Page(html)
+    assert "http:" not in html
+    assert "https:" not in html
+    assert not re.search(r"@import|url\(", html)
+    assert {tag for tag, _ in page.tags} & {"script", "link", "iframe", "object", "embed", "form"} == set()
+    sources = [a["src"] or "" for _, a in page.tags if "src" in a]
+    assert all(source.startswith(("data:image/png;base64,", "data:audio/wav;base64,")) for source in sources)
+    assert any("default-src 'none'" in (a.get("content") or "") for a in page.all("meta"))
+
+
+def test_the_verdict_comes_first_and_failures_are_said(results: dict[str, Any]) -> None:
+    words = Page(render(results)).words
+    assert words.index("✗ failed") < words.index("Skills")
+    assert "6 of 7 gates passed" in words
+    assert words.index("orient/sound: lower bound 0.671") < words.index("Skills")
+    assert words.index("newborn/cry was not kept") < words.index("Skills")
+    assert words.count("see: lower bound 0.925") == 0, "a passed gate needs no excuse"
+    assert "✂ cut" in words
+    assert "The lesson move was cut after 640 of 900 steps" in words
+    assert "Started from a run that failed its gate" in words
+    assert "✗ not kept" in words
+
+
+def test_a_passed_run_shows_no_failure(results: dict[str, Any]) -> None:
+    for skill in results["skills"]:
+        skill["passed"] = True
+        for measure in skill["measures"]:
+            measure["passed"] = None if measure["gate"] is None else True
+    results["verdict"] = {"passed": True, "reasons": [m["reason"] for s in results["skills"] for m in s["measures"]]}
+    results["retention"], results["run"]["predecessor_failed"] = [], False
+    results["lessons"] = results["lessons"][:2]
+    words = Page(render(results)).words
+    assert "✓ passed" in words
+    assert not re.search(r"failed|✗|✂", words.replace("worst failures", ""))
+    assert "nothing could be lost" in words
+
+
+def test_every_number_of_a_measure_is_printed(results: dict[str, Any]) -> None:
+    words = Page(render(results)).words
+    for text in (
+        "0.872",
+        "0.849 to 0.895",
+        "600",
+        "0.710",
+        "0.800",
+        "MFCC nearest mean",
+        "theo held out",
+        "0.96 for MFCCs",
+    ):
+        assert text in words
+    for row in (
+        "sight off",
+        "−0.839",
+        "one ear",
+        "look_arc",
+        "8,412",
+        "32 %",
+        "1.4 GB",
+        "9f2c",
+        "2.13.0",
+        "exam.holdout",
+    ):
+        assert row in words
+    assert results["run"]["command"] in words
+
+
+def test_pictures_and_sounds_are_inside_byte_for_byte(results: dict[str, Any]) -> None:
+    page = Page(render(results))
+    exhibits = [e for s in results["skills"] for m in s["measures"] for e in m["exhibits"]]
+    for tag, key in (("img", "png"), ("audio", "wav")):
+        shown = {(a["src"] or "").partition(",")[2] for a in page.all(tag)}
+        assert shown == {e[key] for e in exhibits if e[key]}
+    assert all(a.get("class") == "pixels" for a in page.all("img"))
+
+
+EVIL = """</style><script>alert("1")</script> & '"><img src=x onerror=alert(1)>"""
+
+
+def test_everything_is_escaped(results: dict[str, Any]) -> None:
+    clean = Page(render(results))
+    evil = copy.deepcopy(results)
+    evil["stage"] = evil["run"]["command"] = evil["run"]["started_from"] = EVIL
+    evil["run"]["changes"] = {EVIL: [EVIL, EVIL]}
+    evil["run"]["versions"] = {EVIL: EVIL}
+    evil["verdict"]["reasons"].append(EVIL)
+    evil["arcs"], evil["cost"]["parts"] = {EVIL: {EVIL: 1}}, {EVIL: 2}
+    evil["curves"] = {EVIL: evil["curves"]["watch/loss"]}
+    evil["lessons"][0]["name"] = EVIL
+    for skill in evil["skills"]:
+        skill["skill"] = skill["about"] = EVIL
+        for measure in skill["measures"]:
+            measure |= {key: EVIL for key in ("name", "unit", "reason", "reference", "note")}
+            measure["rows"] = measure["floors"] = {EVIL: 0.5}
+            for exhibit in measure["exhibits"]:
+                exhibit["caption"] = EVIL
+                exhibit["png"] = exhibit["png"] and EVIL
+    page = Page(render(evil))
+    assert page.stack == []
+    assert "script" not in {tag for tag, _ in page.tags}
+    assert not any("onerror" in attributes for _, attributes in page.tags)
+    assert len(page.all("img")) == len(clean.all("img"))
+    assert EVIL in "".join(page.text)
+
+
+def test_the_ablation_is_said_to_be_missing_or_compared(results: dict[str, Any]) -> None:
+    words = Page(render(results)).words
+    assert "ablation: not run" in words
+    assert "devmind stage run reflex --ablate" in words
+    results["ablation"] = {"skills": {"see": 0.9, "see/depth": 0.15, "gone": 0.3}, "note": "same steps"}
+    page = Page(render(results))
+    assert "ablation: not run" not in page.words
+    assert "+0.041" in page.words
+    assert {"class": "loss"} in page.all("td"), "the twin's smaller error is a loss for the raised agent"
+
+
+def test_a_bare_run_still_has_a_page(results: dict[str, Any]) -> None:
+    bare = {key: results[key] for key in ("schema", "stage", "verdict", "run", "cost")} | {"lessons": [], "skills": []}
+    bare["cost"] = bare["cost"] | {"parts": {}, "share": {"data": 0.0}}
+    page = Page(render(bare))
+    assert page.stack == []
+    assert "0 of 0 gates passed" in page.words
+
+
+def test_numbers_that_are_not_finite_are_said(results: dict[str, Any]) -> None:
+    results["skills"][0]["measures"][0]["floor"] = float("nan")
+    results["curves"]["watch/loss"]["value"][3] = float("inf")
+    results["curves"]["listen/loss"]["value"] = [float("nan")] * 300
+    html = render(results)
+    assert "not finite" in html
+    assert "no finite values" in html
+    assert not re.search(r'"[^"]*\b(nan|inf)\b[^"]*"', html)
+
+
+def test_the_same_results_give_the_same_page(results: dict[str, Any]) -> None:
+    assert render(results) == render(validate(results))
+
+
+def test_what_are_not_results_is_refused(results: dict[str, Any]) -> None:
+    del results["verdict"]
+    with pytest.raises(DevmindError, match="'verdict': Field required"):
+        render(results)
+
+
+def test_small_pictures_are_told_by_their_header(results: dict[str, Any]) -> None:
+    import cv2
+    import numpy as np
+
+    large = base64.b64encode(cv2.imencode(".png", np.zeros((4, 640, 3), np.uint8))[1].tobytes()).decode()
+    assert is_small(results["skills"][0]["measures"][0]["exhibits"][0]["png"])
+    assert not is_small(large)
+    assert not is_small("not base64 at all")
+
+
+def test_slices_are_ordered_shares() -> None:
+    assert slices({"a": 1, "b": 3, "c": 0}) == [("b", 3, 0.75), ("a", 1, 0.25)]
+    assert slices({"a": 0}) == []

@@ -1,0 +1,76 @@
+"""The terminal's table and the numbers in it."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from devmind.report.table import verdict_table
+from devmind.report.words import count, duration, memory, number, percent
+
+
+def printed(results: dict[str, Any], width: int = 120) -> str:
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(verdict_table(results))
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_the_table_says_the_verdict_and_what_to_know(results: dict[str, Any]) -> None:
+    text = printed(results)
+    assert "reflex: FAILED" in text
+    row = next(line for line in text.splitlines() if "orient/sound" in line)
+    wanted = "orient/sound fraction of ticks 0.702 0.671 to 0.733 400 0.100 0.350 ≥ 0.700 ✗ failed"
+    assert " ".join(row.split()) == wanted
+    assert "≤ 0.250" in next(line for line in text.splitlines() if "see/depth" in line)
+    for remark in (
+        "newborn/cry was not kept: −0.081",
+        "lesson move was cut at 640 of 900",
+        "failed its gate",
+        "not run",
+    ):
+        assert remark in text
+
+
+def test_names_are_text_and_never_markup(results: dict[str, Any]) -> None:
+    results["skills"][0]["measures"][0]["name"] = "see[/bold]"
+    assert "see[/bold]" in printed(results)
+
+
+def test_eighty_columns_are_enough(results: dict[str, Any]) -> None:
+    text = printed(results, width=80)
+    assert "✗ failed" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        (number(0.9412), "0.941"),
+        (number(-0.02, signed=True), "−0.020"),
+        (number(0.5, signed=True), "+0.500"),
+        (number(487.31), "487.3"),
+        (number(12345.6), "12,346"),
+        (number(0.00002), "2.0e−05"),
+        (number(0), "0.000"),
+        (number(None), "–"),
+        (number(float("nan")), "not finite"),
+        (count(1234), "1,234"),
+        (count(1_057_982), "1.06 M"),
+        (count(123_400_000), "123 M"),
+        (duration(0.25), "0.2 s"),
+        (duration(59.6), "1 min 00 s"),
+        (duration(12.0), "12 s"),
+        (duration(1661.4), "27 min 41 s"),
+        (duration(12000), "3 h 20 min"),
+        (memory(512), "512 MB"),
+        (memory(1392), "1.4 GB"),
+        (percent(1, 4), "25 %"),
+        (percent(1, 1000), "<1 %"),
+        (percent(1, 0), "–"),
+    ],
+)
+def test_numbers_read_well(said: str, text: str) -> None:
+    assert said == text
