@@ -29,7 +29,9 @@ class GymWorld(gymnasium.Env):
     def __init__(self, env: gymnasium.Env, sense: str | None = None, effector: str = "push") -> None:
         space = env.observation_space
         if not isinstance(space, spaces.Box) or not (_is_picture(space) or len(space.shape) == 1):
-            raise WorldError(f"GymWorld expected a vector or an RGB picture to observe; got {space}. Wrap the env first.")
+            raise WorldError(
+                f"GymWorld expected a vector or an RGB picture to observe; got {space}. Wrap the env first."
+            )
         if not isinstance(env.action_space, (spaces.Box, spaces.Discrete)):
             raise WorldError(f"GymWorld expected Discrete or Box actions; got {env.action_space}. Wrap the env first.")
         self.env = env
@@ -37,19 +39,21 @@ class GymWorld(gymnasium.Env):
         self.effector = effector
         if not _is_picture(space):
             space = spaces.Box(space.low.astype(np.float32), space.high.astype(np.float32), dtype=np.float32)
+        self._dtype = space.dtype
         self.observation_space = spaces.Dict({self.sense: space})
         self.action_space = spaces.Dict({effector: env.action_space})
 
     def _senses(self, observation: Any) -> dict[str, np.ndarray]:
-        return {self.sense: np.asarray(observation, self.observation_space[self.sense].dtype)}
+        return {self.sense: np.asarray(observation, self._dtype)}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Any], dict]:
         """Reset the wrapped environment."""
+        super().reset(seed=seed)
         observation, info = self.env.reset(seed=seed, options=options)
         return self._senses(observation), info
 
     def step(self, action: Mapping[str, Any]) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
-        """Act with the array under the effector's name; a missing one is an error, since an env must be told what to do."""
+        """Act with the array under the effector's name; WorldError when it is missing."""
         if self.effector not in action:
             raise WorldError(f"Expected the effector '{self.effector}'; got {sorted(action) or 'none'}.")
         command = np.asarray(action[self.effector])

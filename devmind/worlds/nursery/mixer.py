@@ -89,7 +89,7 @@ def mix(tables, which, where, hertz, phase, level, onset, tau, pan, lean, noise,
                 begin, env, decay = 0, 1.0, 1.0
                 if tau[n, s] > 0.0:
                     arrival = onset[n, s] + delay0
-                    begin = min(max(0, int(math.ceil(arrival * rate))), samples)
+                    begin = min(max(0, math.ceil(arrival * rate)), samples)
                     env, decay = math.exp(-(begin / rate - arrival) / tau[n, s]), math.exp(-1.0 / (rate * tau[n, s]))
                 loud0, loud1 = level[n, s, 0], level[n, s, 1]
                 _add(

@@ -7,7 +7,16 @@ import numpy as np
 from devmind.worlds.nursery.chance import integers, shuffled, uniform
 from devmind.worlds.nursery.dynamics import taps
 from devmind.worlds.nursery.geometry import direction
-from devmind.worlds.nursery.spawning import CANDIDATES, empty_room, in_view, polar, put, put_clear, seat_caregiver, settle
+from devmind.worlds.nursery.spawning import (
+    CANDIDATES,
+    empty_room,
+    in_view,
+    polar,
+    put,
+    put_clear,
+    seat_caregiver,
+    settle,
+)
 from devmind.worlds.nursery.state import (
     BANGS,
     CONTACT,
@@ -26,9 +35,11 @@ def spawn_room(seeds: np.ndarray) -> NurseryState:
     state = empty_room(seeds)
     n, draws = len(seeds), (CANDIDATES,)
     state.pan = uniform(seeds, "pan", -40.0, 40.0)
-    state.tilt = uniform(seeds, "tilt", -25.0, 0.0)
+    state.tilt = uniform(seeds, "tilt", -30.0, -5.0)
     seat_caregiver(state, uniform(seeds, "caregiver") < 0.7)
-    state.voice = np.where(state.caregiver & (uniform(seeds, "voice") < 0.4), uniform(seeds, "voice level", 0.8, 1.5), 0.0)
+    state.voice = np.where(
+        state.caregiver & (uniform(seeds, "voice") < 0.4), uniform(seeds, "voice level", 0.8, 1.5), 0.0
+    )
     count = 3 + integers(seeds, "count", 4)
     for slot in range(6):
         azimuth = uniform(seeds, f"azimuth {slot}", -75.0, 75.0, draws)

@@ -5,8 +5,10 @@ result depends neither on the batch nor on the number of threads (no fastmath). 
 branch-free float32 along a row of planar buffers, which LLVM vectorises; a primitive is only tried inside its box on
 the screen. Depth is planar: metres along the optical axis, as depth cameras give it.
 
-A primitive is a row of PRIM float32: kind, mask id, centre (3), half sizes (3), cos and sin of yaw, colour (3), texture.
-Rays are taken into each primitive's own frame, where it is a unit sphere, cube or upright cylinder.
+A primitive is a row of PRIM float32: kind, mask id, centre (3), half sizes (3), cos and sin of yaw, colour (3), and
+texture. Rays are taken into each primitive's own frame, where it is a unit sphere, cube or upright cylinder.
+
+All in one file, because the compiler's disk cache watches only the file of the kernel that is called.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ _SHIFT = np.float32(64.0)  # makes texture coordinates positive, so that truncat
 _NEAR = np.float32(0.02)
 _FAR = np.float32(1e9)
 _AMBIENT = np.float32(0.5)
-_DARK = np.float32(0.55)
+_DARK = np.float32(0.62)
+_PATCHES = np.float32(1.7)  # texture patches along a unit of the body
 _TINY = np.float32(1e-7)
 _LIGHT = (-0.45, 0.35, 0.82)  # towards the lamp: above, behind and left of the child, so that seen sides are lit
 
@@ -82,8 +85,8 @@ def _texture(kind, x, y, z):
     """Brightness at a point of the unit body: plain, bands by height, stripes across, checks."""
     if kind == 0:
         return _ONE
-    u = (x + y) * _TWO + _SHIFT
-    w = z * _TWO + _SHIFT
+    u = (x + y) * _PATCHES + _SHIFT
+    w = z * _PATCHES + _SHIFT
     bands = np.int32(w) & np.int32(1)
     stripes = np.int32(u) & np.int32(1)
     dark = bands if kind == 1 else (stripes if kind == 2 else bands ^ stripes)
@@ -125,13 +128,15 @@ def _box_row(c0, c1, slopes, v, own, prim, r, g, b, depth, mask):
         dx, dy, dz = ax + s * own[6], ay + s * own[7], az + s * own[8]
         sx, sy, sz = (_ONE if dx < _ZERO else -_ONE), (_ONE if dy < _ZERO else -_ONE), (_ONE if dz < _ZERO else -_ONE)
         tx, ty, tz = (sx - own[0]) / dx, (sy - own[1]) / dy, (sz - own[2]) / dz
-        t = max(tx, max(ty, tz))
-        leave = min((-sx - own[0]) / dx, min((-sy - own[1]) / dy, (-sz - own[2]) / dz))
+        t = max(tx, ty, tz)
+        leave = min((-sx - own[0]) / dx, (-sy - own[1]) / dy, (-sz - own[2]) / dz)
         if t < leave and _NEAR < t < depth[c]:
             x, y, z = own[0] + t * dx, own[1] + t * dy, own[2] + t * dz
-            nx = sx if t == tx else _ZERO
-            ny = sy if t == ty and t != tx else _ZERO
-            nz = sz if t == tz and t != tx and t != ty else _ZERO
+            on_x = t == tx
+            on_y = t == ty and not on_x
+            nx = sx if on_x else _ZERO
+            ny = sy if on_y else _ZERO
+            nz = _ZERO if on_x or on_y else sz
             _paint(c, t, own, prim, x, y, z, nx, ny, nz, r, g, b, depth, mask)
 
 
@@ -225,8 +230,8 @@ def _pixel_range(low, high, half, size):
     if low > high or low > half or high < -half:
         return 0, 0
     scale = np.float32(size) / (_TWO * half)
-    first = max(0, int(math.floor((half - min(high, half)) * scale - _ONE)))
-    last = min(size, int(math.ceil((half - max(low, -half)) * scale + _ONE)))
+    first = max(0, math.floor((half - min(high, half)) * scale - _ONE))
+    last = min(size, math.ceil((half - max(low, -half)) * scale + _ONE))
     return first, last
 
 
@@ -286,44 +291,3 @@ def draw(room, planes, prims, eyes, half, rgb, depth, mask):
     """
     for n in prange(rgb.shape[0]):
         _draw_child(room, planes[n], prims[n], eyes[n], half, rgb[n], depth[n], mask[n])
-
-
-@njit(cache=True)
-def brightness(rgb, gray):
-    """Integer luma of uint8 [N, S, S, 3] into uint8 [N, S, S]."""
-    flat, out = rgb.reshape(-1, 3), gray.reshape(-1)
-    for i in range(out.shape[0]):
-        out[i] = (np.int32(77) * flat[i, 0] + np.int32(150) * flat[i, 1] + np.int32(29) * flat[i, 2]) >> 8
-
-
-@njit(cache=True)
-def pooled_change(now, before, out):
-    """Mean absolute change of two uint8 [N, S, S] over blocks into float32 [N, 1, S / k, S / k], 0..1."""
-    size = out.shape[2]
-    k = now.shape[1] // size
-    for n in range(now.shape[0]):
-        for i in range(size):
-            for j in range(size):
-                total = 0
-                for y in range(i * k, i * k + k):
-                    for x in range(j * k, j * k + k):
-                        total += abs(np.int32(now[n, y, x]) - np.int32(before[n, y, x]))
-                out[n, 0, i, j] = np.float32(total) / np.float32(255 * k * k)
-
-
-@njit(cache=True)
-def visible_boxes(mask, boxes, counts):
-    """Box [N, O, 4] (x0, y0, x1, y1; x1 and y1 exclusive; zeros when unseen) and pixel count [N, O] of ids 1..O."""
-    boxes[:] = 0
-    counts[:] = 0
-    for n in range(mask.shape[0]):
-        for y in range(mask.shape[1]):
-            for x in range(mask.shape[2]):
-                i = np.int64(mask[n, y, x]) - 1
-                if 0 <= i < counts.shape[1]:
-                    if counts[n, i] == 0:
-                        boxes[n, i, 0], boxes[n, i, 1] = x, y
-                    boxes[n, i, 0] = min(boxes[n, i, 0], x)
-                    boxes[n, i, 2] = max(boxes[n, i, 2], x + 1)
-                    boxes[n, i, 3] = y + 1
-                    counts[n, i] += 1

@@ -109,9 +109,9 @@ class NurseryRules:
 
 def body(state: NurseryState) -> np.ndarray:
     """Proprioception, float32 [N, 12]; BODY names the columns."""
-    columns = [sin_deg(state.pan), cos_deg(state.pan), state.tilt / MAX_TILT_DEG]
+    columns: list[np.ndarray] = [sin_deg(state.pan), cos_deg(state.pan), state.tilt / MAX_TILT_DEG]
     columns += [state.hand[:, axis] / _HAND_SCALE_M for axis in range(3)]
-    columns += [state.touch.any(axis=1), state.held >= 0, state.lean / MAX_LEAN_M]
+    columns += [np.any(state.touch, axis=1), state.held >= 0, state.lean / MAX_LEAN_M]
     columns += [state.look[:, 0], state.look[:, 1], state.grip]
     return np.stack(columns, axis=1).astype(np.float32)
 

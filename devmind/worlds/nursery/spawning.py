@@ -13,6 +13,7 @@ from devmind.worlds.nursery.state import (
     HAND_REST,
     N_OBJECTS,
     PATH,
+    ROOM_LOW,
     SHAPES,
     STILL,
     TEXTURES,
@@ -100,20 +101,31 @@ def in_view(state: NurseryState, left_deg: np.ndarray, up_deg: np.ndarray, dista
     return distance_m[:, None] * (forward + aside[:, None] * left + above[:, None] * up)
 
 
+def _on_floor(position: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """`position` [N, ..., 3], drawn towards the head where a body of `size` [N] would sink into the floor."""
+    lowest = (ROOM_LOW[2] + size).reshape(-1, *[1] * (position.ndim - 2))
+    z = position[..., 2]
+    share = np.where(z < lowest - 1e-9, lowest / np.minimum(z, -1e-9), 1.0)
+    return position * share[..., None]
+
+
 def put(state: NurseryState, slot: int, position: np.ndarray, where: np.ndarray | bool = True) -> None:
     """Make the object `slot` present at `position` [N, 3] in the children `where`."""
     chosen = np.broadcast_to(np.asarray(where), (len(state),))
-    state.position[chosen, slot] = position[chosen]
+    state.position[chosen, slot] = _on_floor(position, state.size[:, slot])[chosen]
     state.present[:, slot] |= chosen
 
 
 def put_clear(
     state: NurseryState, slot: int, candidates: np.ndarray, margin_m: float, where: np.ndarray | bool = True
 ) -> None:
-    """Put the object at the first of `candidates` [N, C, 3] that keeps `margin_m` from all others, else at the freest."""
+    """Put the object at the first of `candidates` [N, C, 3] `margin_m` clear of all others, else at the freest."""
+    candidates = _on_floor(candidates, state.size[:, slot])
     free = np.full(candidates.shape[:2], np.inf)
     for other in range(slot):
-        gap = length(candidates - state.position[:, None, other]) - (state.size[:, other] + state.size[:, slot])[:, None]
+        gap = (
+            length(candidates - state.position[:, None, other]) - (state.size[:, other] + state.size[:, slot])[:, None]
+        )
         free = np.minimum(free, np.where(state.present[:, other, None], gap, np.inf))
     gap = length(candidates - state.caregiver_position[:, None]) - 0.45 - state.size[:, slot, None]
     free = np.minimum(free, np.where(state.caregiver[:, None], gap, np.inf))
@@ -130,6 +142,12 @@ def seat_caregiver(state: NurseryState, where: np.ndarray | bool = True, spread_
     state.caregiver |= np.broadcast_to(np.asarray(where), (len(state),))
 
 
+def _path_distance(state: NurseryState, slot: int, lowest_deg: np.ndarray) -> np.ndarray:
+    """The object's distance, less where it would touch the floor at the path's lowest elevation."""
+    sunk = np.maximum(-sin_deg(lowest_deg), 1e-9)
+    return np.minimum(length(state.position[:, slot]), (state.size[:, slot] + ROOM_LOW[2]) / -sunk)
+
+
 def circle(state: NurseryState, slot: int, radius_deg: np.ndarray, speed_deg_s: np.ndarray, where: np.ndarray) -> None:
     """Let the object go round its place on the sky with a steady angular speed."""
     azimuth, elevation = angles_deg(state.position[:, slot])
@@ -141,7 +159,7 @@ def circle(state: NurseryState, slot: int, radius_deg: np.ndarray, speed_deg_s: 
     path[:, 8], path[:, 9], path[:, 10] = radius_deg, turn, phase + np.pi / 2
     path[:, 0] = azimuth - wide * np.sin(phase)
     path[:, 7] = elevation - radius_deg * np.sin(phase + np.pi / 2)
-    path[:, 11] = length(state.position[:, slot])
+    path[:, 11] = _path_distance(state, slot, path[:, 7] - radius_deg)
     state.path[where, slot] = path[where]
     state.motion[where, slot] = PATH
 
@@ -158,7 +176,7 @@ def wander(state: NurseryState, slot: int) -> None:
         path[:, first + 2] = uniform(state.seed, name + " phase", 0.0, 2 * np.pi)
     path[:, 0] = azimuth - path[:, 1] * np.sin(path[:, 3].copy()) - path[:, 4] * np.sin(path[:, 6].copy())
     path[:, 7] = elevation - path[:, 8] * np.sin(path[:, 10].copy())
-    path[:, 11] = length(state.position[:, slot])
+    path[:, 11] = _path_distance(state, slot, path[:, 7] - path[:, 8])
     state.path[:, slot] = path
     state.motion[:, slot] = PATH
 

@@ -16,8 +16,8 @@ TICK_S = 0.1
 N_OBJECTS = 8
 WIDE_SIZE = 48
 
-ROOM_LOW = np.array([-3.0, -3.0, -0.6])
-ROOM_HIGH = np.array([3.0, 3.0, 2.4])
+ROOM_LOW = np.array([-3.0, -3.0, -0.8])
+ROOM_HIGH = np.array([3.0, 3.0, 2.2])
 
 SHAPES = ("sphere", "box", "cylinder")
 SPHERE, BOX, CYLINDER = range(3)
@@ -35,7 +35,7 @@ COLOURS = {
 COLOUR_NAMES = tuple(COLOURS)
 
 STILL, FREE, PATH, FLY, HELD = range(5)
-"""How an object moves: not; rolling and bouncing; along a path around the head; straight through the air; by the hand."""
+"""How an object moves: not; rolling and bouncing; on a path around the head; straight through the air; by the hand."""
 
 NO_EVENT, BANG, LOOM = range(3)
 SOUND_CLASSES = ("quiet", "sphere tone", "box tone", "cylinder tone", "voice", "bang", "contact")

@@ -32,6 +32,7 @@ def _put_off_axis(state: NurseryState, least_deg: float, most_deg: float) -> Non
     turn = uniform(state.seed, "turn", 0.0, 2 * np.pi)
     angle = uniform(state.seed, "off axis", least_deg, most_deg)
     distance = uniform(state.seed, "distance", 1.1, 1.9)
+    state.size[:, 0] = np.minimum(state.size[:, 0], 0.16)
     put(state, 0, in_view(state, angle * np.cos(turn), angle * np.sin(turn), distance))
     state.target[:] = 0
 
@@ -48,7 +49,9 @@ def spawn_orient_sound(seeds: np.ndarray) -> NurseryState:
     """One sounding object at any azimuth, near the ears' height, and up to three silent ones."""
     state = empty_room(seeds)
     place = polar(
-        uniform(seeds, "azimuth", -180.0, 180.0), uniform(seeds, "elevation", -8.0, 8.0), uniform(seeds, "distance", 0.9, 2.2)
+        uniform(seeds, "azimuth", -180.0, 180.0),
+        uniform(seeds, "elevation", -8.0, 8.0),
+        uniform(seeds, "distance", 0.9, 2.2),
     )
     put(state, 0, place)
     silent = integers(seeds, "silent", 4)
@@ -71,7 +74,7 @@ def spawn_orient_motion(seeds: np.ndarray) -> NurseryState:
     for slot in range(4):
         state.size[:, slot] = uniform(seeds, f"size {slot}", 0.11, 0.19)
         azimuth = uniform(seeds, f"azimuth {slot}", -46.0, 46.0, (CANDIDATES,))
-        elevation = uniform(seeds, f"elevation {slot}", -28.0, 28.0, (CANDIDATES,))
+        elevation = uniform(seeds, f"elevation {slot}", -22.0, 28.0, (CANDIDATES,))
         where = polar(azimuth, elevation, uniform(seeds, f"distance {slot}", 1.2, 1.7, (CANDIDATES,)))
         put_clear(state, slot, where, 0.35)
     speed, radius = uniform(seeds, "speed", 15.0, 25.0), uniform(seeds, "radius", 4.0, 7.0)
@@ -98,7 +101,7 @@ def spawn_reach(seeds: np.ndarray) -> NurseryState:
     side = shuffled(seeds, "side", 4)
     for slot in range(4):
         state.size[:, slot] = uniform(seeds, f"size {slot}", 0.035, 0.055)
-        y = -0.27 + 0.18 * side[:, slot, None] + uniform(seeds, f"y {slot}", -0.035, 0.035, (CANDIDATES,))
+        y = -0.225 + 0.15 * side[:, slot, None] + uniform(seeds, f"y {slot}", -0.02, 0.02, (CANDIDATES,))
         x = uniform(seeds, f"x {slot}", 0.44, 0.62, (CANDIDATES,))
         z = uniform(seeds, f"z {slot}", -0.38, -0.1, (CANDIDATES,))
         hand = np.sqrt((x - HAND_REST[0]) ** 2 + (y - HAND_REST[1]) ** 2 + (z - HAND_REST[2]) ** 2)
@@ -120,7 +123,9 @@ def spawn_startle(seeds: np.ndarray) -> NurseryState:
     distance = uniform(seeds, "bang distance", 0.8, 2.5)
     state.bang_position = polar(uniform(seeds, "bang azimuth", -180.0, 180.0), np.zeros(len(seeds)), distance)
     seat_caregiver(state, uniform(seeds, "caregiver") < 0.4)
-    state.voice = np.where(state.caregiver & (uniform(seeds, "voice") < 0.6), uniform(seeds, "voice level", 0.6, 1.4), 0.0)
+    state.voice = np.where(
+        state.caregiver & (uniform(seeds, "voice") < 0.6), uniform(seeds, "voice level", 0.6, 1.4), 0.0
+    )
     _add_flyer(state)
     _add_harmless(state)
     return settle(state)

@@ -35,8 +35,10 @@ def knock_hz(size: np.ndarray) -> np.ndarray:
 
 def _overtones(shape: int, texture: int) -> np.ndarray:
     h = np.arange(1, 17)
-    level = (1.0 / h**2.2, np.where(h % 2 == 1, 1.0 / h, 0.02), np.where(np.isin(h, (1, 2, 3, 5, 8, 13)), 0.8, 0.1))[shape]
-    factor = (1.0 + 0.0 * h, np.where(h % 2 == 0, 3.0, 1.0), h**0.6, np.where(h >= 8, 4.0, 1.0))[texture]
+    level = (1.0 / h**1.7, np.where(h % 2 == 1, 1.0 / h, 0.02), np.where(np.isin(h, (1, 2, 3, 5, 8, 13)), 0.8, 0.1))[
+        shape
+    ]
+    factor = (1.0 + 0.0 * h, np.where(h % 2 == 0, 4.0, 1.0), h**0.6, np.where(h >= 8, 4.0, 1.0))[texture]
     return level * factor / np.sqrt(1 + (h / 12) ** 4)
 
 
@@ -66,6 +68,8 @@ def tables() -> np.ndarray:
         every.append(_cycle(numbers, np.asarray(level), 20.0, f"knock {SHAPES[shape]}"))
     for vowel, formants in enumerate(_FORMANTS_HZ):
         numbers = np.arange(1, 24)
-        level = sum(g * np.exp(-(((numbers * 230 - f) / 130) ** 2)) for f, g in zip(formants, (1, 0.6, 0.3), strict=True))
+        level = sum(
+            g * np.exp(-(((numbers * 230 - f) / 130) ** 2)) for f, g in zip(formants, (1, 0.6, 0.3), strict=True)
+        )
         every.append(_cycle(numbers, np.asarray(level) + 0.1 / numbers, 6.0, f"vowel {vowel}"))
     return np.stack(every).astype(np.float32)

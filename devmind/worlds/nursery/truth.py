@@ -30,7 +30,8 @@ def truth(state: NurseryState, level: NurseryLevel) -> dict[str, np.ndarray]:
         surfaces; infinite when absent), touched_index int [N] (-1 none), success bool [N].
     Child: pan_deg, tilt_deg, lean_m, tick [N], hand [N, 3] (room frame).
     Caregiver: caregiver bool [N], caregiver_position, caregiver_gaze [N, 3], caregiver_looks_at int [N] (-1 the child).
-    Events: event int [N] (0 none, 1 bang, 2 looming), event_tick int [N] (-1 never), answered bool, false_alarms int [N].
+    Events: event int [N] (0 none, 1 bang, 2 looming), event_tick int [N] (-1 never), answered bool [N],
+        false_alarms int [N].
     """
     boxes, visible = visible_boxes(state)
     return {

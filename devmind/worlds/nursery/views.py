@@ -34,7 +34,7 @@ _NOTICE_AFTER_S = 1.5
 
 @contextmanager
 def _notice(text: str) -> Iterator[None]:
-    """Say `text` on stderr when the block takes long: a compiled kernel comes from the disk cache in well under that."""
+    """Say `text` on stderr when the block takes long: a kernel comes from the disk cache in well under that."""
     timer = threading.Timer(_NOTICE_AFTER_S, lambda: print(text, file=sys.stderr, flush=True))
     timer.daemon = True
     timer.start()
@@ -51,10 +51,11 @@ def _raster() -> Callable[..., None]:
 
     shapes = [((1, 6, 6), np.float32), ((1, 1, raster.PRIM), np.float32), ((1, 5), np.float32)]
     outputs = [((1, 4, 4, 3), np.uint8), ((1, 4, 4), np.float32), ((1, 4, 4), np.uint8)]
+    kernel: Callable[..., None] = raster.draw
     with _notice("compiling the nursery's renderer (once, about 15 s)"):
         inputs = [np.zeros(shape, kind) for shape, kind in shapes]
-        raster.draw(_ROOM, *inputs, np.float32(1.0), *[np.zeros(shape, kind) for shape, kind in outputs])
-    return raster.draw
+        kernel(_ROOM, *inputs, np.float32(1.0), *[np.zeros(shape, kind) for shape, kind in outputs])
+    return kernel
 
 
 def scene(state: NurseryState, position: np.ndarray) -> np.ndarray:
@@ -95,12 +96,12 @@ def _draw(
 
 def wide_view(state: NurseryState, position: np.ndarray) -> np.ndarray:
     """Brightness of the wide view straight ahead, uint8 [N, W, W], with the objects at `position`."""
-    from devmind.worlds.nursery import raster
+    from devmind.worlds.nursery import pixels
 
     level = np.zeros(len(state))
     rgb, _, _ = _draw(state, scene(state, position), level, level, WIDE_FOV_DEG, WIDE_SIZE)
     gray = np.empty(rgb.shape[:3], np.uint8)
-    raster.brightness(rgb, gray)
+    pixels.brightness(rgb, gray)
     return gray
 
 
@@ -118,17 +119,17 @@ def views(state: NurseryState) -> dict[str, np.ndarray]:
 
 def periphery(state: NurseryState) -> np.ndarray:
     """Change of the wide view since the last tick, float32 [N, 1, 16, 16] in 0..1."""
-    from devmind.worlds.nursery import raster
+    from devmind.worlds.nursery import pixels
 
     out = np.empty((len(state), 1, PERIPHERY_SIZE, PERIPHERY_SIZE), np.float32)
-    raster.pooled_change(views(state)["wide"], np.ascontiguousarray(state.wide_before), out)
+    pixels.pooled_change(views(state)["wide"], np.ascontiguousarray(state.wide_before), out)
     return out
 
 
 def visible_boxes(state: NurseryState) -> tuple[np.ndarray, np.ndarray]:
     """Boxes float32 [N, O, 4] (x0, y0, x1, y1 in px, ends exclusive) and pixel counts int32 [N, O] of what is seen."""
-    from devmind.worlds.nursery import raster
+    from devmind.worlds.nursery import pixels
 
     boxes, counts = np.empty((len(state), N_OBJECTS, 4), np.float32), np.empty((len(state), N_OBJECTS), np.int32)
-    raster.visible_boxes(views(state)["mask"], boxes, counts)
+    pixels.visible_boxes(views(state)["mask"], boxes, counts)
     return boxes, counts

@@ -1,0 +1,115 @@
+"""Worlds made of Rules, and any Gymnasium environment as a world."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from devmind import plugins, worlds
+from devmind.errors import WorldError
+from devmind.moment import Moment
+from devmind.worlds.adapter import RulesWorld, VectorWorld, moment
+from devmind.worlds.gym_world import GymWorld
+from devmind.worlds.nursery import NurseryRules
+
+
+def test_a_single_world_equals_its_row_of_many() -> None:
+    one, many = RulesWorld(NurseryRules("reach")), VectorWorld(NurseryRules("reach"), 3)
+    senses, _ = one.reset(seed=7)
+    batch, _ = many.reset([5, 7, 9])
+    for tick in range(3):
+        assert all(np.array_equal(senses[name], batch[name][1]) for name in senses)
+        assert one.observation_space.contains(senses)
+        many.action_space.seed(tick)
+        actions = many.action_space.sample()
+        batch, reward, terminal, truncated, _ = many.step(actions)
+        senses, r, t, u, _ = one.step({name: value[1] for name, value in actions.items()})
+        assert (r, t, u) == (reward[1], terminal[1], truncated[1])
+    assert one.truth()["mask"].shape == (64, 64)
+    assert many.truth()["mask"].shape == (3, 64, 64)
+
+
+def test_restoring_a_state_repeats_what_followed() -> None:
+    world = VectorWorld(NurseryRules("room"), 2)
+    world.reset([1, 2])
+    state = world.state()
+    actions = {"look": np.array([[1.0, 0.0], [0.0, 1.0]])}
+    first = world.step(actions)[0]
+    world.restore(state)
+    again = world.step(actions)[0]
+    assert all(np.array_equal(first[name], again[name]) for name in first)
+    one = RulesWorld(NurseryRules("room"))
+    one.reset(seed=2)
+    kept = one.state()
+    after = one.step({})[0]["sound"]
+    one.restore(kept)
+    assert np.array_equal(one.step({})[0]["sound"], after)
+
+
+def test_seeds_are_checked_and_gymnasiums_seed_counts_up() -> None:
+    world = VectorWorld(NurseryRules("bind"), 3)
+    with pytest.raises(WorldError, match="call reset first"):
+        world.step({})
+    with pytest.raises(WorldError, match="one seed for each of 3"):
+        world.reset([1, 2])
+    by_seed = world.reset(seed=4)[0]["sight"]
+    assert np.array_equal(world.reset([4, 5, 6])[0]["sight"], by_seed)
+    with pytest.raises(WorldError, match="state of 3 children; got 1"):
+        world.restore(world.state().take([0]))
+
+
+def test_the_nursery_passes_gymnasiums_own_checker() -> None:
+    check_env(RulesWorld(NurseryRules("orient/sight")), skip_render_check=True)
+
+
+def test_moments_carry_time_and_flags() -> None:
+    world = RulesWorld(NurseryRules("reach"))
+    senses, _ = world.reset(seed=1)
+    first = moment(senses, 0)
+    assert isinstance(first, Moment)
+    assert first.first
+    assert not first.last
+    assert isinstance(first.senses["words"], str)
+    last = moment(senses, 30, 0.5, truncated=True)
+    assert (last.time_s, last.reward, last.last, last.terminal) == (3.0, 0.5, True, False)
+
+
+def test_make_finds_worlds_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = plugins.Plugin("worlds", "nursery", "devmind.worlds.nursery:NurseryRules", "devmind", "0")
+    monkeypatch.setattr(plugins, "available", lambda group: {"nursery": entry})
+    world = worlds.make("nursery", "bind", [3, 4], 2)
+    assert world.num_envs == 2
+    assert np.array_equal(world.observe()["sight"], VectorWorld(NurseryRules("bind"), 2).reset([3, 4])[0]["sight"])
+    with pytest.raises(WorldError, match="did you mean 'nursery'"):
+        worlds.make("nursry", "bind", [1])
+    with pytest.raises(WorldError, match="did you mean 'bind'"):
+        worlds.make("nursery", "bnd", [1])
+    with pytest.raises(WorldError, match="each of 3 children; got 1"):
+        worlds.make("nursery", "bind", [1], 3)
+
+
+def test_cartpole_becomes_a_world_of_body_and_push() -> None:
+    inner, world = gymnasium.make("CartPole-v1"), GymWorld(gymnasium.make("CartPole-v1"))
+    check_env(world, skip_render_check=True)
+    expected, _ = inner.reset(seed=3)
+    senses, _ = world.reset(seed=3)
+    assert np.array_equal(senses["body"], expected)
+    for action in (0, 1, 1):
+        expected, reward, *_ = inner.step(action)
+        senses, got, terminal, truncated, _ = world.step({"push": np.array(action)})
+        assert np.array_equal(senses["body"], expected)
+        assert (got, terminal, truncated) == (reward, False, False)
+    with pytest.raises(WorldError, match="Expected the effector 'push'; got none"):
+        world.step({})
+    world.close()
+
+
+def test_box_actions_keep_their_space_and_odd_spaces_are_refused() -> None:
+    world = GymWorld(gymnasium.make("Pendulum-v1"), effector="torque")
+    world.reset(seed=0)
+    assert world.action_space["torque"].shape == (1,)
+    assert world.observation_space.contains(world.step({"torque": np.array([0.5])})[0])
+    with pytest.raises(WorldError, match="vector or an RGB picture"):
+        GymWorld(gymnasium.make("FrozenLake-v1"))
