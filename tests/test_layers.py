@@ -51,7 +51,7 @@ ROOMS: Mapping[str, frozenset[str]] = {
     "live": BELOW_RUNNER | (RUNNER - RUN),
     "testing": BELOW_RUNNER | RUNNER | {"live"},
     "stages": BELOW_RUNNER | (RUNNER - RUN),
-    "cli": EVERYTHING,
+    "cli": EVERYTHING | {""},
     "": EVERYTHING,  # devmind/__init__.py: names for users, loaded when asked for
 }
 """Room -> what it may import besides itself. `sessions.reader` opens one file of a room, `sessions` all of it."""
@@ -164,9 +164,9 @@ def _arrow_fault(module: Module, item: Import) -> str:
         same = module.room == top and (here == item.target.split(".")[:2] or item.target == top)
         return "" if same else "stages and sensors are found by entry point, never imported, not by each other either"
     room, inner = room_of(item.target), item.target.removeprefix("devmind").lstrip(".")
-    if room in ("", "cli") and room != module.room:
-        return "a room imports the module that holds the name, not the package's front door"
     allowed = ROOMS[module.room]
+    if room == "" and room not in allowed:
+        return "a room imports the module that holds the name, not the package's front door"
     if room == module.room or room in allowed or inner in allowed:
         return ""
     return f"'{module.room}' may import only {', '.join(sorted(allowed)) or 'nothing'}"

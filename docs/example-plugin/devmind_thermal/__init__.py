@@ -1,0 +1,1 @@
+"""A sense of warmth: `world.py` gives it, `stage.py` teaches it."""
