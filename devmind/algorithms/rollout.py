@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 Tree = Tensor | dict[str, Tensor]
-T = TypeVar("T", Tensor, dict[str, Tensor], Tree)
+Obs = TypeVar("Obs", bound=Tree)
+Act = TypeVar("Act", bound=Tree)
 
 
-class Step(NamedTuple):
+class Step(NamedTuple, Generic[Obs]):
     """What a step led to, for N children.
 
     observation: what to act on next, [N, ...]; of a child that was reset, its new episode's first.
@@ -25,23 +26,23 @@ class Step(NamedTuple):
     next_observation: what the step itself led to, before any reset; None where nobody was reset.
     """
 
-    observation: Tree
+    observation: Obs
     reward: Tensor
     terminal: Tensor
     truncated: Tensor
-    next_observation: Tree | None = None
+    next_observation: Obs | None = None
 
 
 @dataclass(frozen=True)
-class Rollout:
+class Rollout(Generic[Obs, Act]):
     """T steps of N children; every tensor is [T, N, ...].
 
     `next_value` is the value of what each step led to, before any reset: right to bootstrap with after truncation and
     at the rollout's end. `last` is terminal or truncated. `mask` is False after an episode's end.
     """
 
-    observation: Tree
-    action: Tree
+    observation: Obs
+    action: Act
     log_prob: Tensor
     value: Tensor
     next_value: Tensor
@@ -51,20 +52,17 @@ class Rollout:
     mask: Tensor
 
 
-Policy = Callable[[Tree, torch.Generator], tuple[Tree, Tensor, Tensor]]
-
-
 @torch.no_grad()
 def collect(
-    policy: Policy,
-    value_of: Callable[[Tree], Tensor],
-    step: Callable[[Tree], Step],
-    observation: Tree,
+    policy: Callable[[Obs, torch.Generator], tuple[Act, Tensor, Tensor]],
+    value_of: Callable[[Obs], Tensor],
+    step: Callable[[Act], Step[Obs]],
+    observation: Obs,
     length: int,
     generator: torch.Generator,
     *,
     autoreset: bool = True,
-) -> tuple[Rollout, Tree]:
+) -> tuple[Rollout[Obs, Act], Obs]:
     """Act for `length` steps from `observation`.
 
     Args:
@@ -104,16 +102,22 @@ def collect(
     return rollout, observation
 
 
-def stack(trees: list[Tree]) -> Tree:
+def stack(trees: list[Obs]) -> Obs:
     """T trees of [N, ...] as one of [T, N, ...]."""
-    if isinstance(trees[0], Tensor):
-        return torch.stack(cast("list[Tensor]", trees))
-    parts = cast("list[dict[str, Tensor]]", trees)
-    return {name: torch.stack([part[name] for part in parts]) for name in parts[0]}
+    first: Tree = trees[0]
+    parts: list[Any] = trees
+    if isinstance(first, Tensor):
+        stacked: Any = torch.stack(parts)
+    else:
+        stacked = {name: torch.stack([part[name] for part in parts]) for name in first}
+    return stacked
 
 
-def rows(tree: T, index: Tensor) -> T:
+def rows(tree: Obs, index: Tensor) -> Obs:
     """The steps `index` (int64 [B], counted through `flatten(0, 1)`) of a [T, N, ...] tree, as [B, ...]."""
-    if isinstance(tree, Tensor):
-        return tree.flatten(0, 1)[index]
-    return {name: part.flatten(0, 1)[index] for name, part in tree.items()}
+    whole: Tree = tree
+    if isinstance(whole, Tensor):
+        chosen: Any = whole.flatten(0, 1)[index]
+    else:
+        chosen = {name: part.flatten(0, 1)[index] for name, part in whole.items()}
+    return chosen
