@@ -1,0 +1,53 @@
+"""devmind raises one multimodal agent through developmental stages, and proves at every gate what it learned.
+
+Names are imported on first use, so that `import devmind` costs nothing:
+
+    agent = devmind.Agent.from_pretrained("checkpoints/reflex-nursery-seed0/milestones/01-reflex")
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from devmind.agent.agent import Agent
+    from devmind.config import RunConfig
+    from devmind.curriculum.runner import examine, run_stage
+    from devmind.moment import Action, Moment
+    from devmind.sessions import Recorder, import_media, open_session
+    from devmind.worlds import make as make_world
+
+_NAMES = {
+    "Action": ("devmind.moment", "Action"),
+    "Agent": ("devmind.agent.agent", "Agent"),
+    "Moment": ("devmind.moment", "Moment"),
+    "Recorder": ("devmind.sessions", "Recorder"),
+    "RunConfig": ("devmind.config", "RunConfig"),
+    "examine": ("devmind.curriculum.runner", "examine"),
+    "import_media": ("devmind.sessions", "import_media"),
+    "make_world": ("devmind.worlds", "make"),
+    "open_session": ("devmind.sessions", "open_session"),
+    "run_stage": ("devmind.curriculum.runner", "run_stage"),
+}
+
+__all__ = [
+    "Action", "Agent", "Moment", "Recorder", "RunConfig", "examine", "import_media", "make_world", "open_session",
+    "run_stage",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name, or read the installed version, when it is asked for."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("devmind")
+    if name not in _NAMES:
+        raise AttributeError(f"module 'devmind' has no attribute '{name}'")
+    module, attribute = _NAMES[name]
+    return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

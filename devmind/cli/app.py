@@ -1,0 +1,68 @@
+"""The `devmind` command: its groups, and what the process does with signals and with faults."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import traceback
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from devmind.cli import config, curriculum, data, doctor, new, plugins, report, session, stage
+from devmind.cli.house import HouseGroup, Terminated
+
+app = typer.Typer(
+    name="devmind",
+    cls=HouseGroup,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    epilog="Start here: devmind doctor, then devmind stage run reflex.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        import devmind
+
+        print(f"devmind {devmind.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Raise one multimodal agent through developmental stages, and prove what it learned."""
+
+
+app.add_typer(stage.app, name="stage")
+app.add_typer(curriculum.app, name="curriculum")
+app.add_typer(session.app, name="session")
+app.add_typer(report.app, name="report")
+app.add_typer(config.app, name="config")
+app.add_typer(plugins.app, name="plugins")
+app.add_typer(data.app, name="data")
+app.command("doctor")(doctor.doctor)
+app.command("new")(new.new)
+
+
+def main() -> NoReturn:
+    """Run the command line and leave the process with its exit code.
+
+    0: done or passed; 1: a gate was failed, or something is to be mended; 2: an error; 130, 143: asked to stop.
+    """
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        app()
+    except Exception:
+        traceback.print_exc()
+        print("This is a fault in devmind or in a plugin: please report the lines above.", file=sys.stderr)
+        sys.exit(2)  # 1 would say that a gate was failed
+    sys.exit(0)
+
+
+def _terminated(number: int, frame: Any) -> NoReturn:
+    raise Terminated

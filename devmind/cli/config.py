@@ -1,0 +1,88 @@
+"""`devmind config`: what a run would depend on, and where each value comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from devmind.cli import show
+from devmind.cli.house import group
+from devmind.cli.settings import SetOption
+from devmind.config import RunConfig, find, known_keys, load, named, validate
+
+app = group("What a run depends on: show.")
+
+
+@app.command("show")
+def show_(
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="A configuration by name or file.")] = "nursery",
+    sets: SetOption = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Every key: value, where it is from, what it means.")
+    ] = False,
+) -> None:
+    """Print a configuration with everything it extends, as YAML."""
+    config = load(name, sets=sets or ())
+    if explain:
+        show.table(("key", "value", "from", "meaning"), explained(config, name, sets or ()))
+        show.line(f"\nConfigurations: {', '.join(named())}. Change a key with --set KEY=VALUE.")
+    else:
+        print(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False), end="")
+
+
+def explained(config: RunConfig, name: str, sets: Sequence[str]) -> list[tuple[str, str, str, str]]:
+    """One row a key: its name, value, origin ('default', a file's name, '--set') and meaning with the default."""
+    values, defaults = config.model_dump(mode="json"), validate({}).model_dump(mode="json")
+    layers = [("--set", _nested(sets)), *_files(name)]
+    rows = []
+    for known, meaning in known_keys().items():
+        lessons = list(values["lessons"]) or ["NAME"]
+        for key in [known.replace("NAME", lesson) for lesson in lessons] if "NAME" in known else [known]:
+            origin = next((label for label, layer in layers if _at(layer, key) is not _ABSENT), "default")
+            default = "" if origin == "default" else f" (default {_text(_at(defaults, key))})"
+            rows.append((key, _text(_at(values, key)), origin, meaning + default))
+    return rows
+
+
+_ABSENT = object()
+
+
+def _at(values: Any, key: str) -> Any:
+    """The value at a dotted key, or `_ABSENT`."""
+    for part in key.split("."):
+        if not isinstance(values, Mapping) or part not in values:
+            return _ABSENT
+        values = values[part]
+    return values
+
+
+def _text(value: Any) -> str:
+    if value is _ABSENT or value is None:
+        return "none"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _files(name: str) -> list[tuple[str, Any]]:
+    """What each file says itself, from `name` back through all it extends."""
+    layers: list[tuple[str, Any]] = []
+    following: str | None = name
+    while following:
+        path = find(following)
+        said = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        layers.append((path.name, said))
+        following = said.get("extends")
+    return layers
+
+
+def _nested(sets: Sequence[str]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for text in sets:
+        *path, last = text.partition("=")[0].split(".")
+        place = nested
+        for part in path:
+            place = place.setdefault(part, {})
+        place[last] = True
+    return nested

@@ -1,0 +1,97 @@
+"""`devmind curriculum`: several stages one after another, each going on from the milestone of the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from devmind import plugins
+from devmind.cli import show
+from devmind.cli.house import group
+from devmind.cli.paths import existing, existing_files
+from devmind.cli.settings import (
+    AgentOption,
+    ConfigOption,
+    DataOption,
+    ExperienceOption,
+    MinutesOption,
+    OutOption,
+    SeedOption,
+    SetOption,
+    SizeOption,
+    resumable,
+    run_config,
+)
+
+if TYPE_CHECKING:
+    from devmind.curriculum.runner import RunResult
+
+app = group("Several stages one after another: run, resume, status.")
+
+Folder = Annotated[Path, typer.Argument(metavar="OUT", help="Folder of a curriculum (or of one stage's run).")]
+
+
+@app.command()
+def run(
+    ctx: typer.Context,
+    stages: Annotated[
+        list[str] | None, typer.Argument(metavar="[STAGE]...", help="Stages; without any, all that are installed.")
+    ] = None,
+    agent: AgentOption = None,
+    size: SizeOption = None,
+    minutes: MinutesOption = None,
+    sets: SetOption = None,
+    config: ConfigOption = None,
+    experience: ExperienceOption = None,
+    data: DataOption = None,
+    seed: SeedOption = None,
+    out: OutOption = None,
+) -> None:
+    """Walk stages in the order of what they require; a failed gate ends the walk.
+
+    Exit code 0: all passed; 1: a gate was failed; 2: an error; 130 or 143: stopped.
+    """
+    settings = run_config(size, minutes, sets, config, seed)
+    names = [plugins.find("stages", name).name for name in stages or plugins.available("stages")]
+    agent, data = existing(agent, "--agent"), existing(data, "--data")
+    sessions = existing_files(experience, "--experience")
+    folder = out or Path("checkpoints") / f"curriculum-{settings.size}-seed{settings.seed}"
+    with resumable(f"devmind curriculum resume {folder}"):
+        from devmind.curriculum.runner import Curriculum
+
+        walk = Curriculum(names, settings, folder, agent=agent, data=data, sessions=sessions, command=ctx.obj)
+        results = walk.run()
+    _tell(results)
+
+
+@app.command()
+def resume(out: Folder) -> None:
+    """Go on with a curriculum that was stopped, with the settings it was begun with."""
+    existing(out, "OUT")
+    with resumable(f"devmind curriculum resume {out}"):
+        from devmind.curriculum.runner import Curriculum
+
+        results = Curriculum.resume(out)
+    _tell(results)
+
+
+@app.command()
+def status(out: Folder) -> None:
+    """Show where each stage stands."""
+    existing(out, "OUT")
+    from devmind.curriculum.runner import status as read_status
+
+    rows = []
+    for name, now in read_status(out)["stages"].items():
+        where = f"{now['lesson']}, step {now['step']:,} of {now['of']:,}" if "lesson" in now else now.get("agent", "")
+        rows.append((name, now["state"], where))
+    show.table(("stage", "state", "where"), rows)
+
+
+def _tell(results: Sequence[RunResult]) -> None:
+    for result in results:
+        show.verdict(result.results, result.report)
+    raise typer.Exit(0 if all(result.passed for result in results) else 1)

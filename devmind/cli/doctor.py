@@ -1,0 +1,29 @@
+"""`devmind doctor`: what is there and what is missing on this machine, each with the command that mends it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from devmind.cli import machine, show
+
+MARKS = {True: ("ok", "green"), False: ("mend", "bold red"), None: ("info", "dim")}
+
+
+def doctor(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder that runs will be written to.")] = Path(
+        "checkpoints"
+    ),
+) -> None:
+    """Look over Python, packages, device and disk; exit 1 when something is to be mended."""
+    failed = 0
+    for check in machine.checks(out):
+        mark, style = MARKS[check.ok]
+        failed += check.ok is False
+        show.line(f"{mark:4}  {check.name}: {check.said}", style)
+        if check.mend:
+            show.line(f"      {check.mend}", "" if check.ok is False else "dim")
+    show.line("\nAll is well." if not failed else f"\n{failed} to mend: run the command below each line marked 'mend'.")
+    raise typer.Exit(1 if failed else 0)

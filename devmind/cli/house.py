@@ -1,0 +1,133 @@
+"""What all commands share: errors as one sentence, nearest names, exit codes, and commands that plugins bring."""
+
+from __future__ import annotations
+
+import errno
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command as click_command
+
+from devmind import plugins
+from devmind.errors import DevmindError, nearest
+
+REFUSALS = {
+    errno.ENOSPC: "the disk is full, free some space",
+    errno.EDQUOT: "the quota is used up, remove some files",
+    errno.EROFS: "the disk is read-only, choose another folder",
+    errno.EACCES: "change its permissions, or choose another folder",
+    errno.EPERM: "change its permissions, or choose another folder",
+}
+"""What a disk may say to any command, and what to do."""
+
+
+class Terminated(BaseException):
+    """SIGTERM came."""
+
+
+def group(help: str) -> typer.Typer:
+    """A command group of the house."""
+    return typer.Typer(cls=HouseGroup, help=help, add_completion=False, pretty_exceptions_enable=False)
+
+
+class HouseGroup(TyperGroup):
+    """A group that names the nearest command, shows its help when called alone, and adds the plugins' commands."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As Typer does; without arguments, the help."""
+        return super().parse_args(ctx, args or ["--help"])
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Own groups, own single commands, then those of plugins (in the root only)."""
+        own = sorted(super().list_commands(ctx), key=lambda name: not isinstance(self.commands[name], TyperGroup))
+        return own if ctx.parent else [*own, *(name for name in plugins.available("commands") if name not in own)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A plugin's command is only announced here: help must not import it."""
+        own = super().get_command(ctx, cmd_name)
+        found = None if own or ctx.parent else plugins.available("commands").get(cmd_name)
+        return PluginCommand(found) if found else own
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command to run; DevmindError names the nearest when there is none."""
+        known = self.list_commands(ctx)
+        if args[0] not in known and not args[0].startswith("-"):
+            raise DevmindError(f"There is no command '{_after(ctx, args[0])}'{nearest(args[0], known)}")
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command.loaded() if isinstance(command, PluginCommand) else command, rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """As Typer does; Ctrl-C ends with a sentence."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            complain("Interrupted.")
+            raise typer.Exit(130) from None
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
+        """Run and exit; `ctx.obj` is the command line as typed."""
+        args = list(sys.argv[1:] if args is None else args)
+        with exit_codes():
+            extra |= {"standalone_mode": False, "obj": shlex.join(["devmind", *args])}
+            code = super().main(args, *rest, **extra)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+class PluginCommand(TyperCommand):
+    """The line in the help for a command that a plugin brings."""
+
+    def __init__(self, plugin: plugins.Plugin) -> None:
+        super().__init__(plugin.name, help=f"(from {plugin.distribution} {plugin.version})")
+        self.plugin = plugin
+
+    def loaded(self) -> Any:
+        """The real command, imported now."""
+        return click_command(self.plugin.load())
+
+
+@contextmanager
+def exit_codes() -> Iterator[None]:
+    """Turn what ends a command into a sentence on stderr and an exit code; faults pass through with their traceback."""
+    try:
+        yield
+    except DevmindError as error:
+        _leave(str(error), 2)
+    except typer.TyperException as error:
+        _leave(_usage_sentence(error), 2)
+    except Terminated:
+        _leave("Terminated.", 143)
+    except OSError as error:
+        if error.errno not in REFUSALS:
+            raise
+        _leave(f"The system refuses '{error.filename}': {error.strerror}; {REFUSALS[error.errno]}.", 2)
+
+
+def complain(sentence: str) -> None:
+    """One line on stderr."""
+    print(" ".join(sentence.split()), file=sys.stderr)
+
+
+def _leave(sentence: str, code: int) -> None:
+    complain(sentence)
+    sys.exit(code)
+
+
+def _after(ctx: Any, name: str) -> str:
+    """`name` behind the group it was looked for in: 'stage lst', or 'stge' at the root."""
+    return " ".join([*ctx.command_path.split()[1:], name])
+
+
+def _usage_sentence(error: Any) -> str:
+    """What Typer has to say of an option or argument, as one sentence that names the nearest option."""
+    context = getattr(error, "ctx", None)
+    option = getattr(error, "option_name", None)
+    if context and option and hasattr(error, "possibilities"):
+        known = [name for parameter in context.command.params for name in parameter.opts if name.startswith("--")]
+        where = f"devmind {_after(context, '')}".strip()
+        return f"'{where}' has no option '{option}'{nearest(option, [*known, '--help'])}"
+    return error.format_message().rstrip(".") + (f"; see '{context.command_path} --help'." if context else ".")

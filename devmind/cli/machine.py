@@ -1,0 +1,209 @@
+"""The doctor's examinations: each looks at one thing of this machine and knows the command that mends it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata, util
+from pathlib import Path
+
+from devmind import plugins
+from devmind.errors import DevmindError
+
+MIN_PYTHON = (3, 11)
+MIN_FREE_GB = 2.0
+SLOW_FSYNC_S = 0.5
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line: `ok` is None for what only informs; `mend` is a command, or how to get what is optional."""
+
+    name: str
+    ok: bool | None
+    said: str
+    mend: str = ""
+
+
+def checks(out: Path) -> Iterator[Check]:
+    """All of them, the cheap ones first."""
+    yield python()
+    yield from packages()
+    yield from extras()
+    yield stages()
+    yield out_folder(out)
+    yield disk(out)
+    yield compiled_cache()
+    yield torch_device()
+    yield from live()
+
+
+def python() -> Check:
+    """The interpreter's version, and whether it is the project's own environment."""
+    said = f"{platform.python_version()} at {sys.executable}"
+    mend = "" if sys.version_info >= MIN_PYTHON else "install Python 3.11 or newer, then: make PYTHON=python3.11 reflex"
+    return Check("Python", sys.version_info >= MIN_PYTHON, said, mend)
+
+
+def packages() -> Iterator[Check]:
+    """One line when every required package is there in a fitting version, else one for each that is not."""
+    missing = list(_missing(""))
+    if not missing:
+        yield Check("packages", True, f"all {len(_required(''))} that devmind requires are installed")
+    for requirement, found in missing:
+        said = f"{found} is installed, {requirement} is needed" if found else f"{requirement} is missing"
+        yield Check("packages", False, said, f'{sys.executable} -m pip install "{requirement}"')
+
+
+def extras() -> Iterator[Check]:
+    """The optional groups of packages: present, or how to get them."""
+    for extra in sorted(metadata.metadata("devmind").get_all("Provides-Extra") or ()):
+        missing = [requirement for requirement, _ in _missing(extra)]
+        said = f"without {', '.join(missing)}" if missing else "installed"
+        mend = f'{sys.executable} -m pip install "devmind[{extra}]"' if missing else ""
+        yield Check(f"extra {extra}", None, said, mend)
+
+
+def _required(extra: str) -> list[tuple[str, str]]:
+    """`(name, requirement)` of what devmind requires: always ('' for `extra`), or for one extra."""
+    from packaging.requirements import Requirement
+
+    parsed = [Requirement(text) for text in metadata.requires("devmind") or ()]
+    wanted = [r for r in parsed if _for_extra(r, extra)]
+    return [(r.name, f"{r.name}{r.specifier}") for r in wanted]
+
+
+def _for_extra(requirement: object, extra: str) -> bool:
+    marker = getattr(requirement, "marker", None)
+    if marker is None:
+        return not extra
+    return marker.evaluate({"extra": extra}) and (not extra or not marker.evaluate({"extra": ""}))
+
+
+def _missing(extra: str) -> Iterator[tuple[str, str | None]]:
+    from packaging.requirements import Requirement
+
+    for name, requirement in _required(extra):
+        try:
+            found = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            yield requirement, None
+            continue
+        if not Requirement(requirement).specifier.contains(found, prereleases=True):
+            yield requirement, found
+
+
+def stages() -> Check:
+    """Whether stages are found, and whether it is their own package that would be imported."""
+    found = plugins.available("stages")
+    if not found:
+        return Check(
+            "stages", False, "none is found by entry point", f"{sys.executable} -m pip install -e . (in the checkout)"
+        )
+    for plugin in found.values():
+        module = plugin.value.partition(":")[0]
+        try:
+            there = util.find_spec(module) is not None
+        except ImportError:
+            there = False
+        if not there:
+            top = module.partition(".")[0]
+            said = f"'{plugin.name}' is not where it should be ({module})"
+            top, package = module.partition(".")[0], plugin.distribution
+            mend = f"rename a folder named '{top}' here if there is one, or: pip install --force-reinstall {package}"
+            return Check("stages", False, said, mend)
+    return Check("stages", True, ", ".join(found))
+
+
+def out_folder(out: Path) -> Check:
+    """Whether runs can be written, and whether there is room for them."""
+    place = _existing(out)
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        return Check(
+            "out folder", False, f"{place} may not be written", f'chmod u+wx "{place}", or give --out another folder'
+        )
+    free_gb = shutil.disk_usage(place).free / 1e9
+    said = f"{out} can be written, {free_gb:.1f} GB free"
+    mend = "" if free_gb >= MIN_FREE_GB else f"free {MIN_FREE_GB:g} GB there, or give --out a folder on another disk"
+    return Check("out folder", free_gb >= MIN_FREE_GB, said, mend)
+
+
+def disk(out: Path) -> Check:
+    """How long it takes until a megabyte is really on the disk: every checkpoint waits for that."""
+    try:
+        with tempfile.TemporaryFile(dir=_existing(out), buffering=0) as file:
+            begun = time.perf_counter()
+            for _ in range(8):
+                file.write(bytes(1 << 20))
+                os.fsync(file.fileno())
+            each_s = (time.perf_counter() - begun) / 8
+    except OSError as error:
+        return Check("disk", False, f"nothing can be written: {error.strerror}", "give --out another folder")
+    slow = each_s > SLOW_FSYNC_S
+    mend = "give --out a folder on a local disk; checkpoints wait for this one" if slow else ""
+    return Check("disk", not slow, f"{each_s * 1e3:.1f} ms to write and fsync 1 MB", mend)
+
+
+def compiled_cache() -> Check:
+    """Whether numba can keep the compiled nursery: beside the code, in the user's cache, or where it is told to."""
+    told = os.environ.get("NUMBA_CACHE_DIR")
+    places = [Path(told)] if told else [Path(__file__).parent.parent, _user_cache()]
+    for place in places:
+        if os.access(_existing(place), os.W_OK):
+            return Check("compiled code", True, f"can be kept in {place}")
+    return Check(
+        "compiled code", False, "can be kept nowhere: each start compiles anew", "export NUMBA_CACHE_DIR=/tmp/numba"
+    )
+
+
+def _user_cache() -> Path:
+    folder = os.environ.get("XDG_CACHE_HOME")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "numba"
+    return (Path(folder) if folder else Path.home() / ".cache") / "numba"
+
+
+def _existing(path: Path) -> Path:
+    """`path`, or the deepest folder above it that exists."""
+    path = path.absolute()
+    while not path.exists():
+        path = path.parent
+    return path
+
+
+def torch_device() -> Check:
+    """Import torch, say which device a run would use, and compute something on it."""
+    try:
+        import torch
+
+        from devmind.agent.device import pick_device
+
+        device = pick_device()
+        torch.ones(2, 2, device=device).sum().item()
+    except (ImportError, OSError, RuntimeError, DevmindError) as error:
+        return Check(
+            "torch", False, f"does not work: {error}", f"{sys.executable} -m pip install --force-reinstall torch"
+        )
+    name = f" ({torch.cuda.get_device_name(device)})" if torch.cuda.is_available() else ""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return Check(
+        "torch", True, f"{torch.__version__} on {device}{name}, {torch.get_num_threads()} threads, {cores} cores"
+    )
+
+
+def live() -> Iterator[Check]:
+    """What a live room would use; nothing of it is needed for training."""
+    there = util.find_spec("pyaudio") is not None
+    hint = 'apt install portaudio19-dev (or brew install portaudio), then: pip install "devmind[live]"'
+    yield Check(
+        "microphone", None, "PyAudio is installed" if there else "PyAudio is not installed", "" if there else hint
+    )
+    if sys.platform.startswith("linux"):
+        cameras = sorted(str(path) for path in Path("/dev").glob("video*"))
+        yield Check("camera", None, ", ".join(cameras) or "none is connected")

@@ -1,0 +1,23 @@
+"""`devmind new`: a small installable package to start an own stage, sensor or world from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from devmind.cli import show
+
+
+def new(
+    kind: Annotated[str, typer.Argument(metavar="stage|sensor|world", help="What to make.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, as users will type it.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to put the package into.")] = Path("."),
+) -> None:
+    """Write a small installable package that passes its check."""
+    from devmind.scaffold import create
+
+    folder = create(kind, name, out)
+    show.path(kind, folder)
+    show.line(f"Next: pip install -e {folder} && python -m pytest {folder}")

@@ -1,0 +1,54 @@
+"""Paths that a user typed: the nearest existing one is named when there is none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from devmind.errors import ConfigError, nearest
+
+
+def existing(path: Path | None, option: str, kind: str = "folder") -> Path | None:
+    """`path` when it exists and is a folder (or a file); None stays None.
+
+    Raises:
+        ConfigError: it does not, or is the other kind.
+    """
+    if path is None or (path.is_dir() if kind == "folder" else path.is_file()):
+        return path
+    if path.exists():
+        raise ConfigError(f"{option} expects a {kind}, and '{path}' is {'a file' if kind == 'folder' else 'a folder'}.")
+    raise ConfigError(f"There is no {kind} '{path}' ({option}){_nearby(path)}")
+
+
+def existing_files(paths: Sequence[Path] | None, option: str) -> list[Path]:
+    """Every one of `paths`, all of them files."""
+    return [path for path in paths or () if existing(path, option, "file")]
+
+
+def _nearby(path: Path) -> str:
+    """The tail of the sentence: the most similar name in the deepest folder of `path` that exists."""
+    parent, missing = path.parent, path.name
+    while not parent.is_dir() and parent != parent.parent:
+        parent, missing = parent.parent, parent.name
+    names = [entry.name for entry in parent.iterdir() if not entry.name.startswith(".")]
+    if not names:
+        return f"; '{parent}' is empty."
+    tail = nearest(missing, names)
+    return tail.replace("did you mean '", f"did you mean '{parent}/" if str(parent) != "." else "did you mean '")
+
+
+def writable_file(path: Path | None, option: str) -> None:
+    """Refuse a file that cannot be written before the work whose result it is to hold.
+
+    Raises:
+        ConfigError: it is a folder, its folder does not exist, or may not be written.
+    """
+    if path is None:
+        return
+    if path.is_dir():
+        raise ConfigError(f"{option} expects a file, and '{path}' is a folder.")
+    existing(path.parent, option)
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise ConfigError(f"{option}: '{path}' may not be written; choose another place.")

@@ -1,0 +1,71 @@
+"""The page of all commands, made from the commands themselves: `python -m devmind.cli.reference > docs/commands.md`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+from typer.main import get_command
+
+HEAD = """# Commands
+
+Made from the commands by `python -m devmind.cli.reference > docs/commands.md`; a test fails when it is stale.
+
+Every command ends with exit code 0 (done, or passed), 1 (a gate was failed, or something is to be mended), 2 (an error,
+one sentence on stderr), 130 or 143 (stopped by Ctrl-C or SIGTERM).
+"""
+
+
+def page() -> str:
+    """The whole page; commands of plugins are left out, so that it is the same on every machine."""
+    from devmind.cli.app import app
+
+    return "\n".join([HEAD, *_sections(get_command(app), "devmind", root=True)])
+
+
+def _sections(command: Any, path: str, root: bool = False) -> Iterator[str]:
+    below = getattr(command, "commands", None)
+    if not root:
+        yield f"{'##' if path.count(' ') == 1 else '###'} {path}\n\n{_prose(command.help)}\n"
+    if below is None:
+        yield f"```text\n{_usage(command, path)}\n```\n"
+        if rows := [
+            _row(parameter) for parameter in command.params if not parameter.hidden and parameter.name != "help"
+        ]:
+            yield "\n".join(["| | |", "|---|---|", *rows]) + "\n"
+        return
+    for name in sorted(below):
+        yield from _sections(below[name], f"{path} {name}")
+
+
+def _prose(text: str | None) -> str:
+    """A docstring with its line breaks taken out, paragraphs kept."""
+    return "\n\n".join(" ".join(part.split()) for part in (text or "").split("\n\n"))
+
+
+def _usage(command: Any, path: str) -> str:
+    arguments = [_label(p) for p in command.params if p.param_type_name == "argument"]
+    options = [p for p in command.params if p.param_type_name == "option" and p.name != "help"]
+    return " ".join([path, *arguments, *(["[OPTIONS]"] if options else [])])
+
+
+def _label(parameter: Any) -> str:
+    """`NAME` of an argument, `--name VALUE` of an option; what may be left out stands in brackets."""
+    value = parameter.metavar or "VALUE"
+    if parameter.param_type_name == "argument":
+        return value if parameter.required or value.startswith("[") else f"[{value}]"
+    return parameter.opts[0] if getattr(parameter, "is_flag", False) else f"{parameter.opts[0]} {value}"
+
+
+def _row(parameter: Any) -> str:
+    bar, meaning = "\\|", parameter.help or ""
+    if parameter.param_type_name == "option" and parameter.required:
+        meaning += " Required."
+    if parameter.default not in (None, False, ()) and not callable(parameter.default) and not parameter.required:
+        meaning += f" Default: `{parameter.default}`."
+    return f"| `{_label(parameter).replace('|', bar)}` | {meaning.replace('|', bar)} |"
+
+
+if __name__ == "__main__":
+    typer.echo(page(), nl=False)

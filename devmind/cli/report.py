@@ -1,0 +1,38 @@
+"""`devmind report`: the verdict of a run that has ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from devmind.cli import show
+from devmind.cli.house import group
+from devmind.cli.paths import existing
+from devmind.errors import ConfigError
+
+app = group("What runs have shown: show.")
+
+
+@app.command("show")
+def show_(
+    run: Annotated[
+        Path | None, typer.Argument(metavar="[RUN]", help="A run's folder; else the newest in ./checkpoints.")
+    ] = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+) -> None:
+    """Print the verdict of a run and say where its page is."""
+    results = newest_results(existing(run, "RUN") or Path("checkpoints"))
+    page = results.with_name("report.html")
+    show.verdict(results, page)
+    if open_page:
+        typer.launch(page.resolve().as_uri())
+
+
+def newest_results(folder: Path) -> Path:
+    """The newest results.json of the runs in `folder`, which may be one of them."""
+    found = [*folder.glob("**/reports/*/results.json"), *folder.glob("results.json")]
+    if not found:
+        raise ConfigError(f"There is no run in '{folder}' that has ended; 'devmind stage run reflex' makes one.")
+    return max(found, key=lambda path: path.stat().st_mtime)

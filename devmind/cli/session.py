@@ -1,0 +1,114 @@
+"""`devmind session`: recordings of what was sensed and done; import real media, look into a recording, mend it."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from devmind.cli import show
+from devmind.cli.house import complain, group
+from devmind.cli.paths import existing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+app = group("Recordings of what was sensed and done: import, info, replay, repair.")
+
+Recording = Annotated[Path, typer.Argument(metavar="SESSION", help="A recording (.mcap).")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")]
+
+
+@app.command("import")
+def import_(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Videos, sound files, or folders of images.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="The recording; else the first file's name in this folder."),
+    ] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Make one recording of real media: 64x64 sight, 16 kHz sound, ten Moments a second."""
+    for file in files:
+        if not file.is_dir():
+            existing(file, "FILE", "file")
+    from devmind.sessions import import_media
+
+    made = import_media(files, out or Path(f"{files[0].resolve().stem}.mcap"), overwrite=overwrite)
+    for sentence in made.warnings:
+        complain(f"Note: {sentence}")
+    show.line(f"{show.counted(made.ticks, 'Moment')} of {show.counted(len(files), 'file')}")
+    show.path("session", made.path)
+
+
+@app.command()
+def info(session: Recording) -> None:
+    """Show what a recording holds."""
+    existing(session, "SESSION", "file")
+    from devmind.sessions import describe
+
+    about = describe(session)
+    whole = "cut off or still being written" if about["truncated"] else "whole"
+    show.line(f"{session}: {show.megabytes(about['bytes'])}, {whole}")
+    ticks, episodes = show.counted(about["ticks"], "Moment"), show.counted(about["episodes"], "episode")
+    show.line(f"{ticks} in {episodes}, {about['duration_s']:.1f} s")
+    rows = [
+        (kind, name, f"{what['count']:,}", ", ".join(what["dtypes"]), _shapes(what["shapes"]))
+        for kind in ("senses", "effectors")
+        for name, what in about[kind].items()
+    ]
+    show.table(("", "name", "ticks", "type", "shapes"), [(kind.removesuffix("s"), *rest) for kind, *rest in rows])
+    for name, text in (about["metadata"] | {f"notes: {k}": v for k, v in about["notes"].items()}).items():
+        show.line(f"{name}: {text}")
+
+
+@app.command()
+def replay(
+    session: Recording,
+    start: Annotated[int, typer.Option("--from", min=0, metavar="TICK", help="First tick.")] = 0,
+    count: Annotated[int | None, typer.Option("--count", min=1, metavar="N", help="How many ticks; else all.")] = None,
+) -> None:
+    """Print a recording tick by tick: time, what was sensed, what was done."""
+    existing(session, "SESSION", "file")
+    from devmind.sessions import replay as steps
+
+    stop = None if count is None else start + count
+    for tick, (moment, action) in enumerate(islice(steps(session), start, stop), start):
+        flags = " ".join(name for name in ("first", "last", "terminal") if getattr(moment, name))
+        did = f" -> {_values(action.effectors)}" if action else ""
+        show.line(f"{tick:6d} {moment.time_s:8.2f} s  {_values(moment.senses)}{did} {flags}".rstrip())
+
+
+@app.command()
+def repair(
+    session: Recording,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="The mended copy.")] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Copy what can be read of a cut or damaged recording into a whole one; the original stays."""
+    existing(session, "SESSION", "file")
+    from devmind.sessions import repair as mend
+
+    target = out or session.with_name(f"{session.stem}-repaired.mcap")
+    show.line(f"{show.counted(mend(session, target, overwrite=overwrite), 'Moment')} kept")
+    show.path("session", target)
+
+
+def _shapes(shapes: list[list[int]]) -> str:
+    texts = ["x".join(map(str, shape)) or "-" for shape in shapes[:4]]
+    return ", ".join(texts) + (f" and {len(shapes) - 4} more" if len(shapes) > 4 else "")
+
+
+def _values(values: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}[{_short(value)}]" for name, value in values.items())
+
+
+def _short(value: Any) -> str:
+    """A small array by its numbers, a big one by its shape, a text as it is."""
+    if isinstance(value, str):
+        return repr(value)
+    if value.size <= 4:
+        return " ".join(f"{number:.3g}" for number in value.ravel())
+    return "x".join(map(str, value.shape))

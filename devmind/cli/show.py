@@ -1,0 +1,56 @@
+"""How the commands print: tables and lines that read well on a terminal, in a pipe, and at 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+
+def console() -> Console:
+    """A console on the present stdout; made anew because tests and pipes replace it."""
+    return Console(highlight=False, soft_wrap=False)
+
+
+def line(text: str = "", style: str = "") -> None:
+    """One line as it is: never wrapped, so that paths and commands can be copied."""
+    console().print(escape(text), style=style or None, soft_wrap=True)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A plain table; the last column takes what is left of the width."""
+    grid = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    for number, column in enumerate(columns):
+        grid.add_column(column, overflow="fold", no_wrap=number < len(columns) - 1)
+    for row in rows:
+        grid.add_row(*(escape(str(cell)) for cell in row))
+    console().print(grid)
+
+
+def megabytes(size: int) -> str:
+    """A size for people."""
+    return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"
+
+
+def counted(number: int, what: str) -> str:
+    """`1 file`, `2,000 files`."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def path(label: str, place: Path) -> None:
+    """A labelled path, relative to where the user is when it lies below."""
+    here = Path.cwd()
+    line(f"{label}: {place.relative_to(here) if place.is_relative_to(here) else place}")
+
+
+def verdict(results: Path, page: Path) -> None:
+    """The verdict table of a results.json, and where its page is."""
+    from devmind.report.results import load
+    from devmind.report.table import verdict_table
+
+    console().print(verdict_table(load(results)))
+    path("report", page)

@@ -1,0 +1,169 @@
+"""`devmind stage`: list, describe, run and examine stages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from devmind import plugins
+from devmind.cli import show
+from devmind.cli.house import group
+from devmind.cli.paths import existing, existing_files, writable_file
+from devmind.cli.settings import (
+    AgentOption,
+    ConfigOption,
+    DataOption,
+    ExperienceOption,
+    MinutesOption,
+    OutOption,
+    SeedOption,
+    SetOption,
+    SizeOption,
+    resumable,
+    run_config,
+)
+
+if TYPE_CHECKING:
+    from devmind.curriculum.gate import Gate, Threshold
+    from devmind.curriculum.stage import Context
+
+app = group("What an agent can be taught, stage by stage: list, describe, run, exam.")
+
+StageName = Annotated[str, typer.Argument(metavar="STAGE", help="A stage of 'devmind stage list'.")]
+
+
+@app.command("list")
+def list_() -> None:
+    """Show the installed stages."""
+    rows = [(p.name, f"{p.distribution} {p.version}", p.value) for p in plugins.available("stages").values()]
+    show.table(("stage", "from", "entry point"), rows)
+
+
+@app.command()
+def describe(
+    stage: StageName,
+    size: SizeOption = None,
+    config: ConfigOption = None,
+    sets: SetOption = None,
+) -> None:
+    """Show what a stage requires, its lessons with their budgets, and its skills with their gates."""
+    settings = run_config(size, None, sets, config)
+    plugins.find("stages", stage)
+    from devmind.curriculum.start import load_stage, make_context
+
+    loaded = load_stage(stage)
+    context = make_context(settings, Path("checkpoints"), None, ())
+    show.line(f"{loaded.name}, after {', '.join(loaded.requires) or 'nothing: a first stage'}", "bold")
+    _describe_lessons(loaded, context)
+    show.line()
+    rows = [(skill.name, _gate(skill.gate_in(context)), skill.about) for skill in loaded.skills]
+    show.table(("skill", "gate (bound of the 95 % interval)", "exam"), rows)
+    show.line(f"\nRaise it: devmind stage run {stage}")
+
+
+def _describe_lessons(stage: Any, context: Context) -> None:
+    lessons = list(stage.lessons(context))
+    show.line(f"\nLessons at size {context.config.size}, {sum(lesson.minutes for lesson in lessons):g} minutes in all")
+    rows = [(l.name, f"{l.minutes:g}", f"{l.steps:,}", ", ".join(l.skills)) for l in lessons]  # noqa: E741
+    show.table(("lesson", "minutes", "steps", "improves"), rows)
+
+
+def _gate(gate: Gate) -> str:
+    return "\n".join(_threshold(threshold) for threshold in gate.thresholds)
+
+
+def _threshold(threshold: Threshold) -> str:
+    needs = [] if threshold.bound is None else [f"{threshold.bound:g}"]
+    needs += ["its floor"] if threshold.beats_floor else []
+    return f"{threshold.measure}: {' and '.join(needs)}" + (" (with data)" if threshold.when_absent == "skip" else "")
+
+
+@app.command()
+def run(
+    ctx: typer.Context,
+    stage: StageName,
+    agent: AgentOption = None,
+    size: SizeOption = None,
+    minutes: MinutesOption = None,
+    sets: SetOption = None,
+    config: ConfigOption = None,
+    experience: ExperienceOption = None,
+    data: DataOption = None,
+    seed: SeedOption = None,
+    out: OutOption = None,
+    ablate: Annotated[bool, typer.Option("--ablate", help="Train the fresh-trunk twin too, for comparison.")] = False,
+) -> None:
+    """Teach a stage, examine it, and write the report; the same command goes on after a stop.
+
+    Exit code 0: passed; 1: a gate was failed; 2: an error; 130 or 143: stopped.
+    """
+    settings = run_config(size, minutes, sets, config, seed)
+    plugins.find("stages", stage)
+    agent, data = existing(agent, "--agent"), existing(data, "--data")
+    sessions = existing_files(experience, "--experience")
+    with resumable(ctx.obj):
+        show.line(
+            f"Stage {stage}, size {settings.size}, seed {settings.seed}. Loading torch takes some seconds.", "dim"
+        )
+        from devmind.curriculum.runner import run_stage
+
+        result = run_stage(
+            stage, settings, out=out, agent=agent, data=data, sessions=sessions, command=ctx.obj, ablate=ablate
+        )
+    if result.already_finished:
+        show.line("This run had finished; nothing was done. Give another --out to run it anew.")
+    show.verdict(result.results, result.report)
+    show.path("agent", result.agent)
+    raise typer.Exit(0 if result.passed else 1)
+
+
+@app.command()
+def exam(
+    stage: StageName,
+    agent: Annotated[Path, typer.Option("--agent", metavar="DIR", help="Saved agent to examine.")],
+    skill: Annotated[str | None, typer.Option("--skill", metavar="NAME", help="This skill only.")] = None,
+    data: DataOption = None,
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the scores here.")] = None,
+    sets: SetOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Examine a saved agent.
+
+    Exit code 0: passed; 1: a gate was failed; 2: it could not be examined.
+    """
+    existing(agent, "--agent")
+    settings = run_config(_size_of(agent), None, sets, config)
+    plugins.find("stages", stage)
+    existing(data, "--data")
+    writable_file(json_file, "--json")
+    from devmind.checkpointing.files import write_atomically
+    from devmind.curriculum.runner import examine
+
+    examined = examine(stage, agent, settings, skill=skill, data=data)
+    rows = [(name, *_scores(measure)) for name, measure in examined["skills"].items()]
+    show.table(("measure", "score", "95 % interval", "n", "floor", "gate", ""), rows)
+    if json_file:
+        kept = {key: examined[key] for key in ("agent_sha256", "skills")}
+        write_atomically(json_file, json.dumps(kept, indent=2) + "\n")
+        show.path("scores", json_file)
+    raise typer.Exit(0 if examined["passed"] else 1)
+
+
+def _size_of(agent: Path) -> str | None:
+    """The size a saved agent was made at; None when it does not say (loading it will tell what is wrong)."""
+    try:
+        return json.loads((agent / "config.json").read_text(encoding="utf-8")).get("size")
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def _scores(measure: dict[str, Any]) -> tuple[str, ...]:
+    number = lambda value: "" if value is None else f"{value:.3f}"  # noqa: E731
+    said = {True: "passed", False: "failed", None: "not gated"}[measure["passed"]]
+    interval = f"{number(measure['low'])} .. {number(measure['high'])}"
+    return (
+        number(measure["score"]), interval, f"{measure['n']:,}", number(measure["floor"]), number(measure["gate"]), said
+    )  # fmt: skip

@@ -1,0 +1,112 @@
+"""Fetch a set and put it into a data folder: downloads resume, everything is verified before it is put there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from devmind.datasets.catalogue import DataSet, find
+from devmind.datasets.download import download, file_sha256
+from devmind.errors import DevmindError
+
+Told = Callable[[int], None]
+"""Called with the number of bytes of the whole set that are here."""
+
+
+@dataclass(frozen=True)
+class Got:
+    """What a data folder holds now: the paths of the set's files, and whether they were all there before."""
+
+    folder: Path
+    paths: tuple[str, ...]
+    already: bool
+
+
+def get(name: str, out: Path, told: Told | None = None) -> Got:
+    """Fetch the set `name` into the data folder `out`; a set that is there and whole is left alone.
+
+    Files are listed with their checksums in `out/.sets/NAME.json`, which is written last.
+
+    Raises:
+        DevmindError: no such set, no way to its source, another content than expected, or the disk refuses.
+    """
+    item, listed = find(name), out / ".sets" / f"{name}.json"
+    if (paths := _whole(listed, out)) is not None:
+        return Got(out, paths, already=True)
+    downloads = out / ".downloads" / name
+    files = _download_all(item, downloads, told)
+    try:
+        contents = dict(item.arrange(files))
+        _verify(item, contents)
+    except DevmindError:
+        shutil.rmtree(downloads, ignore_errors=True)  # it could not become right by going on
+        raise
+    try:
+        _put(contents, out, listed)
+        shutil.rmtree(downloads)
+        if not any(downloads.parent.iterdir()):
+            downloads.parent.rmdir()
+    except OSError as error:
+        raise DevmindError(
+            f"Cannot write into {out}: {error.strerror or error}; free space or choose another --out."
+        ) from error
+    return Got(out, tuple(sorted(contents)), already=False)
+
+
+def digest(contents: Mapping[str, bytes]) -> str:
+    """One checksum of many files: that of the text which `sha256sum` prints for them in the order of their paths."""
+    lines = (f"{hashlib.sha256(contents[path]).hexdigest()}  {path}\n" for path in sorted(contents))
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _download_all(item: DataSet, folder: Path, told: Told | None) -> dict[str, Path]:
+    files, before = {}, 0
+    for remote in item.files:
+        target = files[remote.name] = folder / remote.name
+        if not target.is_file():
+
+            def progress(here: int, before: int = before) -> None:
+                if told:
+                    told(before + here)
+
+            download(remote.url, target, sha256=remote.sha256, progress=progress)
+        before += remote.size
+    return files
+
+
+def _verify(item: DataSet, contents: Mapping[str, bytes]) -> None:
+    if item.contents_sha256 and (found := digest(contents)) != item.contents_sha256:
+        raise DevmindError(
+            f"The set '{item.name}' from {item.home} has other contents than expected (checksum {found[:12]}..., "
+            f"expected {item.contents_sha256[:12]}...); nothing was kept: try again; "
+            "if it stays so, the source has changed."
+        )
+
+
+def _put(contents: Mapping[str, bytes], out: Path, listed: Path) -> None:
+    for path, content in contents.items():
+        _replace(out / path, content)
+    checksums = {path: hashlib.sha256(content).hexdigest() for path, content in contents.items()}
+    _replace(listed, json.dumps(checksums, indent=0, sort_keys=True).encode())
+
+
+def _replace(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.write_bytes(content)
+    os.replace(temporary, path)
+
+
+def _whole(listed: Path, out: Path) -> tuple[str, ...] | None:
+    """The set's paths when every one of them is there and unchanged."""
+    try:
+        checksums = json.loads(listed.read_text())
+        same = all(file_sha256(out / path) == sha256 for path, sha256 in checksums.items())
+    except (OSError, ValueError):
+        return None
+    return tuple(sorted(checksums)) if same else None

@@ -1,0 +1,164 @@
+"""`devmind data`: the catalogue, and sets fetched from a loopback source into the layout of a data folder."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from devmind.datasets import CATALOGUE, find, get
+from devmind.datasets.catalogue import DataSet, Remote
+from devmind.datasets.fetch import digest
+from devmind.errors import DevmindError
+
+
+def packed(files: Mapping[str, bytes], top: str = "repository-abc123") -> bytes:
+    """A tar.gz as a source packs a repository: one folder around everything."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for path, content in files.items():
+            member = tarfile.TarInfo(f"{top}/{path}")
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+Offer = Callable[..., None]
+
+
+@pytest.fixture
+def offer(server: Any, monkeypatch: pytest.MonkeyPatch) -> Offer:
+    """Let a set of the catalogue come from the loopback server: `offer("fsdd", {"archive.tar.gz": ...}, digest)`."""
+
+    def place(name: str, files: Mapping[str, bytes], contents_sha256: str | None = None, pinned: bool = False) -> None:
+        server.files.update(files)
+        remotes = [
+            Remote(key, server.url(key), len(content), hashlib.sha256(content).hexdigest() if pinned else None)
+            for key, content in files.items()
+        ]
+        item = replace(find(name), files=tuple(remotes), contents_sha256=contents_sha256)
+        monkeypatch.setattr("devmind.datasets.catalogue.CATALOGUE", (item,))
+
+    return place
+
+
+@pytest.mark.parametrize("item", CATALOGUE, ids=lambda item: item.name)
+def test_every_byte_of_every_set_is_pinned_and_covered_by_a_checksum(item: DataSet) -> None:
+    assert item.contents_sha256 or all(file.sha256 for file in item.files)
+    for file in item.files:
+        assert file.url.startswith(("https://raw.githubusercontent.com/", "https://codeload.github.com/"))
+        assert any(len(part) == 40 for part in file.url.split("/")), "not pinned to a commit"
+    assert len({file.name for file in item.files}) == len(item.files)
+    assert item.licence
+    assert item.about
+
+
+def test_spoken_digits_are_put_where_exams_look(offer: Offer, tmp_path: Path) -> None:
+    takes = {"recordings/3_theo_0.wav": b"three", "recordings/7_lucas_12.wav": b"seven"}
+    expected = {f"speech/fsdd/{path[11:]}": content for path, content in takes.items()}
+    offer("fsdd", {"archive.tar.gz": packed({**takes, "README.md": b"x", "../../evil.wav": b"x"})}, digest(expected))
+    got = get("fsdd", tmp_path)
+    assert not got.already
+    assert {path: (tmp_path / path).read_bytes() for path in got.paths} == expected
+    assert {path.name for path in tmp_path.iterdir()} == {"speech", ".sets"}, "downloads are removed"
+
+
+def test_sounds_are_sorted_by_the_table_of_the_set(offer: Offer, tmp_path: Path) -> None:
+    table = (
+        "filename,fold,target,category,esc10,src_file,take\n1-A-0.wav,1,0,dog,True,1,A\n1-B-3.wav,1,3,cow,False,1,B\n"
+    )
+    files = {"meta/esc50.csv": table.encode(), "audio/1-A-0.wav": b"bark", "audio/1-B-3.wav": b"moo"}
+    offer("esc10", {"archive.tar.gz": packed(files)}, digest({"sounds/esc10/dog/1-A-0.wav": b"bark"}))
+    assert get("esc10", tmp_path).paths == ("sounds/esc10/dog/1-A-0.wav",)
+
+
+def test_digits_become_one_shuffled_file_of_pictures(offer: Offer, tmp_path: Path) -> None:
+    def picture(digit: int) -> list[float]:
+        return [digit / 255, *[0.0] * 782, 1.0]
+
+    files = {f"{digit}.json": json.dumps({"data": picture(digit) * (digit + 1)}).encode() for digit in range(10)}
+    offer("mnist", files, pinned=True)
+    get("mnist", tmp_path)
+    with np.load(tmp_path / "images" / "mnist_10k.npz") as made:
+        images, labels = made["images"], made["labels"]
+    assert images.shape == (55, 28, 28)
+    assert images.dtype == labels.dtype == np.uint8
+    assert np.array_equal(np.bincount(labels), np.arange(1, 11))
+    assert np.array_equal(images[:, 0, 0], labels), "each picture carries its digit in the first pixel"
+    assert (images[:, -1, -1] == 255).all()
+    assert not np.array_equal(labels, np.sort(labels))
+
+
+def test_a_second_get_changes_nothing_and_asks_nobody(offer: Offer, server: Any, tmp_path: Path) -> None:
+    offer("tinyshakespeare", {"tinyshakespeare.txt": b"To be"}, pinned=True)
+    get("tinyshakespeare", tmp_path)
+    server.asked.clear()
+    assert get("tinyshakespeare", tmp_path).already
+    assert server.asked == []
+    (tmp_path / "text" / "tinyshakespeare.txt").write_text("damaged")
+    assert not get("tinyshakespeare", tmp_path).already
+    assert (tmp_path / "text" / "tinyshakespeare.txt").read_bytes() == b"To be"
+
+
+def test_other_contents_than_expected_are_not_put_there(offer: Offer, tmp_path: Path) -> None:
+    offer("fsdd", {"archive.tar.gz": packed({"recordings/3_theo_0.wav": b"changed"})}, "0" * 64)
+    with pytest.raises(DevmindError, match="other contents than expected"):
+        get("fsdd", tmp_path)
+    assert not (tmp_path / "speech").exists()
+    assert not list(tmp_path.glob("**/*.tar.gz")), "a wrong archive must not be used again"
+
+
+def test_a_damaged_archive_is_one_sentence(offer: Offer, tmp_path: Path) -> None:
+    offer("fsdd", {"archive.tar.gz": packed({"recordings/3_theo_0.wav": b"three" * 9999})[:60]}, "0" * 64)
+    with pytest.raises(DevmindError, match=r"archive .* is damaged"):
+        get("fsdd", tmp_path)
+
+
+@pytest.mark.skipif(not shutil.which("sha256sum"), reason="needs sha256sum of coreutils")
+def test_the_digest_is_that_of_sha256sums_text(tmp_path: Path) -> None:
+    contents = {"b/2.wav": b"two", "a.wav": b"one", "b/1.wav": b""}
+    for path, content in contents.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_bytes(content)
+    listing = subprocess.run(["sha256sum", *sorted(contents)], cwd=tmp_path, capture_output=True, check=True).stdout
+    assert digest(contents) == hashlib.sha256(listing).hexdigest()
+
+
+def test_the_catalogue_is_of_the_recordings_this_project_measures_with(data_folder: Path) -> None:
+    """Files that the catalogue pins by checksum are byte for byte those in the folder of real recordings."""
+    pinned = {f"text/{f.name}": f.sha256 for f in find("tinyshakespeare").files}
+    pinned |= {f"video/{f.name}": f.sha256 for f in find("videos").files}
+    for path, sha256 in pinned.items():
+        assert hashlib.sha256((data_folder / path).read_bytes()).hexdigest() == sha256
+
+
+def test_get_says_what_it_did_and_what_to_type_next(devmind: Any, offer: Offer) -> None:
+    offer("tinyshakespeare", {"tinyshakespeare.txt": b"To be"}, pinned=True)
+    first, second = devmind("data", "get", "tinyshakespeare"), devmind("data", "get", "tinyshakespeare")
+    assert first.exit_code == second.exit_code == 0
+    assert "1 file fetched and verified" in first.output
+    assert "--data: data" in first.output
+    assert "already" in second.output
+
+
+def test_a_mistyped_set_is_named(devmind: Any) -> None:
+    result = devmind("data", "get", "fsd")
+    assert (result.exit_code, result.stderr) == (2, "There is no data set 'fsd'; did you mean 'fsdd'?\n")
+
+
+def test_list_shows_every_set_with_its_licence(devmind: Any) -> None:
+    output = devmind("data", "list").output
+    for item in CATALOGUE:
+        assert item.name in output
+        assert item.licence in output
+        assert item.home in output

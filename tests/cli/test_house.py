@@ -1,0 +1,178 @@
+"""What all commands share: help, nearest names, exit codes, one sentence an error, commands of plugins."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from devmind import cli, plugins
+from devmind.cli import app as root
+from devmind.cli.house import Terminated
+from devmind.errors import DevmindError
+
+GROUPS = ("stage", "curriculum", "session", "report", "config", "plugins", "data", "doctor", "new")
+
+
+def test_without_arguments_the_help_is_shown(devmind: Any) -> None:
+    result = devmind()
+    assert result.exit_code == 0
+    assert all(name in result.output for name in GROUPS)
+    assert result.output == devmind("--help").output
+    assert devmind("stage").output == devmind("stage", "--help").output
+
+
+def test_the_help_fits_eighty_columns_and_hides_the_size_of_the_tests(devmind: Any) -> None:
+    for words in (["--help"], ["stage", "run", "--help"], ["curriculum", "run", "--help"], ["stage", "exam", "--help"]):
+        output = devmind(*words).output
+        assert max(map(len, output.splitlines())) <= 80
+        assert "tiny" not in output
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["stge"], "There is no command 'stge'; did you mean 'stage'?"),
+        (["stage", "rnu"], "There is no command 'stage rnu'; did you mean 'run'?"),
+        (["xyzzy"], f"There is no command 'xyzzy'; known are: {', '.join(sorted(GROUPS))}."),
+        (["stage", "run", "reflex", "--sed", "3"], "'devmind stage run' has no option '--sed'; did you mean '--seed'?"),
+        (["stage", "run"], "Missing argument 'STAGE'; see 'devmind stage run --help'."),
+        (["stage", "run", "reflx"], "There is no stage named 'reflx'; did you mean 'reflex'?"),
+        (["stage", "exam", "reflx", "--agent", "."], "There is no stage named 'reflx'; did you mean 'reflex'?"),
+        (["stage", "describe", "reflx"], "There is no stage named 'reflx'; did you mean 'reflex'?"),
+        (["stage", "run", "reflex", "--size", "nurse"], "There is no size 'nurse'; did you mean 'nursery'?"),
+        (
+            ["stage", "run", "reflex", "--set", "exam.holdoutt=theo"],
+            "There is no configuration key 'exam.holdoutt'; did you mean 'exam.holdout'?",
+        ),
+        (["curriculum", "run", "reflx"], "There is no stage named 'reflx'; did you mean 'reflex'?"),
+        (["config", "show", "nursry"], "There is no configuration 'nursry'; did you mean 'nursery'?"),
+        (["new", "stge", "x"], "There is no kind of plugin 'stge'; did you mean 'stage'?"),
+    ],
+)
+def test_what_is_mistyped_is_one_sentence_with_the_nearest(devmind: Any, words: list[str], sentence: str) -> None:
+    result = devmind(*words)
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", f"{sentence}\n")
+
+
+def test_a_wrong_type_is_one_sentence(devmind: Any) -> None:
+    result = devmind("stage", "run", "reflex", "--seed", "one")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Invalid value for '--seed'")
+    assert result.stderr.count("\n") == 1
+
+
+def test_version(devmind: Any) -> None:
+    import devmind as package
+
+    assert devmind("--version").output == f"devmind {package.__version__}\n"
+
+
+Raising = Callable[[BaseException], Any]
+
+
+@pytest.fixture
+def raising(devmind: Any, monkeypatch: pytest.MonkeyPatch) -> Raising:
+    """`devmind plugins list`, where the library raises the given error."""
+
+    def run(error: BaseException) -> Any:
+        def available(group: str) -> None:
+            if group == "stages":  # 'commands' is asked for to find the command itself
+                raise error
+            return {}
+
+        monkeypatch.setattr(plugins, "available", available)
+        return devmind("plugins", "list")
+
+    return run
+
+
+def test_an_error_of_the_house_is_one_line_on_stderr(raising: Raising) -> None:
+    result = raising(DevmindError("Expected this;\ngot that."))
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", "Expected this; got that.\n")
+
+
+def test_ctrl_c_and_sigterm_end_with_a_sentence(raising: Raising) -> None:
+    assert (raising(KeyboardInterrupt()).exit_code, raising(KeyboardInterrupt()).stderr) == (130, "Interrupted.\n")
+    assert (raising(Terminated()).exit_code, raising(Terminated()).stderr) == (143, "Terminated.\n")
+
+
+def test_a_disk_that_refuses_is_one_sentence(raising: Raising) -> None:
+    result = raising(OSError(errno.ENOSPC, "No space left on device", "/data/x"))
+    expected = "The system refuses '/data/x': No space left on device; the disk is full, free some space.\n"
+    assert (result.exit_code, result.stderr) == (2, expected)
+
+
+def test_a_fault_keeps_its_traceback_and_is_not_mistaken_for_a_failed_gate(
+    raising: Raising, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert isinstance(raising(ZeroDivisionError("a fault")).exception, ZeroDivisionError)
+    monkeypatch.setattr(sys, "argv", ["devmind", "plugins", "list"])
+    monkeypatch.setattr("signal.signal", lambda *args: None)
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    assert left.value.code == 2
+    said = capsys.readouterr().err
+    assert "Traceback" in said
+    assert "ZeroDivisionError: a fault" in said
+
+
+def test_a_plugins_command_is_announced_without_being_imported_and_runs_when_called(
+    devmind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, loads = typer.Typer(), []
+
+    @app.command()
+    def play(level: int) -> None:
+        print(f"playing level {level}")
+
+    class Announced(plugins.Plugin):
+        def load(self) -> Any:
+            loads.append(self.name)
+            return app
+
+    found = {"play": Announced("commands", "play", "games:app", "devmind-games", "2.0")}
+    monkeypatch.setattr(plugins, "available", lambda group: found if group == "commands" else {})
+    assert "(from devmind-games 2.0)" in devmind("--help").output
+    assert loads == []
+    assert devmind("play", "3").output == "playing level 3\n"
+    assert loads == ["play"]
+    assert devmind("pley").stderr == "There is no command 'pley'; did you mean 'play'?\n"
+
+
+def test_a_broken_plugins_command_breaks_only_itself(devmind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {"play": plugins.Plugin("commands", "play", "no_such_module:app", "devmind-games", "2.0")}
+    monkeypatch.setattr(plugins, "available", lambda group: found if group == "commands" else {})
+    assert devmind("--help").exit_code == 0
+    result = devmind("play")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("The plugin 'play' (no_such_module:app of devmind-games 2.0) cannot be loaded")
+    assert result.stderr.count("\n") == 1
+
+
+LIGHT = """
+import sys
+from typer.testing import CliRunner
+from devmind.cli import app
+for words in (["--help"], ["stage", "list"], ["stage", "run", "--help"], ["config", "show", "--explain"],
+              ["data", "list"], ["config", "show", "nowhere"], ["stage", "run", "reflx"],
+              ["stage", "run", "reflex", "--set", "a=b"], ["stage", "exam", "reflex", "--agent", "nowhere"], ["report", "show", "nowhere"], ["plugins", "list"]):
+    CliRunner().invoke(app, words)
+heavy = ("torch", "lightning", "transformers", "diffusers", "numba", "cv2", "librosa", "numpy")
+print([name for name in heavy if name in sys.modules])
+"""
+
+
+def test_what_needs_no_torch_does_not_wait_for_it(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", LIGHT], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_the_console_script_is_the_app() -> None:
+    assert cli.app is root

@@ -1,0 +1,223 @@
+"""`config`, `plugins`, `report`, `session`, `new`, `doctor`, and the page of all commands."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+import yaml
+
+import devmind as package
+from devmind import plugins
+from devmind.cli import machine, reference, show
+from devmind.config import RunConfig, known_keys, load, named
+from devmind.moment import Action, Moment
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.mark.parametrize("name", named())
+def test_config_show_is_yaml_that_gives_the_same_configuration(devmind: Any, tmp_path: Path, name: str) -> None:
+    output = devmind("config", "show", name, "--set", "exam.holdout=theo").output
+    assert RunConfig.model_validate(yaml.safe_load(output) | {"loggers": ("csv",)}).exam.holdout == "theo"
+    (tmp_path / "mine.yaml").write_text(output)
+    assert load("./mine.yaml") == load(name, sets=["exam.holdout=theo"])
+
+
+def test_config_explain_names_every_key_and_where_its_value_is_from(devmind: Any) -> None:
+    from devmind.cli.config import explained
+
+    sets = ["exam.bootstrap=500", "lessons.watch.steps=9"]
+    rows = {key: rest for key, *rest in explained(load("tiny", sets=sets), "tiny", sets)}
+    assert {key.replace("watch", "NAME") for key in rows} == set(known_keys())
+    assert rows["exam.bootstrap"][:2] == ["500", "--set"]
+    assert rows["exam.bootstrap"][2].endswith("(default 2000)")
+    assert rows["lessons.watch.steps"][:2] == ["9", "--set"]
+    assert rows["exam.episodes_scale"][:2] == ["0.1", "tiny.yaml"]
+    assert rows["size"][:2] == ["tiny", "tiny.yaml"]
+    assert rows["precision"][:2] == ["32-true", "default"]
+    output = devmind("config", "show", "child", "--explain").output
+    assert "child.yaml" in output
+    assert max(map(len, output.splitlines())) <= 80
+
+
+def test_plugins_list_shows_all_and_checks_on_request(devmind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = plugins.Plugin("stages", "sound", "json:dumps", "devmind-good", "1.2")
+    bad = plugins.Plugin("worlds", "broken", "json:no_such_name", "devmind-bad", "0.1")
+    found = {"stages": {"sound": good}, "worlds": {"broken": bad}}
+    monkeypatch.setattr(plugins, "available", lambda group: found.get(group, {}))
+    listed = devmind("plugins", "list")
+    assert listed.exit_code == 0
+    assert "devmind-good 1.2" in listed.output
+    checked = devmind("plugins", "list", "--check")
+    assert checked.exit_code == 1
+    assert re.search(r"sound +ok", checked.stdout)
+    assert re.search(r"broken +broken", checked.stdout)
+    assert checked.stderr.startswith("The plugin 'broken' (json:no_such_name of devmind-bad 0.1) cannot be loaded")
+
+
+def test_report_show_finds_the_newest_run(devmind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[Path] = []
+    opened: list[str] = []
+    monkeypatch.setattr(show, "verdict", lambda results, page: shown.append(results))
+    monkeypatch.setattr("typer.launch", opened.append)
+    for age, run in enumerate(("new", "old")):
+        folder = tmp_path / "checkpoints" / run / "reports" / "reflex"
+        folder.mkdir(parents=True)
+        (folder / "results.json").write_text("{}")
+        os.utime(folder / "results.json", (1e9 - age, 1e9 - age))
+    assert devmind("report", "show").exit_code == 0
+    assert devmind("report", "show", "checkpoints/old", "--open").exit_code == 0
+    assert [path.parts[1] for path in shown] == ["new", "old"]
+    assert opened == [(tmp_path / "checkpoints/old/reports/reflex/report.html").as_uri()]
+
+
+def test_report_show_without_a_run_says_how_to_make_one(devmind: Any, tmp_path: Path) -> None:
+    (tmp_path / "checkpoints" / "begun").mkdir(parents=True)
+    result = devmind("report", "show")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "There is no run in 'checkpoints' that has ended; 'devmind stage run reflex' makes one.\n",
+    )
+    assert "did you mean 'checkpoints/begun'?" in devmind("report", "show", "checkpoints/begn").stderr
+
+
+def test_session_import_info_and_replay(devmind: Any, tmp_path: Path) -> None:
+    tone = np.sin(np.arange(16_000) * 0.1) * 0.5
+    soundfile.write(tmp_path / "tone.wav", tone, 16_000)
+    made = devmind("session", "import", "tone.wav")
+    assert made.exit_code == 0
+    assert "10 Moments of 1 file" in made.output
+    assert "session: tone.mcap" in made.output
+    info = devmind("session", "info", "tone.mcap").output
+    assert "10 Moments in 1 episode, 1.0 s" in info
+    assert re.search(r"sense +sound +10 +float32 +1x1600", info)
+    lines = devmind("session", "replay", "tone.mcap", "--from", "8").output.splitlines()
+    assert [line.split()[0] for line in lines] == ["8", "9"]
+    assert "sound[1x1600]" in lines[0]
+    assert len(devmind("session", "replay", "tone.mcap", "--count", "3").output.splitlines()) == 3
+    assert devmind("session", "import", "tone.wav").exit_code == 2, "a recording is not overwritten unasked"
+    assert devmind("session", "import", "tone.wav", "--overwrite").exit_code == 0
+
+
+def test_session_replay_prints_small_values_and_deeds(devmind: Any, tmp_path: Path) -> None:
+    with package.Recorder(tmp_path / "walk.mcap", source="test") as recorder:
+        body = np.array([0.5, -1.0], dtype=np.float32)
+        moment = Moment(0.0, {"body": body, "words": "hello there"}, first=True, last=True, terminal=True)
+        recorder.write(moment, Action({"look": np.array([0.1, 0.2], dtype=np.float32)}))
+    line = devmind("session", "replay", "walk.mcap").output
+    expected = "0 0.00 s body[0.5 -1] words['hello there'] -> look[0.1 0.2] first last terminal"
+    assert " ".join(line.split()) == expected
+    mended = devmind("session", "repair", "walk.mcap")
+    assert "1 Moment kept" in mended.output
+    assert "session: walk-repaired.mcap" in mended.output
+
+
+@pytest.mark.parametrize("command", ["info", "replay", "repair", "import"])
+def test_session_names_the_nearest_file(devmind: Any, tmp_path: Path, command: str) -> None:
+    (tmp_path / "walk.mcap").touch()
+    result = devmind("session", command, "wakl.mcap")
+    assert result.exit_code == 2
+    assert "did you mean 'walk.mcap'?" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_session_says_what_is_wrong_with_a_file(devmind: Any, tmp_path: Path) -> None:
+    (tmp_path / "empty.mcap").touch()
+    (tmp_path / "text.wav").write_text("no sound")
+    for words in (["info", "empty.mcap"], ["import", "text.wav"]):
+        result = devmind("session", *words)
+        assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize("kind", ["stage", "sensor", "world"])
+def test_new_writes_a_package_and_says_what_to_type_next(devmind: Any, tmp_path: Path, kind: str) -> None:
+    result = devmind("new", kind, "thermal", "--out", "mine")
+    assert result.exit_code == 0
+    assert f"{kind}: mine/devmind-thermal" in result.output
+    assert (tmp_path / "mine" / "devmind-thermal" / "pyproject.toml").is_file()
+
+
+def test_doctor_marks_each_line_and_exits_by_what_is_to_mend(devmind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [machine.Check("a", True, "fine"), machine.Check("b", None, "optional", "get it so")]
+    monkeypatch.setattr(machine, "checks", lambda out: iter(made))
+    result = devmind("doctor")
+    assert (result.exit_code, result.output) == (
+        0,
+        "ok    a: fine\ninfo  b: optional\n      get it so\n\nAll is well.\n",
+    )
+    made.append(machine.Check("c", False, "missing", "pip install c"))
+    result = devmind("doctor")
+    assert result.exit_code == 1
+    assert "mend  c: missing\n      pip install c\n" in result.output
+    assert "1 to mend" in result.output
+
+
+def test_doctor_finds_packages_that_are_missing_or_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = metadata.version
+    requires = [
+        "numpy>=1",
+        "typer>=9999",
+        "no-such-package>=1",
+        'pyaudio>=0.2; extra == "live"',
+        'av>=14; extra == "video"',
+    ]
+    monkeypatch.setattr(metadata, "requires", lambda name: requires)
+    monkeypatch.setattr(metadata, "version", lambda name: "14.1" if name == "av" else there(name))
+    found = {check.mend.split('"')[1]: check for check in machine.packages()}
+    assert set(found) == {"typer>=9999", "no-such-package>=1"}
+    assert not any(check.ok for check in found.values())
+    assert found["no-such-package>=1"].said == "no-such-package>=1 is missing"
+    assert found["typer>=9999"].mend.startswith(f"{sys.executable} -m pip install")
+
+
+def test_doctor_sees_a_folder_that_shadows_the_stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {"far": plugins.Plugin("stages", "far", "shadowed_stages.far.stage:Far", "devmind-far", "1")}
+    monkeypatch.setattr(plugins, "available", lambda group: found)
+    (tmp_path / "shadowed_stages").mkdir()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    check = machine.stages()
+    assert check.ok is False
+    assert "rename a folder named 'shadowed_stages'" in check.mend
+
+
+def test_doctor_looks_at_the_folder_that_runs_will_be_written_to(tmp_path: Path) -> None:
+    assert machine.out_folder(tmp_path / "not" / "yet").ok
+    assert machine.disk(tmp_path / "not" / "yet").ok is not None
+    assert list(tmp_path.iterdir()) == [], "looking leaves nothing behind"
+    (tmp_path / "file").touch()
+    refused = machine.out_folder(tmp_path / "file" / "runs")
+    assert refused.ok is False
+    assert "--out" in refused.mend
+
+
+def test_doctor_needs_one_place_for_compiled_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "new"))
+    assert machine.compiled_cache().ok
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    assert machine.compiled_cache().ok is False
+    assert machine.compiled_cache().mend.startswith("export NUMBA_CACHE_DIR=")
+
+
+def test_the_page_of_commands_is_fresh() -> None:
+    """Stale? `python -m devmind.cli.reference > docs/commands.md`."""
+    page = reference.page()
+    assert (ROOT / "docs" / "commands.md").read_text(encoding="utf-8") == page
+    assert "VALUE" not in page.replace("KEY=VALUE", ""), "every option says what it takes"
+    assert "tiny" not in page
+
+
+def test_public_names_are_found_without_importing_anything_before() -> None:
+    assert package.Moment is Moment
+    assert package.open_session is __import__("devmind.sessions", fromlist=["open_session"]).open_session
+    assert set(package.__all__) == set(package._NAMES)
+    assert "__version__" in dir(package)
+    with pytest.raises(AttributeError, match="no attribute 'Moments'"):
+        package.Moments  # noqa: B018
