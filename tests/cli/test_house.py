@@ -162,7 +162,8 @@ from typer.testing import CliRunner
 from devmind.cli import app
 for words in (["--help"], ["stage", "list"], ["stage", "run", "--help"], ["config", "show", "--explain"],
               ["data", "list"], ["config", "show", "nowhere"], ["stage", "run", "reflx"],
-              ["stage", "run", "reflex", "--set", "a=b"], ["stage", "exam", "reflex", "--agent", "nowhere"], ["report", "show", "nowhere"], ["plugins", "list"]):
+              ["stage", "run", "reflex", "--set", "a=b"], ["stage", "exam", "reflex", "--agent", "nowhere"],
+              ["report", "show", "nowhere"], ["plugins", "list"]):
     CliRunner().invoke(app, words)
 heavy = ("torch", "lightning", "transformers", "diffusers", "numba", "cv2", "librosa", "numpy")
 print([name for name in heavy if name in sys.modules])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -77,6 +78,39 @@ def test_report_show_finds_the_newest_run(devmind: Any, tmp_path: Path, monkeypa
     assert devmind("report", "show", "checkpoints/old", "--open").exit_code == 0
     assert [path.parts[1] for path in shown] == ["new", "old"]
     assert opened == [(tmp_path / "checkpoints/old/reports/reflex/report.html").as_uri()]
+
+
+RESULTS = {
+    "schema": 1,
+    "stage": "reflex",
+    "verdict": {"passed": False, "reasons": ["see: lower bound 0.900, wanted at least 0.95"]},
+    "run": {
+        "command": "devmind stage run reflex", "seed": 0, "size": "tiny", "started": "2030-01-01T00:00:00+00:00",
+        "finished": "2030-01-01T00:01:00+00:00", "versions": {}, "threads": 1, "device": "cpu", "changes": {},
+        "agent_sha256": "ab" * 32, "parameters": 20_000, "started_from": None, "predecessor_failed": False,
+        "interruptions": 0,
+    },
+    "lessons": [],
+    "skills": [{"skill": "see", "passed": False, "measures": [{
+        "name": "see", "unit": "correct", "score": 0.912, "low": 0.9, "high": 0.93, "n": 400, "chance": 0.1,
+        "floor": 0.8, "ceiling": 1.0, "gate": 0.95, "passed": False, "reason": "too low",
+    }]}],
+    "cost": {"seconds": 60.0, "peak_memory_mb": 300.0, "parameters": 20_000, "parts": {}, "share": {}},
+}  # fmt: skip
+
+
+def test_report_show_prints_the_verdict_and_the_page(devmind: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "run" / "reports" / "reflex"
+    folder.mkdir(parents=True)
+    (folder / "results.json").write_text(json.dumps(RESULTS))
+    result = devmind("report", "show", "run")
+    assert result.exit_code == 0
+    assert all(text in result.output for text in ("FAILED", "0.912", "0.950"))
+    assert result.output.endswith("report: run/reports/reflex/report.html\n")
+    assert max(map(len, result.output.splitlines())) <= 80
+    (folder / "results.json").write_text("{}")
+    damaged = devmind("report", "show", "run")
+    assert (damaged.exit_code, damaged.stderr.count("\n")) == (2, 1)
 
 
 def test_report_show_without_a_run_says_how_to_make_one(devmind: Any, tmp_path: Path) -> None:
