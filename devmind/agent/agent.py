@@ -22,10 +22,10 @@ from devmind.agent.config import AgentConfig
 from devmind.agent.encoders import Encoded
 from devmind.agent.output import Output
 from devmind.agent.parts import named_seed
+from devmind.agent.ring import Ring, State
 from devmind.agent.senses import Perceiver
 from devmind.agent.taps import Perceived, Tapped, read_tap, tapped_senses, taps_trunk
 from devmind.agent.trunk import Trunk
-from devmind.agent.window import Ring, State
 from devmind.errors import DevmindError, nearest
 from devmind.moment import Moment
 

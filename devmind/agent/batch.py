@@ -120,6 +120,8 @@ def collate(moments: Sequence[Sequence[Moment]], recalled: Sequence[Sequence[Seq
 def collate_tick(observation: Mapping[str, Any], first: np.ndarray | Tensor) -> Batch:
     """One tick of N worlds as a Batch with T = 1, without a copy where possible.
 
+    The arrays must not be written to afterwards: the next tick's eye still looks at this one's picture.
+
     Args:
         observation: arrays [N, ...] by sense; `words` a list of N str, where "" is absent.
         first: bool [N].

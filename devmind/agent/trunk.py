@@ -14,7 +14,8 @@ from transformers import AutoConfig, AutoModel, LlamaConfig, LlamaModel, PreTrai
 from transformers.cache_utils import DynamicCache
 
 from devmind.agent.config import AgentConfig
-from devmind.agent.window import Ring, opening_moments, present_positions, rotate_keys, window_mask
+from devmind.agent.ring import Ring
+from devmind.agent.window import opening_moments, present_positions, rotate_keys, window_mask
 from devmind.errors import PluginError
 from devmind.seeding import derive_seed
 

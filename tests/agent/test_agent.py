@@ -75,7 +75,7 @@ def test_keys_are_of_length_one_and_tell_senses_apart(small_agent: Callable[...,
     assert not any("key_projection" in name for name, _ in agent.named_parameters())
 
 
-def test_growing_changes_nothing_before_training(small_agent: Callable[..., Agent]) -> None:
+def test_growing_changes_nothing_before_training(small_agent: Callable[..., Agent], tmp_path: Path) -> None:
     agent = small_agent(layers=2)
     batch = collate(make_rows(2, 10, seed=0))
     before, old_state = all_at_once(agent, batch), agent.new_state(2)
@@ -86,7 +86,10 @@ def test_growing_changes_nothing_before_training(small_agent: Callable[..., Agen
     with pytest.raises(DevmindError, match="trunk of 2 layers, the agent has 4 now"):
         agent.encode(old_state, collate(make_rows(2, 1, seed=0)))
     shake(agent)
-    torch.testing.assert_close(stepped(agent, batch), all_at_once(agent, batch), atol=1e-5, rtol=0)
+    features = all_at_once(agent, batch)
+    torch.testing.assert_close(stepped(agent, batch), features, atol=1e-5, rtol=0)
+    agent.save_pretrained(tmp_path)
+    assert torch.equal(all_at_once(Agent.from_pretrained(tmp_path), batch), features)
 
 
 def test_evaluate_is_one_moment_each(small_agent: Callable[..., Agent]) -> None:

@@ -9,6 +9,7 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate, to_device
+from devmind.agent.ring import Ring
 from devmind.agent.window import opening_moments, present_positions, window_mask
 from devmind.errors import DevmindError
 from tests.agent.conftest import make_rows, tick_of
@@ -41,12 +42,20 @@ def test_stepping_equals_all_at_once(small_agent: Callable[..., Agent], layers: 
     torch.testing.assert_close(stepped(agent, batch), all_at_once(agent, batch), atol=1e-5, rtol=0)
 
 
-def test_rebasing_positions_changes_nothing(small_agent: Callable[..., Agent]) -> None:
+def test_rebasing_positions_changes_nothing(small_agent: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch) -> None:
     agent = small_agent(layers=2, window=4, rebase_at=200)
-    rows = make_rows(rows=2, length=24, seed=5)
-    batch = collate(rows)
-    assert int(present_positions(torch.ones(1, 24, 20, dtype=torch.bool), torch.zeros(1, 24, dtype=int)).max()) > 200
+    batch = collate(make_rows(rows=2, length=24, seed=5))
+    rebase, moved = Ring.rebase, []
+
+    def spy(ring: Ring, cos: torch.Tensor, sin: torch.Tensor, shift: torch.Tensor) -> None:
+        rebase(ring, cos, sin, shift)
+        moved.append(int(shift.max()))
+        assert ring.highest < 200
+
+    monkeypatch.setattr(Ring, "rebase", spy)
     torch.testing.assert_close(stepped(agent, batch), all_at_once(agent, batch), atol=1e-5, rtol=0)
+    assert len(moved) >= 2
+    assert max(moved) > 50
 
 
 def test_recalled_entries_are_seen_alike_on_both_paths(small_agent: Callable[..., Agent]) -> None:
