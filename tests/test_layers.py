@@ -80,6 +80,7 @@ class Module:
     name: str
     path: Path
     tree: ast.Module
+    found: list[Import] | None = None
 
     @property
     def room(self) -> str:
@@ -112,7 +113,9 @@ def modules(root: Path) -> dict[str, Module]:
 
 def imports(module: Module, known: Mapping[str, Module]) -> list[Import]:
     """All imports of a module, also those inside functions and behind TYPE_CHECKING (both are `lazy`)."""
-    found: list[Import] = []
+    if module.found is not None:
+        return module.found
+    module.found = found = []
 
     def visit(node: ast.AST, lazy: bool) -> None:
         for child in ast.iter_child_nodes(node):
