@@ -8,6 +8,7 @@ of `console` blocks that begin with `$ devmind` in process. Runs are made at siz
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 from collections.abc import Iterator
@@ -113,8 +114,9 @@ def run(words: list[str], shown: list[str]) -> None:
     words = [at_size_tiny(word) for word in words]
     if name in ("stage run", "curriculum run") and "--help" not in words:
         words = with_option(with_option(words, "--size", "tiny"), "--minutes", "0.2" if "--minutes" in words else None)
-    for word in words:
-        make_file(Path(word))
+    for before, word in itertools.pairwise(words):
+        if before != "--out":
+            make_file(Path(word))
     result = CliRunner().invoke(app, words)
     text = result.output
     fault = "" if result.exception is None or isinstance(result.exception, SystemExit) else repr(result.exception)
