@@ -236,6 +236,18 @@ def _pixel_range(low, high, half, size):
 
 
 @njit(error_model="numpy")
+def _to_bytes(values, out):
+    for c in range(values.shape[0]):
+        out[c] = np.uint8(np.int32(values[c]))
+
+
+@njit(error_model="numpy")
+def _interleave(planar, out):
+    for c in range(planar.shape[1]):
+        out[3 * c], out[3 * c + 1], out[3 * c + 2] = planar[0, c], planar[1, c], planar[2, c]
+
+
+@njit(error_model="numpy")
 def _draw_child(room, planes, prims, eye, half, rgb, depth, mask):
     size = rgb.shape[0]
     pan, tilt = eye[3], eye[4]
@@ -257,6 +269,7 @@ def _draw_child(room, planes, prims, eye, half, rgb, depth, mask):
             box[p, 2], box[p, 3] = _pixel_range(low, high, half, size)
             _into_own_frame(prims[p], eye, forward, left, up, own[p])
     r, g, b = np.empty(size, np.float32), np.empty(size, np.float32), np.empty(size, np.float32)
+    planar = np.empty((3, size), np.uint8)
     for row in range(size):
         v = slopes[row]
         z, ids = depth[row], mask[row]
@@ -271,10 +284,10 @@ def _draw_child(room, planes, prims, eye, half, rgb, depth, mask):
                     _box_row(box[p, 0], box[p, 1], slopes, v, own[p], prims[p], r, g, b, z, ids)
                 else:
                     _cylinder_row(box[p, 0], box[p, 1], slopes, v, own[p], prims[p], r, g, b, z, ids)
-        for c in range(size):
-            rgb[row, c, 0] = np.uint8(np.int32(r[c]))
-            rgb[row, c, 1] = np.uint8(np.int32(g[c]))
-            rgb[row, c, 2] = np.uint8(np.int32(b[c]))
+        _to_bytes(r, planar[0])
+        _to_bytes(g, planar[1])
+        _to_bytes(b, planar[2])
+        _interleave(planar, rgb[row].reshape(-1))
 
 
 @njit(parallel=True, cache=True, error_model="numpy")
