@@ -13,11 +13,15 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from devmind import plugins
 from devmind.errors import StaleReading
 from devmind.moment import SOUND_RATE_HZ
 from devmind.sessions.reader import open_session
 from devmind.testing import BrokenLawError, LampRules, check_sensor, check_world, lamp_moments, short_session
 from devmind.testing.fakes import LampState
+from devmind.worlds.adapter import RulesWorld
+from devmind.worlds.gym_world import GymWorld
+from devmind.worlds.replayed import ReplayedWorld
 from devmind.worlds.rules import Outcome
 
 
@@ -80,6 +84,21 @@ class OddSight(LampRules):
 
 def test_rules_that_keep_their_laws_pass() -> None:
     check_world(LampRules())
+
+
+@pytest.mark.parametrize("name", [n for n, p in plugins.available("worlds").items() if p.distribution == "devmind"])
+def test_every_world_of_devmind_keeps_its_laws(name: str) -> None:
+    rules = plugins.load("worlds", name)()
+    check_world(rules, ticks=4)
+    check_world(RulesWorld(rules), ticks=4)
+
+
+def test_any_gymnasium_environment_keeps_them_in_its_wrapper() -> None:
+    check_world(GymWorld(gymnasium.make("MountainCar-v0")))
+
+
+def test_a_replayed_session_keeps_them_too(tmp_path: Path) -> None:
+    check_world(ReplayedWorld(short_session(tmp_path / "lamps.mcap")))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from devmind import plugins
 from devmind.agent import Agent, collate_tick
 from devmind.agent.heads import CategoricalHead, DenseHead, Head, Inlet, NormalHead, RegressionHead, Tapped, ValueHead
 from devmind.agent.output import Categorical, Output
@@ -83,6 +84,13 @@ class LampStage:
 
 def test_a_stage_that_keeps_its_laws_passes() -> None:
     check_stage(LampStage(), make_world=make_lamps)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", [n for n, p in plugins.available("stages").items() if p.distribution == "devmind"])
+def test_every_stage_of_devmind_keeps_its_laws(name: str) -> None:
+    check_stage(plugins.load("stages", name)())
 
 
 class Hooked(LampStage):
