@@ -34,14 +34,14 @@ GOAL_RETURN, WINDOW, MOST_STEPS = 475.0, 100, 100_000
 class Settings:
     """Of our side. The learning rate and the clip fall linearly to zero over MOST_STEPS."""
 
-    children: int = 16
+    children: int = 8
     length: int = 32
-    epochs: int = 8
-    batches: int = 2
+    epochs: int = 12
+    batches: int = 1
     discount: float = 0.98
     gae_lambda: float = 0.8
     clip: float = 0.2
-    learning_rate: float = 2e-3
+    learning_rate: float = 1.5e-3
     max_grad_norm: float = 0.5
 
 
@@ -226,8 +226,10 @@ def quartiles(values: Iterable[float]) -> np.ndarray:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=10, help="seeds 0 to SEEDS - 1 on both sides")
-    seeds = range(parser.parse_args().seeds)
+    parser.add_argument("--seeds", type=int, default=10, help="how many seeds on both sides")
+    parser.add_argument("--first-seed", type=int, default=0, help="the first of them")
+    arguments = parser.parse_args()
+    seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
     torch.set_num_threads(1)
     train_ours(10_000, most_steps=2048)
     train_sb3(10_000, most_steps=512)
