@@ -1,4 +1,4 @@
-"""The configuration of a run: typed defaults for two CPU cores, YAML files that hold differences, `--set a.b=c` on top."""
+"""The configuration of a run: typed defaults for two CPU cores, YAML files of differences, `--set a.b=c` on top."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LessonConfig(Section):
 class ExamConfig(Section):
     """How skills are examined."""
 
-    holdout: str | None = Field(None, description="group (speaker, source) kept out of the lessons; None: by hash of seed")
+    holdout: str | None = Field(None, description="speaker kept out of the lessons; None: by hash of seed and name")
     episodes_scale: float = Field(1.0, gt=0, le=10, description="factor on every exam's number of episodes")
     bootstrap: int = Field(2000, ge=100, description="resamples of a bootstrap interval")
 

@@ -38,7 +38,7 @@ class ExamError(DevmindError):
     """A skill could not be examined (no data, overlap with what was trained on, missing part)."""
 
 
-class StaleReading(DevmindError):
+class StaleReading(DevmindError):  # noqa: N818 - the name in the Sensor law
     """A sensor has nothing new enough, or its series has a gap."""
 
 

@@ -110,7 +110,8 @@ def check_sense(name: str, value: Sense) -> None:
     fits = len(got[1]) == len(law.shape) and all(w in (None, g) for w, g in zip(law.shape, got[1], strict=True))
     if got[0] != law.dtype or not fits:
         wanted = "x".join("?" if size is None else str(size) for size in law.shape)
-        raise MomentError(f"Sense '{name}' must be {law.dtype} [{wanted}] ({law.meaning}); got {got[0]} {list(got[1])}.")
+        came = f"{got[0]} {list(got[1])}"
+        raise MomentError(f"Sense '{name}' must be {law.dtype} [{wanted}] ({law.meaning}); got {came}.")
 
 
 def same_arrays(a: Mapping[str, Sense], b: Mapping[str, Sense]) -> bool:

@@ -38,6 +38,6 @@ def lesson_seeds(n: int, *parts: int | str) -> np.ndarray:
 
 
 def exam_seeds(n: int, *parts: int | str) -> np.ndarray:
-    """`n` distinct world seeds for an exam, int64 [n], all at or above `EXAM_SEEDS_FROM`; the same parts give the same seeds."""
+    """`n` distinct world seeds for an exam, int64 [n], all at or above `EXAM_SEEDS_FROM`, named by `parts`."""
     start = EXAM_SEEDS_FROM + derive_seed("exam", *parts) % (2**31 - EXAM_SEEDS_FROM - n)
     return np.arange(start, start + n, dtype=np.int64)

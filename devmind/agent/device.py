@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
+from torch import nn
 
 from devmind.errors import ConfigError
+
+if TYPE_CHECKING:
+    from devmind.agent.agent import Agent
 
 
 def pick_device(name: str = "auto") -> torch.device:
@@ -26,7 +32,13 @@ def pick_device(name: str = "auto") -> torch.device:
     return device
 
 
+def place(agent: Agent, device: torch.device | str) -> Agent:
+    """The agent on `device`; transformers' own `to` is typed for its quantised models only."""
+    nn.Module.to(agent, device)
+    return agent
+
+
 def trainer_device(device: torch.device) -> dict[str, object]:
     """Arguments of Lightning's Trainer for `device`."""
-    kind = {"cuda": "gpu"}.get(device.type, device.type)
+    kind = device.type if device.type in ("cpu", "mps") else "gpu"
     return {"accelerator": kind, "devices": 1 if device.index is None or kind == "cpu" else [device.index]}

@@ -22,7 +22,9 @@ class LessonProgress:
         self.task = TaskID(0)
         if self.console.is_terminal:
             columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
-            self.bar = Progress(*columns, TextColumn("{task.fields[speed]}"), TimeRemainingColumn(), console=self.console)
+            self.bar = Progress(
+                *columns, TextColumn("{task.fields[speed]}"), TimeRemainingColumn(), console=self.console
+            )
             self.task = self.bar.add_task(lesson, total=steps, completed=done, speed="")
 
     def __enter__(self) -> Self:
@@ -30,7 +32,9 @@ class LessonProgress:
             self.bar.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self.bar:
             self.bar.stop()
 

@@ -122,7 +122,9 @@ def kept(before: Sequence[Examined], after: Sequence[Examined], resamples: int) 
         for name, measure in item.measures.items():
             if (earlier := old.get(f"{item.stage}/{name}")) is not None:
                 kept_ = retention(earlier, measure, resamples)
-                rows.append({"skill": f"{item.stage}/{name}", "change": kept_.change, "low": kept_.low, "kept": kept_.kept})
+                rows.append(
+                    {"skill": f"{item.stage}/{name}", "change": kept_.change, "low": kept_.low, "kept": kept_.kept}
+                )
     return rows
 
 

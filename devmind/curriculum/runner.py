@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from devmind.agent.agent import Agent
-from devmind.agent.device import pick_device
+from devmind.agent.device import pick_device, place
 from devmind.agent.threads import training_threads
 from devmind.config import RunConfig, validate
 from devmind.curriculum.examining import examine_skill, pick_skills, plain
@@ -57,7 +56,7 @@ def examine(
         )
     with training_threads(config.threads):
         context = make_context(config, Path(agent).parent, data, ())
-        loaded.to(pick_device(config.device))
+        place(loaded, pick_device(config.device))
         examined = [examine_skill(stage, one, loaded, context) for one in pick_skills(stage, skill)]
     keep = ("score", "low", "high", "n", "unit", "chance", "floor", "ceiling", "gate", "passed")
     rows = plain(examined, config.exam.bootstrap)
@@ -102,7 +101,9 @@ class Curriculum:
             self.out.mkdir(parents=True, exist_ok=True)
             self.journal.write("plan", **plan)
         elif {key: known.get(key) for key in plan} != plan:
-            raise ConfigError(f"The folder {self.out} holds another curriculum; give another --out, or 'curriculum resume'.")
+            raise ConfigError(
+                f"The folder {self.out} holds another curriculum; give another --out, or 'curriculum resume'."
+            )
         done, agent = [], self.agent
         for name in order:
             result = run_stage(
@@ -140,7 +141,9 @@ class Curriculum:
 def _known_plan(out: Path) -> dict[str, Any]:
     plan = Journal(Path(out) / "curriculum.jsonl").last("plan")
     if plan is None:
-        raise ConfigError(f"There is no curriculum in {out}; begin one with 'devmind curriculum run STAGE... --out {out}'.")
+        raise ConfigError(
+            f"There is no curriculum in {out}; begin one with 'devmind curriculum run STAGE... --out {out}'."
+        )
     return plan
 
 
@@ -191,20 +194,3 @@ def in_order(names: Sequence[str]) -> list[str]:
     for name in names:
         visit(name, ())
     return order
-
-
-def newest_results(out: Path) -> Path:
-    """The newest results.json below `out`, for `report show`.
-
-    Raises:
-        ConfigError: there is none.
-    """
-    found = sorted(Path(out).glob("**/reports/*/results.json"), key=lambda path: path.stat().st_mtime)
-    if not found:
-        raise ConfigError(f"There is no finished run in {out}; give the folder of a run that has ended.")
-    return found[-1]
-
-
-def read_results(path: Path) -> dict[str, Any]:
-    """A results.json as plain values."""
-    return json.loads(Path(path).read_text(encoding="utf-8"))

@@ -83,6 +83,7 @@ class Lesson:
         minutes: wall minutes those steps take on two cores; `--minutes` is shared out in this proportion.
         rehearse: later stages mix this lesson's batches into theirs.
         skills: names of the skills it should improve (shown while it runs).
+        learns_from: groups of files (speakers, sources) it uses; they are listed in the agent's `trained_on`.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Lesson:
     minutes: float
     rehearse: bool = False
     skills: tuple[str, ...] = ()
+    learns_from: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

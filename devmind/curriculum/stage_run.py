@@ -1,4 +1,4 @@
-"""One stage in one folder: admit, teach, examine, promote or repeat, save, report; every step journalled before the next."""
+"""One stage in one folder: admit, teach, examine, promote or repeat, save, report; the journal knows how far it is."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import torch
 import yaml
 
 from devmind.agent.agent import Agent
+from devmind.agent.device import place
 from devmind.agent.threads import training_threads
 from devmind.checkpointing.files import write_atomically
 from devmind.config import RunConfig
@@ -97,7 +98,9 @@ class StageRun:
         try:
             (self.out / "checkpoints").mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise CheckpointError(f"The folder {self.out} cannot be made: {error.strerror}; give another --out.") from error
+            raise CheckpointError(
+                f"The folder {self.out} cannot be made: {error.strerror}; give another --out."
+            ) from error
         agent.save_pretrained(self.out / "start")
         write_atomically(self.out / "config.yaml", yaml.safe_dump(self.config.model_dump(mode="json"), sort_keys=False))
         self.journal.write(
@@ -110,11 +113,11 @@ class StageRun:
             predecessor_failed=failed,
             versions=made.versions(),
         )
-        return agent.to(self.context.device)
+        return place(agent, self.context.device)
 
     def _resume(self) -> Agent:
         self.journal.write("resumed")
-        return Agent.from_pretrained(self.out / "start").to(self.context.device)
+        return place(Agent.from_pretrained(self.out / "start"), self.context.device)
 
     def _check_lessons(self) -> None:
         known = [lesson.name for lesson in self.stage.lessons(self.context)]
@@ -141,6 +144,8 @@ class StageRun:
         if saved:
             agent.load_state_dict(saved["agent"])
         for lesson in lessons:
+            met = agent.config.trained_on
+            agent.config.trained_on = [*met, *(group for group in lesson.learns_from if group not in met)]
             if lesson.name in done:
                 continue
             taught = teach(
@@ -177,7 +182,7 @@ class StageRun:
             if changed and changed.steps:
                 steps[lesson.name] = changed.steps
             elif self.config.minutes:
-                copy = Agent.from_pretrained(self.out / "start").to(self.context.device)
+                copy = place(Agent.from_pretrained(self.out / "start"), self.context.device)
                 seconds = 60 * self.config.minutes * lesson.minutes / total
                 steps[lesson.name] = max(1, int(seconds * steps_per_s(lesson, copy, self.context)))
             else:
@@ -187,7 +192,7 @@ class StageRun:
 
     def _glimpse(self, lesson: Lesson, agent: Agent) -> None:
         """A fifth of the exam after a lesson: shown in the bar, never judged."""
-        shown = {}
+        shown: dict[str, float] = {}
         for skill in self.stage.skills:
             if skill.name in lesson.skills:
                 measures = examine_skill(self.stage, skill, agent, self.context, "glimpse").measures
@@ -239,7 +244,9 @@ class StageRun:
         write_atomically(folder / "results.json", text)
         write_atomically(self.reports / "results.json", text)
         write_atomically(self.reports / "report.html", render(results))
-        self.journal.write("finished", passed=passed, agent=str(folder.relative_to(self.out)), reasons=results["verdict"]["reasons"])
+        self.journal.write(
+            "finished", passed=passed, agent=str(folder.relative_to(self.out)), reasons=results["verdict"]["reasons"]
+        )
 
     def _twin(self) -> dict[str, Any]:
         """The fresh-trunk twin: the same parts, lessons and steps, its trunk as new; the report compares the scores."""
@@ -259,4 +266,6 @@ class StageRun:
     def _result(self, already: bool = False) -> RunResult:
         finished = self.journal.last("finished") or {}
         report = self.reports / "report.html"
-        return RunResult(finished["passed"], self.out, self.reports / "results.json", report, self.out / finished["agent"], already)
+        return RunResult(
+            finished["passed"], self.out, self.reports / "results.json", report, self.out / finished["agent"], already
+        )

@@ -1,4 +1,4 @@
-"""How a stage's run begins: which stage, which agent, which context, and whether a folder holds the same run already."""
+"""How a stage's run begins: which stage, agent and context, and whether a folder holds the same run already."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def starting_agent(stage: Stage, config: RunConfig, given: Path | None, runs: Pa
     """
     folder = Path(given) if given else newest_milestone(runs, stage.requires) if stage.requires else None
     if folder is None:
-        born = AgentConfig(size=config.size, seed=config.seed, pretrained=config.trunk.pretrained, window=config.trunk.window)
+        born = AgentConfig(
+            size=config.size, seed=config.seed, pretrained=config.trunk.pretrained, window=config.trunk.window
+        )
         agent, failed = Agent(born), False
     else:
         agent, failed = Agent.from_pretrained(folder), not _passed(folder)

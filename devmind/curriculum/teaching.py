@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from lightning import Trainer
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
 
 from devmind.agent.agent import Agent
-from devmind.agent.device import pick_device, trainer_device
+from devmind.agent.device import pick_device, place, trainer_device
 from devmind.checkpointing import bundle
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.progress import LessonProgress
@@ -28,7 +27,11 @@ WALL_CAP = 1.5
 """A lesson may take this many times its planned minutes before it is cut."""
 
 
-class Interrupted(Exception):
+TELL_EVERY_S = 1.0
+"""How often progress is written to the journal and shown."""
+
+
+class Interrupted(Exception):  # noqa: N818 - it is no error
     """The run was asked to stop and has saved its position; `signal_number` says how it was asked."""
 
     def __init__(self, signal_number: int) -> None:
@@ -50,7 +53,14 @@ class LessonRun(Callback):
     """Watches one fit: checkpoints by the clock, progress, the wall cap, and a stop on SIGTERM or Ctrl-C."""
 
     def __init__(
-        self, lesson: Lesson, learner: Learner, context: Context, journal: Journal, attempt: int, seconds: float, scores: str
+        self,
+        lesson: Lesson,
+        learner: Learner,
+        context: Context,
+        journal: Journal,
+        attempt: int,
+        seconds: float,
+        scores: str,
     ) -> None:
         self.lesson, self.learner, self.journal, self.attempt = lesson, learner, journal, attempt
         self.folder, self.every_s = context.out / "checkpoints", context.config.checkpoint_every_s
@@ -86,10 +96,12 @@ class LessonRun(Callback):
     def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """After each step. Callbacks run before the module's own hook, which counts the step: it is added here."""
         done, now = self.learner.update + 1, time.monotonic()
-        if now - self.told_at > 1 or done == self.learner.steps or done == 1:
+        if now - self.told_at > TELL_EVERY_S or done in (1, self.learner.steps):
             self.told_at = now
             scalars = {k: round(float(v), 5) for k, v in trainer.callback_metrics.items()}
-            self.journal.write("progress", lesson=self.lesson.name, step=done, seconds=round(self.seconds, 2), scalars=scalars)
+            self.journal.write(
+                "progress", lesson=self.lesson.name, step=done, seconds=round(self.seconds, 2), scalars=scalars
+            )
             self.progress.show(done, scalars.get("loss"))
         self.cut = self.seconds > WALL_CAP * 60 * self.lesson.minutes and done < self.learner.steps
         if self.stopped_by or self.cut:
@@ -161,8 +173,7 @@ def teach(
     """
     learner: Learner = lesson.make_learner(agent, context)  # type: ignore[assignment]
     learner.steps = steps
-    if hasattr(learner, "rehearsal"):
-        learner.rehearsal = tuple(rehearsal())
+    learner.rehearsal = tuple(rehearsal())
     batches = lesson.make_batches(agent, context, steps)
     seconds = 0.0
     if resume:
@@ -223,7 +234,7 @@ def _fit(
             **trainer_device(device),  # type: ignore[arg-type]
         )
         trainer.fit(learner, train_dataloaders=data)
-    learner.agent.to(device)  # Lightning brings its module back to the CPU
+    place(learner.agent, device)  # Lightning brings its module back to the CPU
 
 
 def _loggers(context: Context, lesson: str) -> list[Logger]:

@@ -21,7 +21,8 @@ class Learner(LightningModule):
     """Base of every learner: an agent, a position in its lesson, and what the runner keeps for an exact resume.
 
     The position `update` counts training steps since the lesson began; learning rates and random numbers are functions
-    of it, so a resumed lesson goes on as if it had never stopped.
+    of it, so a resumed lesson goes on as if it had never stopped. `rehearsal` holds losses and batch makers of earlier
+    stages' lessons; learners by gradient take every fourth step from them.
     """
 
     def __init__(self, agent: Agent, *, steps: int, seed: int) -> None:
@@ -30,6 +31,7 @@ class Learner(LightningModule):
         self.steps = steps
         self.seed = seed
         self.update = 0
+        self.rehearsal: tuple[tuple[Loss, Callable[[int], Any]], ...] = ()
         self.resumed_optimizers: list[dict[str, Any]] = []
 
     def extra_state(self) -> dict[str, Any]:
@@ -67,7 +69,7 @@ class Learner(LightningModule):
 
 
 def schedule(update: int, steps: int, warm_up: int = 20, decay_from: float = 0.3) -> float:
-    """Factor on the learning rate: linear warm-up, flat, then linear decay to zero from `decay_from` of the steps on."""
+    """Factor on the learning rate: linear warm-up, flat, linear decay to zero from `decay_from` of the steps on."""
     if update < warm_up:
         return (update + 1) / warm_up
     left = (steps - update) / max(1.0, steps * (1 - decay_from))
@@ -79,7 +81,6 @@ class GradientLearner(Learner):
 
     Args:
         trains: prefixes of parameter names to train ('' trains everything); all others are frozen meanwhile.
-        rehearsal: losses and batch makers of earlier lessons; every fourth step is one of theirs, in turn.
     """
 
     def __init__(
@@ -92,11 +93,10 @@ class GradientLearner(Learner):
         learning_rate: float,
         trains: Sequence[str] = ("",),
         weight_decay: float = 0.02,
-        rehearsal: Sequence[tuple[Loss, Callable[[int], Any]]] = (),
     ) -> None:
         super().__init__(agent, steps=steps, seed=seed)
         self.loss, self.learning_rate, self.weight_decay = loss, learning_rate, weight_decay
-        self.trains, self.rehearsal = tuple(trains), tuple(rehearsal)
+        self.trains = tuple(trains)
 
     def trained_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         """Names and parameters this lesson changes."""
@@ -136,6 +136,8 @@ class GradientLearner(Learner):
         self.report({prefix + "loss": loss.detach()} | {prefix + name: value for name, value in scalars.items()})
         return loss
 
-    def configure_gradient_clipping(self, optimizer: Any, gradient_clip_val: Any = None, gradient_clip_algorithm: Any = None) -> None:
+    def configure_gradient_clipping(
+        self, optimizer: Any, gradient_clip_val: Any = None, gradient_clip_algorithm: Any = None
+    ) -> None:
         """Clip the global norm at 1: rendered scenes give an outlier now and then."""
         nn.utils.clip_grad_norm_([p for _, p in self.trained_parameters()], 1.0, foreach=True)

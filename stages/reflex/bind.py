@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from devmind.agent.encoders import mlp
 from devmind.agent.heads import Head, Inlet, Tapped
 from devmind.agent.output import Categorical
 
@@ -22,12 +23,12 @@ class BindHead(Head):
         super().__init__(inlet)
         d = inlet.width
         self.cells = cells
-        self.hear = nn.Sequential(nn.Linear((inlet.n_tokens - SIGHT_TOKENS) * d, 2 * d), nn.GELU(), nn.Linear(2 * d, d))
+        self.hear = mlp((inlet.n_tokens - SIGHT_TOKENS) * d, d, d)
         # A token covers a square of finer places: it is split into one key for each.
         self.split = cells // 4
         self.look = nn.Linear(d, d * self.split**2)
         self.place = nn.Parameter(torch.randn(cells * cells, d) * 0.1)
-        self.mix = nn.Sequential(nn.Linear(2 * d, d), nn.GELU(), nn.Linear(d, 1))
+        self.mix = mlp(2 * d, d, 1)
 
     def forward(self, tapped: Tapped) -> Categorical:
         sight, sound = tapped.tokens[..., :SIGHT_TOKENS, :], tapped.tokens[..., SIGHT_TOKENS:, :]

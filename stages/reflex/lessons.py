@@ -1,4 +1,4 @@
-"""The lessons of the stage and their budgets: optimizer steps by size, and the minutes those take on two cores."""
+"""The lessons of the stage and their budgets: steps by size, and the minutes those take on two cores."""
 
 from __future__ import annotations
 
@@ -8,43 +8,74 @@ from typing import Any
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Batches, Context, Lesson
 from devmind.learners.gradient import GradientLearner, Loss
-from stages.reflex import perceive, watch
+from stages.reflex import motor, perceive, recordings, see, speech, together, watch
 
 STEPS = {
-    "watch": {"tiny": 6, "nursery": 300, "child": 3000, "adult": 10000},
-    "perceive": {"tiny": 12, "nursery": 2000, "child": 20000, "adult": 60000},
+    "watch": {"tiny": 4, "nursery": 240, "child": 3000, "adult": 10000},
+    "perceive": {"tiny": 28, "nursery": 2000, "child": 20000, "adult": 60000},
+    "together": {"tiny": 4, "nursery": 160, "child": 2000, "adult": 6000},
 }
+Make = Callable[[Agent, Context, int, int], Any]
 
 
 def lessons(context: Context) -> Sequence[Lesson]:
     """In the order they are taught."""
     return [
-        _gradient(context, "watch", watch.loss, watch.lesson_batch, 16, 1e-3, 3.0, rehearse=True),
-        _gradient(context, "perceive", perceive.loss, perceive.lesson_batch, 64, 2e-3, 5.0, skills=("see",)),
+        _gradient(context, "watch", watch.loss, lambda a, c, u, n: watch.lesson_batch(c, u, n), 16, 1e-3, 3.0),
+        _gradient(
+            context,
+            "perceive",
+            perceive.loss,
+            lambda a, c, u, n: perceive.lesson_batch(c, u, n),
+            64,
+            2e-3,
+            5.0,
+            skills=("see", "hear", "bind", "locate"),
+            learns_from=groups(context),
+        ),
+        motor.lesson(context),
+        _gradient(
+            context,
+            "together",
+            together.loss,
+            together.lesson_batch,
+            16,
+            1e-3,
+            2.0,
+            trains=together.TRAINS,
+            rehearse=True,
+            learns_from=groups(context),
+        ),
     ]
+
+
+def groups(context: Context) -> tuple[str, ...]:
+    """What of the run's recordings the lessons use, for the agent's `trained_on`."""
+    pictured = see.source_group(recordings.pictures(context.data), context.seed)
+    speakers = sorted(set(speech.lesson_clips(context).speakers)) if speech.taught(context) else []
+    return (pictured, *(recordings.speaker_group(name) for name in speakers))
 
 
 def _gradient(
     context: Context,
     name: str,
     loss: Loss,
-    make: Callable[[Context, int, int], Any],
+    make: Make,
     batch: int,
     learning_rate: float,
     minutes: float,
-    rehearse: bool = False,
-    skills: tuple[str, ...] = (),
+    trains: tuple[str, ...] = ("",),
+    **more: Any,
 ) -> Lesson:
-    """A lesson taught by gradient on `loss`, its batch a function of (context, update, size)."""
+    """A lesson taught by gradient on `loss`; its batch is a function of (agent, context, update, size)."""
     changed = context.config.lessons.get(name)
     size = (changed and changed.batch) or (batch if context.config.size != "tiny" else 8)
     rate = (changed and changed.learning_rate) or learning_rate
 
     def learner(agent: Agent, context: Context) -> GradientLearner:
-        return GradientLearner(agent, loss, steps=0, seed=context.seed, learning_rate=rate)
+        return GradientLearner(agent, loss, steps=0, seed=context.seed, learning_rate=rate, trains=trains)
 
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
-        return Batches(lambda update: make(context, update, size), steps)
+        return Batches(lambda update: make(agent, context, update, size), steps)
 
-    steps = STEPS[name][context.config.size]
-    return Lesson(name, learner, batches, steps, minutes, rehearse=rehearse, skills=skills)
+    return Lesson(name, learner, batches, STEPS[name][context.config.size], minutes, **more)

@@ -13,6 +13,7 @@ REACH_SENSES = ("sight", "words", "body")
 STARTLE_SENSES = ("sight", "periphery", "sound")
 WITHDRAW_TABLE = [[0.0], [-1.0]]
 STARTLE_THRESHOLD = 0.5
+PUSH_NET: dict[str, object] = {"hidden": 64, "depth": 2, "activation": "tanh"}
 
 
 def admit(agent: Agent) -> None:
@@ -25,7 +26,7 @@ def admit(agent: Agent) -> None:
             agent.add_head(name, part, tap=tap, effector=effector, stage=NAME, options=options)
 
 
-def heads() -> list[tuple[str, str, object, str | None, dict[str, object]]]:
+def heads() -> list[tuple[str, str, str | tuple[str, ...], str | None, dict[str, object]]]:
     """(name, part, tap, effector, options) of every head, arcs before what imitates them."""
     return [
         # perception
@@ -47,8 +48,8 @@ def heads() -> list[tuple[str, str, object, str | None, dict[str, object]]]:
         ("move_arc", "head.categorical", STARTLE_SENSES, "move",
          {"classes": 2, "threshold": STARTLE_THRESHOLD, "table": WITHDRAW_TABLE}),
         ("move_value", "head.value", STARTLE_SENSES, None, {}),
-        ("push_arc", "head.categorical", "raw:body", "push", {"classes": 2, "hidden": 64, "depth": 2, "activation": "tanh"}),
-        ("push_value", "head.value", "raw:body", None, {"hidden": 64, "depth": 2, "activation": "tanh"}),
+        ("push_arc", "head.categorical", "raw:body", "push", {"classes": 2, **PUSH_NET}),
+        ("push_value", "head.value", "raw:body", None, PUSH_NET),
         # the trunk learns by imitating the arcs
         ("look_trunk", "head.normal", "trunk", "look", {"size": 2}),
         ("reach_trunk", "head.normal", "trunk", "reach", {"size": 4}),

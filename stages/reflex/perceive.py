@@ -1,26 +1,41 @@
-"""Supervised perception: one task a step, in turn."""
+"""Supervised perception: one task a step, in a fixed cycle; dense and fine-grained tasks get more of the turns."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context
-from stages.reflex import see
+from devmind.learners.gradient import Loss
+from stages.reflex import binding, hear, locate, see, speech, whereabouts
 
-TASKS = {"see": see}
-ORDER = ("see",)
+TASKS: dict[str, tuple[Callable[[Context, int, int], dict[str, Any]], Loss]] = {
+    "locate": (locate.lesson_batch, locate.loss),
+    "see": (see.lesson_batch, see.loss),
+    "hear": (hear.lesson_batch, hear.loss),
+    "whereabouts": (whereabouts.lesson_batch, whereabouts.loss),
+    "bind": (binding.lesson_batch, binding.loss),
+    "direction": (binding.direction_batch, binding.direction_loss),
+    "speech": (speech.lesson_batch, speech.loss),
+}
+CYCLE = (
+    "locate", "see", "whereabouts", "see", "bind", "locate", "see", "direction", "locate", "see",
+    "whereabouts", "bind", "locate", "see", "hear", "whereabouts", "locate", "see", "bind", "direction",
+)  # fmt: skip
+CYCLE_WITH_SPEECH = (*CYCLE[:5], "speech", *CYCLE[5:10], "speech", *CYCLE[10:15], "speech", *CYCLE[15:], "speech")
 
 
 def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
-    """A batch of the task whose turn it is."""
-    task = ORDER[update % len(ORDER)]
-    return {"task": task} | TASKS[task].lesson_batch(context, update, size)
+    """A batch of the task whose turn it is; the task sees its own count of turns, so that it meets all its levels."""
+    cycle = CYCLE_WITH_SPEECH if speech.taught(context) else CYCLE
+    task = cycle[update % len(cycle)]
+    turn = update // len(cycle) * cycle.count(task) + cycle[: update % len(cycle)].count(task)
+    return {"task": task} | TASKS[task][0](context, turn, size)
 
 
-def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, Mapping[str, Tensor]]:
     """The task's own loss."""
-    return TASKS[batch["task"]].loss(agent, batch)
+    return TASKS[batch["task"]][1](agent, batch)

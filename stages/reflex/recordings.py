@@ -1,6 +1,7 @@
 """Labelled recordings: handwritten digits and spoken digits, in groups, with one group held out of the lessons.
 
-Folder layout of `--data DIR`: `images/*.npz` with `images` uint8 [N, H, W] and `labels` [N]; `speech/*/{digit}_{speaker}_{take}.wav`.
+Layout of `--data DIR`: `images/*.npz` with `images` uint8 [N, H, W] and `labels` [N];
+`speech/*/{digit}_{speaker}_{take}.wav`.
 Without a folder the pictures are scikit-learn's digits.
 """
 
@@ -68,7 +69,9 @@ def pictures(data: Path | None) -> Pictures:
     loaded = [_read_npz(path) for path in files]
     size = max(images.shape[1] for images, _ in loaded)
     if any(images.shape[1:] != (size, size) for images, _ in loaded):
-        raise ExamError(f"All pictures in {data}/images must have one square size; got {[i.shape[1:] for i, _ in loaded]}.")
+        raise ExamError(
+            f"All pictures in {data}/images must have one square size; got {[i.shape[1:] for i, _ in loaded]}."
+        )
     images = np.concatenate([images for images, _ in loaded])
     labels = np.concatenate([labels for _, labels in loaded])
     return Pictures(images, labels, "+".join(path.stem for path in files))
@@ -124,7 +127,9 @@ def _read_wave(path: Path) -> np.ndarray:
     try:
         wave, rate_hz = soundfile.read(path, dtype="float32", always_2d=True)
     except soundfile.LibsndfileError as error:
-        raise ExamError(f"The recording {path} cannot be read ({error}); remove it or replace it by a sound file.") from error
+        raise ExamError(
+            f"The recording {path} cannot be read ({error}); remove it or replace it by a sound file."
+        ) from error
     mono = wave.mean(axis=1)
     return mono if rate_hz == SOUND_RATE_HZ else soxr.resample(mono, rate_hz, SOUND_RATE_HZ)
 
@@ -134,7 +139,7 @@ def _centred(mono: np.ndarray) -> tuple[np.ndarray, int]:
     loud = np.flatnonzero(np.abs(mono) > 0.02 * np.abs(mono).max(initial=1e-9))
     if len(loud):
         mono = mono[loud[0] : loud[-1] + 1]
-    mono = mono[: CLIP_SAMPLES]
+    mono = mono[:CLIP_SAMPLES]
     wave = np.zeros(CLIP_SAMPLES, dtype=np.float32)
     start = (CLIP_SAMPLES - len(mono)) // 2
     wave[start : start + len(mono)] = 0.5 * mono / max(1e-6, float(np.abs(mono).max(initial=0)))

@@ -19,6 +19,7 @@ from devmind.agent.output import Output
 from devmind.errors import ConfigError
 
 SIZE = 64
+MAPS = 5
 OFFSET_SCALE_PX = 8.0
 PEAK = 0.15
 PEAK_RADIUS_PX = 2
@@ -133,37 +134,34 @@ def targets(depth: np.ndarray, mask: np.ndarray, things: int) -> dict[str, Tenso
 class SceneHead(Head):
     """A small U-Net decoder on the sight encoder's pyramid (Ronneberger et al. 2015, arXiv 1505.04597).
 
-    The half-size maps carry most channels; the full-size picture comes in through one thin layer for sharp edges.
+    Everything runs at half size and the full-size maps come out by sub-pixel convolution (Shi et al. 2016, arXiv
+    1609.05158), four times cheaper than convolving at full size; the picture itself joins at the end for sharp edges.
     """
 
     def __init__(self, inlet: Inlet, channels: int | None = None) -> None:
         super().__init__(inlet)
         if "stride1" not in inlet.map_channels:
             raise ConfigError("The scene head must tap a sense whose encoder gives feature maps, such as 'sight'.")
-        c = channels or max(4, inlet.width * 3 // 16)
+        c = channels or max(8, inlet.width * 5 // 16)
         self.levels = ("stride16", "stride8", "stride4", "stride2")
-        self.lateral = nn.ModuleList(nn.Conv2d(inlet.map_channels[name], 2 * c, 1) for name in self.levels)
-        self.smooth = nn.ModuleList(nn.Conv2d(2 * c, 2 * c, 3, padding=1) for _ in self.levels)
-        self.picture = nn.Conv2d(inlet.map_channels["stride1"], c // 2, 3, padding=1)
-        self.reduce = nn.Conv2d(2 * c, c, 1)
-        self.fine = nn.Conv2d(c + c // 2, c, 3, padding=1)
-        self.out = nn.Conv2d(c, 5, 1)
-        self.place = nn.Parameter(torch.zeros(1, 2 * c, SIZE // 16, SIZE // 16))
+        self.lateral = nn.ModuleList(nn.Conv2d(inlet.map_channels[name], c, 1) for name in self.levels)
+        self.smooth = nn.ModuleList(nn.Conv2d(c, c, 3, padding=1) for _ in self.levels)
+        self.place = nn.Parameter(torch.zeros(1, c, SIZE // 16, SIZE // 16))
+        self.fine = nn.Conv2d(c + 4 * 3, c, 3, padding=1)
+        self.out = nn.Conv2d(c, 4 * MAPS, 1)
         nn.init.zeros_(self.out.weight)
-        with torch.no_grad():
-            self.out.bias.copy_(torch.tensor([-2.0, -4.0, 0.7, 0.0, 0.0]))
+        # Most pixels are room, few are centres, and the room is about two metres deep.
+        self.out.bias = nn.Parameter(torch.tensor([-2.0, -4.0, 0.7, 0.0, 0.0]).repeat_interleave(4))
 
     def forward(self, tapped: Tapped) -> Scene:
         lead = tapped.tokens.shape[:-2]
         maps = {name: value.flatten(0, len(lead) - 1) for name, value in tapped.maps.items()}
         features: Tensor | None = None
         for name, lateral, smooth in zip(self.levels, self.lateral, self.smooth, strict=True):
-            joined = lateral(maps[name])
-            joined = joined + (self.place if features is None else F.interpolate(features, scale_factor=2.0, mode="nearest"))
-            features = F.relu(smooth(F.relu(joined)))
-        assert features is not None
-        coarse = F.interpolate(self.reduce(features), scale_factor=2.0, mode="bilinear", align_corners=False)
-        fine = F.relu(self.fine(torch.cat((coarse, F.relu(self.picture(maps["stride1"]))), 1)))
-        out = self.out(fine).unflatten(0, lead)
+            above = self.place if features is None else F.interpolate(features, scale_factor=2.0, mode="nearest")
+            features = F.relu(smooth(F.relu(lateral(maps[name]) + above)))
+        picture = F.pixel_unshuffle(maps["stride1"][:, :3], 2)
+        fine = F.relu(self.fine(torch.cat((features, picture), 1)))  # type: ignore[arg-type]
+        out = F.pixel_shuffle(self.out(fine), 2).unflatten(0, lead)
         thing, centre, log_depth = out[..., 0, :, :], out[..., 1, :, :], out[..., 2, :, :]
         return Scene(thing, centre, log_depth, out[..., 3:, :, :] * OFFSET_SCALE_PX)

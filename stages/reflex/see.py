@@ -23,7 +23,6 @@ from stages.reflex.evidence import picture_exhibits
 from stages.reflex.recordings import Pictures, pictures, split_pictures
 
 
-
 def gate(context: Context) -> Gate:
     """0.95 on scikit-learn's digits, 0.975 on larger sets like MNIST."""
     small = pictures(context.data).source == "scikit-learn digits"

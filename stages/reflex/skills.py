@@ -2,7 +2,34 @@
 
 from __future__ import annotations
 
-from devmind.curriculum.stage import Skill
-from stages.reflex import see
+from collections.abc import Sequence
 
-SKILLS = (Skill("see", see.examine, see.gate, "unseen handwritten digits"),)
+from devmind.agent.agent import Agent
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context, Skill
+from stages.reflex import binding, hear, locate, see, speech
+from stages.reflex.balance import SKILL as BALANCE
+from stages.reflex.moving import SKILLS as MOVING
+
+HEAR_GATE = Gate(
+    [
+        Threshold("hear/sounds", 0.90),
+        Threshold("hear/speech", None, beats_floor=True, when_absent="skip"),
+        Threshold("hear/speech read-out", None, beats_floor=True, when_absent="skip"),
+    ]
+)
+
+
+def _hear(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    return [*hear.examine(agent, context, level), *speech.examine(agent, context, level)]
+
+
+SKILLS: Sequence[Skill] = (
+    Skill("see", see.examine, see.gate, "unseen handwritten digits"),
+    Skill("hear", _hear, HEAR_GATE, "unseen nursery sounds, and spoken digits when recordings are given"),
+    Skill("bind", binding.examine, binding.GATE, "which of four visible objects made this sound"),
+    Skill("locate", locate.examine, locate.GATE, "boxes, masks and depth in unseen rooms"),
+    *MOVING,
+    BALANCE,
+)

@@ -98,7 +98,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
         here = valid & batch["present"][sense][:, 1:] & batch["present"][sense][:, :-1]
         here = here.reshape(*here.shape, *[1] * (now.ndim - 2)).float()
         change = now[:, 1:] - now[:, :-1]
-        missed = outputs[name].mode()[:, :-1] - change  # type: ignore[operator]
+        missed = outputs[name].mode()[:, :-1] - change
         still = (change.square() * here).sum()
         ratio = (missed.square() * here).sum() / still.clamp_min(1e-6)
         total = total + ratio

@@ -1,0 +1,82 @@
+"""Hear: what kind of sound it is, in the nursery; and spoken digits, when the run was given recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.agent.features import log_mel
+from devmind.algorithms.ridge import fit_ridge_classifier
+from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds, lesson_seeds
+from stages.reflex.batches import clip
+from stages.reflex.evidence import wav
+
+TICKS = 5
+CLASSES = ("quiet", "sphere tone", "box tone", "cylinder tone", "voice", "bang", "contact")
+
+
+def sounds(context: Context, seeds: np.ndarray) -> tuple[Tensor, np.ndarray]:
+    """(sound float32 [N, 5, 2, 1600], class int64 [N]) of the nursery's level `hear`."""
+    world = context.make_world("nursery", "hear", seeds)
+    ticks = [world.observe()["sound"]]
+    while len(ticks) < TICKS:
+        ticks.append(world.step({})[0]["sound"])
+    return torch.from_numpy(np.stack(ticks, 1)), world.truth()["sound_class"]
+
+
+def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
+    """`size` clips of half a second, with the class at every tick."""
+    heard, kind = sounds(context, lesson_seeds(size, context.seed, "hear", update))
+    return clip({"sound": heard}) | {"kind": torch.from_numpy(kind)[:, None].expand(-1, TICKS)}
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Cross-entropy of the class, tick by tick."""
+    value = agent(batch, ["hear"])["hear"].loss(batch["kind"])
+    return value, {"hear": value.detach()}
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """Share of unseen sounds whose class is named; a clip's answer is the class likeliest over its ticks."""
+    n = context.episodes(600) // (5 if level == "glimpse" else 1)
+    heard, kind = sounds(context, exam_seeds(n, "hear"))
+    logits = torch.cat(
+        [agent(clip({"sound": p}), ["hear"])["hear"].logits.log_softmax(-1).sum(1) for p in heard.split(100)]
+    )
+    chosen = logits.argmax(-1).cpu().numpy()
+    right = chosen == kind
+    full = level == "full"
+    wrong = np.flatnonzero(~right)[:6]
+    exhibits = tuple(
+        Exhibit(
+            "failure",
+            f"{CLASSES[kind[i]]}, taken for {CLASSES[chosen[i]]}",
+            wav=wav(np.concatenate(heard[i].numpy(), 1)),
+        )
+        for i in wrong
+    )
+    return [
+        Measure(
+            "hear/sounds",
+            "sounds named rightly",
+            right.astype(np.float64),
+            chance=1 / len(CLASSES),
+            ceiling=1.0,
+            rate=True,
+            floors={"log-mel + ridge": _floor(context, heard, kind)} if full else {},
+            exhibits=exhibits if full else (),
+        )
+    ]
+
+
+def _floor(context: Context, heard: Tensor, kind: np.ndarray) -> float:
+    taught, labels = sounds(context, lesson_seeds(600, context.seed, "hear", "floor"))
+    x, y = (log_mel(s.mean(2).flatten(1), 512, 400, 40).flatten(1).numpy() for s in (taught, heard))
+    return float((fit_ridge_classifier(x, labels).predict(y) == kind).mean())

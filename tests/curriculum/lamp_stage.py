@@ -1,0 +1,64 @@
+"""A stage small enough for tests: name the lit lamp of the fake world, in two lessons."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from devmind.agent.batch import collate_tick
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Batches, Lesson, Skill
+from devmind.learners.gradient import GradientLearner
+from devmind.seeding import exam_seeds, lesson_seeds
+from devmind.testing.fakes import LampRules
+
+
+def shown(seeds):
+    rules = LampRules()
+    state = rules.initial(seeds)
+    body = rules.observe(state)["body"]
+    return collate_tick(
+        {"body": np.concatenate([body[:, :1], np.eye(3, dtype=np.float32)[state.lit]], 1)}, np.ones(len(seeds), bool)
+    ), torch.from_numpy(state.lit)
+
+
+class LampStage:
+    name, requires = "lamps", ()
+
+    def __init__(self, bound=0.0, lesson_names=("one", "two"), steps=12, name="lamps", requires=()):
+        self.bound, self.lesson_names, self.steps, self.name, self.requires = bound, lesson_names, steps, name, requires
+        self.skills = (
+            Skill(f"{name}-lit", self.examine, Gate([Threshold(f"{name}-lit", bound)]), "which lamp is lit"),
+        )
+
+    def admit(self, agent):
+        if "body" not in agent.encoders:
+            agent.add_encoder("body", stage=self.name)
+        if f"{self.name}-lit" not in agent.heads:
+            agent.add_head(f"{self.name}-lit", "head.categorical", tap="trunk", stage=self.name, options={"classes": 3})
+
+    def loss(self, agent, batch):
+        value = agent(batch, [f"{self.name}-lit"])[f"{self.name}-lit"].loss(batch["lit"])
+        return value, {"lit": value.detach()}
+
+    def lessons(self, context):
+        def learner(agent, context):
+            return GradientLearner(agent, self.loss, steps=0, seed=context.seed, learning_rate=2e-2)
+
+        def batches(name):
+            def make(update):
+                batch, lit = shown(lesson_seeds(16, context.seed, name, update))
+                return batch | {"lit": lit[:, None]}
+
+            return lambda agent, context, steps: Batches(make, steps)
+
+        return [
+            Lesson(name, learner, batches(name), self.steps, 1.0, rehearse=True, skills=(f"{self.name}-lit",))
+            for name in self.lesson_names
+        ]
+
+    def examine(self, agent, context, level):
+        batch, lit = shown(exam_seeds(64, "lamps"))
+        right = (agent(batch, [f"{self.name}-lit"])[f"{self.name}-lit"].mode()[:, 0] == lit).numpy()
+        return [Measure(f"{self.name}-lit", "named", right.astype(float), 1 / 3, 1.0, rate=True)]

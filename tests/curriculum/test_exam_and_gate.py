@@ -1,0 +1,79 @@
+"""Intervals against known values, gates on bounds, retention by pairs."""
+
+import numpy as np
+import pytest
+
+from devmind.curriculum.exam import Measure, bootstrap, retention, wilson
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.errors import ExamError
+
+
+def rate(successes: int, n: int, **more) -> Measure:
+    return Measure("m", "correct", np.r_[np.ones(successes), np.zeros(n - successes)], 0.1, 1.0, rate=True, **more)
+
+
+def test_wilson_matches_published_values():
+    # Newcombe (1998), Statistics in Medicine 17, table I: 81/263 and 15/148, Wilson's score method.
+    assert wilson(81, 263) == pytest.approx((0.2553, 0.3662), abs=5e-5)
+    assert wilson(15, 148) == pytest.approx((0.0624, 0.1605), abs=5e-5)
+    assert wilson(0, 20)[0] == 0.0
+    assert wilson(20, 20)[1] == 1.0
+
+
+def test_bootstrap_agrees_with_the_normal_interval_and_repeats():
+    values = np.random.default_rng(0).normal(5, 2, 800)
+    low, high = bootstrap(values, 4000, "x")
+    half = 1.96 * values.std() / np.sqrt(800)
+    assert (low, high) == pytest.approx((values.mean() - half, values.mean() + half), abs=0.02)
+    assert bootstrap(values, 4000, "x") == (low, high)
+    assert bootstrap(values, 4000, "y") != (low, high)
+
+
+def test_two_hundred_episodes_need_more_than_the_bound_itself():
+    gate = Gate([Threshold("m", 0.90)])
+    assert not gate.judge({"m": rate(187, 200)}).passed
+    assert gate.judge({"m": rate(189, 200)}).passed  # 0.945, as DESIGN law 5.1 says
+
+
+def test_an_error_is_judged_by_its_upper_bound():
+    gate = Gate([Threshold("m", 0.10)])
+    small = Measure("m", "AbsRel", np.full(400, 0.08), 1.0, 0.0, higher_is_better=False)
+    wide = Measure("m", "AbsRel", np.r_[np.zeros(200), np.full(200, 0.199)], 1.0, 0.0, higher_is_better=False)
+    assert gate.judge({"m": small}).passed
+    assert not gate.judge({"m": wide}).passed
+
+
+def test_beating_the_floor_means_the_bound_beats_the_best_floor():
+    gate = Gate([Threshold("m", None, beats_floor=True)])
+    assert gate.judge({"m": rate(180, 200, floors={"a": 0.5, "b": 0.8})}).passed
+    verdict = gate.judge({"m": rate(165, 200, floors={"a": 0.5, "b": 0.8})})
+    assert not verdict.passed
+    assert "floor" in verdict.reasons[0]
+
+
+def test_a_missing_measure_fails_unless_it_may_be_skipped():
+    measures = {"m": rate(200, 200)}
+    assert not Gate([Threshold("m", 0.9), Threshold("other", 0.9)]).judge(measures).passed
+    assert Gate([Threshold("m", 0.9), Threshold("other", 0.9, when_absent="skip")]).judge(measures).passed
+    assert not Gate([Threshold("other", 0.9, when_absent="skip")]).judge(measures).passed
+
+
+def test_retention_needs_pairs_and_sees_a_loss_that_means_alone_would_hide():
+    before = rate(900, 1000)
+    slightly = Measure("m", "correct", np.r_[np.ones(895), np.zeros(105)], 0.1, 1.0, rate=True)
+    much = Measure("m", "correct", np.r_[np.ones(840), np.zeros(160)], 0.1, 1.0, rate=True)
+    assert retention(before, slightly).kept
+    assert not retention(before, much).kept
+    with pytest.raises(ExamError, match="same episodes"):
+        retention(before, rate(90, 100))
+
+
+@pytest.mark.parametrize("values", [[], [0.5, np.nan], [[1.0]]])
+def test_a_measure_refuses_values_that_are_no_episodes(values):
+    with pytest.raises(ExamError):
+        Measure("m", "u", np.array(values), 0.0, 1.0)
+
+
+def test_a_rate_refuses_other_values_than_nought_and_one():
+    with pytest.raises(ExamError, match="0 or 1"):
+        Measure("m", "u", np.array([0.5]), 0.0, 1.0, rate=True)

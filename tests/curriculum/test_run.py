@@ -1,0 +1,198 @@
+"""A run from admission to report: passed, failed, interrupted and gone on with to the bit, refused when another."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import pytest
+
+from devmind.agent.agent import Agent
+from devmind.config import load
+from devmind.curriculum import runner, stage_run
+from devmind.curriculum.journal import Journal
+from devmind.curriculum.teaching import Interrupted
+from devmind.errors import ConfigError
+from tests.curriculum.lamp_stage import LampStage
+
+STAGES = {
+    "lamps": LampStage(),
+    "strict": LampStage(bound=1.01),
+    "later": LampStage(name="later", requires=("lamps",), lesson_names=("third",)),
+}
+
+
+@pytest.fixture(autouse=True)
+def own_stages(monkeypatch):
+    for module in (runner, stage_run):
+        monkeypatch.setattr(module, "load_stage", STAGES.__getitem__)
+
+
+def config(**changes):
+    return load("tiny", {"checkpoint_every_s": 0.001, "loggers": (), "threads": 1, "device": "cpu", **changes})
+
+
+def weights(result):
+    return Agent.from_pretrained(result.agent).sha256()
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (runner, stage_run):
+            patch.setattr(module, "load_stage", STAGES.__getitem__)
+        return runner.run_stage("lamps", config(), out=tmp_path_factory.mktemp("runs") / "straight")
+
+
+def test_a_passed_gate_writes_a_milestone_and_a_report(straight):
+    assert straight.passed
+    assert straight.agent.name == "01-lamps"
+    results = json.loads(straight.results.read_text())
+    assert results["verdict"]["passed"]
+    assert [lesson["status"] for lesson in results["lessons"]] == ["done", "done"]
+    assert results["curves"]["one/loss"]["step"][-1] == 12
+    assert "<html" in straight.report.read_text()
+    assert Agent.from_pretrained(straight.agent).config.stages == ["lamps"]
+
+
+def test_a_finished_run_asked_again_does_nothing(straight):
+    before = sorted((p, p.stat().st_mtime_ns) for p in straight.out.rglob("*"))
+    again = runner.run_stage("lamps", config(), out=straight.out)
+    assert again.already_finished
+    assert again.passed
+    assert sorted((p, p.stat().st_mtime_ns) for p in straight.out.rglob("*")) == before
+
+
+def test_other_settings_in_the_same_folder_are_refused_by_name(straight):
+    with pytest.raises(ConfigError, match="seed was 0, now 1"):
+        runner.run_stage("lamps", config(seed=1), out=straight.out)
+
+
+def test_another_seed_gives_other_weights(straight, tmp_path):
+    assert weights(runner.run_stage("lamps", config(seed=1), out=tmp_path / "run")) != weights(straight)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("at", [("one", 5), ("two", 1), ("two", 12)])
+def test_an_interrupted_run_goes_on_to_the_same_weights(straight, tmp_path, monkeypatch, number, at):
+    interrupt_at(monkeypatch, at, lambda: os.kill(os.getpid(), number))
+    with pytest.raises(Interrupted):
+        runner.run_stage("lamps", config(), out=tmp_path / "run")
+    monkeypatch.undo()
+    for module in (runner, stage_run):
+        monkeypatch.setattr(module, "load_stage", STAGES.__getitem__)
+    result = runner.run_stage("lamps", config(), out=tmp_path / "run")
+    assert weights(result) == weights(straight)
+    same_scores(result, straight)
+
+
+class Killed(BaseException):
+    """Stands for a kill -9: nothing in the code may catch it and tidy up."""
+
+
+@pytest.mark.parametrize("at", [("one", 1), ("one", 7), ("two", 3), ("exam", 0), ("lesson_done", 0)])
+def test_a_killed_run_goes_on_to_the_same_weights(straight, tmp_path, monkeypatch, at):
+    def die():
+        raise Killed
+
+    interrupt_at(monkeypatch, at, die)
+    with pytest.raises(Killed):
+        runner.run_stage("lamps", config(), out=tmp_path / "run")
+    monkeypatch.undo()
+    for module in (runner, stage_run):
+        monkeypatch.setattr(module, "load_stage", STAGES.__getitem__)
+    result = runner.run_stage("lamps", config(), out=tmp_path / "run")
+    assert weights(result) == weights(straight)
+    same_scores(result, straight)
+
+
+def interrupt_at(monkeypatch, at, act):
+    write = Journal.write
+
+    def watched(self, event, **fields):
+        here = (fields.get("lesson"), fields.get("step")) if event == "progress" else (event, 0)
+        if here == at and event != "progress":
+            act()
+        write(self, event, **fields)
+        if here == at and event == "progress":
+            act()
+
+    monkeypatch.setattr(Journal, "write", watched)
+    monkeypatch.setattr("devmind.curriculum.teaching.TELL_EVERY_S", 0.0)
+
+
+def same_scores(a, b):
+    def scores(result):
+        return [
+            (m["name"], m["score"]) for s in json.loads(result.results.read_text())["skills"] for m in s["measures"]
+        ]
+
+    assert scores(a) == scores(b)
+
+
+def test_a_failed_gate_keeps_the_agent_and_says_so_to_the_next_stage(tmp_path):
+    failed = runner.run_stage("strict", config(), out=tmp_path / "strict")
+    assert not failed.passed
+    assert not (failed.out / "milestones").exists()
+    agent = Agent.from_pretrained(failed.agent)
+    assert agent.config.stages == ["lamps"]
+    later = runner.run_stage("later", config(), out=tmp_path / "later", agent=failed.agent)
+    results = json.loads(later.results.read_text())
+    assert results["run"]["predecessor_failed"]
+
+
+def test_a_later_stage_takes_the_newest_milestone_rehearses_and_is_judged_on_what_was_kept(straight, tmp_path):
+    result = runner.run_stage("later", config(), out=straight.out.parent / "later")
+    results = json.loads(result.results.read_text())
+    assert results["run"]["started_from"].endswith("01-lamps")
+    assert not results["run"]["predecessor_failed"]
+    assert [row["skill"] for row in results["retention"]] == ["lamps/lamps-lit"]
+    assert results["matrix"]["stages"] == ["lamps", "later"]
+    assert any("rehearsal/loss" in name for name in results["curves"])
+    assert results["trunk_moved"] > 0
+
+
+def test_a_stage_without_what_it_requires_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="requires lamps first"):
+        runner.run_stage("later", config(), out=tmp_path / "nothing" / "later")
+
+
+def test_a_stage_that_fails_is_repeated_as_often_as_asked(tmp_path):
+    result = runner.run_stage("strict", config(attempts=2), out=tmp_path / "run")
+    assert [e["attempt"] for e in Journal(result.out / "journal.jsonl").events("lesson_done")] == [0, 0, 1, 1]
+
+
+def test_minutes_become_steps_once(tmp_path):
+    result = runner.run_stage("lamps", config(minutes=0.01), out=tmp_path / "run")
+    plans = list(Journal(result.out / "journal.jsonl").events("plan"))
+    assert len(plans) == 1
+    assert all(steps >= 1 for steps in plans[0]["steps"].values())
+
+
+def test_a_lesson_that_takes_too_long_is_cut_and_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr("devmind.curriculum.teaching.WALL_CAP", 0.0)
+    result = runner.run_stage("lamps", config(), out=tmp_path / "run")
+    rows = json.loads(result.results.read_text())["lessons"]
+    assert [row["status"] for row in rows] == ["cut", "cut"]
+    assert all(row["done"] < row["steps"] for row in rows)
+
+
+def test_an_unknown_lesson_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(ConfigError, match="no lesson 'three'"):
+        runner.run_stage("lamps", config(**{"lessons": {"three": {"steps": 2}}}), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_twin_has_a_fresh_trunk_and_the_same_lessons(tmp_path):
+    result = runner.run_stage("lamps", config(), out=tmp_path / "run", ablate=True)
+    ablation = json.loads(result.results.read_text())["ablation"]
+    assert set(ablation["skills"]) == {"lamps-lit"}
+
+
+def test_a_curriculum_walks_in_the_order_of_what_stages_require(tmp_path):
+    done = runner.Curriculum(["later"], config(), tmp_path / "c").run()
+    assert [result.agent.name for result in done] == ["01-lamps", "02-later"]
+    again = runner.Curriculum.resume(tmp_path / "c")
+    assert all(result.already_finished for result in again)
+    assert runner.status(tmp_path / "c")["stages"]["later"]["state"] == "passed"
