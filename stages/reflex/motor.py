@@ -1,0 +1,230 @@
+"""The motor lesson: arcs learn by PPO on the tokens of encoders that perception has taught, which stay fixed here.
+
+One training step is one update of one arc: children act for some ticks in freshly seeded worlds, then the arc and its
+critic learn from what came of it. The arcs take turns in a fixed cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from devmind.agent.agent import Agent
+from devmind.agent.output import Output
+from devmind.algorithms.ppo import minibatches, normalize, policy_change, ppo_loss
+from devmind.algorithms.returns import generalized_advantages
+from devmind.algorithms.rollout import Rollout, Tree, collect, rows
+from devmind.curriculum.stage import Batches, Context, Lesson
+from devmind.learners.gradient import Learner
+from devmind.seeding import lesson_seeds, numpy_rng, torch_generator
+from devmind.worlds.cartpole import CartPoleRules, CartPoleState
+from stages.reflex.practice import Carts, Episodes, as_tapped, carts_from_tensors, carts_to_tensors
+
+
+@dataclass(frozen=True)
+class Drill:
+    """What one update of one arc is.
+
+    Attributes:
+        arc: the effector; `{arc}_arc` acts and `{arc}_value` is its critic.
+        levels: of the nursery, practised side by side; none for CartPole.
+        children: in each level.
+        ticks: length of a rollout.
+        discount, gae_lambda: of the advantages.
+        learning_rate: at the start; it falls linearly to a tenth.
+        epochs, batches: passes over a rollout, and minibatches in each.
+        log_std: of the actions at the lesson's start and end.
+        entropy: weight of the entropy at the start; it falls linearly to a tenth.
+    """
+
+    arc: str
+    levels: tuple[str, ...]
+    children: int
+    ticks: int
+    discount: float
+    gae_lambda: float = 0.9
+    learning_rate: float = 1e-3
+    epochs: int = 4
+    batches: int = 4
+    log_std: tuple[float, float] | None = None
+    entropy: float = 0.0
+
+
+# Orient's ticks stop one short of the episode's end: the bonus of the last tick comes to a child that cannot know the
+# hour, and is noise to learn from. Turning towards the target pays at once, hence the short sight.
+DRILLS = {
+    "orient": Drill("look", ("orient/sight", "orient/sound", "orient/motion"), 64, 9, 0.0, 0.9, log_std=(-1.0, -2.0)),
+    "track": Drill("look", ("track",), 64, 15, 0.0, 0.9, log_std=(-1.0, -2.0)),
+    "reach": Drill("reach", ("reach",), 64, 16, 0.8, 0.9, log_std=(-0.7, -1.5)),
+    "startle": Drill("move", ("startle",), 64, 20, 0.0, 0.9, entropy=0.002),
+    "balance": Drill("push", (), 32, 32, 0.98, 0.8, learning_rate=2e-3, epochs=8, batches=2),
+}
+CYCLE = ("orient", "balance", "track", "startle", "orient", "balance", "reach", "balance")
+STEPS = {"tiny": 8, "nursery": 320, "child": 2000, "adult": 6000}
+CLIP = 0.2
+MAX_GRAD_NORM = 0.5
+
+
+class PolicyLearner(Learner):
+    """Proximal policy optimisation of the arcs, one drill a training step; everything else of the agent is fixed.
+
+    Batches name the drill. The carts of `balance` live on between updates and are kept in `extra_state`.
+    """
+
+    def __init__(self, agent: Agent, context: Context, crowd: float = 1.0) -> None:
+        super().__init__(agent, steps=0, seed=context.seed)
+        self.automatic_optimization = False
+        self.context, self.crowd = context, crowd
+        self.carts: CartPoleState | None = None
+        self.env_steps = 0
+
+    def extra_state(self) -> dict[str, Any]:
+        """The carts that are still rolling."""
+        return {} if self.carts is None else {"carts": carts_to_tensors(self.carts)}
+
+    def load_extra_state(self, state: Mapping[str, Any]) -> None:
+        """Let the carts roll on."""
+        self.carts = carts_from_tensors(state["carts"]) if "carts" in state else None
+
+    def on_fit_start(self) -> None:
+        """Freeze all but arcs and critics; how widely arcs explore follows a schedule, not a gradient."""
+        self.agent.requires_grad_(False)
+        for arc in _arcs():
+            for name, parameter in self._both(arc).named_parameters():
+                parameter.requires_grad_(not name.endswith("log_std"))
+
+    def on_fit_end(self) -> None:
+        """Give every parameter its gradient back for the lessons to come."""
+        self.agent.requires_grad_(True)
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        """Adam, one group an arc; what has no gradient in a step is left as it is."""
+        groups = [{"params": [p for p in self._both(arc).parameters() if p.requires_grad]} for arc in _arcs()]
+        return torch.optim.Adam(groups, lr=1e-3, eps=1e-5)
+
+    def _both(self, arc: str) -> nn.ModuleList:
+        return nn.ModuleList([self.agent.head(f"{arc}_arc"), self.agent.head(f"{arc}_value")])
+
+    def training_step(self, batch: Mapping[str, Any], batch_idx: int) -> None:
+        """One rollout and one update of the drill that the batch names."""
+        name = batch["drill"]
+        drill, gone = DRILLS[name], self.update / max(1, self.steps)
+        with torch.autocast(self.agent.device.type, enabled=False):
+            self._set_exploration(drill, gone)
+            rollout, level = self._practise(name, drill)
+            scalars = self._improve(name, drill, rollout, level, gone)
+        self.env_steps += int(rollout.mask.sum())
+        scalars["reward"] = rollout.reward.sum() / rollout.reward.shape[1]
+        self.report({f"{name}/{key}": value for key, value in scalars.items()})
+
+    def _set_exploration(self, drill: Drill, gone: float) -> None:
+        if drill.log_std is not None:
+            first, last = drill.log_std
+            self.agent.head(f"{drill.arc}_arc").log_std.data.fill_(first + gone * (last - first))
+
+    def _act(self, drill: Drill, observation: Tree) -> tuple[Output, Tensor]:
+        tapped = as_tapped(observation)  # type: ignore[arg-type]
+        return self.agent.head(f"{drill.arc}_arc")(tapped), self.agent.head(f"{drill.arc}_value")(tapped).mode()
+
+    def _practise(self, name: str, drill: Drill) -> tuple[Rollout, Tensor]:
+        """The rollout, and the level of each child, int64 [N]."""
+        place = self._carts(name, drill) if not drill.levels else self._episodes(name, drill)
+        table = getattr(self.agent.head(f"{drill.arc}_arc"), "table", None)
+
+        def policy(observation: Tree, generator: torch.Generator) -> tuple[Tree, Tensor, Tensor]:
+            output, value = self._act(drill, observation)
+            action = output.sample(generator)
+            return action, output.log_prob(action), value  # type: ignore[attr-defined]
+
+        def step(action: Tree) -> Any:
+            return place.step(action if table is None else table[action])  # type: ignore[index]
+
+        generator = torch_generator(self.seed, "motor", name, self.update, device=self.agent.device)
+        rollout, _ = collect(
+            policy,
+            lambda observation: self._act(drill, observation)[1],
+            step,
+            place.observe(),
+            self._ticks(drill),
+            generator,
+            autoreset=not drill.levels,
+        )
+        if isinstance(place, Carts):
+            self.carts = place.state
+        return rollout, place.level.to(rollout.reward.device)
+
+    def _ticks(self, drill: Drill) -> int:
+        return drill.ticks
+
+    def _count(self, drill: Drill) -> int:
+        return max(4, round(drill.children * self.crowd))
+
+    def _episodes(self, name: str, drill: Drill) -> Episodes:
+        worlds = [
+            self.context.make_world(
+                "nursery", level, lesson_seeds(self._count(drill), self.seed, "motor", level, self.update)
+            )
+            for level in drill.levels
+        ]
+        return Episodes(self.agent, f"{drill.arc}_arc", drill.arc, worlds)
+
+    def _carts(self, name: str, drill: Drill) -> Carts:
+        if self.carts is None:
+            self.carts = CartPoleRules().initial(lesson_seeds(self._count(drill), self.seed, "motor", name))
+        starts = numpy_rng(self.seed, "motor", name, "starts", self.update)
+        return Carts(self.agent, f"{drill.arc}_arc", self.carts, starts)
+
+    def _improve(self, name: str, drill: Drill, rollout: Rollout, level: Tensor, gone: float) -> dict[str, Tensor]:
+        advantage, target = generalized_advantages(
+            rollout.reward,
+            rollout.value,
+            rollout.next_value,
+            rollout.terminal,
+            rollout.last,
+            discount=drill.discount,
+            gae_lambda=drill.gae_lambda,
+            mask=rollout.mask,
+        )
+        for index in level.unique():
+            mine = level == index
+            advantage[:, mine] = normalize(advantage[:, mine], rollout.mask[:, mine])
+        optimizer: torch.optim.Optimizer = self.optimizers(use_pl_optimizer=False)  # type: ignore[assignment]
+        for group in optimizer.param_groups:
+            group["lr"] = drill.learning_rate * (1 - 0.9 * gone)
+        sides = [list(self.agent.head(f"{drill.arc}_{side}").parameters()) for side in ("arc", "value")]
+        order = torch_generator(self.seed, "motor", name, "order", self.update)
+        for chosen in minibatches(rollout.mask, drill.epochs, drill.batches, order):
+            output, value = self._act(drill, rows(rollout.observation, chosen))
+            old, log_prob = rows(rollout.log_prob, chosen), output.log_prob(rows(rollout.action, chosen))
+            loss = ppo_loss(
+                log_prob, old, rows(advantage, chosen), value, rows(target, chosen), output.entropy(),
+                clip=CLIP, entropy_weight=drill.entropy * (1 - 0.9 * gone),
+            )  # fmt: skip
+            optimizer.zero_grad(set_to_none=True)
+            loss.total.backward()
+            for side in sides:
+                nn.utils.clip_grad_norm_(side, MAX_GRAD_NORM)
+            optimizer.step()
+        divergence, outside = policy_change(log_prob.detach(), old, clip=CLIP)
+        return {"value loss": loss.value.detach(), "kl": divergence, "clipped": outside}
+
+
+def _arcs() -> list[str]:
+    return list(dict.fromkeys(drill.arc for drill in DRILLS.values()))
+
+
+def lesson(context: Context) -> Lesson:
+    """The lesson as data, its length by the context's size."""
+    size = context.config.size
+
+    def learner(agent: Agent, context: Context) -> PolicyLearner:
+        return PolicyLearner(agent, context, crowd=0.1 if size == "tiny" else 1.0)
+
+    def batches(agent: Agent, context: Context, steps: int) -> Batches:
+        return Batches(lambda update: {"drill": CYCLE[update % len(CYCLE)]}, steps)
+
+    return Lesson("motor", learner, batches, STEPS[size], 4.0, skills=("orient", "balance"))

@@ -1,0 +1,141 @@
+"""The motor exams, and the rules by hand that are printed beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+from devmind import worlds
+from devmind.agent.agent import Agent
+from devmind.agent.config import AgentConfig
+from devmind.config import load
+from devmind.curriculum.gate import Gate
+from devmind.curriculum.stage import Context
+from devmind.seeding import EXAM_SEEDS_FROM, exam_seeds
+from stages.reflex import balance, hand_rules, moving, parts
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return Context(load("tiny", sets=["exam.episodes_scale=0.02"]), 0, "cpu", tmp_path, worlds.make)
+
+
+@pytest.fixture(scope="module")
+def agent() -> Agent:
+    agent = Agent(AgentConfig(size="tiny"))
+    parts.admit(agent)
+    return agent.eval()
+
+
+def reached(context: Context, level: str, make: Callable[[], moving.Player], n: int = 24) -> float:
+    trial = moving.Trial(context, level, 10, exam_seeds(n, "test", level), lambda truth, actions: truth["error_deg"])
+    return float((trial.play(make).watched[-1] <= 10).mean())
+
+
+def test_a_red_square_is_found_where_it_stands() -> None:
+    sight = np.full((2, 64, 64, 3), 120, np.uint8)
+    sight[0, 30:34, 30:34] = (215, 30, 30)
+    sight[1, 0:4, 30:34] = (215, 30, 30)
+    angle, share = hand_rules.oddest_blob(sight)
+    np.testing.assert_allclose(angle[0], 0.0, atol=0.1)
+    assert angle[1, 1] > 25
+    assert abs(angle[1, 0]) < 0.1
+    np.testing.assert_allclose(share, 16 / 64**2)
+
+
+def test_the_rule_turns_to_the_ear_that_hears_first() -> None:
+    wave = np.random.default_rng(0).standard_normal(1700).astype(np.float32)
+    left_first = np.stack([wave[50:1650], wave[45:1645]])[None]
+    rule = hand_rules.LookAtSound()
+    assert rule({"sound": left_first}, True)["look"][0, 0] == 1.0
+    assert rule({"sound": left_first[:, ::-1]}, True)["look"][0, 0] == -1.0
+
+
+@pytest.mark.parametrize(
+    ("level", "rule", "least"),
+    [("orient/sight", hand_rules.LookAtBlob, 0.6), ("orient/motion", hand_rules.LookAtChange, 0.6)],
+)
+def test_rules_on_the_senses_beat_holding_still(
+    context: Context, level: str, rule: Callable[[], moving.Player], least: float
+) -> None:
+    assert reached(context, level, rule) > max(least, reached(context, level, hand_rules.HoldStill))
+
+
+def test_the_truth_reaches_nearly_every_target(context: Context) -> None:
+    trial = moving.Trial(context, "reach", 12, exam_seeds(24, "test", "reach"), moving.first_touch)
+    assert (trial.play(hand_rules.ReachByTruth, told=True).watched > 0).any(0).mean() > 0.8
+
+
+def test_a_withdrawal_is_judged_by_the_truth_before_it() -> None:
+    truth = {
+        "tick": np.array([4, 5, 6, 7, 5, 5]),
+        "event": np.array([1, 1, 1, 1, 0, 2]),
+        "event_tick": np.array([5, 5, 5, 5, -1, 5]),
+    }
+    withdrawn = moving.withdrawal(truth, {"move": np.full((6, 1), -1.0)})
+    resting = moving.withdrawal(truth, {"move": np.full((6, 1), -0.4)})
+    nothing = moving.withdrawal(truth, {})
+    a, q, x = moving.ALARM, moving.QUIET, moving.AFTER
+    assert withdrawn.tolist() == [a, moving.ANSWERED, moving.ANSWERED, x, a, moving.ANSWERED]
+    assert resting.tolist() == nothing.tolist() == [q, moving.MISSED, moving.MISSED, x, q, moving.MISSED]
+
+
+def test_startle_has_as_many_events_as_asked_for(context: Context) -> None:
+    seeds = moving.startle_seeds(context, 10)
+    events = worlds.make("nursery", "startle", seeds).state().event
+    assert (events != 0).sum() == 10
+    assert (events == 0).any()
+    assert seeds.min() >= EXAM_SEEDS_FROM
+
+
+def test_a_sense_that_is_off_is_absent_and_who_answered_is_counted(agent: Agent) -> None:
+    senses = worlds.make("nursery", "orient/sight", np.arange(3)).observe()
+    whole, blind = moving.Child(agent, "look"), moving.Child(agent, "look", ["sight"])
+    with torch.inference_mode():
+        turns = whole(senses, True), blind(senses, True)
+    assert not np.array_equal(turns[0]["look"], turns[1]["look"])
+    assert whole.answered["look_arc"] == blind.answered["look_arc"] == 3
+    changed = senses | {"sight": 255 - senses["sight"]}
+    with torch.inference_mode():
+        assert np.array_equal(blind(changed, True)["look"], turns[1]["look"])
+
+
+@pytest.mark.parametrize(
+    ("examine", "gate"),
+    [
+        (moving.examine_orient, moving.ORIENT_GATE),
+        (moving.examine_track, moving.TRACK_GATE),
+        (moving.examine_reach, moving.REACH_GATE),
+        (moving.examine_startle, moving.STARTLE_GATE),
+        (balance.examine, balance.GATE),
+    ],
+)
+def test_every_exam_gives_what_its_gate_asks_for(
+    agent: Agent, context: Context, examine: Callable[..., list], gate: Gate
+) -> None:
+    with torch.inference_mode():
+        measures = {measure.name: measure for measure in examine(agent, context, "full")}
+    assert set(measures) == {threshold.measure for threshold in gate.thresholds}
+    assert all(measure.floors and measure.n >= 4 for measure in measures.values())
+    verdict = gate.judge(measures, 100)
+    assert not verdict.passed
+    assert not any("not measured" in reason for reason in verdict.reasons)
+
+
+def test_balance_is_gymnasiums_own_cart_pole() -> None:
+    env = gymnasium.make("CartPole-v1")
+    wanted = []
+    for seed in (5, 6):
+        env.reset(seed=seed)
+        total, over = 0.0, False
+        while not over:
+            _, reward, terminated, truncated, _ = env.step(1)
+            total, over = total + reward, terminated or truncated
+        wanted.append(total)
+    played = balance.play(np.array([5, 6]), lambda body, first: np.ones(len(body), np.int64))
+    assert played.tolist() == wanted
