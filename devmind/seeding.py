@@ -16,7 +16,8 @@ EXAM_SEEDS_FROM = 1_000_000
 
 def derive_seed(*parts: int | str) -> int:
     """A 63-bit seed from any path of names and numbers, for example `derive_seed(seed, "watch", update)`."""
-    text = "\x1f".join(f"{type(part).__name__}:{part}" for part in parts)
+    # NumPy's numbers and strings name the same seed as Python's.
+    text = "\x1f".join(f"str:{part}" if isinstance(part, str) else f"int:{int(part)}" for part in parts)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") >> 1
 
 

@@ -22,8 +22,8 @@ TASKS: dict[str, tuple[Callable[[Context, int, int], dict[str, Any]], Loss]] = {
     "speech": (speech.lesson_batch, speech.loss),
 }
 CYCLE = (
-    "locate", "see", "whereabouts", "see", "bind", "locate", "see", "direction", "locate", "see",
-    "whereabouts", "bind", "locate", "see", "hear", "whereabouts", "locate", "see", "bind", "direction",
+    "locate", "see", "whereabouts", "hear", "bind", "locate", "see", "direction", "locate", "hear",
+    "whereabouts", "bind", "locate", "see", "hear", "whereabouts", "locate", "see", "bind", "locate",
 )  # fmt: skip
 CYCLE_WITH_SPEECH = (*CYCLE[:5], "speech", *CYCLE[5:10], "speech", *CYCLE[10:15], "speech", *CYCLE[15:], "speech")
 

@@ -81,7 +81,7 @@ def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray]:
     try:
         with np.load(path, allow_pickle=False) as file:
             images, labels = file["images"], file["labels"].astype(np.int64)
-    except (OSError, ValueError, KeyError, BadZipFile) as error:
+    except (OSError, EOFError, ValueError, KeyError, BadZipFile) as error:
         raise ExamError(f"{path} must be an .npz with 'images' and 'labels'; {error}.") from error
     fits = images.dtype == np.uint8 and images.ndim == 3 and len(images) == len(labels)
     if not fits or labels.min(initial=0) < 0 or labels.max(initial=0) > 9:

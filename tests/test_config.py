@@ -1,0 +1,60 @@
+"""Configuration: differences on defaults, and one sentence for everything that does not fit."""
+
+import pytest
+
+from devmind import config
+from devmind.errors import ConfigError
+
+
+def test_the_default_is_two_cpu_cores():
+    assert config.load() == config.load("nursery")
+    assert config.load().size == "nursery"
+    assert config.differences(config.load("child")).keys() >= {"size", "precision"}
+
+
+def test_sets_are_typed_and_nested():
+    made = config.load(sets=["exam.holdout=theo", "lessons.watch.steps=3", "seed=7", "threads=null"])
+    assert (made.exam.holdout, made.lessons["watch"].steps, made.seed, made.threads) == ("theo", 3, 7, None)
+
+
+@pytest.mark.parametrize(
+    ("sets", "said"),
+    [
+        ("exam.holdot=x", "did you mean 'exam.holdout'"),
+        ("lessons.watch.stps=1", "did you mean 'lessons.NAME.steps'"),
+        ("size=hug", "'tiny', 'nursery', 'child' or 'adult'"),
+        ("seed=a", "integer"),
+        ("seed=-1", "greater than or equal to 0"),
+        ("minutes=0", "greater than 0"),
+        ("size", "expects key=value"),
+        ("exam=3", "exam"),
+    ],
+)
+def test_what_does_not_fit_is_one_sentence(sets, said):
+    with pytest.raises(ConfigError, match=said):
+        config.load(sets=[sets])
+
+
+def test_a_mistyped_name_gets_the_nearest():
+    with pytest.raises(ConfigError, match="did you mean 'nursery'"):
+        config.load("nursry")
+    with pytest.raises(ConfigError, match="no configuration file"):
+        config.load("nowhere/x.yaml")
+
+
+@pytest.mark.parametrize("text", ["a: [", "- 1\n- 2", "\x00"])
+def test_a_file_that_is_no_mapping_is_refused(tmp_path, text):
+    path = tmp_path / "x.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError):
+        config.load(str(path))
+
+
+def test_files_extend_one_another_but_not_in_a_circle(tmp_path):
+    (tmp_path / "a.yaml").write_text(f"extends: {tmp_path}/b.yaml\nexam: {{holdout: ann}}\n")
+    (tmp_path / "b.yaml").write_text("extends: nursery\nexam: {bootstrap: 500}\nseed: 4\n")
+    made = config.load(f"{tmp_path}/a.yaml")
+    assert (made.exam.holdout, made.exam.bootstrap, made.seed) == ("ann", 500, 4)
+    (tmp_path / "b.yaml").write_text(f"extends: {tmp_path}/a.yaml\n")
+    with pytest.raises(ConfigError, match="circle"):
+        config.load(f"{tmp_path}/a.yaml")
