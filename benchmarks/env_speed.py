@@ -61,7 +61,7 @@ def make_learner() -> PolicyLearner:
     learner.steps = 1_000
     learner.on_fit_start()
     optimizer = learner.configure_optimizers()
-    learner.optimizers = lambda **_: optimizer  # type: ignore[method-assign]
+    learner.optimizers = lambda **_: optimizer  # type: ignore[method-assign,assignment]
     learner.report = lambda values: None  # type: ignore[method-assign]
     return learner
 

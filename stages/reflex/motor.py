@@ -6,6 +6,7 @@ critic learn from what came of it. The arcs take turns in a fixed cycle.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,14 +15,16 @@ import torch
 from torch import Tensor, nn
 
 from devmind.agent.agent import Agent
-from devmind.agent.output import Output
+from devmind.agent.heads import RegressionHead
+from devmind.agent.output import Categorical, Normal
 from devmind.algorithms.ppo import minibatches, normalize, policy_change, ppo_loss
 from devmind.algorithms.returns import generalized_advantages
-from devmind.algorithms.rollout import Rollout, Tree, collect, rows
+from devmind.algorithms.rollout import Rollout, Step, Tree, collect, rows
 from devmind.curriculum.stage import Batches, Context, Lesson
 from devmind.learners.gradient import Learner
 from devmind.seeding import lesson_seeds, numpy_rng, torch_generator
 from devmind.worlds.cartpole import CartPoleRules, CartPoleState
+from stages.reflex.pick import PickHead
 from stages.reflex.practice import Carts, Episodes, as_tapped, carts_from_tensors, carts_to_tensors
 
 
@@ -37,6 +40,7 @@ class Drill:
         discount, gae_lambda: of the advantages.
         learning_rate: at the start; it falls linearly to a tenth.
         epochs, batches: passes over a rollout, and minibatches in each.
+        most_reward: what a step may earn at most.
         log_std: of the actions at the lesson's start and end.
         entropy: weight of the entropy at the start; it falls linearly to a tenth.
     """
@@ -45,26 +49,32 @@ class Drill:
     levels: tuple[str, ...]
     children: int
     ticks: int
-    discount: float
+    discount: float = 0.0
     gae_lambda: float = 0.9
     learning_rate: float = 1e-3
-    epochs: int = 4
-    batches: int = 4
+    epochs: int = 3
+    batches: int = 3
     log_std: tuple[float, float] | None = None
+    most_reward: float = math.inf
     entropy: float = 0.0
 
 
-# Orient's ticks stop one short of the episode's end: the bonus of the last tick comes to a child that cannot know the
-# hour, and is noise to learn from. Turning towards the target pays at once, hence the short sight.
+# Turning and reaching pay at once by how much nearer they bring, so a discount of zero learns fastest; events that end
+# an episode are rare, and their bonus would drown that: orient stops a tick short of it, reach may earn only so much.
+# Startle needs a high entropy at first: quiet ticks teach to rest long before the few looming objects are told apart.
 DRILLS = {
-    "orient": Drill("look", ("orient/sight", "orient/sound", "orient/motion"), 64, 9, 0.0, 0.9, log_std=(-1.0, -2.0)),
-    "track": Drill("look", ("track",), 64, 15, 0.0, 0.9, log_std=(-1.0, -2.0)),
-    "reach": Drill("reach", ("reach",), 64, 16, 0.8, 0.9, log_std=(-0.7, -1.5)),
-    "startle": Drill("move", ("startle",), 64, 20, 0.0, 0.9, entropy=0.002),
-    "balance": Drill("push", (), 32, 32, 0.98, 0.8, learning_rate=2e-3, epochs=8, batches=2),
+    "orient": Drill("look", ("orient/sight", "orient/sound", "orient/motion"), 32, 9, log_std=(-1.0, -2.0)),
+    "track": Drill("look", ("track",), 48, 12, log_std=(-1.0, -2.0)),
+    "reach": Drill("reach", ("reach",), 80, 10, log_std=(-0.7, -1.5), most_reward=0.15),
+    "startle": Drill("move", ("startle",), 64, 20, entropy=0.2, batches=4),
+    "balance": Drill("push", (), 32, 32, discount=0.98, gae_lambda=0.8, learning_rate=2e-3, epochs=8, batches=2),
 }
-CYCLE = ("orient", "balance", "track", "startle", "orient", "balance", "reach", "balance")
-STEPS = {"tiny": 8, "nursery": 320, "child": 2000, "adult": 6000}
+CYCLE = (
+    "orient", "reach", "startle", "balance", "reach",
+    "orient", "startle", "track", "reach", "balance",
+    "orient", "reach", "startle", "balance",
+)  # fmt: skip
+STEPS = {"tiny": 14, "nursery": 504, "child": 2016, "adult": 6006}
 CLIP = 0.2
 MAX_GRAD_NORM = 0.5
 
@@ -91,7 +101,13 @@ class PolicyLearner(Learner):
         self.carts = carts_from_tensors(state["carts"]) if "carts" in state else None
 
     def on_fit_start(self) -> None:
-        """Freeze all but arcs and critics; how widely arcs explore follows a schedule, not a gradient."""
+        """Freeze all but arcs and critics; how widely arcs explore follows a schedule, not a gradient.
+
+        At the lesson's start the reaching arc takes over what perception has learned of whereabouts.
+        """
+        picker, whereabouts = self.agent.head("reach_arc"), self.agent.head("whereabouts")
+        if self.update == 0 and isinstance(picker, PickHead) and isinstance(whereabouts, RegressionHead):
+            picker.start_from(whereabouts.read)
         self.agent.requires_grad_(False)
         for arc in _arcs():
             for name, parameter in self._both(arc).named_parameters():
@@ -124,10 +140,11 @@ class PolicyLearner(Learner):
     def _set_exploration(self, drill: Drill, gone: float) -> None:
         if drill.log_std is not None:
             first, last = drill.log_std
-            self.agent.head(f"{drill.arc}_arc").log_std.data.fill_(first + gone * (last - first))
+            spread = self.agent.head(f"{drill.arc}_arc").get_parameter("log_std")
+            spread.data.fill_(first + gone * (last - first))
 
-    def _act(self, drill: Drill, observation: Tree) -> tuple[Output, Tensor]:
-        tapped = as_tapped(observation)  # type: ignore[arg-type]
+    def _act(self, drill: Drill, observation: Tree) -> tuple[Categorical | Normal, Tensor]:
+        tapped = as_tapped(observation)
         return self.agent.head(f"{drill.arc}_arc")(tapped), self.agent.head(f"{drill.arc}_value")(tapped).mode()
 
     def _practise(self, name: str, drill: Drill) -> tuple[Rollout, Tensor]:
@@ -138,10 +155,11 @@ class PolicyLearner(Learner):
         def policy(observation: Tree, generator: torch.Generator) -> tuple[Tree, Tensor, Tensor]:
             output, value = self._act(drill, observation)
             action = output.sample(generator)
-            return action, output.log_prob(action), value  # type: ignore[attr-defined]
+            return action, output.log_prob(action), value
 
-        def step(action: Tree) -> Any:
-            return place.step(action if table is None else table[action])  # type: ignore[index]
+        def step(action: Tree) -> Step:
+            assert isinstance(action, Tensor)
+            return place.step(action if table is None else table[action])
 
         generator = torch_generator(self.seed, "motor", name, self.update, device=self.agent.device)
         rollout, _ = collect(
@@ -149,16 +167,13 @@ class PolicyLearner(Learner):
             lambda observation: self._act(drill, observation)[1],
             step,
             place.observe(),
-            self._ticks(drill),
+            drill.ticks,
             generator,
             autoreset=not drill.levels,
         )
         if isinstance(place, Carts):
             self.carts = place.state
         return rollout, place.level.to(rollout.reward.device)
-
-    def _ticks(self, drill: Drill) -> int:
-        return drill.ticks
 
     def _count(self, drill: Drill) -> int:
         return max(4, round(drill.children * self.crowd))
@@ -180,7 +195,7 @@ class PolicyLearner(Learner):
 
     def _improve(self, name: str, drill: Drill, rollout: Rollout, level: Tensor, gone: float) -> dict[str, Tensor]:
         advantage, target = generalized_advantages(
-            rollout.reward,
+            rollout.reward.clamp(max=drill.most_reward),
             rollout.value,
             rollout.next_value,
             rollout.terminal,

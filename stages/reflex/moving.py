@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -71,7 +72,6 @@ class Trial:
 
     Attributes:
         watch: (truth before, actions) if `before`, else (truth after, actions), to one number a child.
-        truth_tells: the player is given the truth instead of the senses.
     """
 
     context: Context
@@ -80,7 +80,6 @@ class Trial:
     seeds: np.ndarray
     watch: Watch
     before: bool = False
-    pictures: bool = field(default=True)
 
     def play(self, make: Callable[[], Player], n: int | None = None, told: bool = False) -> Played:
         """Let a fresh player play the first `n` episodes (all by default), 100 side by side."""
@@ -123,7 +122,7 @@ def _n(context: Context, level: str, n: int) -> int:
 
 # -- orient ------------------------------------------------------------------------------------------------------------
 
-CUES = {
+CUES: dict[str, tuple[float, Callable[[], Player], str]] = {
     "sight": (0.95, hand_rules.LookAtBlob, "turn to the oddest blob"),
     "sound": (0.85, hand_rules.LookAtSound, "turn by the ears' delay"),
     "motion": (0.60, hand_rules.LookAtChange, "turn to the change in the wide view"),
@@ -239,7 +238,8 @@ def examine_reach(agent: Agent, context: Context, level: str) -> Sequence[Measur
     played = trial.play(lambda: child)
 
     def right(played: Played) -> np.ndarray:
-        return (played.watched > 0).any(0)
+        first = np.argmax(played.watched != 0, axis=0)
+        return played.watched[first, np.arange(len(first))] > 0
 
     values, floors, ceiling = right(played), {}, 1.0
     if full:
@@ -312,11 +312,11 @@ def examine_startle(agent: Agent, context: Context, level: str) -> Sequence[Meas
             ("size threshold", np.inf, LARGER),
             ("either threshold", LOUDER, LARGER),
         ):
-            ruled = trial.play(lambda a=louder, b=larger: hand_rules.LoudOrGrowing(a, b))
+            ruled = trial.play(partial(hand_rules.LoudOrGrowing, louder, larger))
             for k, values in enumerate(_startled(ruled.watched, event)):
                 floors[k][name] = float(values.mean())
         for off in ("sound", "sight"):
-            changed = trial.play(lambda off=off: Child(agent, "move", [off]), n // 2)
+            changed = trial.play(partial(Child, agent, "move", [off]), n // 2)
             for k, values in enumerate(_startled(changed.watched, event[: n // 2])):
                 rows[k][f"{off} off"] = float(values.mean())
     for number, name in EVENTS.items():

@@ -16,7 +16,7 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate_tick, to_device
 from devmind.agent.taps import Tapped, read_tap, tapped_senses
-from devmind.algorithms.rollout import Step
+from devmind.algorithms.rollout import Step, Tree
 from devmind.seeding import EXAM_SEEDS_FROM
 from devmind.worlds.adapter import VectorWorld
 from devmind.worlds.cartpole import CartPoleRules, CartPoleState
@@ -49,8 +49,9 @@ class Gaze:
         return {"tokens": tapped.tokens, "present": tapped.present}
 
 
-def as_tapped(observation: Observation) -> Tapped:
+def as_tapped(observation: Tree) -> Tapped:
     """What a head reads of an observation."""
+    assert isinstance(observation, dict)
     return Tapped(observation["tokens"], observation["present"])
 
 
@@ -84,7 +85,7 @@ def _joined(values: Sequence[Any]) -> Any:
     """Arrays [N, ...], or lists of words, one behind the other."""
     if len(values) == 1:
         return values[0]
-    return sum(values, []) if isinstance(values[0], list) else np.concatenate(values)
+    return [text for part in values for text in part] if isinstance(values[0], list) else np.concatenate(values)
 
 
 class Carts:

@@ -139,3 +139,11 @@ def test_balance_is_gymnasiums_own_cart_pole() -> None:
         wanted.append(total)
     played = balance.play(np.array([5, 6]), lambda body, first: np.ones(len(body), np.int64))
     assert played.tolist() == wanted
+
+
+def test_only_the_first_touch_counts(agent: Agent, context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    touches = np.array([[0, 0, 1], [-1, 1, -1], [1, -1, 0]])
+    played = moving.Played(touches, *(np.zeros((3, 64, 64, 3), np.uint8),) * 2)
+    monkeypatch.setattr(moving.Trial, "play", lambda *args, **kwargs: played)
+    (measure,) = moving.examine_reach(agent, context, "glimpse")
+    assert measure.values.tolist() == [0.0, 1.0, 1.0]
