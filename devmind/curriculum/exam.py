@@ -49,6 +49,7 @@ class Measure:
         note: what a reader must know (a read-out was fitted, which group was held out).
         exhibits: evidence for the report.
         rows: the same measure under a change ('sight off'), name to value.
+        answered: how often each head decided for an effector: {effector: {head: count}}.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Measure:
     note: str = ""
     exhibits: tuple[Exhibit, ...] = ()
     rows: Mapping[str, float] = field(default_factory=dict)
+    answered: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         values = np.asarray(self.values, dtype=np.float64)

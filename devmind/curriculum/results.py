@@ -95,6 +95,18 @@ def lessons(journal: Journal) -> list[dict[str, Any]]:
     ]
 
 
+def answered(examined: Sequence[Examined]) -> dict[str, dict[str, int]]:
+    """How often each head decided for each effector, over all exams."""
+    counts: dict[str, dict[str, int]] = {}
+    for item in examined:
+        for measure in item.measures.values():
+            for effector, heads in measure.answered.items():
+                mine = counts.setdefault(effector, {})
+                for head, count in heads.items():
+                    mine[head] = mine.get(head, 0) + count
+    return counts
+
+
 def matrix_row(examined: Sequence[Examined]) -> dict[str, float]:
     """Mean skill score by stage/measure."""
     return {
@@ -176,5 +188,6 @@ def assemble(
         "skills": plain(examined, config.exam.bootstrap),
         "curves": curves(journal),
         "cost": cost(agent, journal),
+        "arcs": answered(examined),
         **extra,
     }

@@ -17,7 +17,7 @@ SIGHT_TOKENS = 16
 
 
 class BindHead(Head):
-    """Taps ("sight", "sound"); a `Categorical` over `cells` x `cells` places of the picture, row by row from the top."""
+    """Taps ("sight", "sound"); a `Categorical` over `cells` x `cells` places of the picture, row by row."""
 
     def __init__(self, inlet: Inlet, cells: int = 8) -> None:
         super().__init__(inlet)
@@ -31,7 +31,8 @@ class BindHead(Head):
         self.mix = mlp(2 * d, d, 1)
 
     def forward(self, tapped: Tapped) -> Categorical:
-        sight, sound = tapped.tokens[..., :SIGHT_TOKENS, :], tapped.tokens[..., SIGHT_TOKENS:, :]
+        tokens = tapped.tokens * tapped.present[..., None]
+        sight, sound = tokens[..., :SIGHT_TOKENS, :], tokens[..., SIGHT_TOKENS:, :]
         query = self.hear(sound.flatten(-2))[..., None, :]
         keys = self._cells(self.look(sight)) + self.place
         scores = self.mix(torch.cat((keys * query, keys + query), -1)).squeeze(-1)

@@ -72,7 +72,7 @@ def direction_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Share of scenes in which the object nearest to the answered place is the one that sounded."""
     n = context.episodes(500) // (5 if level == "glimpse" else 1)
-    senses, truth = scenes(context, exam_seeds(n, "bind"), TICKS)
+    senses, truth = scenes(context, exam_seeds(n, context.seed, "bind"), TICKS)
     middle = centres(truth["boxes"])[:, :4]
     right = _answers(agent, senses, middle) == truth["target"]
     full = level == "full"

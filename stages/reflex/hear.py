@@ -46,7 +46,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Share of unseen sounds whose class is named; a clip's answer is the class likeliest over its ticks."""
     n = context.episodes(600) // (5 if level == "glimpse" else 1)
-    heard, kind = sounds(context, exam_seeds(n, "hear"))
+    heard, kind = sounds(context, exam_seeds(n, context.seed, "hear"))
     logits = torch.cat(
         [agent(clip({"sound": p}), ["hear"])["hear"].logits.log_softmax(-1).sum(1) for p in heard.split(100)]
     )

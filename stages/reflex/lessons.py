@@ -11,9 +11,9 @@ from devmind.learners.gradient import GradientLearner, Loss
 from stages.reflex import motor, perceive, recordings, see, speech, together, watch
 
 STEPS = {
-    "watch": {"tiny": 4, "nursery": 240, "child": 3000, "adult": 10000},
-    "perceive": {"tiny": 28, "nursery": 2000, "child": 20000, "adult": 60000},
-    "together": {"tiny": 4, "nursery": 160, "child": 2000, "adult": 6000},
+    "watch": {"tiny": 4, "nursery": 150, "child": 3000, "adult": 10000},
+    "perceive": {"tiny": 28, "nursery": 3600, "child": 20000, "adult": 60000},
+    "together": {"tiny": 4, "nursery": 120, "child": 2000, "adult": 6000},
 }
 Make = Callable[[Agent, Context, int, int], Any]
 
@@ -28,7 +28,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
             perceive.loss,
             lambda a, c, u, n: perceive.lesson_batch(c, u, n),
             64,
-            2e-3,
+            3e-3,
             5.0,
             skills=("see", "hear", "bind", "locate"),
             learns_from=groups(context),

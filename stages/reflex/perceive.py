@@ -25,7 +25,7 @@ CYCLE = (
     "locate", "see", "whereabouts", "hear", "bind", "locate", "see", "direction", "locate", "hear",
     "whereabouts", "bind", "locate", "see", "hear", "whereabouts", "locate", "see", "bind", "locate",
 )  # fmt: skip
-CYCLE_WITH_SPEECH = (*CYCLE[:5], "speech", *CYCLE[5:10], "speech", *CYCLE[10:15], "speech", *CYCLE[15:], "speech")
+CYCLE_WITH_SPEECH = tuple(task for i in range(0, len(CYCLE), 3) for task in (*CYCLE[i : i + 3], "speech"))
 
 
 def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:

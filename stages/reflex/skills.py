@@ -8,9 +8,7 @@ from devmind.agent.agent import Agent
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context, Skill
-from stages.reflex import binding, hear, locate, see, speech
-from stages.reflex.balance import SKILL as BALANCE
-from stages.reflex.moving import SKILLS as MOVING
+from stages.reflex import balance, binding, hear, locate, moving, see, speech
 
 HEAR_GATE = Gate(
     [
@@ -30,6 +28,16 @@ SKILLS: Sequence[Skill] = (
     Skill("hear", _hear, HEAR_GATE, "unseen nursery sounds, and spoken digits when recordings are given"),
     Skill("bind", binding.examine, binding.GATE, "which of four visible objects made this sound"),
     Skill("locate", locate.examine, locate.GATE, "boxes, masks and depth in unseen rooms"),
-    *MOVING,
-    BALANCE,
+    Skill(
+        "orient", moving.examine_orient, moving.ORIENT_GATE, "turn within a second to a seen, heard or moving object"
+    ),
+    Skill("track", moving.examine_track, moving.TRACK_GATE, "keep a moving object within 5 degrees"),
+    Skill("reach", moving.examine_reach, moving.REACH_GATE, "touch the object of the named colour"),
+    Skill(
+        "startle",
+        moving.examine_startle,
+        moving.STARTLE_GATE,
+        "withdraw from a bang or a looming object, and only then",
+    ),
+    Skill("balance", balance.examine, balance.GATE, "keep CartPole's pole up for 500 steps"),
 )

@@ -27,6 +27,8 @@ from stages.reflex.batches import as_tensors, clip
 
 TICKS = 16
 BANDS = 16
+TYPICAL_CHANGE = {"next_sight": 0.05, "next_sound": 0.1}
+"""The heads answer in these units, so an untrained one is wrong by about as much as the world changes."""
 
 
 def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
@@ -98,7 +100,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
         here = valid & batch["present"][sense][:, 1:] & batch["present"][sense][:, :-1]
         here = here.reshape(*here.shape, *[1] * (now.ndim - 2)).float()
         change = now[:, 1:] - now[:, :-1]
-        missed = outputs[name].mode()[:, :-1] - change
+        missed = TYPICAL_CHANGE[name] * outputs[name].mode()[:, :-1] - change
         still = (change.square() * here).sum()
         ratio = (missed.square() * here).sum() / still.clamp_min(1e-6)
         total = total + ratio

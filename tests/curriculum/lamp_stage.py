@@ -26,7 +26,7 @@ def shown(seeds):
 class LampStage:
     name, requires = "lamps", ()
 
-    def __init__(self, bound=0.0, lesson_names=("one", "two"), steps=12, name="lamps", requires=()):
+    def __init__(self, bound=0.9, lesson_names=("one", "two"), steps=12, name="lamps", requires=()):
         self.bound, self.lesson_names, self.steps, self.name, self.requires = bound, lesson_names, steps, name, requires
         self.skills = (
             Skill(f"{name}-lit", self.examine, Gate([Threshold(f"{name}-lit", bound)]), "which lamp is lit"),
@@ -36,11 +36,13 @@ class LampStage:
         if "body" not in agent.encoders:
             agent.add_encoder("body", stage=self.name)
         if f"{self.name}-lit" not in agent.heads:
-            agent.add_head(f"{self.name}-lit", "head.categorical", tap="trunk", stage=self.name, options={"classes": 3})
+            for name, tap in ((f"{self.name}-lit", "body"), (f"{self.name}-deep", "trunk")):
+                agent.add_head(name, "head.categorical", tap=tap, stage=self.name, options={"classes": 3})
 
     def loss(self, agent, batch):
-        value = agent(batch, [f"{self.name}-lit"])[f"{self.name}-lit"].loss(batch["lit"])
-        return value, {"lit": value.detach()}
+        outputs = agent(batch, [f"{self.name}-lit", f"{self.name}-deep"])
+        losses = [output.loss(batch["lit"]) for output in outputs.values()]
+        return losses[0] + losses[1], {"lit": losses[0].detach()}
 
     def lessons(self, context):
         def learner(agent, context):

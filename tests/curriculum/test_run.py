@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -196,3 +200,35 @@ def test_a_curriculum_walks_in_the_order_of_what_stages_require(tmp_path):
     again = runner.Curriculum.resume(tmp_path / "c")
     assert all(result.already_finished for result in again)
     assert runner.status(tmp_path / "c")["stages"]["later"]["state"] == "passed"
+
+
+RUN_SLOWLY = """
+import sys, time
+from pathlib import Path
+from devmind.curriculum import runner, stage_run
+from tests.curriculum import test_run
+for module in (runner, stage_run):
+    module.load_stage = test_run.STAGES.__getitem__
+loss = test_run.LampStage.loss
+test_run.LampStage.loss = lambda self, agent, batch: (time.sleep(0.1), loss(self, agent, batch))[1]
+runner.run_stage("lamps", test_run.config(), out=Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.slow
+def test_a_process_killed_with_kill_9_goes_on_to_the_same_weights(straight, tmp_path):
+    out, root = tmp_path / "run", Path(__file__).parents[2]
+    process = subprocess.Popen([sys.executable, "-c", RUN_SLOWLY, str(out)], cwd=root, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 120
+        while not list(out.glob("checkpoints/0-two-*")):
+            assert process.poll() is None, "the run ended before it could be killed"
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.kill()
+    finally:
+        process.kill()
+        process.wait()
+    result = runner.run_stage("lamps", config(), out=out)
+    assert weights(result) == weights(straight)
+    same_scores(result, straight)

@@ -139,7 +139,7 @@ def test_pictures_in_another_layout_are_refused_with_a_sentence(tmp_path, conten
 def test_a_broken_recording_is_named(tmp_path):
     (tmp_path / "speech" / "set").mkdir(parents=True)
     (tmp_path / "speech" / "set" / "1_ann_0.wav").write_bytes(b"RIFF nonsense")
-    with pytest.raises(ExamError, match="1_ann_0.wav"):
+    with pytest.raises(ExamError, match="1_ann_0"):
         clips(tmp_path)
 
 
