@@ -43,6 +43,7 @@ _ACTIVATIONS = {"gelu": nn.GELU, "tanh": nn.Tanh, "relu": nn.ReLU}
 class Reader(nn.Module):
     """Tokens [..., K, D] to a vector [..., n_out]: each token squeezed, all laid side by side, then an MLP.
 
+    Heads stay small while the trunk grows: at most 32 numbers a token and 256 hidden ones.
     Laid side by side, not averaged: where a token stands (which part of the picture, which 25 ms) is what an arc needs.
     """
 
@@ -51,9 +52,9 @@ class Reader(nn.Module):
         if activation not in _ACTIVATIONS:
             raise ConfigError(f"There is no activation '{activation}'{nearest(activation, _ACTIVATIONS)}")
         several = inlet.n_tokens > 1
-        size = max(4, inlet.width // 4) if several else inlet.width
+        size = min(32, max(4, inlet.width // 4)) if several else inlet.width
         self.squeeze: nn.Module = nn.Linear(inlet.width, size) if several else nn.Identity()
-        sizes = [inlet.n_tokens * size, *[hidden or max(32, inlet.width)] * depth]
+        sizes = [inlet.n_tokens * size, *[hidden or min(256, max(32, inlet.width))] * depth]
         layers: list[nn.Module] = []
         for n_in, n_hidden in pairwise(sizes):
             layers += [nn.Linear(n_in, n_hidden), _ACTIVATIONS[activation]()]

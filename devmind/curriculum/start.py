@@ -48,7 +48,7 @@ def starting_agent(stage: Stage, config: RunConfig, given: Path | None, runs: Pa
     folder = Path(given) if given else newest_milestone(runs, stage.requires) if stage.requires else None
     if folder is None:
         born = AgentConfig(
-            size=config.size, seed=config.seed, pretrained=config.trunk.pretrained, window=config.trunk.window
+            size=config.size, seed=config.seed, pretrained=config.trunk.pretrained, window=config.trunk.window or 0
         )
         agent, failed = Agent(born), False
     else:
