@@ -70,11 +70,10 @@ DRILLS = {
     "balance": Drill("push", (), 32, 32, discount=0.98, gae_lambda=0.8, learning_rate=2e-3, epochs=8, batches=2),
 }
 CYCLE = (
-    "orient", "reach", "startle", "balance", "reach",
-    "orient", "startle", "track", "reach", "balance",
-    "orient", "reach", "startle", "balance",
+    "balance", "orient", "reach", "startle", "balance", "reach", "orient", "startle",
+    "balance", "track", "reach", "startle", "balance", "orient", "reach", "startle",
 )  # fmt: skip
-STEPS = {"tiny": 14, "nursery": 504, "child": 2016, "adult": 6006}
+STEPS = {"tiny": 16, "nursery": 560, "child": 2240, "adult": 6400}
 CLIP = 0.2
 MAX_GRAD_NORM = 0.5
 

@@ -1,0 +1,76 @@
+"""Noticing: where the wide view changes, and whether something bangs or looms; it teaches the tokens what arcs need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.stage import Context
+from devmind.seeding import lesson_seeds, numpy_rng
+from devmind.worlds.nursery.state import NO_EVENT
+from stages.reflex.batches import clip
+
+SCALE_DEG = 30.0
+MOTION_TICKS = 4
+LAST_TICK = 15
+SENSES = ("sight", "periphery", "sound")
+
+
+def motion_batch(context: Context, update: int, size: int) -> dict[str, Any]:
+    """Four ticks of `size` children: the wide view's change, and azimuth and elevation of what moves (/30 deg)."""
+    world = context.make_world("nursery", "orient/motion", lesson_seeds(size, context.seed, "motion", update))
+    shown, wanted = [], []
+    for _ in range(MOTION_TICKS):
+        truth = world.truth()
+        shown.append(torch.from_numpy(world.observe()["periphery"]))
+        wanted.append(np.stack([truth["target_azimuth_deg"], truth["target_elevation_deg"]], 1) / SCALE_DEG)
+        world.step({})
+    target = torch.from_numpy(np.stack(wanted, 1).astype(np.float32))
+    return clip({"periphery": torch.stack(shown, 1)}) | {"moving": target}
+
+
+def motion_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Mean distance, by dimension, of the direction told from the true one."""
+    error = (agent(batch, ["moving"])["moving"].mode() - batch["moving"]).abs().mean()
+    return error, {"moving deg": error.detach() * SCALE_DEG}
+
+
+def event_batch(context: Context, update: int, size: int) -> dict[str, Any]:
+    """`size` pairs of consecutive Moments, and what begins in the second: 0 nothing, 1 a bang, 2 an object that looms.
+
+    An event's first two ticks count, as in the exam. Half of the pairs or so hold one.
+    """
+    seeds = lesson_seeds(size, context.seed, "event", update)
+    rng = numpy_rng(context.seed, "event", "ticks", update)
+    world = context.make_world("nursery", "startle", seeds)
+    start = world.state()
+    has = start.event != NO_EVENT
+    second = np.where(has & (rng.random(size) < 0.8), start.event_tick + rng.integers(0, 2, size), 0)
+    second = np.where(second > 0, second, rng.integers(1, LAST_TICK + 1, size))
+    before = world.observe()
+    pairs = {name: np.zeros((size, 2, *before[name].shape[1:]), before[name].dtype) for name in SENSES}
+    for tick in range(1, LAST_TICK + 1):
+        now = world.step({})[0]
+        mine = second == tick
+        for name, pair in pairs.items():
+            pair[mine, 0], pair[mine, 1] = before[name][mine], now[name][mine]
+        before = now
+    begins = has & (second >= start.event_tick) & (second <= start.event_tick + 1)
+    label = torch.from_numpy(np.where(begins, start.event, NO_EVENT))
+    batch = clip({name: torch.from_numpy(pair) for name, pair in pairs.items()})
+    return batch | {"event": label[:, None].expand(-1, 2)}
+
+
+def event_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Cross-entropy of the second Moment's event."""
+    output = agent(batch, ["event"])["event"]
+    judged = torch.zeros_like(batch["first"])
+    judged[:, 1] = True
+    value = output.loss(batch["event"], judged)
+    right = (output.mode()[:, 1] == batch["event"][:, 1]).float().mean()
+    return value, {"event": value.detach(), "event right": right}
