@@ -56,10 +56,10 @@ def curves(journal: Journal) -> dict[str, dict[str, list[float]]]:
 
 def cost(agent: Agent, journal: Journal) -> dict[str, Any]:
     """Seconds, peak memory, parameters by part, and where the time went."""
-    lessons = list(journal.events("lesson_done"))
-    seconds = sum(event["seconds"] for event in lessons)
+    taught = list(journal.events("lesson_done"))
+    seconds = sum(event["seconds"] for event in taught)
     exams = sum(event["seconds"] for event in journal.events("exam"))
-    data = sum(event["seconds"] * event["data_share"] for event in lessons)
+    data = sum(event["seconds"] * event["data_share"] for event in taught)
     whole = max(1e-9, seconds + exams)
     parts: dict[str, int] = {}
     for name, parameter in agent.named_parameters():
@@ -80,7 +80,8 @@ def _iso(time_s: float) -> str:
 
 
 def lessons(journal: Journal) -> list[dict[str, Any]]:
-    """One row a lesson, from the journal."""
+    """One row a lesson, from the journal; what was taught again counts as it was last."""
+    last = {event["lesson"]: event for event in journal.events("lesson_done")}
     return [
         {
             "name": event["lesson"],
@@ -91,7 +92,7 @@ def lessons(journal: Journal) -> list[dict[str, Any]]:
             "steps_per_s": event["steps"] / max(event["seconds"], 1e-9),
             "share": {"data": event["data_share"], "learn": 1 - event["data_share"]},
         }
-        for event in journal.events("lesson_done")
+        for event in last.values()
     ]
 
 

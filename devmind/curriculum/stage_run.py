@@ -129,18 +129,19 @@ class StageRun:
 
     def _teach_and_examine(self, agent: Agent, earlier: Sequence[Stage]) -> list[Examined]:
         examined: list[Examined] = []
-        for attempt in range(self.config.attempts):
-            self._teach(agent, earlier, attempt)
+        saved = position(self.out / "checkpoints")
+        for attempt in range(saved["attempt"] if saved else 0, self.config.attempts):
+            self._teach(agent, earlier, attempt, saved)
+            saved = None
             examined = self._examine([*earlier, self.stage], agent, f"attempt {attempt}")
             if all(item.verdict.passed for item in examined if item.stage == self.stage.name):
                 break
         return examined
 
-    def _teach(self, agent: Agent, earlier: Sequence[Stage], attempt: int) -> None:
+    def _teach(self, agent: Agent, earlier: Sequence[Stage], attempt: int, saved: dict[str, Any] | None) -> None:
         lessons = list(self.stage.lessons(self.context))
         plan = self._plan(lessons)
-        done = {event["lesson"] for event in self.journal.events("lesson_done") if event["attempt"] == attempt}
-        saved = position(self.out / "checkpoints")
+        done = self._done([lesson.name for lesson in lessons], saved)
         if saved:
             agent.load_state_dict(saved["agent"])
         for lesson in lessons:
@@ -156,7 +157,7 @@ class StageRun:
                 self.journal,
                 attempt=attempt,
                 rehearsal=lambda: rehearsals(earlier, agent, self.context),
-                resume=saved if saved and (saved["attempt"], saved["lesson"]) == (attempt, lesson.name) else None,
+                resume=saved if saved and saved["lesson"] == lesson.name else None,
                 scores=self.scores,
             )
             self.journal.write(
@@ -170,6 +171,17 @@ class StageRun:
                 data_share=round(taught.data_share, 4),
             )
             self._glimpse(lesson, agent)
+
+    def _done(self, names: Sequence[str], saved: dict[str, Any] | None) -> set[str]:
+        """Lessons whose outcome the saved position holds: those before its own, and its own when it had ended.
+
+        The journal alone cannot say: its last lessons may have been taught into a checkpoint that was damaged since.
+        """
+        if saved is None:
+            return set()
+        at = (saved["attempt"], saved["lesson"], saved["update"])
+        ended = any((e["attempt"], e["lesson"], e["steps"]) == at for e in self.journal.events("lesson_done"))
+        return set(names[: names.index(saved["lesson"]) + ended])
 
     def _plan(self, lessons: Sequence[Lesson]) -> dict[str, int]:
         """Optimizer steps of every lesson, decided once and kept in the journal."""

@@ -1,0 +1,118 @@
+"""A run that cannot begin or go on says so in a sentence, and what was saved stays good."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from devmind.agent.agent import Agent
+from devmind.config import load
+from devmind.curriculum import runner, stage_run
+from devmind.errors import CheckpointError, ConfigError, ExamError, PluginError
+from tests.curriculum.lamp_stage import LampStage
+
+STAGE = LampStage()
+
+
+@pytest.fixture(autouse=True)
+def own_stage(monkeypatch):
+    for module in (runner, stage_run):
+        monkeypatch.setattr(module, "load_stage", {"lamps": STAGE}.__getitem__)
+
+
+def config(**changes):
+    return load("tiny", {"checkpoint_every_s": 0.001, "loggers": (), "threads": 1, "device": "cpu", **changes})
+
+
+def test_an_output_folder_below_a_file_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CheckpointError, match="cannot be made"):
+        runner.run_stage("lamps", config(), out=tmp_path / "file" / "run")
+
+
+@pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES])
+def test_a_read_only_output_folder_is_refused(tmp_path, monkeypatch, code):
+    def refuse(self, *args, **more):
+        raise OSError(code, os.strerror(code), str(self))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(CheckpointError, match="give another --out"):
+        runner.run_stage("lamps", config(), out=tmp_path / "run")
+    monkeypatch.undo()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_disk_that_fills_up_is_one_sentence_and_the_run_goes_on_when_there_is_room(tmp_path, monkeypatch):
+    fsync, calls = os.fsync, []
+
+    def full(number):
+        calls.append(number)
+        if len(calls) > 60:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fsync(number)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(CheckpointError, match=r"(?i)space"):
+        runner.run_stage("lamps", config(), out=tmp_path / "full")
+    monkeypatch.setattr(os, "fsync", fsync)
+    went_on = runner.run_stage("lamps", config(), out=tmp_path / "full")
+    straight = runner.run_stage("lamps", config(), out=tmp_path / "straight")
+    assert Agent.from_pretrained(went_on.agent).sha256() == Agent.from_pretrained(straight.agent).sha256()
+
+
+def test_a_checkpoint_with_a_flipped_bit_is_passed_over_for_the_one_before(tmp_path, monkeypatch):
+    class Stop(BaseException):
+        pass
+
+    def stop(*args, **more):
+        raise Stop
+
+    monkeypatch.setattr(
+        stage_run.StageRun, "_examine", lambda self, stages, agent, when: [] if when == "before" else stop()
+    )
+    with pytest.raises(Stop):
+        runner.run_stage("lamps", config(), out=tmp_path / "run")
+    newest = max(
+        (tmp_path / "run" / "checkpoints").iterdir(), key=lambda p: json.loads((p / "state.json").read_text())["number"]
+    )
+    weights = newest / "tensors.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[len(data) // 2] ^= 1
+    weights.write_bytes(data)
+    monkeypatch.undo()
+    for module in (runner, stage_run):
+        monkeypatch.setattr(module, "load_stage", {"lamps": STAGE}.__getitem__)
+    result = runner.run_stage("lamps", config(), out=tmp_path / "run")
+    straight = runner.run_stage("lamps", config(), out=tmp_path / "straight")
+    assert Agent.from_pretrained(result.agent).sha256() == Agent.from_pretrained(straight.agent).sha256()
+
+
+def test_data_and_sessions_that_are_not_there_are_named(tmp_path):
+    with pytest.raises(ConfigError, match="no folder"):
+        runner.run_stage("lamps", config(), out=tmp_path / "run", data=tmp_path / "nowhere")
+    with pytest.raises(ConfigError, match="no file"):
+        runner.run_stage("lamps", config(), out=tmp_path / "run", sessions=[tmp_path / "nowhere.mcap"])
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_agent_that_was_never_admitted_cannot_be_examined(tmp_path):
+    from devmind.testing import tiny_agent
+
+    tiny_agent().save_pretrained(tmp_path / "agent")
+    with pytest.raises(ExamError, match="never admitted"):
+        runner.examine("lamps", tmp_path / "agent", config())
+    with pytest.raises((CheckpointError, PluginError), match="nowhere"):
+        runner.examine("lamps", tmp_path / "nowhere", config())
+
+
+def test_a_mistyped_skill_gets_the_nearest(tmp_path):
+    result = runner.run_stage("lamps", config(), out=tmp_path / "run")
+    with pytest.raises(ExamError, match="did you mean 'lamps-lit'"):
+        runner.examine("lamps", result.agent, config(), skill="lamps-lot")
+    told = runner.examine("lamps", result.agent, config())
+    assert told["skills"]["lamps-lit"]["passed"]
+    assert told["agent_sha256"] == Agent.from_pretrained(result.agent).sha256()

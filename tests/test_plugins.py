@@ -1,0 +1,66 @@
+"""Plugins: found by entry point, loaded when used, and a broken one is told in a sentence."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from devmind import plugins
+from devmind.errors import PluginError
+from devmind.plugins import Plugin
+
+
+def plugin(value, group="stages"):
+    return Plugin(group, "mine", value, "their-package", "1.2")
+
+
+def test_the_built_ins_come_through_the_same_doors():
+    assert {"reflex"} <= set(plugins.available("stages"))
+    assert {"nursery", "cartpole"} <= set(plugins.available("worlds"))
+    assert {"encoder.sight", "head.categorical"} <= set(plugins.available("parts"))
+
+
+def test_finding_a_plugin_imports_nothing(monkeypatch):
+    monkeypatch.delitem(sys.modules, "stages.reflex.stage", raising=False)
+    plugins.find("stages", "reflex")
+    assert "stages.reflex.stage" not in sys.modules
+
+
+def test_a_mistyped_name_or_group_gets_the_nearest():
+    with pytest.raises(PluginError, match="did you mean 'reflex'"):
+        plugins.load("stages", "reflx")
+    with pytest.raises(PluginError, match="did you mean 'stages'"):
+        plugins.available("stage")
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("raise ValueError('no luck')", "ValueError: no luck"),
+        ("import nothing_of_that_name", "nothing_of_that_name"),
+        ("x = (", "SyntaxError"),
+        ("y = 1", "has no attribute"),
+    ],
+)
+def test_a_broken_plugin_is_one_sentence_with_its_package(tmp_path, monkeypatch, source, said):
+    (tmp_path / "their_broken_module.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "their_broken_module", raising=False)
+    with pytest.raises(PluginError, match=said) as caught:
+        plugin("their_broken_module:Stage").load()
+    assert "their-package 1.2" in str(caught.value)
+    assert "devmind plugins list" in str(caught.value)
+
+
+def test_a_folder_named_stages_that_shadows_ours_is_named(tmp_path, monkeypatch):
+    (tmp_path / "stages").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in [name for name in sys.modules if name == "stages" or name.startswith("stages.")]:
+        monkeypatch.delitem(sys.modules, name)
+    # Other finders (an editable install's) would still find ours; a plain path is what a wheel leaves.
+    monkeypatch.setattr(sys, "meta_path", [f for f in sys.meta_path if "editable" not in repr(f).lower()])
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    with pytest.raises(PluginError, match="shadows devmind's own") as caught:
+        plugin("stages.reflex.stage:ReflexStage").load()
+    assert str(tmp_path / "stages") in str(caught.value)
