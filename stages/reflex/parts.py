@@ -8,6 +8,7 @@ NAME = "reflex"
 SENSES = ("sight", "periphery", "sound", "words", "body")
 SOUND_CLASSES = 7
 COLOURS = 8
+EVENTS = 3
 LOOK_SENSES = ("sight", "periphery", "sound", "body")
 REACH_SENSES = ("sight", "words", "body")
 STARTLE_SENSES = ("sight", "periphery", "sound")
@@ -37,13 +38,15 @@ def heads() -> list[tuple[str, str, str | tuple[str, ...], str | None, dict[str,
         ("bind", "head.reflex-bind", ("sight", "sound"), None, {}),
         ("sound_direction", "head.regression", "sound", None, {"shape": 2}),
         ("whereabouts", "head.regression", "sight", None, {"shape": [COLOURS, 4], "loss": "smooth_l1"}),
+        ("moving", "head.regression", "periphery", None, {"shape": 2}),
+        ("event", "head.categorical", STARTLE_SENSES, None, {"classes": EVENTS}),
         # prediction, without labels
         ("next_sight", "head.regression", "trunk", None, {"shape": [8, 8, 3]}),
         ("next_sound", "head.regression", "trunk", None, {"shape": [16]}),
         # reflex arcs and their critics
         ("look_arc", "head.normal", LOOK_SENSES, "look", {"size": 2}),
         ("look_value", "head.value", LOOK_SENSES, None, {}),
-        ("reach_arc", "head.normal", REACH_SENSES, "reach", {"size": 4}),
+        ("reach_arc", "head.reflex-pick", REACH_SENSES, "reach", {"size": 4}),
         ("reach_value", "head.value", REACH_SENSES, None, {}),
         ("move_arc", "head.categorical", STARTLE_SENSES, "move",
          {"classes": 2, "threshold": STARTLE_THRESHOLD, "table": WITHDRAW_TABLE}),

@@ -10,7 +10,7 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context
 from devmind.learners.gradient import Loss
-from stages.reflex import binding, hear, locate, see, speech, whereabouts
+from stages.reflex import binding, hear, locate, noticing, see, speech, whereabouts
 
 TASKS: dict[str, tuple[Callable[[Context, int, int], dict[str, Any]], Loss]] = {
     "locate": (locate.lesson_batch, locate.loss),
@@ -19,11 +19,14 @@ TASKS: dict[str, tuple[Callable[[Context, int, int], dict[str, Any]], Loss]] = {
     "whereabouts": (whereabouts.lesson_batch, whereabouts.loss),
     "bind": (binding.lesson_batch, binding.loss),
     "direction": (binding.direction_batch, binding.direction_loss),
+    "motion": (noticing.motion_batch, noticing.motion_loss),
+    "event": (noticing.event_batch, noticing.event_loss),
     "speech": (speech.lesson_batch, speech.loss),
 }
 CYCLE = (
-    "locate", "see", "whereabouts", "hear", "bind", "locate", "see", "direction", "locate", "hear",
-    "whereabouts", "bind", "locate", "see", "hear", "whereabouts", "locate", "see", "bind", "locate",
+    "locate", "see", "whereabouts", "hear", "bind", "event", "locate", "see", "direction", "motion", "whereabouts",
+    "locate", "event", "whereabouts", "bind", "locate", "see", "hear", "event", "whereabouts", "locate", "see", "bind",
+    "motion",
 )  # fmt: skip
 CYCLE_WITH_SPEECH = tuple(task for i in range(0, len(CYCLE), 3) for task in (*CYCLE[i : i + 3], "speech"))
 
