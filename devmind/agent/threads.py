@@ -6,6 +6,7 @@ A cached step of a small agent is many tiny operations; on two cores it took 12 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,11 +17,18 @@ import torch
 def intra_op_threads(n: int) -> Iterator[None]:
     """Run the body with `n` intra-op threads, then put the former number back."""
     before = torch.get_num_threads()
-    torch.set_num_threads(n)
+    _set(n)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        _set(before)
+
+
+def _set(n: int) -> None:
+    """Both pools alike: idle workers of the one spin in the way of the other."""
+    torch.set_num_threads(n)
+    if (numba := sys.modules.get("numba")) is not None:
+        numba.set_num_threads(min(n, numba.config.NUMBA_NUM_THREADS))
 
 
 @contextmanager

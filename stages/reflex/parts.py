@@ -37,7 +37,7 @@ def heads() -> list[tuple[str, str, str | tuple[str, ...], str | None, dict[str,
         ("scene", "head.reflex-scene", "sight", None, {}),
         ("bind", "head.reflex-bind", ("sight", "sound"), None, {}),
         ("sound_direction", "head.regression", "sound", None, {"shape": 2}),
-        ("whereabouts", "head.regression", "sight", None, {"shape": [COLOURS, 4], "loss": "smooth_l1"}),
+        ("whereabouts", "head.regression", "sight", None, {"shape": [COLOURS, 4]}),
         ("moving", "head.regression", "periphery", None, {"shape": 2}),
         ("event", "head.categorical", STARTLE_SENSES, None, {"classes": EVENTS}),
         # prediction, without labels

@@ -12,9 +12,8 @@ from torch.nn import functional as F
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context
-from devmind.seeding import lesson_seeds
-from stages.reflex.batches import one_tick
-from stages.reflex.locate import rooms
+from devmind.seeding import lesson_seeds, numpy_rng
+from stages.reflex.batches import clip
 from stages.reflex.parts import COLOURS
 
 LEVELS = ("reach", "orient/sight", "reach", "track", "room", "orient/motion")
@@ -23,31 +22,41 @@ VISIBLE_PX = 6
 
 
 def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
-    """`size` pictures, and for every colour: in view?, left and up of the gaze (/30 deg), log of the distance (m)."""
-    level = LEVELS[update % len(LEVELS)]
-    senses, truth = rooms(context, level, lesson_seeds(size, context.seed, "whereabouts", update), "w", update)
-    wanted = np.zeros((size, COLOURS, 4), np.float32)
+    """Half of `size` children before and after a turn of the head, with what `wanted` says of both Moments.
+
+    Two Moments, so that the eye's change input is taught as well: arcs see it in all but an episode's first tick.
+    """
+    level, n = LEVELS[update % len(LEVELS)], max(2, size // 2)
+    world = context.make_world("nursery", level, lesson_seeds(n, context.seed, "whereabouts", update))
+    look = numpy_rng(context.seed, "whereabouts", update).uniform(-0.6, 0.6, (n, 2)).astype(np.float32)
+    shown, told = [world.observe()["sight"]], [wanted(world.truth())]
+    shown.append(world.step({"look": look})[0]["sight"])
+    told.append(wanted(world.truth()))
+    return clip({"sight": torch.from_numpy(np.stack(shown, 1))}) | {"whereabouts": torch.from_numpy(np.stack(told, 1))}
+
+
+def wanted(truth: Mapping[str, np.ndarray]) -> np.ndarray:
+    """For every colour: in view?, left and up of the gaze (/30 deg), log of the distance (m); float32 [N, 8, 4].
+
+    Where two things share a colour, the one in the later slot counts.
+    """
+    size = len(truth["colour"])
+    values = np.zeros((size, COLOURS, 4), np.float32)
     left = truth["object_azimuth_deg"] - truth["pan_deg"][:, None]
     left = (left + 180) % 360 - 180
     up = truth["object_elevation_deg"] - truth["tilt_deg"][:, None]
     far = np.log(np.maximum(np.linalg.norm(truth["position"], axis=-1), 0.1))
-    for slot in np.argsort(truth["visible"].mean(0)):
+    for slot in range(truth["colour"].shape[1]):
         seen = np.flatnonzero((truth["visible"][:, slot] >= VISIBLE_PX) & truth["present"][:, slot])
-        colour = truth["colour"][seen, slot]
-        values = np.stack(
-            [np.ones(len(seen)), left[seen, slot] / SCALE_DEG, up[seen, slot] / SCALE_DEG, far[seen, slot]], 1
-        )
-        wanted[seen, colour] = values
-    return one_tick({"sight": torch.from_numpy(senses["sight"])}) | {"whereabouts": torch.from_numpy(wanted)[:, None]}
+        columns = [np.ones(len(seen)), left[seen, slot] / SCALE_DEG, up[seen, slot] / SCALE_DEG, far[seen, slot]]
+        values[seen, truth["colour"][seen, slot]] = np.stack(columns, 1)
+    return values
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Squared error of presence everywhere, smooth L1 of direction and distance of the colours in view."""
+    """Cross-entropy of presence (its number is a logit), and mean error of direction and distance where present."""
     told = agent(batch, ["whereabouts"])["whereabouts"].mode()
-    wanted = batch["whereabouts"]
-    here = wanted[..., :1]
-    present = F.mse_loss(told[..., :1], here)
-    where = (
-        F.smooth_l1_loss(told[..., 1:], wanted[..., 1:], reduction="none", beta=0.1) * here
-    ).sum() / here.sum().clamp_min(1)
-    return present + where, {"present": present.detach(), "where": where.detach() / 3}
+    here, where = batch["whereabouts"][..., 0], batch["whereabouts"][..., 1:]
+    present = F.binary_cross_entropy_with_logits(told[..., 0], here)
+    error = ((told[..., 1:] - where).abs().mean(-1) * here).sum() / here.sum().clamp_min(1)
+    return present + 2 * error, {"present": present.detach(), "where": error.detach()}
