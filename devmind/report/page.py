@@ -64,6 +64,7 @@ def _environment() -> Environment:
         "line_chart": plots.line_chart,
         "slices": slices,
         "is_small": is_small,
+        "is_strip": is_strip,
         "heat": heat,
         "moment": moment,
         "worse": worse,
@@ -96,12 +97,24 @@ def slices(amounts: Mapping[str, float]) -> list[tuple[str, float, float]]:
 
 
 def is_small(png: str) -> bool:
-    """Whether a base64 PNG is narrower than `SMALL_PICTURE` pixels, read from its header."""
+    """Whether a base64 PNG is narrower than `SMALL_PICTURE` pixels."""
+    width, _ = picture_size(png)
+    return 0 < width < SMALL_PICTURE
+
+
+def is_strip(png: str | None) -> bool:
+    """Whether a base64 PNG is several pictures side by side, too wide for one card of the gallery."""
+    width, height = picture_size(png) if png else (0, 0)
+    return width > 3 * height
+
+
+def picture_size(png: str) -> tuple[int, int]:
+    """Width and height of a base64 PNG in pixels, read from its header; zeros when it is none."""
     try:
-        header = base64.b64decode(png[:32])
-        return bool(struct.unpack(">I", header[16:20])[0] < SMALL_PICTURE)
+        width, height = struct.unpack(">II", base64.b64decode(png[:32])[16:24])
     except (ValueError, struct.error):
-        return False
+        return 0, 0
+    return width, height
 
 
 def heat(score: float | None) -> int:

@@ -30,9 +30,10 @@ def verdict_table(results: Results | Mapping[str, Any]) -> Table:
         caption=Text("\n".join(_remarks(results))),
         caption_justify="left",
         box=box.SIMPLE_HEAD,
+        padding=0,  # the box's own gaps do: the table must fit 80 columns
     )
-    table.add_column("measure")
-    for head in ("score", "95 % interval", "n", "chance", "floor", "gate"):
+    table.add_column("measure", no_wrap=True)
+    for head in ("score", "95 %", "n", "chance", "floor", "gate"):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     for skill in results.skills:
@@ -50,13 +51,13 @@ def _row(measure: MeasureResult) -> list[Text]:
     side = "≥" if measure.higher_is_better else "≤"
     cells = [
         number(measure.score),
-        f"{number(measure.low)} to {number(measure.high)}",
+        f"{number(measure.low)}–{number(measure.high)}",
         count(measure.n),
         number(measure.chance),
         number(measure.floor),
         f"{side} {number(measure.gate)}" if measure.gate is not None else "–",
     ]
-    return [Text.assemble(measure.name, (f"  {measure.unit}", "dim")), *map(Text, cells), Text(word, colour)]
+    return [Text(measure.name), *map(Text, cells), Text(word, colour)]
 
 
 def _remarks(results: Results) -> list[str]:

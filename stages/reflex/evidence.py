@@ -20,6 +20,13 @@ def png(picture: np.ndarray, scale: int = 3) -> bytes:
     return cv2.imencode(".png", large)[1].tobytes()
 
 
+def side_by_side(*pictures: np.ndarray) -> np.ndarray:
+    """Pictures uint8 [H, W, 3] of one height as one, with a white gap of two pixels between them."""
+    gap = np.full((pictures[0].shape[0], 2, 3), 255, np.uint8)
+    parts = [part for picture in pictures for part in (gap, picture)]
+    return np.concatenate(parts[1:], 1)
+
+
 def wav(sound: np.ndarray) -> bytes:
     """A sound float32 [C, S] at 16 kHz as 16-bit WAV, its peak at 0.8."""
     import soundfile

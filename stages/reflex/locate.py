@@ -17,7 +17,7 @@ from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
 from stages.reflex.batches import one_tick
-from stages.reflex.evidence import png
+from stages.reflex.evidence import png, side_by_side
 from stages.reflex.scene import Instances, Scene, targets
 
 THINGS = 8
@@ -199,16 +199,8 @@ def _exhibits(
     shown = []
     for kind, rows in (("example", middle), ("failure", worst)):
         for i in rows:
-            strip = np.concatenate(
-                [
-                    _boxed(sight[i], found[i]),
-                    _coloured(found[i].masks),
-                    _coloured(_things(mask[i])),
-                    _grey(distance[i]),
-                    _grey(depth[i]),
-                ],
-                1,
-            )
+            masks, true_masks = _coloured(found[i].masks), _coloured(_things(mask[i]))
+            strip = side_by_side(_boxed(sight[i], found[i]), masks, true_masks, _grey(distance[i]), _grey(depth[i]))
             text = f"mean IoU {value[i]:.2f}: boxes, masks found, masks true, depth found, depth true"
             shown.append(Exhibit(kind, text, png=png(strip)))  # type: ignore[arg-type]
     return tuple(shown)

@@ -18,7 +18,7 @@ from devmind.seeding import exam_seeds, numpy_rng
 from devmind.worlds.nursery.goals import ORIENTED_DEG, TRACKED_DEG
 from devmind.worlds.nursery.state import NO_EVENT, WITHDRAWN
 from stages.reflex import hand_rules
-from stages.reflex.evidence import png
+from stages.reflex.evidence import png, side_by_side
 
 TOGETHER = 100
 LOUDER, LARGER = 6.0, 1.25
@@ -111,8 +111,7 @@ def _strips(
     kind: Literal["example", "failure"], played: Played, which: np.ndarray, captions: Sequence[str]
 ) -> tuple[Exhibit, ...]:
     """First and last sight of the episodes `which`, side by side."""
-    gap = np.full((played.first_sight.shape[1], 2, 3), 255, np.uint8)
-    strips = [np.concatenate([played.first_sight[i], gap, played.last_sight[i]], 1) for i in which]
+    strips = [side_by_side(played.first_sight[i], played.last_sight[i]) for i in which]
     return tuple(Exhibit(kind, text, png=png(strip)) for strip, text in zip(strips, captions, strict=True))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from devmind.errors import DevmindError
-from devmind.report.page import is_small, render, slices
+from devmind.report.page import is_small, is_strip, render, slices
 from devmind.report.results import validate
 
 VOID = {"meta", "img", "input", "br", "hr", "link"}
@@ -214,6 +214,9 @@ def test_small_pictures_are_told_by_their_header(results: dict[str, Any]) -> Non
     assert is_small(results["skills"][0]["measures"][0]["exhibits"][0]["png"])
     assert not is_small(large)
     assert not is_small("not base64 at all")
+    assert is_strip(large)
+    assert not is_strip(results["skills"][0]["measures"][0]["exhibits"][0]["png"])
+    assert not is_strip(None)
 
 
 def test_slices_are_ordered_shares() -> None:

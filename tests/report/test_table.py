@@ -22,7 +22,7 @@ def test_the_table_says_the_verdict_and_what_to_know(results: dict[str, Any]) ->
     text = printed(results)
     assert "reflex: FAILED" in text
     row = next(line for line in text.splitlines() if "orient/sound" in line)
-    wanted = "orient/sound fraction of ticks 0.702 0.671 to 0.733 400 0.100 0.350 ≥ 0.700 ✗ failed"
+    wanted = "orient/sound 0.702 0.671–0.733 400 0.100 0.350 ≥ 0.700 ✗ failed"
     assert " ".join(row.split()) == wanted
     assert "≤ 0.250" in next(line for line in text.splitlines() if "see/depth" in line)
     for remark in (
