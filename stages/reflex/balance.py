@@ -48,7 +48,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             ceiling=500.0,
             floors=floors,
             reference="CartPole-v1 counts as solved at 475",
-            note="answered by " + ", ".join(f"{head} {count}" for head, count in answered.items()),
+            answered={"push": answered},
         )
     ]
 

@@ -8,7 +8,7 @@ from devmind.agent.agent import Agent
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context, Skill
-from stages.reflex import balance, binding, hear, locate, moving, see, speech
+from stages.reflex import balance, binding, hear, locate, looking, reacting, see, speech
 
 HEAR_GATE = Gate(
     [
@@ -29,14 +29,14 @@ SKILLS: Sequence[Skill] = (
     Skill("bind", binding.examine, binding.GATE, "which of four visible objects made this sound"),
     Skill("locate", locate.examine, locate.GATE, "boxes, masks and depth in unseen rooms"),
     Skill(
-        "orient", moving.examine_orient, moving.ORIENT_GATE, "turn within a second to a seen, heard or moving object"
+        "orient", looking.examine_orient, looking.ORIENT_GATE, "turn within a second to a seen, heard or moving object"
     ),
-    Skill("track", moving.examine_track, moving.TRACK_GATE, "keep a moving object within 5 degrees"),
-    Skill("reach", moving.examine_reach, moving.REACH_GATE, "touch the object of the named colour"),
+    Skill("track", looking.examine_track, looking.TRACK_GATE, "keep a moving object within 5 degrees"),
+    Skill("reach", reacting.examine_reach, reacting.REACH_GATE, "touch the object of the named colour"),
     Skill(
         "startle",
-        moving.examine_startle,
-        moving.STARTLE_GATE,
+        reacting.examine_startle,
+        reacting.STARTLE_GATE,
         "withdraw from a bang or a looming object, and only then",
     ),
     Skill("balance", balance.examine, balance.GATE, "keep CartPole's pole up for 500 steps"),

@@ -17,7 +17,7 @@ from devmind.config import load
 from devmind.curriculum.gate import Gate
 from devmind.curriculum.stage import Context
 from devmind.seeding import EXAM_SEEDS_FROM, exam_seeds
-from stages.reflex import balance, hand_rules, moving, parts
+from stages.reflex import balance, hand_rules, looking, parts, reacting, trials
 
 
 @pytest.fixture
@@ -32,8 +32,8 @@ def agent() -> Agent:
     return agent.eval()
 
 
-def reached(context: Context, level: str, make: Callable[[], moving.Player], n: int = 24) -> float:
-    trial = moving.Trial(context, level, 10, exam_seeds(n, "test", level), lambda truth, actions: truth["error_deg"])
+def reached(context: Context, level: str, make: Callable[[], trials.Player], n: int = 24) -> float:
+    trial = trials.Trial(context, level, 10, exam_seeds(n, "test", level), lambda truth, actions: truth["error_deg"])
     return float((trial.play(make).watched[-1] <= 10).mean())
 
 
@@ -61,13 +61,13 @@ def test_the_rule_turns_to_the_ear_that_hears_first() -> None:
     [("orient/sight", hand_rules.LookAtBlob, 0.6), ("orient/motion", hand_rules.LookAtChange, 0.6)],
 )
 def test_rules_on_the_senses_beat_holding_still(
-    context: Context, level: str, rule: Callable[[], moving.Player], least: float
+    context: Context, level: str, rule: Callable[[], trials.Player], least: float
 ) -> None:
     assert reached(context, level, rule) > max(least, reached(context, level, hand_rules.HoldStill))
 
 
 def test_the_truth_reaches_nearly_every_target(context: Context) -> None:
-    trial = moving.Trial(context, "reach", 12, exam_seeds(24, "test", "reach"), moving.first_touch)
+    trial = trials.Trial(context, "reach", 12, exam_seeds(24, "test", "reach"), reacting.first_touch)
     assert (trial.play(hand_rules.ReachByTruth, told=True).watched > 0).any(0).mean() > 0.8
 
 
@@ -77,16 +77,16 @@ def test_a_withdrawal_is_judged_by_the_truth_before_it() -> None:
         "event": np.array([1, 1, 1, 1, 0, 2]),
         "event_tick": np.array([5, 5, 5, 5, -1, 5]),
     }
-    withdrawn = moving.withdrawal(truth, {"move": np.full((6, 1), -1.0)})
-    resting = moving.withdrawal(truth, {"move": np.full((6, 1), -0.4)})
-    nothing = moving.withdrawal(truth, {})
-    a, q, x = moving.ALARM, moving.QUIET, moving.AFTER
-    assert withdrawn.tolist() == [a, moving.ANSWERED, moving.ANSWERED, x, a, moving.ANSWERED]
-    assert resting.tolist() == nothing.tolist() == [q, moving.MISSED, moving.MISSED, x, q, moving.MISSED]
+    withdrawn = reacting.withdrawal(truth, {"move": np.full((6, 1), -1.0)})
+    resting = reacting.withdrawal(truth, {"move": np.full((6, 1), -0.4)})
+    nothing = reacting.withdrawal(truth, {})
+    a, q, x = reacting.ALARM, reacting.QUIET, reacting.AFTER
+    assert withdrawn.tolist() == [a, reacting.ANSWERED, reacting.ANSWERED, x, a, reacting.ANSWERED]
+    assert resting.tolist() == nothing.tolist() == [q, reacting.MISSED, reacting.MISSED, x, q, reacting.MISSED]
 
 
 def test_startle_has_as_many_events_as_asked_for(context: Context) -> None:
-    seeds = moving.startle_seeds(context, 10)
+    seeds = reacting.startle_seeds(context, 10)
     events = worlds.make("nursery", "startle", seeds).state().event
     assert (events != 0).sum() == 10
     assert (events == 0).any()
@@ -95,7 +95,7 @@ def test_startle_has_as_many_events_as_asked_for(context: Context) -> None:
 
 def test_a_sense_that_is_off_is_absent_and_who_answered_is_counted(agent: Agent) -> None:
     senses = worlds.make("nursery", "orient/sight", np.arange(3)).observe()
-    whole, blind = moving.Child(agent, "look"), moving.Child(agent, "look", ["sight"])
+    whole, blind = trials.Child(agent, "look"), trials.Child(agent, "look", ["sight"])
     with torch.inference_mode():
         turns = whole(senses, True), blind(senses, True)
     assert not np.array_equal(turns[0]["look"], turns[1]["look"])
@@ -108,10 +108,10 @@ def test_a_sense_that_is_off_is_absent_and_who_answered_is_counted(agent: Agent)
 @pytest.mark.parametrize(
     ("examine", "gate"),
     [
-        (moving.examine_orient, moving.ORIENT_GATE),
-        (moving.examine_track, moving.TRACK_GATE),
-        (moving.examine_reach, moving.REACH_GATE),
-        (moving.examine_startle, moving.STARTLE_GATE),
+        (looking.examine_orient, looking.ORIENT_GATE),
+        (looking.examine_track, looking.TRACK_GATE),
+        (reacting.examine_reach, reacting.REACH_GATE),
+        (reacting.examine_startle, reacting.STARTLE_GATE),
         (balance.examine, balance.GATE),
     ],
 )
@@ -143,7 +143,7 @@ def test_balance_is_gymnasiums_own_cart_pole() -> None:
 
 def test_only_the_first_touch_counts(agent: Agent, context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     touches = np.array([[0, 0, 1], [-1, 1, -1], [1, -1, 0]])
-    played = moving.Played(touches, *(np.zeros((3, 64, 64, 3), np.uint8),) * 2)
-    monkeypatch.setattr(moving.Trial, "play", lambda *args, **kwargs: played)
-    (measure,) = moving.examine_reach(agent, context, "glimpse")
+    played = trials.Played(touches, *(np.zeros((3, 64, 64, 3), np.uint8),) * 2)
+    monkeypatch.setattr(trials.Trial, "play", lambda *args, **kwargs: played)
+    (measure,) = reacting.examine_reach(agent, context, "glimpse")
     assert measure.values.tolist() == [0.0, 1.0, 1.0]

@@ -1,0 +1,125 @@
+"""The exams of orient and track: the gaze, against random, stillness and hand rules on the same senses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds, numpy_rng
+from devmind.worlds.nursery.goals import ORIENTED_DEG, TRACKED_DEG
+from stages.reflex import hand_rules
+from stages.reflex.trials import SHOWN, Child, Played, Player, Trial, episodes, strips
+
+ORIENT_TICKS, TRACK_TICKS = 10, 30
+
+
+def _error(truth: Mapping[str, np.ndarray], actions: Mapping[str, np.ndarray]) -> np.ndarray:
+    return truth["error_deg"]
+
+
+CUES: dict[str, tuple[float, Callable[[], Player], str]] = {
+    "sight": (0.95, hand_rules.LookAtBlob, "turn to the oddest blob"),
+    "sound": (0.85, hand_rules.LookAtSound, "turn by the ears' delay"),
+    "motion": (0.60, hand_rules.LookAtChange, "turn to the change in the wide view"),
+}
+ORIENT_GATE = Gate([Threshold(f"orient/{cue}", bound) for cue, (bound, _, _) in CUES.items()])
+_OFF = {"sight": "sight", "sound": "sound", "motion": "periphery"}
+
+
+def examine_orient(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """Share of episodes whose gaze is within 10 degrees of the target when one second is over, cue by cue."""
+    return [_orient(agent, context, level, cue) for cue in CUES]
+
+
+def _orient(agent: Agent, context: Context, level: str, cue: str) -> Measure:
+    name, n = f"orient/{cue}", episodes(context, level)
+    trial = Trial(context, name, ORIENT_TICKS, exam_seeds(n, context.seed, name), _error)
+    child = Child(agent, "look")
+    played = trial.play(lambda: child)
+    last = played.watched[-1]
+    right = last <= ORIENTED_DEG
+    full = level == "full"
+    _, rule, rule_name = CUES[cue]
+    rng = numpy_rng(context.seed, name, "random")
+
+    def share(make: Callable[[], Player], n: int | None = None) -> float:
+        return float((trial.play(make, n).watched[-1] <= ORIENTED_DEG).mean())
+
+    wrong = np.flatnonzero(~right)[:SHOWN]
+    floors = {}
+    if full:
+        floors = {
+            "hold still": share(hand_rules.HoldStill),
+            "random": share(lambda: hand_rules.Random("look", 2, rng)),
+            rule_name: share(rule),
+        }
+    return Measure(
+        name,
+        "episodes within 10 degrees after one second",
+        right.astype(np.float64),
+        chance=floors.get("random", 0.0),
+        ceiling=1.0,
+        rate=True,
+        floors=floors,
+        rows={f"{_OFF[cue]} off": share(lambda: Child(agent, "look", [_OFF[cue]]), n // 2)} if full else {},
+        reference=_REFERENCES[cue],
+        answered=child.counts,
+        note=f"median error {np.median(last):.1f} degrees",
+        exhibits=strips("failure", played, wrong, [f"{last[i]:.0f} degrees off at the end" for i in wrong])
+        if full
+        else (),
+    )
+
+
+_REFERENCES = {
+    "sight": "a probe of the same task: 1.00 with a supervised eye",
+    "sound": "a probe of the same task: 0.85 with interaural lags, 0.39 without",
+    "motion": "a probe of the same task: 0.33 from a memoryless pair of pictures",
+}
+
+TRACK_GATE = Gate([Threshold("track", 0.90)])
+
+
+def examine_track(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """Fraction of an episode's ticks with the gaze within 5 degrees of a wandering object."""
+    n, full = episodes(context, level), level == "full"
+    trial = Trial(context, "track", TRACK_TICKS, exam_seeds(n, context.seed, "track"), _error)
+    child = Child(agent, "look")
+    played = trial.play(lambda: child)
+
+    def kept(played: Played) -> np.ndarray:
+        return (played.watched <= TRACKED_DEG).mean(0)
+
+    values, floors = kept(played), {}
+    if full:
+        floors = {
+            "hold still": float(kept(trial.play(hand_rules.HoldStill)).mean()),
+            "last velocity": float(kept(trial.play(hand_rules.KeepVelocity)).mean()),
+        }
+    worst = np.argsort(values)[:SHOWN]
+    return [
+        Measure(
+            "track",
+            "fraction of ticks within 5 degrees",
+            values,
+            chance=floors.get("hold still", 0.0),
+            ceiling=1.0,
+            floors=floors,
+            rows={
+                "turn to the oddest blob (rule)": float(kept(trial.play(hand_rules.LookAtBlob)).mean()),
+                "sight off": float(kept(trial.play(lambda: Child(agent, "look", ["sight"]), n // 2)).mean()),
+            }
+            if full
+            else {},
+            answered=child.counts,
+            note="the first ticks, before the gaze can be there, count too",
+            exhibits=strips("failure", played, worst, [f"{values[i]:.0%} of the time within 5 degrees" for i in worst])
+            if full
+            else (),
+        )
+    ]

@@ -1,0 +1,140 @@
+"""The exams of reach and startle: hand and body, against random, thresholds and a reach by ground truth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds, numpy_rng
+from devmind.worlds.nursery.state import NO_EVENT, WITHDRAWN
+from stages.reflex import hand_rules
+from stages.reflex.trials import SHOWN, Child, Played, Trial, episodes, strips
+
+REACH_TICKS, STARTLE_TICKS = 30, 20
+LOUDER, LARGER = 6.0, 1.25
+
+REACH_GATE = Gate([Threshold("reach", 0.90)])
+
+
+def examine_reach(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """Share of episodes in which the first object touched is the one of the colour asked for."""
+    n, full = episodes(context, level), level == "full"
+    trial = Trial(context, "reach", REACH_TICKS, exam_seeds(n, context.seed, "reach"), first_touch)
+    child = Child(agent, "reach")
+    played = trial.play(lambda: child)
+
+    def right(played: Played) -> np.ndarray:
+        first = np.argmax(played.watched != 0, axis=0)
+        return played.watched[first, np.arange(len(first))] > 0
+
+    values, floors, ceiling = right(played), {}, 1.0
+    if full:
+        rng = numpy_rng(context.seed, "reach", "random")
+        floors = {"random": float(right(trial.play(lambda: hand_rules.Random("reach", 4, rng))).mean())}
+        ceiling = float(right(trial.play(hand_rules.ReachByTruth, told=True)).mean())
+    wrong = np.flatnonzero(~values)[:SHOWN]
+    touched = (played.watched != 0).any(0)
+    return [
+        Measure(
+            "reach",
+            "episodes in which the asked colour is touched first",
+            values.astype(np.float64),
+            chance=floors.get("random", 0.0),
+            ceiling=ceiling,
+            rate=True,
+            floors=floors,
+            rows={"words off": float(right(trial.play(lambda: Child(agent, "reach", ["words"]), n // 2)).mean())}
+            if full
+            else {},
+            answered=child.counts,
+            note=f"something was touched in {touched.mean():.0%}; the ceiling is a straight reach by ground truth",
+            exhibits=strips(
+                "failure",
+                played,
+                wrong,
+                ["touched another colour" if touched[i] else "touched nothing in 3 s" for i in wrong],
+            )
+            if full
+            else (),
+        )
+    ]
+
+
+def first_touch(truth: Mapping[str, np.ndarray], actions: Mapping[str, np.ndarray]) -> np.ndarray:
+    """1 where the target is the nearest thing touched, -1 where something else is, 0 where nothing is."""
+    return np.where(truth["touched_index"] < 0, 0, np.where(truth["success"], 1, -1))
+
+
+STARTLE_GATE = Gate([Threshold("startle", 0.95), Threshold("startle/false alarms", 0.02)])
+QUIET, ALARM, MISSED, ANSWERED, AFTER = range(5)
+EVENTS = {1: "bang", 2: "looming object"}
+
+
+def withdrawal(truth: Mapping[str, np.ndarray], actions: Mapping[str, np.ndarray]) -> np.ndarray:
+    """What a child's tick was, by the truth before it acted: QUIET or ALARM until an event comes, MISSED or ANSWERED in
+    the event's first two ticks, AFTER them."""
+    withdrew = actions["move"][:, 0] <= WITHDRAWN if "move" in actions else np.zeros(len(truth["tick"]), bool)
+    since = np.where(truth["event"] == NO_EVENT, -1, truth["tick"] - truth["event_tick"])
+    before, during = np.where(withdrew, ALARM, QUIET), np.where(withdrew, ANSWERED, MISSED)
+    return np.where(since < 0, before, np.where(since <= 1, during, AFTER))
+
+
+def examine_startle(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """Share of bangs and looming objects withdrawn from within a tick, and of quiet ticks with a false alarm."""
+    n, full = episodes(context, level), level == "full"
+    seeds = startle_seeds(context, n)
+    trial = Trial(context, "startle", STARTLE_TICKS, seeds, withdrawal, before=True)
+    child = Child(agent, "move")
+    played = trial.play(lambda: child)
+    event = context.make_world("nursery", "startle", seeds).state().event
+    answered, alarms = _startled(played.watched, event)
+    floors: list[dict[str, float]] = [{}, {}]
+    rows: list[dict[str, float]] = [{}, {}]
+    if full:
+        for name, louder, larger in (
+            ("energy threshold", LOUDER, np.inf),
+            ("size threshold", np.inf, LARGER),
+            ("either threshold", LOUDER, LARGER),
+        ):
+            ruled = trial.play(partial(hand_rules.LoudOrGrowing, louder, larger))
+            for k, values in enumerate(_startled(ruled.watched, event)):
+                floors[k][name] = float(values.mean())
+        for off in ("sound", "sight"):
+            changed = trial.play(partial(Child, agent, "move", [off]), n // 2)
+            for k, values in enumerate(_startled(changed.watched, event[: n // 2])):
+                rows[k][f"{off} off"] = float(values.mean())
+    for number, name in EVENTS.items():
+        rows[0][f"{name}s only"] = float(answered[event[event != NO_EVENT] == number].mean())
+    rows[1]["episodes with any false alarm"] = float((played.watched == ALARM).any(0).mean())
+    wrong = np.flatnonzero(event != NO_EVENT)[~answered][:SHOWN]
+    return [
+        Measure(
+            "startle", "events withdrawn from within one tick", answered.astype(np.float64), chance=0.0, ceiling=1.0,
+            rate=True, floors=floors[0], rows=rows[0], answered=child.counts,
+            exhibits=strips("failure", played, wrong, [f"missed a {EVENTS[event[i]]}" for i in wrong]) if full else (),
+        ),
+        Measure(
+            "startle/false alarms", "share of the ticks before an event", alarms, chance=1.0, ceiling=0.0,
+            floors=floors[1], rows=rows[1], higher_is_better=False,
+            note="every episode counts until its event, if one comes",
+        ),
+    ]  # fmt: skip
+
+
+def startle_seeds(context: Context, n: int) -> np.ndarray:
+    """The first seeds that hold `n` episodes with an event, and those without one that lie between."""
+    seeds = exam_seeds(4 * n, context.seed, "startle")
+    events = np.flatnonzero(context.make_world("nursery", "startle", seeds).state().event != NO_EVENT)
+    return seeds[: events[n - 1] + 1]
+
+
+def _startled(watched: np.ndarray, event: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(was it answered, bool, of the episodes with an event; share of an episode's quiet ticks with an alarm, [N])."""
+    alarms, quiet = (watched == ALARM).sum(0), (watched <= ALARM).sum(0)
+    return (watched == ANSWERED).any(0)[event != NO_EVENT], alarms / np.maximum(quiet, 1)
