@@ -12,7 +12,7 @@ from stages.reflex import motor, perceive, recordings, see, speech, together, wa
 
 STEPS = {
     "watch": {"tiny": 4, "nursery": 150, "child": 3000, "adult": 10000},
-    "perceive": {"tiny": 28, "nursery": 3600, "child": 20000, "adult": 60000},
+    "perceive": {"tiny": 28, "nursery": 4000, "child": 20000, "adult": 60000},
     "together": {"tiny": 4, "nursery": 120, "child": 2000, "adult": 6000},
 }
 Make = Callable[[Agent, Context, int, int], Any]

@@ -24,9 +24,9 @@ TASKS: dict[str, tuple[Callable[[Context, int, int], dict[str, Any]], Loss]] = {
     "speech": (speech.lesson_batch, speech.loss),
 }
 CYCLE = (
-    "locate", "see", "whereabouts", "bind", "event", "whereabouts", "locate", "see", "whereabouts", "hear", "locate",
-    "direction", "see", "whereabouts", "bind", "locate", "event", "whereabouts", "see", "motion", "hear", "locate",
-    "whereabouts", "bind",
+    "locate", "see", "whereabouts", "bind", "locate", "event", "whereabouts", "see", "locate", "hear", "whereabouts",
+    "event", "locate", "direction", "see", "whereabouts", "bind", "locate", "event", "whereabouts", "see", "motion",
+    "locate", "hear", "event", "whereabouts", "locate", "bind",
 )  # fmt: skip
 CYCLE_WITH_SPEECH = tuple(task for i in range(0, len(CYCLE), 3) for task in (*CYCLE[i : i + 3], "speech"))
 

@@ -21,6 +21,7 @@ from devmind.errors import ConfigError
 SIZE = 64
 MAPS = 5
 OFFSET_SCALE_PX = 8.0
+DEPTH_WEIGHT = 2.5
 PEAK = 0.15
 PEAK_RADIUS_PX = 2
 MIN_PIXELS = 8
@@ -40,7 +41,7 @@ class Scene(Output):
         return sum(self.losses(target).values(), start=torch.zeros((), device=self.thing.device))
 
     def losses(self, target: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Each map's loss: cross-entropy, weighted squared error of the centre map, L1 of log depth and of offsets."""
+        """Each map's weighted loss: cross-entropy of things and centres, L1 of log depth and of offsets."""
         thing = target["thing"]
         weight = 1 + 8 * target["centre"]
         centre = F.binary_cross_entropy_with_logits(self.centre, target["centre"], weight=weight)
@@ -48,7 +49,7 @@ class Scene(Output):
         return {
             "thing": F.binary_cross_entropy_with_logits(self.thing, thing),
             "centre": centre,
-            "log_depth": (self.log_depth - target["log_depth"]).abs().mean(),
+            "log_depth": DEPTH_WEIGHT * (self.log_depth - target["log_depth"]).abs().mean(),
             "offset": 0.3 * offset.sum() / thing.sum().clamp_min(1) / OFFSET_SCALE_PX,
         }
 
