@@ -6,7 +6,6 @@ A cached step of a small agent is many tiny operations; on two cores it took 12 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -25,10 +24,14 @@ def intra_op_threads(n: int) -> Iterator[None]:
 
 
 def _set(n: int) -> None:
-    """Both pools alike: idle workers of the one spin in the way of the other."""
+    """Both pools alike: idle workers of the one spin in the way of the other.
+
+    numba first: when it starts its workers, it sets OpenMP's number for everybody.
+    """
+    import numba
+
+    numba.set_num_threads(min(n, numba.config.NUMBA_NUM_THREADS))
     torch.set_num_threads(n)
-    if (numba := sys.modules.get("numba")) is not None:
-        numba.set_num_threads(min(n, numba.config.NUMBA_NUM_THREADS))
 
 
 @contextmanager

@@ -53,15 +53,6 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     chosen = logits.argmax(-1).cpu().numpy()
     right = chosen == kind
     full = level == "full"
-    wrong = np.flatnonzero(~right)[:6]
-    exhibits = tuple(
-        Exhibit(
-            "failure",
-            f"{CLASSES[kind[i]]}, taken for {CLASSES[chosen[i]]}",
-            wav=wav(np.concatenate(heard[i].numpy(), 1)),
-        )
-        for i in wrong
-    )
     return [
         Measure(
             "hear/sounds",
@@ -71,9 +62,22 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             ceiling=1.0,
             rate=True,
             floors={"log-mel + ridge": _floor(context, heard, kind)} if full else {},
-            exhibits=exhibits if full else (),
+            exhibits=_exhibits(heard, kind, chosen) if full else (),
         )
     ]
+
+
+def _exhibits(heard: Tensor, kind: np.ndarray, chosen: np.ndarray) -> tuple[Exhibit, ...]:
+    """One sound of each class that was named rightly, and up to six that were not."""
+    right = chosen == kind
+    examples = [int(np.flatnonzero(right & (kind == k))[0]) for k in np.unique(kind[right])]
+    played = [("example", i, CLASSES[kind[i]]) for i in examples if CLASSES[kind[i]] != "quiet"]
+    wrong = np.flatnonzero(~right)[:6]
+    played += [("failure", int(i), f"{CLASSES[kind[i]]}, taken for {CLASSES[chosen[i]]}") for i in wrong]
+    return tuple(
+        Exhibit(what, text, wav=wav(np.concatenate(heard[i].numpy(), 1)))  # type: ignore[arg-type]
+        for what, i, text in played
+    )
 
 
 def _floor(context: Context, heard: Tensor, kind: np.ndarray) -> float:

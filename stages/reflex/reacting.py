@@ -110,7 +110,9 @@ def examine_startle(agent: Agent, context: Context, level: str) -> Sequence[Meas
             for k, values in enumerate(_startled(changed.watched, event[: n // 2])):
                 rows[k][f"{off} off"] = float(values.mean())
     for number, name in EVENTS.items():
-        rows[0][f"{name}s only"] = float(answered[event[event != NO_EVENT] == number].mean())
+        of_this_kind = answered[event[event != NO_EVENT] == number]
+        if len(of_this_kind):
+            rows[0][f"{name}s only"] = float(of_this_kind.mean())
     rows[1]["episodes with any false alarm"] = float((played.watched == ALARM).any(0).mean())
     wrong = np.flatnonzero(event != NO_EVENT)[~answered][:SHOWN]
     return [
