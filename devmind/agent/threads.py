@@ -30,7 +30,8 @@ def _set(n: int) -> None:
     """
     import numba
 
-    numba.set_num_threads(min(n, numba.config.NUMBA_NUM_THREADS))
+    most: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+    numba.set_num_threads(min(n, most))
     torch.set_num_threads(n)
 
 
