@@ -13,7 +13,7 @@ LOOK_SENSES = ("sight", "periphery", "sound", "body")
 REACH_SENSES = ("sight", "words", "body")
 STARTLE_SENSES = ("sight", "periphery", "sound")
 WITHDRAW_TABLE = [[0.0], [-1.0]]
-STARTLE_THRESHOLD = 0.5
+STARTLE_THRESHOLD = 0.25
 PUSH_NET: dict[str, object] = {"hidden": 64, "depth": 2, "activation": "tanh"}
 
 

@@ -18,6 +18,7 @@ from stages.reflex.trials import SHOWN, Child, Played, Trial, episodes, strips
 
 REACH_TICKS, STARTLE_TICKS = 30, 20
 LOUDER, LARGER = 6.0, 1.25
+STARTLE_EVENTS = 800
 
 REACH_GATE = Gate([Threshold("reach", 0.90)])
 
@@ -87,7 +88,7 @@ def withdrawal(truth: Mapping[str, np.ndarray], actions: Mapping[str, np.ndarray
 
 def examine_startle(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Share of bangs and looming objects withdrawn from within a tick, and of quiet ticks with a false alarm."""
-    n, full = episodes(context, level), level == "full"
+    n, full = episodes(context, level, STARTLE_EVENTS), level == "full"
     seeds = startle_seeds(context, n)
     trial = Trial(context, "startle", STARTLE_TICKS, seeds, withdrawal, before=True)
     child = Child(agent, "move")
