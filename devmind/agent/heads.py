@@ -36,6 +36,14 @@ class Head(nn.Module):
     def forward(self, tapped: Tapped) -> Output:
         raise NotImplementedError
 
+    def start_from(self, other: Head) -> None:
+        """Take over how `other` reads the same tap, but not what it answers.
+
+        Raises:
+            ConfigError: this kind of head cannot, or the two do not fit.
+        """
+        raise ConfigError(f"A {type(self).__name__} cannot start from a {type(other).__name__}.")
+
 
 _ACTIVATIONS = {"gelu": nn.GELU, "tanh": nn.Tanh, "relu": nn.ReLU}
 
@@ -68,7 +76,26 @@ class Reader(nn.Module):
         return self.net(tokens.flatten(-2))
 
 
-class CategoricalHead(Head):
+class ReaderHead(Head):
+    """Base of the heads whose answer is one `Reader`'s numbers."""
+
+    read: Reader
+
+    def start_from(self, other: Head) -> None:
+        """Copy all of `other`'s reader but its last layer."""
+        if not isinstance(other, ReaderHead):
+            super().start_from(other)
+        assert isinstance(other, ReaderHead)
+        try:
+            self.read.squeeze.load_state_dict(other.read.squeeze.state_dict())
+            self.read.net[:-1].load_state_dict(other.read.net[:-1].state_dict())
+        except RuntimeError as error:
+            raise ConfigError(
+                f"A head can start only from one of the same tap, hidden size and depth: {error}"
+            ) from error
+
+
+class CategoricalHead(ReaderHead):
     """One of `classes`; see `Categorical` for threshold, rest, table. With `slots` that many choices [..., L, n]."""
 
     def __init__(
@@ -99,7 +126,7 @@ class CategoricalHead(Head):
         return Categorical(logits, self.threshold, self.rest, self.table)
 
 
-class NormalHead(Head):
+class NormalHead(ReaderHead):
     """An actor of `size` continuous numbers: mean by MLP, one learned log standard deviation a dimension."""
 
     def __init__(
@@ -120,7 +147,7 @@ class NormalHead(Head):
         return Normal(mean, self.log_std.expand_as(mean))
 
 
-class ValueHead(Head):
+class ValueHead(ReaderHead):
     """One number [...]: a critic's value."""
 
     def __init__(
@@ -134,7 +161,7 @@ class ValueHead(Head):
         return Regression(self.read(tapped).squeeze(-1), self.kind)
 
 
-class RegressionHead(Head):
+class RegressionHead(ReaderHead):
     """Numbers of any `shape` [..., *shape]: directions, boxes, a prediction of the next tokens."""
 
     def __init__(

@@ -6,7 +6,6 @@ critic learn from what came of it. The arcs take turns in a fixed cycle.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from devmind.agent.agent import Agent
-from devmind.agent.heads import RegressionHead
 from devmind.agent.output import Categorical, Normal
 from devmind.agent.threads import stepping_threads
 from devmind.algorithms.ppo import minibatches, normalize, policy_change, ppo_loss
@@ -25,7 +23,6 @@ from devmind.curriculum.stage import Batches, Context, Lesson
 from devmind.learners.gradient import Learner
 from devmind.seeding import lesson_seeds, numpy_rng, torch_generator
 from devmind.worlds.cartpole import CartPoleRules, CartPoleState
-from stages.reflex.pick import PickHead
 from stages.reflex.practice import Carts, Episodes, as_tapped, carts_from_tensors, carts_to_tensors
 
 
@@ -41,7 +38,6 @@ class Drill:
         discount, gae_lambda: of the advantages.
         learning_rate: at the start; it falls linearly to a tenth.
         epochs, batches: passes over a rollout, and minibatches in each.
-        most_reward: what a step may earn at most.
         log_std: of the actions at the lesson's start and end.
         entropy: weight of the entropy at the start; it falls linearly to a tenth.
     """
@@ -56,20 +52,21 @@ class Drill:
     epochs: int = 3
     batches: int = 3
     log_std: tuple[float, float] | None = None
-    most_reward: float = math.inf
     entropy: float = 0.0
 
 
-# Turning and reaching pay at once by how much nearer they bring, so a discount of zero learns fastest; events that end
-# an episode are rare, and their bonus would drown that: orient stops a tick short of it, reach may earn only so much.
+# Turning pays at once by how much nearer it brings, so a discount of zero learns fastest; orient stops one tick short of
+# its closing bonus, which would drown that. Reaching must go round what stands in the way, so it looks ahead.
 # Startle needs a high entropy at first: quiet ticks teach to rest long before the few looming objects are told apart.
 DRILLS = {
     "orient": Drill("look", ("orient/sight", "orient/sound", "orient/motion"), 32, 9, log_std=(-1.0, -2.0)),
     "track": Drill("look", ("track",), 48, 12, log_std=(-1.0, -2.0)),
-    "reach": Drill("reach", ("reach",), 80, 10, log_std=(-0.7, -1.5), most_reward=0.15),
+    "reach": Drill("reach", ("reach",), 160, 8, discount=0.9, epochs=4, batches=4, log_std=(-0.7, -1.5)),
     "startle": Drill("move", ("startle",), 64, 20, entropy=0.2, batches=4),
     "balance": Drill("push", (), 32, 32, discount=0.98, gae_lambda=0.8, learning_rate=2e-3, epochs=8, batches=2),
 }
+HEIRS = {"reach_arc": "whereabouts", "reach_value": "whereabouts", "move_arc": "event", "move_value": "event"}
+"""Arcs and critics, and the heads of perception whose reading of the tokens they start from."""
 CYCLE = (
     "balance", "orient", "reach", "startle", "balance", "reach", "orient", "startle",
     "balance", "track", "reach", "startle", "balance", "orient", "reach", "startle",
@@ -103,15 +100,15 @@ class PolicyLearner(Learner):
     def on_fit_start(self) -> None:
         """Freeze all but arcs and critics; how widely arcs explore follows a schedule, not a gradient.
 
-        At the lesson's start the reaching arc takes over what perception has learned of whereabouts.
+        At the lesson's start some arcs take over what perception has learned (see `HEIRS`).
         """
-        picker, whereabouts = self.agent.head("reach_arc"), self.agent.head("whereabouts")
-        if self.update == 0 and isinstance(picker, PickHead) and isinstance(whereabouts, RegressionHead):
-            picker.start_from(whereabouts.read)
+        if self.update == 0:
+            for heir, teacher in HEIRS.items():
+                self.agent.head(heir).start_from(self.agent.head(teacher))
         self.agent.requires_grad_(False)
         for arc in _arcs():
             for name, parameter in self._both(arc).named_parameters():
-                parameter.requires_grad_(not name.endswith("log_std"))
+                parameter.requires_grad_(not name.endswith("log_std") and ".places." not in name)
 
     def on_fit_end(self) -> None:
         """Give every parameter its gradient back for the lessons to come."""
@@ -199,7 +196,7 @@ class PolicyLearner(Learner):
 
     def _improve(self, name: str, drill: Drill, rollout: Rollout, level: Tensor, gone: float) -> dict[str, Tensor]:
         advantage, target = generalized_advantages(
-            rollout.reward.clamp(max=drill.most_reward),
+            rollout.reward,
             rollout.value,
             rollout.next_value,
             rollout.terminal,

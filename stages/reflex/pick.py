@@ -1,8 +1,7 @@
-"""The pick head: an actor that moves to one of several things seen, chosen by a word.
+"""The pick heads: an actor, and its critic, that mind the one thing that a word names.
 
-From the picture it reads a few numbers for each of some slots (one a colour, once it was taught); the word chooses
-among the slots by a soft attention; what was chosen and the body make the movement. Reading and choosing are kept apart
-because a plain network would have to learn every pair of word and place anew.
+They read places as `stages.reflex.places` does and start from what perception has taught it; the named place and the
+body make the answer.
 """
 
 from __future__ import annotations
@@ -10,63 +9,60 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from devmind.agent.heads import Head, Inlet, Reader
-from devmind.agent.output import Normal
+from devmind.agent.heads import Head, Inlet
+from devmind.agent.output import Normal, Regression
 from devmind.agent.taps import Tapped
 from devmind.errors import ConfigError
+from stages.reflex.places import NUMBERS, SIGHT_TOKENS, Places, PlacesHead
 
-SIGHT_TOKENS, BODY_TOKENS = 16, 1
+BODY_TOKENS = 1
 
 
-class PickHead(Head):
-    """Taps ("sight", "words", "body"); a `Normal` over `size` numbers.
+class Pick(Head):
+    """Taps ("sight", "words", "body"); `numbers` makes `size` numbers of the named place and the body."""
 
-    Args:
-        slots: things the word can choose from; numbers: how many are read about each.
-    """
-
-    def __init__(
-        self, inlet: Inlet, size: int, slots: int = 8, numbers: int = 4, hidden: int = 128, log_std: float = -0.5
-    ) -> None:
+    def __init__(self, inlet: Inlet, size: int, slots: int, hidden: int, gain: float) -> None:
         super().__init__(inlet)
         self.n_words = inlet.n_tokens - SIGHT_TOKENS - BODY_TOKENS
         if self.n_words < 1:
-            raise ConfigError("The pick head must tap ('sight', 'words', 'body'), in this order.")
-        d, narrow = inlet.width, max(4, inlet.width // 4)
-        self.slots, self.numbers = slots, numbers
-        self.squeeze = nn.Linear(d, narrow)
-        self.look = nn.Sequential(
-            nn.Linear(SIGHT_TOKENS * narrow, max(32, d)), nn.GELU(), nn.Linear(max(32, d), slots * numbers)
-        )
-        self.choose = nn.Linear(d, slots)
+            raise ConfigError("A pick head must tap ('sight', 'words', 'body'), in this order.")
+        self.places = Places(inlet.width, slots)
         last = nn.Linear(hidden, size)
-        nn.init.orthogonal_(last.weight, 0.01)
+        nn.init.orthogonal_(last.weight, gain)
         nn.init.zeros_(last.bias)
-        self.act = nn.Sequential(nn.Linear(numbers + d, hidden), nn.GELU(), last)
-        self.log_std = nn.Parameter(torch.full((size,), log_std))
+        first = nn.Linear(NUMBERS + inlet.width, hidden)
+        self.answer = nn.Sequential(first, nn.GELU(), nn.Linear(hidden, hidden), nn.GELU(), last)
 
-    def start_from(self, reader: Reader) -> None:
-        """Read pictures as `reader` does, which taps sight alone and gives slots x numbers.
+    def start_from(self, other: Head) -> None:
+        """Read places as `other` does, a places head or another pick head."""
+        if not isinstance(other, PlacesHead | Pick):
+            raise ConfigError(f"A pick head starts from a head that reads places; got {type(other).__name__}.")
+        self.places.start_from(other.places)
 
-        Raises:
-            ConfigError: its layers have other sizes.
-        """
-        try:
-            self.squeeze.load_state_dict(reader.squeeze.state_dict())
-            self.look.load_state_dict(reader.net.state_dict())
-        except RuntimeError as error:
-            raise ConfigError(
-                f"The pick head reads {self.slots} x {self.numbers} numbers; the reader to start from must: {error}"
-            ) from error
-
-    def forward(self, tapped: Tapped) -> Normal:
+    def numbers(self, tapped: Tapped) -> Tensor:
+        """[..., size]."""
         tokens = tapped.tokens * tapped.present[..., None]
         sight, words, body = tokens.split([SIGHT_TOKENS, self.n_words, BODY_TOKENS], -2)
-        mean = self.act(torch.cat((self.picked(sight, words), body.squeeze(-2)), -1))
+        return self.answer(torch.cat((self.places(sight, words)[..., -1, :], body.squeeze(-2)), -1))
+
+
+class PickHead(Pick):
+    """The actor: a `Normal` over `size` numbers."""
+
+    def __init__(self, inlet: Inlet, size: int, slots: int = 8, hidden: int = 128, log_std: float = -0.5) -> None:
+        super().__init__(inlet, size, slots, hidden, gain=0.01)
+        self.log_std = nn.Parameter(torch.full((size,), log_std))
+
+    def forward(self, tapped: Tapped) -> Normal:
+        mean = self.numbers(tapped)
         return Normal(mean, self.log_std.expand_as(mean))
 
-    def picked(self, sight: Tensor, words: Tensor) -> Tensor:
-        """What was read about the chosen thing, [..., numbers]."""
-        read = self.look(self.squeeze(sight).flatten(-2)).unflatten(-1, (self.slots, self.numbers))
-        choice = self.choose(words.sum(-2)).softmax(-1)
-        return (choice[..., None] * read).sum(-2)
+
+class PickValueHead(Pick):
+    """The critic: one number [...]."""
+
+    def __init__(self, inlet: Inlet, slots: int = 8, hidden: int = 128) -> None:
+        super().__init__(inlet, 1, slots, hidden, gain=1.0)
+
+    def forward(self, tapped: Tapped) -> Regression:
+        return Regression(self.numbers(tapped).squeeze(-1))

@@ -54,7 +54,7 @@ def examine_reach(agent: Agent, context: Context, level: str) -> Sequence[Measur
             if full
             else {},
             answered=child.counts,
-            note=f"something was touched in {touched.mean():.0%}; the ceiling is a straight reach by ground truth",
+            note=f"something was touched in {touched.mean():.0%}; the ceiling is a reach by ground truth",
             exhibits=strips(
                 "failure",
                 played,

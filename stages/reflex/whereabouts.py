@@ -1,4 +1,7 @@
-"""Whereabouts: which colours are in view, in which direction and how far; it teaches the tokens what arcs will need."""
+"""Whereabouts: which colours are in view, in which direction and how far, and where the one just named is.
+
+It teaches the tokens what arcs will need, and the words for colours: a grown-up names a thing in view and shows it.
+"""
 
 from __future__ import annotations
 
@@ -11,28 +14,38 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from devmind.agent.agent import Agent
+from devmind.agent.batch import encode_words
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
+from devmind.worlds.nursery.state import COLOUR_NAMES
 from stages.reflex.batches import clip
 from stages.reflex.parts import COLOURS
+from stages.reflex.places import NUMBERS, SCALE_DEG
 
 LEVELS = ("reach", "orient/sight", "reach", "track", "room", "orient/motion")
-SCALE_DEG = 30.0
 VISIBLE_PX = 6
+NAMES = np.stack([encode_words(name) for name in COLOUR_NAMES])
 
 
 def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     """Half of `size` children before and after a turn of the head, with what `wanted` says of both Moments.
 
     Two Moments, so that the eye's change input is taught as well: arcs see it in all but an episode's first tick.
+    In each a colour in view is named; where none is, none.
     """
     level, n = LEVELS[update % len(LEVELS)], max(2, size // 2)
     world = context.make_world("nursery", level, lesson_seeds(n, context.seed, "whereabouts", update))
-    look = numpy_rng(context.seed, "whereabouts", update).uniform(-0.6, 0.6, (n, 2)).astype(np.float32)
+    rng = numpy_rng(context.seed, "whereabouts", update)
+    look = rng.uniform(-0.6, 0.6, (n, 2)).astype(np.float32)
     shown, told = [world.observe()["sight"]], [wanted(world.truth())]
     shown.append(world.step({"look": look})[0]["sight"])
     told.append(wanted(world.truth()))
-    return clip({"sight": torch.from_numpy(np.stack(shown, 1))}) | {"whereabouts": torch.from_numpy(np.stack(told, 1))}
+    places = np.stack(told, 1)
+    named = np.argmax(places[..., 0] * rng.uniform(0.1, 1.0, places.shape[:-1]), -1)
+    words = np.where(places[..., 0].any(-1, keepdims=True), NAMES[named], 0)
+    both = np.concatenate((places, np.take_along_axis(places, named[..., None, None], 2)), 2)
+    batch = clip({"sight": torch.from_numpy(np.stack(shown, 1)), "words": torch.from_numpy(words)})
+    return batch | {"whereabouts": torch.from_numpy(both)}
 
 
 def wanted(truth: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -41,7 +54,7 @@ def wanted(truth: Mapping[str, np.ndarray]) -> np.ndarray:
     Where two things share a colour, the one in the later slot counts.
     """
     size = len(truth["colour"])
-    values = np.zeros((size, COLOURS, 4), np.float32)
+    values = np.zeros((size, COLOURS, NUMBERS), np.float32)
     left = truth["object_azimuth_deg"] - truth["pan_deg"][:, None]
     left = (left + 180) % 360 - 180
     up = truth["object_elevation_deg"] - truth["tilt_deg"][:, None]
@@ -54,9 +67,15 @@ def wanted(truth: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Cross-entropy of presence (its number is a logit), and mean error of direction and distance where present."""
+    """Cross-entropy of presence (its number is a logit), and mean error of direction and distance where present.
+
+    The named one counts as much as all the colours together.
+    """
     told = agent(batch, ["whereabouts"])["whereabouts"].mode()
     here, where = batch["whereabouts"][..., 0], batch["whereabouts"][..., 1:]
-    present = F.binary_cross_entropy_with_logits(told[..., 0], here)
-    error = ((told[..., 1:] - where).abs().mean(-1) * here).sum() / here.sum().clamp_min(1)
-    return present + 2 * error, {"present": present.detach(), "where": error.detach()}
+    present = F.binary_cross_entropy_with_logits(told[..., :COLOURS, 0], here[..., :COLOURS])
+    error = (told[..., 1:] - where).abs().mean(-1) * here
+    each, named = (
+        error[..., rows].sum() / here[..., rows].sum().clamp_min(1) for rows in (slice(COLOURS), slice(COLOURS, None))
+    )
+    return present + 2 * (each + named), {"present": present.detach(), "where": each.detach(), "named": named.detach()}

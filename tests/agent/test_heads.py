@@ -12,7 +12,7 @@ from torch import distributions
 from devmind.agent.acting import decide
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate
-from devmind.agent.heads import DenseHead, Inlet
+from devmind.agent.heads import CategoricalHead, DenseHead, Inlet
 from devmind.agent.output import Categorical, Normal, Regression, masked_mean
 from devmind.agent.taps import Perceived, Tapped
 from devmind.errors import ConfigError, DevmindError, PluginError
@@ -193,3 +193,16 @@ def test_slots_give_several_choices_at_once(small_agent: Callable[..., Agent]) -
     out = agent.forward(collate(make_rows(2, 3, seed=0)), ["spell"])["spell"]
     assert out.sample(torch.Generator().manual_seed(0)).shape == (2, 3, 8)
     assert out.loss(torch.zeros(2, 3, 8, dtype=torch.long), torch.ones(2, 3, dtype=torch.bool)).ndim == 0
+
+
+def test_a_head_starts_from_how_another_reads_the_same_tap() -> None:
+    one, other = CategoricalHead(Inlet(16, 4), classes=3), CategoricalHead(Inlet(16, 4), classes=2)
+    answers = other.read.net[-1].weight.clone()
+    other.start_from(one)
+    assert torch.equal(other.read.squeeze.weight, one.read.squeeze.weight)
+    assert torch.equal(other.read.net[0].weight, one.read.net[0].weight)
+    assert torch.equal(other.read.net[-1].weight, answers)
+    with pytest.raises(ConfigError, match="same tap"):
+        other.start_from(CategoricalHead(Inlet(16, 5), classes=3))
+    with pytest.raises(ConfigError, match="DenseHead"):
+        other.start_from(DenseHead(Inlet(16, 16, {"stride1": 6, "stride2": 2})))

@@ -66,14 +66,32 @@ def test_a_resumed_lesson_ends_with_the_same_weights_to_the_bit(tmp_path: Path) 
 
 def test_only_the_arc_in_turn_and_its_critic_change(tmp_path: Path) -> None:
     agent = make_agent()
-    before = {name: value.clone() for name, value in agent.state_dict().items()}
     learner, _ = start(agent, make_context(tmp_path))
+    before = {name: value.clone() for name, value in agent.state_dict().items()}
     practise(learner, ["reach"])
     changed = {name for name, value in agent.state_dict().items() if not torch.equal(value, before[name])}
-    assert changed
     assert {name.split(".")[1] for name in changed} == {"reach_arc", "reach_value"}
+    assert not any(".places." in name for name in changed), "how places are read stays as perception taught it"
     learner.on_fit_end()
     assert all(parameter.requires_grad for parameter in agent.parameters())
+
+
+def test_arcs_start_from_what_perception_reads_and_only_once(tmp_path: Path) -> None:
+    agent = make_agent()
+    learner, _ = start(agent, make_context(tmp_path))
+    places = agent.head("whereabouts").places.state_dict()  # type: ignore[union-attr]
+    for name in ("reach_arc", "reach_value"):
+        mine = agent.head(name).places.state_dict()  # type: ignore[union-attr]
+        assert all(torch.equal(mine[key], value) for key, value in places.items())
+    assert torch.equal(
+        agent.get_parameter("heads.move_arc.read.net.0.weight"), agent.get_parameter("heads.event.read.net.0.weight")
+    )
+    practise(learner, ["startle"])
+    taught = agent.get_parameter("heads.move_arc.read.net.0.weight").clone()
+    learner.on_fit_start()
+    assert torch.equal(agent.get_parameter("heads.move_arc.read.net.0.weight"), taught), (
+        "a resumed lesson keeps its arcs"
+    )
 
 
 def test_the_cycle_holds_every_drill_and_every_drill_has_its_heads() -> None:

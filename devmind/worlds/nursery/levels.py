@@ -20,6 +20,8 @@ from devmind.worlds.nursery.state import NO_EVENT, NurseryState
 
 SHAPING_DEG = 90.0
 FALSE_ALARM = 0.2
+WRONG_TOUCH = 0.5
+SLOWNESS = 0.02
 
 Spawn = Callable[[np.ndarray], NurseryState]
 Reward = Callable[[NurseryState, NurseryState, bool], np.ndarray]
@@ -51,8 +53,9 @@ def _following(before: NurseryState, after: NurseryState, closing: bool) -> np.n
 
 
 def _touching(before: NurseryState, after: NurseryState, closing: bool) -> np.ndarray:
-    nearer = hand_distance(before) - hand_distance(after)
-    return nearer + (first_touched(after) == after.target)
+    nearer, touched = hand_distance(before) - hand_distance(after), first_touched(after)
+    right, wrong = touched == after.target, (touched >= 0) & (touched != after.target)
+    return nearer + right - WRONG_TOUCH * wrong - SLOWNESS
 
 
 def _startled(before: NurseryState, after: NurseryState, closing: bool) -> np.ndarray:

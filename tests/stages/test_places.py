@@ -1,0 +1,71 @@
+"""Places: what a cell says lies in that cell, and a word names one of the slots."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from devmind.agent.heads import Inlet
+from devmind.errors import ConfigError
+from stages.reflex.places import HALF_VIEW_DEG, SCALE_DEG, Places, PlacesHead
+
+
+def silent(slots: int = 3) -> Places:
+    """Places that say nothing of their own: the same logit and no offset in every cell."""
+    places = Places(8, slots)
+    with torch.no_grad():
+        for parameter in places.parameters():
+            parameter.zero_()
+    return places
+
+
+@pytest.mark.parametrize(("row", "column"), [(0, 0), (0, 3), (2, 1), (3, 3)])
+def test_the_surest_cell_says_where(row: int, column: int) -> None:
+    places, sight = silent(), torch.zeros(1, 16, 8)
+    with torch.no_grad():
+        places.look[0].weight[0, 0] = 1.0
+        places.look[2].weight[0, 0] = 1.0
+    sight[0, 4 * row + column, 0] = 50.0
+    logit, left, up, far = places(sight, torch.zeros(1, 8, 8))[0, 0].tolist()
+    edge = math.tan(math.radians(HALF_VIEW_DEG))
+    wanted_left, wanted_up = (math.degrees(math.atan(edge * (3 - 2 * k) / 4)) for k in (column, row))
+    assert logit > 10
+    assert left * SCALE_DEG == pytest.approx(wanted_left, abs=1e-3)
+    assert up * SCALE_DEG == pytest.approx(wanted_up, abs=1e-3)
+    assert far == 0
+
+
+def test_the_named_row_is_the_chosen_slot() -> None:
+    torch.manual_seed(0)
+    places = Places(8, 3)
+    with torch.no_grad():
+        places.choose.weight.zero_()
+        places.choose.weight[1, 0] = 100.0
+    words = torch.zeros(2, 8, 8)
+    words[0, 0, 0] = 1.0
+    told = places(torch.randn(2, 16, 8), words)
+    torch.testing.assert_close(told[0, 3], told[0, 1])
+    assert not torch.allclose(told[1, 3], told[1, 1])
+
+
+def test_a_few_steps_find_a_spot_of_colour() -> None:
+    torch.manual_seed(0)
+    places = Places(16, 1)
+    optimizer = torch.optim.Adam(places.parameters(), lr=1e-2)
+    words = torch.zeros(64, 8, 16)
+    for _ in range(120):
+        cell = torch.randint(16, (64,))
+        sight = 0.1 * torch.randn(64, 16, 16)
+        sight[torch.arange(64), cell, 0] += 2.0
+        error = (places(sight, words)[:, 0, 1:] - places.cells[cell, 0]).abs().mean()
+        optimizer.zero_grad()
+        error.backward()
+        optimizer.step()
+    assert error < 0.1
+
+
+def test_the_words_must_be_tapped() -> None:
+    with pytest.raises(ConfigError, match="words"):
+        PlacesHead(Inlet(16, 16), slots=8)
