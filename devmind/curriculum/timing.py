@@ -112,4 +112,4 @@ def shares(seconds: Mapping[str, float], whole_s: float) -> dict[str, float]:
 
 def with_rest(share: Mapping[str, float]) -> dict[str, float]:
     """The shares and the rest; together 1."""
-    return {**share, REST: max(0.0, 1 - sum(share.values()))}
+    return {**share, REST: max(0.0, round(1 - sum(share.values()), 4))}

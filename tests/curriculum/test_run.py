@@ -19,6 +19,7 @@ from devmind.curriculum.journal import Journal
 from devmind.curriculum.teaching import Interrupted
 from devmind.errors import ConfigError
 from tests.curriculum.lamp_stage import LampStage
+from tests.curriculum.test_ahead import all_gone
 
 STAGES = {
     "lamps": LampStage(),
@@ -94,6 +95,7 @@ def test_an_interrupted_run_goes_on_to_the_same_weights(straight, tmp_path, monk
     interrupt_at(monkeypatch, at, lambda: os.kill(os.getpid(), number))
     with pytest.raises(Interrupted):
         runner.run_stage("lamps", config(), out=tmp_path / "run")
+    assert all_gone(), "a thread that makes batches outlives its lesson"
     monkeypatch.undo()
     for module in (runner, stage_run):
         monkeypatch.setattr(module, "load_stage", STAGES.__getitem__)
