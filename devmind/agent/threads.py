@@ -1,4 +1,4 @@
-"""How many threads torch uses inside one operation: one while stepping, all cores while training.
+"""How many threads torch and numba use inside one operation: one while stepping, all cores while training.
 
 A cached step of a small agent is many tiny operations; on two cores it took 12 ms with one thread and 180 ms with two.
 """
@@ -6,7 +6,7 @@ A cached step of a small agent is many tiny operations; on two cores it took 12 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -24,9 +24,10 @@ def intra_op_threads(n: int) -> Iterator[None]:
 
 
 def _set(n: int) -> None:
-    """Both pools alike: idle workers of the one spin in the way of the other.
+    """Both pools alike, for the calling thread: idle workers of the one spin in the way of the other.
 
-    numba first: when it starts its workers, it sets OpenMP's number for everybody.
+    numba first: when it starts its workers, it sets OpenMP's number. Both keep a number for each Python thread (numba's
+    mask; OpenMP's and MKL's setting), so a helper thread leaves the main thread's as it is.
     """
     import numba
 
@@ -49,3 +50,9 @@ def training_threads(n: int | None = None) -> Iterator[None]:
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
     with intra_op_threads(n or cores):
         yield
+
+
+def for_a_helper() -> Callable[[], None]:
+    """What a thread that works beside this one runs first: it gets half of this one's threads, at least one."""
+    half = max(1, torch.get_num_threads() // 2)
+    return lambda: _set(half)

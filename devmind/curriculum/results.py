@@ -19,6 +19,7 @@ from devmind.curriculum.exam import Measure, retention
 from devmind.curriculum.examining import Examined, plain
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.stage import Stage
+from devmind.curriculum.timing import with_rest
 
 SCHEMA = 1
 PACKAGES = ("devmind", "torch", "lightning", "transformers", "numpy", "gymnasium", "numba")
@@ -59,7 +60,10 @@ def cost(agent: Agent, journal: Journal) -> dict[str, Any]:
     taught = list(journal.events("lesson_done"))
     seconds = sum(event["seconds"] for event in taught)
     exams = sum(event["seconds"] for event in journal.events("exam"))
-    data = sum(event["seconds"] * event["data_share"] for event in taught)
+    spent_s: dict[str, float] = {}
+    for event in taught:
+        for part, share in _shares(event).items():
+            spent_s[part] = spent_s.get(part, 0.0) + event["seconds"] * share
     whole = max(1e-9, seconds + exams)
     parts: dict[str, int] = {}
     for name, parameter in agent.named_parameters():
@@ -71,8 +75,15 @@ def cost(agent: Agent, journal: Journal) -> dict[str, Any]:
         "peak_memory_mb": peak,
         "parameters": sum(parts.values()),
         "parts": parts,
-        "share": {"data": data / whole, "learning": (seconds - data) / whole, "exams": exams / whole},
+        "share": {part: value / whole for part, value in {**spent_s, "exams": exams}.items()},
     }
+
+
+def _shares(event: dict[str, Any]) -> dict[str, float]:
+    """Where a lesson's time went, together 1; journals from before the parts were timed know the batches only."""
+    if "share" not in event:
+        return {"data": event["data_share"], "learning": 1 - event["data_share"]}
+    return with_rest(event["share"])
 
 
 def _iso(time_s: float) -> str:
@@ -90,7 +101,7 @@ def lessons(journal: Journal) -> list[dict[str, Any]]:
             "seconds": event["seconds"],
             "status": event["status"],
             "steps_per_s": event["steps"] / max(event["seconds"], 1e-9),
-            "share": {"data": event["data_share"], "learn": 1 - event["data_share"]},
+            "share": _shares(event),
         }
         for event in last.values()
     ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from devmind.config import RunConfig
+from devmind.curriculum.ahead import Ahead
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate
 
@@ -47,16 +48,29 @@ class Context:
 
 
 class Batches:
-    """An endless, exactly resumable stream: batch `update` is `make(update)` and nothing else decides it."""
+    """An endless, exactly resumable stream: batch `update` is `make(update)` and nothing else decides it.
 
-    def __init__(self, make: Callable[[int], Any], steps: int) -> None:
-        self.make, self.steps, self.update = make, steps, 0
+    Args:
+        make: the batch of an update.
+        steps: of the whole lesson.
+        ahead: a thread makes the next batch while the current one is learned. Only for a `make` that reads nothing
+            which learning changes: not the agent, and no global random numbers.
+    """
 
-    def __iter__(self) -> Iterator[Any]:
-        while self.update < self.steps:
-            batch = self.make(self.update)
-            self.update += 1
-            yield batch
+    def __init__(self, make: Callable[[int], Any], steps: int, ahead: bool = False) -> None:
+        self.make, self.steps, self.ahead, self.update = make, steps, ahead, 0
+
+    def __iter__(self) -> Generator[Any, None, None]:
+        maker = Ahead(self.make, self.steps) if self.ahead else None
+        make = maker or self.make
+        try:
+            while self.update < self.steps:
+                batch = make(self.update)
+                self.update += 1
+                yield batch
+        finally:
+            if maker:
+                maker.close()
 
     def __len__(self) -> int:
         """Steps of the whole lesson: a known length also keeps Lightning from fetching one batch ahead."""

@@ -168,7 +168,7 @@ class StageRun:
                 steps=taught.steps,
                 seconds=round(taught.seconds, 2),
                 status=taught.status,
-                data_share=round(taught.data_share, 4),
+                share=taught.share,
             )
             self._glimpse(lesson, agent)
 

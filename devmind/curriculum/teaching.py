@@ -20,7 +20,8 @@ from devmind.agent.device import pick_device, place, trainer_device
 from devmind.checkpointing import bundle
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.progress import LessonProgress
-from devmind.curriculum.stage import Batches, Context, Lesson
+from devmind.curriculum.stage import Context, Lesson
+from devmind.curriculum.timing import Stopwatch, TimedBatches, shares
 from devmind.learners.gradient import Learner
 
 WALL_CAP = 1.5
@@ -41,12 +42,17 @@ class Interrupted(Exception):  # noqa: N818 - it is no error
 
 @dataclass
 class Taught:
-    """How a lesson went: `status` is 'done' or 'cut'; `data_share` is the part of the time spent making batches."""
+    """How a lesson went: `status` is 'done' or 'cut'; `share` is the part of the time by what it was spent in."""
 
     steps: int
     seconds: float
     status: str
-    data_share: float
+    share: dict[str, float]
+
+    @property
+    def data_share(self) -> float:
+        """The part of the time in which learning waited for batches."""
+        return self.share["data"]
 
 
 class LessonRun(Callback):
@@ -61,10 +67,11 @@ class LessonRun(Callback):
         attempt: int,
         seconds: float,
         scores: str,
+        watch: Stopwatch,
     ) -> None:
         self.lesson, self.learner, self.journal, self.attempt = lesson, learner, journal, attempt
         self.folder, self.every_s = context.out / "checkpoints", context.config.checkpoint_every_s
-        self.seconds_before = seconds
+        self.seconds_before, self.watch = seconds, watch
         self.stopped_by: int | None = None
         self.cut = False
         self.progress = LessonProgress(lesson.name, learner.steps, learner.update, scores)
@@ -119,6 +126,7 @@ class LessonRun(Callback):
             "attempt": self.attempt,
             "update": done,
             "seconds": self.seconds,
+            "spent_s": dict(self.watch.seconds),
             "agent": self.learner.agent.state_dict(),
             "learner": self.learner.extra_state(),
             "optimizers": [optimizer.state_dict() for optimizer in trainer.optimizers],
@@ -126,26 +134,6 @@ class LessonRun(Callback):
         bundle.save(self.folder / name, state)
         self.journal.write("checkpoint", lesson=self.lesson.name, step=done, name=name)
         bundle.retire(self.folder, keep=2)
-
-
-class _Timed:
-    """The lesson's batches, with the seconds spent in making them."""
-
-    def __init__(self, batches: Batches) -> None:
-        self.batches, self.seconds = batches, 0.0
-
-    def __iter__(self) -> Any:
-        stream = iter(self.batches)
-        while True:
-            begun = time.monotonic()
-            batch = next(stream, None)
-            self.seconds += time.monotonic() - begun
-            if batch is None:
-                return
-            yield batch
-
-    def __len__(self) -> int:
-        return len(self.batches) - self.batches.update
 
 
 def position(folder: Path) -> dict[str, Any] | None:
@@ -172,8 +160,8 @@ def teach(
         Interrupted: asked to stop; the position is saved.
     """
     learner: Learner = lesson.make_learner(agent, context)  # type: ignore[assignment]
-    learner.steps = steps
-    learner.rehearsal = tuple(rehearsal())
+    learner.steps, watch = steps, Stopwatch()
+    learner.rehearsal = tuple((loss, watch.counted("data", make)) for loss, make in rehearsal())
     batches = lesson.make_batches(agent, context, steps)
     seconds = 0.0
     if resume:
@@ -182,15 +170,16 @@ def teach(
         learner.update, seconds = int(resume["update"]), float(resume["seconds"])
         batches.load_state_dict({"update": learner.update})
         learner.resumed_optimizers = resume["optimizers"]
-    run = LessonRun(lesson, learner, context, journal, attempt, seconds, scores)
-    timed = _Timed(batches)
+        watch.seconds |= resume.get("spent_s", {})
+    run = LessonRun(lesson, learner, context, journal, attempt, seconds, scores, watch)
     if learner.update < steps:
-        with run.progress:
-            _fit(learner, timed, context, [run], steps - learner.update, _loggers(context, lesson.name))
+        with run.progress, watch.watching(agent):
+            data = TimedBatches(batches, watch)
+            _fit(learner, data, context, [run], steps - learner.update, _loggers(context, lesson.name))
         seconds = run.seconds
     if run.stopped_by:
         raise Interrupted(run.stopped_by)
-    return Taught(learner.update, seconds, "cut" if run.cut else "done", timed.seconds / max(seconds, 1e-9))
+    return Taught(learner.update, seconds, "cut" if run.cut else "done", shares(watch.seconds, seconds))
 
 
 def steps_per_s(lesson: Lesson, agent: Agent, context: Context, steps: int = 12) -> float:
@@ -198,7 +187,7 @@ def steps_per_s(lesson: Lesson, agent: Agent, context: Context, steps: int = 12)
     learner: Learner = lesson.make_learner(agent, context)  # type: ignore[assignment]
     batches = lesson.make_batches(agent, context, steps)
     clock = _Clock()
-    _fit(learner, _Timed(batches), context, [clock], steps, [])
+    _fit(learner, TimedBatches(batches, Stopwatch()), context, [clock], steps, [])
     warm = steps // 3
     return (steps - warm) / max(1e-9, clock.times[-1] - clock.times[warm - 1])
 
@@ -214,7 +203,7 @@ class _Clock(Callback):
 
 
 def _fit(
-    learner: Learner, data: Any, context: Context, callbacks: list[Callback], steps: int, loggers: list[Logger]
+    learner: Learner, data: TimedBatches, context: Context, callbacks: list[Callback], steps: int, loggers: list[Logger]
 ) -> None:
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     device = pick_device(context.device)
@@ -233,7 +222,10 @@ def _fit(
             use_distributed_sampler=False,
             **trainer_device(device),  # type: ignore[arg-type]
         )
-        trainer.fit(learner, train_dataloaders=data)
+        try:
+            trainer.fit(learner, train_dataloaders=data)
+        finally:
+            data.close()
     place(learner.agent, device)  # Lightning brings its module back to the CPU
 
 

@@ -21,7 +21,9 @@ Make = Callable[[Agent, Context, int, int], Any]
 def lessons(context: Context) -> Sequence[Lesson]:
     """In the order they are taught."""
     return [
-        _gradient(context, "watch", watch.loss, lambda a, c, u, n: watch.lesson_batch(c, u, n), 16, 1e-3, 3.0),
+        _gradient(
+            context, "watch", watch.loss, lambda a, c, u, n: watch.lesson_batch(c, u, n), 16, 1e-3, 3.0, ahead=True
+        ),
         _gradient(
             context,
             "perceive",
@@ -30,6 +32,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
             64,
             3e-3,
             5.0,
+            ahead=True,
             skills=("see", "hear", "bind", "locate"),
             learns_from=groups(context),
         ),
@@ -65,9 +68,13 @@ def _gradient(
     learning_rate: float,
     minutes: float,
     trains: tuple[str, ...] = ("",),
+    ahead: bool = False,
     **more: Any,
 ) -> Lesson:
-    """A lesson taught by gradient on `loss`; its batch is a function of (agent, context, update, size)."""
+    """A lesson taught by gradient on `loss`; its batch is a function of (agent, context, update, size).
+
+    With `ahead` the batch must not depend on the agent: the next one is made while the agent learns from the last.
+    """
     changed = context.config.lessons.get(name)
     size = (changed and changed.batch) or (batch if context.config.size != "tiny" else 8)
     rate = (changed and changed.learning_rate) or learning_rate
@@ -76,6 +83,6 @@ def _gradient(
         return GradientLearner(agent, loss, steps=0, seed=context.seed, learning_rate=rate, trains=trains)
 
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
-        return Batches(lambda update: make(agent, context, update, size), steps)
+        return Batches(lambda update: make(agent, context, update, size), steps, ahead)
 
     return Lesson(name, learner, batches, STEPS[name][context.config.size], minutes, **more)

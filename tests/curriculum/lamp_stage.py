@@ -1,4 +1,4 @@
-"""A stage small enough for tests: name the lit lamp of the fake world, in two lessons."""
+"""A stage small enough for tests: name the lit lamp of the fake world, in two lessons, one with batches made ahead."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class LampStage:
                 batch, lit = shown(lesson_seeds(16, context.seed, name, update))
                 return batch | {"lit": lit[:, None]}
 
-            return lambda agent, context, steps: Batches(make, steps)
+            return lambda agent, context, steps: Batches(make, steps, ahead=name == "two")
 
         return [
             Lesson(name, learner, batches(name), self.steps, 1.0, rehearse=True, skills=(f"{self.name}-lit",))

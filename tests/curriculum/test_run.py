@@ -19,6 +19,7 @@ from devmind.curriculum.journal import Journal
 from devmind.curriculum.teaching import Interrupted
 from devmind.errors import ConfigError
 from tests.curriculum.lamp_stage import LampStage
+from tests.curriculum.test_ahead import all_gone
 
 STAGES = {
     "lamps": LampStage(),
@@ -60,6 +61,17 @@ def test_a_passed_gate_writes_a_milestone_and_a_report(straight):
     assert Agent.from_pretrained(straight.agent).config.stages == ["lamps"]
 
 
+def test_the_report_says_where_the_time_went(straight):
+    results = json.loads(straight.results.read_text())
+    parts = {"data", "encoders", "trunk", "heads", "backward and the rest"}
+    for lesson in results["lessons"]:
+        assert set(lesson["share"]) == parts
+        assert all(lesson["share"][part] > 0 for part in ("encoders", "trunk", "heads"))
+        assert sum(lesson["share"].values()) == pytest.approx(1)
+    assert set(results["cost"]["share"]) == parts | {"exams"}
+    assert sum(results["cost"]["share"].values()) == pytest.approx(1)
+
+
 def test_a_finished_run_asked_again_does_nothing(straight):
     before = sorted((p, p.stat().st_mtime_ns) for p in straight.out.rglob("*"))
     again = runner.run_stage("lamps", config(), out=straight.out)
@@ -83,6 +95,7 @@ def test_an_interrupted_run_goes_on_to_the_same_weights(straight, tmp_path, monk
     interrupt_at(monkeypatch, at, lambda: os.kill(os.getpid(), number))
     with pytest.raises(Interrupted):
         runner.run_stage("lamps", config(), out=tmp_path / "run")
+    assert all_gone(), "a thread that makes batches outlives its lesson"
     monkeypatch.undo()
     for module in (runner, stage_run):
         monkeypatch.setattr(module, "load_stage", STAGES.__getitem__)

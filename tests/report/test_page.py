@@ -178,6 +178,23 @@ def test_the_ablation_is_said_to_be_missing_or_compared(results: dict[str, Any])
     assert {"class": "loss"} in page.all("td"), "the twin's smaller error is a loss for the raised agent"
 
 
+def test_the_parts_of_the_time_are_named_and_explained(results: dict[str, Any]) -> None:
+    words = Page(render(results)).words
+    assert "backward and the rest 48 %, trunk 24 %, data 12 %, encoders 11 %, heads 5 %" in words
+    assert "backward and the rest 45 %" in words
+    assert "Data: learning waited for batches." in words
+
+
+def test_results_from_before_the_parts_were_timed_still_open(results: dict[str, Any]) -> None:
+    results["cost"]["share"] = {"data": 391.0, "learning": 1084.0, "exams": 186.0}
+    for lesson in results["lessons"]:
+        lesson["share"] = {"data": 0.12, "learn": 0.88}
+    words = Page(render(results)).words
+    assert "learn 88 %, data 12 %" in words
+    assert "learning 65 %" in words
+    assert "forward passes while learning" not in words
+
+
 def test_a_bare_run_still_has_a_page(results: dict[str, Any]) -> None:
     bare = {key: results[key] for key in ("schema", "stage", "verdict", "run", "cost")} | {"lessons": [], "skills": []}
     bare["cost"] = bare["cost"] | {"parts": {}, "share": {"data": 0.0}}

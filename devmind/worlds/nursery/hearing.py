@@ -10,6 +10,7 @@ from devmind.worlds.nursery.caregiver import voice_cycles, voice_level, voice_vo
 from devmind.worlds.nursery.chance import integers, uniform
 from devmind.worlds.nursery.geometry import wrap_deg
 from devmind.worlds.nursery.state import N_OBJECTS, TEXTURES, TICK_S, NurseryState
+from devmind.worlds.nursery.turns import in_turn
 
 _TONES, _CONTACTS = slice(0, N_OBJECTS), slice(N_OBJECTS, 2 * N_OBJECTS)
 _VOICE, _BANG = 2 * N_OBJECTS, 2 * N_OBJECTS + 1
@@ -91,7 +92,8 @@ def sound(state: NurseryState) -> np.ndarray:
     lean = np.stack([state.lean_before, state.lean], axis=1)
     key = integers(state.seed, "hiss", 2**32, tick=state.tick).astype(np.uint32)
     out = np.empty((len(state), 2, TICK_SAMPLES), np.float32)
-    mixer.mix(
+    in_turn(
+        mixer.mix,
         timbre.tables(),
         sources.which,
         sources.where,

@@ -60,7 +60,7 @@ def _background(out, key, level):
         out[k] = level * (np.float32(np.int32(h >> np.uint32(8))) * np.float32(2.0**-23) - _ONE)
 
 
-@njit(parallel=True, cache=True, error_model="numpy")
+@njit(parallel=True, nogil=True, cache=True, error_model="numpy")
 def mix(tables, which, where, hertz, phase, level, onset, tau, pan, lean, noise, key, rate, out):
     """Mix N children's tick.
 

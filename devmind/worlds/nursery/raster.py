@@ -290,7 +290,7 @@ def _draw_child(room, planes, prims, eye, half, rgb, depth, mask):
         _interleave(planar, rgb[row].reshape(-1))
 
 
-@njit(parallel=True, cache=True, error_model="numpy")
+@njit(parallel=True, nogil=True, cache=True, error_model="numpy")
 def draw(room, planes, prims, eyes, half, rgb, depth, mask):
     """Render N children.
 

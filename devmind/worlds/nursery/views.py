@@ -23,6 +23,7 @@ from devmind.worlds.nursery.state import (
     WIDE_SIZE,
     NurseryState,
 )
+from devmind.worlds.nursery.turns import in_turn
 
 SIGHT_FOV_DEG = 60.0
 WIDE_FOV_DEG = 120.0
@@ -54,7 +55,7 @@ def _raster() -> Callable[..., None]:
     kernel: Callable[..., None] = raster.draw
     with _notice("compiling the nursery's renderer (once, about 15 s)"):
         inputs = [np.zeros(shape, kind) for shape, kind in shapes]
-        kernel(_ROOM, *inputs, np.float32(1.0), *[np.zeros(shape, kind) for shape, kind in outputs])
+        in_turn(kernel, _ROOM, *inputs, np.float32(1.0), *[np.zeros(shape, kind) for shape, kind in outputs])
     return kernel
 
 
@@ -90,7 +91,7 @@ def _draw(
     rgb, depth = np.empty((n, size, size, 3), np.uint8), np.empty((n, size, size), np.float32)
     mask = np.empty((n, size, size), np.uint8)
     half = np.float32(np.tan(np.deg2rad(fov_deg / 2)))
-    _raster()(_ROOM, np.ascontiguousarray(state.planes), prims, eyes, half, rgb, depth, mask)
+    in_turn(_raster(), _ROOM, np.ascontiguousarray(state.planes), prims, eyes, half, rgb, depth, mask)
     return rgb, depth, mask
 
 
