@@ -49,11 +49,6 @@ class Taught:
     status: str
     share: dict[str, float]
 
-    @property
-    def data_share(self) -> float:
-        """The part of the time in which learning waited for batches."""
-        return self.share["data"]
-
 
 class LessonRun(Callback):
     """Watches one fit: checkpoints by the clock, progress, the wall cap, and a stop on SIGTERM or Ctrl-C."""

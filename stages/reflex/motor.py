@@ -55,8 +55,8 @@ class Drill:
     entropy: float = 0.0
 
 
-# Turning pays at once by how much nearer it brings, so a discount of zero learns fastest; orient stops one tick short of
-# its closing bonus, which would drown that. Reaching must go round what stands in the way, so it looks ahead.
+# Turning pays at once by how much nearer it brings, so a discount of zero learns fastest; orient stops one tick short
+# of its closing bonus, which would drown that. Reaching must go round what stands in the way, so it looks ahead.
 # Startle needs a high entropy at first: quiet ticks teach to rest long before the few looming objects are told apart.
 DRILLS = {
     "orient": Drill("look", ("orient/sight", "orient/sound", "orient/motion"), 32, 9, log_std=(-1.0, -2.0)),
