@@ -20,6 +20,7 @@ Make = Callable[[Agent, Context, int, int], Any]
 
 def lessons(context: Context) -> Sequence[Lesson]:
     """In the order they are taught."""
+    longer = len(perceive.cycle(context)) / len(perceive.CYCLE)
     return [
         _gradient(
             context, "watch", watch.loss, lambda a, c, u, n: watch.lesson_batch(c, u, n), 16, 1e-3, 3.0, ahead=True
@@ -31,7 +32,8 @@ def lessons(context: Context) -> Sequence[Lesson]:
             lambda a, c, u, n: perceive.lesson_batch(c, u, n),
             64,
             3e-3,
-            5.0,
+            5.0 * longer,
+            longer=longer,
             ahead=True,
             skills=("see", "hear", "bind", "locate"),
             learns_from=groups(context),
@@ -68,11 +70,13 @@ def _gradient(
     learning_rate: float,
     minutes: float,
     trains: tuple[str, ...] = ("",),
+    longer: float = 1.0,
     ahead: bool = False,
     **more: Any,
 ) -> Lesson:
     """A lesson taught by gradient on `loss`; its batch is a function of (agent, context, update, size).
 
+    It has `longer` times the steps of its row in STEPS.
     With `ahead` the batch must not depend on the agent: the next one is made while the agent learns from the last.
     """
     changed = context.config.lessons.get(name)
@@ -85,4 +89,4 @@ def _gradient(
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: make(agent, context, update, size), steps, ahead)
 
-    return Lesson(name, learner, batches, STEPS[name][context.config.size], minutes, **more)
+    return Lesson(name, learner, batches, round(longer * STEPS[name][context.config.size]), minutes, **more)

@@ -10,7 +10,7 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context
 from devmind.learners.gradient import Loss
-from stages.reflex import binding, hear, locate, noticing, see, speech, whereabouts
+from stages.reflex import binding, hear, locate, noticing, recordings, see, speech, whereabouts
 
 TASKS: dict[str, tuple[Callable[[Context, int, int], dict[str, Any]], Loss]] = {
     "locate": (locate.lesson_batch, locate.loss),
@@ -28,14 +28,22 @@ CYCLE = (
     "event", "locate", "direction", "see", "whereabouts", "bind", "locate", "event", "whereabouts", "see", "motion",
     "locate", "hear", "event", "whereabouts", "locate", "bind",
 )  # fmt: skip
-CYCLE_WITH_SPEECH = tuple(task for i in range(0, len(CYCLE), 3) for task in (*CYCLE[i : i + 3], "speech"))
+RECORDINGS_AFTER = 4
+"""So many tasks of the cycle, then one turn of pictures and two of speech, where the run was given those."""
+
+
+def cycle(context: Context) -> tuple[str, ...]:
+    """The order of the tasks. Recordings come on top: no other task has fewer turns for them in a longer lesson."""
+    extra = ("see",) * recordings.has_pictures(context.data) + ("speech",) * 2 * speech.taught(context)
+    blocks = (CYCLE[i : i + RECORDINGS_AFTER] for i in range(0, len(CYCLE), RECORDINGS_AFTER))
+    return tuple(task for block in blocks for task in (*block, *extra))
 
 
 def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     """A batch of the task whose turn it is; the task sees its own count of turns, so that it meets all its levels."""
-    cycle = CYCLE_WITH_SPEECH if speech.taught(context) else CYCLE
-    task = cycle[update % len(cycle)]
-    turn = update // len(cycle) * cycle.count(task) + cycle[: update % len(cycle)].count(task)
+    order = cycle(context)
+    task = order[update % len(order)]
+    turn = update // len(order) * order.count(task) + order[: update % len(order)].count(task)
     return {"task": task} | TASKS[task][0](context, turn, size)
 
 

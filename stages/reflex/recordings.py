@@ -53,6 +53,12 @@ class Clips:
 
 
 @lru_cache(maxsize=4)
+def has_pictures(data: Path | None) -> bool:
+    """Whether the folder holds labelled pictures."""
+    return data is not None and any(data.glob("images/*.npz"))
+
+
+@lru_cache(maxsize=4)
 def pictures(data: Path | None) -> Pictures:
     """All labelled pictures of the folder, or scikit-learn's digits (8 x 8, from 13 writers).
 

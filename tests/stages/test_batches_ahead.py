@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,7 @@ from devmind.curriculum.stage import Context, Lesson
 from devmind.curriculum.start import make_context
 from devmind.testing import tiny_agent
 from stages.reflex.lessons import lessons
-from stages.reflex.perceive import CYCLE_WITH_SPEECH
-
-STEPS = len(CYCLE_WITH_SPEECH)
+from stages.reflex.perceive import CYCLE, cycle
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +27,8 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Context:
     for digit, speaker in ((d, s) for d in range(10) for s in ("ann", "bob")):
         wave = np.sin(np.arange(3000) * 0.02 * (digit + 1)) * np.hanning(3000)
         soundfile.write(folder / "speech" / "set" / f"{digit}_{speaker}_0.wav", wave, 8000)
+    (folder / "images").mkdir()
+    np.savez(folder / "images" / "set.npz", images=np.zeros((20, 9, 9), np.uint8), labels=np.arange(20) % 10)
     return make_context(load("tiny", sets=["device=cpu"]), folder, folder, ())
 
 
@@ -47,7 +49,7 @@ def test_batches_that_need_the_agent_or_no_time_are_not_made_ahead(context: Cont
 
 @pytest.mark.parametrize("name", ["watch", "perceive"])
 def test_a_batch_made_ahead_is_the_batch_made_in_its_turn(context: Context, name: str) -> None:
-    lesson, steps = lesson_named(context, name), STEPS if name == "perceive" else 2
+    lesson, steps = lesson_named(context, name), len(cycle(context)) if name == "perceive" else 2
     in_turn = lesson.make_batches(tiny_agent(), context, steps)
     with intra_op_threads(2):
         for update, given in enumerate(lesson.make_batches(tiny_agent(), context, steps)):
@@ -63,8 +65,9 @@ def test_a_batch_made_ahead_is_the_batch_made_in_its_turn(context: Context, name
 
 
 def test_the_number_of_threads_changes_no_batch(context: Context) -> None:
-    make = lesson_named(context, "perceive").make_batches(tiny_agent(), context, STEPS).make
-    for update in range(STEPS):
+    steps = len(cycle(context))
+    make = lesson_named(context, "perceive").make_batches(tiny_agent(), context, steps).make
+    for update in range(steps):
         seen = []
         for threads in (1, 2):
             with intra_op_threads(threads):
@@ -72,3 +75,13 @@ def test_the_number_of_threads_changes_no_batch(context: Context) -> None:
         for key, value in seen[0].items():
             if isinstance(value, torch.Tensor):
                 assert torch.equal(value, seen[1][key]), f"update {update}, {key}"
+
+
+def test_recordings_come_on_top_of_the_other_tasks(context: Context, tmp_path: Path) -> None:
+    bare = make_context(load("tiny", sets=["device=cpu"]), tmp_path, None, ())
+    assert cycle(bare) == CYCLE
+    extra = Counter(cycle(context)) - Counter(CYCLE)
+    assert set(extra) == {"see", "speech"}
+    assert not Counter(CYCLE) - Counter(cycle(context))
+    steps = {name: lesson_named(c, "perceive").steps for name, c in (("bare", bare), ("given", context))}
+    assert steps["given"] == steps["bare"] * len(cycle(context)) // len(CYCLE)
