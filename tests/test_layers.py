@@ -33,7 +33,7 @@ ROOMS: Mapping[str, frozenset[str]] = {
     "config": frozenset({"errors", "seeding"}),
     "plugins": frozenset({"errors", "seeding"}),
     "algorithms": frozenset({"errors", "seeding"}),
-    "sensors": frozenset({"moment", "errors"}),
+    "sensors": frozenset({"moment", "errors", "worlds.clock"}),
     "sessions": BASE,
     "feed": BASE,
     "worlds": BASE | {"sessions.reader"},
@@ -53,6 +53,9 @@ ROOMS: Mapping[str, frozenset[str]] = {
     "": EVERYTHING,  # devmind/__init__.py: names for users, loaded when asked for
 }
 """Room -> what it may import besides itself. `sessions.reader` opens one file of a room, `sessions` all of it."""
+
+SENSOR_PARTS = frozenset({"sensors.frames", "sensors.series", "sensors.device"})
+"""What sensors share. They may import these; these import no sensor."""
 
 HEAVY = frozenset({"torch", "lightning", "pytorch_lightning", "transformers", "diffusers", "librosa", "cv2", "numba"})
 LIGHT_ROOMS = ("", "errors", "seeding", "moment", "config", "plugins", "datasets", "scaffold", "sessions", "cli")
@@ -162,7 +165,7 @@ def _arrow_fault(module: Module, item: Import) -> str:
         return ""
     if top in ("stages", "sensors"):
         here = module.name.split(".")[:2]
-        same = module.room == top and (here == item.target.split(".")[:2] or item.target == top)
+        same = module.room == top and (here == item.target.split(".")[:2] or item.target in {top, *SENSOR_PARTS})
         return "" if same else "stages and sensors are found by entry point, never imported, not by each other either"
     room, inner = room_of(item.target), item.target.removeprefix("devmind").lstrip(".")
     allowed = ROOMS[module.room]
@@ -345,6 +348,9 @@ def _house(tmp_path: Path, files: Mapping[str, str]) -> dict[str, Module]:
         ("stages/language/stage.py", "from stages.reflex.skills import see", "found by entry point"),
         ("stages/language/stage.py", "from devmind.curriculum.runner import run_stage", "'stages' may import only"),
         ("sensors/camera.py", "from devmind.config import load", "'sensors' may import only"),
+        ("sensors/camera.py", "from devmind.worlds import make", "'sensors' may import only"),
+        ("sensors/camera.py", "from sensors.thermal import Thermal", "found by entry point"),
+        ("sensors/frames.py", "from sensors.thermal import Thermal", "found by entry point"),
         ("devmind/curriculum/mood.py", "", "no place in the ladder"),
         ("devmind/kitchen.py", "", "no place in the ladder"),
     ],
@@ -359,7 +365,7 @@ def test_a_wrong_arrow_is_found(tmp_path: Path, file: str, text: str, fault: str
         "curriculum/exam",
         "curriculum/runner",
     )
-    base = {f"devmind/{name}.py": "" for name in stands} | {"stages/reflex/skills.py": ""}
+    base = {f"devmind/{name}.py": "" for name in stands} | {"stages/reflex/skills.py": "", "sensors/thermal.py": ""}
     found = ladder_faults(_house(tmp_path, base | {file: text}))
     assert len(found) == 1
     assert fault in found[0]
@@ -374,6 +380,9 @@ def test_right_arrows_pass(tmp_path: Path) -> None:
         "stages/reflex/stage.py": "from stages.reflex.skills import see\nfrom devmind.curriculum import exam",
         "stages/reflex/skills.py": "",
         "devmind/curriculum/exam.py": "",
+        "sensors/camera.py": "from devmind.worlds.clock import ClockFit\nfrom sensors.frames import Health",
+        "devmind/worlds/clock.py": "",
+        "sensors/frames.py": "",
     }
     assert ladder_faults(_house(tmp_path, files)) == []
 
