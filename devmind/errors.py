@@ -38,6 +38,10 @@ class ExamError(DevmindError):
     """A skill could not be examined (no data, overlap with what was trained on, missing part)."""
 
 
+class SensorError(DevmindError):
+    """A sensor cannot be used at all: its library, file or address is missing or wrong. Waiting would not mend it."""
+
+
 class StaleReading(DevmindError):  # noqa: N818 - the name in the Sensor law
     """A sensor has nothing new enough, or its series has a gap."""
 

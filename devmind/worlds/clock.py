@@ -5,8 +5,8 @@ Host time is fitted as a line over the sample index by Huber's M-estimator, solv
 squares (Huber 1964, "Robust estimation of a location parameter"; Holland & Welsch 1977, "Robust regression using
 iteratively reweighted least-squares"), over the last `window_s` seconds. Callbacks that came late weigh little.
 
-A second of late callbacks tells nothing of a drift of some ppm, so the drift has a prior, normal around what was known
-before with the deviation DRIFT_PRIOR: crystals are that good. It counts while the window is short and fades as it fills.
+A second of late callbacks tells nothing of a drift of some ppm, so the drift has a prior, normal around what was
+known before with the deviation DRIFT_PRIOR: crystals are that good. It counts while the window is short, and fades.
 """
 
 from __future__ import annotations

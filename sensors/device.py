@@ -1,0 +1,98 @@
+"""A device read by a thread of its own: opened, read, and asked again after growing pauses when it goes away."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Self
+
+from sensors.frames import Health
+
+FIRST_PAUSE_S = 0.2
+LONGEST_PAUSE_S = 5.0
+RELEASE_S = 2.0
+"""Closing waits so long for the thread; a driver that hangs longer is left behind and let go when it returns."""
+
+
+class Device:
+    """The base of sensors with a device behind them. A subclass says how to open, read and close it.
+
+    `_prepare` runs in the caller's thread and raises SensorError for what waiting cannot mend. The others run in the
+    sensor's thread: `_open` gives a handle, `_read` one capture of it (it may wait, but not for ever), `_keep` puts the
+    capture where readers find it, `_close` lets go. OSError from any of them means that the device is gone, EOFError
+    that there is no more and will not be.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.health = Health()
+        self._stop: threading.Event | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def drops(self) -> int:
+        """Captures lost so far."""
+        return self.health.drops
+
+    def __enter__(self) -> Self:
+        self._prepare()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(self._stop,), name=self.name, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._stop and self._thread:
+            self._stop.set()
+            self._thread.join(RELEASE_S)
+            if self._thread.is_alive():
+                self.health.fault = f"'{self.name}' did not let go of its device within {RELEASE_S:g} s."
+        self._stop = self._thread = None
+        self._forget()
+
+    def _run(self, stop: threading.Event) -> None:
+        pause_s, opened = FIRST_PAUSE_S, 0
+        while not stop.is_set():
+            captures = self.health.captures
+            try:
+                handle = self._open()
+                self.health.reconnects += opened > 0
+                opened += 1
+                try:
+                    self._read_on(handle, stop)
+                finally:
+                    self._close(handle)
+            except EOFError:
+                self.health.fault = f"'{self.name}' has come to its end."
+                return
+            except OSError as error:
+                self.health.fault = str(error)
+            if self.health.captures > captures:
+                pause_s = FIRST_PAUSE_S
+            if stop.wait(pause_s):
+                return
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def _read_on(self, handle: Any, stop: threading.Event) -> None:
+        while not stop.is_set():
+            capture = self._read(handle)
+            if not stop.is_set():  # what a hanging driver gives after closing is nobody's
+                self._keep(capture)
+
+    def _prepare(self) -> None:
+        """Check what can be checked before the thread starts."""
+
+    def _open(self) -> Any:
+        raise NotImplementedError
+
+    def _read(self, handle: Any) -> Any:
+        raise NotImplementedError
+
+    def _keep(self, capture: Any) -> None:
+        raise NotImplementedError
+
+    def _close(self, handle: Any) -> None:
+        """Let go of the handle."""
+
+    def _forget(self) -> None:
+        """Nothing may be read after closing."""
+        raise NotImplementedError
