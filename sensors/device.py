@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any, Self
 
+from devmind.errors import SensorError
 from sensors.frames import Health
 
 FIRST_PAUSE_S = 0.2
@@ -17,9 +18,9 @@ class Device:
     """The base of sensors with a device behind them. A subclass says how to open, read and close it.
 
     `_prepare` runs in the caller's thread and raises SensorError for what waiting cannot mend. The others run in the
-    sensor's thread: `_open` gives a handle, `_read` one capture of it (it may wait, but not for ever), `_keep` puts the
-    capture where readers find it, `_close` lets go. OSError from any of them means that the device is gone, EOFError
-    that there is no more and will not be.
+    sensor's thread: `_open` gives a handle, `_read` one capture of it (it may wait, best by `stop.wait`), `_keep` puts
+    the capture where readers find it, `_close` lets go. OSError from any of them means that the device is gone,
+    EOFError that there is no more and will not be.
     """
 
     def __init__(self, name: str) -> None:
@@ -64,8 +65,11 @@ class Device:
             except EOFError:
                 self.health.fault = f"'{self.name}' has come to its end."
                 return
-            except OSError as error:
+            except SensorError as error:
                 self.health.fault = str(error)
+                return
+            except Exception as error:  # a driver's own kind of error must not end the thread
+                self.health.fault = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}."
             if self.health.captures > captures:
                 pause_s = FIRST_PAUSE_S
             if stop.wait(pause_s):
@@ -74,7 +78,7 @@ class Device:
 
     def _read_on(self, handle: Any, stop: threading.Event) -> None:
         while not stop.is_set():
-            capture = self._read(handle)
+            capture = self._read(handle, stop)
             if not stop.is_set():  # what a hanging driver gives after closing is nobody's
                 self._keep(capture)
 
@@ -84,7 +88,7 @@ class Device:
     def _open(self) -> Any:
         raise NotImplementedError
 
-    def _read(self, handle: Any) -> Any:
+    def _read(self, handle: Any, stop: threading.Event) -> Any:
         raise NotImplementedError
 
     def _keep(self, capture: Any) -> None:

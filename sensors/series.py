@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,6 +63,17 @@ class TimedRing:
             self._pieces: deque[_Piece] = deque(maxlen=PIECES)
             self._late: list[tuple[int, float]] = []
 
+    @property
+    def written(self) -> int:
+        """Samples appended since it was cleared."""
+        return self._written
+
+    @property
+    def drift_ppm(self) -> float:
+        """How much faster than nominal the device counts; nan while nothing came."""
+        with self._lock:
+            return self.clock.drift_ppm if len(self.clock) else float("nan")
+
     def append(self, block: np.ndarray, made_s: float, made: float | None = None, gap: bool = False) -> None:
         """Add a block float32 [C, n]; the device had made `made` samples by host time `made_s`.
 
@@ -98,7 +110,7 @@ class TimedRing:
             from_s = max(self._pieces[-1].from_s, self._read_until_s)
             self._add_piece(from_s, self.clock.index_at(from_s), self._pieces[-1].unbroken)
 
-    def _begin(self, start: int, observed: list[tuple[float, float]]) -> None:
+    def _begin(self, start: int, observed: Sequence[tuple[float, float]]) -> None:
         """Sample `start` is the first of an unbroken stretch."""
         self.clock.restart()
         for index, host_s in observed:

@@ -54,7 +54,7 @@ ROOMS: Mapping[str, frozenset[str]] = {
 }
 """Room -> what it may import besides itself. `sessions.reader` opens one file of a room, `sessions` all of it."""
 
-SENSOR_PARTS = frozenset({"sensors.frames", "sensors.series", "sensors.device"})
+SENSOR_PARTS = frozenset({f"sensors.{part}" for part in ("frames", "series", "device", "portaudio", "links")})
 """What sensors share. They may import these; these import no sensor."""
 
 HEAVY = frozenset({"torch", "lightning", "pytorch_lightning", "transformers", "diffusers", "librosa", "cv2", "numba"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 
@@ -48,7 +49,7 @@ def test_windows_that_follow_each_other_lose_and_repeat_nothing(ring):
             window = ring.read_window(T0 + (tick - 1) / 10, T0 + tick / 10)[0]
             assert np.array_equal(np.diff(window), np.ones(1599)), "samples inside a window are consecutive"
             ends.append((window[0], window[-1]))
-    jumps = [after[0] - before[1] - 1 for before, after in zip(ends, ends[1:], strict=False)]
+    jumps = [after[0] - before[1] - 1 for before, after in itertools.pairwise(ends)]
     assert sum(jumps) == pytest.approx(0.16 * len(jumps), abs=8)
     assert max(map(abs, jumps)) <= 8  # half a millisecond, while the first fits settle
     assert ring.clock.drift_ppm == pytest.approx(100, abs=20)
@@ -153,7 +154,7 @@ class Lamp(device.Device):
         self.opened += 1
         return iter(range(3 if self.opened <= self.faults else 10**9))
 
-    def _read(self, handle):
+    def _read(self, handle, stop):
         if self.hangs:
             self.hangs.wait(30)
         value = next(handle, None)

@@ -1,0 +1,128 @@
+"""A loudspeaker through PyAudio: an effector, and so the one plugin here that takes instead of giving.
+
+The contract of an effector is the smallest that fits: a context manager with `effector` (the name its actions go by),
+`drops`, and `act(value)`, which takes the action's array and returns at once. It is found in the group of sensors,
+because it is a device of the same room, opened and closed by the same hands.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+
+import numpy as np
+
+from devmind.errors import SensorError
+from devmind.moment import SOUND_RATE_HZ
+from sensors.device import Device
+from sensors.portaudio import SoundStream, open_stream, require_pyaudio
+
+BLOCK_S = 0.02
+SILENT_S = 3.0
+CONTINUE = 0
+
+
+class Speaker(Device):
+    """Plays float32 [C, S] at 16 kHz, -1..1; what is louder is clipped, channels are mixed to one.
+
+    Sound waits in a queue of at most `queue_s`; when more comes, the oldest is dropped and counted in `drops`
+    (samples). Nothing is queued while it is closed.
+
+    Args:
+        device: `default`, or a part of the name of a sound output.
+
+    Raises:
+        SensorError: on opening, when PyAudio is missing.
+    """
+
+    effector = "utter"
+    rate_hz = SOUND_RATE_HZ
+
+    def __init__(self, device: str = "default", queue_s: float = 10.0) -> None:
+        super().__init__("speaker")
+        self.device, self.queue_s = device, queue_s
+        self._lock = threading.Lock()
+        self._queue: deque[np.ndarray] = deque()
+        self._queued = 0
+        self._called_s = 0.0
+
+    @property
+    def pending_s(self) -> float:
+        """Seconds of sound that still wait to be played."""
+        return self._queued / self.rate_hz
+
+    def act(self, value: np.ndarray) -> None:
+        """Play `value` after what is already waiting; returns at once.
+
+        Raises:
+            SensorError: it is not float32 [C, S].
+        """
+        if value.ndim != 2 or value.dtype != np.float32 or not value.shape[0]:
+            raise SensorError(f"The speaker plays float32 [C, S]; got {value.dtype} {list(value.shape)}.")
+        samples = (np.clip(np.nan_to_num(value.mean(0)), -1, 1) * 32767).astype(np.int16)
+        with self._lock:
+            if self._thread is None:
+                return
+            self._queue.append(samples)
+            self._queued += len(samples)
+            excess = self._queued - int(self.queue_s * self.rate_hz)
+            if excess > 0:
+                self._take(excess)
+                self.health.dropped(excess)
+
+    def _take(self, count: int) -> np.ndarray:
+        """Up to `count` samples off the front of the queue."""
+        parts: list[np.ndarray] = []
+        while count > 0 and self._queue:
+            part = self._queue.popleft()
+            if len(part) > count:
+                self._queue.appendleft(part[count:])
+                part = part[:count]
+            parts.append(part)
+            count -= len(part)
+            self._queued -= len(part)
+        return np.concatenate(parts) if parts else np.zeros(0, np.int16)
+
+    def _prepare(self) -> None:
+        require_pyaudio()
+
+    def _open(self) -> SoundStream:
+        self._called_s = time.monotonic()
+        rate_hz, channels = 0, 1
+
+        def callback(data: None, frames: int, times: dict[str, float], flags: int) -> tuple[bytes, int]:
+            self._called_s = time.monotonic()
+            return self._block(frames, rate_hz or self.rate_hz, channels), CONTINUE
+
+        stream = open_stream(self.device, self.rate_hz, 1, BLOCK_S, callback, output=True)
+        rate_hz, channels = stream.rate_hz, stream.channels
+        return stream
+
+    def _block(self, frames: int, rate_hz: int, channels: int) -> bytes:
+        """The next `frames` for the device, silence where nothing waits."""
+        with self._lock:
+            samples = self._take(round(frames * self.rate_hz / rate_hz))
+        self.health.captured(self._called_s)
+        if rate_hz != self.rate_hz and len(samples):
+            at = np.arange(round(len(samples) * rate_hz / self.rate_hz)) * self.rate_hz / rate_hz
+            samples = np.interp(at, np.arange(len(samples)), samples).astype(np.int16)
+        out = np.zeros(frames, np.int16)
+        out[: min(frames, len(samples))] = samples[:frames]
+        return np.repeat(out, channels).tobytes()
+
+    def _read(self, handle: SoundStream, stop: threading.Event) -> None:
+        stop.wait(0.1)
+        if time.monotonic() - self._called_s > SILENT_S:
+            raise OSError(f"The sound output '{self.device}' takes nothing any more.")
+
+    def _keep(self, capture: None) -> None:
+        """What was played is gone."""
+
+    def _close(self, handle: SoundStream) -> None:
+        handle.close()
+
+    def _forget(self) -> None:
+        with self._lock:
+            self._queue.clear()
+            self._queued = 0

@@ -1,0 +1,147 @@
+"""A camera that OpenCV opens: by number, device path, file, or address (MJPEG over HTTP, RTSP).
+
+The time of a frame is taken at `grab()`. The decoder of a stream conceals damage where it can, and says nothing of it;
+a frame that it cannot decode at all is counted as a drop. Addresses may hold a password, so sentences show the host
+only.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from sensors.device import Device
+from sensors.frames import NewestFrame
+
+FAILURES = 10
+"""So many failed reads in a row, and the camera is taken to be gone."""
+RETRY_S = 0.01
+
+
+class Webcam(Device):
+    """`sight` uint8 [H, W, 3], the whole frame in RGB, in a thread of its own.
+
+    `drops` counts frames that could not be read or decoded; `sequence` numbers those that could. A camera that goes
+    away is opened again after growing pauses.
+
+    Args:
+        source: the number of a camera, its path, a file, or an address with `://`.
+        width, height, fps: asked of a camera, which may give something else.
+        open_timeout_s: an address that does not answer for so long is gone.
+        read_timeout_s: a stream that gives no frame for so long is gone.
+    """
+
+    sense = "sight"
+
+    def __init__(
+        self,
+        source: int | str = 0,
+        width: int | None = 640,
+        height: int | None = 480,
+        fps: float | None = None,
+        open_timeout_s: float = 3.0,
+        read_timeout_s: float = 3.0,
+    ) -> None:
+        super().__init__("webcam")
+        self.source = int(source) if str(source).isdigit() else str(source)
+        self.width, self.height, self.fps = width, height, fps
+        self.open_timeout_s, self.read_timeout_s = open_timeout_s, read_timeout_s
+        self._failures = 0
+        self._newest = NewestFrame(self.name, self.health)
+
+    def read_latest(self, max_age_s: float) -> tuple[np.ndarray, float]:
+        """The newest frame uint8 [H, W, 3] (read-only) and its time; StaleReading when it is `max_age_s` old."""
+        return self._newest.read_latest(max_age_s)
+
+    @property
+    def sequence(self) -> int:
+        """How many frames have come; the number of the newest."""
+        return self._newest.sequence
+
+    def _open(self) -> Any:
+        import cv2
+
+        if "://" in str(self.source):
+            timeouts = [
+                *(cv2.CAP_PROP_OPEN_TIMEOUT_MSEC, int(self.open_timeout_s * 1000)),
+                *(cv2.CAP_PROP_READ_TIMEOUT_MSEC, int(self.read_timeout_s * 1000)),
+            ]
+            camera = cv2.VideoCapture(str(self.source), cv2.CAP_FFMPEG, timeouts)
+        elif Path(str(self.source)).is_file():
+            camera = cv2.VideoCapture(str(self.source), cv2.CAP_FFMPEG)
+        else:
+            camera = self._open_local()
+        if not camera.isOpened():
+            camera.release()
+            raise OSError(
+                f"The camera {self._shown()} cannot be opened: is it connected, free, and allowed to be used?"
+            )
+        self._failures = 0
+        return camera
+
+    def _open_local(self) -> Any:
+        import cv2
+
+        linux = sys.platform.startswith("linux")
+        path = Path(f"/dev/video{self.source}" if isinstance(self.source, int) else self.source)
+        if linux and not path.exists():  # OpenCV would try every backend and fill stderr
+            raise OSError(f"There is no camera {self._shown()} ({path} does not exist).")
+        camera = cv2.VideoCapture(self.source, cv2.CAP_V4L2 if linux else cv2.CAP_ANY)
+        wanted = (
+            (cv2.CAP_PROP_BUFFERSIZE, 1),  # a queue in the driver would make every frame old
+            (cv2.CAP_PROP_FRAME_WIDTH, self.width),
+            (cv2.CAP_PROP_FRAME_HEIGHT, self.height),
+            (cv2.CAP_PROP_FPS, self.fps),
+        )
+        for key, value in wanted:
+            if value is not None:
+                camera.set(key, value)
+        return camera
+
+    def _read(self, handle: Any, stop: threading.Event) -> tuple[np.ndarray, float] | None:
+        import cv2
+
+        grabbed = handle.grab()
+        at_s = time.monotonic()
+        try:
+            whole, frame = handle.retrieve() if grabbed else (False, None)
+        except cv2.error:  # some backends raise on a damaged frame
+            whole, frame = False, None
+        if whole and frame is not None:
+            # Failed reads before a frame were damaged frames; those at the end of a stream are only its end.
+            self.health.dropped(self._failures)
+            self._failures = 0
+            self._pace(handle, stop)
+            return cv2.cvtColor(frame, cv2.COLOR_BGR2RGB), at_s
+        self._failures += 1
+        if self._failures >= FAILURES:
+            raise OSError(f"The camera {self._shown()} gives no frames any more.")
+        stop.wait(RETRY_S)
+        return None
+
+    def _pace(self, handle: Any, stop: threading.Event) -> None:
+        """A file would be read as fast as it can be; cameras and streams give the pace themselves."""
+        import cv2
+
+        if not isinstance(self.source, int) and Path(self.source).is_file():
+            stop.wait(1 / max(1.0, handle.get(cv2.CAP_PROP_FPS)))
+
+    def _keep(self, capture: tuple[np.ndarray, float] | None) -> None:
+        if capture:
+            self._newest.put(*capture)
+
+    def _close(self, handle: Any) -> None:
+        handle.release()
+
+    def _forget(self) -> None:
+        self._newest.clear()
+
+    def _shown(self) -> str:
+        source = str(self.source)
+        return f"'{urlsplit(source).scheme}://{urlsplit(source).hostname}'" if "://" in source else f"'{source}'"
