@@ -19,6 +19,8 @@ CLICK_S = 0.005
 CLICK_HZ = 2000
 HUM_HZ = 220
 KEPT_S = 10.0
+ROUNDING_S = 1e-6
+"""Products of frame numbers and periods are not exact: a frame at an event must not count as one before it."""
 
 
 def event_times(start_s: float, end_s: float, period_s: float = 1.0) -> list[float]:
@@ -73,7 +75,7 @@ class SyntheticCamera(_Synthetic):
         return self._frame(number, at_s), at_s
 
     def _frame(self, number: int, at_s: float) -> np.ndarray:
-        if at_s - math.floor(at_s / self.period_s) * self.period_s < self.flash_s:
+        if math.fmod(at_s + ROUNDING_S, self.period_s) < self.flash_s:
             return np.full((self.height, self.width, 3), 255, np.uint8)
         frame = np.full((self.height, self.width, 3), 90, np.uint8)
         side = self.height // 4
@@ -98,6 +100,6 @@ class SyntheticMicrophone(_Synthetic):
         if self._opened_s is None or start_s < self._opened_s or end_s > now or count < 1 or start_s < now - KEPT_S:
             raise StaleReading(f"'synthetic_microphone' has samples of its last {KEPT_S:g} s only, while it is open.")
         at_s = (round(start_s * self.rate_hz) + np.arange(count)) / self.rate_hz
-        since_s = np.mod(at_s + 1e-9, self.period_s)
+        since_s = np.mod(at_s + ROUNDING_S, self.period_s)
         click = np.where(since_s < CLICK_S, 0.8 * np.cos(2 * np.pi * CLICK_HZ * since_s), 0.0)
         return (click + 0.005 * np.sin(2 * np.pi * HUM_HZ * at_s)).astype(np.float32)[None]

@@ -1,0 +1,79 @@
+"""What these tests share: a camera in the network, made of a socket on loopback."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import numpy as np
+import pytest
+
+
+class MjpegCamera(ThreadingHTTPServer):
+    """Sends frames whose upper left grey is their number, as many network cameras do.
+
+    Attributes:
+        mood: `well`, `slow` (a frame in 0.4 s), `noise` (parts that are no JPEG), `cut` (connections are closed and new
+            ones refused with an empty answer).
+        sent: numbers of the frames sent, with the time of each.
+    """
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Camera)
+        self.mood = "well"
+        self.sent: dict[int, float] = {}
+        self.connections = 0
+
+    @property
+    def url(self) -> str:
+        """Its address, with a password that no sentence may show."""
+        return f"http://user:s3cret@127.0.0.1:{self.server_address[1]}/x.mjpg"
+
+
+class _Camera(BaseHTTPRequestHandler):
+    server: MjpegCamera
+
+    def do_GET(self) -> None:
+        self.server.connections += 1
+        self.send_response(200)
+        self.send_header("Content-Type", "multipart/x-mixed-replace; boundary=frame")
+        self.end_headers()
+        number = 0
+        while self.server.mood != "cut":
+            self._send(number)
+            number += 1
+            time.sleep(0.4 if self.server.mood == "slow" else 0.03)
+
+    def _send(self, number: int) -> None:
+        import cv2
+
+        frame = np.full((120, 160, 3), 30, np.uint8)
+        frame[:, :, 0] = 200  # blue, to tell RGB from BGR
+        frame[:60, :80] = number % 250
+        data = cv2.imencode(".jpg", frame)[1].tobytes()
+        if self.server.mood == "noise" and number % 3:
+            data = np.random.default_rng(number).integers(0, 256, 3000, dtype=np.uint8).tobytes()
+        self.server.sent[number] = time.monotonic()
+        head = f"--frame\r\nContent-Type: image/jpeg\r\nContent-Length: {len(data)}\r\n\r\n".encode()
+        try:
+            self.wfile.write(head + data + b"\r\n")
+        except OSError:
+            self.server.sent.pop(number)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def camera() -> Iterator[MjpegCamera]:
+    """A network camera on loopback."""
+    with MjpegCamera() as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield server
+        server.mood = "cut"
+        server.shutdown()

@@ -1,0 +1,145 @@
+"""The webcam with OpenCV's own VideoCapture on an MJPEG stream from loopback: cut, back, slow, corrupt."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from devmind.errors import StaleReading
+from devmind.testing import check_sensor
+from sensors import device
+from sensors.webcam import Webcam
+
+
+def until(holds, seconds=10.0):
+    """Wait for `holds()`; an assertion that fails says what it was."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, f"did not come true within {seconds} s"
+        time.sleep(0.01)
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    monkeypatch.setattr(device, "FIRST_PAUSE_S", 0.05)
+    monkeypatch.setattr(device, "LONGEST_PAUSE_S", 0.2)
+
+
+def test_it_keeps_its_laws(camera):
+    check_sensor(lambda: Webcam(camera.url))
+
+
+def test_frames_are_rgb_in_order_and_no_older_than_their_capture(camera):
+    with Webcam(camera.url) as webcam:
+        until(lambda: webcam.sequence >= 10)
+        ages, numbers = [], []
+        for _ in range(20):
+            frame, at_s = webcam.read_latest(2.0)
+            numbers.append(int(frame[:40, :40].mean().round()))
+            ages.append(at_s - camera.sent[min(camera.sent, key=lambda k: abs(k - numbers[-1]))])
+            time.sleep(0.02)
+        assert (frame.dtype, frame.shape) == (np.uint8, (120, 160, 3))
+        assert frame[100, 140].astype(int) == pytest.approx([30, 30, 200], abs=6)
+        assert numbers == sorted(numbers)
+        assert -0.1 < np.median(ages) < 0.3
+        assert 15 < webcam.health.capture_hz < 45
+        assert webcam.drops == 0
+
+
+def test_a_cut_is_stale_and_the_camera_comes_back(camera):
+    with Webcam(camera.url) as webcam:
+        for cut in range(3):
+            until(lambda: webcam.sequence >= 5)
+            camera.mood = "cut"
+            until(lambda: webcam.health.fault)
+            time.sleep(0.1)
+            with pytest.raises(StaleReading, match="127.0.0.1") as caught:
+                webcam.read_latest(0.1)
+            assert "s3cret" not in str(caught.value)
+            before = webcam.sequence
+            camera.mood = "well"
+            until(lambda before=before: webcam.sequence > before)
+            assert webcam.health.reconnects == cut + 1
+            assert webcam.read_latest(5.0)[1] > time.monotonic() - 5.0
+        assert webcam.health.fault == ""
+
+
+def test_a_slow_camera_never_slows_the_reader(camera):
+    with Webcam(camera.url) as webcam:
+        until(lambda: webcam.sequence >= 3)
+        camera.mood = "slow"
+        time.sleep(0.5)
+        begun, stale = time.monotonic(), 0
+        for _ in range(2000):
+            try:
+                webcam.read_latest(0.05)
+            except StaleReading:
+                stale += 1
+        assert time.monotonic() - begun < 1.0, "2000 reads of a camera with 2.5 frames a second"
+        until(lambda: pytest.raises(StaleReading, webcam.read_latest, 0.05))
+        assert webcam.read_latest(3.0)[1] < time.monotonic()
+
+
+def test_corrupt_frames_are_dropped_and_counted(camera):
+    with Webcam(camera.url) as webcam:
+        until(lambda: webcam.sequence >= 3)
+        camera.mood = "noise"
+        until(lambda: webcam.drops >= 4)
+        frame, _ = webcam.read_latest(3.0)
+        assert frame[100, 140].astype(int) == pytest.approx([30, 30, 200], abs=6)
+        camera.mood = "well"
+        before = webcam.sequence
+        until(lambda: webcam.sequence > before + 5)
+
+
+def test_a_camera_that_hangs_is_let_go_within_bounds(camera, monkeypatch):
+    import cv2
+
+    hangs = threading.Event()
+
+    class Hanging:
+        def __init__(self, *words):
+            pass
+
+        def isOpened(self):
+            return True
+
+        def grab(self):
+            return not hangs.wait(20)
+
+        def retrieve(self):
+            return False, None
+
+        def release(self):
+            pass
+
+    monkeypatch.setattr(cv2, "VideoCapture", Hanging)
+    monkeypatch.setattr(device, "RELEASE_S", 0.1)
+    begun = time.monotonic()
+    with Webcam(camera.url):
+        time.sleep(0.05)
+    assert time.monotonic() - begun < 5
+    hangs.set()
+
+
+def test_no_camera_is_a_sentence_and_not_an_error():
+    with Webcam(97) as webcam:
+        until(lambda: webcam.health.fault)
+        with pytest.raises(StaleReading, match="camera '97'"):
+            webcam.read_latest(1.0)
+
+
+def test_a_file_is_a_camera_too(tmp_path):
+    import cv2
+
+    path = tmp_path / "film.mp4"
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"mp4v"), 50, (96, 64))
+    for grey in range(20):
+        writer.write(np.full((64, 96, 3), 5 * grey, np.uint8))
+    writer.release()
+    with Webcam(str(path)) as webcam:
+        until(lambda: webcam.sequence > 5)
+        assert webcam.health.capture_hz < 60
