@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 BASE := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 SYSTEM := $(if $(filter true,$(CI)),test-system)
-SYSTEM_PACKAGES :=
+SYSTEM_PACKAGES := portaudio19-dev pulseaudio pulseaudio-utils libasound2-plugins
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
@@ -19,7 +19,7 @@ help:
 	@echo "make check        format, lint, types, default tests: under 3 minutes, before each commit"
 	@echo "make test         make check, then the slow tests with the README's commands: under 25 minutes"
 	@echo "make format       let ruff rewrite the code"
-	@echo "make test-system  apt packages that some tests can use (they skip without)"
+	@echo "make test-system  apt packages and PyAudio, for the tests that skip without"
 
 reflex: $(BASE)
 	$(BIN)/devmind stage run reflex $(ARGS)
@@ -37,9 +37,10 @@ format: $(DEV)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test-system:
-	$(if $(SYSTEM_PACKAGES),$(SUDO) apt-get update -q,@echo "No test needs a system package today.")
-	$(if $(SYSTEM_PACKAGES),$(SUDO) apt-get install -q -y --no-install-recommends $(SYSTEM_PACKAGES))
+test-system: $(BASE)
+	$(SUDO) apt-get update -q
+	$(SUDO) apt-get install -q -y --no-install-recommends $(SYSTEM_PACKAGES)
+	$(PIP) -e '.[live]'
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

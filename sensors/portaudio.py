@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,7 +60,7 @@ def open_stream(
     """
     import pyaudio
 
-    with _ONE_AT_A_TIME:
+    with _ONE_AT_A_TIME, _quiet():
         audio = pyaudio.PyAudio()
         try:
             about = _find(audio, device, output)
@@ -79,6 +81,22 @@ def open_stream(
         except BaseException:
             audio.terminate()
             raise
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Nothing on stderr: ALSA and JACK write some hundred lines on every device that they do not find.
+
+    What fails is raised, so nothing is lost of it; other threads are silent too meanwhile, some tenths of a second.
+    """
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _find(audio: Any, device: str, output: bool) -> dict[str, Any]:

@@ -35,9 +35,9 @@ class _Synthetic:
     drops = 0
 
     def __init__(self, period_s: float) -> None:
-        if not period_s > 0:
+        self.period_s = float(period_s)
+        if not self.period_s > 0:
             raise SensorError(f"period_s is the pause between events and must be above 0; got {period_s}.")
-        self.period_s = period_s
         self._opened_s: float | None = None
 
     def __enter__(self) -> Self:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from devmind.cli import config, curriculum, data, doctor, new, plugins, report, session, stage
+from devmind.cli import config, curriculum, data, doctor, new, plugins, report, sensors, session, stage
 from devmind.cli.house import HouseGroup, Terminated
 
 app = typer.Typer(
@@ -42,6 +42,7 @@ def root(
 app.add_typer(stage.app, name="stage")
 app.add_typer(curriculum.app, name="curriculum")
 app.add_typer(session.app, name="session")
+app.add_typer(sensors.app, name="sensors")
 app.add_typer(report.app, name="report")
 app.add_typer(config.app, name="config")
 app.add_typer(plugins.app, name="plugins")

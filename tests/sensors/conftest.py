@@ -27,7 +27,16 @@ class MjpegCamera(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Camera)
         self.mood = "well"
         self.sent: dict[int, float] = {}
-        self.connections = 0
+        self._flash_until_s = 0.0
+
+    def flash(self) -> None:
+        """Frames are white below for a tenth of a second."""
+        self._flash_until_s = time.monotonic() + 0.1
+
+    @property
+    def flashing(self) -> bool:
+        """Whether the next frame is in a flash."""
+        return time.monotonic() < self._flash_until_s
 
     @property
     def url(self) -> str:
@@ -39,7 +48,6 @@ class _Camera(BaseHTTPRequestHandler):
     server: MjpegCamera
 
     def do_GET(self) -> None:
-        self.server.connections += 1
         self.send_response(200)
         self.send_header("Content-Type", "multipart/x-mixed-replace; boundary=frame")
         self.end_headers()
@@ -54,6 +62,8 @@ class _Camera(BaseHTTPRequestHandler):
 
         frame = np.full((120, 160, 3), 30, np.uint8)
         frame[:, :, 0] = 200  # blue, to tell RGB from BGR
+        if self.server.flashing:
+            frame[80:] = 255
         frame[:60, :80] = number % 250
         data = cv2.imencode(".jpg", frame)[1].tobytes()
         if self.server.mood == "noise" and number % 3:

@@ -1,4 +1,4 @@
-"""Numbers from outside by the real libraries: an HTTP server, a pseudo-terminal, and a small MQTT broker, on loopback."""
+"""Numbers from outside by the real libraries: an HTTP server, a pseudo-terminal, a small MQTT broker on loopback."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_a_cut_is_stale_and_the_camera_comes_back(camera):
             camera.mood = "cut"
             until(lambda: webcam.health.fault)
             time.sleep(0.1)
-            with pytest.raises(StaleReading, match="127.0.0.1") as caught:
+            with pytest.raises(StaleReading, match=r"127\.0\.0\.1") as caught:
                 webcam.read_latest(0.1)
             assert "s3cret" not in str(caught.value)
             before = webcam.sequence
@@ -75,11 +75,11 @@ def test_a_slow_camera_never_slows_the_reader(camera):
         begun, stale = time.monotonic(), 0
         for _ in range(2000):
             try:
-                webcam.read_latest(0.05)
+                webcam.read_latest(0.001)
             except StaleReading:
                 stale += 1
         assert time.monotonic() - begun < 1.0, "2000 reads of a camera with 2.5 frames a second"
-        until(lambda: pytest.raises(StaleReading, webcam.read_latest, 0.05))
+        assert stale > 1000
         assert webcam.read_latest(3.0)[1] < time.monotonic()
 
 
@@ -104,7 +104,7 @@ def test_a_camera_that_hangs_is_let_go_within_bounds(camera, monkeypatch):
         def __init__(self, *words):
             pass
 
-        def isOpened(self):
+        def isOpened(self):  # noqa: N802
             return True
 
         def grab(self):

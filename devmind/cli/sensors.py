@@ -1,0 +1,165 @@
+"""`devmind sensors`: what can sense and act here, and whether it works."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from inspect import signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from devmind import plugins
+from devmind.cli import show
+from devmind.cli.house import complain, group
+from devmind.cli.paths import writable_file
+from devmind.errors import ConfigError, DevmindError, PluginError
+
+if TYPE_CHECKING:
+    from devmind.worlds.probe import Probed
+
+app = group("Cameras, microphones and other senses: list, test.")
+USUAL = ("webcam", "microphone")
+PICTURE_ENDINGS = (".png", ".jpg")
+
+
+@app.command("list")
+def list_() -> None:
+    """Show every sensor that is installed, and what it gives (or, as an effector, takes)."""
+    rows = []
+    for plugin in plugins.available("sensors").values():
+        try:
+            loaded = plugin.load()
+            what = f"takes {loaded.effector}" if hasattr(loaded, "effector") else f"gives {_sense(loaded)}"
+            named = plugin.name + _argument(loaded)
+        except PluginError as error:
+            complain(str(error))
+            named, what = plugin.name, "broken"
+        rows.append((named, what, f"{plugin.distribution} {plugin.version}"))
+    show.table(("sensor", "", "from"), rows)
+
+
+@app.command("test")
+def watch(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME[=SOURCE]...]", help="Sensors, each with the device, file or address it reads."),
+    ] = None,
+    seconds: Annotated[float, typer.Option("--seconds", min=0.5, max=3600, metavar="N", help="How long.")] = 5.0,
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="FILE", help="Write the last picture there (.png or .jpg).")
+    ] = None,
+) -> None:
+    """Watch sensors (webcam and microphone if none is named) and tell rate, jitter, losses, level and skew.
+
+    Nothing is kept of what they see and hear, unless --save says where. Exit code 1: one of them gave nothing.
+    """
+    if save and save.suffix not in PICTURE_ENDINGS:
+        raise ConfigError(f"--save writes {' or '.join(PICTURE_ENDINGS)}; got '{save}'.")
+    writable_file(save, "--save")
+    from devmind.worlds.probe import probe
+
+    failed = False
+    with ExitStack() as room:
+        opened: dict[str, Any] = {}
+        for name in names or USUAL:
+            try:
+                opened[name] = room.enter_context(_make(name))
+            except DevmindError as error:
+                complain(f"{name}: {error}")
+                failed = True
+        senses = {name: sensor for name, sensor in opened.items() if hasattr(sensor, "sense")}
+        for name, sensor in opened.items():
+            failed |= name not in senses and not _heard_from(name, sensor, seconds)
+        found = probe(senses, seconds) if senses else {}
+        failed |= _tell(found, senses)
+    if save:
+        _save(save, list(found.values()))
+    raise typer.Exit(1 if failed else 0)
+
+
+def _sense(loaded: Any) -> str:
+    """The sense of a class; a sensor whose sense is a setting has none yet."""
+    return str(getattr(loaded, "sense", "body or another"))
+
+
+def _argument(loaded: Any) -> str:
+    """How its first argument is written: `=PATH`, in brackets when it may be left out."""
+    for parameter in signature(loaded).parameters.values():
+        text = f"={parameter.name.upper()}"
+        return text if parameter.default is parameter.empty else f"[{text}]"
+    return ""
+
+
+def _make(words: str) -> Any:
+    """The sensor `name`, or `name=source`: what it reads is its first argument."""
+    name, _, source = words.partition("=")
+    make = plugins.load("sensors", name)
+    try:
+        return make(source) if source else make()
+    except (TypeError, ValueError):
+        has, example = (
+            ("cannot be made of that source", f"{name}{_argument(make)}")
+            if source
+            else ("needs a source", f"{name}=SOURCE")
+        )
+        raise ConfigError(f"The sensor '{name}' {has}; write {example}.") from None
+
+
+def _heard_from(name: str, effector: Any, seconds: float) -> bool:
+    """Let an effector that makes sound make some, and say whether its device took it."""
+    import time
+
+    import numpy as np
+
+    rate_hz = effector.rate_hz
+    effector.act((0.2 * np.sin(2 * np.pi * 440 * np.arange(rate_hz // 2) / rate_hz)).astype(np.float32)[None])
+    until = time.monotonic() + seconds + 2
+    while effector.pending_s and time.monotonic() < until:
+        time.sleep(0.05)
+    took = not effector.pending_s
+    show.line(f"{name}: played a tone of half a second" if took else f"{name}: {effector.health.fault or 'no sound'}")
+    return took
+
+
+def _tell(found: dict[str, Probed], senses: dict[str, Any]) -> bool:
+    """Print what came; True when something gave nothing."""
+    from devmind.worlds.probe import skew_s
+
+    if found:
+        show.table(("sensor", "sense", "rate", "jitter", "drops", "missing", ""), [_row(one) for one in found.values()])
+    for one in found.values():
+        if one.fault:
+            complain(f"{one.name}: {one.fault}")
+    cameras = [one for one in found.values() if one.sense == "sight" and one.times]
+    ears = [one for one in found.values() if one.sense == "sound" and one.windows]
+    for camera, ear in ((camera, ear) for camera in cameras for ear in ears):
+        skew = skew_s(camera, ear, senses[ear.name].rate_hz)
+        said = f"{skew[0] * 1e3:+.0f} ms, median of {show.counted(skew[1], 'event')}" if skew else "clap once in view"
+        show.line(f"{ear.name} after {camera.name}: {said}")
+    return any(not one.works for one in found.values())
+
+
+def _row(one: Probed) -> tuple[str, ...]:
+    about = ""
+    if one.frame is not None:
+        about = f"{'x'.join(map(str, one.frame.shape))} {one.frame.dtype}"
+    elif one.windows:
+        drift = f", clock {one.drift_ppm:+.0f} ppm" if one.drift_ppm == one.drift_ppm else ""
+        about = f"{one.level_dbfs:.0f} dB{drift}"
+    rate = f"{one.capture_hz:.1f}/s" if one.times else ("16 kHz" if one.windows and one.sense == "sound" else "-")
+    jitter = f"{one.jitter_s * 1e3:.1f} ms" if len(one.times) > 2 else "-"
+    missing = f"{one.missing:.0%}" if one.asked else "-"
+    return one.name, one.sense, rate, jitter, f"{one.drops:,}", missing, about or "nothing came"
+
+
+def _save(path: Path, found: list[Probed]) -> None:
+    import cv2
+
+    pictures = [one.frame for one in found if one.frame is not None and one.sense == "sight"]
+    if not pictures:
+        complain("--save: there was no picture to write.")
+    elif cv2.imwrite(str(path), cv2.cvtColor(pictures[0], cv2.COLOR_RGB2BGR)):
+        show.path("picture", path)
+    else:
+        raise ConfigError(f"--save: '{path}' cannot be written; choose another place.")

@@ -1,0 +1,74 @@
+"""`devmind sensors`: what is listed, what a test tells, and that nothing is kept unless asked."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from devmind import plugins
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture(autouse=True)
+def built_in(monkeypatch):
+    """The sensors of this checkout, also where the installed metadata is older than it."""
+    points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["devmind.sensors"]
+    own = {name: plugins.Plugin("sensors", name, value, "devmind", "0.1.0") for name, value in points.items()}
+    scan = plugins._scan
+    monkeypatch.setattr(plugins, "_scan", lambda group: own if group == "sensors" else scan(group))
+
+
+def test_every_built_in_is_listed_with_what_it_gives_and_reads(devmind):
+    listed = devmind("sensors", "list")
+    assert listed.exit_code == 0
+    for words in ("webcam[=SOURCE] gives sight", "video_file=PATH gives sight", "speaker[=DEVICE] takes utter"):
+        assert words in " ".join(listed.output.split())
+    assert "broken" not in listed.output
+
+
+def test_a_test_tells_rate_level_and_skew_and_keeps_nothing(devmind, tmp_path):
+    tested = devmind("sensors", "test", "synthetic_camera=0.4", "synthetic_microphone=0.4", "--seconds", "1")
+    assert tested.exit_code == 0, tested.output
+    words = " ".join(tested.output.split())
+    assert "synthetic_camera=0.4 sight 30.0/s" in words
+    assert "16 kHz" in words
+    assert "synthetic_microphone=0.4 after synthetic_camera=0.4" in words
+    assert "ms, median of" in words
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_picture_is_saved_where_it_is_asked_for(devmind, tmp_path):
+    import cv2
+
+    tested = devmind("sensors", "test", "synthetic_camera", "--seconds", "0.5", "--save", "seen.png")
+    assert tested.exit_code == 0, tested.output
+    assert [path.name for path in tmp_path.iterdir()] == ["seen.png"]
+    assert cv2.imread("seen.png").shape == (240, 320, 3)
+
+
+def test_a_sensor_that_gives_nothing_ends_with_1_and_the_reason(devmind, monkeypatch):
+    monkeypatch.setattr("devmind.worlds.probe.FIRST_S", 0.3)
+    tested = devmind("sensors", "test", "webcam=97", "--seconds", "0.5")
+    assert tested.exit_code == 1
+    assert "There is no camera '97'" in tested.output
+    assert "nothing came" in tested.output
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["webcm"], 1, "did you mean 'webcam'"),
+        (["video_file"], 1, "write video_file=SOURCE"),
+        (["video_file=nothing.mp4"], 1, "There is no video file"),
+        (["synthetic_camera=often"], 1, "synthetic_camera[=PERIOD_S]"),
+        (["synthetic_camera", "--save", "seen.txt"], 2, ".png or .jpg"),
+        (["synthetic_camera", "--save", "nowhere/seen.png"], 2, "There is no folder"),
+    ],
+)
+def test_what_cannot_be_tested_is_a_sentence(devmind, words, code, said):
+    tested = devmind("sensors", "test", *words, "--seconds", "0.5")
+    assert said in tested.output
+    assert tested.exit_code == code

@@ -1,0 +1,169 @@
+"""Microphone and speaker with the real PyAudio, on a PulseAudio of its own whose null sink is the default input.
+
+Sound servers start slowly and lose samples while they do (2 s were seen), so a test first waits for a whole second of
+sound, and what is heard is compared window by window. Needs `make test-system` and the extra `live`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from devmind.errors import StaleReading
+from devmind.worlds.probe import Probed, skew_s
+from sensors.frames import Health, NewestFrame
+from sensors.microphone import Microphone
+from sensors.speaker import Speaker
+from sensors.webcam import Webcam
+
+pytestmark = pytest.mark.slow
+
+RATE_HZ = 16_000
+SETTINGS = """load-module module-null-sink sink_name=air rate=48000 channels=1
+load-module module-native-protocol-unix auth-anonymous=1 socket={socket}
+set-default-sink air
+set-default-source air.monitor
+"""
+QUIETLY = ("--exit-idle-time=-1", "--use-pid-file=no", "--disable-shm=yes", "--realtime=no", "--high-priority=no")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """A sound server without a sound card: what is played is heard."""
+    pytest.importorskip("pyaudio", reason="needs the extra 'live' (make test-system)")
+    if not (shutil.which("pulseaudio") and shutil.which("paplay")):
+        pytest.skip("needs pulseaudio and paplay (make test-system)")
+    base = tmp_path_factory.mktemp("pulse")
+    socket, script = base / "native", base / "air.pa"
+    script.write_text(SETTINGS.format(socket=socket))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("XDG_RUNTIME_DIR", base), ("HOME", base), ("PULSE_SERVER", f"unix:{socket}")):
+            patch.setenv(name, str(value))
+        patch.setenv("PULSE_LATENCY_MSEC", "60")
+        command = ["pulseaudio", "-n", "-F", str(script), "--daemonize=no", *QUIETLY]
+        process = subprocess.Popen(command, stderr=subprocess.DEVNULL, env=dict(os.environ))
+        try:
+            until = time.monotonic() + 20
+            while not socket.exists():
+                assert process.poll() is None, "pulseaudio ended"
+                assert time.monotonic() < until, "pulseaudio did not start within 20 s"
+                time.sleep(0.05)
+            yield base
+        finally:
+            process.terminate()
+            process.wait(10)
+
+
+def settled(ear, seconds=1.0):
+    """Wait until the last `seconds` of sound are whole."""
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        time.sleep(0.1)
+        try:
+            end_s = time.monotonic() - 0.3
+            return ear.read_window(end_s - seconds, end_s)
+        except StaleReading as error:
+            why = error
+    raise AssertionError(f"the microphone did not settle within 30 s: {why}")
+
+
+def babble(seconds):
+    """Noise whose loudness changes ten times a second: every window of it is unlike every other."""
+    rng = np.random.default_rng(0)
+    noise = np.convolve(rng.normal(0, 1, int(seconds * RATE_HZ)), np.ones(8) / 8, "same")
+    return np.clip(0.25 * noise * np.repeat(rng.uniform(0.2, 1, int(seconds * 10)), RATE_HZ // 10), -1, 1)
+
+
+def matches(heard, played):
+    """The best normalised cross-correlation of a window with any stretch of what was played, and where, samples."""
+    power = np.sqrt(np.convolve(played**2, np.ones(len(heard)), "valid") * (heard**2).sum()) + 1e-9
+    likeness = np.correlate(played, heard, "valid") / power
+    return likeness.max(), int(likeness.argmax())
+
+
+def windows_heard(ear, played, begun, seconds):
+    """(likeness, lag in seconds) of each window of half a second; a window that was lost has likeness 0."""
+    found = []
+    for start in np.arange(0.5, seconds - 0.6, 0.5):
+        first = int((start - 0.5) * RATE_HZ)
+        try:
+            heard = ear.read_window(begun + start, begun + start + 0.5)[0]
+        except StaleReading:
+            found.append((0.0, np.nan))
+            continue
+        likeness, at = matches(heard, played[first : first + int(1.3 * RATE_HZ)])
+        found.append((likeness, start - (first + at) / RATE_HZ))
+    return np.array(found).T
+
+
+def test_what_paplay_plays_is_what_the_microphone_hears(server):
+    import soundfile
+
+    played = babble(6)
+    soundfile.write(server / "babble.wav", played, RATE_HZ)
+    with Microphone() as ear:
+        settled(ear)
+        begun = time.monotonic()
+        subprocess.run(["paplay", "--latency-msec=20", str(server / "babble.wav")], check=True, timeout=60)
+        time.sleep(0.6)
+        likeness, lags = windows_heard(ear, played, begun, 6)
+    good = likeness >= 0.9
+    print(f"\n{good.mean():.0%} of {len(good)} windows, lag {np.median(lags[good]) * 1e3:.0f} ms")
+    assert good.mean() >= 0.8
+    assert np.ptp(lags[good]) < 0.05
+
+
+def test_what_the_speaker_says_is_heard(server):
+    said = babble(4).astype(np.float32)
+    with Microphone() as ear, Speaker() as mouth:
+        settled(ear)
+        begun = time.monotonic()
+        for part in np.split(said, 40):
+            mouth.act(part[None])
+        assert time.monotonic() - begun < 0.5, "acting does not wait for the sound"
+        until = time.monotonic() + 20
+        while mouth.pending_s and time.monotonic() < until:
+            time.sleep(0.05)
+        time.sleep(1.0)
+        likeness, _ = windows_heard(ear, np.concatenate([np.zeros(RATE_HZ // 4), said]), begun, 4)
+    assert mouth.drops == 0
+    assert (likeness >= 0.9).mean() >= 0.8
+
+
+def test_a_flash_and_a_click_at_one_moment_are_sensed_together(server, camera):
+    """The median skew of five is within 250 ms: the sound server's own latency is uncertain by 60 ms."""
+    click = np.zeros((1, 1600), np.float32)
+    click[0, :160] = 0.9 * np.sin(np.arange(160))
+    with Microphone() as ear, Webcam(camera.url) as eye, Speaker() as mouth:
+        settled(ear)
+        seen = Probed("eye", "sight")
+        begun, slot = time.monotonic(), NewestFrame("last", Health())
+        flashes = [threading.Timer(0.8 + 0.9 * k, lambda: (camera.flash(), mouth.act(click))) for k in range(5)]
+        for flash in flashes:
+            flash.start()
+        while time.monotonic() < begun + 6:
+            frame, at_s = eye.read_latest(2.0)
+            if not seen.times or at_s > seen.times[-1]:
+                change = (
+                    np.abs(frame[80:].astype(float) - slot.read_latest(99)[0][80:]).mean() / 255 if seen.times else 0
+                )
+                slot.put(frame, at_s)
+                seen.times.append(at_s)
+                seen.changes.append(change)
+            time.sleep(0.005)
+        heard = Probed("ear", "sound")
+        for start_s in np.arange(begun, begun + 5.5, 0.1):
+            try:
+                heard.windows.append((start_s, ear.read_window(start_s, start_s + 0.1)))
+            except StaleReading:
+                continue
+    skew, events = skew_s(seen, heard, RATE_HZ)
+    print(f"\nskew {skew * 1e3:+.0f} ms, median of {events}")
+    assert events >= 4
+    assert abs(skew) <= 0.25
