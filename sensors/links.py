@@ -87,7 +87,7 @@ class MqttLink:
         self._gone: str | None = None
         self._arrived = threading.Event()
         self._topic = unquote(address.path.lstrip("/"))
-        self._client = Client(CallbackAPIVersion.VERSION2)
+        self._client = Client(CallbackAPIVersion.VERSION2, reconnect_on_failure=False)
         if address.username:
             self._client.username_pw_set(unquote(address.username), unquote(address.password or ""))
         if address.scheme == "mqtts":

@@ -116,7 +116,7 @@ def run(words: list[str], shown: list[str]) -> None:
         words = with_option(with_option(words, "--size", "tiny"), "--minutes", "0.2" if "--minutes" in words else None)
     for before, word in itertools.pairwise(words):
         if before != "--out":
-            make_file(Path(word))
+            make_file(Path(word.rpartition("=")[2]))  # video_file=walk.mp4
     result = CliRunner().invoke(app, words)
     text = result.output
     fault = "" if result.exception is None or isinstance(result.exception, SystemExit) else repr(result.exception)

@@ -18,6 +18,7 @@ def plugin(value, group="stages"):
 def test_the_built_ins_come_through_the_same_doors():
     assert {"reflex"} <= set(plugins.available("stages"))
     assert {"nursery", "cartpole"} <= set(plugins.available("worlds"))
+    assert {"webcam", "microphone"} <= set(plugins.available("sensors"))
     assert {"encoder.sight", "head.categorical"} <= set(plugins.available("parts"))
 
 

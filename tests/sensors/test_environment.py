@@ -89,7 +89,7 @@ def test_lines_from_a_serial_port():
         time.sleep(0.1)
         os.write(ours, b"garbage that begins in the midd")
         os.write(ours, b"le\n21.5, 4")
-        time.sleep(0.3)  # longer than one read waits: the line comes in two parts
+        time.sleep(0.25)  # longer than one read waits: the line comes in two parts
         os.write(ours, b"0\n")
         assert read(sensor) == [21.5, 40]
     os.close(ours)

@@ -129,7 +129,7 @@ def card(monkeypatch):
     return card
 
 
-def window(sensor, seconds=0.3, patience_s=10.0):
+def window(sensor, seconds=0.2, patience_s=10.0):
     """The first whole window from now on, and its start."""
     start_s = time.monotonic()
     while True:
@@ -148,14 +148,14 @@ def pitch_hz(samples):
     return np.argmax(np.abs(np.fft.rfft(samples * np.hanning(len(samples)), 16_000)))
 
 
-@pytest.mark.parametrize("rates", [[16_000], [44_100]], ids=["16 kHz", "44.1 kHz only"])
+@pytest.mark.parametrize("rates", [pytest.param([16_000], marks=pytest.mark.slow), [44_100]])
 def test_the_microphone_keeps_its_laws_and_gives_16_khz(card, rates):
     card.rates = rates
     check_sensor(Microphone)
     with Microphone(channels=2) as ears:
         heard, _ = window(ears)
-        assert heard.shape == (2, 4800)
-        assert pitch_hz(heard[0]) == pytest.approx(440, abs=3)
+        assert heard.shape == (2, 3200)
+        assert pitch_hz(heard[0]) == pytest.approx(440, abs=5)
         assert abs(heard).max() == pytest.approx(0.5, abs=0.02)
 
 
@@ -164,7 +164,7 @@ def test_samples_have_the_time_they_were_made_at(card):
     made = []
 
     def click(index, rate_hz):
-        if not made and index[0] > 8000:
+        if not made and index[0] > 4000:
             made.append(time.monotonic() - 0.03 - len(index) / rate_hz)
             return np.eye(1, len(index))[0]
         return np.zeros(len(index))
@@ -199,6 +199,7 @@ def test_a_device_that_goes_silent_is_opened_again(card, monkeypatch):
         assert ear.health.reconnects >= 1
 
 
+@pytest.mark.slow
 def test_lost_samples_without_a_flag_are_noticed(card):
     with Microphone() as ear:
         window(ear)
@@ -242,10 +243,10 @@ def test_blocks_that_find_no_room_are_counted_and_leave_a_gap():
     assert ring.take() is None
 
 
-@pytest.mark.parametrize("rates", [[16_000], [48_000]], ids=["16 kHz", "48 kHz only"])
+@pytest.mark.parametrize("rates", [pytest.param([16_000], marks=pytest.mark.slow), [48_000]])
 def test_the_speaker_plays_what_it_is_given_and_does_not_wait(card, rates):
     card.rates = rates
-    tone = (0.5 * np.sin(2 * np.pi * 440 * np.arange(8000) / 16_000)).astype(np.float32)[None]
+    tone = (0.5 * np.sin(2 * np.pi * 440 * np.arange(4800) / 16_000)).astype(np.float32)[None]
     with Speaker() as mouth:
         begun = time.monotonic()
         mouth.act(tone)
@@ -256,7 +257,7 @@ def test_the_speaker_plays_what_it_is_given_and_does_not_wait(card, rates):
             time.sleep(0.02)
         time.sleep(0.1)
     heard = np.concatenate(card.heard) / 32767
-    heard = heard[np.flatnonzero(heard)[0] :][: rates[0] // 2]
+    heard = heard[np.flatnonzero(heard)[0] :][: rates[0] * 3 // 10]
     assert np.argmax(np.abs(np.fft.rfft(heard, rates[0]))) == pytest.approx(440, abs=3)
     assert mouth.drops == 0
 

@@ -51,8 +51,8 @@ def test_frames_are_rgb_in_order_and_no_older_than_their_capture(camera):
 
 def test_a_cut_is_stale_and_the_camera_comes_back(camera):
     with Webcam(camera.url) as webcam:
-        for cut in range(3):
-            until(lambda: webcam.sequence >= 5)
+        for cut in range(2):
+            until(lambda: webcam.sequence >= 3)
             camera.mood = "cut"
             until(lambda: webcam.health.fault)
             time.sleep(0.1)
@@ -71,7 +71,6 @@ def test_a_slow_camera_never_slows_the_reader(camera):
     with Webcam(camera.url) as webcam:
         until(lambda: webcam.sequence >= 3)
         camera.mood = "slow"
-        time.sleep(0.5)
         begun, stale = time.monotonic(), 0
         for _ in range(2000):
             try:

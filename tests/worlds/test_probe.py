@@ -34,20 +34,21 @@ class Torn(SyntheticMicrophone):
 
 
 def test_rates_losses_and_level_are_measured(monkeypatch):
-    monkeypatch.setattr("devmind.worlds.probe.FIRST_S", 0.5)
-    with SyntheticCamera(0.4, fps=25) as camera, SyntheticMicrophone(0.4) as ear, Torn(0.4) as torn:
-        found = probe({"camera": camera, "ear": ear, "torn": torn, "blind": Silent()}, 1.2)
+    monkeypatch.setattr("devmind.worlds.probe.FIRST_S", 0.1)
+    monkeypatch.setattr("devmind.worlds.probe.LAG_S", 0.05)
+    with SyntheticCamera(0.4, 25, flash_s=0.04) as camera, SyntheticMicrophone(0.4) as ear, Torn() as torn:
+        found = probe({"camera": camera, "ear": ear, "torn": torn, "blind": Silent()}, 1.0)
     assert found["camera"].capture_hz == pytest.approx(25, rel=0.1)
     assert found["camera"].frame.shape == (240, 320, 3)
-    assert found["ear"].asked == 12
+    assert found["ear"].asked == 10
     assert found["ear"].missing == 0
-    assert found["torn"].missing == pytest.approx(0.5, abs=0.1)
-    assert found["ear"].level_dbfs == pytest.approx(-23, abs=3)  # clicks of 5 ms in 400, and a hum
+    assert found["torn"].missing == pytest.approx(0.5, abs=0.15)
+    assert found["ear"].level_dbfs == pytest.approx(-24, abs=3)  # clicks of 5 ms in 450, and a hum
     assert not found["blind"].works
     assert found["blind"].fault == "The lens is covered."
     skew, events = skew_s(found["camera"], found["ear"], RATE_HZ)
-    assert skew == pytest.approx(-0.02, abs=0.03)  # a flash is seen in the frame after it, on average half a frame late
-    assert 2 <= events <= 4
+    assert skew == pytest.approx(-0.02, abs=0.04)  # a flash is seen in the frame after it, on average half a frame late
+    assert 1 <= events <= 3
 
 
 def recorded(seen, heard, seconds=5.0):
