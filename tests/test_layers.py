@@ -36,7 +36,7 @@ ROOMS: Mapping[str, frozenset[str]] = {
     "sensors": frozenset({"moment", "errors", "worlds.clock"}),
     "sessions": BASE,
     "feed": BASE,
-    "worlds": BASE | {"sessions.reader"},
+    "worlds": BASE | {"sessions.reader", "sessions.pictures"},
     "agent": BASE,
     "memory": BASE | {"algorithms"},
     "checkpointing": BASE,

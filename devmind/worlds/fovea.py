@@ -1,0 +1,80 @@
+"""A digital fovea: the part of a camera's frame that the agent looks at, moved by `look` as the head is in the nursery.
+
+The whole frame stands for the nursery's wide view of 120 degrees and the fovea for its 60 degrees, whatever lens the
+camera has: what an arc learned there about where a thing is in `sight` and how far to turn holds here as well.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from devmind.moment import SIGHT_SIZE
+from devmind.sessions.pictures import change_in_view
+
+WIDE_HALF = math.tan(math.radians(60.0))
+SIGHT_HALF = math.tan(math.radians(30.0))
+MAX_TURN_DEG = 25.0
+MAX_TILT_DEG = 60.0
+BODY_SIZE = 12
+PAN_SIN, PAN_COS, TILT, LOOK_PAN, LOOK_TILT = 0, 1, 2, 9, 10
+"""Columns of the nursery's body that a camera has too; it has no hand, no lean and no grip."""
+
+
+class Fovea:
+    """Gaze over frames uint8 [H, W, 3] of any size. Azimuth is positive to the left, elevation upwards, in degrees."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Look straight ahead, at no frame before."""
+        self.pan_deg = self.tilt_deg = 0.0
+        self.look = np.zeros(2, np.float32)
+        self._before: np.ndarray | None = None
+
+    def turn(self, look: np.ndarray) -> None:
+        """Move by a command [2] in -1..1 of up to 25 degrees; the frame's edge stops it."""
+        self.look = np.clip(np.asarray(look, np.float32).reshape(2), -1.0, 1.0)
+        self.pan_deg += MAX_TURN_DEG * float(self.look[0])
+        self.tilt_deg += MAX_TURN_DEG * float(self.look[1])
+        edge_deg = math.degrees(math.atan(WIDE_HALF - SIGHT_HALF))
+        self.pan_deg = min(max(self.pan_deg, -edge_deg), edge_deg)
+        self.tilt_deg = min(max(self.tilt_deg, -edge_deg), edge_deg)
+
+    def box(self, height: int, width: int) -> tuple[int, int, int]:
+        """(top, left, side) in pixels of what the fovea covers of a frame, kept inside it."""
+        side = max(1, min(height, round(width * SIGHT_HALF / WIDE_HALF)))
+        per_slope = width / 2 / WIDE_HALF
+        middle_x = width / 2 - per_slope * math.tan(math.radians(self.pan_deg))
+        middle_y = height / 2 - per_slope * math.tan(math.radians(self.tilt_deg))
+        left = min(max(round(middle_x - side / 2), 0), width - side)
+        top = min(max(round(middle_y - side / 2), 0), height - side)
+        return top, left, side
+
+    def see(self, frame: np.ndarray) -> dict[str, np.ndarray]:
+        """`sight` uint8 [64, 64, 3], and from the second frame on `periphery` float32 [1, 16, 16]."""
+        import cv2
+
+        top, left, side = self.box(*frame.shape[:2])
+        crop = frame[top : top + side, left : left + side]
+        kind = cv2.INTER_AREA if side >= SIGHT_SIZE else cv2.INTER_LINEAR
+        senses = {"sight": cv2.resize(crop, (SIGHT_SIZE, SIGHT_SIZE), interpolation=kind)}
+        if self._before is not None:
+            senses["periphery"] = change_in_view(frame, self._before).astype(np.float32)
+        self._before = frame
+        return senses
+
+    def blink(self) -> None:
+        """A tick without a frame: the next one is not compared with what came before."""
+        self._before = None
+
+    def body(self) -> np.ndarray:
+        """Where the gaze is, float32 [12], named as in the nursery; NaN where a camera has no such part."""
+        values = np.full(BODY_SIZE, np.nan, np.float32)
+        pan = math.radians(self.pan_deg)
+        values[[PAN_SIN, PAN_COS]] = math.sin(pan), math.cos(pan)
+        values[TILT] = self.tilt_deg / MAX_TILT_DEG
+        values[[LOOK_PAN, LOOK_TILT]] = self.look
+        return values

@@ -1,0 +1,159 @@
+"""The live room: sensors that somebody opened, read on one fixed tick, as a world like any other.
+
+Tick k is at `start + k / hz`. Its Moment holds the frame captured nearest to that time and exactly the samples of the
+tick before it; both are read `lag_s` later, since devices deliver late. What did not come is absent, and what was in
+the last Moment is never given again. A caller that is late skips ticks; they are counted with the reason.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from devmind.errors import StaleReading, WorldError
+from devmind.moment import TICK_HZ, Sense
+from devmind.worlds import spaces
+from devmind.worlds.fovea import BODY_SIZE, Fovea
+
+LAG_S = 0.06
+POLL_S = 0.01
+
+
+@dataclass
+class RoomHealth:
+    """Counters since `reset`.
+
+    Attributes:
+        ticks: Moments given.
+        skipped: ticks for which the caller came too late.
+        missing: by sense, Moments without it.
+    """
+
+    ticks: int = 0
+    skipped: int = 0
+    missing: dict[str, int] = field(default_factory=dict)
+
+
+class Room(gym.Env[Any, Any]):
+    """One room with one agent in it; nothing ends here, `reset` begins a new episode at once.
+
+    Args:
+        sensors: by name, opened by the caller (`sense`, and `read_latest` or `read_window`). One camera (`sight`) is
+            looked at through a fovea; other senses come as they are.
+        hz: ticks a second.
+        lag_s: how long after its tick a Moment is put together.
+
+    Raises:
+        WorldError: two sensors give the same sense.
+    """
+
+    def __init__(
+        self,
+        sensors: Mapping[str, Any],
+        hz: float = TICK_HZ,
+        lag_s: float = LAG_S,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.sensors = {sensor.sense: sensor for sensor in sensors.values()}
+        if len(self.sensors) < len(sensors):
+            raise WorldError(f"Each sense may have one sensor in a room; got {', '.join(sensors)}. Leave one out.")
+        self.dt_s, self.lag_s, self._now, self._sleep = 1.0 / hz, lag_s, now, sleep
+        self.fovea, self.health = Fovea(), RoomHealth()
+        self.frame: np.ndarray | None = None
+        self._said: list[str] = []
+        self._captured_s: dict[str, float] = {}
+        known = {"sight": spaces.sight(), "periphery": spaces.periphery(), "body": spaces.body(BODY_SIZE)}
+        own = {name: sensor.space for name, sensor in self.sensors.items() if hasattr(sensor, "space")}
+        sound = {"sound": spaces.sound(1)} if "sound" in self.sensors else {}
+        self.observation_space = gym.spaces.Dict({**known, **sound, **own, "words": spaces.words()})
+        self.action_space = gym.spaces.Dict({"look": spaces.effector(2)})
+
+    def say(self, text: str) -> None:
+        """Words for the next Moment, typed or heard by somebody else."""
+        self._said.append(text)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Sense], dict[str, Any]]:
+        """Look straight ahead; the first tick is one period from now."""
+        super().reset(seed=seed)
+        self.fovea.reset()
+        self.health = RoomHealth(missing=dict.fromkeys(self.sensors, 0))
+        self._captured_s.clear()
+        self._start_s, self._tick = self._now(), 0
+        return self._next()
+
+    def step(self, action: Mapping[str, Any]) -> tuple[dict[str, Sense], float, bool, bool, dict[str, Any]]:
+        """Act, wait for the next tick, and give what was sensed. Effectors that a room lacks do nothing."""
+        self.fovea.turn(action.get("look", np.zeros(2)))
+        observation, info = self._next()
+        return observation, 0.0, False, False, info
+
+    def _next(self) -> tuple[dict[str, Sense], dict[str, Any]]:
+        skipped = max(0, int((self._now() - self.lag_s - self._start_s) / self.dt_s) - self._tick)
+        self._tick += 1 + skipped
+        tick_s = self._start_s + self._tick * self.dt_s
+        self._wait_until(tick_s)
+        senses = self._sensed(tick_s)
+        self.health.ticks += 1
+        self.health.skipped += skipped
+        return senses, {"time_s": tick_s - self._start_s, "tick": self._tick, "skipped": skipped}
+
+    def _wait_until(self, at_s: float) -> None:
+        left_s = at_s - self._now()
+        if left_s > 0:
+            self._sleep(left_s)
+
+    def _latest(self, tick_s: float) -> dict[str, tuple[np.ndarray, float]]:
+        """The newest of every sensor of frames, where it is newer than the last Moment's."""
+        found = {}
+        for name, sensor in self.sensors.items():
+            if not hasattr(sensor, "read_latest"):
+                continue
+            try:
+                value, captured_s = sensor.read_latest(self.dt_s + self.lag_s)
+            except StaleReading:
+                continue
+            if captured_s > max(self._captured_s.get(name, -np.inf), tick_s - self.dt_s):
+                found[name] = (value, captured_s)
+        return found
+
+    def _nearest(self, tick_s: float) -> dict[str, Sense]:
+        """Of every sensor of frames, the one captured nearest to the tick among those that come until `lag_s` later."""
+        nearest: dict[str, tuple[np.ndarray, float]] = {}
+        while True:
+            for name, (value, captured_s) in self._latest(tick_s).items():
+                if name not in nearest or abs(captured_s - tick_s) < abs(nearest[name][1] - tick_s):
+                    nearest[name] = (value, captured_s)
+            if self._now() >= tick_s + self.lag_s:
+                break
+            self._wait_until(min(self._now() + POLL_S, tick_s + self.lag_s))
+        self._captured_s |= {name: captured_s for name, (_, captured_s) in nearest.items()}
+        return {name: value for name, (value, _) in nearest.items()}
+
+    def _sensed(self, tick_s: float) -> dict[str, Sense]:
+        senses = self._nearest(tick_s)
+        for name, sensor in self.sensors.items():
+            if hasattr(sensor, "read_window"):
+                with contextlib.suppress(StaleReading):
+                    senses[name] = sensor.read_window(tick_s - self.dt_s, tick_s)
+        for name in self.sensors:
+            self.health.missing[name] += name not in senses
+        if self._said:
+            senses["words"], self._said = " ".join(self._said)[: spaces.WORDS_MAX_LENGTH], []
+        return senses | self._look_at(senses.pop("sight", None))
+
+    def _look_at(self, frame: Any) -> dict[str, Sense]:
+        """Fovea, change and gaze; nothing of them without a frame."""
+        self.frame = frame
+        if frame is None:
+            self.fovea.blink()
+            return {}
+        return {**self.fovea.see(frame), "body": self.fovea.body()}
