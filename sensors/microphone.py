@@ -106,7 +106,7 @@ class Microphone(Device):
 
     @property
     def drift_ppm(self) -> float:
-        """How much faster than nominal the device counts."""
+        """How much faster than nominal the device counts, parts per million; nan in the first 20 s."""
         return self._ring.drift_ppm
 
     def _prepare(self) -> None:

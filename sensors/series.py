@@ -22,6 +22,7 @@ GAP_S = 0.1
 """Samples later than this, all of them for GAP_PATIENCE_S, are not late: others before them were lost."""
 GAP_PATIENCE_S = 0.5
 REFIT_S = 1.0
+DRIFT_S = 20.0
 PIECES = 64
 """More than the ring's seconds hold, one for every fit."""
 
@@ -70,9 +71,9 @@ class TimedRing:
 
     @property
     def drift_ppm(self) -> float:
-        """How much faster than nominal the device counts; nan while nothing came."""
+        """How much faster than nominal the device counts; nan in the first DRIFT_S, when nobody can know."""
         with self._lock:
-            return self.clock.drift_ppm if len(self.clock) else float("nan")
+            return self.clock.drift_ppm if self.clock.span_s >= DRIFT_S else float("nan")
 
     def append(self, block: np.ndarray, made_s: float, made: float | None = None, gap: bool = False) -> None:
         """Add a block float32 [C, n]; the device had made `made` samples by host time `made_s`.

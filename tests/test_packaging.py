@@ -73,15 +73,16 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Elsewhere:
     (site,) = (base / "venv").glob("lib/python*/site-packages")
     (site / "lent.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
     folder = base / "somewhere"
-    (folder / "stages").mkdir(parents=True)
-    (folder / "stages" / "__init__.py").write_text("raise ImportError('this is somebody else')\n", encoding="utf-8")
+    for name in ("stages", "sensors"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").write_text("raise ImportError('this is somebody else')\n", encoding="utf-8")
     return Elsewhere(python, folder, plugin, wheels[0])
 
 
 def test_the_wheel_holds_every_data_file_and_no_test(elsewhere: Elsewhere) -> None:
     names = set(zipfile.ZipFile(elsewhere.wheel).namelist())
     listed = subprocess.run(
-        ["git", "ls-files", "devmind", "stages"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files", "devmind", "stages", "sensors"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert set(listed.stdout.split()) <= names
     assert {f"devmind/configs/{path.name}" for path in (ROOT / "configs").glob("*.yaml")} <= names

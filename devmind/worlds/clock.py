@@ -52,6 +52,14 @@ class ClockFit:
         """Observations the fit rests on."""
         return min(self._count, len(self._index))
 
+    @property
+    def span_s(self) -> float:
+        """From the oldest observation kept to the newest, host seconds; a drift means little before some 20 s."""
+        size = len(self._index)
+        if not self._count:
+            return 0.0
+        return float(self._host[(self._count - 1) % size] - self._host[max(0, self._count - size) % size])
+
     def observe(self, index: float, host_s: float) -> None:
         """The device had made `index` samples by host time `host_s` (time.monotonic() seconds); indices rise."""
         size = len(self._index)

@@ -167,3 +167,15 @@ def test_a_flash_and_a_click_at_one_moment_are_sensed_together(server, camera):
     print(f"\nskew {skew * 1e3:+.0f} ms, median of {events}")
     assert events >= 4
     assert abs(skew) <= 0.25
+
+
+def test_the_command_tests_both(server):
+    from typer.testing import CliRunner
+
+    from devmind.cli import app
+
+    tested = CliRunner().invoke(app, ["sensors", "test", "speaker", "microphone", "--seconds", "2"])
+    print(tested.output)
+    assert tested.exit_code == 0, tested.output
+    assert "speaker: played a tone of half a second" in tested.output
+    assert "16 kHz" in tested.output

@@ -52,7 +52,15 @@ def test_windows_that_follow_each_other_lose_and_repeat_nothing(ring):
     jumps = [after[0] - before[1] - 1 for before, after in itertools.pairwise(ends)]
     assert sum(jumps) == pytest.approx(0.16 * len(jumps), abs=8)
     assert max(map(abs, jumps)) <= 8  # half a millisecond, while the first fits settle
-    assert ring.clock.drift_ppm == pytest.approx(100, abs=20)
+    assert ring.drift_ppm == pytest.approx(100, abs=20)
+
+
+def test_a_drift_is_told_only_when_it_can_be_known(ring):
+    assert np.isnan(ring.drift_ppm)
+    index = fill(ring, 10, drift_ppm=100)
+    assert np.isnan(ring.drift_ppm)
+    fill(ring, 20, drift_ppm=100, start=index, from_s=T0 + 10 / 1.0001)
+    assert ring.drift_ppm == pytest.approx(100, abs=20)
 
 
 def test_late_callbacks_move_nothing_by_more_than_5_ms(ring):
