@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 RUNS = Path("checkpoints")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="One word or a few; the same name takes any number.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="What it is called; it may have any number of examples.")]
 Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Pictures, sounds or videos.")]
 MemoryOption = Annotated[
     Path, typer.Option("--memory", metavar="DIR", help="Where names are kept; only you can read a folder made here.")
