@@ -93,14 +93,14 @@ class Memory:
 
         Args:
             describe: keys of a payload.
-            encoders: today's encoder by sense; keys of senses that are not in it are dropped.
+            encoders: today's encoder by sense; keys of senses that are not in it stay as they are.
 
         Returns:
             how many entries got new keys.
         """
         old = self.store.find(payloads=False)
-        stale = any(encoders.get(sense) != key.encoder for entry in old for sense, key in entry.keys.items())
-        if not stale:
+        used = {(sense, key.encoder) for entry in old for sense, key in entry.keys.items() if sense in encoders}
+        if used <= set(encoders.items()):
             return 0
         # One by one, since the payloads of all of them may not fit into memory together.
         self.store.replace_keys({entry.id: self._described(entry, describe) for entry in old})
@@ -109,7 +109,8 @@ class Memory:
     def _described(self, entry: Entry, describe: Callable[[Mapping[str, Sense]], Mapping[str, Key]]) -> dict[str, Key]:
         """New keys of an entry found without its payload; features are kept for examples of names only."""
         keys = describe(self.store.get([entry.id])[0].senses)
-        return {sense: replace(key, features=key.features if entry.name else None) for sense, key in keys.items()}
+        new = {sense: replace(key, features=key.features if entry.name else None) for sense, key in keys.items()}
+        return {**entry.keys, **new}
 
     def _index(self, sense: str) -> _Index | None:
         revision = self.store.revision()

@@ -101,6 +101,14 @@ def test_keys_are_rebuilt_from_payloads(memory: Memory) -> None:
     assert featured == [False, True, True, True]  # features are for examples of names
 
 
+def test_an_agent_that_lacks_a_sense_leaves_its_keys_for_one_that_has_it(memory: Memory) -> None:
+    memory.write(moment(0), {"sight": key(0), "sound": key(1)})
+    assert memory.rebuild(lambda senses: {"sight": key(2, "b")}, {"sight": "b"}) == 1
+    assert memory.recall({"sight": key(2, "b")})[0].score == pytest.approx(1)
+    assert memory.recall({"sound": key(1)})[0].score == pytest.approx(1)
+    assert memory.rebuild(lambda senses: {}, {"sight": "b"}) == 0
+
+
 @pytest.mark.parametrize(
     ("keys", "importance", "sentence"),
     [({}, 0.0, "needs a key"), ({"sight": key(0)}, -1.0, "from 0 on"), ({"sight": key(0)}, float("nan"), "from 0 on")],

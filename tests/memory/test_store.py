@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import signal
 import sqlite3
 import stat
 import subprocess
 import sys
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -139,6 +141,33 @@ def test_nothing_of_a_deleted_entry_stays_in_the_files(tmp_path: Path) -> None:
         assert traces(folder, *marks) == []  # while the store is still open
         assert traces(folder, kept.keys["sight"].vector.tobytes()) != []
     assert traces(folder, *marks) == []
+
+
+def test_a_kill_between_deleting_and_erasing_leaves_nothing_for_the_next_opening(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = example(0).keys["sight"].vector.tobytes()
+    with SqliteStore(tmp_path / "memory") as store:
+        first, *_ = store.add([example(number) for number in range(40)])
+        monkeypatch.setattr(SqliteStore, "_erase", lambda self: None)
+        store.delete([first])
+        shutil.copytree(tmp_path / "memory", tmp_path / "killed")  # what a kill would leave
+    assert traces(tmp_path / "killed", mark) != []
+    with open_store(tmp_path / "killed") as store:
+        assert len(store.find()) == 39
+        assert traces(tmp_path / "killed", mark) == []
+
+
+def test_two_writers_do_not_lose_each_others_entries(tmp_path: Path) -> None:
+    def write(offset: int) -> list[int]:
+        with open_store(tmp_path / "memory") as store:
+            return [store.add([example(offset + number)])[0] for number in range(25)]
+
+    with ThreadPoolExecutor(3) as pool:
+        written = [number for ids in pool.map(write, (0, 100, 200)) for number in ids]
+    with open_store(tmp_path / "memory") as store:
+        assert sorted(written) == [entry.id for entry in store.find(payloads=False)]
+        assert len(set(written)) == 75
 
 
 def test_a_reader_in_the_way_of_erasing_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

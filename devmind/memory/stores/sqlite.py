@@ -130,12 +130,22 @@ class SqliteStore:
                         f"The file system of '{self.place}' allows no write-ahead log; keep memory on a local disk."
                     )
                 database.execute("PRAGMA synchronous = FULL")
+                self._settle(database)
         with self._writing() as database:
             for statements in MIGRATIONS[self._check_version(database) :]:
                 for statement in statements:
                     database.execute(statement)
             database.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
             database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+    def _settle(self, database: sqlite3.Connection) -> None:
+        """Empty the log that a killed process has left: it may hold what that one had just deleted.
+
+        When another process is at work it does not wait for it; that one empties the log.
+        """
+        database.execute("PRAGMA busy_timeout = 0")
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        database.execute(f"PRAGMA busy_timeout = {int(1000 * BUSY_S)}")
 
     def _check_version(self, database: sqlite3.Connection) -> int:
         (version,) = database.execute("PRAGMA user_version").fetchone()
