@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +16,7 @@ from devmind.errors import ConfigError, SessionError, StoreError
 
 if TYPE_CHECKING:
     from devmind.live.show_and_tell import ShowAndTell
-    from devmind.memory import Named, Store
+    from devmind.memory import Named
     from devmind.moment import Moment
 
 RUNS = Path("checkpoints")
@@ -36,7 +36,7 @@ def teach(name: Name, files: Files, agent: AgentOption = None, memory: MemoryOpt
 
     Each file is an example, a longer sound or video one for every five seconds. What was taught before stays.
     """
-    examples = [example for file in _given(files) for _, example in _read(file)]
+    examples = [example for file in existing_files(files, "FILE") for _, example in _read(file)]
     with _child(agent, memory) as child:
         for example in examples:
             child.teach(name, example)
@@ -50,7 +50,7 @@ def teach(name: Name, files: Files, agent: AgentOption = None, memory: MemoryOpt
 def name(files: Files, agent: AgentOption = None, memory: MemoryOption = Path("memory")) -> None:
     """Say which taught name a picture or a sound has, or that it is unknown."""
     _taught(memory)
-    examples = [(place, example) for file in _given(files) for place, example in _read(file)]
+    examples = [(place, example) for file in existing_files(files, "FILE") for place, example in _read(file)]
     with _child(agent, memory) as child:
         if not child.names.known():
             raise StoreError(f"No name was taught in '{memory}'; teach one with 'devmind teach NAME FILE...'.")
@@ -66,9 +66,9 @@ def forget(
 ) -> None:
     """Undo a name: its examples are deleted and overwritten on the disk."""
     _taught(memory)
-    from devmind.memory import Memory, Names
+    from devmind.memory import Memory, Names, open_store
 
-    with _opened(memory) as store:
+    with open_store(memory) as store:
         gone = Names(Memory(store)).forget(name.strip())
     show.line(f"{name.strip()}: {show.counted(gone, 'example')} forgotten")
 
@@ -81,28 +81,16 @@ def _child(agent: Path | None, memory: Path) -> Iterator[ShowAndTell]:
     from devmind.agent.threads import stepping_threads
     from devmind.curriculum.start import newest_milestone
     from devmind.live.show_and_tell import ShowAndTell
-    from devmind.memory import Memory
+    from devmind.memory import Memory, open_store
 
     folder = agent or newest_milestone(RUNS, ())
     if folder is None:
         raise ConfigError(f"There is no saved agent below ./{RUNS}; give --agent DIR, or raise one with 'make reflex'.")
-    with _opened(memory) as store, stepping_threads():
+    with open_store(memory) as store, stepping_threads():
         child = ShowAndTell(Agent.from_pretrained(folder), Memory(store))
         if child.rebuilt:
             complain(f"Note: this agent has other weights than before; {child.rebuilt} memories got new keys.")
         yield child
-
-
-@contextmanager
-def _opened(memory: Path) -> Iterator[Store]:
-    from devmind.memory import open_store
-
-    with open_store(memory) as store:
-        yield store
-
-
-def _given(files: Sequence[Path]) -> list[Path]:
-    return existing_files(files, "FILE")
 
 
 def _read(file: Path) -> list[tuple[str, Moment]]:
