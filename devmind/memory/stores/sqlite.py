@@ -6,7 +6,6 @@ write one store. Deleted content is overwritten (`secure_delete`), the log empti
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -14,18 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
-import numpy as np
-
 from devmind.errors import StoreError
 from devmind.memory.entry import Entry, Filters, Key
 from devmind.memory.payload import pack, unpack
 from devmind.memory.stores.migrations import APPLICATION_ID, MIGRATIONS
+from devmind.memory.stores.sql import array, blob, make_private, where, why
 
 FILE = "memory.sqlite3"
 BUSY_S = 10.0
 """How long a write waits for another process that is writing."""
-
-_VECTOR = np.dtype("<f4")
 
 
 class SqliteStore:
@@ -45,7 +41,7 @@ class SqliteStore:
         self._connection: sqlite3.Connection | None = None
         with self._explained():
             if folder is not None:
-                _make_private(folder)
+                make_private(folder / FILE)
             # Transactions are begun by hand: the module's own would not cover the tables' making.
             self._connection = sqlite3.connect(
                 ":memory:" if self._private else self.place, BUSY_S, isolation_level=None, check_same_thread=False
@@ -84,8 +80,8 @@ class SqliteStore:
         return ids
 
     def find(self, filters: Filters = Filters(), payloads: bool = True) -> list[Entry]:  # noqa: B008 - it is frozen
-        where, values = _where(filters)
-        return self._read(f"WHERE {where}", values, payloads)
+        conditions, values = where(filters)
+        return self._read(f"WHERE {conditions}", values, payloads)
 
     def get(self, ids: Iterable[int]) -> list[Entry]:
         ids = [int(number) for number in ids]
@@ -163,7 +159,7 @@ class SqliteStore:
     def _put_keys(self, database: sqlite3.Connection, number: int | None, keys: Mapping[str, Key]) -> None:
         database.executemany(
             "INSERT INTO keys (entry, sense, encoder, vector, features) VALUES (?, ?, ?, ?, ?)",
-            [(number, sense, key.encoder, _blob(key.vector), _blob(key.features)) for sense, key in keys.items()],
+            [(number, sense, key.encoder, blob(key.vector), blob(key.features)) for sense, key in keys.items()],
         )
 
     def _one_encoder(self, database: sqlite3.Connection, written: Iterable[Mapping[str, Key]]) -> None:
@@ -178,22 +174,22 @@ class SqliteStore:
                         "all keys of the memory first."
                     )
 
-    def _read(self, where: str, values: Sequence[object], payloads: bool) -> list[Entry]:
+    def _read(self, condition: str, values: Sequence[object], payloads: bool) -> list[Entry]:
         with self._open() as database:
             database.execute("BEGIN")  # entries and keys of one moment
             try:
                 rows = database.execute(
-                    f"SELECT id, time_s, importance, name, {'payload' if payloads else 'NULL'} FROM entries {where} "
-                    "ORDER BY id",
+                    f"SELECT id, time_s, importance, name, {'payload' if payloads else 'NULL'} FROM entries "
+                    f"{condition} ORDER BY id",
                     values,
                 ).fetchall()
                 keys: dict[int, dict[str, Key]] = {row[0]: {} for row in rows}
                 for number, sense, encoder, vector, features in database.execute(
                     f"SELECT entry, sense, encoder, vector, features FROM keys WHERE entry IN "
-                    f"(SELECT id FROM entries {where})",
+                    f"(SELECT id FROM entries {condition})",
                     values,
                 ):
-                    keys[number][sense] = Key(_array(vector), encoder, _array(features) if features else None)
+                    keys[number][sense] = Key(array(vector), encoder, array(features) if features else None)
             finally:
                 database.execute("COMMIT")
         return [
@@ -245,46 +241,8 @@ class SqliteStore:
         try:
             yield
         except sqlite3.Error as error:
-            raise StoreError(f"'{self.place}' cannot be used: {_why(error)}.") from error
+            raise StoreError(f"'{self.place}' cannot be used: {why(error, BUSY_S)}.") from error
         except OSError as error:
             raise StoreError(
                 f"'{self.place}' cannot be used: {error.strerror or error}; choose another folder."
             ) from error
-
-
-def _make_private(folder: Path) -> None:
-    """The folder with rights 0700 and the database's file with 0600 (its log and index get the same)."""
-    if not folder.is_dir():
-        folder.mkdir(parents=True, mode=0o700)
-        folder.chmod(0o700)  # whatever the umask
-    os.close(os.open(folder / FILE, os.O_RDWR | os.O_CREAT, 0o600))
-
-
-def _where(filters: Filters) -> tuple[str, list[object]]:
-    conditions = {
-        "name = ?": filters.name,
-        "time_s >= ?": filters.since_s,
-        "time_s < ?": filters.until_s,
-    }
-    used = {condition: value for condition, value in conditions.items() if value is not None}
-    texts = [*used, *([] if filters.named is None else [f"name IS {'NOT ' if filters.named else ''}NULL"])]
-    return " AND ".join(texts) or "TRUE", list(used.values())
-
-
-def _blob(array: np.ndarray | None) -> bytes | None:
-    return None if array is None else array.astype(_VECTOR).tobytes()
-
-
-def _array(blob: bytes) -> np.ndarray:
-    return np.frombuffer(blob, _VECTOR).astype(np.float32)
-
-
-def _why(error: sqlite3.Error) -> str:
-    text = str(error)
-    if "not a database" in text or "malformed" in text:
-        return f"it is damaged or no database ({text}); take a copy of it from a backup, or choose another folder"
-    if "locked" in text:
-        return f"another process has been writing to it for {BUSY_S:g} s; end that one or wait"
-    if "full" in text:
-        return "the disk is full; free some space"
-    return text
