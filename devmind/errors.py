@@ -34,6 +34,10 @@ class CheckpointError(DevmindError):
     """A saved agent or checkpoint is damaged, incomplete, or of another version."""
 
 
+class StoreError(DevmindError):
+    """Long-term memory cannot be read or written, or was asked with keys of another encoder."""
+
+
 class ExamError(DevmindError):
     """A skill could not be examined (no data, overlap with what was trained on, missing part)."""
 

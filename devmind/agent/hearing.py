@@ -22,6 +22,8 @@ class SoundEncoder(Encoder):
 
     Level alone cannot tell left from right well enough; the lags can. A single ear is heard by both,
     and told apart by a flag. Sound longer than a tick is heard from its last 100 ms, shorter sound as its end.
+    `maps` has `hidden` (2 width, 1 x 4), what the tokens are read from: it keeps more of a voice than they do. It is
+    for memory, and not among `map_channels`, which dense heads take for pictures.
     """
 
     sense_dims = 2
@@ -36,8 +38,10 @@ class SoundEncoder(Encoder):
             raise MomentError(f"Sense 'sound' must have one or two ears; got {x.shape[1]}.")
         stereo = x.shape[1] == 2
         sound = F.pad(x.float(), (max(0, TICK_SAMPLES - x.shape[-1]), 0))[..., -TICK_SAMPLES:]
-        tokens = self.net(self.features(sound if stereo else sound.expand(-1, 2, -1), stereo))
-        return Encoded(tokens, self.all_present(tokens))
+        first, bend, last = self.net
+        hidden = bend(first(self.features(sound if stereo else sound.expand(-1, 2, -1), stereo)))
+        tokens = last(hidden)
+        return Encoded(tokens, self.all_present(tokens), {"hidden": hidden.transpose(1, 2)[:, :, None]})
 
     @staticmethod
     def features(sound: Tensor, stereo: bool) -> Tensor:

@@ -16,6 +16,7 @@ from devmind.testing.laws import BrokenLawError
 from devmind.testing.parts import check_head, check_learner
 from devmind.testing.sensors import check_sensor
 from devmind.testing.stages import check_stage
+from devmind.testing.stores import check_store
 from devmind.testing.worlds import check_world
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "check_learner",
     "check_sensor",
     "check_stage",
+    "check_store",
     "check_world",
     "lamp_moments",
     "short_session",

@@ -17,7 +17,20 @@ from devmind.cli import app as root
 from devmind.cli.house import Terminated
 from devmind.errors import DevmindError
 
-GROUPS = ("stage", "curriculum", "session", "report", "config", "plugins", "data", "doctor", "new")
+GROUPS = (
+    "stage",
+    "curriculum",
+    "session",
+    "report",
+    "config",
+    "plugins",
+    "data",
+    "doctor",
+    "new",
+    "teach",
+    "name",
+    "forget",
+)
 
 
 def test_without_arguments_the_help_is_shown(devmind: Any) -> None:

@@ -1,0 +1,124 @@
+"""`devmind teach`, `devmind name`, `devmind forget`: names for pictures and sounds, from files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from devmind.cli import show
+from devmind.cli.house import complain
+from devmind.cli.paths import existing, existing_files
+from devmind.errors import ConfigError, SessionError, StoreError
+
+if TYPE_CHECKING:
+    from devmind.live.show_and_tell import ShowAndTell
+    from devmind.memory import Named
+    from devmind.moment import Moment
+
+RUNS = Path("checkpoints")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="What it is called; it may have any number of examples.")]
+Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Pictures, sounds or videos.")]
+MemoryOption = Annotated[
+    Path, typer.Option("--memory", metavar="DIR", help="Where names are kept; only you can read a folder made here.")
+]
+AgentOption = Annotated[
+    Path | None, typer.Option("--agent", metavar="DIR", help="Saved agent; else the newest milestone in ./checkpoints.")
+]
+
+
+def teach(name: Name, files: Files, agent: AgentOption = None, memory: MemoryOption = Path("memory")) -> None:
+    """Give pictures and sounds a name: a few examples are enough, no training.
+
+    Each file is an example, a longer sound or video one for every five seconds. What was taught before stays.
+    """
+    examples = [example for file in existing_files(files, "FILE") for _, example in _read(file)]
+    with _child(agent, memory) as child:
+        for example in examples:
+            child.teach(name, example)
+        known = child.names.known()
+    there = show.counted(known[name.strip()], "example")
+    show.line(f"{name.strip()}: {show.counted(len(examples), 'example')} taught, {there} in all")
+    show.line(f"known: {', '.join(known)}")
+    show.path("memory", memory)
+
+
+def name(files: Files, agent: AgentOption = None, memory: MemoryOption = Path("memory")) -> None:
+    """Say which taught name a picture or a sound has, or that it is unknown."""
+    _taught(memory)
+    examples = [(place, example) for file in existing_files(files, "FILE") for place, example in _read(file)]
+    with _child(agent, memory) as child:
+        if not child.names.known():
+            raise StoreError(f"No name was taught in '{memory}'; teach one with 'devmind teach NAME FILE...'.")
+        for place, example in examples:
+            answers = child.ask(example)
+            for sense in example.senses:
+                show.line(f"{place}, {sense}: {_answer(answers.get(sense))}")
+
+
+def forget(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name that was taught.")],
+    memory: MemoryOption = Path("memory"),
+) -> None:
+    """Undo a name: its examples are deleted and overwritten on the disk."""
+    _taught(memory)
+    from devmind.memory import Memory, Names, open_store
+
+    with open_store(memory) as store:
+        gone = Names(Memory(store)).forget(name.strip())
+    show.line(f"{name.strip()}: {show.counted(gone, 'example')} forgotten")
+
+
+@contextmanager
+def _child(agent: Path | None, memory: Path) -> Iterator[ShowAndTell]:
+    """The agent with its memory open; keys are rebuilt when the agent has other weights than they were made with."""
+    existing(agent, "--agent")
+    from devmind.agent.agent import Agent
+    from devmind.agent.threads import stepping_threads
+    from devmind.curriculum.start import newest_milestone
+    from devmind.live.show_and_tell import ShowAndTell
+    from devmind.memory import Memory, open_store
+
+    folder = agent or newest_milestone(RUNS, ())
+    if folder is None:
+        raise ConfigError(f"There is no saved agent below ./{RUNS}; give --agent DIR, or raise one with 'make reflex'.")
+    with open_store(memory) as store, stepping_threads():
+        child = ShowAndTell(Agent.from_pretrained(folder), Memory(store))
+        if child.rebuilt:
+            complain(f"Note: this agent has other weights than before; {child.rebuilt} memories got new keys.")
+        yield child
+
+
+def _read(file: Path) -> list[tuple[str, Moment]]:
+    """Every example of a file, with where it is: the file, and the seconds when there are several."""
+    from devmind.live.show_and_tell import EXAMPLE_TICKS, cut_examples
+    from devmind.moment import TICK_HZ
+    from devmind.sessions.media import media_moments
+
+    warnings: list[str] = []
+    try:
+        examples = cut_examples(media_moments(file, warnings=warnings))
+    except StoreError as error:
+        raise SessionError(f"'{file}': {error}") from error
+    for sentence in warnings:
+        complain(f"Note: {sentence}")
+    seconds = EXAMPLE_TICKS // TICK_HZ
+    several = [f"{file} {seconds * part}-{seconds * (part + 1)} s" for part in range(len(examples))]
+    return list(zip(several if len(examples) > 1 else [str(file)], examples, strict=True))
+
+
+def _answer(named: Named | None) -> str:
+    if named is None:
+        return "unknown (no example of this sense was taught)"
+    if named.name is not None:
+        return f"{named.name} (confidence {named.confidence:.2f})"
+    return f"unknown (nearest is {named.nearest}: {named.likeness:.2f} alike, needs {named.threshold:.2f})"
+
+
+def _taught(memory: Path) -> None:
+    if not any(memory.glob("*")):
+        raise StoreError(f"There is no memory in '{memory}'; teach a name first: 'devmind teach NAME FILE...'.")

@@ -1,0 +1,1 @@
+"""The agent among people: it senses now, answers now, and is taught by showing."""

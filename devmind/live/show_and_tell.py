@@ -1,0 +1,105 @@
+"""Show and tell: what is in view or heard gets a name, and is known again a tick later.
+
+This is where the agent, which describes, and memory, which keeps and fits, meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from devmind.agent.agent import Agent
+from devmind.agent.describing import describe, encoder_hashes
+from devmind.errors import StoreError
+from devmind.memory import Entry, Key, Memory, Named, Names
+from devmind.moment import TICK_HZ, Moment, Sense
+
+EXAMPLE_TICKS = 5 * TICK_HZ
+"""An example lasts at most this long: the sound of its ticks, and its last picture."""
+MAX_NAME = 64
+SHOWN = ("sight", "sound")
+"""What an example consists of; a plugin's own senses are no part of it yet."""
+
+
+def as_example(moments: Sequence[Moment]) -> Moment:
+    """Consecutive Moments as one: the last picture, all sound joined (its number of ears is the last one's).
+
+    Raises:
+        StoreError: neither a picture nor a sound is in it.
+    """
+    senses: dict[str, Sense] = {}
+    pictures = [moment.senses["sight"] for moment in moments if "sight" in moment.senses]
+    sounds = [s for moment in moments if isinstance(s := moment.senses.get("sound"), np.ndarray)]
+    if pictures:
+        senses["sight"] = pictures[-1]
+    if sounds:
+        senses["sound"] = np.concatenate([sound for sound in sounds if len(sound) == len(sounds[-1])], axis=1)
+    if not senses:
+        raise StoreError("There is no picture and no sound to give a name to; show or play something.")
+    return Moment(moments[-1].time_s, senses)
+
+
+def cut_examples(moments: Iterable[Moment]) -> list[Moment]:
+    """The Moments of one file as examples of up to five seconds; the rest of a longer file counts from one second on.
+
+    Raises:
+        StoreError: neither a picture nor a sound is in the file.
+    """
+    every = list(moments)
+    parts = [every[start : start + EXAMPLE_TICKS] for start in range(0, len(every), EXAMPLE_TICKS)]
+    if len(parts) > 1 and len(parts[-1]) < TICK_HZ:
+        parts.pop()
+    shown = [part for part in parts if any(sense in moment.senses for moment in part for sense in SHOWN)]
+    return [as_example(part) for part in shown or parts]
+
+
+class ShowAndTell:
+    """Teach, ask and forget names with one agent and one memory.
+
+    Making it compares the memory's keys with the agent's encoders, and rebuilds them when the weights have changed.
+
+    Attributes:
+        rebuilt: how many entries got new keys by the last comparison.
+    """
+
+    def __init__(self, agent: Agent, memory: Memory) -> None:
+        self.agent, self.memory, self.names = agent, memory, Names(memory)
+        self.rebuilt = self.refresh()
+
+    def refresh(self) -> int:
+        """To be called after a hand-over of weights; gives how many entries got new keys."""
+        self._encoders = encoder_hashes(self.agent)
+        self.rebuilt = self.memory.rebuild(self.describe, self._encoders)
+        return self.rebuilt
+
+    def describe(self, senses: Mapping[str, Sense]) -> dict[str, Key]:
+        """Keys with features of a payload's pictures and sounds."""
+        shown = {sense: value for sense, value in senses.items() if sense in SHOWN}
+        found = describe(self.agent, shown)
+        return {sense: Key(what.vector, self._encoders[sense], what.features) for sense, what in found.items()}
+
+    def teach(self, name: str, example: Moment) -> Entry:
+        """Keep an example (of `as_example`) under a name. A name may be taught any number of times.
+
+        Raises:
+            StoreError: the name is empty, longer than 64 characters or has a line break, or the agent has no such
+                sense.
+        """
+        name = name.strip()
+        if not name or len(name) > MAX_NAME or not name.isprintable():
+            raise StoreError(f"A name is one line of 1 to {MAX_NAME} characters; got {name[: MAX_NAME + 1]!r}.")
+        keys = self.describe(example.senses)
+        if not keys:
+            raise StoreError(
+                f"This agent has no sense for {' or '.join(example.senses)}; take one that was raised with it."
+            )
+        return self.memory.write(example, keys, importance=1.0, name=name)
+
+    def ask(self, example: Moment) -> dict[str, Named]:
+        """What it is, by sense; nothing for a sense in which no name was taught."""
+        return self.names.ask(self.describe(example.senses))
+
+    def forget(self, name: str) -> int:
+        """See `Names.forget`."""
+        return self.names.forget(name)

@@ -1,0 +1,16 @@
+"""Long-term memory: what was lived or shown, kept on disk, and found again by keys.
+
+Keys go in and entries come out; what makes the keys (an agent) is never imported here.
+
+>>> memory = Memory(open_store("memory"))
+>>> memory.write(moment, keys, importance=1.0)
+>>> for entry in memory.recall(keys, k=4):
+...     print(entry.name, entry.time_s, entry.senses)
+"""
+
+from devmind.memory.entry import Entry, Filters, Key
+from devmind.memory.episodic import Memory
+from devmind.memory.names import Named, Names
+from devmind.memory.stores import Store, open_store
+
+__all__ = ["Entry", "Filters", "Key", "Memory", "Named", "Names", "Store", "open_store"]

@@ -1,0 +1,83 @@
+"""What memory holds: entries with keys; and what they can be filtered by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from devmind.errors import StoreError
+from devmind.moment import Sense
+
+KEY_SIZE = 64
+_LENGTH_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Key:
+    """The key of one sense of one entry.
+
+    Args:
+        vector: float32 [64] of length 1.
+        encoder: names what made it; only keys of one encoder can be compared.
+        features: float32 [F], finer than the key, kept with examples that names are fitted on; None without a name.
+
+    Raises:
+        StoreError: another shape or dtype, a length that is not 1, or a number that is not finite.
+    """
+
+    vector: np.ndarray
+    encoder: str
+    features: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        vector, features = self.vector, self.features
+        if vector.dtype != np.float32 or vector.shape != (KEY_SIZE,):
+            raise StoreError(f"A key is float32 [{KEY_SIZE}]; got {vector.dtype} {list(vector.shape)}.")
+        # Also true for NaN, which compares false with everything.
+        if not abs(float(np.linalg.norm(vector)) - 1) <= _LENGTH_TOLERANCE:
+            raise StoreError(f"A key has length 1; got {float(np.linalg.norm(vector)):.3g}. Normalise it.")
+        if features is not None and (features.dtype != np.float32 or features.ndim != 1):
+            raise StoreError(f"Features are float32 [F]; got {features.dtype} {list(features.shape)}.")
+        if features is not None and not np.isfinite(features).all():
+            raise StoreError("Features are finite numbers; got NaN or infinity.")
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One remembered Moment, or one example of a name.
+
+    Args:
+        time_s: when it was written, seconds since 1970.
+        importance: what the writer thought of it, 0 or more.
+        name: what it is an example of, or None.
+        keys: by sense.
+        senses: the payload: what was sensed, equal to what was written. Empty where it was not asked for.
+        id: the store's number, never used again; 0 before it is stored.
+        score: how well it answers a recall, -1..1; None otherwise.
+    """
+
+    time_s: float
+    importance: float
+    name: str | None
+    keys: Mapping[str, Key]
+    senses: Mapping[str, Sense] = field(default_factory=dict)
+    id: int = 0
+    score: float | None = None
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Which entries are meant; all of them by default.
+
+    Args:
+        name: examples of this name only.
+        named: True for examples of any name, False for what has none.
+        since_s, until_s: written in [since_s, until_s), seconds since 1970.
+    """
+
+    name: str | None = None
+    named: bool | None = None
+    since_s: float | None = None
+    until_s: float | None = None

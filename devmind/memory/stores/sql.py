@@ -1,0 +1,56 @@
+"""How the file, filters, vectors and faults look to SQLite."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+
+from devmind.memory.entry import Filters
+
+_VECTOR = np.dtype("<f4")
+
+
+def make_private(file: Path) -> None:
+    """An empty database file with rights 0600 (SQLite gives its log the same), in a folder made with 0700."""
+    folder = file.parent
+    if not folder.is_dir():
+        folder.mkdir(parents=True, mode=0o700)
+        folder.chmod(0o700)  # whatever the umask
+    os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
+
+
+def where(filters: Filters) -> tuple[str, list[object]]:
+    """Filters as a condition and its values."""
+    conditions = {
+        "name = ?": filters.name,
+        "time_s >= ?": filters.since_s,
+        "time_s < ?": filters.until_s,
+    }
+    used = {condition: value for condition, value in conditions.items() if value is not None}
+    texts = [*used, *([] if filters.named is None else [f"name IS {'NOT ' if filters.named else ''}NULL"])]
+    return " AND ".join(texts) or "TRUE", list(used.values())
+
+
+def blob(array: np.ndarray | None) -> bytes | None:
+    """A vector as little-endian float32."""
+    return None if array is None else array.astype(_VECTOR).tobytes()
+
+
+def array(blob: bytes) -> np.ndarray:
+    """What `blob` was given."""
+    return np.frombuffer(blob, _VECTOR).astype(np.float32)
+
+
+def why(error: sqlite3.Error, waited_s: float) -> str:
+    """What SQLite complains of, with what to do."""
+    text = str(error)
+    if "not a database" in text or "malformed" in text:
+        return f"it is damaged or no database ({text}); take a copy of it from a backup, or choose another folder"
+    if "locked" in text:
+        return f"another process has been writing to it for {waited_s:g} s; end that one or wait"
+    if "full" in text:
+        return "the disk is full; free some space"
+    return text

@@ -1,0 +1,150 @@
+"""The laws of a store: what was acknowledged stays, what was deleted is gone, and keys of two encoders never mix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from devmind.errors import StoreError
+from devmind.memory import Entry, Filters, Key, Store
+from devmind.moment import Sense
+from devmind.testing.laws import difference, require
+
+
+def check_store(make: Callable[[], Store], *, persistent: bool = True) -> None:
+    """Check the laws of a memory store (`devmind.memory.Store`) that begins empty.
+
+    Args:
+        make: opens the store; every call opens the same one (the same folder, the same database).
+        persistent: what is closed and opened again still holds its content; False for stores in RAM.
+
+    Raises:
+        BrokenLawError: the first law that does not hold, with what was found.
+    """
+    with make() as store:
+        require(store.find() == [], "check_store begins with an empty store", f"{len(store.find())} entries")
+        entries = [example(number) for number in range(5)]
+        ids = store.add(entries)
+        require(len(set(ids)) == 5 and min(ids) > 0, "add gives every entry a number of its own, from 1 on", f"{ids}")
+        _check_found(store, entries, ids)
+        _check_filters(store, entries, ids)
+        _check_whole_steps(store, ids)
+        _check_revision(store)
+        if persistent:
+            with make() as second:
+                _check_second(store, second)
+        kept = store.find()
+    store.close()  # closing twice must do no harm
+    _refused(store.find, "a closed store raises StoreError")
+    if persistent:
+        with make() as again:
+            _same(again.find(), kept, "what was closed and opened again holds the same entries")
+            last = max(entry.id for entry in kept)
+            again.delete([last])
+            (following,) = again.add([example(9, "encoder-b")])
+            require(following > last, "a number is never used again", f"{following} after {last} was deleted")
+
+
+def example(number: int, encoder: str = "encoder-a") -> Entry:
+    """An entry with a picture, a sound and words; of every two, one is an example of a name."""
+    rng = np.random.default_rng(number)
+    senses: dict[str, Sense] = {
+        "sight": rng.integers(0, 256, (8, 8, 3), dtype=np.uint8),
+        "sound": rng.normal(0, 0.1, (1, 1600)).astype(np.float32),
+        "words": f"entry {number} \u00e9",
+    }
+    keys = {sense: _key(rng, encoder, number % 2 == 0) for sense in ("sight", "sound")}
+    return Entry(100.0 + number, float(number), f"name {number % 4}" if number % 2 == 0 else None, keys, senses)
+
+
+def _key(rng: np.random.Generator, encoder: str, featured: bool) -> Key:
+    vector = rng.normal(size=64)
+    features = rng.normal(size=7).astype(np.float32) if featured else None
+    return Key((vector / np.linalg.norm(vector)).astype(np.float32), encoder, features)
+
+
+def _check_found(store: Store, entries: list[Entry], ids: list[int]) -> None:
+    wanted = [replace(entry, id=number) for entry, number in zip(entries, ids, strict=True)]
+    _same(store.find(), wanted, "find gives every entry as it was added, the oldest first")
+    _same(store.get([ids[3], 10**9, ids[0]]), [wanted[3], wanted[0]], "get keeps the asked order and leaves gaps out")
+    bare = store.find(payloads=False)
+    require(not any(entry.senses for entry in bare), "without payloads senses are left empty", "senses")
+    _same(bare, [replace(entry, senses={}) for entry in wanted], "without payloads the rest is there")
+
+
+def _check_filters(store: Store, entries: list[Entry], ids: list[int]) -> None:
+    for filters, passes in (
+        (Filters(name="name 0"), lambda entry: entry.name == "name 0"),
+        (Filters(named=True), lambda entry: entry.name is not None),
+        (Filters(named=False), lambda entry: entry.name is None),
+        (Filters(since_s=101, until_s=103), lambda entry: 101 <= entry.time_s < 103),
+        (Filters(name="name 0", since_s=101), lambda entry: entry.name == "name 0" and entry.time_s >= 101),
+    ):
+        wanted = [number for entry, number in zip(entries, ids, strict=True) if passes(entry)]
+        found = [entry.id for entry in store.find(filters)]
+        require(found == wanted, f"find keeps to {filters}", f"{found} instead of {wanted}")
+
+
+def _check_whole_steps(store: Store, ids: list[int]) -> None:
+    before = store.find()
+    law = "keys of one sense are of one encoder"
+    _refused(lambda: store.add([example(6), example(7, "encoder-b")]), f"{law}: add refuses another")
+    _same(store.find(), before, "a refused add changes nothing")
+    _refused(lambda: store.replace_keys({ids[0]: example(0, "encoder-b").keys}), f"{law}: replace_keys refuses a part")
+    _same(store.find(), before, "a refused replace_keys changes nothing")
+    new = {entry.id: {"sight": example(entry.id, "encoder-b").keys["sight"]} for entry in before}
+    store.replace_keys(new)
+    wanted = [replace(entry, keys=new[entry.id]) for entry in before]
+    _same(store.find(), wanted, "replace_keys puts the new keys in the place of all old ones")
+    gone = store.delete([ids[1], 10**9])
+    require(gone == 1, "delete gives how many entries there were", f"{gone} for one of two")
+    left = [entry for entry in wanted if entry.id != ids[1]]
+    _same(store.find(), left, "delete takes the entries that it was given, and no other")
+
+
+def _check_revision(store: Store) -> None:
+    first, again = store.revision(), store.revision()
+    require(first == again, "revision stays while nothing changes", f"{first} and {again}")
+    store.add([example(8, "encoder-b")])
+    after = store.revision()
+    require(after != first, "revision changes with an add", f"{after}")
+    store.delete([max(entry.id for entry in store.find(payloads=False))])
+    require(store.revision() != after, "revision changes with a delete", f"{after}")
+
+
+def _check_second(store: Store, second: Store) -> None:
+    """Two openings of one store, as two processes have it."""
+    before = store.revision()
+    second.add([example(10, "encoder-b")])
+    _same(store.find(), second.find(), "two openings of one store see the same entries")
+    require(store.revision() != before, "revision changes with what another opening wrote", f"{before}")
+
+
+def _refused(act: Callable[[], object], law: str) -> None:
+    try:
+        act()
+    except StoreError:
+        return
+    require(False, law, "no StoreError")
+
+
+def _same(found: list[Entry], wanted: list[Entry], law: str) -> None:
+    numbers = [entry.id for entry in found], [entry.id for entry in wanted]
+    require(numbers[0] == numbers[1], law, f"the entries {numbers[0]} instead of {numbers[1]}")
+    for one, other in zip(found, wanted, strict=True):
+        parts = [(_plain(one), _plain(other)), (one.senses, other.senses)]
+        differs = "; ".join(text for a, b in parts if (text := difference(a, b)))
+        require(not differs, law, f"entry {one.id}: {differs}")
+
+
+def _plain(entry: Entry) -> Mapping[str, object]:
+    """Everything but the payload, as named values."""
+    keys = {f"{sense} {part}": value for sense, key in entry.keys.items() for part, value in _parts(key).items()}
+    return {"time_s": entry.time_s, "importance": entry.importance, "name": str(entry.name), **keys}
+
+
+def _parts(key: Key) -> dict[str, object]:
+    features = {} if key.features is None else {"features": key.features}
+    return {"vector": key.vector, "encoder": key.encoder, **features}

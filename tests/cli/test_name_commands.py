@@ -1,0 +1,94 @@
+"""`devmind teach`, `name` and `forget` on files, with a newborn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+import soundfile
+
+from devmind.memory.stores.sqlite import FILE
+from devmind.testing import tiny_agent
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A saved newborn that sees and hears."""
+    folder = tmp_path_factory.mktemp("agent")
+    born = tiny_agent()
+    for sense in ("sight", "sound"):
+        born.add_encoder(sense)
+    born.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """Pictures `red0.png`..., and sounds `low0.wav`, `high0.wav`."""
+    for number in range(4):
+        rng = np.random.default_rng(number)
+        for name, colour in (("red", (30, 30, 200)), ("green", (40, 180, 40))):
+            picture = np.clip(colour + rng.normal(0, 10, (80, 80, 3)), 0, 255).astype(np.uint8)
+            cv2.imwrite(str(tmp_path / f"{name}{number}.png"), picture)
+        for name, pitch_hz in (("low", 200), ("high", 3000)):
+            wave = 0.3 * np.sin(2 * np.pi * pitch_hz * np.arange(16_000) / 16_000) + rng.normal(0, 0.01, 16_000)
+            soundfile.write(tmp_path / f"{name}{number}.wav", wave, 16_000)
+    return tmp_path
+
+
+def test_pictures_and_sounds_are_taught_named_and_forgotten(devmind: Any, agent: Path, files: Path) -> None:
+    for name in ("red", "green", "low", "high"):
+        kind = "png" if name in ("red", "green") else "wav"
+        taught = devmind("teach", name, *(files / f"{name}{n}.{kind}" for n in range(3)), "--agent", agent)
+        assert taught.exit_code == 0, taught.output
+        assert f"{name}: 3 examples taught, 3 examples in all" in taught.output
+    asked = devmind("name", files / "red3.png", files / "low3.wav", "--agent", agent)
+    assert asked.exit_code == 0, asked.output
+    seen, heard = asked.output.splitlines()
+    assert "red3.png, sight: red (confidence" in seen
+    assert "low3.wav, sound: low (confidence" in heard
+    gone = devmind("forget", "red")
+    assert gone.output == "red: 3 examples forgotten\n"
+    assert "red (" not in devmind("name", files / "red3.png", "--agent", agent).output
+    assert b"red" not in (Path("memory") / FILE).read_bytes()
+    wrong = devmind("forget", "gren")
+    assert wrong.exit_code == 2
+    assert "did you mean 'green'" in wrong.output
+
+
+def test_what_sounds_were_taught_says_nothing_of_pictures(devmind: Any, agent: Path, files: Path) -> None:
+    devmind("teach", "low", files / "low0.wav", "--agent", agent, "--memory", "other")
+    answer = devmind("name", files / "red0.png", "--agent", agent, "--memory", "other")
+    assert "unknown (no example of this sense was taught)" in answer.output
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["teach", "cup", "cup.png"], "There is no file 'cup.png'"),
+        (["teach", "cup", "."], "expects a file"),
+        (["teach", "cup", "red0.png"], "There is no saved agent below ./checkpoints"),
+        (["teach", "cup", "red0.png", "--agent", "nowhere"], "There is no folder 'nowhere'"),
+        (["teach", "cup", "text.txt"], "gives no Moment"),
+        (["name", "red0.png"], "There is no memory in 'memory'"),
+        (["forget", "cup"], "There is no memory in 'memory'"),
+        (["teach", "cup"], "Missing argument"),
+    ],
+)
+def test_what_cannot_be_done_is_a_sentence(devmind: Any, files: Path, words: list[str], sentence: str) -> None:
+    (files / "text.txt").write_text("no picture")
+    result = devmind(*words)
+    assert result.exit_code == 2
+    assert sentence in result.output
+    assert not Path("memory").exists()
+
+
+def test_a_damaged_file_among_others_teaches_nothing(devmind: Any, agent: Path, files: Path) -> None:
+    (files / "cut.png").write_bytes((files / "red0.png").read_bytes()[:200])
+    result = devmind("teach", "red", files / "red0.png", files / "cut.png", "--agent", agent)
+    assert result.exit_code == 2
+    assert "cut.png" in result.output
+    assert not Path("memory").exists()

@@ -1,0 +1,135 @@
+"""Memory writes and recalls exactly, sees what others write, and never compares keys of two encoders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from devmind.errors import StoreError
+from devmind.memory import Entry, Filters, Key, Memory, open_store
+from devmind.moment import Moment, Sense
+
+
+def key(seed: int, encoder: str = "a") -> Key:
+    """A random key of length 1."""
+    vector = np.random.default_rng(seed).normal(size=64)
+    return Key((vector / np.linalg.norm(vector)).astype(np.float32), encoder, np.ones(3, dtype=np.float32))
+
+
+def moment(number: int) -> Moment:
+    return Moment(number / 10, {"words": f"moment {number}"})
+
+
+@pytest.fixture
+def memory() -> Memory:
+    """In RAM, with a clock that counts writes."""
+    ticks = iter(range(10**6))
+    return Memory(open_store(None), clock=lambda: float(next(ticks)))
+
+
+def test_recall_equals_sorting_all_cosines(memory: Memory) -> None:
+    for number in range(60):
+        keys = {"sight": key(number)} | ({"sound": key(1000 + number)} if number % 3 else {})
+        memory.write(moment(number), keys)
+    asked = {"sight": key(5000), "sound": key(5001)}
+
+    def score(entry: Entry) -> float:
+        return float(np.mean([entry.keys[s].vector @ asked[s].vector for s in asked if s in entry.keys]))
+
+    wanted = sorted(memory.store.find(), key=score, reverse=True)[:7]
+    found = memory.recall(asked, k=7)
+    assert [entry.id for entry in found] == [entry.id for entry in wanted]
+    assert [entry.score for entry in found] == pytest.approx([score(entry) for entry in wanted], abs=1e-6)
+    assert found[0].senses["words"] == f"moment {int(found[0].time_s)}"
+
+
+def test_one_sense_alone_can_ask_and_equal_scores_give_the_newer_first(memory: Memory) -> None:
+    for number in range(3):
+        memory.write(moment(number), {"sound": key(1)})
+    memory.write(moment(3), {"sight": key(2)})
+    assert [entry.time_s for entry in memory.recall({"sound": key(1)}, k=9)] == [2, 1, 0]
+    assert memory.recall({"smell": key(1)}) == []
+    assert memory.recall({"sound": key(1)}, k=0) == []
+
+
+def test_recall_keeps_to_its_filters(memory: Memory) -> None:
+    for number in range(6):
+        memory.write(moment(number), {"sight": key(number)}, name="cup" if number % 2 else None)
+    asked = {"sight": key(0)}
+    assert {e.time_s for e in memory.recall(asked, 9, Filters(name="cup"))} == {1, 3, 5}
+    assert {e.time_s for e in memory.recall(asked, 9, Filters(named=False, since_s=2))} == {2, 4}
+    assert memory.forget(Filters(name="cup")) == 3
+    assert {e.time_s for e in memory.recall(asked, 9)} == {0, 2, 4}
+
+
+def test_what_another_process_writes_is_recalled(tmp_path: Path) -> None:
+    with open_store(tmp_path) as one, open_store(tmp_path) as other:
+        mine, theirs = Memory(one), Memory(other)
+        mine.write(moment(0), {"sight": key(0)})
+        assert len(theirs.recall({"sight": key(0)})) == 1
+        mine.write(moment(1), {"sight": key(1)})
+        assert theirs.recall({"sight": key(1)})[0].senses == moment(1).senses
+
+
+def test_keys_of_another_encoder_are_refused(memory: Memory) -> None:
+    memory.write(moment(0), {"sight": key(0)})
+    with pytest.raises(StoreError, match="two encoders cannot be compared"):
+        memory.write(moment(1), {"sight": key(1, "b")})
+    with pytest.raises(StoreError, match="made by another encoder"):
+        memory.recall({"sight": key(1, "b")})
+    assert len(memory.store.find()) == 1
+    memory.write(moment(2), {"sound": key(2, "b")})  # another sense has an encoder of its own
+
+
+def test_keys_are_rebuilt_from_payloads(memory: Memory) -> None:
+    for number in range(4):
+        memory.write(moment(number), {"sight": key(number)}, name="cup" if number else None)
+
+    def describe(senses: Mapping[str, Sense]) -> dict[str, Key]:
+        return {"sight": key(100 + int(str(senses["words"]).split()[1]), "b")}
+
+    assert memory.rebuild(describe, {"sight": "a"}) == 0
+    assert memory.rebuild(describe, {"sight": "b"}) == 4
+    found = memory.recall({"sight": key(102, "b")}, k=1)[0]
+    assert found.senses == moment(2).senses
+    assert found.score == pytest.approx(1)
+    featured = [entry.keys["sight"].features is not None for entry in memory.store.find()]
+    assert featured == [False, True, True, True]  # features are for examples of names
+
+
+def test_an_agent_that_lacks_a_sense_leaves_its_keys_for_one_that_has_it(memory: Memory) -> None:
+    memory.write(moment(0), {"sight": key(0), "sound": key(1)})
+    assert memory.rebuild(lambda senses: {"sight": key(2, "b")}, {"sight": "b"}) == 1
+    assert memory.recall({"sight": key(2, "b")})[0].score == pytest.approx(1)
+    assert memory.recall({"sound": key(1)})[0].score == pytest.approx(1)
+    assert memory.rebuild(lambda senses: {}, {"sight": "b"}) == 0
+
+
+@pytest.mark.parametrize(
+    ("keys", "importance", "sentence"),
+    [({}, 0.0, "needs a key"), ({"sight": key(0)}, -1.0, "from 0 on"), ({"sight": key(0)}, float("nan"), "from 0 on")],
+)
+def test_what_cannot_be_written_is_a_sentence(
+    memory: Memory, keys: dict[str, Key], importance: float, sentence: str
+) -> None:
+    with pytest.raises(StoreError, match=sentence):
+        memory.write(moment(0), keys, importance)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"vector": np.zeros(64, dtype=np.float32)}, "length 1"),
+        ({"vector": np.full(64, np.nan, dtype=np.float32)}, "length 1"),
+        ({"vector": np.ones(63, dtype=np.float32)}, r"float32 \[64\]"),
+        ({"features": np.array([np.inf], dtype=np.float32)}, "finite"),
+        ({"features": np.ones((2, 2), dtype=np.float32)}, r"float32 \[F\]"),
+    ],
+)
+def test_a_key_keeps_its_law(change: dict[str, np.ndarray], sentence: str) -> None:
+    with pytest.raises(StoreError, match=sentence):
+        replace(key(0), **change)

@@ -1,0 +1,223 @@
+"""The SQLite store: its law, what a kill leaves, what deleting leaves, and what it refuses to open."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from devmind.errors import StoreError
+from devmind.memory import Entry, Key, open_store
+from devmind.memory.stores.migrations import MIGRATIONS
+from devmind.memory.stores.sqlite import FILE, SqliteStore
+from devmind.testing import BrokenLawError, check_store
+from devmind.testing.stores import example
+
+KILLED = """
+import sys
+from pathlib import Path
+from devmind.memory.stores.sqlite import SqliteStore
+from devmind.testing.stores import example
+
+with SqliteStore(Path(sys.argv[1])) as store:
+    for number in range(100_000):
+        print(store.add([example(number)])[0], flush=True)
+"""
+
+
+def test_the_store_keeps_its_law(tmp_path: Path) -> None:
+    check_store(lambda: open_store(tmp_path / "memory"))
+
+
+def test_the_store_in_ram_keeps_its_law_and_touches_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("SQLITE_TMPDIR", str(tmp_path))
+    check_store(lambda: open_store(None), persistent=False)
+    with open_store(None) as store:
+        store.add([example(number) for number in range(50)])
+        assert not list(tmp_path.iterdir())
+
+
+class Forgetful(SqliteStore):
+    """Acknowledges what it has not written."""
+
+    def add(self, entries: Sequence[Entry]) -> list[int]:
+        ids = super().add(entries[:4])
+        return [*ids, ids[-1] + 1] if len(entries) == 5 else ids
+
+
+class Mixing(SqliteStore):
+    """Lets keys of two encoders in."""
+
+    def _one_encoder(self, database: sqlite3.Connection, written: Iterable[Mapping[str, Key]]) -> None:
+        pass
+
+
+class Deaf(SqliteStore):
+    """Does not see what others write."""
+
+    def revision(self) -> Hashable:
+        return self._connection.total_changes  # type: ignore[union-attr]
+
+
+class Greedy(SqliteStore):
+    """Deletes one entry too many."""
+
+    def delete(self, ids: Iterable[int]) -> int:
+        return min(1, super().delete([*ids, 5]))
+
+
+@pytest.mark.parametrize(
+    ("broken", "law"),
+    [
+        (Forgetful, "find gives every entry as it was added"),
+        (Mixing, "add refuses another"),
+        (Deaf, "revision changes with what another opening wrote"),
+        (Greedy, "delete takes the entries that it was given"),
+    ],
+)
+def test_the_check_names_the_law_that_a_store_breaks(tmp_path: Path, broken: type[SqliteStore], law: str) -> None:
+    with pytest.raises(BrokenLawError, match=law):
+        check_store(lambda: broken(tmp_path / "memory"))
+
+
+def test_only_the_owner_reads_it(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        with open_store(tmp_path / "deep" / "memory") as store:
+            store.add([example(0)])
+            files = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "deep" / "memory").iterdir()}
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE((tmp_path / "deep" / "memory").stat().st_mode) == 0o700
+    assert set(files.values()) == {0o600}
+    assert f"{FILE}-wal" in files  # the log is there while the store is open, and private as well
+
+
+@pytest.mark.parametrize("seconds_after", [0, 7])
+def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, seconds_after: int) -> None:
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "memory")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        acknowledged = [int(child.stdout.readline()) for _ in range(20 + seconds_after)]
+        child.send_signal(signal.SIGKILL)
+        # Lines already in the pipe were acknowledged before the kill.
+        acknowledged += [int(line) for line in child.stdout if line.endswith("\n")]
+    with open_store(tmp_path / "memory") as store:
+        found = {entry.id: entry for entry in store.find()}
+        assert set(acknowledged) <= found.keys()
+        assert found[acknowledged[-1]].senses["words"] == example(acknowledged[-1] - 1).senses["words"]
+
+
+def traces(folder: Path, *marks: bytes) -> list[str]:
+    """Files of the folder that hold one of the marks."""
+    return [p.name for p in folder.iterdir() for mark in marks if mark in p.read_bytes()]
+
+
+def test_nothing_of_a_deleted_entry_stays_in_the_files(tmp_path: Path) -> None:
+    folder = tmp_path / "memory"
+    secret, kept = example(0), example(2)
+    key = secret.keys["sight"].vector.tobytes()
+    payload = None
+    with open_store(folder) as store:
+        first, *_ = store.add([secret, *(example(number) for number in range(1, 40))])
+        with sqlite3.connect(folder / FILE) as beside:
+            (payload,) = beside.execute("SELECT payload FROM entries WHERE id = ?", (first,)).fetchone()
+        beside.close()
+        marks = (b"name 0", key, payload[20:60])
+        assert len(traces(folder, *marks)) >= 3  # the scan does find what is there
+        store.delete([entry.id for entry in store.find() if entry.name == "name 0"])
+        assert traces(folder, *marks) == []  # while the store is still open
+        assert traces(folder, kept.keys["sight"].vector.tobytes()) != []
+    assert traces(folder, *marks) == []
+
+
+def test_a_kill_between_deleting_and_erasing_leaves_nothing_for_the_next_opening(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = example(0).keys["sight"].vector.tobytes()
+    with SqliteStore(tmp_path / "memory") as store:
+        first, *_ = store.add([example(number) for number in range(40)])
+        monkeypatch.setattr(SqliteStore, "_erase", lambda self: None)
+        store.delete([first])
+        shutil.copytree(tmp_path / "memory", tmp_path / "killed")  # what a kill would leave
+    assert traces(tmp_path / "killed", mark) != []
+    with open_store(tmp_path / "killed") as store:
+        assert len(store.find()) == 39
+        assert traces(tmp_path / "killed", mark) == []
+
+
+def test_two_writers_do_not_lose_each_others_entries(tmp_path: Path) -> None:
+    def write(offset: int) -> list[int]:
+        with open_store(tmp_path / "memory") as store:
+            return [store.add([example(offset + number)])[0] for number in range(25)]
+
+    with ThreadPoolExecutor(3) as pool:
+        written = [number for ids in pool.map(write, (0, 100, 200)) for number in ids]
+    with open_store(tmp_path / "memory") as store:
+        assert sorted(written) == [entry.id for entry in store.find(payloads=False)]
+        assert len(set(written)) == 75
+
+
+def test_a_reader_in_the_way_of_erasing_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("devmind.memory.stores.sqlite.BUSY_S", 0.05)
+    folder = tmp_path / "memory"
+    with open_store(folder) as store:
+        ids = store.add([example(0), example(1)])
+        reader = sqlite3.connect(folder / FILE, isolation_level=None)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM entries").fetchone()
+        with pytest.raises(StoreError, match="another process is reading"):
+            store.delete(ids[:1])
+        assert [entry.id for entry in store.find()] == ids[1:]
+        reader.close()
+        assert store.delete(ids[:1]) == 0
+        assert traces(folder, b"name 0") == []
+
+
+def test_a_newer_store_is_refused_and_left_alone(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        store.add([example(0)])
+    with sqlite3.connect(tmp_path / FILE) as database:
+        database.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    database.close()
+    before = (tmp_path / FILE).read_bytes()
+    with pytest.raises(StoreError, match=rf"of version {len(MIGRATIONS) + 1} .* update devmind"):
+        open_store(tmp_path)
+    assert (tmp_path / FILE).read_bytes() == before
+
+
+def test_another_programs_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / FILE) as database:
+        database.execute("CREATE TABLE bookmarks (url TEXT)")
+    database.close()
+    before = (tmp_path / FILE).read_bytes()
+    with pytest.raises(StoreError, match="another program"):
+        open_store(tmp_path)
+    assert (tmp_path / FILE).read_bytes() == before
+
+
+def test_what_is_no_database_or_damaged_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b"no database at all" * 100)
+    with pytest.raises(StoreError, match="damaged or no database"):
+        open_store(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="choose another folder"):
+        open_store(tmp_path / "file")
+
+
+def test_migrations_are_only_appended() -> None:
+    """A step that has been released is in people's stores: to change it here would change nothing there."""
+    text = "\x1f".join("".join(statement.split()) for statement in MIGRATIONS[0])
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == "0fa41880084a56c0"
