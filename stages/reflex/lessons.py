@@ -12,7 +12,7 @@ from stages.reflex import motor, perceive, recordings, see, speech, together, wa
 
 STEPS = {
     "watch": {"tiny": 4, "nursery": 150, "child": 3000, "adult": 10000},
-    "perceive": {"tiny": 28, "nursery": 4000, "child": 20000, "adult": 60000},
+    "perceive": {"tiny": 28, "nursery": 5200, "child": 20000, "adult": 60000},
     "together": {"tiny": 4, "nursery": 120, "child": 2000, "adult": 6000},
 }
 Make = Callable[[Agent, Context, int, int], Any]
@@ -23,7 +23,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
     longer = len(perceive.cycle(context)) / len(perceive.CYCLE)
     return [
         _gradient(
-            context, "watch", watch.loss, lambda a, c, u, n: watch.lesson_batch(c, u, n), 16, 1e-3, 3.0, ahead=True
+            context, "watch", watch.loss, lambda a, c, u, n: watch.lesson_batch(c, u, n), 16, 1e-3, 2.0, ahead=True
         ),
         _gradient(
             context,
@@ -32,7 +32,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
             lambda a, c, u, n: perceive.lesson_batch(c, u, n),
             64,
             3e-3,
-            5.0 * longer,
+            6.5 * longer,
             longer=longer,
             ahead=True,
             skills=("see", "hear", "bind", "locate"),

@@ -24,9 +24,9 @@ TASKS: dict[str, tuple[Callable[[Context, int, int], dict[str, Any]], Loss]] = {
     "speech": (speech.lesson_batch, speech.loss),
 }
 CYCLE = (
-    "locate", "see", "whereabouts", "bind", "locate", "event", "whereabouts", "see", "locate", "hear", "whereabouts",
-    "event", "locate", "direction", "see", "whereabouts", "bind", "locate", "event", "whereabouts", "see", "motion",
-    "locate", "hear", "event", "whereabouts", "locate", "bind",
+    "locate", "whereabouts", "event", "see", "whereabouts", "locate", "event", "bind", "whereabouts", "locate",
+    "event", "whereabouts", "hear", "see", "locate", "whereabouts", "event", "direction", "locate", "whereabouts",
+    "event", "bind", "whereabouts", "see", "locate", "whereabouts", "event", "motion",
 )  # fmt: skip
 RECORDINGS_AFTER = 4
 """So many tasks of the cycle, then one turn of pictures and two of speech, where the run was given those."""

@@ -43,7 +43,7 @@ class Pick(Head):
         """[..., size]."""
         tokens = tapped.tokens * tapped.present[..., None]
         sight, words, body = tokens.split([SIGHT_TOKENS, self.n_words, BODY_TOKENS], -2)
-        return self.answer(torch.cat((self.places(sight, words)[..., -1, :], body.squeeze(-2)), -1))
+        return self.answer(torch.cat((self.places(sight, words).told[..., -1, :], body.squeeze(-2)), -1))
 
 
 class PickHead(Pick):

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import encode_words
@@ -67,15 +66,6 @@ def wanted(truth: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Cross-entropy of presence (its number is a logit), and mean error of direction and distance where present.
-
-    The named one counts as much as all the colours together.
-    """
-    told = agent(batch, ["whereabouts"])["whereabouts"].mode()
-    here, where = batch["whereabouts"][..., 0], batch["whereabouts"][..., 1:]
-    present = F.binary_cross_entropy_with_logits(told[..., :COLOURS, 0], here[..., :COLOURS])
-    error = (told[..., 1:] - where).abs().mean(-1) * here
-    each, named = (
-        error[..., rows].sum() / here[..., rows].sum().clamp_min(1) for rows in (slice(COLOURS), slice(COLOURS, None))
-    )
-    return present + 2 * (each + named), {"present": present.detach(), "where": each.detach(), "named": named.detach()}
+    """The places' own losses."""
+    losses = agent(batch, ["whereabouts"])["whereabouts"].losses(batch["whereabouts"])
+    return sum(losses.values(), start=torch.zeros(())), {name: value.detach() for name, value in losses.items()}

@@ -25,10 +25,10 @@ def silent(slots: int = 3) -> Places:
 def test_the_surest_cell_says_where(row: int, column: int) -> None:
     places, sight = silent(), torch.zeros(1, 16, 8)
     with torch.no_grad():
-        places.look[0].weight[0, 0] = 1.0
-        places.look[2].weight[0, 0] = 1.0
+        places.cell.weight[0, 0] = 1.0
+        places.look[1].weight[0, 0] = 1.0
     sight[0, 4 * row + column, 0] = 50.0
-    logit, left, up, far = places(sight, torch.zeros(1, 8, 8))[0, 0].tolist()
+    logit, left, up, far = places(sight, torch.zeros(1, 8, 8)).mode()[0, 0].tolist()
     edge = math.tan(math.radians(HALF_VIEW_DEG))
     wanted_left, wanted_up = (math.degrees(math.atan(edge * (3 - 2 * k) / 4)) for k in (column, row))
     assert logit > 10
@@ -45,7 +45,7 @@ def test_the_named_row_is_the_chosen_slot() -> None:
         places.choose.weight[1, 0] = 100.0
     words = torch.zeros(2, 8, 8)
     words[0, 0, 0] = 1.0
-    told = places(torch.randn(2, 16, 8), words)
+    told = places(torch.randn(2, 16, 8), words).mode()
     torch.testing.assert_close(told[0, 3], told[0, 1])
     assert not torch.allclose(told[1, 3], told[1, 1])
 
@@ -59,11 +59,25 @@ def test_a_few_steps_find_a_spot_of_colour() -> None:
         cell = torch.randint(16, (64,))
         sight = 0.1 * torch.randn(64, 16, 16)
         sight[torch.arange(64), cell, 0] += 2.0
-        error = (places(sight, words)[:, 0, 1:] - places.cells[cell, 0]).abs().mean()
+        place = torch.cat((torch.ones(64, 1), places.cells[cell], torch.zeros(64, 1)), 1)
+        located = places(sight, words)
         optimizer.zero_grad()
-        error.backward()
+        located.loss(torch.stack((place, place), 1)).backward()
         optimizer.step()
-    assert error < 0.1
+    assert (located.mode()[:, 0, 1:3] - places.cells[cell]).abs().mean() < 0.1
+
+
+def test_absent_things_count_for_presence_only() -> None:
+    torch.manual_seed(0)
+    located = Places(8, 2)(torch.randn(3, 16, 8), torch.randn(3, 8, 8))
+    target = torch.zeros(3, 3, 4)
+    losses = located.losses(target)
+    target[..., 1:] = 5.0
+    assert losses["present"] > 0
+    assert all(torch.equal(value, losses[name]) for name, value in located.losses(target).items())
+    assert losses["cell"] == losses["where"] == losses["named"] == 0
+    target[0, 0, 0] = 1.0
+    assert located.losses(target)["where"] > 0
 
 
 def test_the_words_must_be_tapped() -> None:
