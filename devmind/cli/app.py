@@ -10,7 +10,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from devmind.cli import config, curriculum, data, doctor, names, new, plugins, report, sensors, session, stage
+from devmind.cli import config, curriculum, data, doctor, live, names, new, plugins, report, sensors, session, stage
 from devmind.cli.house import HouseGroup, Terminated
 
 app = typer.Typer(
@@ -49,6 +49,7 @@ app.add_typer(plugins.app, name="plugins")
 app.add_typer(data.app, name="data")
 app.command("doctor")(doctor.doctor)
 app.command("new")(new.new)
+app.command("live")(live.live)
 app.command("teach")(names.teach)
 app.command("name")(names.name)
 app.command("forget")(names.forget)

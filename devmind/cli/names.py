@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from devmind.cli import show
+from devmind.cli.agents import saved_agent
 from devmind.cli.house import complain
-from devmind.cli.paths import existing, existing_files
-from devmind.errors import ConfigError, SessionError, StoreError
+from devmind.cli.paths import existing_files
+from devmind.errors import SessionError, StoreError
 
 if TYPE_CHECKING:
     from devmind.live.show_and_tell import ShowAndTell
     from devmind.memory import Named
     from devmind.moment import Moment
-
-RUNS = Path("checkpoints")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What it is called; it may have any number of examples.")]
 Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Pictures, sounds or videos.")]
@@ -76,18 +75,13 @@ def forget(
 @contextmanager
 def _child(agent: Path | None, memory: Path) -> Iterator[ShowAndTell]:
     """The agent with its memory open; keys are rebuilt when the agent has other weights than they were made with."""
-    existing(agent, "--agent")
-    from devmind.agent.agent import Agent
+    raised = saved_agent(agent)
     from devmind.agent.threads import stepping_threads
-    from devmind.curriculum.start import newest_milestone
     from devmind.live.show_and_tell import ShowAndTell
     from devmind.memory import Memory, open_store
 
-    folder = agent or newest_milestone(RUNS, ())
-    if folder is None:
-        raise ConfigError(f"There is no saved agent below ./{RUNS}; give --agent DIR, or raise one with 'make reflex'.")
     with open_store(memory) as store, stepping_threads():
-        child = ShowAndTell(Agent.from_pretrained(folder), Memory(store))
+        child = ShowAndTell(raised, Memory(store))
         if child.rebuilt:
             complain(f"Note: this agent has other weights than before; {child.rebuilt} memories got new keys.")
         yield child

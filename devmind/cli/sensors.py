@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +10,7 @@ import typer
 
 from devmind import plugins
 from devmind.cli import show
+from devmind.cli.devices import argument, make_sensor
 from devmind.cli.house import complain, group
 from devmind.cli.paths import writable_file
 from devmind.errors import ConfigError, DevmindError, PluginError
@@ -31,7 +31,7 @@ def list_() -> None:
         try:
             loaded = plugin.load()
             what = f"takes {loaded.effector}" if hasattr(loaded, "effector") else f"gives {_sense(loaded)}"
-            named = plugin.name + _argument(loaded)
+            named = plugin.name + argument(loaded)
         except PluginError as error:
             complain(str(error))
             named, what = plugin.name, "broken"
@@ -64,7 +64,7 @@ def watch(
         opened: dict[str, Any] = {}
         for name in names or USUAL:
             try:
-                opened[name] = room.enter_context(_make(name))
+                opened[name] = room.enter_context(make_sensor(name))
             except DevmindError as error:
                 complain(f"{name}: {error}")
                 failed = True
@@ -81,29 +81,6 @@ def watch(
 def _sense(loaded: Any) -> str:
     """The sense of a class; a sensor whose sense is a setting has none yet."""
     return str(getattr(loaded, "sense", "body or another"))
-
-
-def _argument(loaded: Any) -> str:
-    """How its first argument is written: `=PATH`, in brackets when it may be left out."""
-    for parameter in signature(loaded).parameters.values():
-        text = f"={parameter.name.upper()}"
-        return text if parameter.default is parameter.empty else f"[{text}]"
-    return ""
-
-
-def _make(words: str) -> Any:
-    """The sensor `name`, or `name=source`: what it reads is its first argument."""
-    name, _, source = words.partition("=")
-    make = plugins.load("sensors", name)
-    try:
-        return make(source) if source else make()
-    except (TypeError, ValueError):
-        has, example = (
-            ("cannot be made of that source", f"{name}{_argument(make)}")
-            if source
-            else ("needs a source", f"{name}=SOURCE")
-        )
-        raise ConfigError(f"The sensor '{name}' {has}; write {example}.") from None
 
 
 def _heard_from(name: str, effector: Any, seconds: float) -> bool:

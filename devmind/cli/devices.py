@@ -1,0 +1,48 @@
+"""Sensors by what a user writes: a name, or `name=source`."""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import Any
+
+from devmind import plugins
+from devmind.errors import ConfigError
+
+CAMERAS = {"synthetic": "synthetic_camera"}
+EARS = {"default": "microphone", "synthetic": "synthetic_microphone"}
+NO_DEVICE = "none"
+
+
+def argument(loaded: Any) -> str:
+    """How its first argument is written: `=PATH`, in brackets when it may be left out."""
+    for parameter in signature(loaded).parameters.values():
+        text = f"={parameter.name.upper()}"
+        return text if parameter.default is parameter.empty else f"[{text}]"
+    return ""
+
+
+def make_sensor(words: str) -> Any:
+    """The sensor `name`, or `name=source`: what it reads is its first argument."""
+    name, _, source = words.partition("=")
+    make = plugins.load("sensors", name)
+    try:
+        return make(source) if source else make()
+    except (TypeError, ValueError):
+        has, example = (
+            ("cannot be made of that source", f"{name}{argument(make)}")
+            if source
+            else ("needs a source", f"{name}=SOURCE")
+        )
+        raise ConfigError(f"The sensor '{name}' {has}; write {example}.") from None
+
+
+def camera(words: str) -> Any:
+    """The camera of `--camera`: a sensor by name, else what a webcam takes (an index, a file or an address)."""
+    known = CAMERAS.get(words, words)
+    return make_sensor(known if known.partition("=")[0] in plugins.available("sensors") else f"webcam={words}")
+
+
+def ear(words: str) -> Any:
+    """The microphone of `--mic`: 'default', a sensor by name, else the name of a device."""
+    known = EARS.get(words, words)
+    return make_sensor(known if known.partition("=")[0] in plugins.available("sensors") else f"microphone={words}")

@@ -1,0 +1,72 @@
+"""The live loop on a synthetic camera and microphone: what is lived is recorded, and replays to the same actions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.live.loop import LiveLoop, Tick
+from devmind.sessions.reader import Session
+from devmind.sessions.recorder import Recorder
+from devmind.testing import tiny_agent
+from devmind.worlds.room import Room
+from sensors.synthetic import SyntheticCamera, SyntheticMicrophone
+from stages.reflex import parts
+
+
+@pytest.fixture(scope="module")
+def agent() -> Agent:
+    torch.manual_seed(0)
+    agent = tiny_agent()
+    parts.admit(agent)
+    return agent
+
+
+def test_what_is_lived_is_recorded_and_replays_to_the_same_actions(agent: Agent, tmp_path: Path) -> None:
+    lived: list[Tick] = []
+    with SyntheticCamera() as eye, SyntheticMicrophone() as ear, Recorder(tmp_path / "s.mcap", source="room") as file:
+        room = Room({"eye": eye, "ear": ear}, hz=20)
+        summary = LiveLoop(agent, room, recorder=file, watch=lived.append).run(0.6)
+    assert summary.ticks == len(lived) >= 5
+    assert len(summary.work_s) == summary.ticks
+    assert sum(summary.answered["look"].values()) > 0
+    session = Session(tmp_path / "s.mcap")
+    assert session.notes()[0].data == {"agent_sha256": agent.sha256()}
+    state = agent.new_state()
+    for tick, (moment, action) in zip(lived, session.read(0, len(session)), strict=True):
+        assert moment.senses["sight"].tobytes() == tick.moment.senses["sight"].tobytes()
+        state, output = agent.step(state, agent.encode(state, moment), effectors=["look"])
+        assert action is not None
+        assert np.array_equal(output.to_action().effectors["look"], action.effectors["look"])
+
+
+def test_a_room_in_which_nothing_comes_is_lived_in_all_the_same(agent: Agent) -> None:
+    class Dead(SyntheticCamera):
+        """Open, and silent."""
+
+        def read_latest(self, max_age_s: float) -> tuple[np.ndarray, float]:
+            from devmind.errors import StaleReading
+
+            raise StaleReading("It is dark.")
+
+    with Dead() as eye:
+        summary = LiveLoop(agent, Room({"eye": eye}, hz=20)).run(0.3)
+    assert summary.ticks >= 3
+    assert summary.missing == {"sight": summary.ticks}
+    assert not any(count for heads in summary.answered.values() for count in heads.values())
+
+
+def test_the_loop_ends_when_asked_and_what_a_watcher_raises_gets_out(agent: Agent) -> None:
+    with SyntheticCamera() as eye:
+        room = Room({"eye": eye}, hz=20)
+        assert LiveLoop(agent, room).run(60, stop=lambda: True).ticks == 1
+
+        def broken(tick: Tick) -> None:
+            raise RuntimeError("a watcher's fault")
+
+        with pytest.raises(RuntimeError, match="watcher"):
+            LiveLoop(agent, room, watch=broken).run(1)
