@@ -17,7 +17,7 @@ from devmind.cli import app as root
 from devmind.cli.house import Terminated
 from devmind.errors import DevmindError
 
-GROUPS = ("stage", "curriculum", "session", "report", "config", "plugins", "data", "doctor", "new")
+GROUPS = ("stage", "curriculum", "sensors", "session", "report", "config", "plugins", "data", "doctor", "new")
 
 
 def test_without_arguments_the_help_is_shown(devmind: Any) -> None:
