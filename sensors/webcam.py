@@ -73,7 +73,7 @@ class Webcam(Device):
                 *(cv2.CAP_PROP_READ_TIMEOUT_MSEC, int(self.read_timeout_s * 1000)),
             ]
             camera = cv2.VideoCapture(str(self.source), cv2.CAP_FFMPEG, timeouts)
-        elif Path(str(self.source)).is_file():
+        elif self._is_file():
             camera = cv2.VideoCapture(str(self.source), cv2.CAP_FFMPEG)
         else:
             camera = self._open_local()
@@ -129,8 +129,11 @@ class Webcam(Device):
         """A file would be read as fast as it can be; cameras and streams give the pace themselves."""
         import cv2
 
-        if not isinstance(self.source, int) and Path(self.source).is_file():
+        if self._is_file():
             stop.wait(1 / max(1.0, handle.get(cv2.CAP_PROP_FPS)))
+
+    def _is_file(self) -> bool:
+        return isinstance(self.source, str) and Path(self.source).is_file()
 
     def _keep(self, capture: tuple[np.ndarray, float] | None) -> None:
         if capture:

@@ -18,18 +18,8 @@ from devmind.cli.house import Terminated
 from devmind.errors import DevmindError
 
 GROUPS = (
-    "stage",
-    "curriculum",
-    "session",
-    "report",
-    "config",
-    "plugins",
-    "data",
-    "doctor",
-    "new",
-    "teach",
-    "name",
-    "forget",
+    *("stage", "curriculum", "session", "sensors", "report", "config", "plugins", "data"),
+    *("doctor", "new", "live", "teach", "name", "forget"),
 )
 
 
