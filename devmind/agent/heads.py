@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -35,6 +35,10 @@ class Head(nn.Module):
 
     def forward(self, tapped: Tapped) -> Output:
         raise NotImplementedError
+
+    def reading(self) -> Iterable[nn.Parameter]:
+        """The parameters by which it reads its tap, which `start_from` takes over; those that answer are not in it."""
+        return ()
 
     def start_from(self, other: Head) -> None:
         """Take over how `other` reads the same tap, but not what it answers.
@@ -80,6 +84,10 @@ class ReaderHead(Head):
     """Base of the heads whose answer is one `Reader`'s numbers."""
 
     read: Reader
+
+    def reading(self) -> Iterable[nn.Parameter]:
+        """All of the reader but its last layer."""
+        return (*self.read.squeeze.parameters(), *self.read.net[:-1].parameters())
 
     def start_from(self, other: Head) -> None:
         """Copy all of `other`'s reader but its last layer."""

@@ -66,7 +66,8 @@ DRILLS = {
     "balance": Drill("push", (), 32, 32, discount=0.98, gae_lambda=0.8, learning_rate=2e-3, epochs=8, batches=2),
 }
 HEIRS = {"reach_arc": "whereabouts", "reach_value": "whereabouts", "move_arc": "event", "move_value": "event"}
-"""Arcs and critics, and the heads of perception whose reading of the tokens they start from."""
+"""Arcs and critics, and the heads of perception whose reading of the tokens they take over and keep: what perception
+was told about thousands of rooms, rewards can only blur."""
 CYCLE = (
     "balance", "orient", "reach", "startle", "balance", "reach", "orient", "startle",
     "balance", "track", "reach", "startle", "balance", "orient", "reach", "startle",
@@ -108,7 +109,10 @@ class PolicyLearner(Learner):
         self.agent.requires_grad_(False)
         for arc in _arcs():
             for name, parameter in self._both(arc).named_parameters():
-                parameter.requires_grad_(not name.endswith("log_std") and ".places." not in name)
+                parameter.requires_grad_(not name.endswith("log_std"))
+        for heir in HEIRS:
+            for parameter in self.agent.head(heir).reading():
+                parameter.requires_grad_(False)
 
     def on_fit_end(self) -> None:
         """Give every parameter its gradient back for the lessons to come."""

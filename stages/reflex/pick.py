@@ -6,6 +6,8 @@ body make the answer.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor, nn
 
@@ -32,6 +34,10 @@ class Pick(Head):
         nn.init.zeros_(last.bias)
         first = nn.Linear(NUMBERS + inlet.width, hidden)
         self.answer = nn.Sequential(first, nn.GELU(), nn.Linear(hidden, hidden), nn.GELU(), last)
+
+    def reading(self) -> Iterable[nn.Parameter]:
+        """How it reads places and words."""
+        return self.places.parameters()
 
     def start_from(self, other: Head) -> None:
         """Read places as `other` does, a places head or another pick head."""
