@@ -38,11 +38,16 @@ def make_sensor(words: str) -> Any:
 
 def camera(words: str) -> Any:
     """The camera of `--camera`: a sensor by name, else what a webcam takes (an index, a file or an address)."""
-    known = CAMERAS.get(words, words)
-    return make_sensor(known if known.partition("=")[0] in plugins.available("sensors") else f"webcam={words}")
+    return _named(CAMERAS.get(words, words), "webcam")
 
 
 def ear(words: str) -> Any:
     """The microphone of `--mic`: 'default', a sensor by name, else the name of a device."""
-    known = EARS.get(words, words)
-    return make_sensor(known if known.partition("=")[0] in plugins.available("sensors") else f"microphone={words}")
+    return _named(EARS.get(words, words), "microphone")
+
+
+def _named(words: str, usual: str) -> Any:
+    """A sensor by name, also a mistyped one with a source, so that the nearest can be told; else a source of `usual`."""
+    name, has_source, _ = words.partition("=")
+    is_sensor = name in plugins.available("sensors") or (has_source and name.isidentifier())
+    return make_sensor(words if is_sensor else f"{usual}={words}")

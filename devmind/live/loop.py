@@ -79,8 +79,9 @@ class LiveLoop:
         state = self.agent.new_state()
         if self.recorder:
             self.recorder.note("weights", {"agent_sha256": self.agent.sha256()})
-        senses, info = self.room.reset()
         with stepping_threads():
+            self._warm_up()
+            senses, info = self.room.reset()
             while True:
                 begun_s = time.perf_counter()
                 moment = Moment(info["time_s"], senses, first=summary.ticks == 0)
@@ -91,6 +92,15 @@ class LiveLoop:
                     break
                 senses, _, _, _, info = self.room.step(output.to_action().effectors)
         return summary
+
+    def _warm_up(self) -> None:
+        """A step nobody sees: what is loaded and allocated at the first one would cost the first seconds."""
+        sensed = {
+            name: np.zeros(space.shape or (), space.dtype) for name, space in self.room.observation_space.spaces.items()
+        }
+        moment = Moment(0.0, {name: value for name, value in sensed.items() if name != "words"}, first=True)
+        state = self.agent.new_state()
+        self.agent.step(state, self.agent.encode(state, moment), effectors=self.effectors)
 
     def _keep(self, tick: Tick) -> None:
         summary, health = self.summary, self.room.health
