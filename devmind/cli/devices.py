@@ -47,7 +47,7 @@ def ear(words: str) -> Any:
 
 
 def _named(words: str, usual: str) -> Any:
-    """A sensor by name, also a mistyped one with a source, so that the nearest can be told; else a source of `usual`."""
+    """A sensor by name (a mistyped one with a source too: the nearest is told), else a source of `usual`."""
     name, has_source, _ = words.partition("=")
     is_sensor = name in plugins.available("sensors") or (has_source and name.isidentifier())
     return make_sensor(words if is_sensor else f"{usual}={words}")

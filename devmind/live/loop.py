@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from gymnasium import spaces
 
 from devmind.agent.acting import StepOutput
 from devmind.agent.agent import Agent
@@ -95,10 +96,10 @@ class LiveLoop:
 
     def _warm_up(self) -> None:
         """A step nobody sees: what is loaded and allocated at the first one would cost the first seconds."""
-        sensed = {
-            name: np.zeros(space.shape or (), space.dtype) for name, space in self.room.observation_space.spaces.items()
-        }
-        moment = Moment(0.0, {name: value for name, value in sensed.items() if name != "words"}, first=True)
+        space = self.room.observation_space
+        assert isinstance(space, spaces.Dict)
+        arrays = {name: np.zeros(part.shape, part.dtype) for name, part in space.items() if part.shape is not None}
+        moment = Moment(0.0, {name: value for name, value in arrays.items() if name != "words"}, first=True)
         state = self.agent.new_state()
         self.agent.step(state, self.agent.encode(state, moment), effectors=self.effectors)
 
