@@ -47,5 +47,5 @@ def test_kill_9_loses_at_most_the_last_second(tmp_path: Path) -> None:
         assert moment.senses["body"].tolist() == [k] * 4
         assert action is not None
         assert action.effectors["look"].tolist() == [k, k]
-    assert repair(path, tmp_path / "mended.mcap") == len(session)
+    assert repair(path, tmp_path / "mended.mcap").ticks == len(session)
     assert list(open_session(tmp_path / "mended.mcap")) == list(session)
