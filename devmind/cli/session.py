@@ -11,13 +11,15 @@ import typer
 from devmind.cli import show
 from devmind.cli.house import complain, group
 from devmind.cli.paths import existing
+from devmind.cli.recording import record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from devmind.sessions.repair import Lost
 
-app = group("Recordings of what was sensed and done: import, info, replay, repair.")
+app = group("Recordings of what was sensed and done: record, import, info, replay, repair, export.")
+app.command()(record)
 
 Recording = Annotated[Path, typer.Argument(metavar="SESSION", help="A recording (.mcap).")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")]
@@ -96,7 +98,7 @@ def repair(
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="The mended copy.")] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Copy what can be read of a cut or damaged recording into a whole one, and say what is lost; the original stays."""
+    """Copy what can be read of a cut or damaged recording into a whole one and say what is lost; the original stays."""
     existing(session, "SESSION", "file")
     from devmind.sessions import repair as mend
 
