@@ -90,18 +90,14 @@ def _record(
 
 
 def _health(sensors: Mapping[str, Any]) -> dict[str, Any]:
-    """By sensor: the sense it gives, and its counters."""
-    return {
-        name: {
-            "sense": sensor.sense,
-            "rate_hz": round(rate_hz, 1) if isfinite(rate_hz := sensor.health.capture_hz) else None,
-            "drops": sensor.health.drops,
-            "reconnects": sensor.health.reconnects,
-            "fault": sensor.health.fault,
-        }
-        for name, sensor in sensors.items()
-        if hasattr(sensor, "health")
-    }
+    """By sensor: the sense it gives, and its counters where it keeps any."""
+    told: dict[str, Any] = {name: {"sense": sensor.sense} for name, sensor in sensors.items()}
+    for name, sensor in sensors.items():
+        if health := getattr(sensor, "health", None):
+            rate_hz = round(health.capture_hz, 1) if isfinite(health.capture_hz) else None
+            counters = {"drops": health.drops, "reconnects": health.reconnects, "fault": health.fault}
+            told[name] |= {"rate_hz": rate_hz, **counters}
+    return told
 
 
 def _tell(moment: Any, recorder: BackgroundRecorder) -> None:

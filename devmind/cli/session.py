@@ -112,6 +112,33 @@ def repair(
         show.path("session", path)
 
 
+@app.command()
+def export(
+    session: Recording,
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="FORMAT",
+            help="mkv: a film with sound and subtitles. wav: sound, pictures and words as files.",
+        ),
+    ] = "mkv",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="PATH", help="The film, or a new folder; else named after the recording."),
+    ] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Write a recording with all its parts in another format."""
+    existing(session, "SESSION", "file")
+    from devmind.sessions.export import export as write
+
+    made, told = write(session, to, out, overwrite=overwrite)
+    for sentence in told:
+        complain(f"Note: {sentence}")
+    show.path(to, made)
+
+
 def _missing(lost: Lost) -> str:
     """`3 Moments from 2.0 s to 2.4 s, 9.1 kB`."""
     ticks = "what nothing tells of" if lost.ticks is None else show.counted(lost.ticks, "Moment")

@@ -24,11 +24,13 @@ SUFFIXES = {"mkv": ".mkv"}
 
 
 def default_out(path: Path, to: str) -> Path:
-    """Where an export goes when nothing is said: beside the current folder's files, named after the recording."""
+    """Where an export goes when nothing is said: into the current folder, named after the recording."""
     return Path(f"{path.stem}{SUFFIXES.get(to, f'-{to}')}")
 
 
-def export(path: str | Path, to: str, out: str | Path | None = None, *, overwrite: bool = False) -> tuple[Path, list[str]]:
+def export(
+    path: str | Path, to: str, out: str | Path | None = None, *, overwrite: bool = False
+) -> tuple[Path, list[str]]:
     """Write a recording with all its parts as `to`; where it went, and sentences on what is not in it.
 
     It appears under its name only when it is whole.
@@ -40,14 +42,18 @@ def export(path: str | Path, to: str, out: str | Path | None = None, *, overwrit
         raise SessionError(f"There is no format '{to}' to export to{nearest(to, EXPORTERS)}")
     path = Path(path)
     out = Path(out) if out is not None else default_out(path, to)
+    whole = parts(path)
+    if out.is_dir():
+        raise SessionError(f"'{out}' is a folder already and is never replaced; choose another name, or remove it.")
+    if out.resolve() in [part.resolve() for part in whole]:
+        raise SessionError(f"'{out}' is the recording itself; choose another name.")
     if out.exists() and not overwrite:
         raise SessionError(why_not_written(out, FileExistsError()))
     partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         _remove(partial)
-        told = EXPORTERS[to](parts(path), partial)
-        _remove(out)
+        told = EXPORTERS[to](whole, partial)
         os.replace(partial, out)
     except OSError as error:
         raise SessionError(why_not_written(out, error)) from error

@@ -38,7 +38,7 @@ def export_mkv(paths: Sequence[Path], out: Path) -> list[str]:
         raise SessionError(f"'{paths[0]}' holds neither pictures nor sound; there is nothing to play.")
     words = srt(timeline.words())
     with av.open(str(out), "w", format="matroska") as film:
-        tracks = [_Pictures(film, timeline)] if timeline.has_pictures else []
+        tracks: list[Any] = [_Pictures(film, timeline)] if timeline.has_pictures else []
         tracks += [_Sound(film, timeline)] if timeline.channels else []
         write_words = _words(film, words) if words else None
         if write_words:
@@ -47,8 +47,8 @@ def export_mkv(paths: Sequence[Path], out: Path) -> list[str]:
             tracks[number].add(thing)
         for track in tracks:
             track.finish()
-    gaps = sum(1 for stretch in timeline.sound() if stretch.is_gap) if timeline.channels else 0
-    return [f"{gaps} gaps of the sound are silence."] if gaps else []
+    silent_s = sum(track.silent_s for track in tracks)
+    return [f"{silent_s:.1f} s of the sound are silence, because nothing was heard then."] if silent_s else []
 
 
 def _timed(number: int, track: Any) -> Iterator[tuple[float, int, Any]]:
@@ -58,13 +58,13 @@ def _timed(number: int, track: Any) -> Iterator[tuple[float, int, Any]]:
 class _Pictures:
     """The film's pictures; all have the size of the first, which H.264 wants even."""
 
+    silent_s = 0.0
+
     def __init__(self, film: Any, timeline: Timeline) -> None:
         self.things = timeline.pictures()
         self._film, self._timeline, self._last_ms = film, timeline, -1
-        self._stream: Any = None
-        self._shape = (0, 0)
         first = next(iter(timeline.pictures()))
-        height, width = (side * (1 if timeline.has_camera else SIGHT_SCALE) for side in first.pixels.shape[:2])
+        height, width = (side * (1 if timeline.has_camera else SIGHT_SCALE) for side in first.pixels().shape[:2])
         self._stream = film.add_stream(_codec(), rate=max(1, round(timeline.tick_hz)))
         self._stream.width, self._stream.height = max(2, width // 2 * 2), max(2, height // 2 * 2)
         self._stream.pix_fmt = "yuv420p"
@@ -81,7 +81,7 @@ class _Pictures:
             return
         self._last_ms = at_ms
         size = (self._stream.width, self._stream.height)
-        pixels = picture.pixels
+        pixels = picture.pixels()
         if pixels.shape[1::-1] != size:
             how = cv2.INTER_AREA if self._timeline.has_camera else cv2.INTER_NEAREST
             pixels = cv2.resize(pixels, size, interpolation=how)
@@ -99,7 +99,7 @@ class _Sound:
 
     def __init__(self, film: Any, timeline: Timeline) -> None:
         self.things = timeline.sound()
-        self._film, self._at = film, 0
+        self._film, self._at, self.silent_s = film, 0, 0.0
         self._layout = "mono" if timeline.channels == 1 else "stereo"
         self._stream = film.add_stream("flac", rate=SOUND_RATE_HZ)
         self._stream.layout, self._stream.format = self._layout, "s16"
@@ -108,12 +108,12 @@ class _Sound:
         """One stretch, which begins where the one before ended."""
         import av
 
-        for begin in range(0, len(stretch.samples), SOUND_RATE_HZ):  # a gap may be an hour
-            samples = np.ascontiguousarray(stretch.samples[begin : begin + SOUND_RATE_HZ])
-            frame = av.AudioFrame.from_ndarray(samples.reshape(1, -1), format="s16", layout=self._layout)
-            frame.sample_rate, frame.pts, frame.time_base = SOUND_RATE_HZ, self._at, Fraction(1, SOUND_RATE_HZ)
-            self._film.mux(self._stream.encode(frame))
-            self._at += len(samples)
+        interleaved = np.ascontiguousarray(stretch.samples).reshape(1, -1)
+        frame = av.AudioFrame.from_ndarray(interleaved, format="s16", layout=self._layout)
+        frame.sample_rate, frame.pts, frame.time_base = SOUND_RATE_HZ, self._at, Fraction(1, SOUND_RATE_HZ)
+        self._film.mux(self._stream.encode(frame))
+        self._at += len(stretch.samples)
+        self.silent_s += stretch.is_gap * len(stretch.samples) / SOUND_RATE_HZ
 
     def finish(self) -> None:
         """What the encoder still holds."""
@@ -124,7 +124,7 @@ def _words(film: Any, text: str) -> Callable[[], None]:
     """A stream of subtitles made of a SubRip text; the function given back writes them all."""
     import av
 
-    source = av.open(io.BytesIO(text.encode("utf-8", "replace")), format="srt")
+    source = av.open(io.BytesIO(text.encode("utf-8", "replace")), "r", format="srt")
     stream = film.add_stream_from_template(source.streams.subtitles[0])
 
     def write() -> None:

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
-from devmind.errors import SessionError
 from devmind.moment import SOUND_RATE_HZ
-from devmind.sessions.timeline import Stretch, Timeline, srt
+from devmind.sessions.timeline import Picture, Stretch, Timeline, srt
 
 SOUND, SOUND_TIMES, WORDS, PICTURES, PICTURE_TIMES = "sound.wav", "sound.csv", "words.srt", "images", "images.csv"
 
@@ -61,14 +60,17 @@ def _end_s(stretch: Stretch) -> float:
 
 
 def _write_pictures(timeline: Timeline, out: Path) -> None:
-    import cv2
-
     (out / PICTURES).mkdir()
     with (out / PICTURE_TIMES).open("w", newline="", encoding="utf-8") as table:
         rows = csv.writer(table)
         rows.writerow(("file", "time_s"))
         for number, picture in enumerate(timeline.pictures()):
-            file = f"{PICTURES}/{number:06d}.{'jpg' if picture.jpeg else 'png'}"
-            data = picture.jpeg or bytes(cv2.imencode(".png", cv2.cvtColor(picture.pixels, cv2.COLOR_RGB2BGR))[1])
-            (out / file).write_bytes(data)
+            file = f"{PICTURES}/{number:06d}.{'jpg' if picture.frame else 'png'}"
+            (out / file).write_bytes(picture.frame.jpeg if picture.frame else _png(picture))
             rows.writerow((file, f"{picture.time_s:.4f}"))
+
+
+def _png(picture: Picture) -> bytes:
+    import cv2
+
+    return bytes(cv2.imencode(".png", cv2.cvtColor(picture.pixels(), cv2.COLOR_RGB2BGR))[1])

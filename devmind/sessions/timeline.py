@@ -10,6 +10,7 @@ import numpy as np
 
 from devmind.errors import SessionError
 from devmind.moment import SOUND_RATE_HZ
+from devmind.sessions.extras import Frame
 from devmind.sessions.reader import Session
 
 ROUNDING_S = 0.005
@@ -20,11 +21,22 @@ SHOWN_S = 3.0
 
 @dataclass(frozen=True)
 class Picture:
-    """RGB uint8 [H, W, 3], seen from `time_s` on; `jpeg` as it was kept, where it is a frame of the camera."""
+    """Something seen from `time_s` on: the agent's `sight`, RGB uint8 [H, W, 3], or a frame of the camera."""
 
     time_s: float
-    pixels: np.ndarray
-    jpeg: bytes = b""
+    sight: np.ndarray | None = None
+    frame: Frame | None = None
+
+    def pixels(self) -> np.ndarray:
+        """RGB uint8 [H, W, 3].
+
+        Raises:
+            SessionError: the frame is damaged.
+        """
+        if self.frame is not None:
+            return self.frame.picture()
+        assert self.sight is not None
+        return self.sight
 
 
 @dataclass(frozen=True)
@@ -48,8 +60,8 @@ class Said:
 class Timeline:
     """All parts of one recording, opened.
 
-    A room's Moment holds the sound before its tick, a file's the sound from its tick on; the clock begins so that no sound
-    lies before zero.
+    A room's Moment holds the sound before its tick, a file's the sound from its tick on; the clock begins so that no
+    sound lies before zero.
 
     Attributes:
         has_camera: there are whole frames, which `pictures` gives instead of the agent's sight.
@@ -77,11 +89,7 @@ class Timeline:
         return self._sessions[-1].elapsed_s(-1) - self._zero_s + 1 / self.tick_hz
 
     def pictures(self) -> Iterator[Picture]:
-        """The camera's frames, else the agent's sight, each later than the one before.
-
-        Raises:
-            SessionError: a frame is damaged.
-        """
+        """The camera's frames, else the agent's sight, each later than the one before."""
         last_s = -1.0
         for session in self._sessions:
             for picture in self._frames(session) if self.has_camera else self._sights(session):
@@ -98,9 +106,10 @@ class Timeline:
                 if not isinstance(heard, np.ndarray) or not heard.size:
                     continue
                 begin = round((session.elapsed_s(tick) - self._zero_s - self._sound_before_s) * SOUND_RATE_HZ)
-                if begin - at > ROUNDING_S * SOUND_RATE_HZ:
-                    yield Stretch(at / SOUND_RATE_HZ, np.zeros((begin - at, self.channels), np.int16), is_gap=True)
-                    at = begin
+                while begin - at > ROUNDING_S * SOUND_RATE_HZ:  # by the second: a gap may be an hour
+                    silence = np.zeros((min(begin - at, SOUND_RATE_HZ), self.channels), np.int16)
+                    yield Stretch(at / SOUND_RATE_HZ, silence, is_gap=True)
+                    at += len(silence)
                 samples = _as_pcm(heard, self.channels)
                 if at - begin > ROUNDING_S * SOUND_RATE_HZ:  # two devices' clocks overlap: what came first stays
                     samples = samples[at - begin :]
@@ -125,13 +134,13 @@ class Timeline:
 
     def _frames(self, session: Session) -> Iterator[Picture]:
         for frame in session.frames():
-            yield Picture(max(0.0, frame.time_s - self._zero_s), frame.picture(), frame.jpeg)
+            yield Picture(max(0.0, frame.time_s - self._zero_s), frame=frame)
 
     def _sights(self, session: Session) -> Iterator[Picture]:
         for tick, (moment, _) in enumerate(session):
             sight = moment.senses.get("sight")
             if isinstance(sight, np.ndarray):
-                yield Picture(session.elapsed_s(tick) - self._zero_s, sight)
+                yield Picture(session.elapsed_s(tick) - self._zero_s, sight=sight)
 
 
 def srt(words: Sequence[Said]) -> str:
