@@ -50,8 +50,8 @@ class Room(gym.Env[Any, Any]):
         lag_s: how long after its tick a Moment is put together.
 
     Attributes:
-        frame: the camera's whole frame uint8 [H, W, 3] that the last Moment was cut from, None without one.
-        frame_time_s: when it was captured, on the Moments' clock.
+        frame: the camera's whole frame of the last Moment, RGB uint8 [H, W, 3]; None where it had none.
+        frame_s: when it was taken, on the clock of `info["time_s"]`.
 
     Raises:
         WorldError: two sensors give the same sense.
@@ -71,7 +71,7 @@ class Room(gym.Env[Any, Any]):
         self.dt_s, self.lag_s, self._now, self._sleep = 1.0 / hz, lag_s, now, sleep
         self.fovea, self.health = Fovea(), RoomHealth()
         self.frame: np.ndarray | None = None
-        self.frame_time_s = 0.0
+        self.frame_s: float | None = None
         self._said: list[str] = []
         self._captured_s: dict[str, float] = {}
         known = {"sight": spaces.sight(), "periphery": spaces.periphery(), "body": spaces.body(BODY_SIZE)}
@@ -158,7 +158,7 @@ class Room(gym.Env[Any, Any]):
     def _look_at(self, frame: Any) -> dict[str, Sense]:
         """Fovea, change and gaze; nothing of them without a frame."""
         self.frame = frame
-        self.frame_time_s = self._captured_s.get("sight", self._start_s) - self._start_s
+        self.frame_s = None if frame is None else self._captured_s["sight"] - self._start_s
         if frame is None:
             self.fovea.blink()
             return {}
