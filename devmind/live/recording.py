@@ -69,8 +69,8 @@ class Recording:
         if self.recorder is None:
             return
         self.recorder.write(tick.moment, tick.action)
-        if self.config.frames and room.frame is not None:
-            self.recorder.frame(room.frame, room.frame_time_s)
+        if self.config.frames and room.frame is not None and room.frame_s is not None:
+            self.recorder.frame(room.frame, room.frame_s)
         if tick.moment.time_s >= self._told_s:
             self._told_s = tick.moment.time_s + HEALTH_EVERY_S
             self.recorder.health(dict(health()))
