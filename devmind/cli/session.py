@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from devmind.cli import show
+from devmind.cli.checking import check_life
 from devmind.cli.house import complain, group
 from devmind.cli.paths import existing
 from devmind.cli.recording import record
+from devmind.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,9 +82,28 @@ def replay(
     session: Recording,
     start: Annotated[int, typer.Option("--from", min=0, metavar="TICK", help="First tick.")] = 0,
     count: Annotated[int | None, typer.Option("--count", min=1, metavar="N", help="How many ticks; else all.")] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Step the agent through it again; every action must be the recorded one.")
+    ] = False,
+    agent: Annotated[
+        Path | None, typer.Option("--agent", metavar="DIR", help="For --check: the agent that lived it, if not kept.")
+    ] = None,
+    memory: Annotated[
+        Path | None, typer.Option("--memory", metavar="DIR", help="For --check: the memory it recalled from.")
+    ] = None,
 ) -> None:
-    """Print a recording tick by tick: time, what was sensed, what was done."""
+    """Print a recording tick by tick: time, what was sensed, what was done.
+
+    With --check nothing is printed but what came of it: exit code 0 when every action of every part is equal to the
+    bit, 1 when one is not or could not be checked.
+    """
     existing(session, "SESSION", "file")
+    if check:
+        if start or count:
+            raise ConfigError(
+                "--check begins where the recording begins, and takes all of it; leave out --from, --count."
+            )
+        return check_life(session, agent, memory)
     from devmind.sessions import replay as steps
 
     stop = None if count is None else start + count
