@@ -14,7 +14,8 @@ import numpy as np
 from gymnasium import spaces
 
 from devmind.agent.acting import StepOutput
-from devmind.agent.agent import Agent
+from devmind.agent.agent import Agent, Percepts
+from devmind.agent.ring import State
 from devmind.agent.threads import stepping_threads
 from devmind.moment import Action, Moment
 from devmind.sessions.recorder import Recorder
@@ -23,11 +24,21 @@ from devmind.worlds.room import Room
 
 @dataclass(frozen=True)
 class Tick:
-    """One tick as it went: what was sensed and done, and the seconds that encoding and stepping took."""
+    """One tick as it went.
+
+    Attributes:
+        moment, action: what was sensed and done.
+        percepts, output: how the agent took it.
+        state: the agent's, after the step; the next step changes it.
+        skipped: ticks the loop came too late for before this one.
+        work_s: seconds that encoding and stepping took.
+    """
 
     moment: Moment
     action: Action
+    percepts: Percepts
     output: StepOutput
+    state: State
     skipped: int
     work_s: float
 
@@ -86,9 +97,10 @@ class LiveLoop:
             while True:
                 begun_s = time.perf_counter()
                 moment = Moment(info["time_s"], senses, first=summary.ticks == 0)
-                state, output = self.agent.step(state, self.agent.encode(state, moment), effectors=self.effectors)
+                percepts = self.agent.encode(state, moment)
+                state, output = self.agent.step(state, percepts, effectors=self.effectors)
                 work_s = time.perf_counter() - begun_s
-                self._keep(Tick(moment, output.to_action(), output, info["skipped"], work_s))
+                self._keep(Tick(moment, output.to_action(), percepts, output, state, info["skipped"], work_s))
                 if stop() or (seconds is not None and info["time_s"] >= seconds):
                     break
                 senses, _, _, _, info = self.room.step(output.to_action().effectors)
