@@ -74,7 +74,7 @@ class Scene(Output):
     def overlays(self, row: int = 0) -> dict[str, np.ndarray]:
         """Boxes and masks of the things found, and the depth of every pixel."""
         maps = (self.thing, self.centre, self.log_depth, self.offset.flatten(-3, -2))
-        thing, centre, log_depth, offset = (value.reshape(-1, *value.shape[-2:])[row] for value in maps)
+        thing, centre, log_depth, offset = (value.detach().reshape(-1, *value.shape[-2:])[row] for value in maps)
         found = Scene(thing, centre, log_depth, offset.unflatten(0, (2, SIZE))).instances()[0]
         masks = np.zeros((SIZE, SIZE), np.uint8)
         for number, mask in enumerate(found.masks, start=1):
