@@ -37,7 +37,7 @@ class FakeLife:
         self.heard_s, self.loudest = 0.0, 0.0
         self.taught: list[dict[str, Any]] = []
         self.is_recording = self.is_paused = False
-        self._colour: np.ndarray | None = None
+        self.colour: np.ndarray | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._live, daemon=True)
 
@@ -91,10 +91,10 @@ class FakeLife:
         raise DevmindError(f"'{command}' is nothing that can be done here.")
 
     def _teach(self, name: str) -> dict[str, Any]:
-        if self._colour is None:
+        if self.colour is None:
             raise StoreError("There is no picture and no sound to give a name to; show or play something.")
         memory = {"id": f"m{len(self.taught)}", "name": name, "time_s": time.time(), "sound_s": 0.0}
-        self.taught.append(memory | {"picture": "", "colour": self._colour})
+        self.taught.append(memory | {"picture": "", "colour": self.colour})
         return {"name": name, "id": memory["id"], "picture": "", "examples": self._examples()}
 
     def _examples(self) -> dict[str, int]:
@@ -123,7 +123,7 @@ class FakeLife:
         if not bright.any():
             return {}
         y, x = (float(places.mean()) for places in np.nonzero(bright))
-        self._colour = frame[bright].mean(axis=0) / 255
+        self.colour = frame[bright].mean(axis=0) / 255
         tall = FOVEA_WIDTH * width / height
         corner = {
             "x": min(max(x / width - FOVEA_WIDTH / 2, 0), 1 - FOVEA_WIDTH),
@@ -132,7 +132,7 @@ class FakeLife:
         return {"fovea": corner | {"w": FOVEA_WIDTH, "h": tall}, "arcs": ["look_arc"], "names": {"sight": self._name()}}
 
     def _name(self) -> dict[str, Any] | None:
-        far = {memory["name"]: float(np.linalg.norm(memory["colour"] - self._colour)) for memory in self.taught}
+        far = {memory["name"]: float(np.linalg.norm(memory["colour"] - self.colour)) for memory in self.taught}
         if not far:
             return None
         nearest = min(far, key=far.__getitem__)
