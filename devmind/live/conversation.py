@@ -128,9 +128,9 @@ class Conversation:
         kind, device_time_s, data = read_device_message(message)
         if self._desk.giver not in (None, self):
             raise _SecondGiver
-        self._desk.giver = self
         if not any([mailbox.accept(kind, data, device_time_s) for mailbox in self._desk.life.mailboxes]):
             raise MalformedError(f"Nothing here takes '{kind[:40]}' from a page.")
+        self._desk.giver = self
 
     def _ask(self, text: str) -> None:
         number, command, arguments = read_command(text)

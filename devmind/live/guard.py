@@ -7,6 +7,8 @@ that are pointed at 127.0.0.1 afterwards (DNS rebinding); an Origin that is the 
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import hmac
 import html
 import ipaddress
@@ -19,7 +21,14 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
-POLICY = "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+REFUSAL_STYLE = (
+    "body{margin:15vh auto;max-width:36em;padding:0 1.5em;background:#0f1318;color:#e9eef4;font:17px/1.5 system-ui,"
+    "sans-serif}a{color:#ffc857}"
+)
+POLICY = (
+    "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
+    f"style-src 'self' 'sha256-{base64.b64encode(hashlib.sha256(REFUSAL_STYLE.encode()).digest()).decode()}'"
+)
 SAFE_HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -126,8 +135,8 @@ class Guard:
     def _refusal(self, status: int, sentence: str) -> Response:
         self.refused += 1
         page = (
-            '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="color-scheme" content="dark light">'
-            '<meta name="viewport" content="width=device-width"><title>devmind: not open</title>'
+            '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+            f"<title>devmind: not open</title><style>{REFUSAL_STYLE}</style>"
             # A browser that came by a link on another site keeps the cookie back; a link from here sends it.
             f'<h1>Not open</h1><p>{html.escape(sentence)}</p><p><a href="/">Try again</a></p>'
         )

@@ -133,7 +133,7 @@ def teach(page: Page, name: str) -> None:
 def test_the_fovea_moves_and_a_taught_thing_is_recognised(page: Page, life: FakeLife) -> None:
     page.wait_for_selector("#fovea:not([hidden])")
     places = set()
-    for _ in range(15):
+    for _ in range(10):
         places.add(page.locator("#fovea").evaluate("fovea => fovea.style.left + fovea.style.top"))
         page.wait_for_timeout(100)
     assert len(places) > 5
@@ -155,6 +155,7 @@ def test_the_fovea_moves_and_a_taught_thing_is_recognised(page: Page, life: Fake
     assert [memory["name"] for memory in life.taught] == ["ball"]
 
 
+@pytest.mark.slow
 def test_frames_and_sound_come_at_sane_rates(page: Page, life: FakeLife) -> None:
     page.wait_for_selector("#fovea:not([hidden])")
     page.mouse.click(5, 5)  # a browser lets sound through when the page was touched
@@ -172,6 +173,7 @@ def test_frames_and_sound_come_at_sane_rates(page: Page, life: FakeLife) -> None
     assert life.camera.health.fault == ""
 
 
+@pytest.mark.slow
 def test_record_pause_and_words_reach_the_life_and_the_lamp_is_red(page: Page, life: FakeLife) -> None:
     lamp = page.locator("#lamp")
     page.get_by_role("button", name="Record").click()
@@ -191,6 +193,7 @@ def test_record_pause_and_words_reach_the_life_and_the_lamp_is_red(page: Page, l
     assert [asked for asked in life.done if asked[0] != "memories"] == [*told, ("age", {"id": "newborn"})]
 
 
+@pytest.mark.slow
 def test_the_large_view_keeps_picture_names_arcs_and_lamp(page: Page) -> None:
     page.get_by_role("button", name="Large view").click()
     assert page.url.endswith("/#large")
@@ -202,12 +205,14 @@ def test_the_large_view_keeps_picture_names_arcs_and_lamp(page: Page) -> None:
     page.locator("#teach").wait_for()
 
 
+@pytest.mark.slow
 def test_a_page_of_a_phone_needs_no_sideways_scrolling(page: Page) -> None:
     for width in (1280, 390, 320):
         page.set_viewport_size({"width": width, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.slow
 def test_it_connects_again_and_says_so(browser: Browser, life: FakeLife) -> None:
     context = browser.new_context(permissions=["camera", "microphone"])
     page = context.new_page()
@@ -221,6 +226,7 @@ def test_it_connects_again_and_says_so(browser: Browser, life: FakeLife) -> None
     context.close()
 
 
+@pytest.mark.slow
 def test_without_rights_it_says_how_to_mend_that(browser: Browser, server: PageServer) -> None:
     context = browser.new_context()
     page = context.new_page()
@@ -233,7 +239,9 @@ def test_without_rights_it_says_how_to_mend_that(browser: Browser, server: PageS
     context.close()
 
 
-def test_without_the_token_and_from_elsewhere_it_is_closed(browser: Browser, server: PageServer, elsewhere: str) -> None:
+def test_it_is_closed_without_the_token_and_from_elsewhere(
+    browser: Browser, server: PageServer, elsewhere: str
+) -> None:
     context = browser.new_context()
     page = context.new_page()
     bare = server.address.partition("?")[0]

@@ -1,18 +1,16 @@
-// Reflex arcs that light up when they fire, and who answered for each effector.
+// Reflex arcs that light up when they fire, where it looks, and who decided what each effector does.
 
 import { at, make, write } from "./dom.js";
 
 const GLOW_MS = 1500;
 const chips = new Map();
-const answers = new Map();
+const rows = new Map();
 
 /** Show one tick's arcs and answers. */
-export function showDoing({ arcs = [], answered = {}, look }) {
+export function showDoing({ arcs = [], answered = {}, gaze }) {
   for (const name of arcs) glow(name);
-  for (const [effector, head] of Object.entries(answered)) {
-    const towards = effector === "look" && look ? ` (${look.map((part) => part.toFixed(2)).join(", ")})` : "";
-    write(answer(effector), `${plain(head)}${towards}`);
-  }
+  if (gaze) write(row("looks"), gazeWords(gaze));
+  for (const [effector, head] of Object.entries(answered)) write(row(plain(effector)), `decided by ${plain(head)}`);
 }
 
 function glow(name) {
@@ -28,13 +26,19 @@ function glow(name) {
   chip.timer = setTimeout(() => chip.classList.remove("fired"), GLOW_MS);
 }
 
-function answer(effector) {
-  if (!answers.has(effector)) {
+function row(name) {
+  if (!rows.has(name)) {
     const value = make("dd");
-    at("answered").append(make("dt", { textContent: effector }), value);
-    answers.set(effector, value);
+    at("answered").append(make("dt", { textContent: name }), value);
+    rows.set(name, value);
   }
-  return answers.get(effector);
+  return rows.get(name);
+}
+
+function gazeWords({ pan_deg: pan, tilt_deg: tilt }) {
+  const side = Math.abs(pan) < 2 ? "" : `${Math.round(Math.abs(pan))}° ${pan > 0 ? "left" : "right"}`;
+  const height = Math.abs(tilt) < 2 ? "" : `${Math.round(Math.abs(tilt))}° ${tilt > 0 ? "up" : "down"}`;
+  return [side, height].filter(Boolean).join(", ") || "straight ahead";
 }
 
 const plain = (name) => name.replaceAll("_", " ");

@@ -20,6 +20,8 @@ export function write(element, text) {
 
 export const percent = (part) => `${Math.round(100 * part)} %`;
 
+export const times = (count) => (count === 1 ? "once" : `${count} times`);
+
 /** When something was, from unix seconds: the time today, else the day with it. */
 export function when(timeS) {
   const then = new Date(1000 * timeS);

@@ -1,6 +1,6 @@
 // Sensors, the tick, checkpoints and what was dropped.
 
-import { at, make, write } from "./dom.js";
+import { at, make, times, write } from "./dom.js";
 
 const rows = new Map();
 const vitals = new Map();
@@ -33,7 +33,7 @@ function showSensor(name, { sense, rate_hz: rate, drops, reconnects, fault }, mi
   const { cells, says, faultRow } = rows.get(name);
   const values = [sense, rateWords(rate), drops ?? 0, missing[sense] ?? 0];
   cells.forEach((cell, index) => write(cell, String(values[index])));
-  const again = reconnects ? ` Connected again ${reconnects} times.` : "";
+  const again = reconnects ? ` Connected again ${times(reconnects)}.` : "";
   write(says, fault ? fault + again : "");
   faultRow.hidden = !fault;
 }

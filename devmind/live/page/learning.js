@@ -1,6 +1,6 @@
 // Surprise over the last minute, and what a lesson that runs beside tells: curves, progress and scores.
 
-import { at, make, percent, write } from "./dom.js";
+import { at, make, percent, times, write } from "./dom.js";
 import { drawLines } from "./lines.js";
 
 const KEPT = 600;
@@ -11,6 +11,7 @@ const charts = new Map();
 /** Add one tick's surprise, by sense; 1 is as wrong as expecting no change. */
 export function showSurprise(surprise) {
   if (!surprise) return;
+  at("learning").hidden = at("surprised").hidden = false;
   for (const [sense, value] of Object.entries(surprise)) {
     history[sense] = [...(history[sense] ?? []), value].slice(-KEPT);
   }
@@ -27,11 +28,12 @@ export function showSurprise(surprise) {
 /** Show how the lesson beside goes. */
 export function showLearning(learning) {
   if (!learning) return;
+  at("learning").hidden = false;
   const { curves = {}, lesson, step = 0, steps = 0, scores = [], handed_over: handedOver = 0 } = learning;
   at("lesson").hidden = !lesson;
   if (lesson) {
     const [words, bar] = at("lesson").children;
-    const handed = handedOver ? `; handed over ${handedOver} times` : "";
+    const handed = handedOver ? `; handed over ${times(handedOver)}` : "";
     write(words, `${lesson}: step ${step}${steps ? ` of ${steps}` : ""}${handed}`);
     if (steps) bar.value = step / steps;
     else bar.removeAttribute("value");

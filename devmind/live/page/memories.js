@@ -36,7 +36,6 @@ function list(memories) {
 function item({ name, time_s: timeS, picture, sound_s: soundS }) {
   const image = picture
     ? make("img", { src: picture, alt: "" })
-    : make("span", { className: "no-image", textContent: soundS ? "♪" : "?", "aria-hidden": "true" });
-  const sound = soundS ? ` · ${soundS.toFixed(1)} s of sound` : "";
-  return make("li", {}, image, make("b", { textContent: name || "no name" }), make("small", { textContent: when(timeS) + sound }));
+    : make("span", { className: "no-image", textContent: soundS ? `♪ ${soundS.toFixed(1)} s` : "?", title: "a sound without a picture" });
+  return make("li", {}, image, make("b", { textContent: name || "no name" }), make("small", { textContent: when(timeS) }));
 }

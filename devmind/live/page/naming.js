@@ -2,8 +2,14 @@
 
 import { at, make, percent, tell, write } from "./dom.js";
 
+const STEADY_MS = 400; // what changes faster cannot be read
+let shownMs = -Infinity;
+
 /** Show what was recognised, per sense; "not sure" where the confidence is too small. */
 export function showNames(names = {}) {
+  const nowMs = performance.now();
+  if (nowMs - shownMs < STEADY_MS) return;
+  shownMs = nowMs;
   for (const sense of ["sight", "sound"]) showName(at(`named-${sense}`), names[sense]);
 }
 
@@ -11,7 +17,7 @@ function showName(place, named) {
   const [big, small] = place.querySelectorAll("b, small");
   place.classList.toggle("sure", Boolean(named?.name));
   if (!named) {
-    write(big, "nothing it knows");
+    write(big, at("known").children.length ? "nothing it knows" : "nothing yet");
     write(small, "");
   } else if (named.name) {
     write(big, named.name);

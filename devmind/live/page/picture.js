@@ -34,14 +34,13 @@ export async function drawWide(jpeg) {
   }
 }
 
-/** Show one tick's fovea, gaze and overlays. */
+/** Show one tick's fovea and overlays. */
 export function showPicture(view) {
   fovea.hidden = !view.fovea;
   if (view.fovea) {
     const { x, y, w, h } = view.fovea;
     Object.assign(fovea.style, { left: `${100 * x}%`, top: `${100 * y}%`, width: `${100 * w}%`, height: `${100 * h}%` });
   }
-  write(at("gaze"), view.gaze ? gazeWords(view.gaze) : "");
   showAttention(view.attention);
   const { boxes, masks, depth } = view.overlays ?? {};
   if (allowed("boxes", boxes)) at("boxes").replaceChildren(...boxes.boxes.map(box));
@@ -81,10 +80,4 @@ function box([left, top, right, bottom, score]) {
     height: `${100 * (bottom - top)}%`,
   });
   return frame;
-}
-
-function gazeWords({ pan_deg: pan, tilt_deg: tilt }) {
-  const side = Math.abs(pan) < 2 ? "" : `${Math.round(Math.abs(pan))}° ${pan > 0 ? "left" : "right"}`;
-  const height = Math.abs(tilt) < 2 ? "" : `${Math.round(Math.abs(tilt))}° ${tilt > 0 ? "up" : "down"}`;
-  return `looks ${[side, height].filter(Boolean).join(", ") || "straight ahead"}`;
 }
