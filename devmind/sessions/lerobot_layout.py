@@ -25,8 +25,11 @@ FILES_PER_CHUNK = 1000
 DATA_FILE_MB, VIDEO_FILE_MB = 100, 200
 
 SIGHT, CAMERA = "observation.images.sight", "observation.images.camera"
-STATE, ACTION, PRESENT = "observation.state", "action", "observation.present"
+STATE, ACTION = "observation.state", "action"
 REWARD, DONE, TERMINATED = "next.reward", "next.done", "next.terminated"
+PRESENT = "devmind.present"
+"""Ours: 1.0 for what a row really holds. Not under `observation.`, so that policies do not take it for a state."""
+
 INDEXES = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 NO_TASK = "none"
 

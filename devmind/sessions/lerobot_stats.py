@@ -14,15 +14,13 @@ Stats = dict[str, np.ndarray]
 def stats_of(values: np.ndarray) -> Stats:
     """min, max, mean, std and quantiles [K] and count [1] of the rows of [N, K]; NaN is left out.
 
-    A column without any number gets zeros and a std of one, which normalise nothing away and keep NaN out of training.
+    A column without any number gets zeros: the file holds no NaN.
     """
     values = np.array(values, np.float64)
     values[:, np.isnan(values).all(0)] = 0
     quantiles = dict(zip(QUANTILES, np.nanquantile(values, list(QUANTILES.values()), axis=0), strict=True))
-    std = np.nanstd(values, 0)
-    std[(values == 0).all(0)] = 1
-    basic = {"min": np.nanmin(values, 0), "max": np.nanmax(values, 0), "mean": np.nanmean(values, 0), "std": std}
-    return {**basic, "count": np.array([len(values)]), **quantiles}
+    basic = {"min": np.nanmin, "max": np.nanmax, "mean": np.nanmean, "std": np.nanstd}
+    return {name: of(values, 0) for name, of in basic.items()} | {"count": np.array([len(values)])} | quantiles
 
 
 def picture_stats(pictures: list[np.ndarray]) -> Stats:
