@@ -77,7 +77,9 @@ def export_lerobot(
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     if writer.skipped:
-        warnings.append(f"{writer.skipped} ticks were skipped when recording; the dataset's even clock closes the gaps.")
+        warnings.append(
+            f"{writer.skipped} ticks were skipped when recording; the dataset's even clock closes the gaps."
+        )
     return Exported(out, len(writer.episodes), writer.frames, tuple(warnings))
 
 

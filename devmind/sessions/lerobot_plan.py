@@ -42,10 +42,7 @@ class Plan:
 
     def features(self) -> dict[str, Any]:
         """The columns of numbers, as info.json lists them."""
-        found = {
-            column(name): feature(dtype, (math.prod(shape),), [f"{name}.{k}" for k in range(math.prod(shape))])
-            for name, (dtype, shape) in self.senses.items()
-        }
+        found = {column(name): feature(dtype, (math.prod(shape),)) for name, (dtype, shape) in self.senses.items()}
         names = [f"{name}.{k}" for name, (_, shape) in self.effectors.items() for k in range(math.prod(shape))]
         if names:
             found[ACTION] = feature("float32", (len(names),), names)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from devmind.errors import SessionError
+from devmind.sessions.importing import Picture
 from devmind.sessions.lerobot_layout import VIDEO_PATH, place, robots_extra
 
 CODEC, PIXELS = "libx264", "yuv420p"
@@ -79,8 +81,8 @@ class VideoFiles:
             self._container.mux(packet)
 
 
-def read_video(path: Path, start_s: float, stop_s: float) -> Iterator[tuple[float, Callable[[], np.ndarray]]]:
-    """(seconds since `start_s`, how to decode the picture RGB uint8 [H, W, 3]) for the frames from start to stop.
+def read_video(path: Path, start_s: float, fps: float, rows: int) -> Iterator[tuple[int, Picture]]:
+    """(row, how to decode its picture) for the frames nearest to `rows` rows from `start_s` on.
 
     Raises:
         SessionError: the file is missing or damaged, or PyAV is not installed.
@@ -92,19 +94,12 @@ def read_video(path: Path, start_s: float, stop_s: float) -> Iterator[tuple[floa
             stream = container.streams.video[0]
             container.seek(max(0, round(start_s / stream.time_base) - 1), stream=stream)
             for frame in container.decode(stream):
-                if frame.time is None or frame.time < start_s - 1e-3:
-                    continue
-                if frame.time >= stop_s - 1e-3:
+                row = -1 if frame.time is None else round((frame.time - start_s) * fps)
+                if row >= rows:
                     return
-                yield frame.time - start_s, _decoder(frame)
+                if row >= 0:
+                    yield row, partial(frame.to_ndarray, format="rgb24")
     except FileNotFoundError as error:
         raise SessionError(f"The dataset's video '{path}' is missing; download it again.") from error
     except (av.error.FFmpegError, IndexError) as error:
         raise SessionError(f"The dataset's video '{path}' cannot be read ({error}); download it again.") from error
-
-
-def _decoder(frame: Any) -> Callable[[], np.ndarray]:
-    def decode() -> np.ndarray:
-        return np.asarray(frame.to_ndarray(format="rgb24"))
-
-    return decode
