@@ -115,7 +115,7 @@ class _Dataset:
 
     def _rows(self, about: dict[str, Any]) -> dict[str, list[Any]]:
         """The episode's columns."""
-        import pyarrow.compute as compute
+        from pyarrow import compute
 
         where = {name: about[f"data/{name}"] for name in ("chunk_index", "file_index")}
         path = self._folder / self._info["data_path"].format(**where)

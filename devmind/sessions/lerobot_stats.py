@@ -19,8 +19,14 @@ def stats_of(values: np.ndarray) -> Stats:
     values = np.array(values, np.float64)
     values[:, np.isnan(values).all(0)] = 0
     quantiles = dict(zip(QUANTILES, np.nanquantile(values, list(QUANTILES.values()), axis=0), strict=True))
-    basic = {"min": np.nanmin, "max": np.nanmax, "mean": np.nanmean, "std": np.nanstd}
-    return {name: of(values, 0) for name, of in basic.items()} | {"count": np.array([len(values)])} | quantiles
+    return {
+        "min": np.nanmin(values, 0),
+        "max": np.nanmax(values, 0),
+        "mean": np.nanmean(values, 0),
+        "std": np.nanstd(values, 0),
+        "count": np.array([len(values)]),
+        **quantiles,
+    }
 
 
 def picture_stats(pictures: list[np.ndarray]) -> Stats:

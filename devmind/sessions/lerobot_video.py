@@ -15,7 +15,7 @@ from devmind.sessions.lerobot_layout import VIDEO_PATH, place, robots_extra
 
 CODEC, PIXELS = "libx264", "yuv420p"
 OPTIONS = {"crf": "18", "preset": "veryfast", "g": "2", "bf": "0"}
-"""A key frame every second picture, because training reads at random; no frames that look ahead, so time starts at 0."""
+"""A key frame every second picture, because training reads at random; no frames that look ahead: time starts at 0."""
 
 
 class VideoFiles:
@@ -48,7 +48,7 @@ class VideoFiles:
         """Where the last `length` pictures lie, as columns of the episodes' table; a full file is closed."""
         at = f"videos/{self._key}/"
         seconds = ((self._pictures - length) / self._fps, self._pictures / self._fps)
-        found = {at + name: value for name, value in place(self._number).items()}
+        found: dict[str, Any] = {at + name: value for name, value in place(self._number).items()}
         found |= {f"{at}from_timestamp": seconds[0], f"{at}to_timestamp": seconds[1]}
         if self._bytes >= self._file_bytes:
             self.close()
@@ -91,7 +91,7 @@ def read_video(path: Path, start_s: float, fps: float, rows: int) -> Iterator[tu
         import av
     try:
         with av.open(str(path)) as container:
-            stream = container.streams.video[0]
+            stream: Any = container.streams.video[0]
             container.seek(max(0, round(start_s / stream.time_base) - 1), stream=stream)
             for frame in container.decode(stream):
                 row = -1 if frame.time is None else round((frame.time - start_s) * fps)
