@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
@@ -126,6 +126,19 @@ def write_session(
         with suppress(OSError):
             partial.unlink()
     return Imported(out, recorder.ticks, tuple(warnings))
+
+
+@contextmanager
+def robots_extra(what: str) -> Iterator[None]:
+    """Turn a missing library of the extra `robots` into one sentence.
+
+    Raises:
+        SessionError: `what` needs it.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise SessionError(f"{what} needs '{error.name}': pip install 'devmind[robots]'.") from error
 
 
 def _step(time_s: float, events: list[Event], previous: np.ndarray | None) -> tuple[Step, np.ndarray | None]:

@@ -18,7 +18,8 @@ import numpy as np
 from devmind.errors import SessionError
 from devmind.moment import SIGHT_SIZE, SOUND_RATE_HZ
 from devmind.sessions import lerobot_layout as layout
-from devmind.sessions.lerobot_layout import DATA_FILE_MB, VIDEO_FILE_MB, place, robots_extra
+from devmind.sessions.importing import robots_extra
+from devmind.sessions.lerobot_layout import DATA_FILE_MB, VIDEO_FILE_MB, place
 from devmind.sessions.lerobot_plan import Plan, plan_of
 from devmind.sessions.lerobot_stats import PICTURES_SAMPLED, Stats, all_stats, picture_stats, stats_of
 from devmind.sessions.lerobot_video import PIXELS, VideoFiles

@@ -6,11 +6,7 @@ Source: huggingface/lerobot, docs/source/lerobot-dataset-v3.mdx and src/lerobot/
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
-
-from devmind.errors import SessionError
 
 VERSION = "v3.0"
 INFO, STATS, TASKS, OWN = "meta/info.json", "meta/stats.json", "meta/tasks.parquet", "meta/devmind.json"
@@ -80,16 +76,3 @@ def tasks_table(tasks: list[str]) -> Any:
     }
     table = pyarrow.table({"task_index": pyarrow.array(range(len(tasks)), "int64"), "task": tasks})
     return table.replace_schema_metadata({"pandas": json.dumps(about)})
-
-
-@contextmanager
-def robots_extra(what: str) -> Iterator[None]:
-    """Turn a missing library of the extra `robots` into one sentence.
-
-    Raises:
-        SessionError: `what` needs it.
-    """
-    try:
-        yield
-    except ImportError as error:
-        raise SessionError(f"{what} needs '{error.name}': pip install 'devmind[robots]'.") from error

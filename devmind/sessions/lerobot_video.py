@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from devmind.errors import SessionError
-from devmind.sessions.importing import Picture
-from devmind.sessions.lerobot_layout import VIDEO_PATH, place, robots_extra
+from devmind.sessions.importing import Picture, robots_extra
+from devmind.sessions.lerobot_layout import VIDEO_PATH, place
 
 CODEC, PIXELS = "libx264", "yuv420p"
 OPTIONS = {"crf": "18", "preset": "veryfast", "g": "2", "bf": "0"}

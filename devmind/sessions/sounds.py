@@ -103,7 +103,7 @@ def timed_ticks(parts: Iterator[Part], tick_samples: int, gap_s: float) -> Itera
     cutter, heard_s, kind = None, 0.0, (0, 0)
     for start_s, rate_hz, block in parts:
         start_s = heard_s if start_s is None else start_s
-        if cutter is None or abs(start_s - heard_s) > gap_s or kind != (rate_hz, block.shape[1]):
+        if cutter is None or start_s - heard_s > gap_s or kind != (rate_hz, block.shape[1]):
             if cutter is not None:
                 yield from cutter.finish()
             kind, heard_s = (rate_hz, block.shape[1]), start_s
