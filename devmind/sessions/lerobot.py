@@ -6,9 +6,9 @@ Layout: huggingface/lerobot, docs/source/lerobot-dataset-v3.mdx.
 from __future__ import annotations
 
 import json
-import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,60 +28,48 @@ from devmind.sessions.reader import Session
 from devmind.sessions.recorder import why_not_written
 
 
-@dataclass(frozen=True)
-class Exported:
-    """What an export made: its folder, how much it holds, and a sentence for everything that was left out."""
-
-    path: Path
-    episodes: int
-    frames: int
-    warnings: tuple[str, ...]
-
-
 def export_lerobot(
-    paths: str | Path | Iterable[str | Path],
-    out: str | Path,
-    *,
-    overwrite: bool = False,
-    data_file_mb: float = DATA_FILE_MB,
-    video_file_mb: float = VIDEO_FILE_MB,
-) -> Exported:
+    paths: Sequence[Path], out: Path, *, data_file_mb: float = DATA_FILE_MB, video_file_mb: float = VIDEO_FILE_MB
+) -> list[str]:
     """Write the sessions at `paths` to the new folder `out`, one row a tick, one episode for each of theirs.
 
-    A data or video file that has grown over its limit is followed by another one at the next episode. The folder
-    appears under its name only when it is whole.
+    A data or video file that has grown over its limit is followed by another one at the next episode.
+
+    Returns:
+        A sentence for everything that was left out.
 
     Raises:
-        SessionError: a session cannot be read, `out` exists (with `overwrite`: and is no dataset) or cannot be
-            written, or a library of the extra `robots` is missing; nothing is left behind.
+        SessionError: a session cannot be read, `out` exists or cannot be written, or a library of the extra `robots`
+            is missing; nothing is left behind.
     """
     with robots_extra("A LeRobotDataset"):
         import pyarrow.parquet  # noqa: F401
-    sessions = [Session(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+    sessions = [Session(path) for path in paths]
     warnings: list[str] = []
     plan = plan_of(sessions, warnings)
-    out = Path(out)
-    if out.exists() and not (overwrite and (out / layout.INFO).is_file()):
-        raise SessionError(why_not_written(out, FileExistsError()))
-    partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
     try:
-        writer = _Writer(partial, plan, data_file_mb, video_file_mb)
+        out.mkdir(parents=True)
+    except OSError as error:
+        raise SessionError(why_not_written(out, error)) from error
+    writer = _Writer(out, plan, data_file_mb, video_file_mb)
+    try:
         for session in sessions:
             for ticks in session.episodes():
                 writer.episode(session, ticks)
+        writer.close()
         writer.finish([session.path.name for session in sessions])
-        if out.exists():
-            shutil.rmtree(out)
-        os.replace(partial, out)
-    except OSError as error:
-        raise SessionError(why_not_written(out, error)) from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    except BaseException as error:
+        with suppress(Exception):  # what is half written is removed, and its files complain
+            writer.close()
+        shutil.rmtree(out, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise SessionError(why_not_written(out, error)) from error
+        raise
     if writer.skipped:
         warnings.append(
-            f"{writer.skipped} ticks were skipped when recording; the dataset's even clock closes the gaps."
+            f"{writer.skipped} ticks were skipped when recording; the dataset's clock closes the gaps."
         )
-    return Exported(out, len(writer.episodes), writer.frames, tuple(warnings))
+    return warnings
 
 
 @dataclass
@@ -100,7 +88,6 @@ class _Writer:
 
     def __post_init__(self) -> None:
         plan = self.plan
-        self.folder.mkdir(parents=True)
         self._video = VideoFiles(self.folder, layout.SIGHT, plan.fps, self.video_file_mb) if plan.sight else None
         self._data: Any = None
         self._data_number = -1
@@ -132,15 +119,18 @@ class _Writer:
         rows[-1] |= {layout.DONE: True, layout.TERMINATED: moment.terminal}
         self._save(rows, sampled)
 
-    def finish(self, session_names: list[str]) -> None:
-        """Close the files and write what belongs to the whole."""
-        import pyarrow as pa
-        from pyarrow import parquet
-
+    def close(self) -> None:
+        """Finish the files of rows and pictures."""
         if self._data is not None:
             self._data.close()
         if self._video is not None:
             self._video.close()
+
+    def finish(self, session_names: list[str]) -> None:
+        """Write what belongs to the whole."""
+        import pyarrow as pa
+        from pyarrow import parquet
+
         table = self.folder / layout.EPISODES_PATH.format(**place(0))
         table.parent.mkdir(parents=True)
         parquet.write_table(pa.Table.from_pylist(self.episodes), table)
