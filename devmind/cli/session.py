@@ -29,20 +29,26 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file i
 
 @app.command("import")
 def import_(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Videos, sound files, or folders of images.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="Media, folders of images; or one LeRobotDataset, ROS bag, MCAP file."),
+    ],
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="FILE", help="The recording; else the first file's name in this folder."),
     ] = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", metavar="NAME", help="Which pictures are seen, where there are several.")
+    ] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Make one recording of real media: 64x64 sight, 16 kHz sound, ten Moments a second."""
+    """Make one recording of real media or a robot's: 64x64 sight, 16 kHz sound, ten Moments a second."""
     for file in files:
         if not file.is_dir():
             existing(file, "FILE", "file")
-    from devmind.sessions import import_media
+    from devmind.sessions import import_any
 
-    made = import_media(files, out or Path(f"{files[0].resolve().stem}.mcap"), overwrite=overwrite)
+    made = import_any(files, out or _named_after(files[0]), topic=topic, overwrite=overwrite)
     for sentence in made.warnings:
         complain(f"Note: {sentence}")
     show.line(f"{show.counted(made.ticks, 'Moment')} of {show.counted(len(files), 'file')}")
@@ -166,6 +172,12 @@ def _missing(lost: Lost) -> str:
     begin = "the beginning" if lost.from_s is None else f"{lost.from_s:.1f} s"
     end = "the end" if lost.to_s is None else f"{lost.to_s:.1f} s"
     return f"{ticks} from {begin} to {end}, {show.megabytes(lost.bytes)}"
+
+
+def _named_after(file: Path) -> Path:
+    """The recording's name in this folder; that of an MCAP file differs from its own."""
+    stem = file.resolve().stem
+    return Path(f"{stem}-session.mcap" if file.suffix == ".mcap" else f"{stem}.mcap")
 
 
 def _shapes(shapes: list[list[int]]) -> str:

@@ -42,19 +42,31 @@ def read_picture(path: Path) -> np.ndarray:
     Raises:
         SessionError: it cannot be read, for example because it is cut.
     """
+    try:
+        return decode_picture(path.read_bytes(), str(path))
+    except OSError as error:
+        raise SessionError(f"The picture '{path}' cannot be read ({type(error).__name__}); replace it.") from error
+
+
+def decode_picture(data: bytes, name: str) -> np.ndarray:
+    """The same of a picture file's bytes; `name` is for the error.
+
+    Raises:
+        SessionError: it cannot be read, for example because it is cut.
+    """
     import cv2
 
     with _quiet():
         try:
-            data = np.frombuffer(path.read_bytes(), np.uint8)
-            picture = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
+            coded = np.frombuffer(data, np.uint8)
+            picture = cv2.imdecode(coded, cv2.IMREAD_UNCHANGED)
             if picture is not None and (picture.ndim == 2 or picture.shape[2] != 4):
                 # Decoded again, because only this way the camera's orientation (EXIF) is applied.
-                picture = cv2.imdecode(data, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH)
-        except (cv2.error, OSError) as error:
-            raise SessionError(f"The picture '{path}' cannot be read ({type(error).__name__}); replace it.") from error
+                picture = cv2.imdecode(coded, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH)
+        except cv2.error as error:
+            raise SessionError(f"The picture '{name}' cannot be read ({type(error).__name__}); replace it.") from error
     if picture is None:
-        raise SessionError(f"The picture '{path}' is damaged or cut; replace or remove it.")
+        raise SessionError(f"The picture '{name}' is damaged or cut; replace or remove it.")
     return _rgb8(picture)
 
 
