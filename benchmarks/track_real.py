@@ -1,12 +1,13 @@
 """Does the fovea follow a thing in real video? Nursery objects, pasted with their masks on clips, in the live room.
 
-An object of the nursery's level `track` swings to and fro over most of the frame, at up to 25 of the nursery's degrees
-a second as there. It is rendered in the wide view of 120 degrees and pasted on frames of 640x480 at 10 Hz. Each frame
-goes the way of `devmind live`: Room, Fovea, Moment, `agent.encode`, `agent.step`, `Fovea.turn`.
+An object of the nursery's level `track` begins near the gaze, as there, and swings over most of the frame, at up to 23
+of the nursery's degrees a second. It is rendered in the wide view of 120 degrees and pasted on frames of 640x480 at 10
+Hz. Each frame goes the way of `devmind live`: Room, Fovea, Moment, `agent.encode`, `agent.step`, `Fovea.turn`. With
+`--anywhere` it begins anywhere in the frame, so that it has to be found first.
 
 A frame counts when the fovea's centre is within 10 degrees of the object's, the frame's width taken as 60 degrees: 98
 pixels, and 28 of the nursery's degrees, since there the same frame is 120 degrees wide. Half of the fovea's side is 107
-pixels, so a frame counts when the object is well inside it. The first second, in which the gaze may search, is left
+pixels, so a frame counts when the object is well inside it. The first second, in which the gaze settles, is left
 out. Clips shorter than a run are played to and fro.
 
 The column `walls` has the nursery's own walls behind the object instead of a clip: what is lost between it and the
@@ -54,6 +55,8 @@ JUDGED_DEG = 10.0
 SETTLE_TICKS = TICK_HZ
 GOAL = 0.85
 WALLS = "walls"
+NEAR = 0.25
+"""Phase, in radians, within which a swing begins: up to 11 of the nursery's degrees from straight ahead."""
 LARGEST_SEED_SHARE = 50
 """Seeds tried for each run: paths that leave the frame are passed over."""
 
@@ -78,13 +81,13 @@ class Run:
     middles: np.ndarray
 
 
-def objects(runs: int, ticks: int, first_seed: int) -> Iterator[tuple[NurseryState, np.ndarray]]:
+def objects(runs: int, ticks: int, first_seed: int, anywhere: bool) -> Iterator[tuple[NurseryState, np.ndarray]]:
     """First states (one child) and paths [T, 1, O, 3] of objects that stay in the frame."""
     per_slope = WIDTH / 2 / WIDE_HALF
     found = 0
     for seed in range(first_seed, first_seed + LARGEST_SEED_SHARE * runs):
         state = LEVELS["track"].spawn(np.array([seed]))
-        swing_widely(state)
+        swing_widely(state, anywhere)
         path = np.stack([path_point(state.path, np.array([tick])) for tick in range(ticks)])
         ahead, left, up = path[:, 0, 0].T
         if ahead.min() <= state.size[0, 0]:
@@ -98,13 +101,14 @@ def objects(runs: int, ticks: int, first_seed: int) -> Iterator[tuple[NurserySta
             return
 
 
-def swing_widely(state: NurseryState) -> None:
+def swing_widely(state: NurseryState, anywhere: bool) -> None:
     """Let the object swing around straight ahead (columns as in `path_point`); its distance stays as it was."""
     path, distance_m = np.zeros((1, 12)), state.path[0, 0, 11]
-    for first, name, amplitudes, top_deg_s in ((1, "pan", (25.0, 42.0), 18.0), (8, "tilt", (8.0, 24.0), 7.0)):
+    for first, name, amplitudes, top_deg_s in ((1, "pan", (33.0, 46.0), 22.0), (8, "tilt", (8.0, 24.0), 7.0)):
         path[:, first] = uniform(state.seed, f"{name} swing", *amplitudes)
         path[:, first + 1] = top_deg_s * uniform(state.seed, f"{name} speed", 0.6, 1.0) / path[:, first]
-        path[:, first + 2] = uniform(state.seed, f"{name} phase", 0.0, 2 * np.pi)
+        path[:, first + 2] = uniform(state.seed, f"{name} phase", -1.0, 1.0) * (np.pi if anywhere else NEAR)
+        path[:, first + 2] += np.pi * (uniform(state.seed, f"{name} way") < 0.5)
     path[:, 11] = distance_m
     state.path[:, 0] = path
 
@@ -268,7 +272,8 @@ def main() -> None:
     parser.add_argument("--agent", type=Path, action="append", default=[], help="a saved agent; may be given again")
     parser.add_argument("--data", type=Path, required=True, help="folder of *.mp4")
     parser.add_argument("--runs", type=int, default=25, help="in each clip")
-    parser.add_argument("--seconds", type=float, default=5.0, help="of a run, the settling included")
+    parser.add_argument("--seconds", type=float, default=6.0, help="of a run, the settling included")
+    parser.add_argument("--anywhere", action="store_true", help="the object begins anywhere in the frame")
     parser.add_argument("--still", action="store_true", help="one frame of the clip behind each run")
     arguments = parser.parse_args()
     ticks = round(arguments.seconds * TICK_HZ)
@@ -278,7 +283,7 @@ def main() -> None:
         for number, path in enumerate((None, *sorted(arguments.data.glob("*.mp4")))):
             clip, title = (frames_of(path), path.stem) if path else (None, WALLS)
             rng = numpy_rng("track_real", title)
-            for state, way in objects(arguments.runs, ticks, EXAM_SEEDS_FROM + 100_000 * number):
+            for state, way in objects(arguments.runs, ticks, EXAM_SEEDS_FROM + 100_000 * number, arguments.anywhere):
                 run = composite(clip, state, way, int(rng.integers(1000)), arguments.still)
                 for name, player in every.items():
                     errors[name].setdefault(title, []).append(play(run, player))
