@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import av
 import cv2
 import numpy as np
 import pytest
@@ -39,8 +40,7 @@ def write_video(path: Path, frames: int = 30, fps: float = 30.0) -> Path:
 
 
 def write_mp4(path: Path, seconds: float = 2.0, sound_from_s: float = 0.0) -> Path:
-    """A flash and a click, both at 1.05 s: the picture turns white, the sound begins. Needs PyAV."""
-    av = pytest.importorskip("av")
+    """A flash and a click, both at 1.05 s: the picture turns white, the sound begins."""
     with av.open(str(path), "w") as container:
         pictures = container.add_stream("mpeg4", rate=20)
         pictures.width, pictures.height, pictures.pix_fmt = 64, 64, "yuv420p"
