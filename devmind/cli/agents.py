@@ -33,5 +33,8 @@ def agent_folder(given: Path | None) -> Path:
 
     folder = given or newest_milestone(RUNS, ())
     if folder is None:
-        raise ConfigError(f"There is no saved agent below ./{RUNS}; give --agent DIR, raise one with 'make reflex', or meet the newborn with 'devmind hello'.")
+        raise ConfigError(
+            f"There is no saved agent below ./{RUNS}; give --agent DIR, raise one with 'make reflex', or meet the "
+            "newborn with 'devmind hello'."
+        )
     return folder

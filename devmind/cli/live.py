@@ -101,13 +101,20 @@ def live(
     config = load_as(LiveConfig, "live", {} if hz is None else {"hz": hz}, sets or ())
     sensors = _tape(demo) if demo else _devices(camera_, mic)
     from devmind.live.home import Wishes
-    from devmind.live.server import tls_from
 
     wishes = Wishes(
         agent_folder(agent), sensors, voice(speaker), memory, record, private, learn, page, host, port,
-        tls_from(cert, key), {"camera": camera_, "microphone": mic, "demo": demo or ""}, config,
+        _tls(cert, key), {"camera": camera_, "microphone": mic, "demo": demo or ""}, config,
     )  # fmt: skip
     _live(wishes, seconds, open_)
+
+
+def _tls(cert: Path | None, key: Path | None) -> tuple[Path, Path] | None:
+    if (cert is None) != (key is None):
+        raise ConfigError("A certificate needs its private key: give both --cert and --key, or neither.")
+    existing(cert, "--cert", "file")
+    existing(key, "--key", "file")
+    return (cert, key) if cert and key else None
 
 
 def _devices(camera_: str, mic: str) -> dict[str, Any]:

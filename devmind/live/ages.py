@@ -31,7 +31,11 @@ def ages(agent: Path) -> list[Age]:
     if run is not None:
         saved = [path.parent for path in run.glob("milestones/*/config.json")]
         saved = sorted(saved, key=lambda folder: (folder / "config.json").stat().st_mtime)
-        found = [Age("start", "before the first lesson", run / "start")] if (run / "start" / "config.json").is_file() else []
+        found = (
+            [Age("start", "before the first lesson", run / "start")]
+            if (run / "start" / "config.json").is_file()
+            else []
+        )
         found += [Age(folder.name, f"after {folder.name}", folder) for folder in saved]
     if agent not in [age.folder for age in found]:
         found.append(Age("now", agent.name, agent))

@@ -35,8 +35,9 @@ log = logging.getLogger(__name__)
 class PageLife(Protocol):
     """What a page needs of a life; all of it may be called from any thread."""
 
-    mailboxes: Sequence[Any]
-    """Sensors with `accept(kind, data, device_time_s) -> bool`; the page's camera and microphone, or none."""
+    @property
+    def mailboxes(self) -> Sequence[Any]:
+        """Sensors with `accept(kind, data, device_time_s) -> bool`; the page's camera and microphone, or none."""
 
     def welcome(self) -> dict[str, Any]:
         """What a page is told first."""

@@ -15,7 +15,7 @@ from devmind.live.hub import Hub
 from devmind.live.learning import LiveLearner
 from devmind.live.life import Life
 from devmind.live.recording import Recording
-from devmind.live.server import PageServer, Tls
+from devmind.live.server import PageServer, check_host
 from devmind.memory import Memory, open_store
 from devmind.worlds.room import Room
 
@@ -31,7 +31,7 @@ class Wishes:
         record: file to record to from the first tick on.
         private: memory stays in RAM, and nothing can be recorded or learned.
         learn: newer weights come from a process that learns from the recording.
-        page: serve the page on `host` and `port` (0: any free one), with `tls` where it is not this machine.
+        page: serve the page on `host` and `port` (0: any free one), with `tls` (certificate, key) off this machine.
         details: kept in a recording's metadata.
     """
 
@@ -45,9 +45,9 @@ class Wishes:
     page: bool = True
     host: str = "127.0.0.1"
     port: int = 0
-    tls: Tls | None = None
+    tls: tuple[Path, Path] | None = None
     details: Mapping[str, object] = field(default_factory=dict)
-    config: LiveConfig = LiveConfig()
+    config: LiveConfig = field(default_factory=LiveConfig)
 
     def check(self) -> None:
         """Raise ConfigError for wishes that exclude each other."""
@@ -60,6 +60,8 @@ class Wishes:
         from_page = [name for name, sensor in self.sensors.items() if hasattr(sensor, "accept")]
         if from_page and not self.page:
             raise ConfigError(f"The browser's {' and '.join(from_page)} need the page; leave --no-page out.")
+        if self.page:
+            check_host(self.host, self.tls is not None)
 
 
 @contextmanager
@@ -78,13 +80,16 @@ def at_home(wishes: Wishes) -> Iterator[tuple[Life, PageServer | None]]:
         store = stack.enter_context(open_store(None if private else wishes.memory))
         hub = Hub() if wishes.page else None
         recording = None if private else Recording(wishes.record, wishes.details, config)
+        learner = (
+            LiveLearner(agent, wishes.record, every_s=config.learn_every_s) if wishes.learn and wishes.record else None
+        )
         room = Room(sensors, config.hz, config.lag_s)
         life = stack.enter_context(
-            Life(agent, room, Memory(store), wishes.agent, recording, bool(wishes.record), hub, speaker, config.sure)
-        )
-        if wishes.learn and recording:
-            life.learner = LiveLearner(wishes.agent, recording.files[0], every_s=config.learn_every_s)
-        server = None
-        if hub:
-            server = stack.enter_context(PageServer(life, hub, wishes.host, wishes.port, wishes.tls))
-        yield life, server
+            Life(
+                agent, room, Memory(store), wishes.agent, recording, wishes.record is not None, hub, speaker, learner,
+                config.sure,
+            )
+        )  # fmt: skip
+        if learner:
+            stack.enter_context(learner)
+        yield life, stack.enter_context(PageServer(life, hub, wishes.host, wishes.port, wishes.tls)) if hub else None

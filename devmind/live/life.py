@@ -7,13 +7,15 @@ there), so no lock is needed, and a recorded session says between which ticks it
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import devmind
 from devmind.agent.agent import Agent
+from devmind.agent.output import Output
+from devmind.agent.prediction import predicting, surprise
 from devmind.errors import ConfigError, nearest
 from devmind.live.ages import ages
 from devmind.live.hub import Hub
@@ -25,13 +27,14 @@ from devmind.live.remembered import as_shown, remembered
 from devmind.live.show_and_tell import ShowAndTell
 from devmind.live.view import View, sensor_health
 from devmind.memory import Memory
+from devmind.moment import Moment
 from devmind.worlds.room import Room
 
 HERE, BROWSER, NONE = "here", "browser", "none"
 
 
 class Life:
-    """One life; a context manager whose end closes the recording and the learner.
+    """One life; a context manager whose end closes the recording.
 
     Args:
         agent, room, memory: who lives, where, and what it remembers.
@@ -40,10 +43,8 @@ class Life:
         record: begin to record at once.
         hub: whoever watches; None without a page.
         speaker: plays what the agent utters.
+        learner: learns from the recording in a process of its own; somebody else starts and ends it.
         sure: calibrated confidence from which the page shows what is seen.
-
-    Attributes:
-        learner: learns from the recording in a process of its own, when there is one.
     """
 
     def __init__(
@@ -56,17 +57,20 @@ class Life:
         record: bool = False,
         hub: Hub | None = None,
         speaker: Any = None,
+        learner: LiveLearner | None = None,
         sure: float = 0.7,
     ) -> None:
         self.room, self.memory, self.recording, self.hub = room, memory, recording, hub
-        self.speaker, self.sure = speaker, sure
-        self.learner: LiveLearner | None = None
+        self.speaker, self.learner, self.sure = speaker, learner, sure
         self.ages = {age.id: age for age in ages(folder)}
         self.age = next(age.id for age in self.ages.values() if age.folder == folder.resolve())
-        self.child, self.lately, self.view = ShowAndTell(agent, memory), Lately(1 / room.dt_s), View(agent, sure)
+        self.child, self.lately = ShowAndTell(agent, memory), Lately(1 / room.dt_s)
+        self.view = View(agent, sure) if hub else None
+        self._foretold: tuple[Moment, Mapping[str, Output]] | None = None
         watchers = {"recording": self._keep, "memory": self._remember, "page": self._show, "learner": self._learn}
-        self.loop = LiveLoop(agent, room, watchers=watchers, heads=self._heads)
-        self._weights = {"agent_sha256": agent.sha256(), "kept": None, "from": str(folder)}
+        self.loop = LiveLoop(agent, room, watchers=watchers)
+        sha256 = agent.sha256()
+        self._weights = learner.note(sha256) if learner else {"agent_sha256": sha256, "kept": None}
         self._weights_since_s = time.monotonic()
         self._commands: dict[str, Callable[..., dict[str, Any]]] = {
             "teach": self._teach, "forget": self._forget, "memories": self._memories, "record": self._record,
@@ -85,8 +89,8 @@ class Life:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self.learner:
-            self.learner.close()
+        if self.view:
+            self.view.close()
         if self.recording:
             self.recording.end()
 
@@ -118,7 +122,9 @@ class Life:
         try:
             return self.loop.errands.ask(lambda: self._commands[command](**prepared))
         except TypeError as error:
-            raise ConfigError(f"'{command}' cannot be done with {', '.join(arguments) or 'nothing'}: {error}.") from error
+            raise ConfigError(
+                f"'{command}' cannot be done with {', '.join(arguments) or 'nothing'}: {error}."
+            ) from error
 
     # -- every tick ----------------------------------------------------------------------------------------------
 
@@ -131,39 +137,44 @@ class Life:
     def _remember(self, tick: Tick) -> None:
         self.lately.add(tick.moment)
 
-    def _heads(self) -> Sequence[str]:
-        return self.view.wanted_heads if self.hub and self.hub.watched else ()
-
     def _show(self, tick: Tick) -> None:
-        if not (self.hub and self.hub.watched):
+        if not (self.view and self.hub and self.hub.watched):
+            self._foretold = None
             return
+        named = self.child.ask(self.lately.this()) if self.child.names.known() else {}
+        view = self.view.of(tick, self.room, named, self._surprise(tick), self._extra())
+        frame = self.room.frame if self._origin("sight") == HERE else None
+        self.hub.publish(view, None if frame is None else self.view.jpeg(frame))
+
+    def _surprise(self, tick: Tick) -> dict[str, float]:
+        """How wrong the tick before had foretold this one; nothing in the first tick that somebody watches."""
+        agent, foretold = self.loop.agent, self._foretold
+        heads = predicting(agent, tick.moment.senses)
+        self._foretold = (tick.moment, agent.run_heads(heads, tick.percepts.seen))
+        return surprise(foretold[1], foretold[0], tick.moment) if foretold else {}
+
+    def _extra(self) -> dict[str, Any]:
+        assert self.hub is not None
         recorder = self.recording.recorder if self.recording else None
         extra: dict[str, Any] = {
             "writing": recorder is not None, "recording": recorder is not None, "private": self.recording is None,
-            "paused": False, "age": self.age, "checkpoint_age_s": time.monotonic() - self._weights_since_s,
-            "viewers_dropped": self.hub.dropped,
+            "paused": False, "age": self.age, "viewers_dropped": self.hub.drops,
+            "checkpoint_age_s": round(time.monotonic() - self._weights_since_s, 1),
         }  # fmt: skip
         if recorder is not None:
             extra["recorder"] = {"dropped_ticks": recorder.dropped_ticks, "dropped_frames": recorder.dropped_frames}
         if self.learner:
-            extra["learning"] = self.learner.progress()
-        named = self.child.ask(self.lately.this()) if self.child.names.known() else {}
-        here = self._origin("sight") == HERE and self.room.frame is not None
-        self.hub.publish(
-            self.view.of(tick, self.room, names=named, extra=extra),
-            self.view.jpeg(self.room.frame) if here else None,
-        )
+            extra["learning"] = self.learner.view()
+        return extra
 
     def _learn(self, tick: Tick) -> None:
-        new = self.learner.poll() if self.learner else None
-        if new is not None:
-            self._hand_over(new.agent, {"agent_sha256": new.sha256, "kept": new.kept})
+        newer = self.learner.poll() if self.learner else None
+        if self.learner and newer:
+            newer.swap_into(self.loop.agent)
+            self._act_with(self.learner.note(newer.sha256))
 
-    def _hand_over(self, agent: Agent, weights: Mapping[str, Any]) -> None:
-        """Another agent, or newer weights, from the next tick on; the memory's keys follow when their encoders differ."""
-        self.loop.agent = self.child.agent = agent
-        self.view = View(agent, self.sure)
-        self.child.refresh()
+    def _act_with(self, weights: Mapping[str, Any]) -> None:
+        """These weights act from the next tick on."""
         self._weights, self._weights_since_s = dict(weights), time.monotonic()
         self._note("weights", self._weights)
 
@@ -202,6 +213,8 @@ class Life:
 
     def _load(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The agent of an age, read in the asking thread: it takes too long to do it between ticks."""
+        if self.learner:
+            raise ConfigError("The agent is learning, and has one age only; start it without --learn to go back.")
         wanted = str(arguments.get("id"))
         if wanted not in self.ages:
             raise ConfigError(f"There is no age '{wanted}'{nearest(wanted, self.ages)}")
@@ -209,8 +222,12 @@ class Life:
 
     def _grow_to(self, id: str, agent: Agent) -> dict[str, Any]:
         self.age, self.loop.afresh = id, True
+        self.loop.agent = self.child.agent = agent
+        self.child.refresh()
+        if self.view:
+            self.view = View(agent, self.sure, before=self.view)
         self._note("age", {"id": id})
-        self._hand_over(agent, {"agent_sha256": agent.sha256(), "kept": None, "from": str(self.ages[id].folder)})
+        self._act_with({"agent_sha256": agent.sha256(), "kept": None})
         return {"age": id}
 
     def _say(self, text: str) -> dict[str, Any]:

@@ -84,7 +84,6 @@ class LiveLoop:
     Args:
         effectors: which the agent answers for, of those it has.
         watchers: called with every tick, in order; what one raises ends the loop. Their names are those of `late`.
-        heads: names of further heads to run in the next step.
 
     Attributes:
         paused: the room goes on, but the agent neither senses nor acts.
@@ -97,9 +96,8 @@ class LiveLoop:
         room: Room,
         effectors: Sequence[str] = EFFECTORS,
         watchers: Mapping[str, Callable[[Tick], None]] | None = None,
-        heads: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        self.agent, self.room, self.watchers, self.heads = agent, room, dict(watchers or {}), heads
+        self.agent, self.room, self.watchers = agent, room, dict(watchers or {})
         self.summary, self.errands = LiveSummary(), Errands()
         self.paused, self.afresh = False, True
         self._wanted = tuple(effectors)
@@ -122,7 +120,8 @@ class LiveLoop:
     def _live(self, seconds: float | None, stop: Callable[[], bool]) -> None:
         self.warm_up()
         senses, info = self.room.reset()
-        state, spent = self.agent.new_state(), {}
+        state = self.agent.new_state()
+        spent: dict[str, float] = {}
         while True:
             if info["skipped"]:
                 self._late(info["skipped"], spent)
@@ -134,7 +133,7 @@ class LiveLoop:
                 moment = Moment(info["time_s"], senses, first=self.afresh)
                 self.afresh = False
                 percepts = self.agent.encode(state, moment)
-                state, output = self.agent.step(state, percepts, effectors=self.effectors, heads=self.heads())
+                state, output = self.agent.step(state, percepts, effectors=self.effectors)
                 tick = Tick(moment, output.to_action(), percepts, output, state, info["skipped"], watch.lap("agent"))
                 look = tick.action.effectors
                 self._keep(tick, watch)

@@ -1,4 +1,4 @@
-"""Recording of a life: turned on and off between ticks, written by a thread of its own, one folder for its owner only."""
+"""Recording of a life: turned on and off between ticks, written by a thread of its own, for its owner only."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ class Recording:
         path = self._next()
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         details = {**self.details, "effectors": ",".join(effectors)}
-        self.recorder = BackgroundRecorder(path, source="room", tick_hz=self.config.hz, details=details, rotate_s=self.config.rotate_s)
+        self.recorder = BackgroundRecorder(
+            path, source="room", tick_hz=self.config.hz, details=details, rotate_s=self.config.rotate_s
+        )
         os.chmod(path, 0o600)
         self.files.append(path)
         self.recorder.note("weights", dict(weights))

@@ -29,7 +29,12 @@ def test_pictures_come_at_their_times_and_again_in_the_next_round(session: Path)
     tape = Tape(session, now=lambda: now_s[0])
     assert tape.length_s == pytest.approx(0.5)
     with TapeCamera(tape) as camera:
-        for at_s, value, captured_s in ((100.0, 0, 100.0), (100.19, 10, 100.1), (100.45, 40, 100.4), (100.71, 20, 100.7)):
+        for at_s, value, captured_s in (
+            (100.0, 0, 100.0),
+            (100.19, 10, 100.1),
+            (100.45, 40, 100.4),
+            (100.71, 20, 100.7),
+        ):
             now_s[0] = at_s
             picture, found_s = camera.read_latest(0.2)
             assert (picture[0, 0, 0], found_s) == (value, pytest.approx(captured_s))
