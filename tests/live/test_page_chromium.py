@@ -161,13 +161,13 @@ def test_frames_and_sound_come_at_sane_rates(page: Page, life: FakeLife) -> None
     page.mouse.click(5, 5)  # a browser lets sound through when the page was touched
     wait_for(page, "() => document.querySelector('#level-says').textContent.endsWith('dB')")
     life.frames.clear()
-    heard_before_s = life.heard_s
+    ticks, heard_s = life.ticks, life.heard_s
     page.wait_for_timeout(4000)
-    frames = life.frames[:]
+    frames, ticks, heard_s = life.frames[:], life.ticks - ticks, life.heard_s - heard_s
     assert life.camera.read_latest(1.0)[0].shape == (480, 640, 3)
-    assert len(set(frames)) > 25, "of 40 ticks"
+    assert len(set(frames)) > 0.7 * ticks
     assert all(0.03 < after - before < 1.0 for before, after in itertools.pairwise(sorted(set(frames))))
-    assert life.heard_s - heard_before_s > 2.5
+    assert heard_s > 0.07 * ticks
     assert 0.05 < life.loudest < 1.3, "Chromium's fake microphone beeps once a second"
     assert 8 < life.camera.health.capture_hz < 16
     assert life.camera.health.fault == ""
