@@ -195,12 +195,16 @@ def test_record_pause_and_words_reach_the_life_and_the_lamp_is_red(page: Page, l
 
 @pytest.mark.slow
 def test_the_large_view_keeps_picture_names_arcs_and_lamp(page: Page) -> None:
+    page.locator("#arcs li").first.wait_for()
     page.get_by_role("button", name="Large view").click()
     assert page.url.endswith("/#large")
     for name in ("#stage", "#named-sight", "#named-sound", "#arcs", "#lamp"):
         assert page.locator(name).is_visible(), name
     for name in ("#teach", "#memories", "#mel", "#vitals", "#record"):
         assert not page.locator(name).is_visible(), name
+    page.set_viewport_size({"width": 1280, "height": 400})
+    ratio = page.locator("#stage").evaluate("stage => stage.clientWidth / stage.clientHeight")
+    assert ratio == pytest.approx(4 / 3, rel=0.02), "or the square would be in the wrong place"
     page.keyboard.press("Escape")
     page.locator("#teach").wait_for()
 

@@ -13,7 +13,7 @@ let isDrawing = false;
 
 /** The shape of the frame, so that fractions of it are fractions of the stage. */
 export function shape(width, height) {
-  stage.style.aspectRatio = `${width} / ${height}`;
+  stage.style.setProperty("--ratio", width / height);
 }
 
 /** Draw the wide view of the machine's own camera; a frame that comes while one is decoded is left out. */
