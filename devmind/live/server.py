@@ -97,8 +97,8 @@ def check_host(host: str, has_tls: bool) -> None:
         )
     if not has_tls and not is_loopback(host):
         raise ConfigError(
-            f"On '{host}' without TLS the whole network could look on, and browsers give no camera to such a page: give "
-            "a certificate and its key as well, or leave --host out and reach this machine by `ssh -L`."
+            f"On '{host}' without TLS the whole network could look on, and browsers give such a page no camera: give a "
+            "certificate and its key as well, or leave --host out and reach this machine by `ssh -L`."
         )
 
 
