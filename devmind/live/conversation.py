@@ -23,6 +23,8 @@ from devmind.errors import DevmindError
 from devmind.live.hub import Hub, Viewer, as_json
 
 WIDE_VIEW = b"\x01"
+LOOK_S = 0.02
+"""How often a viewer looks for a new view."""
 LARGEST_BYTES = 4_000_000
 """A message above this ends the connection; the browser's mailboxes take no more either."""
 LARGEST_TEXT = 10_000
@@ -75,17 +77,11 @@ class Conversation:
 
     async def run(self) -> None:
         """Until the page goes."""
-        loop, filled = asyncio.get_running_loop(), asyncio.Event()
-
-        def wake() -> None:
-            with contextlib.suppress(RuntimeError):  # the server stops: its event loop is closed
-                loop.call_soon_threadsafe(filled.set)
-
         await self._socket.accept()
-        with contextlib.suppress(WebSocketDisconnect), self._desk.hub.viewer(wake) as viewer:
+        with contextlib.suppress(WebSocketDisconnect), self._desk.hub.viewer() as viewer:
             # Asked in a thread: it may wait for the loop between two ticks.
             await self._tell(await asyncio.to_thread(self._desk.life.welcome))
-            showing = asyncio.create_task(self._show(viewer, filled))
+            showing = asyncio.create_task(self._show(viewer))
             try:
                 await self._listen()
             finally:
@@ -97,15 +93,16 @@ class Conversation:
     async def _tell(self, message: Mapping[str, Any]) -> None:
         await self._socket.send_text(as_json(message))
 
-    async def _show(self, viewer: Viewer, filled: asyncio.Event) -> None:
+    async def _show(self, viewer: Viewer) -> None:
         with contextlib.suppress(WebSocketDisconnect):
             while True:
-                await filled.wait()
-                filled.clear()
-                if published := viewer.take():
-                    if published.jpeg is not None:
-                        await self._socket.send_bytes(WIDE_VIEW + published.jpeg)
-                    await self._socket.send_text(published.text)
+                published = viewer.take()
+                if published is None:
+                    await asyncio.sleep(LOOK_S)
+                    continue
+                if published.jpeg is not None:
+                    await self._socket.send_bytes(WIDE_VIEW + published.jpeg)
+                await self._socket.send_text(published.text)
 
     async def _listen(self) -> None:
         while True:

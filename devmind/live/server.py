@@ -19,7 +19,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route, WebSocketRoute
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from devmind.errors import ConfigError
@@ -57,7 +57,7 @@ class PageServer:
         check_host(host, tls is not None)
         self.desk = Desk(life, hub)
         files = _page_files()
-        routes = [Route(f"/{name}", _file(data, name)) for name, data in files.items()]
+        routes: list[BaseRoute] = [Route(f"/{name}", _file(data, name)) for name, data in files.items()]
         routes += [Route("/", _file(files["index.html"], "index.html")), WebSocketRoute("/ws", self._converse)]
         self.guard = Guard(Starlette(routes=routes), host, secure=tls is not None)
         self.host, self.port, self.address = host, port, ""
@@ -74,6 +74,7 @@ class PageServer:
         give_up_s = time.monotonic() + START_S
         while not self._server.started:
             if not self._thread.is_alive() or time.monotonic() > give_up_s:
+                self.__exit__()
                 raise ConfigError(f"The page's server did not start on {self.host}:{self.port}.")
             time.sleep(0.005)
         return self
@@ -96,8 +97,8 @@ def check_host(host: str, has_tls: bool) -> None:
         )
     if not has_tls and not is_loopback(host):
         raise ConfigError(
-            f"The page would show '{host}' pictures and sound unprotected, and browsers give no camera to such a page: "
-            "give a certificate and its key as well, or leave --host out and reach this machine by `ssh -L`."
+            f"On '{host}' without TLS the whole network could look on, and browsers give such a page no camera: give a "
+            "certificate and its key as well, or leave --host out and reach this machine by `ssh -L`."
         )
 
 

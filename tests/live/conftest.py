@@ -34,7 +34,7 @@ class FakeLife:
         self.mailboxes: list[Any] = [self.camera, self.microphone]
         self.done: list[tuple[str, dict[str, Any]]] = []
         self.frames: list[float] = []
-        self.heard_s, self.loudest = 0.0, 0.0
+        self.heard_s, self.loudest, self.ticks = 0.0, 0.0, 0
         self.taught: list[dict[str, Any]] = []
         self.is_recording = self.is_paused = False
         self.colour: np.ndarray | None = None
@@ -102,14 +102,13 @@ class FakeLife:
         return {name: names.count(name) for name in names}
 
     def _live(self) -> None:
-        tick = 0
         while not self._stop.wait(TICK_S):
             begun_s = time.perf_counter()
-            view = {"type": "tick", "tick": tick, "time_s": tick * TICK_S, "writing": self.is_recording}
+            view = {"type": "tick", "tick": self.ticks, "time_s": self.ticks * TICK_S, "writing": self.is_recording}
             view |= {"recording": self.is_recording, "paused": self.is_paused, "skipped": 0}
             view |= self._look() | self._listen()
             self.hub.publish(view | {"work_ms": 1e3 * (time.perf_counter() - begun_s)})
-            tick += 1
+            self.ticks += 1
 
     def _look(self) -> dict[str, Any]:
         """Towards the middle of what is bright, which it knows by its colour."""

@@ -161,13 +161,13 @@ def test_frames_and_sound_come_at_sane_rates(page: Page, life: FakeLife) -> None
     page.mouse.click(5, 5)  # a browser lets sound through when the page was touched
     wait_for(page, "() => document.querySelector('#level-says').textContent.endsWith('dB')")
     life.frames.clear()
-    heard_before_s = life.heard_s
+    ticks, heard_s = life.ticks, life.heard_s
     page.wait_for_timeout(4000)
-    frames = life.frames[:]
+    frames, ticks, heard_s = life.frames[:], life.ticks - ticks, life.heard_s - heard_s
     assert life.camera.read_latest(1.0)[0].shape == (480, 640, 3)
-    assert len(set(frames)) > 25, "of 40 ticks"
+    assert len(set(frames)) > 0.7 * ticks
     assert all(0.03 < after - before < 1.0 for before, after in itertools.pairwise(sorted(set(frames))))
-    assert life.heard_s - heard_before_s > 2.5
+    assert heard_s > 0.07 * ticks
     assert 0.05 < life.loudest < 1.3, "Chromium's fake microphone beeps once a second"
     assert 8 < life.camera.health.capture_hz < 16
     assert life.camera.health.fault == ""
@@ -195,12 +195,16 @@ def test_record_pause_and_words_reach_the_life_and_the_lamp_is_red(page: Page, l
 
 @pytest.mark.slow
 def test_the_large_view_keeps_picture_names_arcs_and_lamp(page: Page) -> None:
+    page.locator("#arcs li").first.wait_for()
     page.get_by_role("button", name="Large view").click()
     assert page.url.endswith("/#large")
     for name in ("#stage", "#named-sight", "#named-sound", "#arcs", "#lamp"):
         assert page.locator(name).is_visible(), name
     for name in ("#teach", "#memories", "#mel", "#vitals", "#record"):
         assert not page.locator(name).is_visible(), name
+    page.set_viewport_size({"width": 1280, "height": 400})
+    ratio = page.locator("#stage").evaluate("stage => stage.clientWidth / stage.clientHeight")
+    assert ratio == pytest.approx(4 / 3, rel=0.02), "or the square would be in the wrong place"
     page.keyboard.press("Escape")
     page.locator("#teach").wait_for()
 

@@ -398,4 +398,5 @@ def test_json_for_browsers_has_no_nan() -> None:
     import numpy as np
 
     view = {"a": float("nan"), "b": [1.5, float("inf")], "c": np.float32(0.5), "d": np.arange(3), "e": None, "f": True}
+    assert json.loads(as_json({(1, 2): 0.5})) == {"(1, 2)": 0.5}
     assert json.loads(as_json(view)) == {"a": None, "b": [1.5, None], "c": 0.5, "d": [0, 1, 2], "e": None, "f": True}

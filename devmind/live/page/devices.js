@@ -44,12 +44,12 @@ function part(stream, kind) {
 function sentence(error, device) {
   switch (error.name) {
     case "NotAllowedError":
-      return `The browser keeps the ${device} from this page. Click the sign beside the address, allow the ${device}, and try again.`;
+      return `The browser keeps the ${device} from this page. Click the sign beside the address, and allow the ${device}.`;
     case "NotFoundError":
-      return `No ${device} was found. Plug one in and try again.`;
+      return `No ${device} was found. Plug one in.`;
     case "NotReadableError":
-      return `The ${device} cannot be opened; another program may be using it. Close that and try again.`;
+      return `The ${device} cannot be opened; another program may be using it. Close that.`;
     default:
-      return `The ${device} cannot be used (${error.name}). Try again, or another browser.`;
+      return `The ${device} cannot be used (${error.name}). Another browser may help.`;
   }
 }

@@ -36,6 +36,7 @@ function welcome(words) {
   const keeps = words.private ? " Private: nothing is kept." : "";
   write(at("about"), `devmind ${words.version}. Everything stays on the machine it runs on.${keeps}`);
   if (words.camera === "none") noPicture("It has no camera here.");
+  if (words.microphone === "none") write(at("level-says"), "It has no microphone here.");
   if (words.camera === "here") noPicture("Waiting for the camera …");
   const wanted = [words.camera === "browser" && "video", words.microphone === "browser" && "audio"].filter(Boolean);
   if (wanted.length && !areDevicesAsked) startDevices(wanted);
@@ -79,7 +80,7 @@ async function startDevices(wanted) {
   }
   at("try-again").wanted = left;
   if (left.includes("video")) noPicture(faults.join(" "), true);
-  else if (faults.length) tell(faults.join(" "), { bad: true, seconds: 0 });
+  else if (faults.length) tell(`${faults.join(" ")} To try again, load this page anew.`, { bad: true, seconds: 0 });
 }
 
 function showOwn(stream) {

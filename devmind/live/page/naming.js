@@ -17,7 +17,7 @@ function showName(place, named) {
   const [big, small] = place.querySelectorAll("b, small");
   place.classList.toggle("sure", Boolean(named?.name));
   if (!named) {
-    write(big, at("known").children.length ? "nothing it knows" : "nothing yet");
+    write(big, at("known").children.length ? "nothing known" : "nothing yet");
     write(small, "");
   } else if (named.name) {
     write(big, named.name);

@@ -7,11 +7,13 @@ const stage = at("stage");
 const cells = Array.from({ length: 16 }, () => make("i"));
 at("attention").append(...cells);
 const chips = Object.fromEntries([...document.querySelectorAll("[data-overlay]")].map((chip) => [chip.dataset.overlay, chip]));
+const GONE_MS = 500; // a frame that is missing here and there does not make the square flicker
+let seenMs = -Infinity;
 let isDrawing = false;
 
 /** The shape of the frame, so that fractions of it are fractions of the stage. */
 export function shape(width, height) {
-  stage.style.aspectRatio = `${width} / ${height}`;
+  stage.style.setProperty("--ratio", width / height);
 }
 
 /** Draw the wide view of the machine's own camera; a frame that comes while one is decoded is left out. */
@@ -36,11 +38,12 @@ export async function drawWide(jpeg) {
 
 /** Show one tick's fovea and overlays. */
 export function showPicture(view) {
-  fovea.hidden = !view.fovea;
   if (view.fovea) {
+    seenMs = performance.now();
     const { x, y, w, h } = view.fovea;
     Object.assign(fovea.style, { left: `${100 * x}%`, top: `${100 * y}%`, width: `${100 * w}%`, height: `${100 * h}%` });
   }
+  fovea.hidden = performance.now() - seenMs > GONE_MS;
   showAttention(view.attention);
   const { boxes, masks, depth } = view.overlays ?? {};
   if (allowed("boxes", boxes)) at("boxes").replaceChildren(...boxes.boxes.map(box));
@@ -54,6 +57,7 @@ export function showPicture(view) {
 /** Whether an overlay is shown: there, sure and switched on. Its chip says how sure. */
 function allowed(name, overlay) {
   const chip = chips[name];
+  if (overlay) offer(chip);
   const says = !overlay ? "" : overlay.sure ? percent(overlay.confidence) : `not sure (${percent(overlay.confidence)})`;
   write(chip.querySelector("small"), says);
   chip.classList.toggle("unsure", Boolean(overlay) && !overlay.sure);
@@ -62,7 +66,13 @@ function allowed(name, overlay) {
   return isShown;
 }
 
+/** A switch is shown once there was something to switch. */
+function offer(chip) {
+  chip.hidden = at("overlays").hidden = false;
+}
+
 function showAttention(rows) {
+  if (rows) offer(chips.attention);
   const isShown = Boolean(rows) && chips.attention.querySelector("input").checked;
   at("attention").hidden = !isShown;
   if (!isShown) return;
