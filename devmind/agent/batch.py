@@ -12,6 +12,7 @@ Lessons add their targets under further names.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,11 @@ def collate(moments: Sequence[Sequence[Moment]], recalled: Sequence[Sequence[Seq
         flat = [list(tick) for row in recalled for tick in [*row, *[[]] * (length - len(row))]]
         batch["recalled"] = map_tensors(collate_recalled(flat), lambda x: x.unflatten(0, (len(moments), length)))
     return batch
+
+
+def as_opening(moments: Sequence[Moment]) -> list[Moment]:
+    """Consecutive Moments as a row of their own: the first one opens an episode, what went before it was not seen."""
+    return [replace(moments[0], first=True), *moments[1:]]
 
 
 def collate_tick(observation: Mapping[str, Any], first: np.ndarray | Tensor) -> Batch:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from devmind.agent.agent import Agent
+from devmind.agent.prediction import prediction_loss
 from devmind.curriculum.stage import Batches, Context, Lesson
 from devmind.learners.gradient import GradientLearner, Loss
 from stages.reflex import motor, perceive, recordings, see, speech, together, watch
@@ -23,7 +24,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
     longer = len(perceive.cycle(context)) / len(perceive.CYCLE)
     return [
         _gradient(
-            context, "watch", watch.loss, lambda a, c, u, n: watch.lesson_batch(c, u, n), 16, 1e-3, 2.0, ahead=True
+            context, "watch", prediction_loss, lambda a, c, u, n: watch.lesson_batch(c, u, n), 16, 1e-3, 2.0, ahead=True
         ),
         _gradient(
             context,

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
+from devmind.agent.prediction import prediction_loss
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds
-from stages.reflex import speech, watch
+from stages.reflex import speech
 from stages.reflex.batches import as_tensors, clip
 
 TRAINS = (
@@ -66,6 +67,6 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     for name in EFFECTORS:
         told, wanted = outputs[f"{name}_trunk"].mode(), batch["done"][name]
         imitation[f"imitate_{name}"] = (told - wanted).square().mean()
-    predicted, scalars = watch.loss(agent, batch)
+    predicted, scalars = prediction_loss(agent, batch)
     total = sum(imitation.values(), start=torch.zeros(())) + 0.2 * predicted
     return total, {**scalars, **{name: value.detach() for name, value in imitation.items()}}

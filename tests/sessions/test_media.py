@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ import soundfile
 
 from devmind.errors import SessionError
 from devmind.moment import TICK_SAMPLES, Moment
-from devmind.sessions import import_media, media, open_session
+from devmind.sessions import import_media, open_session
 from devmind.sessions.media import media_moments
 from devmind.sessions.messages import as_s16
 from devmind.sessions.pictures import change_in_view, fovea, read_picture
@@ -298,7 +299,7 @@ def test_a_full_disk_leaves_nothing_and_names_the_session(tmp_path: Path, monkey
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(media.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(SessionError, match=r"a\.mcap' cannot be written on: the disk .* is full") as raised:
         import_media(tmp_path / "a.wav", tmp_path / "a.mcap")
     assert "safe" not in str(raised.value)

@@ -1,0 +1,112 @@
+"""Predicting the next Moment: what the heads `next_sight` and `next_sound` answer, how wrong they are, and surprise.
+
+A standard thing of the agent, because three ask for it: a stage's lesson, the learner beside a live agent, and the
+live page. A head answers with the change from this Moment to the next, in units of `TYPICAL_CHANGE`. Errors are
+relative to copying the last Moment, so 1 means nothing was learned (a persistence floor, as in video prediction).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from devmind.agent.batch import collate_senses
+from devmind.agent.features import log_mel
+from devmind.agent.output import Output
+from devmind.moment import Moment
+
+if TYPE_CHECKING:
+    from devmind.agent.agent import Agent
+
+BANDS = 16
+TYPICAL_CHANGE = {"next_sight": 0.05, "next_sound": 0.1}
+"""The heads answer in these units, so an untrained one is wrong by about as much as the world changes."""
+STILL = 0.1
+"""Less than this share of the typical change counts as this much: in a still scene a camera's noise is no surprise."""
+
+
+class Missed(NamedTuple):
+    """Sums of squares of one head over a batch, scalars: of what it missed, and of the change there was."""
+
+    missed: Tensor
+    change: Tensor
+
+    def ratio(self) -> Tensor:
+        """Error relative to that of predicting no change."""
+        return self.missed / self.change.clamp_min(1e-6)
+
+
+def coarse_sight(sight: Tensor) -> Tensor:
+    """Pictures uint8 [B, T, H, W, 3] as float [B, T, 8, 8, 3] in 0..1."""
+    planes = sight.flatten(0, 1).permute(0, 3, 1, 2).float() / 255
+    return F.adaptive_avg_pool2d(planes, 8).permute(0, 2, 3, 1).unflatten(0, sight.shape[:2])
+
+
+def coarse_sound(sound: Tensor) -> Tensor:
+    """Sound [B, T, C, S] as log-mel energy in 16 bands, float [B, T, 16]."""
+    mel = log_mel(sound.float().mean(2), 512, 400, 64).mean(-2)
+    return 0.25 * F.avg_pool1d(mel, 64 // BANDS)
+
+
+def targets(senses: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What each head is about, by head: the coarse picture [B, T, 8, 8, 3] and sound [B, T, 16] of each Moment."""
+    coarse = {"sight": coarse_sight, "sound": coarse_sound}
+    return {f"next_{sense}": make(senses[sense]) for sense, make in coarse.items() if sense in senses}
+
+
+def predicting(agent: Agent, senses: Container[str]) -> list[str]:
+    """The agent's heads that predict one of these senses."""
+    return [name for name in TYPICAL_CHANGE if name.removeprefix("next_") in senses and name in agent.heads]
+
+
+def missed(outputs: Mapping[str, Output], batch: Mapping[str, Any]) -> dict[str, Missed]:
+    """How far each predicting head of `outputs` [B, T] was off, over all pairs of Moments that have its sense.
+
+    A Moment that opens an episode is predicted from nothing and does not count.
+    """
+    valid = batch["valid"][:, 1:] & ~batch["first"][:, 1:]
+    found = {}
+    for name, now in targets(batch["senses"]).items():
+        if name not in outputs:
+            continue
+        present = batch["present"][name.removeprefix("next_")]
+        here = valid & present[:, 1:] & present[:, :-1]
+        here = here.reshape(*here.shape, *[1] * (now.ndim - 2)).float()
+        change = now[:, 1:] - now[:, :-1]
+        off = TYPICAL_CHANGE[name] * outputs[name].mode()[:, :-1] - change
+        found[name] = Missed((off.square() * here).sum(), (change.square() * here).sum())
+    return found
+
+
+def prediction_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Squared error of the predicted next picture and sound, each over that of predicting no change; and their sum."""
+    outputs = agent(batch, predicting(agent, batch["senses"]))
+    ratios = {name: each.ratio() for name, each in missed(outputs, batch).items()}
+    total = sum(ratios.values(), start=torch.zeros((), device=batch["valid"].device))
+    return total, {name: ratio.detach() for name, ratio in ratios.items()}
+
+
+@torch.no_grad()
+def surprise(outputs: Mapping[str, Output], before: Moment, now: Moment) -> dict[str, float]:
+    """How wrong the last tick's predictions were, by sense: 1 is as wrong as to have expected no change.
+
+    Args:
+        outputs: of the step on `before`, [1, ...]; heads that do not predict are passed over.
+        before, now: consecutive Moments. A sense that one of them lacks is absent from the answer, and so are all
+            when `now` opens an episode.
+    """
+    if now.first:
+        return {}
+    pair = collate_senses([[before.senses, now.senses]])
+    found = {}
+    for name, coarse in targets(pair["senses"]).items():
+        sense = name.removeprefix("next_")
+        if name in outputs and bool(pair["present"][sense].all()):
+            change, told = coarse[0, 1] - coarse[0, 0], TYPICAL_CHANGE[name] * outputs[name].mode()[0].cpu()
+            floor = (STILL * TYPICAL_CHANGE[name]) ** 2
+            found[sense] = float((told - change).square().mean() / change.square().mean().clamp_min(floor))
+    return found

@@ -1,0 +1,72 @@
+"""`devmind session replay --check`: is what was recorded what this agent does?"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from devmind.cli import show
+from devmind.cli.house import complain
+from devmind.cli.paths import existing
+
+if TYPE_CHECKING:
+    from devmind.agent.agent import Agent
+    from devmind.live.checking import Check, Remembered
+
+
+def check_life(session: Path, agent: Path | None, memory: Path | None) -> None:
+    """Check all parts of a recording and say what came of it; exits with 1 unless every action was equal."""
+    existing(agent, "--agent")
+    existing(memory, "--memory")
+    from devmind.live.checking import check_replay
+    from devmind.live.following import parts
+
+    with ExitStack() as stack:
+        check = check_replay(parts(session), _agents(agent), _memories(memory, stack))
+    checked = f"{check.checked:,} of {show.counted(check.ticks, 'tick')} checked"
+    show.line(f"{checked}, {show.counted(check.hand_overs, 'hand-over')} of weights, {_outcome(check)}")
+    for refused in check.refused:
+        complain(f"Refused, {refused}.")
+    if check.first_difference:
+        complain(f"First difference at {check.first_difference}.")
+        complain(
+            "Equal bits need the agent of the time, its versions of torch and devmind, and the same processor kind."
+        )
+    if not check.passed:
+        raise typer.Exit(1)
+
+
+def _outcome(check: Check) -> str:
+    if check.different:
+        return f"{check.different:,} not as recorded"
+    return "all as recorded" if check.passed else "none of them different"
+
+
+def _agents(given: Path | None) -> dict[str, Agent]:
+    """The given agent, else the newest milestone if there is one: the recording's own weights may be enough."""
+    from devmind.agent.agent import Agent
+    from devmind.cli.agents import RUNS
+    from devmind.curriculum.start import newest_milestone
+
+    folder = given or newest_milestone(RUNS, ())
+    if folder is None:
+        return {}
+    agent = Agent.from_pretrained(folder)
+    return {agent.sha256(): agent}
+
+
+def _memories(folder: Path | None, stack: ExitStack) -> Remembered:
+    if folder is None:
+        return lambda _: None
+    from devmind.memory import open_store
+
+    store = stack.enter_context(open_store(folder))
+
+    def remembered(number: int) -> object:
+        found = store.get([number])
+        return found[0].senses if found else None
+
+    return remembered  # type: ignore[return-value]

@@ -1,0 +1,218 @@
+"""Is a recorded life what this agent does? The recording is stepped again, and every action compared bit by bit.
+
+What the live loop did between ticks is in the recording's notes: which weights acted, what was recalled, what was lost.
+A stretch that cannot be replayed (weights that were not kept, ticks that were lost) is refused and named, never passed.
+
+Equal bits need the machine's arithmetic to be the same: one thread, the same versions, the same kind of processor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from devmind.agent.agent import Agent
+from devmind.agent.batch import collate_recalled
+from devmind.agent.encoders import Encoded
+from devmind.agent.ring import State
+from devmind.agent.threads import stepping_threads
+from devmind.errors import CheckpointError
+from devmind.moment import Action, Moment, Sense, same_arrays
+from devmind.sessions.reader import Note, Session
+
+UNNAMED = "the recording does not say which weights acted"
+UNOPENED = "no episode was opened since the weights were named"
+
+Remembered = Callable[[int], Mapping[str, Sense] | None]
+"""The senses of a memory by its id, or None when it is not there (any more)."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first action that is not as recorded; None where there was none, or none came."""
+
+    tick: int
+    effector: str
+    recorded: np.ndarray | None
+    replayed: np.ndarray | None
+
+    def __str__(self) -> str:
+        recorded, replayed = (_numbers(value) for value in (self.recorded, self.replayed))
+        return f"tick {self.tick}, {self.effector}: recorded {recorded}, replayed {replayed}"
+
+
+@dataclass
+class Refused:
+    """The ticks [start, stop) could not be replayed, and why."""
+
+    start: int
+    stop: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"ticks {self.start} to {self.stop - 1}: {self.reason}"
+
+
+@dataclass
+class Check:
+    """What came of a check.
+
+    Attributes:
+        ticks: recorded; checked: stepped again and compared; different: of these, how many were not equal.
+        hand_overs: how often other weights took over.
+        refused: stretches that could not be replayed, in order.
+    """
+
+    ticks: int = 0
+    checked: int = 0
+    different: int = 0
+    hand_overs: int = 0
+    first_difference: Difference | None = None
+    refused: list[Refused] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        """Every tick was checked, there was at least one, and all were equal."""
+        return self.checked == self.ticks > 0 and not self.different
+
+
+def check_replay(
+    paths: Sequence[Path], agents: Mapping[str, Agent] | None = None, remembered: Remembered = lambda _: None
+) -> Check:
+    """Step through a recording (its parts in order) and compare every effector's action, tick by tick.
+
+    Args:
+        agents: agents at hand by the hash of their weights; weights kept beside the recording are found by its notes.
+        remembered: gives what was recalled; without, a stretch that begins with a recall is refused.
+
+    Raises:
+        SessionError: a part cannot be read.
+    """
+    replay = _Replay(dict(agents or {}), remembered)
+    before: Path | None = None
+    with stepping_threads():
+        for path in paths:
+            session = Session(path)
+            replay.open_part(session, before)
+            notes = list(session.notes)
+            for tick, (moment, action) in enumerate(session):
+                while notes and notes[0].tick <= tick:
+                    replay.take_note(notes.pop(0), path.parent)
+                replay.take_tick(moment, action)
+            before = path
+    return replay.check
+
+
+class _Replay:
+    """Where a replay stands: which agent, its state, and while something is missing, why nothing can be checked."""
+
+    def __init__(self, agents: dict[str, Agent], remembered: Remembered) -> None:
+        self.check = Check()
+        self.agents, self.remembered = agents, remembered
+        self.agent: Agent | None = None
+        self.sha256 = ""
+        self.state: State | None = None
+        self.recalled: Encoded | None = None
+        self.effectors: list[str] = []
+        self.why = UNNAMED
+
+    def open_part(self, session: Session, before: Path | None) -> None:
+        """A part goes on where the one before ended, unless that one is missing."""
+        listed = session.metadata.get("effectors", "")
+        self.effectors = [name for name in listed.split(",") if name] or sorted(session.effectors)
+        follows = session.metadata.get("continues", "")
+        if follows and follows != (before.name if before else ""):
+            self._refuse(f"'{session.path.name}' continues '{follows}', which is missing; give all parts")
+
+    def take_note(self, note: Note, folder: Path) -> None:
+        """What happened between two ticks."""
+        if note.kind == "weights":
+            self._change_weights(str(note.data.get("agent_sha256", "")), note.data.get("kept"), folder)
+        elif note.kind == "lost":
+            self._refuse(f"{note.data.get('ticks', 'some')} ticks before it were lost while recording")
+        elif note.kind == "recalled" and "ages_s" in note.data:
+            self._recall(note.data["ids"], note.data["ages_s"])
+
+    def take_tick(self, moment: Moment, action: Action | None) -> None:
+        """Step and compare, or count the tick as refused."""
+        if moment.first and self.agent is not None:
+            self.state, self.why = self.agent.new_state(), ""
+        if not self.why and action is None:
+            self._refuse("no action was recorded")
+        recalled, self.recalled = self.recalled, None
+        if self.why or self.agent is None or self.state is None or action is None:
+            self._count_refused()
+        else:
+            effectors = [name for name in self.effectors if name in self.agent.effectors]
+            percepts = self.agent.encode(self.state, moment)
+            self.state, output = self.agent.step(self.state, percepts, recalled, effectors)
+            self._compare(action, output.to_action())
+        self.check.ticks += 1
+
+    def _compare(self, recorded: Action, replayed: Action) -> None:
+        check, was, now = self.check, recorded.effectors, replayed.effectors
+        check.checked += 1
+        if same_arrays(was, now):
+            return
+        check.different += 1
+        if check.first_difference is None:
+            names = sorted(was.keys() | now.keys())
+            name = next(n for n in names if not (n in was and n in now and same_arrays({n: was[n]}, {n: now[n]})))
+            check.first_difference = Difference(check.ticks, name, was.get(name), now.get(name))
+
+    def _change_weights(self, sha256: str, kept: Any, folder: Path) -> None:
+        """Other weights act from here on; the state goes on, as it did when it was lived."""
+        if sha256 == self.sha256 and self.agent is not None:
+            return
+        first = not self.sha256
+        self.sha256, self.agent = sha256, self.agents.get(sha256)
+        missing = ""
+        if self.agent is None and kept:
+            self.agent, missing = _kept(folder, str(kept), sha256)
+        if self.agent is None:
+            self._refuse(missing or f"the weights {sha256[:12]} were not kept; give their agent with --agent")
+        elif self.why == UNNAMED:
+            self.why = UNOPENED
+        self.check.hand_overs += not first
+
+    def _recall(self, ids: Sequence[int], ages_s: Sequence[float]) -> None:
+        found = [self.remembered(number) for number in ids]
+        if any(senses is None for senses in found):
+            self._refuse("a memory was recalled that is not at hand; give --memory")
+        elif self.agent is not None and found:
+            row = [(senses, age_s) for senses, age_s in zip(found, ages_s, strict=True) if senses is not None]
+            self.recalled = self.agent.encode_recalled(collate_recalled([row]))
+
+    def _refuse(self, reason: str) -> None:
+        """Nothing can be checked from here until an episode begins: the state is not the one that was lived with."""
+        self.why, self.state = reason, None
+
+    def _count_refused(self) -> None:
+        here, refused = self.check.ticks, self.check.refused
+        if refused and refused[-1].stop == here and refused[-1].reason == self.why:
+            refused[-1].stop += 1
+        else:
+            refused.append(Refused(here, here + 1, self.why))
+
+
+def _kept(folder: Path, kept: str, sha256: str) -> tuple[Agent | None, str]:
+    """The agent kept beside the recording, or why there is none. A recording names folders below its own only."""
+    path = PurePosixPath(kept)
+    if path.is_absolute() or ".." in path.parts:
+        return None, f"its weights are said to be in '{kept}', which is not beside the recording"
+    try:
+        agent = Agent.from_pretrained(folder / path)
+    except CheckpointError as error:
+        return None, f"the weights {sha256[:12]} cannot be used: {error}"
+    if agent.sha256() != sha256:
+        return None, f"the weights in '{kept}' are not those that acted ({sha256[:12]})"
+    return agent, ""
+
+
+def _numbers(value: np.ndarray | None) -> str:
+    """All digits: two actions that differ in the last bit must not look alike."""
+    return "nothing" if value is None else f"{value.dtype} {value.tolist()}"

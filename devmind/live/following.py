@@ -1,0 +1,61 @@
+"""A recording that is still being written, all its parts as one row of Moments."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+
+from devmind.errors import SessionError
+from devmind.moment import Moment
+from devmind.sessions.reader import Session
+
+
+def parts(path: Path) -> list[Path]:
+    """The parts of a recording that there are, in order: FILE.mcap, FILE-0002.mcap, FILE-0003.mcap, ..."""
+    found = [path]
+    for number in count(2):
+        following = path.with_name(f"{path.stem}-{number:04d}{path.suffix}")
+        if not following.is_file():
+            return found
+        found.append(following)
+    raise AssertionError("count() does not end")
+
+
+class Following:
+    """Reads on as others write: `refresh` now and then, `moments` from anywhere before `len()`.
+
+    Attributes:
+        fault: why a part cannot be read (any further); what was read before stays.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.fault = path, ""
+        self._sessions: list[Session] = []
+
+    def __len__(self) -> int:
+        return sum(len(session) for session in self._sessions)
+
+    def refresh(self) -> int:
+        """Take in what was written since; gives how many Moments are new.
+
+        A file whose head is not on the disk yet is waited for.
+        """
+        before, self.fault = len(self), ""
+        try:
+            if self._sessions:
+                self._sessions[-1].refresh()
+            for path in parts(self.path)[len(self._sessions) :]:
+                if path.is_file() and path.stat().st_size:
+                    self._sessions.append(Session(path))
+        except SessionError as error:
+            self.fault = str(error)
+        return len(self) - before
+
+    def moments(self, start: int, ticks: int) -> list[Moment]:
+        """`ticks` consecutive Moments from `start` on, over the parts' borders; fewer at the end."""
+        found: list[Moment] = []
+        for session in self._sessions:
+            if start < len(session) and len(found) < ticks:
+                found += [moment for moment, _ in session.window(max(0, start), ticks - len(found))]
+            start -= len(session)
+        return found

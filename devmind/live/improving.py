@@ -1,0 +1,245 @@
+"""The learner's process: learns to predict what is being recorded, and offers newer weights when they are better.
+
+It trains the trunk and the heads that predict, and nothing else: encoders, arcs and names' keys stay what they are, bit
+by bit. Heads that also read the trunk are held to their old answers (distillation: Hinton et al., 2015; against
+forgetting: Li and Hoiem, "Learning without Forgetting", 2016). New Moments are foretold before they are learned from
+(prequential evaluation: Dawid, 1984), by the new weights and by those that live; only better ones are handed over.
+
+One JSON object a line on stdout; the process ends when its stdin does, so it never outlives the one that started it.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.agent.batch import Batch, as_opening, collate
+from devmind.agent.output import Output
+from devmind.agent.prediction import Missed, missed, predicting
+from devmind.agent.taps import taps_trunk
+from devmind.agent.threads import intra_op_threads
+from devmind.errors import DevmindError
+from devmind.live.following import Following
+from devmind.moment import TICK_HZ, Moment
+from devmind.seeding import numpy_rng
+
+TRAINED = ("trunk.", "readout", "heads.next_")
+"""Prefixes of the parameters that are learned while living."""
+LEARNING_RATE = 3e-4
+WARM_UP = 20
+MOMENTS = 128
+"""Moments in a batch: rows of the trunk's whole window, as many as fit."""
+RECENT_TICKS = 120 * TICK_HZ
+"""Half of the rows are from the last two minutes, half from the whole recording, each tick alike."""
+FIRST_TICKS = 10 * TICK_HZ
+JUDGED_ROWS = 16
+MAX_DRIFT = 0.05
+"""Newer weights may move another head's answers by this share of their variance, no more."""
+IDLE_S = 0.2
+PATIENCE = 3
+"""After so many intervals without enough new Moments to judge by, nothing more is learned from the old ones."""
+PROGRESS_S = 2.0
+
+
+@dataclass
+class Judged:
+    """How well Moments were foretold that nothing had been learned from: errors relative to expecting no change."""
+
+    live: dict[str, float] = field(default_factory=dict)
+    newer: dict[str, float] = field(default_factory=dict)
+    drift: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def better(self) -> bool:
+        """The newer weights foretell better over all heads, and no other head has drifted."""
+        return sum(self.newer.values()) < sum(self.live.values()) and max(self.drift.values(), default=0.0) <= MAX_DRIFT
+
+
+class Improver:
+    """Trains a copy of an agent on windows of a recording.
+
+    Attributes:
+        agent: the newer weights; live: those handed over last; born: those at the start, which guarded heads are
+            held to.
+        step: training steps taken.
+    """
+
+    def __init__(self, agent: Agent, recording: Following, seed: int) -> None:
+        self.agent, self.recording, self.seed, self.step = agent.eval(), recording, seed, 0
+        self.live, self.born = copy.deepcopy(self.agent), copy.deepcopy(self.agent)
+        self.senses = set(agent.sense_order)
+        self.predicting = predicting(agent, self.senses)
+        self.guarded = [
+            entry["name"]
+            for entry in agent.config.heads
+            if entry["name"] in agent.heads and taps_trunk(entry["tap"]) and entry["name"] not in self.predicting
+        ]
+        self.ticks = agent.config.window
+        self.rows = max(2, MOMENTS // self.ticks)
+        for name, parameter in self.agent.named_parameters():
+            parameter.requires_grad_(name.startswith(TRAINED))
+        self._begin()
+
+    def _begin(self) -> None:
+        self._trained = [parameter for parameter in self.agent.parameters() if parameter.requires_grad]
+        self._optimizer = torch.optim.AdamW(self._trained, lr=LEARNING_RATE, betas=(0.9, 0.95), weight_decay=0.0)
+        self._warm = 0
+
+    def learn(self, until: int) -> None:
+        """One step on rows drawn from the Moments before `until`."""
+        batch = self._drawn(until)
+        outputs = self.agent(batch, self._heads(batch))
+        loss = sum((each.ratio() for each in missed(outputs, batch).values()), start=torch.zeros(()))
+        if self.guarded:
+            with torch.no_grad():
+                wanted = self.born(batch, self.guarded)
+            loss = loss + sum(_drifts(outputs, wanted, batch).values())
+        self._warm += 1
+        self._optimizer.param_groups[0]["lr"] = LEARNING_RATE * min(1.0, self._warm / WARM_UP)
+        self._optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self._trained, 1.0)
+        self._optimizer.step()
+        self.step += 1
+
+    @torch.no_grad()
+    def judge(self, start: int, stop: int) -> Judged:
+        """Foretell the Moments [start, stop), the newest ones of them if there are many."""
+        start = max(start, stop - JUDGED_ROWS * self.ticks)
+        rows = [self.recording.moments(at, min(self.ticks, stop - at)) for at in range(start, stop - 1, self.ticks)]
+        batch = self._collated(rows)
+        outputs, before = (agent(batch, self._heads(batch)) for agent in (self.agent, self.live))
+        born = self.born(batch, self.guarded)
+        drift = {name: float(value) for name, value in _drifts(outputs, born, batch).items()}
+        return Judged(_ratios(missed(before, batch)), _ratios(missed(outputs, batch)), drift)
+
+    def hand_over(self) -> None:
+        """The newer weights are the live ones now."""
+        self.live.load_state_dict(self.agent.state_dict())
+
+    def take_back(self) -> None:
+        """Begin again from the live weights."""
+        self.agent.load_state_dict(self.live.state_dict())
+        self._begin()
+
+    def _heads(self, batch: Batch) -> list[str]:
+        return predicting(self.agent, batch["senses"]) + self.guarded
+
+    def _drawn(self, until: int) -> Batch:
+        rng = numpy_rng(self.seed, "live", self.step)
+        last = max(0, until - self.ticks)
+        recent = rng.integers(max(0, last - RECENT_TICKS), last + 1, self.rows - self.rows // 2)
+        anywhere = rng.integers(0, last + 1, self.rows // 2)
+        return self._collated([self.recording.moments(int(at), self.ticks) for at in (*recent, *anywhere)])
+
+    def _collated(self, rows: Sequence[Sequence[Moment]]) -> Batch:
+        """Rows of what the agent has senses for; each is an episode of its own."""
+        mine = [
+            [Moment(m.time_s, {k: v for k, v in m.senses.items() if k in self.senses}, first=m.first) for m in row]
+            for row in rows
+        ]
+        return collate([as_opening(row) for row in mine])
+
+
+def _drifts(outputs: Mapping[str, Output], wanted: Mapping[str, Output], batch: Batch) -> dict[str, Tensor]:
+    """By head, how far its numbers are from the wanted ones, as a share of these' variance over the batch."""
+    found, here = {}, batch["valid"]
+    for name, output in wanted.items():
+        squares, spread = torch.zeros(()), torch.zeros(())
+        for key, old in vars(output).items():
+            new = getattr(outputs[name], key)
+            if isinstance(old, Tensor) and old.is_floating_point() and old.shape[:2] == here.shape:
+                squares = squares + (new[here] - old[here]).square().mean()
+                spread = spread + old[here].var(0, correction=0).mean()
+        found[name] = squares / spread.clamp_min(1e-3)
+    return found
+
+
+def _ratios(errors: Mapping[str, Missed]) -> dict[str, float]:
+    return {name: float(each.ratio()) for name, each in errors.items()}
+
+
+def keep(agent: Agent, folder: Path) -> tuple[Path, str]:
+    """Save an agent whole below `folder`, under its own hash; gives where, and the hash."""
+    sha256 = agent.sha256()
+    place, partial = folder / sha256[:16], folder / f".{sha256[:16]}.partial"
+    if not place.is_dir():
+        shutil.rmtree(partial, ignore_errors=True)
+        agent.save_pretrained(partial)
+        partial.replace(place)
+    return place, sha256
+
+
+def run(improver: Improver, kept: Path, every_s: float, say: IO[str]) -> None:
+    """Learn until the process ends; see the module's docstring for what is said."""
+
+    def tell(kind: str, **what: Any) -> None:
+        print(json.dumps({"type": kind, "step": improver.step, **what}), file=say, flush=True)
+
+    recording, learned_to, begun_s, told_s, fault = improver.recording, 0, time.monotonic(), 0.0, ""
+    tell("ready")
+    while True:
+        recording.refresh()
+        end, now_s = len(recording), time.monotonic()
+        if recording.fault != fault:
+            fault = recording.fault
+            tell("fault", sentence=fault)
+        if now_s - told_s >= PROGRESS_S:
+            told_s = now_s
+            tell("progress", ticks=end)
+        if learned_to < FIRST_TICKS:
+            learned_to, begun_s = end, now_s
+        elif now_s - begun_s >= every_s and end - learned_to >= 2 * improver.ticks:
+            _offer(improver, learned_to, end, kept, tell)
+            learned_to, begun_s = end, now_s
+        if learned_to >= FIRST_TICKS and now_s - begun_s < PATIENCE * every_s:
+            improver.learn(learned_to)
+        else:
+            time.sleep(IDLE_S)
+
+
+def _offer(improver: Improver, start: int, stop: int, kept: Path, tell: Any) -> None:
+    """Judge by the Moments [start, stop), then hand over or take back."""
+    judged = improver.judge(start, stop)
+    about = {"live": judged.live, "newer": judged.newer, "drift": judged.drift, "ticks": stop - start}
+    if judged.better:
+        place, sha256 = keep(improver.agent, kept)
+        improver.hand_over()
+        tell("handed_over", folder=str(place), sha256=sha256, **about)
+    else:
+        improver.take_back()
+        tell("taken_back", **about)
+
+
+def _end_with_the_parent() -> None:
+    """stdin is a pipe nobody writes to: it ends when the parent closes it or dies, however it dies."""
+    sys.stdin.buffer.read()
+    os._exit(0)
+
+
+def main(agent: str, session: str, kept: str, every_s: str, seed: str) -> None:
+    """What `learning.LiveLearner` starts. Ctrl-C is the parent's business."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+    say, sys.stdout = sys.stdout, sys.stderr  # nobody's print may get between the lines
+    with intra_op_threads(1):
+        try:
+            improver = Improver(Agent.from_pretrained(Path(agent)), Following(Path(session)), int(seed))
+            run(improver, Path(kept), float(every_s), say)
+        except DevmindError as error:
+            print(json.dumps({"type": "fault", "step": 0, "sentence": str(error)}), file=say, flush=True)
+            raise SystemExit(1) from error

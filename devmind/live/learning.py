@@ -1,0 +1,180 @@
+"""Learning while living: a second process learns from what is being recorded, and newer weights come between ticks.
+
+The loop's thread only asks `poll()` and, when there is a hand-over, calls `swap_into(agent)`, which points the trained
+parameters at tensors that are loaded already. All waiting, reading and loading is done by a thread of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.agent.prediction import predicting
+from devmind.agent.saving import WEIGHTS
+from devmind.errors import DevmindError
+from devmind.live.improving import TRAINED, keep
+
+INTERVAL_S = 60.0
+STOP_S = 2.0
+CURVE_POINTS = 240
+NICENESS = 10
+_START = (
+    "import os, sys\n"
+    f"getattr(os, 'nice', int)({NICENESS})\n"
+    "from devmind.live.improving import main\n"
+    "main(*sys.argv[1:])"
+)
+"""Nice before the heavy imports, which take a core for some seconds."""
+
+
+@dataclass(frozen=True)
+class Handover:
+    """Newer weights that foretold the newest Moments better, loaded and ready.
+
+    Attributes:
+        folder: where the whole agent is kept, beside the recording.
+        sha256: of all weights of the agent once they are swapped in.
+        step: training steps of the learner by then.
+        tensors: the parameters that changed, by name.
+    """
+
+    folder: Path
+    sha256: str
+    step: int
+    tensors: dict[str, Tensor]
+
+    def swap_into(self, agent: Agent) -> None:
+        """Let the agent go on with these weights; its state stays. Only between two ticks, in the loop's thread."""
+        parameters = dict(agent.named_parameters())
+        for name, tensor in self.tensors.items():
+            if name in parameters:
+                parameters[name].data = tensor
+
+
+class LiveLearner:
+    """The learner's process beside a live agent; a context manager.
+
+    Args:
+        agent: as it lives now; it is saved, and not changed before a hand-over.
+        session: the recording that is being written (its first part). Weights are kept in STEM.weights beside it, the
+            first ones too, so that the recording can be checked; each folder has the size of the agent.
+        every_s: seconds between hand-overs, at least.
+
+    Attributes:
+        kept, sha256: where the agent was saved, and the hash of its weights.
+        handed_over, taken_back: how many newer weights were better, and how many were not and were dropped.
+        fault: a sentence when the learner cannot go on; life does.
+
+    Raises:
+        DevmindError: the agent has no head that predicts, or cannot be saved.
+    """
+
+    def __init__(self, agent: Agent, session: Path, *, every_s: float = INTERVAL_S, seed: int = 0) -> None:
+        if not predicting(agent, agent.sense_order):
+            raise DevmindError(
+                "This agent predicts nothing, so it cannot learn from what it lives: it has no head 'next_sight' or "
+                "'next_sound'. Take one that has been through the stage 'reflex', or leave learning off."
+            )
+        self.session, self.device = Path(session), agent.device
+        self.folder = self.session.with_name(f"{self.session.stem}.weights")
+        self.kept, self.sha256 = keep(agent, self.folder)
+        self.handed_over = self.taken_back = self.step = 0
+        self.fault = ""
+        self._curves: dict[str, deque[tuple[int, float]]] = {}
+        self._ready: deque[Handover] = deque(maxlen=1)
+        self._every_s, self._seed = every_s, seed
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        arguments = [str(path.absolute()) for path in (self.kept, self.session, self.folder)]
+        # -P: a folder of the user's that is called like a package must not be imported.
+        command = [sys.executable, "-P", "-c", _START, *arguments, str(self._every_s), str(self._seed)]
+        threads = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **threads}
+        )
+        self._listener = threading.Thread(target=self._listen, args=(self._process,), daemon=True)
+        self._listener.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process, within two seconds by asking it and at once then; harmless when called again."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        self._listener.join(STOP_S)
+        for partial in self.folder.glob(".*.partial"):
+            shutil.rmtree(partial, ignore_errors=True)
+
+    def poll(self) -> Handover | None:
+        """The newest weights that wait to be swapped in, once; never waits."""
+        return self._ready.popleft() if self._ready else None
+
+    def note(self, sha256: str) -> dict[str, str]:
+        """The recording's note "weights" for weights kept here: their hash, and where they are beside the recording."""
+        return {"agent_sha256": sha256, "kept": f"{self.folder.name}/{sha256[:16]}"}
+
+    def view(self) -> dict[str, Any]:
+        """How learning goes, for the page: curves of errors relative to expecting no change, and counts."""
+        curves = {name: [list(point) for point in tuple(points)] for name, points in tuple(self._curves.items())}
+        view = {"lesson": "live", "step": self.step, "curves": curves}
+        view |= {"handed_over": self.handed_over, "taken_back": self.taken_back}
+        return view | ({"fault": self.fault} if self.fault else {})
+
+    def _listen(self, process: subprocess.Popen[bytes]) -> None:
+        """Runs in a thread of its own until the process has ended."""
+        assert process.stdout is not None
+        for line in process.stdout:
+            try:
+                self._hear(json.loads(line))
+            except (ValueError, KeyError, OSError) as error:
+                self.fault = f"What the learner said cannot be used: {error}."
+        code = process.wait()
+        if self._process is process and code:
+            self.fault = self.fault or f"The learner's process ended with code {code}; life goes on without learning."
+
+    def _hear(self, said: dict[str, Any]) -> None:
+        self.step = said["step"]
+        if said["type"] == "fault":
+            self.fault = said["sentence"]
+        if said["type"] not in ("handed_over", "taken_back"):
+            return
+        for name, values in (("", said["newer"]), (", as it lives", said["live"])):
+            for head, value in values.items():
+                points = self._curves.setdefault(f"{head}{name}", deque(maxlen=CURVE_POINTS))
+                points.append((said["step"], value))
+        if said["type"] == "taken_back":
+            self.taken_back += 1
+            return
+        folder = Path(said["folder"])
+        self._ready.append(Handover(folder, said["sha256"], said["step"], self._load(folder)))
+        self.handed_over += 1
+
+    def _load(self, folder: Path) -> dict[str, Tensor]:
+        from safetensors.torch import load_file
+
+        tensors = load_file(folder / WEIGHTS)
+        # Cloned: pages of a mapped file would be read in the tick that first touches them.
+        return {name: value.clone().to(self.device) for name, value in tensors.items() if name.startswith(TRAINED)}
