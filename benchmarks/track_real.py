@@ -206,6 +206,7 @@ class Flow:
     size, least_px = (160, 120), 0.7
 
     def __init__(self) -> None:
+        self.before: np.ndarray | None = None
         self.flow = cv2.DISOpticalFlow_create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
         grid = np.meshgrid(np.arange(4, self.size[0], 8), np.arange(4, self.size[1], 8))
         self.points = np.stack(grid, -1).reshape(-1, 2)
