@@ -111,7 +111,7 @@ def calibration_rooms() -> Rooms:
 
 def tokens_of(percepts: Percepts) -> np.ndarray:
     """Sight's tokens [B, K, D]."""
-    return percepts.encoded[SENSE].tokens.float().cpu().numpy()
+    return percepts.encoded[SENSE].tokens.detach().float().cpu().numpy()
 
 
 def look_at(agent: Agent, rooms: Rooms, start: int = 0, stop: int | None = None) -> Percepts:

@@ -38,7 +38,7 @@ class Sureness:
         self.agent, self.head = agent, head
         self.now: dict[str, float] = {}
         self._calibration: Calibration | None = None
-        self._ticks, self._last_s = 0, -math.inf
+        self._ticks, self._last_s = 0, math.inf
         rooms, settle = _rooms(), for_a_helper()
 
         def work() -> None:
