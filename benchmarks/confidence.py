@@ -27,9 +27,9 @@ from devmind.live.confidence import (
     Calibration,
     Evidence,
     Reliability,
-    calibrate,
     calibration_rooms,
     gather,
+    learn,
 )
 from devmind.live.hearing import DIRECTION_HEAD, direction_deg
 from devmind.live.spoilt import THINGS, Spoil, spoilt_rooms
@@ -108,7 +108,7 @@ def video(path: Path) -> Iterator[np.ndarray]:
 
 
 def nursery(seed: int, truths: list[tuple[np.ndarray, np.ndarray]]) -> Iterator[np.ndarray]:
-    """A child looking round in a room, in a new one every 30 ticks; appends (things, depth) of each tick to `truths`."""
+    """A child looking round, every 30 ticks in a new room; appends (things, depth) of each tick to `truths`."""
     rules, rng = NurseryRules("room"), numpy_rng("round", seed)
     for episode in range(5):
         state = rules.initial(exam_seeds(1, "stream", seed, episode))
@@ -180,13 +180,13 @@ def main() -> None:
         begun_s = time.perf_counter()
         rooms = calibration_rooms()
         drawn_s = time.perf_counter()
-        calibration = calibrate(agent, head, rooms)
+        learned = Evidence.joined(list(gather(agent, head, rooms)))
+        calibration = learn(head, learned, rooms)
         print(f"rooms {drawn_s - begun_s:.1f} s, calibration {time.perf_counter() - drawn_s:.1f} s")
-        learned = gather(agent, head, rooms)
         known = spoilt_rooms(exam_seeds(HELD_OUT, "confidence"), TAUGHT)
         unmet = spoilt_rooms(exam_seeds(HELD_OUT, "unmet"), ("clean", *UNMET), UNMET)
-        reliability(calibration, learned, gather(agent, head, known), "ways it was taught")
-        reliability(calibration, learned, gather(agent, head, unmet), "clean and unmet ways")
+        reliability(calibration, learned, Evidence.joined(list(gather(agent, head, known))), "ways it was taught")
+        reliability(calibration, learned, Evidence.joined(list(gather(agent, head, unmet))), "clean and unmet ways")
         sureness = Sureness(agent, head)
         sureness.wait()
         for seed in range(2):

@@ -53,19 +53,20 @@ class View:
         }  # fmt: skip
         self.sureness = self._trust(before)
         if before is not None:
-            before.close()
+            before.close(self.sureness)
         self._attention = ReadoutAttention(agent)
 
     def _trust(self, before: View | None) -> Sureness | None:
-        if self._overlay_head is None:
-            return None
-        if before is not None and before.sureness and before.sureness.fits(self.agent, self._overlay_head):
-            return before.sureness
-        return Sureness(self.agent, self._overlay_head)
+        known = before.sureness if before is not None else None
+        if known and self._overlay_head and known.fits(self.agent, self._overlay_head):
+            return known
+        return Sureness(self.agent, self._overlay_head) if self._overlay_head else None
 
-    def close(self) -> None:
-        """Let go of the agent's trunk."""
+    def close(self, kept: Sureness | None = None) -> None:
+        """Let go of the agent: no attention is noted, and no calibration goes on but that of `kept`."""
         self._attention.close()
+        if self.sureness and self.sureness is not kept:
+            self.sureness.close()
 
     @torch.no_grad()
     def of(

@@ -11,7 +11,7 @@ import torch
 from devmind.agent.agent import Agent
 from devmind.live import sureness
 from devmind.live.agreement import agreement, back, mirrored, rightness
-from devmind.live.confidence import Calibration, Reliability, Usual, calibrate, gather, look_at
+from devmind.live.confidence import Calibration, Evidence, Reliability, Usual, gather, learn, look_at
 from devmind.live.spoilt import SPOILS, Rooms, dead_leaves, pink, spoilt_rooms
 from devmind.live.sureness import Sureness
 from devmind.seeding import lesson_seeds
@@ -130,9 +130,10 @@ def test_what_is_usual_is_not_unlike() -> None:
 def test_an_untaught_head_that_agrees_with_itself_is_not_sure(rooms: Rooms) -> None:
     born = tiny_agent()
     parts.admit(born)
-    depth = gather(born.eval(), "scene", rooms).kinds["depth"]
+    evidence = Evidence.joined(list(gather(born.eval(), "scene", rooms)))
+    depth = evidence.kinds["depth"]
     assert (depth[:, 0] > 0.9).all(), "a constant answer is the same in every mirror"
-    calibration = calibrate(born, "scene", rooms)
+    calibration = learn("scene", evidence, rooms)
     assert set(calibration.kinds) == {"depth"}, "it finds no thing, so nothing is known of its boxes"
     percepts = look_at(born, rooms, 0, 1)
     with torch.no_grad():
@@ -161,3 +162,14 @@ def test_a_stream_becomes_sure_in_seconds_and_another_eye_is_judged_anew(
     with torch.no_grad():
         other.readout.add_(1.0)
     assert stream.fits(other, "scene"), "the trunk has no part in it"
+
+
+def test_a_calibration_that_nobody_waits_for_is_broken_off(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    rooms = spoilt_rooms(lesson_seeds(12, "many"), ("clean",))
+    monkeypatch.setattr(sureness, "_rooms", lambda: rooms)
+    monkeypatch.setattr(sureness, "gather", lambda *given: iter(lambda: None, 1))
+    stream = Sureness(agent, "scene")
+    assert not stream.wait(0.05)
+    stream.close()
+    assert not stream.wait(10)
+    assert not stream._thread.is_alive()
