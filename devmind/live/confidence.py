@@ -7,6 +7,7 @@ and isotonic regression (Zadrozny and Elkan 2002) turns the result into the shar
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +23,7 @@ ROOMS = 250
 TAUGHT = (
     "clean", "clean", "clean", "noise", "blur", "light", "colour", "leaves", "pink", "only leaves", "only pink",
 )  # fmt: skip
-AT_ONCE = 10
+AT_ONCE = 5
 SHRINKAGE = 0.1
 NEVER_CERTAIN = 0.02
 
@@ -97,11 +98,21 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What `calibrate` learns from: tokens [N, K, D], and by kind rows of agreement and rightness [N, 2], NaN where
-    nothing is shown."""
+    """What there is to learn from N pictures.
+
+    Attributes:
+        tokens: sight's [N, K, D].
+        kinds: by kind of overlay, agreement and rightness [N, 2]; NaN where nothing is shown.
+    """
 
     tokens: np.ndarray
     kinds: dict[str, np.ndarray]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Evidence]) -> Evidence:
+        """All parts one after the other."""
+        kinds = {kind: np.concatenate([part.kinds[kind] for part in parts]) for kind in parts[0].kinds}
+        return cls(np.concatenate([part.tokens for part in parts]), kinds)
 
 
 def calibration_rooms() -> Rooms:
@@ -111,7 +122,7 @@ def calibration_rooms() -> Rooms:
 
 def tokens_of(percepts: Percepts) -> np.ndarray:
     """Sight's tokens [B, K, D]."""
-    return percepts.encoded[SENSE].tokens.float().cpu().numpy()
+    return percepts.encoded[SENSE].tokens.detach().float().cpu().numpy()
 
 
 def look_at(agent: Agent, rooms: Rooms, start: int = 0, stop: int | None = None) -> Percepts:
@@ -124,19 +135,18 @@ def look_at(agent: Agent, rooms: Rooms, start: int = 0, stop: int | None = None)
 
 
 @torch.no_grad()
-def gather(agent: Agent, head: str, rooms: Rooms) -> Evidence:
-    """How the head does on rooms, few at a time: this may run beside a living agent."""
-    tokens: list[np.ndarray] = []
-    rows: dict[str, list[tuple[float, float]]] = {kind: [] for kind in KINDS}
+def gather(agent: Agent, head: str, rooms: Rooms) -> Iterator[Evidence]:
+    """How the head does on rooms, a few at a time: this may run beside a living agent, and be broken off."""
     for start in range(0, len(rooms), AT_ONCE):
         percepts = look_at(agent, rooms, start, start + AT_ONCE)
-        tokens.append(tokens_of(percepts))
+        tokens = tokens_of(percepts)
         plain, other = agent.run_heads([head], percepts.seen)[head], mirrored(agent, head, percepts)
-        for row in range(len(tokens[-1])):
+        rows: dict[str, list[tuple[float, float]]] = {}
+        for row in range(len(tokens)):
             seen, turned = plain.overlays(row), back(other.overlays(row)) if other else {}
-            for kind in seen.keys() & turned.keys() & rows.keys():
-                rows[kind].append(_judge(kind, seen, turned, rooms, start + row))
-    return Evidence(np.concatenate(tokens), {kind: np.array(found) for kind, found in rows.items() if found})
+            for kind in [kind for kind in KINDS if kind in seen and kind in turned]:
+                rows.setdefault(kind, []).append(_judge(kind, seen, turned, rooms, start + row))
+        yield Evidence(tokens, {kind: np.array(found) for kind, found in rows.items()})
 
 
 def _judge(kind: str, seen: Overlays, turned: Overlays, rooms: Rooms, index: int) -> tuple[float, float]:
@@ -147,9 +157,8 @@ def _judge(kind: str, seen: Overlays, turned: Overlays, rooms: Rooms, index: int
     return agreed, right if rooms.shown[index] else 0.0
 
 
-def calibrate(agent: Agent, head: str, rooms: Rooms) -> Calibration:
-    """Learn what to make of agreement and unlikeness, on rooms whose truth is known (a second or two)."""
-    evidence = gather(agent, head, rooms)
+def learn(head: str, evidence: Evidence, rooms: Rooms) -> Calibration:
+    """What to make of agreement and unlikeness, from evidence on rooms whose truth is known."""
     clean = evidence.tokens[rooms.kinds == "clean"]
     usual = Usual.of(clean.reshape(-1, clean.shape[-1]))
     unlike = np.array([usual.unlikeness(tokens) for tokens in evidence.tokens])

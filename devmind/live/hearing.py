@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from devmind.agent.features import log_mel
-from devmind.agent.output import Output
+from devmind.agent.agent import Agent
+from devmind.agent.features import interaural_lags, log_mel
 from devmind.moment import TICK_SAMPLES
 
 COLUMNS = 4
@@ -17,8 +17,11 @@ BANDS = 64
 SILENCE_DB = -120.0
 QUIET_DB = -50.0
 """Below this nothing is said about where a sound comes from."""
-LEAST_LENGTH = 0.8
-"""The direction head was taught sine and cosine by squared error: the less sure it is, the shorter its answer."""
+LEAST_LIKENESS = 0.4
+"""Of what the ears hear, the peak of their cross-correlation: sounds from everywhere come from nowhere."""
+MOST_DIFFERENCE = 0.4
+"""Between the sine of a sound's azimuth and that with the ears exchanged, turned back."""
+DIRECTION_HEAD = "sound_direction"
 
 
 def level_db(sound: np.ndarray) -> float:
@@ -39,27 +42,31 @@ def mel_columns(sound: np.ndarray) -> list[list[float]]:
     return [[round(value, 2) for value in column] for column in columns.clamp(0, 1).tolist()]
 
 
-def direction_deg(sound: np.ndarray, output: Output | None, level: float) -> float | None:
-    """Azimuth of the sound from straight ahead, positive to the left; None if it cannot be told.
+@torch.no_grad()
+def direction_deg(agent: Agent, sound: np.ndarray) -> float | None:
+    """How far to the side sound [C, S] comes from, -90..90 degrees from straight ahead, positive to the left.
 
-    One ear cannot tell, nor two that hear the same; neither is anything said of faint sounds or unsure answers.
-
-    Args:
-        output: of the head `sound_direction`: (sine, cosine) [1, 2] of the azimuth.
+    The head `sound_direction` answers with sine and cosine of the azimuth. Only the sine is used: two ears hardly tell
+    what is in front from what is behind. None where it cannot be told at all: with one ear, two that hear the same or
+    nothing alike, a faint sound, no such head, or an answer that does not turn round when the ears are exchanged.
     """
-    if output is None or level < QUIET_DB or len(sound) < 2 or np.array_equal(sound[0], sound[1]):
+    two_ears = len(sound) == 2 and not np.array_equal(sound[0], sound[1])
+    if DIRECTION_HEAD not in agent.heads or not two_ears or level_db(sound) < QUIET_DB:
         return None
-    sine, cosine = (float(value) for value in output.mode().reshape(-1)[:2])
-    if math.hypot(sine, cosine) < LEAST_LENGTH:
+    ears = torch.from_numpy(np.stack([sound, sound[::-1]]))
+    if float(interaural_lags(ears[0, 0], ears[0, 1]).max()) < LEAST_LIKENESS:
         return None
-    return round(math.degrees(math.atan2(sine, cosine)), 1)
+    seen = agent.encode_senses({"sound": ears}, names=["sound"])
+    sine, exchanged = agent.run_heads([DIRECTION_HEAD], seen)[DIRECTION_HEAD].mode()[:, 0].tolist()
+    if abs(sine + exchanged) > MOST_DIFFERENCE:
+        return None
+    return round(math.degrees(math.asin(min(1.0, max(-1.0, (sine - exchanged) / 2)))), 1)
 
 
-def heard(sound: np.ndarray, output: Output | None) -> dict[str, Any]:
+def heard(agent: Agent, sound: np.ndarray) -> dict[str, Any]:
     """Level, direction and tones of a tick's sound [C, S]."""
-    level = level_db(sound)
     return {
-        "level_db": round(level, 1),
-        "direction_deg": direction_deg(sound, output, level),
+        "level_db": round(level_db(sound), 1),
+        "direction_deg": direction_deg(agent, sound),
         "mel": mel_columns(sound),
     }

@@ -56,7 +56,7 @@ def spoilt_rooms(seeds: np.ndarray, kinds: Sequence[str], spoils: Mapping[str, S
         kinds: names among SPOILS or `spoils`, drawn from at random; repeat one to draw it more often.
         spoils: further ways.
     """
-    known = SPOILS | dict(spoils or {})
+    known = {**SPOILS, **(spoils or {})}
     rng = numpy_rng("spoilt", *(int(seed) for seed in seeds[:1]), len(seeds))
     before, sight, mask, depth = _rooms(seeds, rng)
     drawn = np.array(kinds)[rng.integers(len(kinds), size=len(seeds))]

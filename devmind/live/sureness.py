@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import threading
+import time
+from collections.abc import Callable
 from functools import cache
 
 import torch
@@ -11,7 +13,7 @@ import torch
 from devmind.agent.agent import Agent, Percepts
 from devmind.agent.threads import for_a_helper
 from devmind.live.agreement import SENSE, Overlays
-from devmind.live.confidence import Calibration, calibrate, calibration_rooms
+from devmind.live.confidence import Calibration, Evidence, calibration_rooms, gather, learn
 from devmind.live.spoilt import Rooms
 
 EVERY_TICKS = 3
@@ -38,15 +40,27 @@ class Sureness:
         self.agent, self.head = agent, head
         self.now: dict[str, float] = {}
         self._calibration: Calibration | None = None
-        self._ticks, self._last_s = 0, -math.inf
-        rooms, settle = _rooms(), for_a_helper()
-
-        def work() -> None:
-            settle()
-            self._calibration = calibrate(agent, head, rooms)
-
-        self._thread = threading.Thread(target=work, name="calibrating", daemon=True)
+        self._ticks, self._last_s = 0, math.inf
+        self._closed = False
+        # No daemon: a thread that is inside torch when the interpreter goes away aborts the process.
+        self._thread = threading.Thread(target=self._calibrate, args=(_rooms(), for_a_helper()), name="calibrating")
         self._thread.start()
+
+    def _calibrate(self, rooms: Rooms, settle: Callable[[], None]) -> None:
+        settle()
+        parts, begun_s = [], time.perf_counter()
+        for part in gather(self.agent, self.head, rooms):
+            if self._closed or not threading.main_thread().is_alive():
+                return
+            parts.append(part)
+            # As long as it worked: the living agent has the other half of the time to itself.
+            time.sleep(time.perf_counter() - begun_s)
+            begun_s = time.perf_counter()
+        self._calibration = learn(self.head, Evidence.joined(parts), rooms)
+
+    def close(self) -> None:
+        """Break off a calibration that nobody waits for."""
+        self._closed = True
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait for the calibration; whether it is done."""

@@ -10,12 +10,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
 from devmind.agent.agent import Agent
 from devmind.agent.attention import ReadoutAttention
-from devmind.agent.output import Output
-from devmind.agent.taps import tapped_senses, taps_trunk
+from devmind.agent.taps import taps_trunk
 from devmind.live.agreement import SENSE, Overlays
 from devmind.live.drawing import drawn, jpeg
 from devmind.live.hearing import heard
@@ -24,7 +24,6 @@ from devmind.live.sureness import Sureness
 from devmind.memory import Named
 from devmind.worlds.room import Room
 
-DIRECTION_HEAD = "sound_direction"
 SURE = 0.7
 
 
@@ -39,8 +38,7 @@ class View:
 
     Attributes:
         wanted_heads: heads for the step to run: none. A step refuses heads whose sense is missing, as it may be at any
-            tick in a room; `of` runs what it shows and the step has not run.
-        shown_heads: those.
+            tick in a room; `of` runs what it shows.
         sureness: of the overlays; None when no head offers any.
     """
 
@@ -53,22 +51,22 @@ class View:
             name for effector in agent.effectors for name in agent.heads_of(effector)
             if not taps_trunk(agent.tap_of(name))
         }  # fmt: skip
-        self.shown_heads = tuple(name for name in (self._overlay_head, DIRECTION_HEAD) if name in agent.heads)
         self.sureness = self._trust(before)
         if before is not None:
-            before.close()
+            before.close(self.sureness)
         self._attention = ReadoutAttention(agent)
 
     def _trust(self, before: View | None) -> Sureness | None:
-        if self._overlay_head is None:
-            return None
-        if before is not None and before.sureness and before.sureness.fits(self.agent, self._overlay_head):
-            return before.sureness
-        return Sureness(self.agent, self._overlay_head)
+        known = before.sureness if before is not None else None
+        if known and self._overlay_head and known.fits(self.agent, self._overlay_head):
+            return known
+        return Sureness(self.agent, self._overlay_head) if self._overlay_head else None
 
-    def close(self) -> None:
-        """Let go of the agent's trunk."""
+    def close(self, kept: Sureness | None = None) -> None:
+        """Let go of the agent: no attention is noted, and no calibration goes on but that of `kept`."""
         self._attention.close()
+        if self.sureness and self.sureness is not kept:
+            self.sureness.close()
 
     @torch.no_grad()
     def of(
@@ -86,7 +84,6 @@ class View:
             surprise: by sense, 1 is as wrong as to predict no change.
             extra: further keys, laid over these.
         """
-        outputs = self._outputs(tick)
         sound = tick.moment.senses.get("sound")
         view: dict[str, Any] = {
             "type": "tick",
@@ -96,10 +93,10 @@ class View:
             "skipped": room.health.skipped,
             "missing": dict(room.health.missing),
             **gaze(room),
-            **who_answered(tick, self._arcs, outputs),
+            **who_answered(tick, self._arcs),
             "attention": self._attended(tick),
-            "overlays": self._overlaid(tick, outputs),
-            "sound": None if sound is None else heard(sound, outputs.get(DIRECTION_HEAD)),  # type: ignore[arg-type]
+            "overlays": self._overlaid(tick),
+            "sound": None if sound is None else heard(self.agent, np.asarray(sound)),
             "names": {sense: as_known(named) for sense, named in (names or {}).items()},
             "surprise": {sense: number(value) for sense, value in (surprise or {}).items()},
             "health": sensor_health(room),
@@ -108,15 +105,6 @@ class View:
 
     jpeg = staticmethod(jpeg)
 
-    def _outputs(self, tick: Tick) -> dict[str, Output]:
-        """What the step has run, and of the shown heads those whose senses were there."""
-        outputs, seen = dict(tick.output.outputs), tick.percepts.seen
-        for name in self.shown_heads:
-            found = [seen.encoded.get(sense) for sense in tapped_senses(self.agent.tap_of(name))]
-            if name not in outputs and all(each is not None and bool(each.present.any()) for each in found):
-                outputs |= self.agent.run_heads([name], seen)
-        return outputs
-
     def _attended(self, tick: Tick) -> list[list[float]] | None:
         shares = self._attention.over(SENSE, tick.percepts)
         side = math.isqrt(shares.shape[1]) if shares is not None else 0
@@ -124,10 +112,11 @@ class View:
             return None
         return [[round(share, 4) for share in row] for row in shares[0].reshape(side, side).tolist()]
 
-    def _overlaid(self, tick: Tick, outputs: Mapping[str, Output]) -> dict[str, Any] | None:
-        output = outputs.get(self._overlay_head or "")
-        if output is None or self.sureness is None or SENSE not in tick.moment.senses:
+    def _overlaid(self, tick: Tick) -> dict[str, Any] | None:
+        eye, head = tick.percepts.encoded.get(SENSE), self._overlay_head
+        if head is None or self.sureness is None or eye is None or not bool(eye.present.any()):
             return None
+        output = tick.output.outputs.get(head) or self.agent.run_heads([head], tick.percepts.seen)[head]
         seen: Overlays = output.overlays()
         return drawn(seen, self.sureness.see(tick.percepts, seen, tick.moment.time_s), self.sure)
 
@@ -159,16 +148,15 @@ def gaze(room: Room) -> dict[str, Any]:
     }
 
 
-def who_answered(tick: Tick, arcs: set[str], outputs: Mapping[str, Output]) -> dict[str, Any]:
-    """By effector the head that decided; the arcs that fired, also where a room has no such effector; the look."""
+def who_answered(tick: Tick, arcs: set[str]) -> dict[str, Any]:
+    """By effector the head that decided; those of `arcs` that did; and the look."""
     answered = {
         effector: head for effector, heads in tick.output.answered.items() for head, count in heads.items() if count
     }
-    startled = {name for name in arcs & outputs.keys() if (fires := outputs[name].fires()) is not None and fires.any()}
     look = tick.action.effectors.get("look")
     return {
         "answered": answered,
-        "arcs": sorted(startled | (arcs & set(answered.values()))),
+        "arcs": sorted(arcs & set(answered.values())),
         "look": None if look is None else [round(float(value), 3) for value in look],
     }
 
