@@ -66,9 +66,7 @@ def export_lerobot(
             raise SessionError(why_not_written(out, error)) from error
         raise
     if writer.skipped:
-        warnings.append(
-            f"{writer.skipped} ticks were skipped when recording; the dataset's clock closes the gaps."
-        )
+        warnings.append(f"{writer.skipped} ticks were skipped when recording; the dataset's clock closes the gaps.")
     return warnings
 
 
