@@ -116,7 +116,7 @@ def test_pictures_that_a_table_only_names_are_read_from_their_files(tmp_path: Pa
     import_lerobot(dataset, tmp_path / "a.mcap")
     assert [m.senses["sight"].max() for m, _ in open_session(tmp_path / "a.mcap")] == [50, 51, 52]  # type: ignore[union-attr]
     (dataset / "images/1.png").unlink()
-    with pytest.raises(SessionError, match="picture .*images/1.png' is missing"):
+    with pytest.raises(SessionError, match=r"picture .*images/1\.png' is missing"):
         import_lerobot(dataset, tmp_path / "b.mcap")
 
 
