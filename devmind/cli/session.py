@@ -11,11 +11,15 @@ import typer
 from devmind.cli import show
 from devmind.cli.house import complain, group
 from devmind.cli.paths import existing
+from devmind.cli.recording import record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-app = group("Recordings of what was sensed and done: import, info, replay, repair.")
+    from devmind.sessions.repair import Lost
+
+app = group("Recordings of what was sensed and done: record, import, info, replay, repair, export.")
+app.command()(record)
 
 Recording = Annotated[Path, typer.Argument(metavar="SESSION", help="A recording (.mcap).")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")]
@@ -57,7 +61,10 @@ def info(session: Recording) -> None:
 
     about = describe(session)
     whole = "cut off or still being written" if about["truncated"] else "whole"
-    show.line(f"{session}: {show.megabytes(about['bytes'])}, {whole}")
+    in_parts = f" in {len(about['parts'])} parts" if len(about["parts"]) > 1 else ""
+    show.line(f"{session}: {show.megabytes(about['bytes'])}{in_parts}, {whole}")
+    if about["missing_parts"]:
+        complain(f"Note: there is no file for part {', '.join(map(str, about['missing_parts']))}.")
     ticks, episodes = show.counted(about["ticks"], "Moment"), show.counted(about["episodes"], "episode")
     show.line(f"{ticks} in {episodes}, {about['duration_s']:.1f} s")
     rows = [
@@ -66,6 +73,10 @@ def info(session: Recording) -> None:
         for name, what in about[kind].items()
     ]
     show.table(("", "name", "ticks", "type", "shapes"), [(kind.removesuffix("s"), *rest) for kind, *rest in rows])
+    if about["frames"]["count"]:
+        show.line(
+            f"camera: {show.counted(about['frames']['count'], 'frame')}, {show.megabytes(about['frames']['bytes'])}"
+        )
     for name, text in (about["metadata"] | {f"notes: {k}": v for k, v in about["notes"].items()}).items():
         show.line(f"{name}: {text}")
 
@@ -93,13 +104,53 @@ def repair(
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="The mended copy.")] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Copy what can be read of a cut or damaged recording into a whole one; the original stays."""
+    """Copy what can be read of a cut or damaged recording into a whole one and say what is lost; the original stays."""
     existing(session, "SESSION", "file")
     from devmind.sessions import repair as mend
 
     target = out or session.with_name(f"{session.stem}-repaired.mcap")
-    show.line(f"{show.counted(mend(session, target, overwrite=overwrite), 'Moment')} kept")
-    show.path("session", target)
+    done = mend(session, target, overwrite=overwrite)
+    frames = f" and {show.counted(done.frames, 'frame')}" if done.frames else ""
+    show.line(f"{show.counted(done.ticks, 'Moment')}{frames} kept")
+    for lost in done.lost:
+        show.line(f"lost of {lost.path.name}: {_missing(lost)}")
+    for path in done.paths:
+        show.path("session", path)
+
+
+@app.command()
+def export(
+    session: Recording,
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="FORMAT",
+            help="mkv: a film with sound and subtitles. wav: sound, pictures and words as files. lerobot: a LeRobotDataset v3.",
+        ),
+    ] = "mkv",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="PATH", help="The film, or a new folder; else named after the recording."),
+    ] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Write a recording with all its parts in another format."""
+    existing(session, "SESSION", "file")
+    from devmind.sessions.export import export as write
+
+    made, told = write(session, to, out, overwrite=overwrite)
+    for sentence in told:
+        complain(f"Note: {sentence}")
+    show.path(to, made)
+
+
+def _missing(lost: Lost) -> str:
+    """`3 Moments from 2.0 s to 2.4 s, 9.1 kB`."""
+    ticks = "what nothing tells of" if lost.ticks is None else show.counted(lost.ticks, "Moment")
+    begin = "the beginning" if lost.from_s is None else f"{lost.from_s:.1f} s"
+    end = "the end" if lost.to_s is None else f"{lost.to_s:.1f} s"
+    return f"{ticks} from {begin} to {end}, {show.megabytes(lost.bytes)}"
 
 
 def _named_after(file: Path) -> Path:

@@ -20,6 +20,7 @@ from mcap.writer import MCAP0_MAGIC
 from zstandard import ZstdError
 
 from devmind.errors import SessionError
+from devmind.sessions.mcap_file import SUM_KEY, metadata_sum
 
 _HEAD = struct.Struct("<BQ")
 _DAMAGE = (McapError, ZstdError, ValueError, OverflowError, EOFError, struct.error, MemoryError)
@@ -74,9 +75,16 @@ def read_chunk(file: IO[bytes], start: int) -> list[Any]:
 
 
 def read_metadata(file: IO[bytes], start: int) -> Metadata:
-    """The metadata record at byte `start`."""
+    """The metadata record at byte `start`, its checksum verified where it has one.
+
+    Raises:
+        SessionError: it is damaged.
+    """
     file.seek(start + _HEAD.size)
     try:
-        return Metadata.read(ReadDataStream(file))
+        metadata = Metadata.read(ReadDataStream(file))
+        if SUM_KEY in metadata.metadata and metadata.metadata[SUM_KEY] != metadata_sum(metadata.metadata):
+            raise ValueError("its checksum is another")
+        return metadata
     except _DAMAGE as error:
         raise SessionError(f"The metadata at byte {start} is damaged ({type(error).__name__}: {error}).") from error

@@ -23,9 +23,9 @@ from devmind.sessions.lerobot_layout import DATA_FILE_MB, VIDEO_FILE_MB, place
 from devmind.sessions.lerobot_plan import Plan, plan_of
 from devmind.sessions.lerobot_stats import PICTURES_SAMPLED, Stats, all_stats, picture_stats, stats_of
 from devmind.sessions.lerobot_video import PIXELS, VideoFiles
+from devmind.sessions.mcap_file import why_not_written
 from devmind.sessions.pictures import fovea
 from devmind.sessions.reader import Session
-from devmind.sessions.recorder import why_not_written
 
 
 def export_lerobot(

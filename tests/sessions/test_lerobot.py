@@ -13,7 +13,8 @@ import soundfile
 
 from devmind.errors import SessionError
 from devmind.moment import Action, Moment, same_arrays
-from devmind.sessions import Recorder, export_lerobot, open_session
+from devmind.sessions import Recorder, open_session
+from devmind.sessions.lerobot import export_lerobot
 from devmind.sessions.lerobot_import import import_lerobot
 from devmind.sessions.lerobot_stats import all_stats, picture_stats, stats_of
 

@@ -13,7 +13,8 @@ import pytest
 
 from devmind.errors import SessionError
 from devmind.moment import Moment
-from devmind.sessions import Recorder, export_lerobot, open_session
+from devmind.sessions import Recorder, open_session
+from devmind.sessions.lerobot import export_lerobot
 from devmind.sessions.lerobot_import import import_lerobot
 
 pytest.importorskip("av")
