@@ -42,7 +42,7 @@ class Columns:
 
     def seen(self, rows: Rows) -> list[bool]:
         """For each row, whether its picture was new."""
-        return self._flags(rows, "sight")
+        return self._flags(rows, "sight" if self.sight == layout.SIGHT else self.sight)
 
     def heard(self, rows: Rows) -> list[bool]:
         """For each row, whether it had sound."""
