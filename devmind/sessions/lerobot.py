@@ -96,14 +96,14 @@ class _Writer:
     def episode(self, session: Session, ticks: range) -> None:
         """Append the ticks of one episode."""
         rows: list[dict[str, Any]] = []
-        task, time_s, start_s = layout.NO_TASK, None, session[0][0].time_s
+        task, time_s = layout.NO_TASK, None
         camera = Camera(session, self.plan.camera)
         for video in self._videos.values():
             video.begin_episode(len(ticks))
         with _Sound(self.folder, len(self.episodes), self.plan) as sound:
-            for step in session.read(ticks.start, ticks.stop):
+            for tick, step in zip(ticks, session.read(ticks.start, ticks.stop), strict=True):
                 moment, _ = step
-                frame = camera.at(moment.time_s - start_s)
+                frame = camera.at(session.elapsed_s(tick))
                 task = str(moment.senses.get("words") or task)
                 row: dict[str, Any] = {**self.plan.row(step, frame is not None)}
                 row |= {layout.REWARD: 0.0, layout.DONE: False, layout.TERMINATED: False}
