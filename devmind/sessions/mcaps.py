@@ -99,14 +99,19 @@ class Mcap:
     def _add_decoder(self, channel: Channel, schema: Schema | None) -> str:
         """Prepare the decoding of a topic; returns why there is none."""
         encodings = (schema.encoding if schema else "", channel.message_encoding)
-        if channel.message_encoding == "json":
-            self._decoders[channel.topic] = json.loads
-        elif schema is not None and encodings == ("protobuf", "protobuf"):
-            self._decoders[channel.topic] = _protobuf_decoder(schema)
-        elif schema is not None and encodings in ROS:
-            self._decoders[channel.topic] = _ros_decoder(schema)
-        else:
-            return f"encoded as {channel.message_encoding or 'unknown'}, which is not read"
+        try:
+            if channel.message_encoding == "json":
+                self._decoders[channel.topic] = json.loads
+            elif schema is not None and encodings == ("protobuf", "protobuf"):
+                self._decoders[channel.topic] = _protobuf_decoder(schema)
+            elif schema is not None and encodings in ROS:
+                self._decoders[channel.topic] = _ros_decoder(schema)
+            else:
+                return f"encoded as {channel.message_encoding or 'unknown'}, which is not read"
+        except DevmindError:
+            raise
+        except Exception as error:  # a wrong schema of one topic must not hide the others
+            return f"its schema cannot be read: {type(error).__name__}"
         return ""
 
 

@@ -71,6 +71,20 @@ def test_a_file_with_nothing_to_use_tells_its_topics_and_schemas(tmp_path: Path)
     assert [path.name for path in tmp_path.iterdir()] == ["a.mcap"]
 
 
+def test_a_topic_with_a_wrong_schema_is_told_and_the_others_are_read(tmp_path: Path) -> None:
+    with (tmp_path / "a.mcap").open("wb") as file:
+        writer = Writer(file)
+        writer.start()
+        for topic, encoding, schema_encoding in (("/good", "json", "jsonschema"), ("/bad", "protobuf", "protobuf")):
+            schema = writer.register_schema("acme.Thing", schema_encoding, b"garbage")
+            channel = writer.register_channel(topic, encoding, schema)
+            writer.add_message(channel, 0, b"7", 0)
+        writer.finish()
+    made = import_mcap(tmp_path / "a.mcap", tmp_path / "b.mcap")
+    assert open_session(made.path).senses.keys() == {"good"}
+    assert "/bad (acme.Thing, its schema cannot be read" in made.warnings[0]
+
+
 @pytest.mark.parametrize("share", [0.001, 0.3, 0.9, 0.999])
 def test_a_cut_file_is_one_sentence_and_leaves_nothing(tmp_path: Path, share: float) -> None:
     path = write_foxglove(tmp_path / "a.mcap", "protobuf")
