@@ -147,7 +147,7 @@ def export(
         typer.Option(
             "--to",
             metavar="FORMAT",
-            help="mkv: a film with sound and subtitles. wav: sound, pictures and words as files.",
+            help="mkv: a film with sound and subtitles. wav: sound, pictures, words as files. lerobot: its dataset v3.",
         ),
     ] = "mkv",
     out: Annotated[

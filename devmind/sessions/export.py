@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from devmind.errors import SessionError, nearest
+from devmind.sessions.lerobot import export_lerobot
 from devmind.sessions.mcap_file import why_not_written
 from devmind.sessions.mkv import export_mkv
 from devmind.sessions.parts import parts
@@ -16,7 +17,7 @@ from devmind.sessions.plain_files import export_files
 
 Exporter = Callable[[Sequence[Path], Path], list[str]]
 
-EXPORTERS: Mapping[str, Exporter] = {"mkv": export_mkv, "wav": export_files}
+EXPORTERS: Mapping[str, Exporter] = {"lerobot": export_lerobot, "mkv": export_mkv, "wav": export_files}
 """By what follows `--to`. An exporter writes to a path where nothing is, and gives sentences on what it left out."""
 
 SUFFIXES = {"mkv": ".mkv"}

@@ -19,8 +19,9 @@ import numpy as np
 
 from devmind.errors import SessionError
 from devmind.moment import Action, Moment, Sense
+from devmind.sessions.mcap_file import WriteError, why_not_written
 from devmind.sessions.pictures import change_in_view, fovea
-from devmind.sessions.recorder import Recorder, WriteError, why_not_written
+from devmind.sessions.recorder import Recorder
 from devmind.sessions.steps import Step
 
 MAX_GAP_S = 3600.0

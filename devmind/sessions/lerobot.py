@@ -1,4 +1,4 @@
-"""Sessions as a LeRobotDataset v3.0, for training robots' policies elsewhere; see docs/sessions.md for what is lost.
+"""Sessions as a LeRobotDataset v3.0, for training robots' policies elsewhere; see docs/robots.md for what is lost.
 
 Layout: huggingface/lerobot, docs/source/lerobot-dataset-v3.mdx.
 """
@@ -21,11 +21,11 @@ from devmind.sessions import lerobot_layout as layout
 from devmind.sessions.importing import robots_extra
 from devmind.sessions.lerobot_layout import DATA_FILE_MB, VIDEO_FILE_MB, place
 from devmind.sessions.lerobot_plan import Plan, plan_of
-from devmind.sessions.lerobot_stats import PICTURES_SAMPLED, Stats, all_stats, picture_stats, stats_of
-from devmind.sessions.lerobot_video import PIXELS, VideoFiles
+from devmind.sessions.lerobot_stats import Stats, all_stats, stats_of
+from devmind.sessions.lerobot_video import Camera, VideoFiles
+from devmind.sessions.mcap_file import why_not_written
 from devmind.sessions.pictures import fovea
 from devmind.sessions.reader import Session
-from devmind.sessions.recorder import why_not_written
 
 
 def export_lerobot(
@@ -86,43 +86,48 @@ class _Writer:
 
     def __post_init__(self) -> None:
         plan = self.plan
-        self._video = VideoFiles(self.folder, layout.SIGHT, plan.fps, self.video_file_mb) if plan.sight else None
+        sizes = {layout.SIGHT: (SIGHT_SIZE, SIGHT_SIZE) if plan.sight else None, layout.CAMERA: plan.camera}
+        self._videos = {
+            key: VideoFiles(self.folder, key, size, plan.fps, self.video_file_mb) for key, size in sizes.items() if size
+        }
         self._data: Any = None
         self._data_number = -1
 
     def episode(self, session: Session, ticks: range) -> None:
         """Append the ticks of one episode."""
         rows: list[dict[str, Any]] = []
-        sampled: list[np.ndarray] = []
         task, time_s = layout.NO_TASK, None
-        picture = np.zeros((SIGHT_SIZE, SIGHT_SIZE, 3), np.uint8)
+        camera = Camera(session, self.plan.camera)
+        for video in self._videos.values():
+            video.begin_episode(len(ticks))
         with _Sound(self.folder, len(self.episodes), self.plan) as sound:
-            for step in session.read(ticks.start, ticks.stop):
+            for tick, step in zip(ticks, session.read(ticks.start, ticks.stop), strict=True):
                 moment, _ = step
+                frame = camera.at(session.elapsed_s(tick))
                 task = str(moment.senses.get("words") or task)
-                row = self.plan.row(step) | {layout.REWARD: 0.0, layout.DONE: False, layout.TERMINATED: False}
+                row: dict[str, Any] = {**self.plan.row(step, frame is not None)}
+                row |= {layout.REWARD: 0.0, layout.DONE: False, layout.TERMINATED: False}
                 row["task_index"] = self.tasks.setdefault(task, len(self.tasks))
                 if rows:
                     rows[-1][layout.REWARD] = moment.reward
                 rows.append(row)
-                if self._video is not None:
-                    picture = fovea(moment.senses["sight"]) if "sight" in moment.senses else picture  # type: ignore[arg-type]
-                    self._video.write(picture)
-                    if len(rows) % (1 + len(ticks) // PICTURES_SAMPLED) == 0 or len(rows) == 1:
-                        sampled.append(picture)
+                sight: Any = moment.senses.get("sight")
+                shown = {layout.SIGHT: None if sight is None else fovea(sight), layout.CAMERA: frame}
+                for key, video in self._videos.items():
+                    video.write(shown[key])
                 sound.write(moment.senses.get("sound"))
                 if time_s is not None:
                     self.skipped += max(0, round((moment.time_s - time_s) * self.plan.fps) - 1)
                 time_s = moment.time_s
         rows[-1] |= {layout.DONE: True, layout.TERMINATED: moment.terminal}
-        self._save(rows, sampled)
+        self._save(rows)
 
     def close(self) -> None:
         """Finish the files of rows and pictures."""
         if self._data is not None:
             self._data.close()
-        if self._video is not None:
-            self._video.close()
+        for video in self._videos.values():
+            video.close()
 
     def finish(self, session_names: list[str]) -> None:
         """Write what belongs to the whole."""
@@ -142,15 +147,11 @@ class _Writer:
         _write_json(self.folder / layout.OWN, {"sessions": session_names, **kinds})
 
     def _features(self) -> dict[str, Any]:
-        about = {"video.height": SIGHT_SIZE, "video.width": SIGHT_SIZE, "video.codec": "h264", "video.pix_fmt": PIXELS}
-        about |= {"video.fps": self.plan.fps, "video.channels": 3, "has_audio": False, "is_depth_map": False}
-        sides = ["height", "width", "channels"]
-        sight = {layout.SIGHT: layout.feature("video", (SIGHT_SIZE, SIGHT_SIZE, 3), sides, info=about)}
         outcome = {key: layout.feature("bool", (1,)) for key in (layout.DONE, layout.TERMINATED)}
         outcome = {layout.REWARD: layout.feature("float32", (1,))} | outcome
-        return (sight if self.plan.sight else {}) | self.plan.features() | outcome
+        return {key: video.feature() for key, video in self._videos.items()} | self.plan.features() | outcome
 
-    def _save(self, rows: list[dict[str, Any]], sampled: list[np.ndarray]) -> None:
+    def _save(self, rows: list[dict[str, Any]]) -> None:
         number, count = len(self.episodes), len(rows)
         columns = {key: np.array([row[key] for row in rows]) for key in rows[0]}
         columns[layout.REWARD] = columns[layout.REWARD].astype(np.float32)
@@ -162,9 +163,9 @@ class _Writer:
         }
         at = self._write_rows(columns)
         stats = {key: stats_of(values.reshape(count, -1)) for key, values in columns.items()}
-        if self._video is not None:
-            stats[layout.SIGHT] = picture_stats(sampled)
-            at |= self._video.end_episode(count)
+        for key, video in self._videos.items():
+            where, stats[key] = video.end_episode()
+            at |= where
         names = {index: task for task, index in self.tasks.items()}
         about: dict[str, Any] = {"episode_index": number, "length": count}
         about["tasks"] = [names[index] for index in dict.fromkeys(columns["task_index"].tolist())]

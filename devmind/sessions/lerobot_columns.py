@@ -22,7 +22,6 @@ class Columns:
 
     Attributes:
         sight: the feature whose pictures are seen; empty: none.
-        sounding: it is our own and may have sound.
         senses: feature by sense. `effectors`: by name, the slice of its feature's numbers.
         kinds: dtype and shape by sense or effector, as our own export had them; else float32 [K].
         present: the position of each flag of `devmind.present`.
@@ -30,7 +29,6 @@ class Columns:
     """
 
     sight: str = ""
-    sounding: bool = False
     senses: dict[str, str] = field(default_factory=dict)
     effectors: dict[str, tuple[str, slice]] = field(default_factory=dict)
     kinds: dict[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
@@ -44,7 +42,7 @@ class Columns:
 
     def seen(self, rows: Rows) -> list[bool]:
         """For each row, whether its picture was new."""
-        return self._flags(rows, "sight")
+        return self._flags(rows, "sight" if self.sight == layout.SIGHT else self.sight)
 
     def heard(self, rows: Rows) -> list[bool]:
         """For each row, whether it had sound."""
@@ -98,7 +96,7 @@ def columns_of(info: dict[str, Any], own: dict[str, Any], topic: str | None, war
         SessionError: there is no feature `topic` with pictures, or nothing that a session can hold.
     """
     features = info["features"]
-    found = Columns(sight=_sight(features, topic, warnings), sounding=bool(own))
+    found = Columns(sight=_sight(features, topic, warnings))
     found.kinds = {
         name: (dtype, tuple(shape))
         for which in ("senses", "effectors")
@@ -122,7 +120,7 @@ def columns_of(info: dict[str, Any], own: dict[str, Any], topic: str | None, war
     if left_out:
         warnings.append(f"Features without a place in a session are left out: {', '.join(left_out)}.")
     found.names = {} if own else {name: names for name, names in found.names.items() if names}
-    if not (found.sight or found.senses or found.effectors):
+    if not (found.sight or found.senses or found.effectors or found.present):
         raise SessionError(f"The dataset has nothing a session can hold; its features are: {', '.join(features)}.")
     return found
 

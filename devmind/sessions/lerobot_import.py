@@ -20,7 +20,7 @@ from devmind.sessions import sounds
 from devmind.sessions.importing import Event, Imported, episode_steps, robots_extra, tick_of, write_session
 from devmind.sessions.lerobot_columns import Columns, columns_of
 from devmind.sessions.lerobot_video import read_video
-from devmind.sessions.pictures import decode_picture
+from devmind.sessions.pictures import decode_picture, read_picture
 from devmind.sessions.steps import Step
 
 CONVERTER = "python -m lerobot.scripts.convert_dataset_v21_to_v30"
@@ -108,7 +108,7 @@ class _Dataset:
             streams.append(self._video_events(about, ticks, self._columns.seen(rows)))
         elif sight:
             streams.append(self._image_events(rows[sight], ticks, self._columns.seen(rows)))
-        if self._columns.sounding:
+        if "sound" in self._columns.present:
             streams.append(self._sound_events(about, ticks, self._columns.heard(rows), tick_hz))
         return merge(*streams, key=attrgetter("tick"))
 
@@ -161,7 +161,9 @@ class _Dataset:
         data = image.get("bytes") or b""
         if not data and image.get("path"):
             path = self._folder / image["path"]
-            data = path.read_bytes() if path.is_file() else b""
+            if not path.is_file():
+                raise SessionError(f"The dataset's picture '{path}' is missing; download it again.")
+            return read_picture(path)
         return decode_picture(data, f"{self._columns.sight} of {self._folder}")
 
     def _sound_events(

@@ -11,7 +11,7 @@ import numpy as np
 
 from devmind.errors import SessionError
 from devmind.moment import SOUND_RATE_HZ, Sense
-from devmind.sessions.lerobot_layout import ACTION, PRESENT, STATE, feature
+from devmind.sessions.lerobot_layout import ACTION, CAMERA, PRESENT, STATE, feature
 from devmind.sessions.reader import Session
 from devmind.sessions.steps import Step
 
@@ -28,6 +28,7 @@ class Plan:
     Attributes:
         fps: rows a second.
         sight: there are pictures.
+        camera: height and width of the camera's whole frames, cut to even numbers; None: there are none.
         sound_channels: 1 or 2; 0: no sound.
         senses, effectors: dtype and shape by name, of numbers that keep them in all sessions.
         present: the names behind the flags of `devmind.present`.
@@ -35,6 +36,7 @@ class Plan:
 
     fps: int
     sight: bool
+    camera: tuple[int, int] | None
     sound_channels: int
     senses: dict[str, Kind]
     effectors: dict[str, Kind]
@@ -48,10 +50,11 @@ class Plan:
             found[ACTION] = feature("float32", (len(names),), names)
         return found | {PRESENT: feature("float32", (len(self.present),), list(self.present))}
 
-    def row(self, step: Step) -> dict[str, np.ndarray]:
+    def row(self, step: Step, filmed: bool = False) -> dict[str, np.ndarray]:
         """One tick's numbers, each flat, by column.
 
-        Of an absent sense, NaN (0 where a dtype has no NaN); an effector that did nothing, 0; `devmind.present` tells.
+        Of an absent sense, NaN (0 where a dtype has no NaN); an effector that did nothing, 0: `devmind.present` tells.
+        With `filmed` there is a new frame of the camera.
         """
         moment, action = step
         done: Mapping[str, np.ndarray] = action.effectors if action is not None else {}
@@ -59,7 +62,12 @@ class Plan:
         if self.effectors:
             parts = [_flat(done.get(name), dtype, shape, 0) for name, (dtype, shape) in self.effectors.items()]
             found[ACTION] = np.concatenate([part.astype(np.float32) for part in parts])
-        there = {*moment.senses, *(f"action.{name}" for name in done), *([ACTION] if action is not None else [])}
+        there = {
+            *moment.senses,
+            *[CAMERA] * filmed,
+            *(f"action.{name}" for name in done),
+            *([ACTION] if action is not None else []),
+        }
         found[PRESENT] = np.array([name in there for name in self.present], np.float32)
         return found
 
@@ -89,10 +97,12 @@ def plan_of(sessions: Sequence[Session], warnings: list[str]) -> Plan:
     effectors = {name: kind for name, kinds in done.items() if (kind := _only(name, kinds, warnings, MAX_ACTION))}
     channels = _sound_channels(sensed.get("sound", set()), fps, warnings)
     told = [name for name in ("sight", "words") if name in sensed] + ["sound"] * bool(channels)
+    camera = _camera_size(sessions)
+    told += [CAMERA] * bool(camera)
     if not (told or senses or effectors):
         raise SessionError("There is nothing in these sessions that a LeRobotDataset can hold; look at 'session info'.")
     present = (*sorted([*senses, *told]), ACTION, *(f"action.{name}" for name in effectors))
-    return Plan(fps, "sight" in sensed, channels, senses, effectors, present)
+    return Plan(fps, "sight" in sensed, camera, channels, senses, effectors, present)
 
 
 def _kinds(sessions: Sequence[Session], which: str) -> dict[str, set[Kind]]:
@@ -114,6 +124,15 @@ def _only(name: str, kinds: set[Kind], warnings: list[str], limit: float) -> Kin
         warnings.append(f"'{name}' is {what}, which has no place in a LeRobotDataset; left out.")
     else:
         return dtype, shape
+    return None
+
+
+def _camera_size(sessions: Sequence[Session]) -> tuple[int, int] | None:
+    """Of the first frame; H.264 in yuv420p takes even sides only."""
+    for session in sessions:
+        for frame in session.frames():
+            height, width = frame.picture().shape[:2]
+            return height // 2 * 2, width // 2 * 2
     return None
 
 

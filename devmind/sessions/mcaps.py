@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mcap.reader import McapReader, make_reader
+from mcap.reader import McapReader, NonSeekingReader, make_reader
 from mcap.records import Channel, Schema
 from mcap.stream_reader import StreamReader
 
@@ -45,6 +45,7 @@ class Mcap:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._indexed = True
         with self._reader() as reader:
             if reader.get_header().profile == "devmind":
                 raise SessionError(f"'{path}' is a session of devmind already; it needs no import.")
@@ -67,7 +68,7 @@ class Mcap:
     def _reader(self) -> Iterator[McapReader]:
         try:
             with self.path.open("rb") as file:
-                yield make_reader(file)
+                yield make_reader(file) if self._indexed else NonSeekingReader(file)
         except (GeneratorExit, DevmindError):
             raise
         except Exception as error:  # what a damaged file raises depends on where a parser trips
@@ -81,6 +82,7 @@ class Mcap:
         summary = reader.get_summary()
         if summary is not None and summary.channels and summary.statistics is not None:
             return summary.schemas, list(summary.channels.values()), summary.statistics.message_start_time
+        self._indexed = False  # without the channels the index is of no use, and the stock reader stumbles
         schemas: dict[int, Schema] = {}
         channels: dict[int, Channel] = {}
         starts: list[int] = []
@@ -97,14 +99,19 @@ class Mcap:
     def _add_decoder(self, channel: Channel, schema: Schema | None) -> str:
         """Prepare the decoding of a topic; returns why there is none."""
         encodings = (schema.encoding if schema else "", channel.message_encoding)
-        if channel.message_encoding == "json":
-            self._decoders[channel.topic] = json.loads
-        elif schema is not None and encodings == ("protobuf", "protobuf"):
-            self._decoders[channel.topic] = _protobuf_decoder(schema)
-        elif schema is not None and encodings in ROS:
-            self._decoders[channel.topic] = _ros_decoder(schema)
-        else:
-            return f"encoded as {channel.message_encoding or 'unknown'}, which is not read"
+        try:
+            if channel.message_encoding == "json":
+                self._decoders[channel.topic] = json.loads
+            elif schema is not None and encodings == ("protobuf", "protobuf"):
+                self._decoders[channel.topic] = _protobuf_decoder(schema)
+            elif schema is not None and encodings in ROS:
+                self._decoders[channel.topic] = _ros_decoder(schema)
+            else:
+                return f"encoded as {channel.message_encoding or 'unknown'}, which is not read"
+        except DevmindError:
+            raise
+        except Exception as error:  # a wrong schema of one topic must not hide the others
+            return f"its schema cannot be read: {type(error).__name__}"
         return ""
 
 

@@ -13,7 +13,8 @@ import soundfile
 
 from devmind.errors import SessionError
 from devmind.moment import Action, Moment, same_arrays
-from devmind.sessions import Recorder, export_lerobot, open_session
+from devmind.sessions import Recorder, open_session
+from devmind.sessions.lerobot import export_lerobot
 from devmind.sessions.lerobot_import import import_lerobot
 from devmind.sessions.lerobot_stats import all_stats, picture_stats, stats_of
 
@@ -227,3 +228,21 @@ def test_a_failing_export_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(SessionError, match=r"pip install 'devmind\[robots\]'"):
         export_lerobot([session], tmp_path / "dataset")
     assert not (tmp_path / "dataset").exists()
+
+
+def test_the_cameras_whole_frames_are_another_video(tmp_path: Path) -> None:
+    with Recorder(tmp_path / "a.mcap", source="test") as recorder:
+        for k in range(10):
+            recorder.write(Moment(5 + k / 10, {"sight": np.zeros((64, 64, 3), np.uint8)}, first=k == 0, last=k == 9))
+            if k % 2 == 0:  # too late for its own tick
+                recorder.frame(np.full((49, 81, 3), 20 * k, np.uint8), 5.02 + k / 10)
+    export_lerobot([tmp_path / "a.mcap"], tmp_path / "dataset")
+    info = json.loads((tmp_path / "dataset/meta/info.json").read_text())
+    assert info["features"]["observation.images.camera"]["shape"] == [48, 80, 3]
+    with av.open(str(tmp_path / "dataset/videos/observation.images.camera/chunk-000/file-000.mp4")) as video:
+        shown = [frame.to_ndarray(format="rgb24").mean() for frame in video.decode(video=0)]
+    assert np.allclose(shown, [0, 0, 0, 40, 40, 80, 80, 120, 120, 160], atol=3)
+    made = import_lerobot(tmp_path / "dataset", tmp_path / "b.mcap", topic="observation.images.camera")
+    seen = {k: m.senses["sight"].mean() for k, (m, _) in enumerate(open_session(made.path)) if "sight" in m.senses}  # type: ignore[union-attr]
+    assert list(seen) == [1, 3, 5, 7, 9], "none is repeated"
+    assert import_lerobot(tmp_path / "dataset", tmp_path / "c.mcap").ticks == 10
