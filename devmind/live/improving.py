@@ -39,7 +39,8 @@ from devmind.seeding import numpy_rng
 
 TRAINED = ("trunk.", "readout", "heads.next_")
 """Prefixes of the parameters that are learned while living."""
-LEARNING_RATE = 3e-4
+LEARNING_RATES = {"trunk": 3e-4, "heads": 3e-3}
+"""The heads that predict serve nothing else, so they may learn faster than the trunk, which others read as well."""
 WARM_UP = 20
 MOMENTS = 128
 """Moments in a batch: rows of the trunk's whole window, as many as fit."""
@@ -47,6 +48,8 @@ RECENT_TICKS = 120 * TICK_HZ
 """Half of the rows are from the last two minutes, half from the whole recording, each tick alike."""
 FIRST_TICKS = 10 * TICK_HZ
 JUDGED_ROWS = 16
+STEADY = 0.01
+"""A head whose answers hardly vary is held to this variance: a tenth of an effector's range, squared."""
 MAX_DRIFT = 0.05
 """Newer weights may move another head's answers by this share of their variance, no more."""
 IDLE_S = 0.2
@@ -95,9 +98,15 @@ class Improver:
         self._begin()
 
     def _begin(self) -> None:
-        self._trained = [parameter for parameter in self.agent.parameters() if parameter.requires_grad]
-        self._optimizer = torch.optim.AdamW(self._trained, lr=LEARNING_RATE, betas=(0.9, 0.95), weight_decay=0.0)
-        self._warm = 0
+        trained = {name: x for name, x in self.agent.named_parameters() if x.requires_grad}
+        heads = [x for name, x in trained.items() if name.startswith("heads.")]
+        trunk = [x for name, x in trained.items() if not name.startswith("heads.")]
+        groups = [
+            {"params": trunk, "rate": LEARNING_RATES["trunk"]},
+            {"params": heads, "rate": LEARNING_RATES["heads"]},
+        ]
+        self._optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.95), weight_decay=0.0)
+        self._trained, self._warm = list(trained.values()), 0
 
     def learn(self, until: int) -> None:
         """One step on rows drawn from the Moments before `until`."""
@@ -109,7 +118,8 @@ class Improver:
                 wanted = self.born(batch, self.guarded)
             loss = loss + sum(_drifts(outputs, wanted, batch).values())
         self._warm += 1
-        self._optimizer.param_groups[0]["lr"] = LEARNING_RATE * min(1.0, self._warm / WARM_UP)
+        for group in self._optimizer.param_groups:
+            group["lr"] = group["rate"] * min(1.0, self._warm / WARM_UP)
         self._optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self._trained, 1.0)
@@ -165,7 +175,7 @@ def _drifts(outputs: Mapping[str, Output], wanted: Mapping[str, Output], batch: 
             if isinstance(old, Tensor) and old.is_floating_point() and old.shape[:2] == here.shape:
                 squares = squares + (new[here] - old[here]).square().mean()
                 spread = spread + old[here].var(0, correction=0).mean()
-        found[name] = squares / spread.clamp_min(1e-3)
+        found[name] = squares / spread.clamp_min(STEADY)
     return found
 
 

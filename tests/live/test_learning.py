@@ -1,0 +1,193 @@
+"""Learning while living: what is learned and what is not, who is better, hand-overs, and a process that ends."""
+
+from __future__ import annotations
+
+import copy
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.errors import DevmindError
+from devmind.live.checking import check_replay
+from devmind.live.following import Following, parts
+from devmind.live.improving import TRAINED, Improver, Judged, keep
+from devmind.live.learning import Handover, LiveLearner
+from devmind.moment import Moment
+from devmind.sessions.recorder import Recorder
+from devmind.testing import tiny_agent
+from stages.reflex import parts as reflex
+
+
+@pytest.fixture
+def agent() -> Agent:
+    """Shaken: a newborn trunk is the identity, and takes long to begin to learn."""
+    agent, generator = tiny_agent(), torch.Generator().manual_seed(0)
+    reflex.admit(agent)
+    with torch.no_grad():
+        for parameter in agent.parameters():
+            parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator))
+    return agent.eval()
+
+
+def blinking(ticks: int, start: int = 0) -> list[Moment]:
+    """A world that can be foretold: the light is left and right by turns."""
+    left = np.full((64, 64, 3), 100, np.uint8)
+    left[:, :32] = 140
+    rng = np.random.default_rng(0)
+    noise = rng.integers(0, 8, (8, 64, 64, 3), dtype=np.uint8)
+    return [
+        Moment(k / 10, {"sight": (left if k % 2 else left[:, ::-1]) + noise[k % 8]}, first=k == 0)
+        for k in range(start, start + ticks)
+    ]
+
+
+def record(path: Path, moments: list[Moment]) -> Path:
+    with Recorder(path, source="room") as file:
+        for moment in moments:
+            file.write(moment)
+    return path
+
+
+def followed(path: Path) -> Following:
+    recording = Following(path)
+    recording.refresh()
+    return recording
+
+
+def small(agent: Agent, recording: Following) -> Improver:
+    """An improver with small batches."""
+    learner = Improver(agent, recording, seed=0)
+    learner.rows = 4
+    return learner
+
+
+def test_what_lives_is_learned_and_nothing_else_changes(agent: Agent, tmp_path: Path) -> None:
+    recording = followed(record(tmp_path / "s.mcap", blinking(160)))
+    before = copy.deepcopy(agent.state_dict())
+    learner = small(copy.deepcopy(agent), recording)
+    assert learner.judge(120, 160).newer == learner.judge(120, 160).live, "nothing was learned yet"
+    for _ in range(30):
+        learner.learn(120)
+    judged = learner.judge(120, 160)
+    assert judged.newer["next_sight"] < 0.97 * judged.live["next_sight"]
+    assert judged.better
+    changed = {name for name, value in learner.agent.state_dict().items() if not torch.equal(value, before[name])}
+    assert changed
+    assert all(name.startswith(TRAINED) for name in changed), "encoders, arcs and keys stay bit by bit"
+    assert set(judged.drift) == {"spoken", "look_trunk", "reach_trunk", "move_trunk"}
+    assert max(judged.drift.values()) < 0.05
+
+
+def test_without_the_guard_other_heads_would_drift(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = followed(record(tmp_path / "s.mcap", blinking(120)))
+    drifts = {}
+    for guarded in (True, False):
+        learner = small(copy.deepcopy(agent), recording)
+        if not guarded:
+            learner.guarded = []
+        for _ in range(15):
+            learner.learn(120)
+        learner.guarded = ["look_trunk", "spoken"]
+        drifts[guarded] = sum(learner.judge(0, 120).drift.values())
+    assert drifts[True] < 0.5 * drifts[False]
+
+
+def test_only_weights_that_foretell_better_and_do_not_drift_are_better() -> None:
+    live = {"next_sight": 1.0, "next_sound": 0.8}
+    assert Judged(live, {"next_sight": 0.9, "next_sound": 0.85}, {"spoken": 0.01}).better
+    assert not Judged(live, dict(live), {}).better, "equal is not better"
+    assert not Judged(live, {"next_sight": 1.1, "next_sound": 0.8}, {}).better
+    assert not Judged(live, {"next_sight": 0.5, "next_sound": 0.5}, {"spoken": 0.2}).better
+    assert not Judged(live, {"next_sight": float("nan"), "next_sound": 0.5}, {}).better
+
+
+def test_what_was_taken_back_begins_again_from_the_live_weights(agent: Agent, tmp_path: Path) -> None:
+    learner = small(agent, followed(record(tmp_path / "s.mcap", blinking(40))))
+    first = learner.live.sha256()
+    learner.learn(40)
+    assert learner.agent.sha256() != first
+    learner.take_back()
+    assert learner.agent.sha256() == first
+    learner.learn(40)
+    learner.hand_over()
+    assert learner.live.sha256() == learner.agent.sha256() != first
+
+
+def test_all_parts_are_followed_while_they_are_written(tmp_path: Path) -> None:
+    lived = blinking(30)
+    path = tmp_path / "s.mcap"
+    recording = Following(path)
+    assert (recording.refresh(), len(recording)) == (0, 0), "the file may come later"
+    with Recorder(path, source="room") as file:
+        for moment in lived[:12]:
+            file.write(moment)
+        file.flush()
+        assert recording.refresh() == 12
+        for moment in lived[12:20]:
+            file.write(moment)
+    record(tmp_path / "s-0002.mcap", lived[20:])
+    assert parts(path) == [path, tmp_path / "s-0002.mcap"]
+    assert recording.refresh() == 18
+    assert recording.moments(0, 99) == lived
+    assert recording.moments(18, 4) == lived[18:22]
+    assert recording.moments(25, 2) == lived[25:27]
+
+
+def test_a_hand_over_is_a_change_of_pointers(agent: Agent, tmp_path: Path) -> None:
+    learner = small(copy.deepcopy(agent), followed(record(tmp_path / "s.mcap", blinking(40))))
+    learner.learn(40)
+    place, sha256 = keep(learner.agent, tmp_path / "s.weights")
+    assert keep(learner.agent, tmp_path / "s.weights") == (place, sha256), "kept once"
+    tensors = {name: value for name, value in learner.agent.named_parameters() if name.startswith(TRAINED)}
+    Handover(place, sha256, 1, {name: value.detach() for name, value in tensors.items()}).swap_into(agent)
+    assert agent.sha256() == sha256 == Agent.from_pretrained(place).sha256()
+
+
+def test_an_agent_that_predicts_nothing_cannot_learn_so(tmp_path: Path) -> None:
+    with pytest.raises(DevmindError, match="no head 'next_sight'"):
+        LiveLearner(tiny_agent(), tmp_path / "s.mcap")
+
+
+@pytest.mark.slow
+def test_a_second_process_learns_hands_over_and_ends(agent: Agent, tmp_path: Path) -> None:
+    """The whole way: recorded, learned from, swapped in between ticks, checked. One process that imports torch."""
+    path, lived, handed_over, stop_at = tmp_path / "s.mcap", blinking(4000), [], -1
+    with (
+        Recorder(path, source="room", details={"effectors": "look"}) as file,
+        LiveLearner(agent, path, every_s=0.5) as learner,
+    ):
+        process = learner._process
+        assert process is not None
+        file.note("weights", learner.note(learner.sha256))
+        state, waited_until = agent.new_state(), time.monotonic() + 120
+        for moment in lived:
+            ready = learner.poll()
+            if ready:
+                ready.swap_into(agent)
+                file.note("weights", learner.note(ready.sha256))
+                handed_over.append(ready)
+                stop_at = file.ticks + 5  # some ticks with the newer weights
+            state, output = agent.step(state, agent.encode(state, moment), effectors=["look"])
+            file.write(moment, output.to_action())
+            if file.ticks == stop_at or time.monotonic() > waited_until:
+                break
+            time.sleep(0.01)
+        assert handed_over, (learner.fault, learner.view())
+        assert agent.sha256() == handed_over[-1].sha256
+        view = learner.view()
+        assert view["handed_over"] >= 1
+        assert view["curves"]["next_sight"][-1][1] < view["curves"]["next_sight, as it lives"][-1][1]
+        started_s = time.monotonic()
+    assert time.monotonic() - started_s < 5
+    assert process.returncode == 0, "it ended because it was asked to"
+    assert learner.fault == ""
+    assert not list((tmp_path / "s.weights").glob(".*"))
+    check = check_replay([path])
+    assert check.passed, (check.first_difference, check.refused)
+    assert check.hand_overs == len(handed_over)
