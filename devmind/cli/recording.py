@@ -12,7 +12,6 @@ import typer
 from devmind.cli import show
 from devmind.cli.devices import NO_DEVICE, camera, ear
 from devmind.cli.house import Terminated, complain
-from devmind.cli.paths import writable_file
 from devmind.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ def record(
     """Record what is seen and heard here and now, without an agent; a new part every ten minutes."""
     if camera_ == mic == NO_DEVICE:
         raise ConfigError("With neither camera nor microphone there is nothing to record; give --camera or --mic.")
-    writable_file(file, "FILE")
     sensors = {
         name: make(words)
         for name, make, words in (("camera", camera, camera_), ("microphone", ear, mic))

@@ -14,7 +14,7 @@ from typing import IO, Any
 from mcap.data_stream import ReadDataStream
 from mcap.exceptions import McapError
 from mcap.opcode import Opcode
-from mcap.records import Chunk, Metadata
+from mcap.records import Chunk, Metadata, Statistics
 from mcap.stream_reader import breakup_chunk
 from mcap.writer import MCAP0_MAGIC
 from zstandard import ZstdError
@@ -88,3 +88,18 @@ def read_metadata(file: IO[bytes], start: int) -> Metadata:
         return metadata
     except _DAMAGE as error:
         raise SessionError(f"The metadata at byte {start} is damaged ({type(error).__name__}: {error}).") from error
+
+
+def check_count(file: IO[bytes], start: int, found: int) -> None:
+    """Compare how many chunks were found with what the statistics at byte `start`, near a file's end, say.
+
+    Raises:
+        SessionError: they do not agree; a chunk that no longer says that it is one would be missed otherwise.
+    """
+    file.seek(start + _HEAD.size)
+    try:
+        count = Statistics.read(ReadDataStream(file)).chunk_count
+    except _DAMAGE as error:
+        raise SessionError(f"The statistics at byte {start} are damaged ({type(error).__name__}: {error}).") from error
+    if count != found:
+        raise SessionError(f"{found} of {count} chunks were found.")

@@ -31,14 +31,17 @@ def part_path(path: Path, part: int) -> Path:
 def parts(path: str | Path) -> list[Path]:
     """All files of the recording whose first part is `path`, in order; of any other recording, `path` alone.
 
-    A file with a part's name belongs to it when it says so, or when it is too damaged to say.
+    A file with a part's name belongs to it when it says so, or when one of the two is too damaged to say.
     """
     path = Path(path)
-    recording = _recording(path)
-    if recording == "":
+    first = _recording(path)
+    if first == "":
         return [path]
-    found = [(number, other) for number, other in _numbered(path) if _recording(other) in (recording, None)]
-    return [path, *(other for _, other in sorted(found))]
+    found = [(number, other, _recording(other)) for number, other in sorted(_numbered(path))]
+    return [
+        path,
+        *(other for _, other, theirs in found if theirs != "" and (theirs is None or first in (theirs, None))),
+    ]
 
 
 def open_parts(path: str | Path) -> list[Session]:

@@ -197,6 +197,8 @@ class Session:
             self._ticks_before_chunk.append(len(self))
             for found in records:
                 self._index_record(found)
+        elif record.opcode == Opcode.STATISTICS:
+            chunks.check_count(file, record.start, len(self._chunk_starts))
         elif record.opcode == Opcode.FOOTER:
             self.truncated = False
 

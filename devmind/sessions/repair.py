@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -136,5 +137,6 @@ class _Copy:
 
 def _tick_hz(text: str) -> float:
     with suppress(ValueError):
-        return float(text)
-    return TICK_HZ
+        if 0 < float(text) < math.inf:
+            return float(text)
+    return TICK_HZ  # older recordings have no checksum on what they say of themselves

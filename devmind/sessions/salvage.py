@@ -6,6 +6,7 @@ agree), and what claims to be one counts only when its checksum does.
 
 from __future__ import annotations
 
+import json
 import mmap
 import re
 import struct
@@ -23,8 +24,8 @@ from devmind.sessions.mcap_file import CHANNELS_KEY, METADATA_NAME, SUM_KEY
 
 _CHUNK_HEAD = struct.Struct("<BQQQQII")
 """Opcode, length, first and last time, size and checksum of what is in it, length of the compression's name."""
-_CHUNK = re.compile(rb"(?=\x06.{5}\0\0\0)", re.DOTALL)
-_ABOUT = re.compile(rb"(?=\x0c.{5}\0\0\0\x07\0\0\0session)", re.DOTALL)
+_CHUNK = re.compile(rb"\x06.{5}\0\0\0", re.DOTALL)
+_NAME = struct.pack("<I", len(METADATA_NAME)) + METADATA_NAME.encode()
 _BETWEEN = {Opcode.HEADER, Opcode.MESSAGE_INDEX, Opcode.METADATA, Opcode.ATTACHMENT, Opcode.DATA_END}
 
 
@@ -48,14 +49,16 @@ def about(path: Path) -> tuple[dict[str, str], dict[int, tuple[str, str]]]:
 
     Both are empty when there is none.
     """
-    import json
-
     metadata: dict[str, str] = {}
     channels: dict[int, tuple[str, str]] = {}
     with path.open("rb") as file, _mapped(file) as data:
-        for match in _ABOUT.finditer(data):
+        name_at = 0
+        while (name_at := data.find(_NAME, name_at) + 1) > 0:
+            start = name_at - 1 - 9  # opcode and length stand before the name
+            if start < 0 or data[start] != Opcode.METADATA:
+                continue
             try:
-                found = chunks.read_metadata(file, match.start())
+                found = chunks.read_metadata(file, start)
             except SessionError:
                 continue
             if found.name == METADATA_NAME and (SUM_KEY in found.metadata or not metadata):
@@ -95,32 +98,32 @@ def pieces(path: Path) -> Iterator[Whole | Gap]:
         if not at and data:
             yield Gap(0, min(len(chunks.MCAP0_MAGIC), len(data)))
         begin = at
-        for match_start in _candidates(data):
-            if match_start < begin:
-                continue
+        while (start := _next_candidate(data, at)) is not None:
             try:
-                records = chunks.read_chunk(file, match_start)
+                records = chunks.read_chunk(file, start)
             except SessionError:
+                at = start + 1
                 continue
-            yield from _gaps(file, begin, match_start, len(data))
+            yield from _gaps(file, begin, start, len(data))
             yield Whole(records)
-            begin = match_start + _record_size(data, match_start)
+            begin = at = start + _record_size(data, start)
         yield from _gaps(file, begin, None, len(data))
 
 
-def _candidates(data: Any) -> Iterator[int]:
-    """Where a chunk could begin: its lengths agree, and it ends before the file does."""
-    for match in _CHUNK.finditer(data):
-        at = match.start()
-        if at + _CHUNK_HEAD.size + 8 > len(data):
-            return
-        _, length, *_, name_length = _CHUNK_HEAD.unpack_from(data, at)
-        sizes_at = at + _CHUNK_HEAD.size + name_length
-        if at + 9 + length > len(data) or name_length > 16 or sizes_at + 8 > len(data):
-            continue
-        (inside,) = struct.unpack_from("<Q", data, sizes_at)
-        if sizes_at + 8 + inside == at + 9 + length:
-            yield at
+def _next_candidate(data: Any, at: int) -> int | None:
+    """Where, from `at` on, a chunk could begin: its lengths agree, and it ends before the file does."""
+    while (match := _CHUNK.search(data, at)) is not None:
+        start = match.start()
+        if start + _CHUNK_HEAD.size + 8 > len(data):
+            return None
+        _, length, *_, name_length = _CHUNK_HEAD.unpack_from(data, start)
+        end, sizes_at = start + 9 + length, start + _CHUNK_HEAD.size + name_length
+        if end <= len(data) and sizes_at + 8 <= end:
+            (inside,) = struct.unpack_from("<Q", data, sizes_at)
+            if sizes_at + 8 + inside == end:
+                return start
+        at = start + 1
+    return None
 
 
 def _record_size(data: Any, at: int) -> int:

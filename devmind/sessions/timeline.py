@@ -126,10 +126,10 @@ class Timeline:
             for tick, (moment, _) in enumerate(session)
             if moment.senses.get("words")
         ]
-        ends = [at for at, _ in said[1:]] + [float("inf")]
+        ends = [*(at for at, _ in said[1:]), float("inf")]
         return [
             Said(at, min(at + SHOWN_S, max(end, at + 1 / self.tick_hz)), text)
-            for (at, text), end in zip(said, ends, strict=True)
+            for (at, text), end in zip(said, ends, strict=False)
         ]
 
     def _frames(self, session: Session) -> Iterator[Picture]:

@@ -112,6 +112,16 @@ def test_a_flipped_bit_is_never_taken_for_experience(path: Path, steps: list, tm
     assert refused > 50
 
 
+def test_a_chunk_that_no_longer_says_it_is_one_is_missed(path: Path, tmp_path: Path) -> None:
+    """A flipped opcode makes an unknown record of a chunk, and those are to be passed over."""
+    data, bad = path.read_bytes(), tmp_path / "bad.mcap"
+    chunk_starts = [at - 37 for at in range(len(data)) if data.startswith(b"\x04\0\0\0zstd", at) and data[at - 37] == 6]
+    for start in (chunk_starts[0], chunk_starts[3], chunk_starts[-1]):
+        bad.write_bytes(data[:start] + b"\x86" + data[start + 1 :])
+        with pytest.raises(SessionError, match="damaged after"):
+            open_session(bad)
+
+
 def test_files_that_are_no_sessions_are_refused_with_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(SessionError, match="There is no recording"):
         open_session(tmp_path / "missing.mcap")

@@ -107,6 +107,23 @@ def test_nothing_damaged_is_given_as_whole_wherever_the_damage_is(path: Path, st
     assert np.mean(kept) > 20
 
 
+@pytest.mark.parametrize("texts", [(b"tick_hz", b"crc32"), (b"room",)], ids=["without a checksum", "with one"])
+def test_a_recording_that_cannot_say_what_it_is_keeps_its_ticks_and_its_parts(
+    tmp_path: Path, texts: tuple[bytes, ...]
+) -> None:
+    with RotatingRecorder(tmp_path / "a.mcap", source="room", tick_hz=5, rotate_s=1.0) as recorder:
+        for k in range(8):
+            recorder.write(Moment(k / 5, {"body": np.full(2, k, np.float32)}))
+    data = (tmp_path / "a.mcap").read_bytes()
+    for text in texts:
+        data = data.replace(text, text[::-1])
+    (tmp_path / "a.mcap").write_bytes(data)
+    done = repair(tmp_path / "a.mcap", tmp_path / "b.mcap")
+    assert done.ticks == 8
+    assert len(parts(tmp_path / "a.mcap")) == 2
+    assert [int(open_session(path)[0][0].senses["body"][0]) for path in done.paths] == [0, 5]
+
+
 def test_all_parts_are_mended_and_a_part_without_anything_is_told(tmp_path: Path) -> None:
     with RotatingRecorder(tmp_path / "a.mcap", source="test", rotate_s=0.5) as recorder:
         for k in range(14):
