@@ -75,6 +75,8 @@ class LiveConfig(Section):
 
 
 Model = TypeVar("Model", bound=Section)
+LIVE = "live"
+"""The name of the one configuration that is a LiveConfig."""
 
 
 def find(name: str) -> Path:
@@ -99,8 +101,9 @@ def _folders() -> list[Path]:
 
 
 def named() -> list[str]:
-    """Names of the configurations that come with devmind."""
-    return sorted({path.stem for folder in _folders() if folder.is_dir() for path in folder.glob("*.yaml")})
+    """Names of the configurations of runs that come with devmind."""
+    every = {path.stem for folder in _folders() if folder.is_dir() for path in folder.glob("*.yaml")}
+    return sorted(every - {LIVE})
 
 
 def load(name: str = "nursery", changes: Mapping[str, Any] | None = None, sets: Sequence[str] = ()) -> RunConfig:

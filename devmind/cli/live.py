@@ -96,9 +96,9 @@ def live(
     A sense that is missing is missing; the loop goes on.
     """
     writable_file(record, "--record")
-    from devmind.config import LiveConfig, load_as
+    from devmind.config import LIVE, LiveConfig, load_as
 
-    config = load_as(LiveConfig, "live", {} if hz is None else {"hz": hz}, sets or ())
+    config = load_as(LiveConfig, LIVE, {} if hz is None else {"hz": hz}, sets or ())
     sensors = _tape(demo) if demo else _devices(camera_, mic)
     from devmind.live.home import Wishes
 

@@ -17,8 +17,10 @@ def console() -> Console:
 
 
 def line(text: str = "", style: str = "") -> None:
-    """One line as it is: never wrapped, so that paths and commands can be copied."""
-    console().print(escape(text), style=style or None, soft_wrap=True)
+    """One line as it is, at once, also into a pipe: never wrapped, so that paths and commands can be copied."""
+    out = console()
+    out.print(escape(text), style=style or None, soft_wrap=True)
+    out.file.flush()
 
 
 def lamp(word: str, text: str) -> None:

@@ -6,13 +6,13 @@ stands out from what is usual in this room.
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from dataclasses import replace
 
 import numpy as np
 
 from devmind.errors import StoreError
+from devmind.live.hearing import level_db
 from devmind.live.show_and_tell import as_example
 from devmind.moment import TICK_HZ, Moment
 
@@ -22,11 +22,6 @@ STANDS_OUT_DB = 10.0
 QUIETEST_DB = -60.0
 """What is below is the microphone's own noise, however quiet the room."""
 MEANT = {"auto": ("sight", "sound"), "seen": ("sight",), "heard": ("sound",), "both": ("sight", "sound")}
-
-
-def level_db(sound: np.ndarray) -> float:
-    """Root mean square of sound [C, S] in decibels of full scale; -120 for silence."""
-    return 10 * math.log10(max(1e-12, float(np.square(sound, dtype=np.float64).mean())))
 
 
 class Lately:

@@ -201,7 +201,8 @@ class Life:
             self.loop.afresh = True
         elif not on:
             self.recording.end()
-        return {"recording": self.recording.recorder is not None, "file": str(self.recording.files[-1:] or "")}
+        files = self.recording.files
+        return {"recording": self.recording.recorder is not None, "file": str(files[-1]) if files else ""}
 
     def _pause(self, on: bool) -> dict[str, Any]:
         if on != self.loop.paused:
@@ -218,14 +219,16 @@ class Life:
         wanted = str(arguments.get("id"))
         if wanted not in self.ages:
             raise ConfigError(f"There is no age '{wanted}'{nearest(wanted, self.ages)}")
-        return {"id": wanted, "agent": Agent.from_pretrained(self.ages[wanted].folder)}
+        agent = Agent.from_pretrained(self.ages[wanted].folder)
+        return {"id": wanted, "agent": agent, "view": View(agent, self.sure) if self.view else None}
 
-    def _grow_to(self, id: str, agent: Agent) -> dict[str, Any]:
+    def _grow_to(self, id: str, agent: Agent, view: View | None) -> dict[str, Any]:
         self.age, self.loop.afresh = id, True
         self.loop.agent = self.child.agent = agent
         self.child.refresh()
         if self.view:
-            self.view = View(agent, self.sure, before=self.view)
+            self.view.close()
+        self.view = view
         self._note("age", {"id": id})
         self._act_with({"agent_sha256": agent.sha256(), "kept": None})
         return {"age": id}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from devmind.errors import StoreError
-from devmind.live.lately import Lately, level_db
+from devmind.live.lately import Lately
 from devmind.moment import TICK_SAMPLES, Moment
 
 PICTURE = np.full((64, 64, 3), 7, np.uint8)
@@ -22,11 +22,6 @@ def lived(levels: list[float], sight: bool = True) -> Lately:
     for number, level in enumerate(levels):
         lately.add(tick(number, level, sight))
     return lately
-
-
-def test_the_level_of_a_constant_is_its_square() -> None:
-    assert level_db(np.full((2, 10), 0.1, np.float32)) == pytest.approx(-20, abs=1e-5)
-    assert level_db(np.zeros((1, 10), np.float32)) == -120
 
 
 def test_in_a_quiet_room_this_is_what_is_seen() -> None:

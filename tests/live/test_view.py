@@ -47,7 +47,7 @@ def views(agent: Agent, room: Room, ticks: int, **options: Any) -> list[dict[str
     def watch(tick: Tick) -> None:
         found.append(view.of(tick, room, {"sight": Named(None, "cup", 0.3, 0.5, 0.25)}, {"sight": 0.5}, {"age": "x"}))
 
-    LiveLoop(agent, room, watch=watch).run(stop=lambda: len(found) >= ticks)
+    LiveLoop(agent, room, watchers={"page": watch}).run(stop=lambda: len(found) >= ticks)
     view.close()
     return found
 
@@ -65,8 +65,8 @@ def test_a_tick_with_all_senses(agent: Agent) -> None:
     assert shown["missing"] == {"sight": 0, "sound": 0}
     assert np.sum(shown["attention"]) == pytest.approx(1, abs=1e-2)
     assert np.shape(shown["attention"]) == (4, 4)
-    assert shown["answered"] == {"look": "look_arc"}
-    assert shown["arcs"] == ["look_arc"]
+    assert shown["answered"]["look"] == "look_arc"
+    assert "look_arc" in shown["arcs"]
     assert len(shown["look"]) == 2
     box = shown["fovea"]
     assert 0 <= box["x"] <= 1 - box["w"]

@@ -1,0 +1,111 @@
+"""`devmind hello` in a real browser: the newborn itself sees and hears through the page, and is taught by the form."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import wave
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from devmind.memory import Filters, open_store
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+FPS, TURN_S = 30, 3.0
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+
+
+@pytest.fixture(scope="module")
+def media(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A coloured disc that goes round, red for three seconds and blue for three; and a clap every three seconds."""
+    import cv2
+
+    film, claps = (tmp_path_factory.mktemp("media") / name for name in ("discs.mjpeg", "claps.wav"))
+    with film.open("wb") as file:
+        for index in range(round(2 * TURN_S * FPS)):
+            turn = 2 * math.pi * index / (TURN_S * FPS)
+            frame = np.full((480, 640, 3), 170, np.uint8)
+            middle = (320 + round(150 * math.cos(turn)), 240 + round(100 * math.sin(turn)))
+            colour = (40, 40, 225) if index < TURN_S * FPS else (230, 60, 50)
+            cv2.circle(frame, middle, 60, colour, -1)
+            file.write(cv2.imencode(".jpg", frame)[1].tobytes())
+    rng = np.random.default_rng(0)
+    sound = rng.normal(0, 0.001, 3 * 48_000)
+    sound[24_000:60_000] += 0.9 * rng.uniform(-1, 1, 36_000) * np.exp(-np.arange(36_000) / (0.06 * 48_000))
+    with wave.open(str(claps), "wb") as out:
+        out.setnchannels(1)
+        out.setsampwidth(2)
+        out.setframerate(48_000)
+        out.writeframes((np.clip(sound, -1, 1) * 32767).astype("<i2").tobytes())
+    return film, claps
+
+
+@pytest.fixture
+def page(media: tuple[Path, Path], tmp_path: Path) -> Iterator[Page]:
+    """The page of `devmind hello`, run as a newcomer runs it, in a browser that has a camera and a microphone."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("no chromium: make test-system")
+    from playwright.sync_api import sync_playwright
+
+    command = [Path(sys.executable).with_name("devmind"), "hello", "--no-open"]
+    hello = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "200"}
+    )
+    try:
+        assert hello.stdout is not None
+        address = next(found[0] for line in hello.stdout if (found := re.findall(r"http://\S+", line)))
+        flags = [
+            "--headless=new",
+            "--no-sandbox",
+            "--use-fake-device-for-media-stream",
+            "--use-fake-ui-for-media-stream",
+        ]
+        flags += [f"--use-file-for-fake-video-capture={media[0]}", f"--use-file-for-fake-audio-capture={media[1]}"]
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=chromium, args=flags)
+            context = browser.new_context(permissions=["camera", "microphone"], viewport={"width": 1280, "height": 800})
+            page = context.new_page()
+            page.goto(address)
+            yield page
+            browser.close()
+    finally:
+        hello.send_signal(signal.SIGINT)
+        hello.wait(20)
+    assert hello.returncode == 0
+
+
+def until(page: Page, script: str, seconds: float = 60) -> None:
+    page.wait_for_function(script, timeout=1000 * seconds, polling=50)
+
+
+def test_the_newborn_looks_startles_learns_a_name_and_keeps_it(page: Page, tmp_path: Path) -> None:
+    page.wait_for_selector("#fovea:not([hidden])", timeout=60_000)
+    page.mouse.click(5, 5)  # a browser lets sound through when the page was touched
+    places = set()
+    end_s = time.monotonic() + 6
+    while time.monotonic() < end_s:
+        places.add(page.locator("#fovea").evaluate("fovea => fovea.style.left + ' ' + fovea.style.top"))
+        page.wait_for_timeout(100)
+    assert len(places) > 8, "the fovea moves with what moves"
+    until(page, "() => [...document.querySelectorAll('#arcs .fired')].some(arc => arc.textContent === 'move arc')")
+    page.get_by_label("type its name").fill("disc")
+    page.get_by_role("button", name="Teach").click()
+    page.get_by_text("It has learned “disc” from one example.").wait_for()
+    until(page, "() => document.querySelector('#named-sight b').textContent === 'disc'")
+    with open_store(tmp_path / "memory") as store:
+        assert [entry.name for entry in store.find(Filters(named=True), payloads=False)] == ["disc"]
+    assert [path.name for path in tmp_path.iterdir()] == ["memory"], "nothing else is kept"

@@ -1,0 +1,221 @@
+"""A life: taught, recorded, paused, made younger and improved between ticks, and what was recorded replays."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from devmind.agent.agent import Agent
+from devmind.config import LiveConfig
+from devmind.errors import ConfigError, DevmindError, StoreError
+from devmind.live.checking import check_replay
+from devmind.live.hub import Hub
+from devmind.live.learning import Handover
+from devmind.live.life import Life
+from devmind.live.recording import Recording
+from devmind.memory import Memory, open_store
+from devmind.sessions.reader import Session
+from devmind.testing import tiny_agent
+from devmind.worlds.room import Room
+from sensors.synthetic import SyntheticCamera, SyntheticMicrophone
+from stages.reflex import parts
+from tests.agent.conftest import shake
+
+HZ = 20
+
+
+def raise_agent(folder: Path, seed: int) -> Path:
+    agent = tiny_agent(seed)
+    parts.admit(agent)
+    shake(agent).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with two ages; gives the older one's folder."""
+    run = tmp_path_factory.mktemp("run")
+    (run / "journal.jsonl").touch()
+    raise_agent(run / "start", 1)
+    return raise_agent(run / "milestones" / "01-reflex", 2)
+
+
+class Home:
+    """A life that goes on in a thread, as a page finds it."""
+
+    def __init__(self, folder: Path, out: Path, private: bool = False, learner: Any = None) -> None:
+        self.hub, self.agent = Hub(), Agent.from_pretrained(folder)
+        room = Room({"eye": SyntheticCamera().__enter__(), "ear": SyntheticMicrophone().__enter__()}, HZ)
+        recording = None if private else Recording(out / "kept" / "s.mcap", {}, LiveConfig(hz=HZ))
+        store = open_store(None)
+        self.life = Life(self.agent, room, Memory(store), folder, recording, False, self.hub, None, learner)
+        self.stopped = threading.Event()
+        self.thread = threading.Thread(target=self.life.run, kwargs={"stop": self.stopped.is_set})
+
+    def __enter__(self) -> Home:
+        self.thread.start()
+        self.wait(lambda: self.life.loop.summary.ticks > 0)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stopped.set()
+        self.thread.join()
+        self.life.__exit__(None, None, None)
+
+    def wait(self, until: Callable[[], Any]) -> Any:
+        give_up_s = time.monotonic() + 20
+        while not (found := until()):
+            assert time.monotonic() < give_up_s
+            time.sleep(0.01)
+        return found
+
+    def ticks(self, count: int) -> None:
+        wanted = self.life.loop.summary.ticks + count
+        self.wait(lambda: self.life.loop.summary.ticks >= wanted)
+
+    def seen(self, until: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The first view, of those from now on, for which this is true."""
+        with self.hub.viewer() as viewer:
+
+            def look() -> dict[str, Any] | None:
+                published = viewer.take()
+                return dict(published.view) if published and until(dict(published.view)) else None
+
+            return self.wait(look)
+
+
+@pytest.fixture
+def home(run: Path, tmp_path: Path) -> Iterator[Home]:
+    with Home(run, tmp_path) as home:
+        yield home
+
+
+def test_a_thing_is_taught_known_shown_and_forgotten(home: Home) -> None:
+    life = home.life
+    assert "names" not in home.seen(lambda view: True)
+    taught = life.do("teach", {"name": " cup "})
+    assert (taught["name"], taught["examples"]) == ("cup", {"cup": 1})
+    assert taught["picture"].startswith("data:image/png;base64,")
+    named = home.seen(lambda view: "names" in view)["names"]
+    assert named["sight"]["nearest"] == "cup"
+    assert [memory["name"] for memory in life.do("memories", {})["memories"]] == ["cup"]
+    assert life.welcome()["examples"] == {"cup": 1}
+    assert life.do("forget", {"name": "cup"}) == {"forgotten": 1, "examples": {}}
+    with pytest.raises(StoreError, match="No name 'cup'"):
+        life.do("forget", {"name": "cup"})
+
+
+def test_what_is_recorded_between_two_presses_replays_with_what_happened(home: Home, tmp_path: Path) -> None:
+    life = home.life
+    home.ticks(3)
+    begun = life.do("record", {"on": True})
+    assert begun == {"recording": True, "file": str(tmp_path / "kept" / "s.mcap")}
+    assert home.seen(lambda view: True)["writing"] is True
+    life.do("teach", {"name": "square"})
+    life.do("pause", {"on": True})
+    life.do("pause", {"on": False})
+    home.ticks(5)
+    life.do("age", {"id": "start"})
+    home.ticks(5)
+    assert life.do("record", {"on": False})["recording"] is False
+    home.ticks(2)
+    session = Session(tmp_path / "kept" / "s.mcap")
+    assert [note.kind for note in session.notes] == ["weights", "name_taught", "paused", "resumed", "age", "weights"]
+    assert sum(moment.first for moment, _ in session) == 2
+    young = Agent.from_pretrained(life.ages["start"].folder)
+    check = check_replay([session.path], {agent.sha256(): agent for agent in (home.agent, young)})
+    assert (check.passed, check.hand_overs) == (True, 1), check
+    second = life.do("record", {"on": True})["file"]
+    assert second != str(session.path)
+
+
+def test_a_private_life_has_no_record_button(run: Path, tmp_path: Path) -> None:
+    with Home(run, tmp_path, private=True) as home:
+        assert home.life.welcome()["can_record"] is False
+        with pytest.raises(ConfigError, match="private"):
+            home.life.do("record", {"on": True})
+        assert home.seen(lambda view: True)["private"] is True
+
+
+def test_commands_that_cannot_be_are_sentences(home: Home) -> None:
+    for command, arguments, said in (
+        ("teech", {}, "did you mean 'teach'"),
+        ("teach", {"nmae": "cup"}, "cannot be done with nmae"),
+        ("age", {"id": "strat"}, "did you mean 'start'"),
+        ("teach", {"name": ""}, "one line of 1 to 64"),
+    ):
+        with pytest.raises(DevmindError, match=said):
+            home.life.do(command, arguments)
+
+
+def test_words_reach_the_next_moment_and_the_page_is_told_of_a_pause(home: Home, tmp_path: Path) -> None:
+    home.life.do("record", {"on": True})
+    home.life.do("say", {"text": "hello"})
+    home.ticks(2)
+    with ThreadPoolExecutor(1) as pool:
+        paused = pool.submit(home.seen, lambda view: view.get("paused") is True)
+        home.wait(lambda: home.hub.watched)
+        home.life.do("pause", {"on": True})
+        assert paused.result()["paused"] is True
+    assert home.life.welcome()["paused"] is True
+    home.life.do("record", {"on": False})
+    words = [moment.senses.get("words") for moment, _ in Session(tmp_path / "kept" / "s.mcap")]
+    assert [word for word in words if word] == ["hello"]
+
+
+class FakeLearner:
+    """Hands one change of the trunk's weights over, when it is told to."""
+
+    def __init__(self, newer: Agent, kept: Path) -> None:
+        self.newer, self.kept, self.ready = newer, kept, False
+
+    def poll(self) -> Handover | None:
+        if not self.ready:
+            return None
+        self.ready = False
+        tensors = {name: x.detach().clone() for name, x in self.newer.named_parameters() if name.startswith("trunk.")}
+        return Handover(self.kept, self.newer.sha256(), 7, tensors)
+
+    def note(self, sha256: str) -> dict[str, Any]:
+        return {"agent_sha256": sha256, "kept": None}
+
+    def view(self) -> dict[str, Any]:
+        return {"lesson": "live", "step": 7, "curves": {}}
+
+
+def test_newer_weights_take_over_between_ticks(run: Path, tmp_path: Path) -> None:
+    newer = Agent.from_pretrained(run)
+    for name, parameter in newer.named_parameters():
+        if name.startswith("trunk."):
+            parameter.data += 0.01
+    old = Agent.from_pretrained(run)
+    learner = FakeLearner(newer, run)
+    with Home(run, tmp_path, learner=learner) as home:
+        home.life.do("record", {"on": True})
+        home.ticks(3)
+        learner.ready = True
+        home.ticks(4)
+        assert home.agent.sha256() == newer.sha256() != old.sha256()
+        assert home.seen(lambda view: True)["learning"]["lesson"] == "live"
+        with pytest.raises(ConfigError, match="without --learn"):
+            home.life.do("age", {"id": "start"})
+    check = check_replay([tmp_path / "kept" / "s.mcap"], {agent.sha256(): agent for agent in (old, newer)})
+    assert (check.passed, check.hand_overs) == (True, 1), check
+
+
+def test_surprise_and_frames_reach_the_page_of_a_camera_that_is_here(home: Home) -> None:
+    view = home.seen(lambda view: "surprise" in view)
+    assert set(view["surprise"]) <= {"sight", "sound"}
+    assert all(value is None or value >= 0 for value in view["surprise"].values())
+    with home.hub.viewer() as viewer:
+        published = home.wait(viewer.take)
+    assert published.jpeg is not None
+    assert published.jpeg[:2] == b"\xff\xd8"
+    assert np.isfinite(view["work_ms"])
