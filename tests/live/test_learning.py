@@ -74,7 +74,7 @@ def test_what_lives_is_learned_and_nothing_else_changes(agent: Agent, tmp_path: 
         learner.learn(120)
     judged = learner.judge(120, 160)
     assert judged.newer["next_sight"] < 0.97 * judged.live["next_sight"]
-    assert judged.better
+    assert judged.verdict == "handed_over"
     changed = {name for name, value in learner.agent.state_dict().items() if not torch.equal(value, before[name])}
     assert changed
     assert all(name.startswith(TRAINED) for name in changed), "encoders, arcs and keys stay bit by bit"
@@ -98,13 +98,23 @@ def test_without_the_guard_other_heads_would_drift(
     assert drifts[True] < 0.5 * drifts[False]
 
 
-def test_only_weights_that_foretell_better_and_do_not_drift_are_better() -> None:
-    live = {"next_sight": 1.0, "next_sound": 0.8}
-    assert Judged(live, {"next_sight": 0.9, "next_sound": 0.85}, {"spoken": 0.01}).better
-    assert not Judged(live, dict(live), {}).better, "equal is not better"
-    assert not Judged(live, {"next_sight": 1.1, "next_sound": 0.8}, {}).better
-    assert not Judged(live, {"next_sight": 0.5, "next_sound": 0.5}, {"spoken": 0.2}).better
-    assert not Judged(live, {"next_sight": float("nan"), "next_sound": 0.5}, {}).better
+@pytest.mark.parametrize(
+    ("newer", "drift", "verdict"),
+    [
+        ((0.9, 0.85), 0.01, "handed_over"),
+        ((1.0, 0.8), 0.0, "undecided"),
+        ((0.9995, 0.8), 0.0, "undecided"),
+        ((1.1, 0.8), 0.0, "taken_back"),
+        ((0.5, 0.5), 0.2, "undecided"),
+        ((float("nan"), 0.5), 0.0, "taken_back"),
+    ],
+)
+def test_only_weights_that_foretell_better_are_handed_over(
+    newer: tuple[float, float], drift: float, verdict: str
+) -> None:
+    names = ("next_sight", "next_sound")
+    live = dict(zip(names, (1.0, 0.8), strict=True))
+    assert Judged(live, dict(zip(names, newer, strict=True)), {"spoken": drift}).verdict == verdict
 
 
 def test_what_was_taken_back_begins_again_from_the_live_weights(agent: Agent, tmp_path: Path) -> None:
