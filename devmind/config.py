@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -62,6 +62,21 @@ class RunConfig(Section):
     exam: ExamConfig = ExamConfig()
 
 
+class LiveConfig(Section):
+    """How an agent lives in a room; `devmind live --set`."""
+
+    extends: str | None = Field(None, description="another configuration this one starts from")
+    hz: float = Field(10.0, ge=1, le=50, description="ticks a second")
+    lag_s: float = Field(0.06, gt=0, le=1, description="how long after its tick a Moment is put together")
+    frames: bool = Field(True, description="a recording keeps the camera's whole frames as well, as JPEG")
+    rotate_s: float = Field(600.0, ge=1, description="a recording goes on in a new file after so many seconds")
+    learn_every_s: float = Field(60.0, ge=1, description="pause between two hand-overs of newer weights")
+    sure: float = Field(0.7, gt=0, lt=1, description="calibrated confidence from which the page shows what is seen")
+
+
+Model = TypeVar("Model", bound=Section)
+
+
 def find(name: str) -> Path:
     """The file of a named configuration: a path as given, or `NAME.yaml` of the wheel's or the checkout's `configs/`.
 
@@ -89,6 +104,11 @@ def named() -> list[str]:
 
 
 def load(name: str = "nursery", changes: Mapping[str, Any] | None = None, sets: Sequence[str] = ()) -> RunConfig:
+    """The configuration of a run; see `load_as`."""
+    return load_as(RunConfig, name, changes, sets)
+
+
+def load_as(model: type[Model], name: str, changes: Mapping[str, Any] | None = None, sets: Sequence[str] = ()) -> Model:
     """Read configuration `name` with what it extends, then apply `changes` (nested) and `sets` (`a.b=c` texts).
 
     Raises:
@@ -102,15 +122,21 @@ def load(name: str = "nursery", changes: Mapping[str, Any] | None = None, sets: 
         if not equals or not key:
             raise ConfigError(f"--set expects key=value, for example exam.holdout=theo; got '{text}'.")
         _put(values, key.split("."), yaml.safe_load(value) if value else None)
-    return validate(values)
+    return validate_as(model, values)
 
 
 def validate(values: Mapping[str, Any]) -> RunConfig:
     """A RunConfig of plain values, with every complaint as one sentence."""
+    return validate_as(RunConfig, values)
+
+
+def validate_as(model: type[Model], values: Mapping[str, Any]) -> Model:
+    """A configuration of plain values, with every complaint as one sentence."""
     try:
-        return RunConfig.model_validate(values)
+        return model.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(" ".join(_sentence(item) for item in error.errors()[:3])) from None
+        known = known_keys(model)
+        raise ConfigError(" ".join(_sentence(item, known) for item in error.errors()[:3])) from None
 
 
 def differences(config: RunConfig) -> dict[str, tuple[Any, Any]]:
@@ -169,10 +195,10 @@ def known_keys(model: type[BaseModel] = RunConfig, prefix: str = "") -> dict[str
     return keys
 
 
-def _sentence(item: Mapping[str, Any]) -> str:
+def _sentence(item: Mapping[str, Any], known: Mapping[str, str]) -> str:
     key = ".".join(str(part) for part in item["loc"])
     if item["type"] == "extra_forbidden":
-        close = difflib.get_close_matches(key, known_keys(), n=1, cutoff=0.5)
-        hint = f"; did you mean '{close[0]}'?" if close else "; 'devmind config show' lists all keys."
+        close = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+        hint = f"; did you mean '{close[0]}'?" if close else f"; known are: {', '.join(known)}."
         return f"There is no configuration key '{key}'{hint}"
     return f"Configuration key '{key}': {item['msg'][0].lower() + item['msg'][1:]}; got {item['input']!r}."

@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from typing import Any, Self
 
+import numpy as np
+
 from devmind.errors import SensorError
-from sensors.frames import Health
+from sensors.frames import Health, NewestFrame
 
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 5.0
@@ -100,3 +102,32 @@ class Device:
     def _forget(self) -> None:
         """Nothing may be read after closing."""
         raise NotImplementedError
+
+
+class FrameDevice(Device):
+    """A device of frames: the newest is held for any reader. `_read` gives (frame, captured_at_s), or None for none.
+
+    `drops` counts frames that could not be read or decoded; `sequence` numbers those that could.
+    """
+
+    sense = "sight"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._newest = NewestFrame(name, self.health)
+
+    def read_latest(self, max_age_s: float) -> tuple[np.ndarray, float]:
+        """The newest frame uint8 [H, W, 3] (read-only) and its time; StaleReading when it is `max_age_s` old."""
+        return self._newest.read_latest(max_age_s)
+
+    @property
+    def sequence(self) -> int:
+        """How many frames have come; the number of the newest."""
+        return self._newest.sequence
+
+    def _keep(self, capture: tuple[np.ndarray, float] | None) -> None:
+        if capture:
+            self._newest.put(*capture)
+
+    def _forget(self) -> None:
+        self._newest.clear()

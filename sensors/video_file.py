@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 
 from devmind.errors import SensorError
-from sensors.device import Device
-from sensors.frames import NewestFrame
+from sensors.device import FrameDevice
 
 LATE_S = 0.1
 """Frames that come this late are skipped undecoded and counted as drops, until the file has caught up."""
 
 
-class VideoFile(Device):
+class VideoFile(FrameDevice):
     """`sight` uint8 [H, W, 3] of a file that OpenCV reads, at the file's own speed.
 
     A frame's time is that of opening plus its own time in the file. At the end there is nothing to read any more.
@@ -30,21 +29,9 @@ class VideoFile(Device):
         SensorError: on opening, when there is no such file or it is no video.
     """
 
-    sense = "sight"
-
     def __init__(self, path: str | Path, loop: bool = False) -> None:
         super().__init__("video_file")
         self.path, self.loop = Path(path), loop
-        self._newest = NewestFrame(self.name, self.health)
-
-    def read_latest(self, max_age_s: float) -> tuple[np.ndarray, float]:
-        """The newest frame uint8 [H, W, 3] (read-only) and its time; StaleReading when it is `max_age_s` old."""
-        return self._newest.read_latest(max_age_s)
-
-    @property
-    def sequence(self) -> int:
-        """How many frames have come; the number of the newest."""
-        return self._newest.sequence
 
     def _prepare(self) -> None:
         if not self.path.is_file():
@@ -84,15 +71,8 @@ class VideoFile(Device):
             return None
         return cv2.cvtColor(frame, cv2.COLOR_BGR2RGB), handle.due_s
 
-    def _keep(self, capture: tuple[np.ndarray, float] | None) -> None:
-        if capture:
-            self._newest.put(*capture)
-
     def _close(self, handle: _Film) -> None:
         handle.film.release()
-
-    def _forget(self) -> None:
-        self._newest.clear()
 
 
 class _Film:

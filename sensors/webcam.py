@@ -16,19 +16,17 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from sensors.device import Device
-from sensors.frames import NewestFrame
+from sensors.device import FrameDevice
 
 FAILURES = 10
 """So many failed reads in a row, and the camera is taken to be gone."""
 RETRY_S = 0.01
 
 
-class Webcam(Device):
+class Webcam(FrameDevice):
     """`sight` uint8 [H, W, 3], the whole frame in RGB, in a thread of its own.
 
-    `drops` counts frames that could not be read or decoded; `sequence` numbers those that could. A camera that goes
-    away is opened again after growing pauses.
+    A camera that goes away is opened again after growing pauses.
 
     Args:
         source: the number of a camera, its path, a file, or an address with `://`.
@@ -36,8 +34,6 @@ class Webcam(Device):
         open_timeout_s: an address that does not answer for so long is gone.
         read_timeout_s: a stream that gives no frame for so long is gone.
     """
-
-    sense = "sight"
 
     def __init__(
         self,
@@ -53,16 +49,6 @@ class Webcam(Device):
         self.width, self.height, self.fps = width, height, fps
         self.open_timeout_s, self.read_timeout_s = open_timeout_s, read_timeout_s
         self._failures = 0
-        self._newest = NewestFrame(self.name, self.health)
-
-    def read_latest(self, max_age_s: float) -> tuple[np.ndarray, float]:
-        """The newest frame uint8 [H, W, 3] (read-only) and its time; StaleReading when it is `max_age_s` old."""
-        return self._newest.read_latest(max_age_s)
-
-    @property
-    def sequence(self) -> int:
-        """How many frames have come; the number of the newest."""
-        return self._newest.sequence
 
     def _open(self) -> Any:
         import cv2
@@ -135,15 +121,8 @@ class Webcam(Device):
     def _is_file(self) -> bool:
         return isinstance(self.source, str) and Path(self.source).is_file()
 
-    def _keep(self, capture: tuple[np.ndarray, float] | None) -> None:
-        if capture:
-            self._newest.put(*capture)
-
     def _close(self, handle: Any) -> None:
         handle.release()
-
-    def _forget(self) -> None:
-        self._newest.clear()
 
     def _shown(self) -> str:
         source = str(self.source)

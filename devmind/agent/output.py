@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -42,6 +43,16 @@ class Output:
     def answer(self, generator: torch.Generator | None = None) -> Tensor:
         """The action: a sample when a generator is given, else the mode."""
         return self.mode() if generator is None else self.sample(generator)
+
+    def overlays(self, row: int = 0) -> dict[str, np.ndarray]:
+        """What can be drawn over the picture that was tapped; nothing by default.
+
+        Of one row of the flattened [...], any of
+            boxes float32 [K, 5]: x0, y0, x1, y1 in 0..1 of the picture, ends exclusive, and a score in 0..1
+            masks uint8 [64, 64]: the thing each pixel belongs to, from 1 on; 0 where there is none
+            depth float32 [64, 64]: metres
+        """
+        return {}
 
 
 @dataclass

@@ -22,7 +22,7 @@ def check_life(session: Path, agent: Path | None, memory: Path | None) -> None:
     existing(agent, "--agent")
     existing(memory, "--memory")
     from devmind.live.checking import check_replay
-    from devmind.live.following import parts
+    from devmind.sessions.parts import parts
 
     with ExitStack() as stack:
         check = check_replay(parts(session), _agents(agent), _memories(memory, stack))
@@ -46,16 +46,15 @@ def _outcome(check: Check) -> str:
 
 
 def _agents(given: Path | None) -> dict[str, Agent]:
-    """The given agent, else the newest milestone if there is one: the recording's own weights may be enough."""
+    """The given agent, else the newest milestone if there is one, and the newborn."""
     from devmind.agent.agent import Agent
     from devmind.cli.agents import RUNS
     from devmind.curriculum.start import newest_milestone
+    from devmind.live.newborn import FOLDER
 
-    folder = given or newest_milestone(RUNS, ())
-    if folder is None:
-        return {}
-    agent = Agent.from_pretrained(folder)
-    return {agent.sha256(): agent}
+    folders = [given] if given else [FOLDER, newest_milestone(RUNS, ())]
+    agents = [Agent.from_pretrained(folder) for folder in folders if folder is not None]
+    return {agent.sha256(): agent for agent in agents}
 
 
 def _memories(folder: Path | None, stack: ExitStack) -> Remembered:

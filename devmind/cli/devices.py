@@ -8,8 +8,9 @@ from typing import Any
 from devmind import plugins
 from devmind.errors import ConfigError
 
-CAMERAS = {"synthetic": "synthetic_camera"}
-EARS = {"default": "microphone", "synthetic": "synthetic_microphone"}
+CAMERAS = {"browser": "browser_camera", "synthetic": "synthetic_camera"}
+EARS = {"browser": "browser_microphone", "default": "microphone", "synthetic": "synthetic_microphone"}
+VOICES = {"default": "speaker"}
 NO_DEVICE = "none"
 
 
@@ -44,6 +45,11 @@ def camera(words: str) -> Any:
 def ear(words: str) -> Any:
     """The microphone of `--mic`: 'default', a sensor by name, else the name of a device."""
     return _named(EARS.get(words, words), "microphone")
+
+
+def voice(words: str) -> Any:
+    """The speaker of `--speaker`: 'default', a plugin by name, else the name of a device; None for 'none'."""
+    return None if words == NO_DEVICE else _named(VOICES.get(words, words), "speaker")
 
 
 def _named(words: str, usual: str) -> Any:

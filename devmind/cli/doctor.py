@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from devmind.cli import machine, show
+from devmind.cli import live_checks, machine, show
 
 MARKS = {True: ("ok", "green"), False: ("mend", "bold red"), None: ("info", "dim")}
 
@@ -17,9 +18,9 @@ def doctor(
         "checkpoints"
     ),
 ) -> None:
-    """Look over Python, packages, device and disk; exit 1 when something is to be mended."""
+    """Look over Python, packages, device, disk, sound and cameras; exit 1 when something is to be mended."""
     failed = 0
-    for check in machine.checks(out):
+    for check in chain(machine.checks(out), live_checks.checks()):
         mark, style = MARKS[check.ok]
         failed += check.ok is False
         show.line(f"{mark:4}  {check.name}: {check.said}", style)

@@ -1,24 +1,51 @@
-"""`devmind live`: the agent among people, with the camera and the microphone of this machine."""
+"""`devmind live` and `devmind hello`: the agent among people, seen and heard by camera and microphone."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import saved_agent
-from devmind.cli.devices import NO_DEVICE, camera, ear
+from devmind.cli.agents import agent_folder
+from devmind.cli.devices import NO_DEVICE, camera, ear, voice
 from devmind.cli.house import Terminated
-from devmind.cli.paths import writable_file
+from devmind.cli.paths import existing, writable_file
 from devmind.errors import ConfigError
 
 if TYPE_CHECKING:
-    from devmind.live.loop import LiveSummary, Tick
+    from devmind.live.home import Wishes
+    from devmind.live.life import Life
+    from devmind.live.loop import LiveSummary
 
 TOLD_EVERY_S = 1.0
+
+MemoryOption = Annotated[
+    Path, typer.Option("--memory", metavar="DIR", help="Long-term memory, made if it is not there.")
+]
+SecondsOption = Annotated[
+    float | None, typer.Option("--seconds", min=0.1, metavar="N", help="How long; else until Ctrl-C.")
+]
+PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, metavar="N", help="Port of the page; 0: any.")]
+OpenOption = Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser of this desktop.")]
+
+
+def hello(
+    memory: MemoryOption = Path("memory"),
+    port: PortOption = 0,
+    open_: OpenOption = True,
+    seconds: SecondsOption = None,
+) -> None:
+    """Meet a newborn: a page whose camera and microphone it sees and hears with. No training, nothing to install."""
+    from devmind.live.home import Wishes
+    from devmind.live.newborn import FOLDER
+
+    sensors = {"camera": camera("browser"), "microphone": ear("browser")}
+    wishes = Wishes(FOLDER, sensors, memory=memory, port=port, details={"camera": "browser", "microphone": "browser"})
+    _live(wishes, seconds, open_)
 
 
 def live(
@@ -27,51 +54,112 @@ def live(
         typer.Option("--agent", metavar="DIR", help="Saved agent; else the newest milestone in ./checkpoints."),
     ] = None,
     camera_: Annotated[
-        str, typer.Option("--camera", metavar="0|URL|NAME|none", help="Index, address or file, or a sensor's name.")
+        str,
+        typer.Option("--camera", metavar="0|URL|browser|NAME|none", help="Index, address or file, or a sensor's name."),
     ] = "0",
     mic: Annotated[
-        str, typer.Option("--mic", metavar="default|NAME|none", help="Microphone by device, or a sensor's name.")
+        str,
+        typer.Option("--mic", metavar="default|NAME|browser|none", help="Microphone by device, or a sensor's name."),
     ] = "default",
+    speaker: Annotated[
+        str, typer.Option("--speaker", metavar="default|NAME|none", help="What it utters is played here.")
+    ] = NO_DEVICE,
     record: Annotated[
         Path | None, typer.Option("--record", metavar="FILE", help="Record the session; nothing is kept without it.")
     ] = None,
-    hz: Annotated[float, typer.Option("--hz", min=1, max=50, metavar="N", help="Ticks a second.")] = 10.0,
-    seconds: Annotated[
-        float | None, typer.Option("--seconds", min=0.1, metavar="N", help="How long; else until Ctrl-C.")
+    learn: Annotated[
+        bool, typer.Option("--learn", help="Learn from the recording meanwhile, in a second process.")
+    ] = False,
+    private: Annotated[
+        bool, typer.Option("--private", help="Nothing reaches a disk: memory stays in RAM, no recording, no learning.")
+    ] = False,
+    demo: Annotated[
+        Path | None, typer.Option("--demo", metavar="SESSION", help="A recording instead of camera and microphone.")
+    ] = None,
+    memory: MemoryOption = Path("memory"),
+    hz: Annotated[float | None, typer.Option("--hz", min=1, max=50, metavar="N", help="Ticks a second; 10.")] = None,
+    seconds: SecondsOption = None,
+    page: Annotated[bool, typer.Option("--page/--no-page", help="Serve the page; else a line a second.")] = True,
+    host: Annotated[
+        str, typer.Option("--host", metavar="HOST", help="Address of the page; any but this machine needs TLS.")
+    ] = "127.0.0.1",
+    port: PortOption = 0,
+    cert: Annotated[Path | None, typer.Option("--cert", metavar="FILE", help="TLS certificate (PEM).")] = None,
+    key: Annotated[Path | None, typer.Option("--key", metavar="FILE", help="The certificate's private key.")] = None,
+    open_: OpenOption = True,
+    sets: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of configs/live.yaml.")
     ] = None,
 ) -> None:
-    """Live here and now: sense, answer, look around. One line a second tells how it goes.
+    """Live here and now: sense, answer, look around, and be taught names on the page.
 
     A sense that is missing is missing; the loop goes on.
     """
-    if camera_ == mic == NO_DEVICE:
-        raise ConfigError("With neither camera nor microphone there is nothing to sense; give --camera or --mic.")
     writable_file(record, "--record")
-    sensors = {
-        name: make(words)
-        for name, make, words in (("camera", camera, camera_), ("microphone", ear, mic))
-        if words != NO_DEVICE
-    }
-    child = saved_agent(agent)
-    from devmind.live.loop import LiveLoop
-    from devmind.sessions.recorder import Recorder
-    from devmind.worlds.room import Room
+    from devmind.config import LiveConfig, load_as
 
-    with ExitStack() as stack:
-        opened = {name: stack.enter_context(sensor) for name, sensor in sensors.items()}
-        details = {"camera": camera_, "microphone": mic}
-        recorder = None
-        if record:
-            recorder = stack.enter_context(Recorder(record, source="room", tick_hz=hz, details=details))
-        told = _Teller()
-        loop = LiveLoop(child, Room(opened, hz), recorder=recorder, watch=told)
+    config = load_as(LiveConfig, "live", {} if hz is None else {"hz": hz}, sets or ())
+    sensors = _tape(demo) if demo else _devices(camera_, mic)
+    from devmind.live.home import Wishes
+
+    wishes = Wishes(
+        agent_folder(agent), sensors, voice(speaker), memory, record, private, learn, page, host, port,
+        _tls(cert, key), {"camera": camera_, "microphone": mic, "demo": demo or ""}, config,
+    )  # fmt: skip
+    _live(wishes, seconds, open_)
+
+
+def _tls(cert: Path | None, key: Path | None) -> tuple[Path, Path] | None:
+    if (cert is None) != (key is None):
+        raise ConfigError("A certificate needs its private key: give both --cert and --key, or neither.")
+    existing(cert, "--cert", "file")
+    existing(key, "--key", "file")
+    return (cert, key) if cert and key else None
+
+
+def _devices(camera_: str, mic: str) -> dict[str, Any]:
+    made = (("camera", camera, camera_), ("microphone", ear, mic))
+    return {name: make(words) for name, make, words in made if words != NO_DEVICE}
+
+
+def _tape(demo: Path) -> dict[str, Any]:
+    existing(demo, "--demo", "file")
+    from devmind.live.demo import Tape, TapeCamera, TapeMicrophone
+
+    tape = Tape(demo)
+    players = {"sight": TapeCamera, "sound": TapeMicrophone}
+    return {sense: player(tape) for sense, player in players.items() if sense in tape.session.senses}
+
+
+def _live(wishes: Wishes, seconds: float | None, open_: bool) -> None:
+    from devmind.live.home import at_home
+
+    wishes.check()
+    show.line("waking up: loading takes some seconds")
+    with at_home(wishes) as (life, server):
+        if server:
+            show.line(f"open this page: {server.address}")
+            show.line("It works once, in one browser; Ctrl-C ends the life.")
+            _open_browser(server.address, open_)
+        else:
+            life.loop.watchers["telling"] = _Teller()
         try:
-            loop.run(seconds)
+            life.run(seconds)
         except (KeyboardInterrupt, Terminated):
             show.line("stopped")
-        _sum_up(loop.summary)
-    if record:
-        show.path("session", record)
+        files = life.recording.files if life.recording else []
+    _sum_up(life)
+    for file in files:
+        show.path("session", file)
+
+
+def _open_browser(address: str, wanted: bool) -> None:
+    """Only where there is a desktop: elsewhere a text browser would take over the terminal."""
+    desktop = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if wanted and desktop and sys.stdout.isatty():
+        import webbrowser
+
+        webbrowser.open(address)
 
 
 class _Teller:
@@ -80,13 +168,13 @@ class _Teller:
     def __init__(self) -> None:
         self.next_s = 0.0
 
-    def __call__(self, tick: Tick) -> None:
+    def __call__(self, tick: Any) -> None:
         """Print when a second has passed since the last line."""
         if tick.moment.time_s < self.next_s:
             return
         self.next_s = tick.moment.time_s + TOLD_EVERY_S
         senses = ", ".join(name for name in ("sight", "periphery", "sound", "words") if name in tick.moment.senses)
-        line = f"{tick.moment.time_s:6.1f} s · {senses or 'nothing sensed'} · {1e3 * tick.work_s:.0f} ms"
+        line = f"{tick.moment.time_s:7.1f} s · {senses or 'nothing sensed'} · {1e3 * tick.work_s:.0f} ms"
         show.line(line + _looks(tick.action.effectors.get("look")))
 
 
@@ -94,11 +182,14 @@ def _looks(look: Any) -> str:
     return "" if look is None else f" · look {look[0]:+.2f} {look[1]:+.2f}"
 
 
-def _sum_up(summary: LiveSummary) -> None:
+def _sum_up(life: Life) -> None:
+    summary: LiveSummary = life.loop.summary
     show.line(
         f"{show.counted(summary.ticks, 'tick')}, {summary.skipped} skipped; work {summary.work_ms(0.5):.1f} ms in the "
         f"median, {summary.work_ms(0.99):.1f} ms at the 99th percentile"
     )
+    for reason, count in summary.late.items():
+        show.line(f"skipped for {reason}: {show.counted(count, 'tick')}")
     for sense, count in summary.missing.items():
         if count:
             show.line(f"{sense}: missing in {show.counted(count, 'tick')}")

@@ -12,13 +12,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
+from typing import IO
 
 from devmind import plugins
 from devmind.errors import DevmindError
 
 MIN_PYTHON = (3, 11)
 MIN_FREE_GB = 2.0
-SLOW_FSYNC_S = 0.5
+SLOW_FSYNC_S = 0.2
+SLOW_MB_S = 5.0
+FSYNCS, PROBE_MB = 8, 16
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,6 @@ def checks(out: Path) -> Iterator[Check]:
     yield disk(out)
     yield compiled_cache()
     yield torch_device()
-    yield from live()
 
 
 def python() -> Check:
@@ -135,19 +137,28 @@ def out_folder(out: Path) -> Check:
 
 
 def disk(out: Path) -> Check:
-    """How long it takes until a megabyte is really on the disk: every checkpoint waits for that."""
+    """How long a small write takes until it is really on the disk, and how many megabytes a second get there.
+
+    Every checkpoint waits for both, and a recording for the first.
+    """
     try:
         with tempfile.TemporaryFile(dir=_existing(out), buffering=0) as file:
-            begun = time.perf_counter()
-            for _ in range(8):
-                file.write(bytes(1 << 20))
-                os.fsync(file.fileno())
-            each_s = (time.perf_counter() - begun) / 8
+            each_s = sum(_synced_s(file, 4096) for _ in range(FSYNCS)) / FSYNCS
+            mb_s = PROBE_MB / _synced_s(file, PROBE_MB << 20)
     except OSError as error:
         return Check("disk", False, f"nothing can be written: {error.strerror}", "give --out another folder")
-    slow = each_s > SLOW_FSYNC_S
-    mend = "give --out a folder on a local disk; checkpoints wait for this one" if slow else ""
-    return Check("disk", not slow, f"{each_s * 1e3:.1f} ms to write and fsync 1 MB", mend)
+    slow = each_s > SLOW_FSYNC_S or mb_s < SLOW_MB_S
+    mend = "give --out a folder on a local disk: checkpoints and recordings wait for this one" if slow else ""
+    return Check("disk", not slow, f"{each_s * 1e3:.1f} ms an fsync, {mb_s:.0f} MB/s written and synced", mend)
+
+
+def _synced_s(file: IO[bytes], size: int) -> float:
+    """Seconds until so many bytes are on the disk."""
+    data = os.urandom(size)  # a disk that compresses would have zeros too easily
+    begun_s = time.perf_counter()
+    file.write(data)
+    os.fsync(file.fileno())
+    return max(1e-9, time.perf_counter() - begun_s)
 
 
 def compiled_cache() -> Check:
@@ -195,15 +206,3 @@ def torch_device() -> Check:
     return Check(
         "torch", True, f"{torch.__version__} on {device}{name}, {torch.get_num_threads()} threads, {cores} cores"
     )
-
-
-def live() -> Iterator[Check]:
-    """What a live room would use; nothing of it is needed for training."""
-    there = util.find_spec("pyaudio") is not None
-    hint = 'apt install portaudio19-dev (or brew install portaudio), then: pip install "devmind[live]"'
-    yield Check(
-        "microphone", None, "PyAudio is installed" if there else "PyAudio is not installed", "" if there else hint
-    )
-    if sys.platform.startswith("linux"):
-        cameras = sorted(str(path) for path in Path("/dev").glob("video*"))
-        yield Check("camera", None, ", ".join(cameras) or "none is connected")

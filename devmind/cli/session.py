@@ -12,12 +12,16 @@ from devmind.cli import show
 from devmind.cli.checking import check_life
 from devmind.cli.house import complain, group
 from devmind.cli.paths import existing
+from devmind.cli.recording import record
 from devmind.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-app = group("Recordings of what was sensed and done: import, info, replay, repair.")
+    from devmind.sessions.repair import Lost
+
+app = group("Recordings of what was sensed and done: record, import, info, replay, repair, export.")
+app.command()(record)
 
 Recording = Annotated[Path, typer.Argument(metavar="SESSION", help="A recording (.mcap).")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")]
@@ -25,20 +29,26 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file i
 
 @app.command("import")
 def import_(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Videos, sound files, or folders of images.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="Media, folders of images; or one LeRobotDataset, ROS bag, MCAP file."),
+    ],
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="FILE", help="The recording; else the first file's name in this folder."),
     ] = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", metavar="NAME", help="Which pictures are seen, where there are several.")
+    ] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Make one recording of real media: 64x64 sight, 16 kHz sound, ten Moments a second."""
+    """Make one recording of real media or a robot's: 64x64 sight, 16 kHz sound, ten Moments a second."""
     for file in files:
         if not file.is_dir():
             existing(file, "FILE", "file")
-    from devmind.sessions import import_media
+    from devmind.sessions import import_any
 
-    made = import_media(files, out or Path(f"{files[0].resolve().stem}.mcap"), overwrite=overwrite)
+    made = import_any(files, out or _named_after(files[0]), topic=topic, overwrite=overwrite)
     for sentence in made.warnings:
         complain(f"Note: {sentence}")
     show.line(f"{show.counted(made.ticks, 'Moment')} of {show.counted(len(files), 'file')}")
@@ -53,7 +63,10 @@ def info(session: Recording) -> None:
 
     about = describe(session)
     whole = "cut off or still being written" if about["truncated"] else "whole"
-    show.line(f"{session}: {show.megabytes(about['bytes'])}, {whole}")
+    in_parts = f" in {len(about['parts'])} parts" if len(about["parts"]) > 1 else ""
+    show.line(f"{session}: {show.megabytes(about['bytes'])}{in_parts}, {whole}")
+    if about["missing_parts"]:
+        complain(f"Note: there is no file for part {', '.join(map(str, about['missing_parts']))}.")
     ticks, episodes = show.counted(about["ticks"], "Moment"), show.counted(about["episodes"], "episode")
     show.line(f"{ticks} in {episodes}, {about['duration_s']:.1f} s")
     rows = [
@@ -62,6 +75,10 @@ def info(session: Recording) -> None:
         for name, what in about[kind].items()
     ]
     show.table(("", "name", "ticks", "type", "shapes"), [(kind.removesuffix("s"), *rest) for kind, *rest in rows])
+    if about["frames"]["count"]:
+        show.line(
+            f"camera: {show.counted(about['frames']['count'], 'frame')}, {show.megabytes(about['frames']['bytes'])}"
+        )
     for name, text in (about["metadata"] | {f"notes: {k}": v for k, v in about["notes"].items()}).items():
         show.line(f"{name}: {text}")
 
@@ -108,13 +125,59 @@ def repair(
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="The mended copy.")] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Copy what can be read of a cut or damaged recording into a whole one; the original stays."""
+    """Copy what can be read of a cut or damaged recording into a whole one and say what is lost; the original stays."""
     existing(session, "SESSION", "file")
     from devmind.sessions import repair as mend
 
     target = out or session.with_name(f"{session.stem}-repaired.mcap")
-    show.line(f"{show.counted(mend(session, target, overwrite=overwrite), 'Moment')} kept")
-    show.path("session", target)
+    done = mend(session, target, overwrite=overwrite)
+    frames = f" and {show.counted(done.frames, 'frame')}" if done.frames else ""
+    show.line(f"{show.counted(done.ticks, 'Moment')}{frames} kept")
+    for lost in done.lost:
+        show.line(f"lost of {lost.path.name}: {_missing(lost)}")
+    for path in done.paths:
+        show.path("session", path)
+
+
+@app.command()
+def export(
+    session: Recording,
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="FORMAT",
+            help="mkv: a film with sound and subtitles. wav: sound, pictures, words as files. lerobot: its dataset v3.",
+        ),
+    ] = "mkv",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="PATH", help="The film, or a new folder; else named after the recording."),
+    ] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Write a recording with all its parts in another format."""
+    existing(session, "SESSION", "file")
+    from devmind.sessions.export import export as write
+
+    made, told = write(session, to, out, overwrite=overwrite)
+    for sentence in told:
+        complain(f"Note: {sentence}")
+    show.path(to, made)
+
+
+def _missing(lost: Lost) -> str:
+    """`3 Moments from 2.0 s to 2.4 s, 9.1 kB`."""
+    ticks = "what nothing tells of" if lost.ticks is None else show.counted(lost.ticks, "Moment")
+    begin = "the beginning" if lost.from_s is None else f"{lost.from_s:.1f} s"
+    end = "the end" if lost.to_s is None else f"{lost.to_s:.1f} s"
+    return f"{ticks} from {begin} to {end}, {show.megabytes(lost.bytes)}"
+
+
+def _named_after(file: Path) -> Path:
+    """The recording's name in this folder; that of an MCAP file differs from its own."""
+    stem = file.resolve().stem
+    return Path(f"{stem}-session.mcap" if file.suffix == ".mcap" else f"{stem}.mcap")
 
 
 def _shapes(shapes: list[list[int]]) -> str:

@@ -21,6 +21,11 @@ def line(text: str = "", style: str = "") -> None:
     console().print(escape(text), style=style or None, soft_wrap=True)
 
 
+def lamp(word: str, text: str) -> None:
+    """One line that begins with a red word: something is being kept."""
+    console().print(f"[bold red]{word}[/] {escape(text)}", soft_wrap=True)
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A plain table; the last column takes what is left of the width."""
     grid = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")

@@ -43,15 +43,21 @@ class Journal:
 
     def events(self, *kinds: str) -> Iterator[dict[str, Any]]:
         """All events in order, or those of the given kinds."""
+        if self.path.is_file():
+            yield from (e for e in _parsed(self.path.read_bytes()) if not kinds or e.get("event") in kinds)
+
+    def after(self, offset: int) -> tuple[list[dict[str, Any]], int]:
+        """The events of whole lines from byte `offset` on, and the offset to go on from: to follow a run that goes on.
+
+        A file that has become shorter is another one and is read from its start.
+        """
         if not self.path.is_file():
-            return
-        for line in self.path.read_bytes().split(b"\n"):
-            try:
-                event = json.loads(line)
-            except json.JSONDecodeError:
-                continue
-            if isinstance(event, dict) and (not kinds or event.get("event") in kinds):
-                yield event
+            return [], 0
+        with self.path.open("rb") as file:
+            file.seek(offset if offset <= file.seek(0, os.SEEK_END) else 0)
+            begun = file.tell()
+            whole = file.read().rpartition(b"\n")[0]
+        return list(_parsed(whole)), begun + len(whole) + bool(whole)
 
     def last(self, *kinds: str) -> dict[str, Any] | None:
         """The newest event of the given kinds."""
@@ -59,3 +65,14 @@ class Journal:
         for found in self.events(*kinds):  # noqa: B007
             pass
         return found
+
+
+def _parsed(lines: bytes) -> Iterator[dict[str, Any]]:
+    """What is an event; a line that a crash cut off is none."""
+    for line in lines.split(b"\n"):
+        try:
+            event = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if isinstance(event, dict):
+            yield event

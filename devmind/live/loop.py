@@ -1,33 +1,50 @@
 """The live loop: the room's Moment, the agent's step, the Action back to the room, both to the session. One fixed tick.
 
 The room decides when a tick is; the loop only works and measures. What it does besides stepping must be quick or give
-up: a recording flushes within half a second, and whoever watches gets a `Tick` and must not keep the loop waiting.
+up: watchers get a `Tick` and must not keep the loop waiting. Other threads have things changed between two ticks, by
+`errands`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
 from devmind.agent.acting import StepOutput
-from devmind.agent.agent import Agent
+from devmind.agent.agent import Agent, Percepts
+from devmind.agent.ring import State
 from devmind.agent.threads import stepping_threads
+from devmind.live.errands import Errands
 from devmind.moment import Action, Moment
-from devmind.sessions.recorder import Recorder
 from devmind.worlds.room import Room
+
+EFFECTORS = ("look", "move", "say", "utter")
+"""What an agent has in a room: it has no hand there."""
 
 
 @dataclass(frozen=True)
 class Tick:
-    """One tick as it went: what was sensed and done, and the seconds that encoding and stepping took."""
+    """One tick as it went.
+
+    Attributes:
+        moment, action: what was sensed and done.
+        percepts, output: how the agent took it.
+        state: the agent's, after the step; the next step changes it.
+        skipped: ticks the loop came too late for before this one.
+        work_s: seconds that encoding and stepping took.
+    """
 
     moment: Moment
     action: Action
+    percepts: Percepts
     output: StepOutput
+    state: State
     skipped: int
     work_s: float
 
@@ -38,63 +55,97 @@ class LiveSummary:
 
     Attributes:
         ticks: Moments lived; skipped: ticks the loop came too late for; missing: by sensor's sense, Moments without it.
-        work_s: seconds of work in each tick, waiting left out.
+        late: by what the loop did for too long ("agent", "errands" or a watcher's name), the ticks skipped for it;
+            "elsewhere" is what was not the loop: a busy machine.
+        work_s: seconds of encoding and stepping in each tick; busy_s: of all of the loop's work.
         answered: by effector and head, how many ticks it decided.
     """
 
     ticks: int = 0
     skipped: int = 0
+    late: Counter[str] = field(default_factory=Counter)
     missing: dict[str, int] = field(default_factory=dict)
     work_s: list[float] = field(default_factory=list)
+    busy_s: list[float] = field(default_factory=list)
     answered: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def work_ms(self, quantile: float) -> float:
-        """A quantile of the ticks' work in milliseconds; nan before the first."""
+        """A quantile of the ticks' encoding and stepping in milliseconds; nan before the first."""
         return 1e3 * float(np.quantile(self.work_s, quantile)) if self.work_s else float("nan")
+
+    def busy_ms(self, quantile: float) -> float:
+        """A quantile of all of the loop's work in a tick in milliseconds; nan before the first."""
+        return 1e3 * float(np.quantile(self.busy_s, quantile)) if self.busy_s else float("nan")
 
 
 class LiveLoop:
-    """One agent in one room.
+    """One agent in one room. `agent`, `paused` and `afresh` may be changed between ticks, by errands.
 
     Args:
-        effectors: which the agent answers for.
-        recorder: gets every (Moment, Action), and the weights' hash first.
-        watch: called with every tick; what it raises ends the loop.
+        effectors: which the agent answers for, of those it has.
+        watchers: called with every tick, in order; what one raises ends the loop. Their names are those of `late`.
+
+    Attributes:
+        paused: the room goes on, but the agent neither senses nor acts.
+        afresh: the next Moment is a first one, as after another agent has taken over.
     """
 
     def __init__(
         self,
         agent: Agent,
         room: Room,
-        effectors: Sequence[str] = ("look",),
-        recorder: Recorder | None = None,
-        watch: Callable[[Tick], None] | None = None,
+        effectors: Sequence[str] = EFFECTORS,
+        watchers: Mapping[str, Callable[[Tick], None]] | None = None,
     ) -> None:
-        self.agent, self.room, self.recorder, self.watch = agent, room, recorder, watch
-        self.summary = LiveSummary()
-        self.effectors = [name for name in effectors if name in agent.effectors]
+        self.agent, self.room, self.watchers = agent, room, dict(watchers or {})
+        self.summary, self.errands = LiveSummary(), Errands()
+        self.paused, self.afresh = False, True
+        self._wanted = tuple(effectors)
+
+    @property
+    def effectors(self) -> list[str]:
+        """What the present agent answers for."""
+        return [name for name in self._wanted if name in self.agent.effectors]
 
     def run(self, seconds: float | None = None, stop: Callable[[], bool] = lambda: False) -> LiveSummary:
         """Live for so many seconds of the room's time (for ever by default) or until `stop()`."""
-        self.summary = summary = LiveSummary()
-        state = self.agent.new_state()
-        if self.recorder:
-            self.recorder.note("weights", {"agent_sha256": self.agent.sha256()})
-        with stepping_threads():
-            self._warm_up()
-            senses, info = self.room.reset()
-            while True:
-                begun_s = time.perf_counter()
-                moment = Moment(info["time_s"], senses, first=summary.ticks == 0)
-                state, output = self.agent.step(state, self.agent.encode(state, moment), effectors=self.effectors)
-                work_s = time.perf_counter() - begun_s
-                self._keep(Tick(moment, output.to_action(), output, info["skipped"], work_s))
-                if stop() or (seconds is not None and info["time_s"] >= seconds):
-                    break
-                senses, _, _, _, info = self.room.step(output.to_action().effectors)
-        return summary
+        self.summary, self.afresh = LiveSummary(), True
+        try:
+            with stepping_threads():
+                self._live(seconds, stop)
+        finally:
+            self.errands.close()
+        return self.summary
 
-    def _warm_up(self) -> None:
+    def _live(self, seconds: float | None, stop: Callable[[], bool]) -> None:
+        self.warm_up()
+        senses, info = self.room.reset()
+        state = self.agent.new_state()
+        spent: dict[str, float] = {}
+        while True:
+            if info["skipped"]:
+                self._late(info["skipped"], spent)
+            watch = _StopWatch()
+            look: Mapping[str, Any] = {}
+            if not self.paused:
+                if self.afresh:
+                    state = self.agent.new_state()
+                moment = Moment(info["time_s"], senses, first=self.afresh)
+                self.afresh = False
+                percepts = self.agent.encode(state, moment)
+                state, output = self.agent.step(state, percepts, effectors=self.effectors)
+                tick = Tick(moment, output.to_action(), percepts, output, state, info["skipped"], watch.lap("agent"))
+                look = tick.action.effectors
+                self._keep(tick, watch)
+            self.errands.run()
+            watch.lap("errands")
+            spent = watch.laps
+            self.summary.busy_s.append(sum(spent.values()))
+            if stop() or (seconds is not None and info["time_s"] >= seconds):
+                break
+            senses, _, _, _, info = self.room.step(look)
+
+    def warm_up(self) -> None:
         """A step nobody sees: what is loaded and allocated at the first one would cost the first seconds."""
         space = self.room.observation_space
         assert isinstance(space, spaces.Dict)
@@ -103,7 +154,7 @@ class LiveLoop:
         state = self.agent.new_state()
         self.agent.step(state, self.agent.encode(state, moment), effectors=self.effectors)
 
-    def _keep(self, tick: Tick) -> None:
+    def _keep(self, tick: Tick, watch: _StopWatch) -> None:
         summary, health = self.summary, self.room.health
         summary.ticks, summary.skipped, summary.missing = summary.ticks + 1, health.skipped, dict(health.missing)
         summary.work_s.append(tick.work_s)
@@ -111,7 +162,24 @@ class LiveLoop:
             counts = summary.answered.setdefault(effector, {})
             for head, count in heads.items():
                 counts[head] = counts.get(head, 0) + count
-        if self.recorder:
-            self.recorder.write(tick.moment, tick.action)
-        if self.watch:
-            self.watch(tick)
+        for name, watcher in self.watchers.items():
+            watcher(tick)
+            watch.lap(name)
+
+    def _late(self, ticks: int, spent: Mapping[str, float]) -> None:
+        """Count skipped ticks under what took longest, unless all of it together left the tick time enough."""
+        slow = sum(spent.values()) > self.room.dt_s - self.room.lag_s
+        self.summary.late[max(spent, key=lambda name: spent[name]) if slow else "elsewhere"] += ticks
+
+
+class _StopWatch:
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._since_s = time.perf_counter()
+
+    def lap(self, name: str) -> float:
+        """Seconds since the last lap, kept under `name`."""
+        now_s = time.perf_counter()
+        self.laps[name] = now_s - self._since_s
+        self._since_s = now_s
+        return self.laps[name]

@@ -6,9 +6,17 @@
 ...     agent_learns_from(moment, action)
 """
 
+from devmind.sessions.background import BackgroundRecorder
+from devmind.sessions.imports import import_any
+from devmind.sessions.lerobot import export_lerobot
 from devmind.sessions.media import import_media
-from devmind.sessions.reader import Note, Session, describe, open_session, replay
+from devmind.sessions.parts import describe, parts, replay
+from devmind.sessions.reader import Note, Session, open_session
 from devmind.sessions.recorder import Recorder
 from devmind.sessions.repair import repair
+from devmind.sessions.rotating import RotatingRecorder
 
-__all__ = ["Note", "Recorder", "Session", "describe", "import_media", "open_session", "repair", "replay"]
+__all__ = [
+    "BackgroundRecorder", "Note", "Recorder", "RotatingRecorder", "Session", "describe", "export_lerobot", "import_any",
+    "import_media", "open_session", "parts", "repair", "replay",
+]  # fmt: skip

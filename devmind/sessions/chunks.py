@@ -14,12 +14,13 @@ from typing import IO, Any
 from mcap.data_stream import ReadDataStream
 from mcap.exceptions import McapError
 from mcap.opcode import Opcode
-from mcap.records import Chunk, Metadata
+from mcap.records import Chunk, Metadata, Statistics
 from mcap.stream_reader import breakup_chunk
 from mcap.writer import MCAP0_MAGIC
 from zstandard import ZstdError
 
 from devmind.errors import SessionError
+from devmind.sessions.mcap_file import SUM_KEY, metadata_sum
 
 _HEAD = struct.Struct("<BQ")
 _DAMAGE = (McapError, ZstdError, ValueError, OverflowError, EOFError, struct.error, MemoryError)
@@ -74,9 +75,31 @@ def read_chunk(file: IO[bytes], start: int) -> list[Any]:
 
 
 def read_metadata(file: IO[bytes], start: int) -> Metadata:
-    """The metadata record at byte `start`."""
+    """The metadata record at byte `start`, its checksum verified where it has one.
+
+    Raises:
+        SessionError: it is damaged.
+    """
     file.seek(start + _HEAD.size)
     try:
-        return Metadata.read(ReadDataStream(file))
+        metadata = Metadata.read(ReadDataStream(file))
+        if SUM_KEY in metadata.metadata and metadata.metadata[SUM_KEY] != metadata_sum(metadata.metadata):
+            raise ValueError("its checksum is another")
+        return metadata
     except _DAMAGE as error:
         raise SessionError(f"The metadata at byte {start} is damaged ({type(error).__name__}: {error}).") from error
+
+
+def check_count(file: IO[bytes], start: int, found: int) -> None:
+    """Compare how many chunks were found with what the statistics at byte `start`, near a file's end, say.
+
+    Raises:
+        SessionError: they do not agree; a chunk that no longer says that it is one would be missed otherwise.
+    """
+    file.seek(start + _HEAD.size)
+    try:
+        count = Statistics.read(ReadDataStream(file)).chunk_count
+    except _DAMAGE as error:
+        raise SessionError(f"The statistics at byte {start} are damaged ({type(error).__name__}: {error}).") from error
+    if count != found:
+        raise SessionError(f"{found} of {count} chunks were found.")

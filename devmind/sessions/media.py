@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from heapq import merge
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from devmind.errors import SessionError
-from devmind.moment import SOUND_RATE_HZ, TICK_HZ, Moment, Sense
+from devmind.moment import SOUND_RATE_HZ, TICK_HZ, Moment
 from devmind.sessions import pictures, sounds
+from devmind.sessions.importing import Event, Imported, episode_steps, write_session
 from devmind.sessions.pictures import change_in_view, fovea
-from devmind.sessions.recorder import Recorder, WriteError, why_not_written
+from devmind.sessions.steps import Step
 
 __all__ = ["Imported", "change_in_view", "fovea", "import_media", "media_moments"]
 
-MAX_GAP_S = 3600.0
-"""A longer hole in a file's time stamps is taken for damage, not for an hour without pictures."""
-
 Timed = Iterator[tuple[int, Any]]
-
-
-@dataclass(frozen=True)
-class Imported:
-    """What an import made: the session's path, its ticks, and a sentence for everything that was left out."""
-
-    path: Path
-    ticks: int
-    warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -58,28 +46,12 @@ def import_media(
         SessionError: a file is missing, empty, damaged or of a kind that cannot be read, or `out` cannot be written;
             nothing is left behind.
     """
-    out, warnings = Path(out), list[str]()
+    warnings: list[str] = []
     episodes = _episodes(paths, warnings)
-    if out.exists() and not overwrite:
-        raise SessionError(why_not_written(out, FileExistsError()))
-    partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
-    try:
-        with Recorder(partial, source="media", tick_hz=tick_hz, overwrite=True) as recorder:
-            for episode in episodes:
-                recorder.note("media", {"kind": episode.kind, "name": episode.name})
-                for moment in _moments(episode, tick_hz, warnings):
-                    recorder.write(moment)
-            for sentence in warnings:
-                recorder.note("warning", sentence)
-        os.replace(partial, out)
-    except WriteError as error:
-        raise SessionError(why_not_written(out, error.reason)) from error
-    except OSError as error:
-        raise SessionError(why_not_written(out, error)) from error
-    finally:
-        with suppress(OSError):
-            partial.unlink()
-    return Imported(out, recorder.ticks, tuple(warnings))
+    written = (
+        ({"kind": episode.kind, "name": episode.name}, _steps(episode, tick_hz, warnings)) for episode in episodes
+    )
+    return write_session(out, "media", tick_hz, written, warnings, overwrite=overwrite)
 
 
 def media_moments(
@@ -93,71 +65,43 @@ def media_moments(
     """
     warnings = [] if warnings is None else warnings
     for episode in _episodes(paths, warnings):
-        yield from _moments(episode, tick_hz, warnings)
+        yield from (moment for moment, _ in _steps(episode, tick_hz, warnings))
 
 
-def _moments(episode: _Episode, tick_hz: int, warnings: list[str]) -> Iterator[Moment]:
-    """The Moments of one episode, the first and the last marked."""
+def _steps(episode: _Episode, tick_hz: int, warnings: list[str]) -> Iterator[Step]:
+    """The Moments of one episode, without Actions."""
     if tick_hz <= 0 or SOUND_RATE_HZ % tick_hz:
         raise SessionError(
             f"tick_hz must divide {SOUND_RATE_HZ}, so that each tick holds whole samples; got {tick_hz}."
         )
-    held: Moment | None = None
-    for tick, senses in _every_tick(_sensed(episode, tick_hz, warnings), episode.name, tick_hz):
-        if held is not None:
-            yield held
-        held = Moment(tick / tick_hz, senses, first=held is None)
-    if held is None:
-        raise SessionError(
-            f"'{episode.name}' gives no Moment: it is shorter than one tick ({1 / tick_hz:g} s), is no media file, is "
-            f"damaged, or its codec is unknown here; convert it to mp4 (H.264) or WAV."
-        )
-    yield replace(held, last=True)
+    empty = (
+        f"'{episode.name}' gives no Moment: it is shorter than one tick ({1 / tick_hz:g} s), is no media file, is "
+        f"damaged, or its codec is unknown here; convert it to mp4 (H.264) or WAV."
+    )
+    yield from episode_steps(_events(episode, tick_hz, warnings), tick_hz, episode.name, empty)
 
 
-def _sensed(episode: _Episode, tick_hz: int, warnings: list[str]) -> Iterator[tuple[int, dict[str, Sense]]]:
-    """(tick, senses) for the ticks that have any, in order."""
+def _events(episode: _Episode, tick_hz: int, warnings: list[str]) -> Iterator[Event]:
+    """What the episode's files hold, in order of ticks."""
     path, samples = episode.files[0], SOUND_RATE_HZ // tick_hz
     if episode.kind == "sound":
-        streams = [_named("sound", sounds.file_ticks(path, samples, warnings.append))]
-    elif episode.kind == "pictures":
-        streams = [_named("picture", ((k, pictures.read_picture(file)) for k, file in enumerate(episode.files)))]
-    else:
-        seen = pictures.video_ticks(path, tick_hz, warnings.append)
-        heard = sounds.container_ticks(path, samples, warnings.append)
-        streams = [_named("picture", seen), _named("sound", heard)]
-    previous: np.ndarray | None = None
-    for tick, group in groupby(merge(*streams, key=itemgetter(0)), key=itemgetter(0)):
-        senses: dict[str, Sense] = {}
-        for _, name, value in group:
-            if name == "picture":
-                senses["sight"] = fovea(value)
-                if previous is not None:
-                    senses["periphery"] = change_in_view(value, previous)
-                previous = value
-            else:
-                senses[name] = value
-        yield tick, senses
+        return _heard(sounds.file_ticks(path, samples, warnings.append))
+    if episode.kind == "pictures":
+        return _seen((k, pictures.read_picture(file)) for k, file in enumerate(episode.files))
+    seen = _seen(pictures.video_ticks(path, tick_hz, warnings.append))
+    return merge(seen, _heard(sounds.container_ticks(path, samples, warnings.append)), key=attrgetter("tick"))
 
 
-def _every_tick(
-    sensed: Iterator[tuple[int, dict[str, Sense]]], name: str, tick_hz: int
-) -> Iterator[tuple[int, Mapping[str, Sense]]]:
-    """Fill ticks without anything sensed with empty ones, from tick 0 on, so that the clock stays even."""
-    following = 0
-    for tick, senses in sensed:
-        if tick - following > MAX_GAP_S * tick_hz:
-            raise SessionError(
-                f"The time stamps of '{name}' jump by over {MAX_GAP_S:g} s; it is damaged: convert it anew."
-            )
-        for empty in range(following, tick):
-            yield empty, {}
-        yield tick, senses
-        following = tick + 1
+def _seen(frames: Timed) -> Iterator[Event]:
+    return (Event(tick, "picture", value=partial(_given, frame)) for tick, frame in frames)
 
 
-def _named(name: str, values: Timed) -> Iterator[tuple[int, str, Any]]:
-    return ((tick, name, value) for tick, value in values)
+def _given(frame: np.ndarray) -> np.ndarray:
+    return frame
+
+
+def _heard(samples: Timed) -> Iterator[Event]:
+    return (Event(tick, "sense", "sound", value) for tick, value in samples)
 
 
 def _episodes(paths: str | Path | Iterable[str | Path], warnings: list[str]) -> list[_Episode]:

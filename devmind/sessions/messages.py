@@ -17,6 +17,7 @@ from devmind.errors import SessionError
 from devmind.moment import SOUND_RATE_HZ, Sense
 
 IMAGE, AUDIO, LOG = "foxglove.RawImage", "foxglove.RawAudio", "foxglove.Log"
+CAMERA = "foxglove.CompressedImage"
 ARRAY, TICK = "devmind.Array", "devmind.Tick"
 
 _TEXT = "str"
@@ -44,9 +45,10 @@ def message_class(schema: str) -> Callable[..., Any]:
 
     package, name = schema.split(".")
     if package == "foxglove":
-        from foxglove_schemas_protobuf import Log_pb2, RawAudio_pb2, RawImage_pb2
+        from foxglove_schemas_protobuf import CompressedImage_pb2, Log_pb2, RawAudio_pb2, RawImage_pb2
 
         known: dict[str, Any] = {
+            "CompressedImage": CompressedImage_pb2.CompressedImage,
             "Log": Log_pb2.Log,
             "RawAudio": RawAudio_pb2.RawAudio,
             "RawImage": RawImage_pb2.RawImage,
@@ -112,6 +114,11 @@ def decode(schema: str, data: bytes) -> Sense:
         return _decoded(schema, message_class(schema).FromString(data))  # type: ignore[attr-defined]
     except (DecodeError, ValueError, TypeError) as error:
         raise SessionError(f"A message of schema '{schema}' cannot be decoded: {error}.") from error
+
+
+def encode_camera(jpeg: bytes, log_time_ns: int) -> bytes:
+    """A JPEG of the whole frame as a serialized `foxglove.CompressedImage`."""
+    return _serialized(CAMERA, timestamp=_timestamp(log_time_ns), frame_id="camera", data=jpeg, format="jpeg")
 
 
 def as_s16(sound: np.ndarray) -> np.ndarray | None:

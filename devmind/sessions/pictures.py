@@ -13,6 +13,7 @@ import numpy as np
 from devmind.errors import SessionError
 from devmind.moment import PERIPHERY_SIZE, SIGHT_SIZE
 
+JPEG_QUALITY = 85
 _CUT_SHARE = 0.95
 
 
@@ -41,19 +42,60 @@ def read_picture(path: Path) -> np.ndarray:
     Raises:
         SessionError: it cannot be read, for example because it is cut.
     """
+    try:
+        return decode_picture(path.read_bytes(), str(path))
+    except OSError as error:
+        raise SessionError(f"The picture '{path}' cannot be read ({type(error).__name__}); replace it.") from error
+
+
+def decode_picture(data: bytes, name: str) -> np.ndarray:
+    """The same of a picture file's bytes; `name` is for the error.
+
+    Raises:
+        SessionError: it cannot be read, for example because it is cut.
+    """
     import cv2
 
     with _quiet():
         try:
-            data = np.frombuffer(path.read_bytes(), np.uint8)
-            picture = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
+            coded = np.frombuffer(data, np.uint8)
+            picture = cv2.imdecode(coded, cv2.IMREAD_UNCHANGED)
             if picture is not None and (picture.ndim == 2 or picture.shape[2] != 4):
                 # Decoded again, because only this way the camera's orientation (EXIF) is applied.
-                picture = cv2.imdecode(data, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH)
-        except (cv2.error, OSError) as error:
-            raise SessionError(f"The picture '{path}' cannot be read ({type(error).__name__}); replace it.") from error
+                picture = cv2.imdecode(coded, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH)
+        except cv2.error as error:
+            raise SessionError(f"The picture '{name}' cannot be read ({type(error).__name__}); replace it.") from error
     if picture is None:
-        raise SessionError(f"The picture '{path}' is damaged or cut; replace or remove it.")
+        raise SessionError(f"The picture '{name}' is damaged or cut; replace or remove it.")
+    return _rgb8(picture)
+
+
+def as_jpeg(picture: np.ndarray, quality: int = JPEG_QUALITY) -> bytes:
+    """RGB uint8 [H, W, 3] as a JPEG; quality in percent.
+
+    Raises:
+        SessionError: it is no such picture.
+    """
+    import cv2
+
+    if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3 or not picture.size:
+        raise SessionError(f"A frame must be uint8 [H, W, 3]; got {picture.dtype} {list(picture.shape)}.")
+    bgr = cv2.cvtColor(picture, cv2.COLOR_RGB2BGR)
+    return bytes(cv2.imencode(".jpg", bgr, [cv2.IMWRITE_JPEG_QUALITY, quality])[1])
+
+
+def from_jpeg(jpeg: bytes) -> np.ndarray:
+    """A JPEG as RGB uint8 [H, W, 3].
+
+    Raises:
+        SessionError: it is damaged.
+    """
+    import cv2
+
+    with _quiet():
+        picture = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)
+    if picture is None:
+        raise SessionError(f"A JPEG of {len(jpeg)} bytes is damaged and cannot be shown.")
     return _rgb8(picture)
 
 

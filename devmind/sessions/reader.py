@@ -14,15 +14,20 @@ from pathlib import Path
 from typing import IO, Any
 
 from mcap.opcode import Opcode
-from mcap.records import Channel, Message, Schema
 
 from devmind.errors import SessionError
 from devmind.sessions import chunks
+from devmind.sessions.assembly import Assembler, Tick
+from devmind.sessions.extras import Frame, Health, Note
+from devmind.sessions.mcap_file import CHANNELS_KEY, METADATA_NAME, SUM_KEY
 from devmind.sessions.recorded import Recorded
 from devmind.sessions.recorder import FORMAT
-from devmind.sessions.steps import NOTE_TOPIC, TICK_TOPIC, Note, Step, decode_note, decode_step
+from devmind.sessions.steps import Step
 
-__all__ = ["Note", "Recorded", "Session", "Step", "describe", "open_session", "replay"]
+__all__ = ["Frame", "Health", "Note", "Recorded", "Session", "Step", "open_session"]
+
+LOST = "lost"
+"""The kind of a note that says: ticks are missing here."""
 
 
 class Session:
@@ -36,13 +41,14 @@ class Session:
         notes: what was noted besides Moments, in order.
         truncated: the file has no end: it is still being written, or its writer was killed.
         senses, effectors: what was recorded, by name.
+        health: how the devices were doing, in order.
+        frame_count, frame_bytes: the camera's frames, which `frames` gives.
 
     Raises:
-        SessionError: missing, empty, no session, of another format, or damaged (`salvage=True` keeps what lies before
-            the damage and says `truncated`).
+        SessionError: missing, empty, no session, of another format, or damaged.
     """
 
-    def __init__(self, path: str | Path, *, salvage: bool = False) -> None:
+    def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.metadata: dict[str, str] = {}
         self.notes: list[Note] = []
@@ -50,16 +56,16 @@ class Session:
         self.senses: dict[str, Recorded] = {}
         self.effectors: dict[str, Recorded] = {}
         self.episode_starts: list[int] = []
-        self._salvage = salvage
-        self._schemas: dict[int, str] = {}
-        self._channels: dict[int, tuple[str, str]] = {}
+        self.health: list[Health] = []
+        self.frame_count = self.frame_bytes = 0
+        self._assembler = Assembler()
         self._end = 0
         self._chunk_starts: list[int] = []
         self._ticks_before_chunk: list[int] = []
         self._first_chunk_of_tick = array("L")
         self._chunk_of_open_tick: int | None = None
-        self._open_parts: dict[str, tuple[str, bytes]] = {}
-        self._first_ns = self._last_ns = 0
+        self._chunks_with_frames: list[int] = []
+        self._times_ns = array("Q")
         self._last_is_end = False
         with self._open() as file:
             if not chunks.has_magic(file):
@@ -84,7 +90,7 @@ class Session:
             except SessionError as error:
                 # A lost power supply can leave a last chunk of the right length with unwritten pages in it.
                 is_tail = record is not None and next(chunks.walk(file, record.end, size), None) is None
-                if not self._salvage and (not is_tail or chunks.ends_as_finished(file, size)):
+                if not is_tail or chunks.ends_as_finished(file, size):
                     raise SessionError(
                         f"'{self.path}' is damaged after {len(self)} whole ticks: {error} "
                         f"Copy what can be read with 'devmind session repair'."
@@ -123,10 +129,24 @@ class Session:
     @property
     def duration_s(self) -> float:
         """From the first tick's beginning to the last one's end."""
-        return (self._last_ns - self._first_ns) / 1e9 + 1 / self.tick_hz if len(self) else 0.0
+        return (self._times_ns[-1] - self._times_ns[0]) / 1e9 + 1 / self.tick_hz if len(self) else 0.0
+
+    def elapsed_s(self, tick: int) -> float:
+        """Seconds of a tick since the session's first; goes on where the source's clock starts anew, and over parts."""
+        return self._times_ns[tick] / 1e9
+
+    def frames(self) -> Iterator[Frame]:
+        """The camera's frames as they were kept, in the order in which they were written."""
+        assembler = Assembler(self._assembler.channels)
+        with self._open() as file:
+            for at in self._chunks_with_frames:
+                for record in chunks.read_chunk(file, at):
+                    item = assembler.feed(record)
+                    if isinstance(item, Frame):
+                        yield item
 
     def episodes(self) -> list[range]:
-        """The ticks of each episode; a window for a lesson should stay inside one."""
+        """The ticks of each episode, cut also where ticks were lost; a window for a lesson should stay inside one."""
         bounds = [*self.episode_starts, len(self)]
         return [range(a, b) for a, b in pairwise(bounds)]
 
@@ -141,6 +161,7 @@ class Session:
             "truncated": self.truncated,
             "senses": {name: what.as_dict() for name, what in sorted(self.senses.items())},
             "effectors": {name: what.as_dict() for name, what in sorted(self.effectors.items())},
+            "frames": {"count": self.frame_count, "bytes": self.frame_bytes},
             "notes": dict(Counter(note.kind for note in self.notes)),
             "metadata": dict(self.metadata),
         }
@@ -167,79 +188,69 @@ class Session:
     def _index(self, file: IO[bytes], record: chunks.Found) -> None:
         if record.opcode == Opcode.METADATA:
             metadata = chunks.read_metadata(file, record.start)
-            if metadata.name == "session":
-                self.metadata = dict(metadata.metadata)
+            if metadata.name == METADATA_NAME:
+                known = metadata.metadata.items()
+                self.metadata = {name: text for name, text in known if name not in (CHANNELS_KEY, SUM_KEY)}
         elif record.opcode == Opcode.CHUNK:
             records = chunks.read_chunk(file, record.start)
             self._chunk_starts.append(record.start)
             self._ticks_before_chunk.append(len(self))
             for found in records:
-                self._index_chunk_record(found)
+                self._index_record(found)
+        elif record.opcode == Opcode.STATISTICS:
+            chunks.check_count(file, record.start, len(self._chunk_starts))
         elif record.opcode == Opcode.FOOTER:
             self.truncated = False
 
-    def _index_chunk_record(self, record: Any) -> None:
-        if isinstance(record, Schema):
-            self._schemas[record.id] = record.name
-        elif isinstance(record, Channel):
-            self._channels[record.id] = (record.topic, self._schemas.get(record.schema_id, ""))
-        elif isinstance(record, Message):
-            topic, schema = self._channels.get(record.channel_id, ("", ""))
-            if topic == NOTE_TOPIC:
-                self.notes.append(decode_note(record.data))
-            elif topic == TICK_TOPIC:
-                self._index_tick(record)
-            else:
-                if self._chunk_of_open_tick is None:
-                    self._chunk_of_open_tick = len(self._chunk_starts) - 1
-                self._open_parts[topic] = (schema, record.data)
+    def _index_record(self, record: Any) -> None:
+        item, here = self._assembler.feed(record), len(self._chunk_starts) - 1
+        if isinstance(item, Tick):
+            self._index_tick(item)
+        elif isinstance(item, Note):
+            self.notes.append(item)
+            self._last_is_end |= item.kind == LOST
+        elif isinstance(item, Health):
+            self.health.append(item)
+        elif isinstance(item, Frame):
+            self.frame_count, self.frame_bytes = self.frame_count + 1, self.frame_bytes + len(item.jpeg)
+            if self._chunks_with_frames[-1:] != [self._chunk_starts[here]]:
+                self._chunks_with_frames.append(self._chunk_starts[here])
+        elif self._assembler.has_open_tick and self._chunk_of_open_tick is None:
+            self._chunk_of_open_tick = here
 
-    def _index_tick(self, record: Message) -> None:
-        moment, action = decode_step(record.data, self._open_parts)
+    def _index_tick(self, tick: Tick) -> None:
+        if tick.sequence not in (0, len(self)):  # other tools may number nothing
+            raise SessionError(f"Tick {len(self)} is missing, {tick.sequence} comes instead.")
+        moment, action = tick.step()
         for known, values in ((self.senses, moment.senses), (self.effectors, action.effectors if action else {})):
             for name, value in values.items():
                 known.setdefault(name, Recorded()).add(value)
         if moment.first or self._last_is_end or not len(self):
             self.episode_starts.append(len(self))
         self._last_is_end = moment.last
-        self._first_ns = record.log_time if not len(self) else self._first_ns
-        self._last_ns = record.log_time
+        self._times_ns.append(tick.at_ns)
         here = len(self._chunk_starts) - 1
         self._first_chunk_of_tick.append(here if self._chunk_of_open_tick is None else self._chunk_of_open_tick)
-        self._chunk_of_open_tick, self._open_parts = None, {}
+        self._chunk_of_open_tick = None
 
     def _read(self, start: int, stop: int) -> Iterator[Step]:
         if start >= stop:
             return
         chunk = self._first_chunk_of_tick[start]
-        tick = self._ticks_before_chunk[chunk]
-        parts: dict[str, tuple[str, bytes]] = {}
+        tick, assembler = self._ticks_before_chunk[chunk], Assembler(self._assembler.channels)
         with self._open() as file:
             for at in self._chunk_starts[chunk:]:
                 for record in chunks.read_chunk(file, at):
-                    if not isinstance(record, Message):
-                        continue
-                    topic, schema = self._channels.get(record.channel_id, ("", ""))
-                    if topic != TICK_TOPIC:
-                        parts[topic] = (schema, record.data)
+                    item = assembler.feed(record)
+                    if not isinstance(item, Tick):
                         continue
                     if tick >= start:
-                        yield decode_step(record.data, parts)
-                    tick, parts = tick + 1, {}
+                        yield item.step()
+                    tick += 1
                     if tick == stop:
                         return
 
 
-def open_session(path: str | Path, *, salvage: bool = False) -> Session:
+def open_session(path: str | Path) -> Session:
     """The recording at `path`, ready to iterate; see `Session`."""
-    return Session(path, salvage=salvage)
-
-
-def describe(path: str | Path) -> dict[str, Any]:
-    """What `devmind session info` prints: counts, shapes, rate, notes, whether it was cut."""
-    return Session(path).info()
-
-
-def replay(path: str | Path) -> Iterator[Step]:
-    """The (Moment, Action or None) pairs of a recording, in order, as fast as they are taken."""
-    return iter(Session(path))
+    return Session(path)

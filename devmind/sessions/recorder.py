@@ -7,37 +7,42 @@ half second.
 
 from __future__ import annotations
 
-import errno
 import math
-import os
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any, Self
 
-from mcap.writer import CompressionType, Writer
+import numpy as np
 
 from devmind.errors import SessionError
 from devmind.moment import TICK_HZ, Action, Moment
-from devmind.sessions.messages import TICK, schema_bytes
-from devmind.sessions.steps import NOTE_JSON_SCHEMA, NOTE_SCHEMA, NOTE_TOPIC, TICK_TOPIC, Note, encode_note, encode_step
+from devmind.sessions.extras import (
+    CAMERA_TOPIC,
+    HEALTH_SCHEMA,
+    HEALTH_TOPIC,
+    NOTE_SCHEMA,
+    NOTE_TOPIC,
+    Note,
+    encode_frame,
+    encode_health,
+    encode_note,
+)
+from devmind.sessions.mcap_file import McapFile, WriteError, why_not_written
+from devmind.sessions.messages import CAMERA
+from devmind.sessions.pictures import as_jpeg
+from devmind.sessions.steps import encode_step
+
+__all__ = ["FORMAT", "Recorder", "WriteError", "why_not_written"]
 
 FORMAT = "devmind.session/1"
 FLUSH_S = 0.5
 CHUNK_BYTES = 256 * 1024
-
-
-class WriteError(SessionError):
-    """The disk refused; `reason` is its OSError, for callers that know the file by another name."""
-
-    def __init__(self, sentence: str, reason: OSError) -> None:
-        super().__init__(sentence)
-        self.reason = reason
 
 
 class Recorder:
@@ -50,6 +55,7 @@ class Recorder:
         details: more about the source (world, level, device names, seed), kept as text.
         overwrite: replace an existing file instead of refusing.
         clock: seconds, never falling; decides when half a second has passed.
+        follows: the recorder of the part before this one, whose clock goes on.
 
     Raises:
         SessionError: the file exists, the folder cannot be written, the disk is full; what was flushed before stays
@@ -67,42 +73,38 @@ class Recorder:
         details: Mapping[str, object] | None = None,
         overwrite: bool = False,
         clock: Callable[[], float] = time.monotonic,
+        follows: Recorder | None = None,
     ) -> None:
         self.path = Path(path)
         self.ticks = 0
-        self._safe_ticks = 0
         self._tick_ns = round(1e9 / tick_hz)
-        self._origin_s: float | None = None
-        self._last_ns = 0
-        self._pending_bytes = 0
+        self._origin_s: float | None = follows._origin_s if follows else None
+        self._last_ns: int = follows._last_ns if follows else 0
+        self._first_ns = self._last_ns
         self._clock = clock
         self._flushed_at_s = clock()
-        self._failure = ""
-        self._schemas: dict[str, int] = {}
-        self._channels: dict[tuple[str, str], int] = {}
-        with self._guarded():
-            self._file = _create(self.path, overwrite)
-            # Chunks are ended by hand, between ticks, so the writer's own limit is out of reach.
-            self._writer = Writer(self._file, chunk_size=2**62, compression=CompressionType.ZSTD)
-            self._writer.start(profile="devmind")
-            about = {**(details or {}), **_about(source, tick_hz)}
-            self._writer.add_metadata("session", {name: str(value) for name, value in about.items()})
-            self._channel(TICK_TOPIC, TICK)
-            self._writer.flush()
+        about = {**(details or {}), **_about(source, tick_hz)}
+        self._file = McapFile(self.path, {name: str(value) for name, value in about.items()}, overwrite)
+
+    @property
+    def span_s(self) -> float:
+        """From the first tick's beginning to the last one's end."""
+        return (self._last_ns - self._first_ns + self._tick_ns) / 1e9 if self.ticks else 0.0
 
     def write(self, moment: Moment, action: Action | None = None) -> None:
         """Append one tick. All of it is encoded before any of it is written, so a refused tick leaves no trace."""
-        log_time_ns = self._log_time_ns(moment)
-        step = encode_step(moment, action, log_time_ns)
-        with self._guarded():
-            for topic, schema, data in step:
-                self._add(self._channel(topic, schema), log_time_ns, data)
-            self.ticks += 1
-            self._last_ns = log_time_ns
-            if self._clock() - self._flushed_at_s >= FLUSH_S:
-                self._flush()
-            elif self._pending_bytes >= CHUNK_BYTES:
-                self._end_chunk()
+        self.write_at(moment, action, self._log_time_ns(moment))
+
+    def write_at(self, moment: Moment, action: Action | None, at_ns: int) -> None:
+        """Append one tick, so many nanoseconds after the session's first: for copying what was recorded."""
+        step = encode_step(moment, action, at_ns)
+        self._file.check()
+        for topic, schema, data in step:
+            self._file.add(topic, schema, at_ns, data, self.ticks)
+        self._first_ns = self._first_ns if self.ticks else at_ns
+        self.ticks += 1
+        self._last_ns = at_ns
+        self._flush_when_due()
 
     def note(self, kind: str, data: Any) -> None:
         """Append something that happened besides Moments (a weight hash, a name taught, what was recalled) as JSON.
@@ -112,61 +114,64 @@ class Recorder:
         Raises:
             SessionError: `data` cannot be written as JSON.
         """
-        data_bytes = encode_note(Note(self.ticks, kind, data))
-        with self._guarded():
-            self._add(self._note_channel(), self._last_ns, data_bytes)
+        note = encode_note(Note(self.ticks, kind, data))
+        self._file.check()
+        self._file.add(NOTE_TOPIC, NOTE_SCHEMA, self._last_ns, note, self.ticks)
+
+    def frame(self, frame: bytes | np.ndarray, captured_s: float) -> None:
+        """Append a whole frame of the camera, a lossy extra: a JPEG as it is, or RGB uint8 [H, W, 3] made into one.
+
+        `captured_s` is on the clock of the Moments' `time_s`; a frame from before the first tick is given that tick's
+        time.
+
+        Raises:
+            SessionError: it is neither, or the time is no number of seconds.
+        """
+        if not math.isfinite(captured_s) or abs(captured_s) > 2**33:
+            raise SessionError(f"A frame's captured_s must be a number of seconds below 2**33; got {captured_s}.")
+        since_s = 0.0 if self._origin_s is None else captured_s - self._origin_s
+        self.frame_at(frame, max(0, round(since_s * 1e9)))
+
+    def frame_at(self, frame: bytes | np.ndarray, at_ns: int) -> None:
+        """Append a frame taken so many nanoseconds after the session's first tick."""
+        data = encode_frame(as_jpeg(frame) if isinstance(frame, np.ndarray) else frame, at_ns)
+        self._file.check()
+        self._file.add(CAMERA_TOPIC, CAMERA, at_ns, data, self.ticks)
+        self._flush_when_due()
+
+    def health(self, data: Mapping[str, Any]) -> None:
+        """Append how the devices are doing, as JSON; once a second is plenty.
+
+        Raises:
+            SessionError: `data` cannot be written as JSON.
+        """
+        encoded = encode_health(data)
+        self._file.check()
+        self._file.add(HEALTH_TOPIC, HEALTH_SCHEMA, self._last_ns, encoded, self.ticks)
 
     def flush(self) -> None:
         """Put everything written so far on the disk itself (fsync)."""
-        with self._guarded():
-            self._flush()
+        self._file.end_chunk(self.ticks)
+        self._file.sync()
+        self._flushed_at_s = self._clock()
 
     def close(self) -> None:
         """Finish the file with its index; called by the context manager, harmless when called again."""
-        if self._file.closed:
-            return
-        with self._guarded():
-            self._writer.finish()
-            self._file.flush()
-            os.fsync(self._file.fileno())
+        if not self._file.closed:
             self._file.close()
-            self._safe_ticks = self.ticks
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if not self._failure:
+        if not self._file.failure:
             self.close()
 
-    def _flush(self) -> None:
-        self._end_chunk()
-        os.fsync(self._file.fileno())
-        self._flushed_at_s = self._clock()
-
-    def _end_chunk(self) -> None:
-        self._writer.flush()
-        self._pending_bytes = 0
-        self._safe_ticks = self.ticks
-
-    def _add(self, channel: int, log_time_ns: int, data: bytes) -> None:
-        self._writer.add_message(channel, log_time_ns, data, log_time_ns, sequence=self.ticks % 2**32)
-        self._pending_bytes += len(data)
-
-    def _channel(self, topic: str, schema: str) -> int:
-        """A channel has one schema, so a sense that changes its schema (sound that is not 16-bit) gets a second one."""
-        if (topic, schema) not in self._channels:
-            if schema not in self._schemas:
-                self._schemas[schema] = self._writer.register_schema(schema, "protobuf", schema_bytes(schema))
-            self._channels[topic, schema] = self._writer.register_channel(topic, "protobuf", self._schemas[schema])
-        return self._channels[topic, schema]
-
-    def _note_channel(self) -> int:
-        key = (NOTE_TOPIC, NOTE_SCHEMA)
-        if key not in self._channels:
-            schema = self._writer.register_schema(NOTE_SCHEMA, "jsonschema", NOTE_JSON_SCHEMA)
-            self._channels[key] = self._writer.register_channel(NOTE_TOPIC, "json", schema)
-        return self._channels[key]
+    def _flush_when_due(self) -> None:
+        if self._clock() - self._flushed_at_s >= FLUSH_S:
+            self.flush()
+        elif self._file.pending_bytes >= CHUNK_BYTES:
+            self._file.end_chunk(self.ticks)
 
     def _log_time_ns(self, moment: Moment) -> int:
         """Nanoseconds since the session's first tick; a source clock that starts again goes on one tick later."""
@@ -179,44 +184,6 @@ class Recorder:
             elapsed_ns = self._last_ns + self._tick_ns
             self._origin_s = moment.time_s - elapsed_ns / 1e9
         return elapsed_ns
-
-    @contextmanager
-    def _guarded(self) -> Iterator[None]:
-        """Turn a failing disk into one sentence, and write nothing more after it."""
-        if self._failure:
-            raise SessionError(self._failure)
-        try:
-            yield
-        except OSError as error:
-            self._failure = why_not_written(self.path, error)
-            if hasattr(self, "_file"):
-                self._failure += f" The recording's first {self._safe_ticks} ticks are safe and can be read."
-                with suppress(OSError):  # closing flushes once more, which fails as it just did
-                    self._file.close()
-            raise WriteError(self._failure, error) from error
-
-
-def why_not_written(path: Path, error: OSError) -> str:
-    """One sentence for the OSError that writing `path` met."""
-    if isinstance(error, FileExistsError):
-        return f"'{path}' exists already and is not replaced; choose another name, or allow overwriting."
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return (
-            f"'{path}' cannot be written on: the disk (or your share of it) is full; free some space, then start anew."
-        )
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return (
-            f"'{path}' cannot be written: its folder is read-only for you; choose another place or change its rights."
-        )
-    return f"'{path}' cannot be written: {error.strerror or error}; choose another place."
-
-
-def _create(path: Path, overwrite: bool) -> IO[bytes]:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except FileExistsError:
-        raise NotADirectoryError(errno.ENOTDIR, f"'{path.parent}' is a file, not a folder") from None
-    return path.open("wb" if overwrite else "xb")
 
 
 def _about(source: str, tick_hz: float) -> dict[str, object]:

@@ -1,35 +1,142 @@
-"""Repair: copies what can be read of a cut or damaged recording into a finished file that every MCAP tool opens."""
+"""Repair: copies what can be read of a cut or damaged recording into finished files that every MCAP tool opens."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from devmind.sessions.reader import Session
+from devmind.errors import SessionError
+from devmind.moment import TICK_HZ
+from devmind.sessions import salvage
+from devmind.sessions.assembly import Item, Tick
+from devmind.sessions.extras import Frame, Health, Note
+from devmind.sessions.parts import PART, part_path, parts
+from devmind.sessions.reader import LOST
 from devmind.sessions.recorder import Recorder
 
 
-def repair(path: str | Path, out: str | Path, *, overwrite: bool = False) -> int:
-    """Write the whole ticks and the notes of `path` to the new file `out`; the original is left as it is.
+@dataclass(frozen=True)
+class Lost:
+    """A place where something is missing.
 
-    Returns:
-        How many ticks the repaired recording holds.
+    Attributes:
+        bytes: how many could not be read.
+        ticks: how many are missing; None when nothing tells (at a cut end).
+        from_s, to_s: of the last tick before and the first one behind, in seconds since the session's first; None at an
+            end.
+    """
+
+    path: Path
+    bytes: int
+    ticks: int | None = None
+    from_s: float | None = None
+    to_s: float | None = None
+
+
+@dataclass
+class Repaired:
+    """What a repair kept, and what is lost."""
+
+    ticks: int = 0
+    frames: int = 0
+    paths: list[Path] = field(default_factory=list)
+    lost: list[Lost] = field(default_factory=list)
+
+
+def repair(path: str | Path, out: str | Path, *, overwrite: bool = False) -> Repaired:
+    """Write everything whole in `path`, and in its later parts, to new files; the originals are left as they are.
+
+    What lies behind damage is kept as well. A note `lost` says where ticks are missing, so that nobody takes what
+    follows for the next tick.
 
     Raises:
-        SessionError: `path` holds no session at all, or `out` cannot be written.
+        SessionError: there is nothing of a session in it, or `out` cannot be written.
     """
-    session = Session(path, salvage=True)
-    about = dict(session.metadata)
-    source, tick_hz = about.pop("source"), float(about.pop("tick_hz"))
-    notes = iter([*session.notes, None])
-    note = next(notes)
-    with Recorder(out, source=source, tick_hz=tick_hz, details=about, overwrite=overwrite) as recorder:
-        for moment, action in session:
-            while note is not None and note.tick <= recorder.ticks:
-                recorder.note(note.kind, note.data)
-                note = next(notes)
-            recorder.write(moment, action)
-        while note is not None:
-            recorder.note(note.kind, note.data)
-            note = next(notes)
-        recorder.note("repaired", {"from": str(path), "ticks": recorder.ticks})
-    return recorder.ticks
+    path, out = Path(path), Path(out)
+    if out.resolve() == path.resolve():
+        raise SessionError(f"The mended copy of '{path}' needs another name.")
+    done, about = Repaired(), dict[str, str]()
+    for part in parts(path):
+        number = 1 if part == path else int(part.stem.rpartition("-")[2])
+        try:
+            own, channels = salvage.about(part)
+        except OSError as error:
+            raise SessionError(f"'{part}' cannot be read: {error.strerror}; check the path and its rights.") from error
+        about = own or {**about, PART: str(number)}
+        if own or any(not isinstance(item, salvage.Gap) for item in salvage.items(part, channels)):
+            _mend(part, part_path(out, number), about, channels, done, overwrite)
+        else:
+            done.lost.append(Lost(part, part.stat().st_size))
+    if not done.paths:
+        raise SessionError(
+            f"'{path}' holds nothing of a session that could be read; give a file that devmind recorded."
+        )
+    return done
+
+
+def _mend(
+    part: Path, out: Path, about: dict[str, str], channels: dict[int, tuple[str, str]], done: Repaired, overwrite: bool
+) -> None:
+    """Copy one part."""
+    details = dict(about)
+    source, tick_hz = details.pop("source", "unknown"), _tick_hz(details.pop("tick_hz", ""))
+    with Recorder(out, source=source, tick_hz=tick_hz, details=details, overwrite=overwrite) as recorder:
+        copy = _Copy(part, recorder, done)
+        copy.take(salvage.items(part, channels))
+        copy.end()
+        recorder.note("repaired", {"from": str(part), "ticks": recorder.ticks})
+    done.paths.append(out)
+
+
+class _Copy:
+    """One part on its way into a recorder, with what is missing told."""
+
+    def __init__(self, part: Path, recorder: Recorder, done: Repaired) -> None:
+        self._part, self._recorder, self._done = part, recorder, done
+        self._gap: Lost | None = None
+        self._next = 0
+        self._last_s: float | None = None
+
+    def take(self, found: Iterable[Item | salvage.Gap]) -> None:
+        """Copy things in order; a gap waits for the tick behind it, which says how many are missing."""
+        for item in found:
+            if isinstance(item, salvage.Gap):
+                lost = self._gap or Lost(self._part, 0, from_s=self._last_s)
+                self._gap = replace(lost, bytes=lost.bytes + item.end - item.start)
+            elif isinstance(item, Tick):
+                self._tick(item)
+            elif isinstance(item, Note):
+                self._recorder.note(item.kind, item.data)
+            elif isinstance(item, Frame):
+                self._recorder.frame_at(item.jpeg, round(item.time_s * 1e9))
+                self._done.frames += 1
+            elif isinstance(item, Health):
+                self._recorder.health(item.data)
+
+    def end(self) -> None:
+        """What is missing at the end has nothing behind it that would tell how much."""
+        if self._gap:
+            self._done.lost.append(self._gap)
+
+    def _tick(self, tick: Tick) -> None:
+        missing = tick.sequence - self._next
+        if self._gap or missing:
+            lost = self._gap or Lost(self._part, 0, from_s=self._last_s)
+            # A foreign tool may have numbered the messages anew; then nothing tells.
+            lost = replace(lost, ticks=missing if missing >= 0 else None, to_s=tick.at_ns / 1e9)
+            self._recorder.note(LOST, {"ticks": lost.ticks, "bytes": lost.bytes})
+            self._done.lost.append(lost)
+            self._gap = None
+        self._recorder.write_at(*tick.step(), tick.at_ns)
+        self._next, self._last_s = tick.sequence + 1, tick.at_ns / 1e9
+        self._done.ticks += 1
+
+
+def _tick_hz(text: str) -> float:
+    with suppress(ValueError):
+        if 0 < float(text) < math.inf:
+            return float(text)
+    return TICK_HZ  # older recordings have no checksum on what they say of themselves

@@ -13,6 +13,8 @@ from devmind.moment import SOUND_RATE_HZ
 from devmind.sessions.messages import from_s16
 
 Warn = Callable[[str], None]
+Part = tuple[float | None, int, np.ndarray]
+"""When it starts in seconds (None: where the last one ended), its rate in Hz, float32 [n, C]."""
 
 _BLOCK = 4096
 """Samples read at a time; of a damaged file at most so many before the damage are lost."""
@@ -83,16 +85,31 @@ def _stream_ticks(container, tick_samples: int) -> Iterator[tuple[int, np.ndarra
     stream = container.streams.audio[0]
     channels = min(stream.codec_context.channels, 2)
     to_float = av.AudioResampler(format="flt", layout="stereo" if channels == 2 else "mono")
-    cutter, heard_s = None, 0.0
-    for frame in container.decode(stream):
-        start_s = frame.time - _pictures_start_s(container) if frame.time is not None else heard_s
-        if cutter is None or abs(start_s - heard_s) > _GAP_S:
+
+    def parts() -> Iterator[Part]:
+        for frame in container.decode(stream):
+            start_s = frame.time - _pictures_start_s(container) if frame.time is not None else None
+            made = [part.to_ndarray().reshape(-1, channels) for part in to_float.resample(frame)]
+            yield start_s, frame.sample_rate, np.concatenate([np.zeros((0, channels), np.float32), *made])
+
+    yield from timed_ticks(parts(), tick_samples, _GAP_S)
+
+
+def timed_ticks(parts: Iterator[Part], tick_samples: int, gap_s: float) -> Iterator[tuple[int, np.ndarray]]:
+    """(tick, float32 [C, tick_samples]) of the parts of one series; a tick with a gap over `gap_s` is left out.
+
+    Their own length tells the time within a series: the stamps of messages jitter by more than their samples last.
+    """
+    cutter, heard_s, kind = None, 0.0, (0, 0)
+    for start_s, rate_hz, block in parts:
+        start_s = heard_s if start_s is None else start_s
+        if cutter is None or start_s - heard_s > gap_s or kind != (rate_hz, block.shape[1]):
             if cutter is not None:
                 yield from cutter.finish()
-            cutter, heard_s = _TickCutter(start_s, frame.sample_rate, channels, tick_samples), start_s
-        for part in to_float.resample(frame):
-            yield from cutter.feed(part.to_ndarray().reshape(-1, channels))
-        heard_s += frame.samples / frame.sample_rate
+            kind, heard_s = (rate_hz, block.shape[1]), start_s
+            cutter = _TickCutter(start_s, *kind, tick_samples)
+        yield from cutter.feed(block)
+        heard_s += len(block) / rate_hz
     if cutter is not None:
         yield from cutter.finish()
 

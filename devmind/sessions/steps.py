@@ -1,32 +1,18 @@
-"""One tick, and one note, as messages on topics and back: the writer's and the reader's halves side by side."""
+"""One tick as messages on topics and back: the writer's and the reader's halves side by side."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from devmind.errors import MomentError, SessionError
 from devmind.moment import Action, Moment
 from devmind.sessions.messages import TICK, decode, encode, message_class
 
-TICK_TOPIC, NOTE_TOPIC = "/tick", "/note"
+TICK_TOPIC = "/tick"
 MOMENT_TOPIC, ACTION_TOPIC = "/moment/", "/action/"
 
-NOTE_SCHEMA = "devmind.Note"
-NOTE_JSON_SCHEMA = b'{"type":"object","properties":{"kind":{"type":"string"},"tick":{"type":"integer"},"data":{}}}'
-
 Step = tuple[Moment, Action | None]
-
-
-@dataclass(frozen=True)
-class Note:
-    """Something recorded besides Moments, as plain JSON data; it happened before tick `tick`."""
-
-    tick: int
-    kind: str
-    data: Any
 
 
 def encode_step(moment: Moment, action: Action | None, log_time_ns: int) -> list[tuple[str, str, bytes]]:
@@ -69,27 +55,3 @@ def decode_step(mark: bytes, parts: Mapping[str, tuple[str, bytes]]) -> Step:
     except (DecodeError, MomentError) as error:
         raise SessionError(f"A tick cannot be read: {error}") from error
     return moment, Action(effectors) if tick.acted else None
-
-
-def encode_note(note: Note) -> bytes:
-    """A note as JSON.
-
-    Raises:
-        SessionError: its data is not plain JSON data.
-    """
-    try:
-        return json.dumps({"kind": note.kind, "tick": note.tick, "data": note.data}, allow_nan=False).encode()
-    except (TypeError, ValueError) as error:
-        raise SessionError(f"A note of kind '{note.kind}' must be plain JSON data; {error}.") from error
-
-
-def decode_note(data: bytes) -> Note:
-    """The note that `encode_note` was given.
-
-    Raises:
-        SessionError: it is damaged.
-    """
-    try:
-        return Note(**json.loads(data))
-    except (ValueError, TypeError) as error:
-        raise SessionError(f"A note cannot be read: {error}.") from error

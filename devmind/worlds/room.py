@@ -49,6 +49,10 @@ class Room(gym.Env[Any, Any]):
         hz: ticks a second.
         lag_s: how long after its tick a Moment is put together.
 
+    Attributes:
+        frame: the camera's whole frame of the last Moment, RGB uint8 [H, W, 3]; None where it had none.
+        frame_s: when it was taken, on the clock of `info["time_s"]`.
+
     Raises:
         WorldError: two sensors give the same sense.
     """
@@ -67,6 +71,7 @@ class Room(gym.Env[Any, Any]):
         self.dt_s, self.lag_s, self._now, self._sleep = 1.0 / hz, lag_s, now, sleep
         self.fovea, self.health = Fovea(), RoomHealth()
         self.frame: np.ndarray | None = None
+        self.frame_s: float | None = None
         self._said: list[str] = []
         self._captured_s: dict[str, float] = {}
         known = {"sight": spaces.sight(), "periphery": spaces.periphery(), "body": spaces.body(BODY_SIZE)}
@@ -153,6 +158,7 @@ class Room(gym.Env[Any, Any]):
     def _look_at(self, frame: Any) -> dict[str, Sense]:
         """Fovea, change and gaze; nothing of them without a frame."""
         self.frame = frame
+        self.frame_s = None if frame is None else self._captured_s["sight"] - self._start_s
         if frame is None:
             self.fovea.blink()
             return {}

@@ -12,6 +12,7 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from devmind.agent.agent import Agent
+from devmind.algorithms.overlap import box_iou, mask_iou
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
@@ -105,13 +106,6 @@ def _score_room(found: Instances, mask: np.ndarray) -> tuple[float, float]:
     return float(matched.mean()), average_precision(boxes_of(wanted), large, found.boxes, found.scores)
 
 
-def mask_iou(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Intersection over union of masks bool [A, H, W] and [B, H, W], [A, B]."""
-    left, right = a.reshape(len(a), -1).astype(np.float32), b.reshape(len(b), -1).astype(np.float32)
-    shared = left @ right.T
-    return shared / np.maximum(left.sum(1)[:, None] + right.sum(1)[None] - shared, 1)
-
-
 def boxes_of(masks: np.ndarray) -> np.ndarray:
     """Extents of masks bool [K, H, W] as float32 [K, 4]: x0, y0, x1, y1, ends exclusive."""
     boxes = np.zeros((len(masks), 4), np.float32)
@@ -119,15 +113,6 @@ def boxes_of(masks: np.ndarray) -> np.ndarray:
         rows, columns = np.nonzero(mask)
         boxes[k] = columns.min(), rows.min(), columns.max() + 1, rows.max() + 1
     return boxes
-
-
-def box_iou(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Intersection over union of boxes [A, 4] and [B, 4], [A, B]."""
-    low = np.maximum(a[:, None, :2], b[None, :, :2])
-    high = np.minimum(a[:, None, 2:], b[None, :, 2:])
-    shared = np.clip(high - low, 0, None).prod(-1)
-    area = lambda boxes: (boxes[:, 2:] - boxes[:, :2]).prod(-1)  # noqa: E731
-    return shared / np.maximum(area(a)[:, None] + area(b)[None] - shared, 1e-6)
 
 
 def average_precision(wanted: np.ndarray, counts: np.ndarray, found: np.ndarray, scores: np.ndarray) -> float:

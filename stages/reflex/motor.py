@@ -63,7 +63,7 @@ DRILLS = {
     "track": Drill("look", ("track",), 48, 12, log_std=(-1.0, -2.0)),
     "reach": Drill("reach", ("reach",), 160, 8, discount=0.9, epochs=4, batches=4, log_std=(-0.7, -1.5)),
     "startle": Drill("move", ("startle",), 64, 20, entropy=0.2, batches=4),
-    "balance": Drill("push", (), 32, 32, discount=0.98, gae_lambda=0.8, learning_rate=2e-3, epochs=8, batches=2),
+    "balance": Drill("push", (), 32, 32, discount=0.98, gae_lambda=0.8, learning_rate=2e-3, epochs=10, batches=4),
 }
 HEIRS = {"reach_arc": "whereabouts", "reach_value": "whereabouts", "move_arc": "event", "move_value": "event"}
 """Arcs and critics, and the heads of perception whose reading of the tokens they take over and keep: what perception

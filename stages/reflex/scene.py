@@ -71,6 +71,17 @@ class Scene(Output):
         thing_np, centre_np = thing.cpu().numpy(), centre.cpu().numpy()
         return [_group(thing_np[i], centre_np[i], peaks[i], offset[i]) for i in range(len(peaks))]
 
+    def overlays(self, row: int = 0) -> dict[str, np.ndarray]:
+        """Boxes and masks of the things found, and the depth of every pixel."""
+        maps = (self.thing, self.centre, self.log_depth, self.offset.flatten(-3, -2))
+        thing, centre, log_depth, offset = (value.detach().reshape(-1, *value.shape[-2:])[row] for value in maps)
+        found = Scene(thing, centre, log_depth, offset.unflatten(0, (2, SIZE))).instances()[0]
+        masks = np.zeros((SIZE, SIZE), np.uint8)
+        for number, mask in enumerate(found.masks, start=1):
+            masks[mask] = number
+        boxes = np.concatenate([found.boxes / SIZE, found.scores[:, None]], 1).astype(np.float32)
+        return {"boxes": boxes, "masks": masks, "depth": log_depth.exp().float().cpu().numpy()}
+
 
 @dataclass(frozen=True)
 class Instances:

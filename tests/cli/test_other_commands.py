@@ -17,7 +17,7 @@ import yaml
 
 import devmind as package
 from devmind import plugins
-from devmind.cli import machine, reference, show
+from devmind.cli import live_checks, machine, reference, show
 from devmind.config import RunConfig, known_keys, load, named
 from devmind.moment import Action, Moment
 
@@ -182,6 +182,7 @@ def test_new_writes_a_package_and_says_what_to_type_next(devmind: Any, tmp_path:
 def test_doctor_marks_each_line_and_exits_by_what_is_to_mend(devmind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made = [machine.Check("a", True, "fine"), machine.Check("b", None, "optional", "get it so")]
     monkeypatch.setattr(machine, "checks", lambda out: iter(made))
+    monkeypatch.setattr(live_checks, "checks", lambda: iter(()))
     result = devmind("doctor")
     assert (result.exit_code, result.output) == (
         0,
@@ -230,6 +231,16 @@ def test_doctor_looks_at_the_folder_that_runs_will_be_written_to(tmp_path: Path)
     refused = machine.out_folder(tmp_path / "file" / "runs")
     assert refused.ok is False
     assert "--out" in refused.mend
+
+
+def test_doctor_finds_a_disk_slow_by_pause_or_by_throughput(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert " MB/s" in machine.disk(tmp_path).said
+    monkeypatch.setattr(machine, "PROBE_MB", 1)
+    for name, value in (("SLOW_FSYNC_S", 0.0), ("SLOW_MB_S", 1e12)):
+        with monkeypatch.context() as patch:
+            patch.setattr(machine, name, value)
+            check = machine.disk(tmp_path)
+            assert (check.ok, "--out" in check.mend) == (False, True)
 
 
 def test_doctor_needs_one_place_for_compiled_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

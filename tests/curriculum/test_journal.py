@@ -21,3 +21,20 @@ def test_a_line_cut_off_by_a_crash_costs_only_itself(tmp_path):
     journal.path.write_bytes(whole + whole[: len(whole) // 2])
     journal.write("progress", step=2)
     assert [e["step"] for e in journal.events()] == [1, 2]
+
+
+def test_a_journal_is_followed_without_reading_it_again(tmp_path):
+    journal = Journal(tmp_path / "j.jsonl")
+    assert journal.after(0) == ([], 0)
+    journal.write("progress", step=1)
+    found, offset = journal.after(0)
+    assert ([e["step"] for e in found], journal.after(offset)) == ([1], ([], offset))
+    with journal.path.open("ab") as file:
+        file.write(b'{"event": "progress", "st')  # being written just now
+    assert journal.after(offset) == ([], offset)
+    with journal.path.open("ab") as file:
+        file.write(b'ep": 2}\n')
+    found, offset = journal.after(offset)
+    assert [e["step"] for e in found] == [2]
+    journal.path.write_bytes(b'{"event": "start"}\n')
+    assert [e["event"] for e in journal.after(offset)[0]] == ["start"]

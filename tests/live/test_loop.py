@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -30,16 +31,16 @@ def test_what_is_lived_is_recorded_and_replays_to_the_same_actions(agent: Agent,
     lived: list[Tick] = []
     with SyntheticCamera() as eye, SyntheticMicrophone() as ear, Recorder(tmp_path / "s.mcap", source="room") as file:
         room = Room({"eye": eye, "ear": ear}, hz=20)
-        summary = LiveLoop(agent, room, recorder=file, watch=lived.append).run(stop=lambda: len(lived) >= 5)
+        watchers = {"recording": lambda tick: file.write(tick.moment, tick.action), "list": lived.append}
+        summary = LiveLoop(agent, room, watchers=watchers).run(stop=lambda: len(lived) >= 5)
     assert summary.ticks == len(lived) == 5
     assert len(summary.work_s) == summary.ticks
     assert sum(summary.answered["look"].values()) > 0
     session = Session(tmp_path / "s.mcap")
-    assert session.notes[0].data == {"agent_sha256": agent.sha256()}
     state = agent.new_state()
     for tick, (moment, action) in zip(lived, session.read(0, len(session)), strict=True):
         assert moment.senses["sight"].tobytes() == tick.moment.senses["sight"].tobytes()
-        state, output = agent.step(state, agent.encode(state, moment), effectors=["look"])
+        state, output = agent.step(state, agent.encode(state, moment), effectors=["look", "move"])
         assert action is not None
         assert np.array_equal(output.to_action().effectors["look"], action.effectors["look"])
 
@@ -69,4 +70,46 @@ def test_the_loop_ends_when_asked_and_what_a_watcher_raises_gets_out(agent: Agen
             raise RuntimeError("a watcher's fault")
 
         with pytest.raises(RuntimeError, match="watcher"):
-            LiveLoop(agent, room, watch=broken).run(1)
+            LiveLoop(agent, room, watchers={"broken": broken}).run(1)
+
+
+def test_ticks_that_were_skipped_are_counted_under_what_took_too_long(agent: Agent) -> None:
+    def slow(tick: Tick) -> None:
+        time.sleep(0.15 if tick.moment.first else 0)
+
+    with SyntheticCamera() as eye:
+        summary = LiveLoop(agent, Room({"eye": eye}, hz=20), watchers={"disk": slow}).run(0.5)
+    assert summary.skipped >= 2
+    assert summary.late["disk"] >= 2
+    assert sum(summary.late.values()) == summary.skipped
+
+
+def test_a_paused_agent_senses_and_does_nothing_and_goes_on_after(agent: Agent) -> None:
+    lived: list[Tick] = []
+    with SyntheticCamera() as eye:
+        room = Room({"eye": eye}, hz=50)
+        loop = LiveLoop(agent, room, watchers={"list": lived.append})
+        loop.paused = True
+        ticks = iter(range(10))
+
+        def stop() -> bool:
+            loop.paused = next(ticks) < 5
+            return len(lived) >= 2
+
+        loop.run(stop=stop)
+    assert len(lived) == 2
+    assert [tick.moment.first for tick in lived] == [True, False]
+    assert room.health.ticks >= 7
+
+
+def test_another_agent_takes_over_with_a_first_moment(agent: Agent) -> None:
+    lived: list[Tick] = []
+    with SyntheticCamera() as eye:
+        loop = LiveLoop(agent, Room({"eye": eye}, hz=50), watchers={"list": lived.append})
+
+        def stop() -> bool:
+            loop.afresh = len(lived) == 2
+            return len(lived) >= 4
+
+        loop.run(stop=stop)
+    assert [tick.moment.first for tick in lived] == [True, False, True, False]

@@ -82,7 +82,6 @@ def test_messages_that_do_not_fit_are_dropped_and_the_last_reading_ages(weather)
 
 
 def test_lines_from_a_serial_port():
-    pytest.importorskip("serial")
     ours, theirs = os.openpty()
     name = os.ttyname(theirs)
     with Environment(f"serial://{name}?baud=115200") as sensor:
@@ -139,7 +138,6 @@ class Broker:
 
 
 def test_messages_from_a_broker_that_goes_away_and_comes_back(monkeypatch):
-    pytest.importorskip("paho.mqtt.client")
     monkeypatch.setattr(device, "FIRST_PAUSE_S", 0.05)
     broker = Broker()
     with Environment(f"mqtt://me:s3cret@127.0.0.1:{broker.port}/home/hall", ["t", "h"]) as sensor:

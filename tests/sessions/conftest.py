@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from devmind.moment import Action, Moment
+from devmind.sessions import Recorder
 
 Steps = list[tuple[Moment, Action | None]]
 
@@ -32,3 +35,14 @@ def steps() -> Steps:
             (Moment(time_s, senses, reward=k / 7, first=k % 25 == 0, last=k in (24, 39), terminal=k == 24), action)
         )
     return made
+
+
+@pytest.fixture
+def path(tmp_path: Path, steps: Steps) -> Path:
+    """A finished session of many small chunks: the clock says that each tick comes half a second after the last."""
+    path, now = tmp_path / "a.mcap", iter(range(10**6))
+    with Recorder(path, source="test", clock=lambda: float(next(now))) as writing:
+        writing.note("weights", "abc")
+        for moment, action in steps:
+            writing.write(moment, action)
+    return path

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import av
 import cv2
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ import soundfile
 
 from devmind.errors import SessionError
 from devmind.moment import TICK_SAMPLES, Moment
-from devmind.sessions import import_media, media, open_session
+from devmind.sessions import import_media, open_session
 from devmind.sessions.media import media_moments
 from devmind.sessions.messages import as_s16
 from devmind.sessions.pictures import change_in_view, fovea, read_picture
@@ -38,8 +40,7 @@ def write_video(path: Path, frames: int = 30, fps: float = 30.0) -> Path:
 
 
 def write_mp4(path: Path, seconds: float = 2.0, sound_from_s: float = 0.0) -> Path:
-    """A flash and a click, both at 1.05 s: the picture turns white, the sound begins. Needs PyAV."""
-    av = pytest.importorskip("av")
+    """A flash and a click, both at 1.05 s: the picture turns white, the sound begins."""
     with av.open(str(path), "w") as container:
         pictures = container.add_stream("mpeg4", rate=20)
         pictures.width, pictures.height, pictures.pix_fmt = 64, 64, "yuv420p"
@@ -298,7 +299,7 @@ def test_a_full_disk_leaves_nothing_and_names_the_session(tmp_path: Path, monkey
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(media.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(SessionError, match=r"a\.mcap' cannot be written on: the disk .* is full") as raised:
         import_media(tmp_path / "a.wav", tmp_path / "a.mcap")
     assert "safe" not in str(raised.value)

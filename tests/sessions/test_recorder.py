@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from mcap.reader import make_reader
 
 from devmind.errors import SessionError
 from devmind.moment import Action, Moment
-from devmind.sessions import Recorder, open_session, recorder
+from devmind.sessions import Recorder, mcap_file, open_session
 
 
 def same(path: Path, steps: list) -> bool:
@@ -114,8 +115,12 @@ def test_an_existing_file_is_not_replaced_unless_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EROFS, errno.EPERM])
 def test_a_read_only_folder_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    def refuse(self: Path, *_: object) -> None:
-        raise OSError(code, "refused")
+    usual = Path.open
+
+    def refuse(self: Path, *args: Any, **more: Any) -> Any:
+        if self.suffix == ".mcap":
+            raise OSError(code, "refused")
+        return usual(self, *args, **more)
 
     monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(SessionError, match="read-only") as raised:
@@ -144,7 +149,7 @@ class SmallDisk(io.FileIO):
 
 @pytest.fixture
 def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorder, "_create", lambda path, overwrite: io.BufferedWriter(SmallDisk(path, "wb")))
+    monkeypatch.setattr(mcap_file, "create", lambda path, overwrite: io.BufferedWriter(SmallDisk(path, "wb")))
 
 
 @pytest.mark.usefixtures("full_disk")

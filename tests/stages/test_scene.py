@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from devmind.algorithms.overlap import box_iou, mask_iou
 from devmind.seeding import lesson_seeds
 from devmind.worlds import make
-from stages.reflex.locate import VISIBLE_PX, average_precision, box_iou, boxes_of, colour_clusters, mask_iou
+from stages.reflex.locate import VISIBLE_PX, average_precision, boxes_of, colour_clusters
 from stages.reflex.scene import MIN_PIXELS, Scene, targets
 
 
@@ -53,6 +54,18 @@ def test_boxes_are_the_extents_of_masks(rooms):
     for i, mask in enumerate(truth["mask"]):
         for k in np.flatnonzero(truth["visible"][i] > 0):
             assert np.array_equal(boxes_of((mask == k + 1)[None])[0], truth["boxes"][i, k])
+
+
+def test_overlays_are_the_instances_and_the_depth(rooms):
+    _, truth = rooms
+    maps = targets(truth["depth"], truth["mask"], 8)
+    scene = as_scene(maps)
+    for row, found in enumerate(scene.instances()):
+        shown = scene.overlays(row)
+        assert np.allclose(shown["boxes"][:, :4] * 64, found.boxes)
+        assert np.array_equal(shown["boxes"][:, 4], found.scores)
+        assert all(np.array_equal(shown["masks"] == k + 1, mask) for k, mask in enumerate(found.masks))
+        assert np.allclose(shown["depth"], np.maximum(truth["depth"][row], 0.05), rtol=1e-4)
 
 
 def test_iou_of_known_boxes():

@@ -81,9 +81,10 @@ def scene(state: NurseryState, position: np.ndarray) -> np.ndarray:
     return prims
 
 
-def _draw(
+def draw(
     state: NurseryState, prims: np.ndarray, pan_deg: np.ndarray, tilt_deg: np.ndarray, fov_deg: float, size: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Picture uint8 [N, S, S, 3], depth float32 and mask uint8 [N, S, S] of primitives from `scene`, as seen there."""
     n = len(state)
     eyes = np.zeros((n, 5), np.float32)
     eyes[:, 0] = state.lean
@@ -100,7 +101,7 @@ def wide_view(state: NurseryState, position: np.ndarray) -> np.ndarray:
     from devmind.worlds.nursery import pixels
 
     level = np.zeros(len(state))
-    rgb, _, _ = _draw(state, scene(state, position), level, level, WIDE_FOV_DEG, WIDE_SIZE)
+    rgb, _, _ = draw(state, scene(state, position), level, level, WIDE_FOV_DEG, WIDE_SIZE)
     gray = np.empty(rgb.shape[:3], np.uint8)
     pixels.brightness(rgb, gray)
     return gray
@@ -113,7 +114,7 @@ def views(state: NurseryState) -> dict[str, np.ndarray]:
     """
     if not state.rendered:
         prims = scene(state, state.position)
-        sight, depth, mask = _draw(state, prims, state.pan, state.tilt, SIGHT_FOV_DEG, SIGHT_SIZE)
+        sight, depth, mask = draw(state, prims, state.pan, state.tilt, SIGHT_FOV_DEG, SIGHT_SIZE)
         state.rendered.update(sight=sight, depth=depth, mask=mask, wide=wide_view(state, state.position))
     return state.rendered
 

@@ -1,0 +1,299 @@
+"""The live loop under load: ticks, memory, a cut camera, `kill -9`.
+
+    python benchmarks/live.py ticks --minutes 10 [--learn] | cuts --times 10 | kill --times 50 [--agent DIR]
+
+The camera is MJPEG, 640x480 at 30 a second from another process over loopback; the microphone is synthetic, or `--mic
+default` for this machine's. The page is served and watched. What is measured runs in a process of its own, through the
+same `at_home` as `devmind live`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from devmind.live.newborn import FOLDER
+
+FPS, HEIGHT, WIDTH = 30, 480, 640
+CUT_S, BETWEEN_S = 5.0, 12.0
+LOST_S = 1.0
+
+
+# -- the camera, in a process of its own -----------------------------------------------------------------------------
+
+
+class _Camera(BaseHTTPRequestHandler):
+    frames: ClassVar[list[bytes]] = []
+    cut: ClassVar[Any] = None
+
+    def do_GET(self) -> None:
+        if self.cut.is_set():
+            self.close_connection = True
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", "multipart/x-mixed-replace; boundary=frame")
+        self.end_headers()
+        begun_s, number = time.monotonic(), 0
+        while not self.cut.is_set():
+            data = self.frames[number % len(self.frames)]
+            try:
+                self.wfile.write(
+                    b"--frame\r\nContent-Type: image/jpeg\r\nContent-Length: %d\r\n\r\n" % len(data) + data
+                )
+            except OSError:
+                return
+            number += 1
+            time.sleep(max(0.0, begun_s + number / FPS - time.monotonic()))
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+def serve_camera(port: Any, cut: Any) -> None:
+    """A ball that circles over noise, for ever; `cut` closes the stream and refuses new ones."""
+    import cv2
+
+    rng = np.random.default_rng(0)
+    noise = rng.integers(60, 120, (HEIGHT, WIDTH, 3), np.uint8)
+    for k in range(3 * FPS):
+        angle = 2 * np.pi * k / (3 * FPS)
+        place = (int(WIDTH / 2 + 200 * np.cos(angle)), int(HEIGHT / 2 + 150 * np.sin(angle)))
+        frame = cv2.circle(noise.copy(), place, 40, (30, 30, 220), -1)
+        _Camera.frames.append(cv2.imencode(".jpg", frame)[1].tobytes())
+    _Camera.cut = cut
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Camera)
+    server.daemon_threads = True
+    port.value = server.server_address[1]
+    server.serve_forever()
+
+
+@contextmanager
+def camera() -> Iterator[tuple[str, Any]]:
+    """(address, event that cuts it)."""
+    spawn = multiprocessing.get_context("spawn")
+    port, cut = spawn.Value("i", 0), spawn.Event()
+    process = spawn.Process(target=serve_camera, args=(port, cut), daemon=True)
+    process.start()
+    while not port.value:
+        time.sleep(0.05)
+    try:
+        yield f"http://127.0.0.1:{port.value}/x.mjpg", cut
+    finally:
+        process.kill()
+        process.join()
+
+
+# -- the life, in a process of its own -------------------------------------------------------------------------------
+
+
+def child(given: argparse.Namespace) -> None:
+    """Live and print JSON lines: the page's address, each tick's time, and what it was like."""
+    from devmind.cli.devices import ear
+    from devmind.live.home import Wishes, at_home
+    from devmind.plugins import load
+
+    sensors = {"camera": load("sensors", "webcam")(given.camera), "microphone": ear(given.mic)}
+    wishes = Wishes(given.agent, sensors, None, given.folder / "memory", given.record, learn=given.learn)
+    with at_home(wishes) as (life, server):
+        assert server is not None
+        _say(address=server.address)
+        life.loop.watchers["benchmark"] = lambda tick: _say(
+            tick=life.loop.summary.ticks, at_s=time.monotonic(), sight="sight" in tick.moment.senses
+        )
+        summary = life.run(given.seconds)
+        handed = life.learner.handed_over if life.learner else 0
+    _say(
+        ticks=summary.ticks, skipped=summary.skipped, late=dict(summary.late), missing=summary.missing,
+        work_ms=_quantiles(summary.work_s), busy_ms=_quantiles(summary.busy_s), handed_over=handed,
+    )  # fmt: skip
+
+
+def _say(**what: Any) -> None:
+    print(json.dumps(what), flush=True)
+
+
+def _quantiles(seconds: list[float]) -> dict[str, float]:
+    return {f"p{100 * q:g}": round(1e3 * float(np.quantile(seconds, q)), 1) for q in (0.5, 0.9, 0.99, 1.0)}
+
+
+class Living:
+    """A child process and what it said."""
+
+    def __init__(self, given: argparse.Namespace, address: str, folder: Path, seconds: float, record: str) -> None:
+        words = [sys.executable, __file__, "child", "--camera", address, "--mic", given.mic, "--agent", given.agent]
+        words += ["--seconds", seconds, "--folder", folder, *(["--record", folder / record] if record else [])]
+        words += ["--learn"] if given.learn else []
+        self.process = subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, text=True)
+        self.said: list[dict[str, Any]] = []
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith("{") and line.endswith("}\n"):
+                self.said.append(json.loads(line))
+
+    def ticks(self) -> list[dict[str, Any]]:
+        """Every tick so far."""
+        return [what for what in list(self.said) if "tick" in what]
+
+    def wait_for(self, key: str, patience_s: float = 120.0) -> Any:
+        """The first value said under `key`."""
+        until_s = time.monotonic() + patience_s
+        while time.monotonic() < until_s:
+            for what in list(self.said):
+                if key in what:
+                    return what[key]
+            if self.process.poll() is not None:
+                raise SystemExit(f"The life ended with code {self.process.returncode} before it said '{key}'.")
+            time.sleep(0.05)
+        raise SystemExit(f"The life did not say '{key}' within {patience_s:g} s.")
+
+    def resident_mb(self) -> float:
+        """Resident memory of the process."""
+        text = Path(f"/proc/{self.process.pid}/statm").read_text().split()
+        return int(text[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def watch(address: str, stop: threading.Event, seen: list[int]) -> None:
+    """A viewer of the page, as a browser is one."""
+    import http.client
+    from urllib.parse import urlsplit
+
+    from websockets.sync.client import connect
+
+    where = urlsplit(address)
+    link = http.client.HTTPConnection(where.hostname or "", where.port)
+    link.request("GET", f"{where.path}?{where.query}")
+    cookie = (link.getresponse().getheader("Set-Cookie") or "").partition(";")[0]
+    origin = f"http://{where.netloc}"
+    with connect(f"ws://{where.netloc}/ws", origin=origin, additional_headers={"Cookie": cookie}) as socket:  # type: ignore[arg-type]
+        while not stop.is_set():
+            try:
+                seen.append(len(socket.recv(timeout=1)))
+            except TimeoutError:
+                continue
+            except Exception:
+                return
+
+
+# -- what is shown ---------------------------------------------------------------------------------------------------
+
+
+def ticks(given: argparse.Namespace) -> None:
+    """Quantiles of a tick's work, skipped ticks with their reasons, and how memory grows."""
+    seconds = 60 * given.minutes
+    with camera() as (address, _), tempfile.TemporaryDirectory() as folder:
+        life = Living(given, address, Path(folder), seconds, "s.mcap")
+        stop, seen = threading.Event(), list[int]()
+        page = life.wait_for("address")
+        threading.Thread(target=watch, args=(page, stop, seen), daemon=True).start()
+        first = life.wait_for("at_s")
+        memory: list[tuple[float, float]] = []
+        while life.process.poll() is None and not any("busy_ms" in what for what in life.said):
+            memory.append((time.monotonic() - first, life.resident_mb()))
+            time.sleep(1)
+        end = life.wait_for("busy_ms") and life.said[-1]
+        stop.set()
+        life.process.wait(30)
+        size = sum(path.stat().st_size for path in Path(folder).rglob("*.mcap"))
+    late = np.array([(s, mb) for s, mb in memory if s >= min(60.0, seconds / 2)])
+    slope = float(np.polyfit(late[:, 0] / 60, late[:, 1], 1)[0]) if len(late) > 2 else float("nan")
+    print(
+        f"{end['ticks']} ticks in {seconds:g} s, skipped {end['skipped']} ({end['late'] or 'none'}); {end['missing']}"
+    )
+    print(f"encode and step, ms: {end['work_ms']}; all of the loop's work, ms: {end['busy_ms']}")
+    print(f"memory {late[0, 1]:.0f} MB after a minute, {slope:+.2f} MB/min; {len(seen)} messages to the viewer")
+    print(f"recorded {size / 1e6:.1f} MB; weights handed over {end['handed_over']} times")
+
+
+def cuts(given: argparse.Namespace) -> None:
+    """The camera is cut for five seconds again and again: does sight come back, does the loop go on?"""
+    with camera() as (address, cut), tempfile.TemporaryDirectory() as folder:
+        life = Living(given, address, Path(folder), 1e6, "")
+        life.wait_for("at_s")
+        time.sleep(BETWEEN_S)
+        returns: list[float] = []
+        for _ in range(given.times):
+            cut.set()
+            time.sleep(CUT_S)
+            cut.clear()
+            back_s = time.monotonic()
+            time.sleep(BETWEEN_S)
+            again = [tick["at_s"] for tick in life.ticks() if tick["sight"] and tick["at_s"] > back_s]
+            if again:
+                returns.append(again[0] - back_s)
+        every = [tick["at_s"] for tick in life.ticks()]
+        life.process.terminate()
+        code = life.process.wait(30)
+    longest = float(np.diff(every).max())
+    print(
+        f"{len(returns)} of {given.times} returns seen, after {np.median(returns):.1f} s (at most {max(returns):.1f} s)"
+    )
+    print(f"longest pause between two ticks {longest:.2f} s; ended with code {code} when asked")
+
+
+def kill(given: argparse.Namespace) -> None:
+    """`kill -9` at random times: how much is lost, and is every file repaired and replayed?"""
+    from devmind.agent.agent import Agent
+    from devmind.live.checking import check_replay
+    from devmind.sessions import open_session, repair
+
+    agent = Agent.from_pretrained(given.agent)
+    rng, lost, whole, equal = random.Random(0), list[float](), 0, 0
+    with camera() as (address, _), tempfile.TemporaryDirectory() as folder:
+        for k in range(given.times):
+            life = Living(given, address, Path(folder), 1e6, f"{k}.mcap")
+            life.wait_for("at_s")
+            time.sleep(rng.uniform(1, 5))
+            life.process.kill()
+            life.process.wait()
+            life.reader.join(5)
+            said = life.ticks()
+            path, mended = Path(folder) / f"{k}.mcap", Path(folder) / f"{k}-mended.mcap"
+            kept = len(open_session(path))
+            repair(path, mended)
+            lost.append((said[-1]["at_s"] - said[kept - 1]["at_s"]) if 0 < kept <= len(said) else 0.0)
+            whole += not open_session(mended).truncated
+            check = check_replay([mended], {agent.sha256(): agent})
+            equal += check.passed
+            print(f"{k + 1}: {len(said)} ticks, {kept} kept, {lost[-1]:.2f} s lost", flush=True)
+    print(f"lost {np.median(lost):.2f} s in the median, {max(lost):.2f} s at most ({LOST_S:g} s allowed)")
+    print(f"{whole} of {given.times} repaired, {equal} replayed to the same actions")
+
+
+def main() -> None:
+    """Parse and run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=("ticks", "cuts", "kill", "child"))
+    parser.add_argument("--agent", type=Path, default=FOLDER)
+    parser.add_argument("--mic", default="synthetic")
+    parser.add_argument("--learn", action="store_true")
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--times", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--camera", default="")
+    parser.add_argument("--folder", type=Path, default=Path())
+    parser.add_argument("--record", type=Path)
+    given = parser.parse_args()
+    {"ticks": ticks, "cuts": cuts, "kill": kill, "child": child}[given.part](given)
+
+
+if __name__ == "__main__":
+    main()

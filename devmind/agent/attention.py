@@ -1,0 +1,110 @@
+"""Where the readout looks: the trunk's last layer, asked again for the weights that sdpa attention does not give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent, Percepts
+from devmind.agent.ring import RingLayer
+from devmind.agent.window import rotate_keys
+
+_NEEDED = ("q_proj", "head_dim", "scaling")
+_UNKNOWN = ("attn_logit_softcapping", "sinks")
+"""Attention with one of these is another function than softmax(q k)."""
+
+
+@dataclass(frozen=True)
+class _Heard:
+    """What went into the last layer for the readout at one tick."""
+
+    hidden: Tensor
+    cos: Tensor
+    sin: Tensor
+    mask: Tensor
+    ring: RingLayer
+    offset: int
+    n_tokens: int
+
+
+class ReadoutAttention:
+    """Notes what the last layer is given in a step, and recomputes the readout's weights when somebody asks.
+
+    The step itself computes what it always does. Nothing is known (None) before the first step, and with decoders
+    whose attention is not softmax(q k) of Llama's and Qwen's kind. Layers that grow later need a new one.
+    """
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+        self._heard: _Heard | None = None
+        self._attention: Any = agent.trunk.decoder.layers[-1].self_attn
+        self._handle = None
+        if _as_known(self._attention):
+            self._handle = self._attention.register_forward_pre_hook(self._hear, with_kwargs=True)
+
+    def close(self) -> None:
+        """Note nothing any more."""
+        if self._handle is not None:
+            self._handle.remove()
+        self._heard = None
+
+    def _hear(self, module: Any, args: tuple[Any, ...], given: dict[str, Any]) -> None:
+        cache, mask = given.get("past_key_values"), given.get("attention_mask")
+        layer = cache.layers[-1] if cache is not None else None
+        hidden = args[0] if args else given.get("hidden_states")
+        if not isinstance(layer, RingLayer) or mask is None or hidden is None:
+            return
+        cos, sin = (angle[:, -1:] for angle in given["position_embeddings"])
+        at = layer.ring.offset
+        self._heard = _Heard(hidden[:, -1:], cos, sin, mask[:, :, -1:], layer, at, hidden.shape[1])
+
+    @torch.no_grad()
+    def weights(self) -> Tensor | None:
+        """The readout's weights over the ring, mean over the heads, float32 [B, filled] summing to 1.
+
+        To be asked before the next step.
+        """
+        heard, attention = self._heard, self._attention
+        if heard is None:
+            return None
+        query = attention.q_proj(heard.hidden).unflatten(-1, (-1, attention.head_dim))
+        if hasattr(attention, "q_norm"):
+            query = attention.q_norm(query)
+        query = rotate_keys(query.transpose(1, 2), heard.cos, heard.sin)
+        keys = heard.ring.keys[:, :, : heard.mask.shape[-1]]
+        keys = keys.repeat_interleave(query.shape[1] // keys.shape[1], dim=1)
+        scores = (query @ keys.transpose(2, 3)).float() * attention.scaling
+        scores = scores.masked_fill(~heard.mask, -torch.inf) if heard.mask.dtype == torch.bool else scores + heard.mask
+        return scores.softmax(-1).mean(1).squeeze(1)
+
+    def over(self, sense: str, percepts: Percepts) -> Tensor | None:
+        """Shares float32 [B, K] of this tick's tokens of a sense, summing to 1; None when it was not sensed.
+
+        Args:
+            percepts: what the last step was given.
+        """
+        weights, heard = self.weights(), self._heard
+        if weights is None or heard is None or sense not in percepts.encoded or not _columns(percepts, sense):
+            return None
+        # Counted from the end: the readout is last, and only tokens that somebody has are in the trunk.
+        end = heard.offset + heard.n_tokens - 1
+        order = [name for name in self.agent.sense_order if name in percepts.encoded]
+        for name in order[order.index(sense) + 1 :]:
+            end -= _columns(percepts, name)
+        shares = weights[:, end - _columns(percepts, sense) : end]
+        return shares / shares.sum(-1, keepdim=True).clamp_min(1e-12)
+
+
+def _as_known(attention: Any) -> bool:
+    if not all(hasattr(attention, name) for name in _NEEDED):
+        return False
+    norm = getattr(attention, "q_norm", None)
+    by_head = norm is None or norm.weight.shape[-1] == attention.head_dim
+    return by_head and not any(getattr(attention, name, None) is not None for name in _UNKNOWN)
+
+
+def _columns(percepts: Percepts, sense: str) -> int:
+    return int(percepts.encoded[sense].present.any(0).sum())

@@ -1,0 +1,116 @@
+"""`devmind session record`: what the sensors give, into a session, without an agent."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from devmind.cli import show
+from devmind.cli.devices import NO_DEVICE, camera, ear
+from devmind.cli.house import Terminated, complain
+from devmind.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from devmind.sessions.background import BackgroundRecorder
+    from devmind.worlds.room import Room
+
+TOLD_EVERY_S = 1.0
+
+
+def record(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The new recording (.mcap).")],
+    camera_: Annotated[
+        str, typer.Option("--camera", metavar="0|URL|NAME|none", help="Index, address or file, or a sensor's name.")
+    ] = "0",
+    mic: Annotated[
+        str, typer.Option("--mic", metavar="default|NAME|none", help="Microphone by device, or a sensor's name.")
+    ] = "default",
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", min=0.1, metavar="N", help="How long; else until Ctrl-C.")
+    ] = None,
+    hz: Annotated[float, typer.Option("--hz", min=1, max=50, metavar="N", help="Moments a second.")] = 10.0,
+    frames: Annotated[
+        bool, typer.Option("--frames/--no-frames", help="Keep the camera's whole frames too, as JPEGs.")
+    ] = True,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
+) -> None:
+    """Record what is seen and heard here and now, without an agent; a new part every ten minutes."""
+    if camera_ == mic == NO_DEVICE:
+        raise ConfigError("With neither camera nor microphone there is nothing to record; give --camera or --mic.")
+    sensors = {
+        name: make(words)
+        for name, make, words in (("camera", camera, camera_), ("microphone", ear, mic))
+        if words != NO_DEVICE
+    }
+    from devmind.sessions.background import BackgroundRecorder
+    from devmind.worlds.room import Room
+
+    details = {"camera": camera_, "microphone": mic}
+    with ExitStack() as stack:
+        opened = {name: stack.enter_context(sensor) for name, sensor in sensors.items()}
+        recorder = stack.enter_context(
+            BackgroundRecorder(file, source="room", tick_hz=hz, details=details, overwrite=overwrite)
+        )
+        room = Room(opened, hz)
+        try:
+            _record(room, opened, recorder, seconds, frames)
+        except (KeyboardInterrupt, Terminated):
+            show.line("stopped")
+    _sum_up(room, recorder)
+
+
+def _record(
+    room: Room, sensors: Mapping[str, Any], recorder: BackgroundRecorder, seconds: float | None, frames: bool
+) -> None:
+    """Until the time is up or the disk refuses; nobody looks around."""
+    from devmind.moment import Moment
+
+    senses, info = room.reset()
+    told_s = info["time_s"]
+    while not recorder.fault:
+        moment = Moment(info["time_s"], senses, first=room.health.ticks == 1)
+        recorder.write(moment)
+        if frames and room.frame is not None and room.frame_s is not None:
+            recorder.frame(room.frame, room.frame_s)
+        if moment.time_s >= told_s:
+            told_s = moment.time_s + TOLD_EVERY_S
+            recorder.health(_health(sensors))
+            _tell(moment, recorder)
+        if seconds is not None and moment.time_s >= seconds:
+            return
+        senses, _, _, _, info = room.step({})
+
+
+def _health(sensors: Mapping[str, Any]) -> dict[str, Any]:
+    """By sensor: the sense it gives, and its counters where it keeps any."""
+    told: dict[str, Any] = {name: {"sense": sensor.sense} for name, sensor in sensors.items()}
+    for name, sensor in sensors.items():
+        if health := getattr(sensor, "health", None):
+            rate_hz = round(health.capture_hz, 1) if isfinite(health.capture_hz) else None
+            counters = {"drops": health.drops, "reconnects": health.reconnects, "fault": health.fault}
+            told[name] |= {"rate_hz": rate_hz, **counters}
+    return told
+
+
+def _tell(moment: Any, recorder: BackgroundRecorder) -> None:
+    senses = ", ".join(name for name in ("sight", "sound") if name in moment.senses) or "nothing sensed"
+    lost = recorder.dropped_ticks + recorder.dropped_frames
+    show.lamp("recording", f"{moment.time_s:6.1f} s · {senses}" + (f" · {lost} given up" if lost else ""))
+
+
+def _sum_up(room: Room, recorder: BackgroundRecorder) -> None:
+    show.line(f"{show.counted(recorder.ticks, 'Moment')}, {room.health.skipped} skipped")
+    if recorder.dropped_ticks or recorder.dropped_frames:
+        frames = show.counted(recorder.dropped_frames, "frame")
+        complain(f"Note: the disk was too slow for {show.counted(recorder.dropped_ticks, 'Moment')} and {frames}.")
+    for sense, count in room.health.missing.items():
+        if count:
+            complain(f"Note: {sense} was missing in {show.counted(count, 'Moment')}.")
+    for path in recorder.paths:
+        show.path("session", path)

@@ -1,0 +1,170 @@
+"""How far overlays can be trusted on pictures that nobody labelled, learned on rooms where the truth is known.
+
+Two things are asked of a picture: do overlays agree with those of the mirrored picture, and how unlike the nursery's
+are the encoder's tokens (Mahalanobis distance, as in Lee et al. 2018, arXiv 1807.03888). Least squares weighs the two,
+and isotonic regression (Zadrozny and Elkan 2002) turns the result into the share of such overlays that were right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from devmind.agent.agent import Agent, Percepts
+from devmind.agent.batch import Batch
+from devmind.live.agreement import KINDS, SENSE, Overlays, agreement, back, mirrored, rightness
+from devmind.live.spoilt import Rooms, spoilt_rooms
+from devmind.seeding import lesson_seeds
+
+ROOMS = 250
+TAUGHT = (
+    "clean", "clean", "clean", "noise", "blur", "light", "colour", "leaves", "pink", "only leaves", "only pink",
+)  # fmt: skip
+AT_ONCE = 5
+SHRINKAGE = 0.1
+NEVER_CERTAIN = 0.02
+
+
+@dataclass(frozen=True)
+class Usual:
+    """The Gaussian of usual tokens: mean [D], and whitening [D, D]."""
+
+    mean: np.ndarray
+    whitening: np.ndarray
+
+    @classmethod
+    def of(cls, tokens: np.ndarray) -> Usual:
+        """From tokens [n, D]; the covariance is shrunk towards a round one."""
+        covariance = np.cov(tokens.T)
+        width = len(covariance)
+        shrunk = (1 - SHRINKAGE) * covariance + SHRINKAGE * np.eye(width) * (np.trace(covariance) / width + 1e-9)
+        return cls(tokens.mean(0), np.linalg.cholesky(np.linalg.inv(shrunk)).astype(np.float32))
+
+    def unlikeness(self, tokens: np.ndarray) -> float:
+        """Log of the mean squared distance of a picture's tokens [K, D]; about 0 for usual ones."""
+        white = (tokens - self.mean) @ self.whitening
+        return float(np.log(np.square(white).mean() + 1e-9))
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """From evidence (agreement, unlikeness) to the share that is right, by a rising line through n known cases."""
+
+    weights: np.ndarray
+    scores: np.ndarray
+    shares: np.ndarray
+
+    @classmethod
+    def of(cls, evidence: np.ndarray, right: np.ndarray) -> Reliability:
+        """Fit to evidence [n, 2] and shares [n]. Less agreement or more unlikeness never speaks for an overlay."""
+        from scipy.optimize import isotonic_regression
+
+        design = np.column_stack([evidence, np.ones(len(evidence))])
+        solved = np.linalg.lstsq(design, right, rcond=None)[0]
+        weights = np.array([max(0.0, solved[0]), min(0.0, solved[1])])
+        scores = evidence @ weights
+        order = np.argsort(scores, kind="stable")
+        return cls(weights, scores[order], isotonic_regression(right[order]).x)
+
+    def share(self, agreement: float, unlikeness: float) -> float:
+        """The share of such overlays that was right."""
+        score = float(np.array([agreement, unlikeness]) @ self.weights)
+        return float(np.clip(np.interp(score, self.scores, self.shares), NEVER_CERTAIN, 1 - NEVER_CERTAIN))
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What is usual for one agent's eye, and how reliable one head's overlays are, by kind."""
+
+    head: str
+    usual: Usual
+    kinds: dict[str, Reliability]
+
+    def confidences(self, agent: Agent, percepts: Percepts, seen: Overlays, row: int = 0) -> dict[str, float]:
+        """The share of such overlays that is right, by kind; kinds that show nothing are not in it."""
+        unlikeness = self.usual.unlikeness(tokens_of(percepts)[row])
+        other = mirrored(agent, self.head, percepts)
+        if other is None:
+            return {}
+        turned = back(other.overlays(row))
+        found = {kind: agreement(kind, seen, turned) for kind in self.kinds if kind in seen}
+        return {
+            kind: self.kinds[kind].share(agreed, unlikeness) for kind, agreed in found.items() if agreed is not None
+        }
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What there is to learn from N pictures.
+
+    Attributes:
+        tokens: sight's [N, K, D].
+        kinds: by kind of overlay, agreement and rightness [N, 2]; NaN where nothing is shown.
+    """
+
+    tokens: np.ndarray
+    kinds: dict[str, np.ndarray]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Evidence]) -> Evidence:
+        """All parts one after the other."""
+        kinds = {kind: np.concatenate([part.kinds[kind] for part in parts]) for kind in parts[0].kinds}
+        return cls(np.concatenate([part.tokens for part in parts]), kinds)
+
+
+def calibration_rooms() -> Rooms:
+    """The rooms to calibrate on; always the same."""
+    return spoilt_rooms(lesson_seeds(ROOMS, "confidence"), TAUGHT)
+
+
+def tokens_of(percepts: Percepts) -> np.ndarray:
+    """Sight's tokens [B, K, D]."""
+    return percepts.encoded[SENSE].tokens.detach().float().cpu().numpy()
+
+
+def look_at(agent: Agent, rooms: Rooms, start: int = 0, stop: int | None = None) -> Percepts:
+    """The agent's percepts of pictures, each with the one before it."""
+    pair = np.stack([rooms.before[start:stop], rooms.sight[start:stop]], 1)
+    here = torch.ones(pair.shape[:2], dtype=torch.bool)
+    first = torch.tensor([[True, False]]).expand(here.shape)
+    batch: Batch = {"senses": {SENSE: torch.from_numpy(pair)}, "present": {SENSE: here}, "first": first, "valid": here}
+    return Percepts(agent.encode_batch(batch, [SENSE]).map(lambda x: x[:, 1]), {}, batch)
+
+
+@torch.no_grad()
+def gather(agent: Agent, head: str, rooms: Rooms) -> Iterator[Evidence]:
+    """How the head does on rooms, a few at a time: this may run beside a living agent, and be broken off."""
+    for start in range(0, len(rooms), AT_ONCE):
+        percepts = look_at(agent, rooms, start, start + AT_ONCE)
+        tokens = tokens_of(percepts)
+        plain, other = agent.run_heads([head], percepts.seen)[head], mirrored(agent, head, percepts)
+        rows: dict[str, list[tuple[float, float]]] = {}
+        for row in range(len(tokens)):
+            seen, turned = plain.overlays(row), back(other.overlays(row)) if other else {}
+            for kind in [kind for kind in KINDS if kind in seen and kind in turned]:
+                rows.setdefault(kind, []).append(_judge(kind, seen, turned, rooms, start + row))
+        yield Evidence(tokens, {kind: np.array(found) for kind, found in rows.items()})
+
+
+def _judge(kind: str, seen: Overlays, turned: Overlays, rooms: Rooms, index: int) -> tuple[float, float]:
+    agreed = agreement(kind, seen, turned)
+    right = rightness(kind, seen, rooms.things[index], rooms.depth[index])
+    if agreed is None or right is None:
+        return float("nan"), float("nan")
+    return agreed, right if rooms.shown[index] else 0.0
+
+
+def learn(head: str, evidence: Evidence, rooms: Rooms) -> Calibration:
+    """What to make of agreement and unlikeness, from evidence on rooms whose truth is known."""
+    clean = evidence.tokens[rooms.kinds == "clean"]
+    usual = Usual.of(clean.reshape(-1, clean.shape[-1]))
+    unlike = np.array([usual.unlikeness(tokens) for tokens in evidence.tokens])
+    kinds = {}
+    for kind, found in evidence.kinds.items():
+        shown = ~np.isnan(found[:, 1])
+        if shown.any():
+            kinds[kind] = Reliability.of(np.column_stack([found[:, 0], unlike])[shown], found[shown, 1])
+    return Calibration(head, usual, kinds)

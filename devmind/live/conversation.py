@@ -1,0 +1,183 @@
+"""One page's WebSocket: views go out, commands and the page's camera and microphone come in.
+
+To the page: text is JSON (`welcome`, `tick`, `answer`, `told`), binary is one byte that says what it is and a JPEG.
+From the page: text is `{"id": n, "do": command, "with": {...}}`; binary is the length of the kind (one byte), the kind
+in ASCII, the page's time in seconds (float64, little-endian) and the data. What is malformed is counted and answered by
+a sentence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from devmind.errors import DevmindError
+from devmind.live.hub import Hub, Viewer, as_json
+
+WIDE_VIEW = b"\x01"
+LOOK_S = 0.02
+"""How often a viewer looks for a new view."""
+LARGEST_BYTES = 4_000_000
+"""A message above this ends the connection; the browser's mailboxes take no more either."""
+LARGEST_TEXT = 10_000
+AT_ONCE = 8
+"""Commands of one page that may wait for their answers."""
+
+log = logging.getLogger(__name__)
+
+
+class PageLife(Protocol):
+    """What a page needs of a life; all of it may be called from any thread."""
+
+    @property
+    def mailboxes(self) -> Sequence[Any]:
+        """Sensors with `accept(kind, data, device_time_s) -> bool`; the page's camera and microphone, or none."""
+
+    def welcome(self) -> dict[str, Any]:
+        """What a page is told first."""
+
+    def do(self, command: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Do a command between two ticks; DevmindError with a sentence when it cannot be done."""
+
+
+@dataclass
+class Desk:
+    """What all conversations of a server share.
+
+    Attributes:
+        malformed: messages that were not as described above; refused: device messages from a second page.
+        giver: the conversation whose camera and microphone are taken. Two clocks in one mailbox would be a jumble.
+    """
+
+    life: PageLife
+    hub: Hub
+    malformed: int = 0
+    refused: int = 0
+    giver: Conversation | None = field(default=None, repr=False)
+
+
+class MalformedError(ValueError):
+    """A message that is not as the page sends them; its text is the sentence of the answer."""
+
+
+class Conversation:
+    """The WebSocket of one page, from its acceptance to its end."""
+
+    def __init__(self, socket: WebSocket, desk: Desk) -> None:
+        self._socket, self._desk = socket, desk
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Until the page goes."""
+        await self._socket.accept()
+        with contextlib.suppress(WebSocketDisconnect), self._desk.hub.viewer() as viewer:
+            # Asked in a thread: it may wait for the loop between two ticks.
+            await self._tell(await asyncio.to_thread(self._desk.life.welcome))
+            showing = asyncio.create_task(self._show(viewer))
+            try:
+                await self._listen()
+            finally:
+                if self._desk.giver is self:
+                    self._desk.giver = None
+                for task in (showing, *self._running):
+                    task.cancel()
+
+    async def _tell(self, message: Mapping[str, Any]) -> None:
+        await self._socket.send_text(as_json(message))
+
+    async def _show(self, viewer: Viewer) -> None:
+        with contextlib.suppress(WebSocketDisconnect):
+            while True:
+                published = viewer.take()
+                if published is None:
+                    await asyncio.sleep(LOOK_S)
+                    continue
+                if published.jpeg is not None:
+                    await self._socket.send_bytes(WIDE_VIEW + published.jpeg)
+                await self._socket.send_text(published.text)
+
+    async def _listen(self) -> None:
+        while True:
+            message = await self._socket.receive()
+            if message["type"] != "websocket.receive":
+                return
+            try:
+                if message.get("text") is not None:
+                    self._ask(message["text"])
+                else:
+                    self._give(message["bytes"])
+            except MalformedError as error:
+                self._desk.malformed += 1
+                await self._tell({"type": "told", "sentence": str(error)})
+            except _SecondGiver:
+                self._desk.refused += 1
+                sentence = "Another page already gives its camera and microphone; close that one to use these."
+                await self._tell({"type": "told", "about": "devices", "sentence": sentence})
+
+    def _give(self, message: bytes) -> None:
+        kind, device_time_s, data = read_device_message(message)
+        if self._desk.giver not in (None, self):
+            raise _SecondGiver
+        if not any([mailbox.accept(kind, data, device_time_s) for mailbox in self._desk.life.mailboxes]):
+            raise MalformedError(f"Nothing here takes '{kind[:40]}' from a page.")
+        self._desk.giver = self
+
+    def _ask(self, text: str) -> None:
+        number, command, arguments = read_command(text)
+        if len(self._running) >= AT_ONCE:
+            raise MalformedError(f"{AT_ONCE} commands are waiting already; wait for an answer.")
+        task = asyncio.create_task(self._answer(number, command, arguments))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _answer(self, number: int, command: str, arguments: dict[str, Any]) -> None:
+        answer: dict[str, Any] = {"type": "answer", "id": number, "ok": False}
+        try:
+            done = await asyncio.to_thread(self._desk.life.do, command, arguments)
+            answer |= {"ok": True, "answer": done}
+        except DevmindError as error:
+            answer["sentence"] = str(error)
+        except Exception:
+            log.exception("The command '%s' of a page failed", command)
+            answer["sentence"] = f"'{command[:40]}' failed; the terminal says why."
+        with contextlib.suppress(WebSocketDisconnect):
+            await self._tell(answer)
+
+
+class _SecondGiver(Exception):  # noqa: N818 - a case, not a fault
+    """Devices of a page while another page gives its own."""
+
+
+def read_command(text: str) -> tuple[int, str, dict[str, Any]]:
+    """(id, command, arguments) of a text message; MalformedError when it is none."""
+    if len(text) > LARGEST_TEXT:
+        raise MalformedError(f"A command has up to {LARGEST_TEXT:,} characters; {len(text):,} came.")
+    try:
+        asked = json.loads(text)
+    except (ValueError, RecursionError):
+        asked = None
+    if isinstance(asked, dict):
+        number, command, arguments = asked.get("id"), asked.get("do"), asked.get("with", {})
+        if type(number) is int and isinstance(command, str) and isinstance(arguments, dict):
+            return number, command, arguments
+    raise MalformedError('A command is {"id": number, "do": text, "with": {...}}; something else came.')
+
+
+def read_device_message(message: bytes) -> tuple[str, float, bytes]:
+    """(kind, seconds on the page's clock, data) of a binary message; MalformedError when it is none."""
+    length = message[0] if message else 0
+    kind, rest = message[1 : 1 + length], message[1 + length :]
+    if not length or len(rest) <= 8 or not kind.isascii():
+        raise MalformedError("A device message is the kind's length, the kind, a time and data; something else came.")
+    (device_time_s,) = struct.unpack_from("<d", rest)
+    if not abs(device_time_s) < 1e12:
+        raise MalformedError(f"A device message's time is a number of seconds; {device_time_s} came.")
+    return kind.decode("ascii"), device_time_s, rest[8:]

@@ -1,0 +1,104 @@
+"""A recorded session as a camera and a microphone, played at its own speed, over and over: a room without devices."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from devmind.errors import SessionError, StaleReading
+from devmind.moment import SOUND_RATE_HZ
+from devmind.sessions.reader import Session
+
+ROUNDING_S = 1e-6
+
+
+class Tape:
+    """A session on a clock that starts when the tape is made; camera and microphone share one, so they stay together.
+
+    Args:
+        path: the session; it needs pictures or sound.
+        now: the clock.
+
+    Raises:
+        SessionError: there is nothing to see or hear in it.
+    """
+
+    def __init__(self, path: Path, now: Callable[[], float] = time.monotonic) -> None:
+        self.session, self.now, self.begun_s = Session(path), now, now()
+        if not {"sight", "sound"} & set(self.session.senses):
+            raise SessionError(f"'{path}' holds no picture and no sound; give another session to play.")
+        self.tick_s = 1 / self.session.tick_hz
+        times_s = [moment.time_s for moment, _ in self.session]
+        self.times_s = [time_s - times_s[0] for time_s in times_s]
+        self.length_s = self.times_s[-1] + self.tick_s
+
+    def at(self, time_s: float) -> tuple[int, float]:
+        """(round, seconds into it) at a time of the clock."""
+        rounds, into_s = divmod(time_s - self.begun_s, self.length_s)
+        return int(rounds), into_s
+
+
+class _Player:
+    """Something that plays a tape while it is open."""
+
+    drops = 0
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape, self._open = tape, False
+
+    def __enter__(self) -> Self:
+        self._open = True
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._open = False
+
+
+class TapeCamera(_Player):
+    """`sight`: the pictures that were in the session's Moments."""
+
+    sense = "sight"
+
+    def read_latest(self, max_age_s: float) -> tuple[np.ndarray, float]:
+        """The newest picture uint8 [H, W, 3] and when it was played; StaleReading when there is none that new."""
+        now_s = self.tape.now()
+        rounds, into_s = self.tape.at(now_s)
+        tick = bisect_right(self.tape.times_s, into_s + ROUNDING_S) - 1
+        at_s = self.tape.begun_s + rounds * self.tape.length_s + self.tape.times_s[max(tick, 0)]
+        picture = self.tape.session[tick][0].senses.get("sight") if self._open and tick >= 0 else None
+        if not isinstance(picture, np.ndarray) or now_s - at_s >= max_age_s:
+            raise StaleReading(f"The tape shows nothing of the last {max_age_s:g} s at {into_s:.1f} s.")
+        return picture, min(at_s, now_s)
+
+
+class TapeMicrophone(_Player):
+    """`sound` float32 [1, S] of the session; several ears are mixed to one. A Moment's sound ends at its time."""
+
+    sense, rate_hz = "sound", SOUND_RATE_HZ
+
+    def __init__(self, tape: Tape) -> None:
+        super().__init__(tape)
+        samples = round(tape.length_s * self.rate_hz)
+        self._track = np.zeros(samples, np.int16)
+        self._there = np.zeros(samples, bool)
+        for time_s, (moment, _) in zip(tape.times_s, tape.session, strict=True):
+            sound = moment.senses.get("sound")
+            if isinstance(sound, np.ndarray):
+                # What was heard before the first picture is heard at the end of a round, before the first of the next.
+                at = (round(time_s * self.rate_hz) + np.arange(-sound.shape[1], 0)) % samples
+                self._track[at] = np.clip(32768 * sound.mean(0), -32768, 32767)
+                self._there[at] = True
+
+    def read_window(self, start_s: float, end_s: float) -> np.ndarray:
+        """The samples of [start_s, end_s); StaleReading when not all of them are on the tape."""
+        count = round((end_s - start_s) * self.rate_hz)
+        first = round((start_s - self.tape.begun_s) * self.rate_hz)
+        at = (first + np.arange(count)) % len(self._track)
+        if not self._open or end_s > self.tape.now() or first < 0 or count < 1 or not self._there[at].all():
+            raise StaleReading("The tape has no sound there.")
+        return (self._track[at].astype(np.float32) / 32768)[None]

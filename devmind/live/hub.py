@@ -1,0 +1,124 @@
+"""From the loop to whoever looks: the newest view for each viewer, and never a wait.
+
+The loop publishes and goes on. Each viewer has a slot for one view; what it has not taken when the next one comes is
+dropped and counted. A view becomes JSON in the viewers' thread, once for all of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+
+class Published:
+    """One view as it was published; whoever published it changes nothing in it afterwards.
+
+    Args:
+        view: what there is to show of one tick.
+        jpeg: the wide view as the camera of this machine saw it, or None.
+    """
+
+    def __init__(self, view: Mapping[str, Any], jpeg: bytes | None = None) -> None:
+        self.view, self.jpeg = view, jpeg
+
+    @functools.cached_property
+    def text(self) -> str:
+        """The view as JSON. Numbers that JSON lacks (NaN, infinities) become null."""
+        return as_json(self.view)
+
+
+class Viewer:
+    """One who looks, with room for one view. One thread puts, another takes, and neither ever waits for the other."""
+
+    def __init__(self) -> None:
+        self._slot: deque[Published] = deque(maxlen=1)
+        self._put = self._taken = 0
+
+    @property
+    def drops(self) -> int:
+        """Views it did not take before the next one came."""
+        return max(0, self._put - self._taken - len(self._slot))
+
+    def put(self, published: Published) -> None:
+        """Replace what is in the slot."""
+        self._slot.append(published)
+        self._put += 1
+
+    def take(self) -> Published | None:
+        """The newest view, once; None when there is nothing new."""
+        try:
+            newest = self._slot.popleft()
+        except IndexError:
+            return None
+        self._taken += 1
+        return newest
+
+
+class Hub:
+    """Where the loop leaves its views, and viewers find them. They look for new ones; nobody is woken, since a system
+    call in `publish` lets other threads in between, which cost the loop up to 10 ms on a busy machine.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._viewers: tuple[Viewer, ...] = ()
+        self._drops_of_gone = 0
+
+    @property
+    def watched(self) -> bool:
+        """Whether somebody looks: what only viewers need is not computed without them."""
+        return bool(self._viewers)
+
+    @property
+    def drops(self) -> int:
+        """Views that some viewer did not take in time, over all viewers there ever were."""
+        return self._drops_of_gone + sum(viewer.drops for viewer in self._viewers)
+
+    def publish(self, view: Mapping[str, Any], jpeg: bytes | None = None) -> None:
+        """Give every viewer the newest view; takes microseconds and waits for nobody. Called by one thread."""
+        if viewers := self._viewers:
+            published = Published(view, jpeg)
+            for viewer in viewers:
+                viewer.put(published)
+
+    @contextmanager
+    def viewer(self) -> Iterator[Viewer]:
+        """Somebody looks, until the end of the block."""
+        viewer = Viewer()
+        with self._lock:
+            self._viewers = (*self._viewers, viewer)
+        try:
+            yield viewer
+        finally:
+            with self._lock:
+                self._viewers = tuple(other for other in self._viewers if other is not viewer)
+                self._drops_of_gone += viewer.drops
+
+
+def as_json(value: Any) -> str:
+    """JSON that a browser reads: arrays as lists, NaN and infinities as null."""
+    try:
+        return json.dumps(value, allow_nan=False, default=_plain)
+    except (TypeError, ValueError):
+        return json.dumps(_finite(value), allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    """A list or a number of what has `tolist` (numpy's and torch's arrays and scalars), else its text."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _finite(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, str | int) else _finite(_plain(value))

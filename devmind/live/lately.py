@@ -1,0 +1,72 @@
+"""Lately: the last two seconds of what was sensed, which is what "this" means when somebody gives a name.
+
+A picture always shows something, but most of the time nothing is to be heard: sound belongs to "this" only while it
+stands out from what is usual in this room.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import replace
+
+import numpy as np
+
+from devmind.errors import StoreError
+from devmind.live.show_and_tell import as_example
+from devmind.moment import TICK_HZ, Moment
+
+THIS_S = 2.0
+USUAL_S = 30.0
+STANDS_OUT_DB = 10.0
+QUIETEST_DB = -60.0
+"""What is below is the microphone's own noise, however quiet the room."""
+MEANT = {"auto": ("sight", "sound"), "seen": ("sight",), "heard": ("sound",), "both": ("sight", "sound")}
+
+
+def level_db(sound: np.ndarray) -> float:
+    """Root mean square of sound [C, S] in decibels of full scale; -120 for silence."""
+    return 10 * math.log10(max(1e-12, float(np.square(sound, dtype=np.float64).mean())))
+
+
+class Lately:
+    """Remembers Moments for two seconds, and how loud the room usually is."""
+
+    def __init__(self, hz: float = TICK_HZ) -> None:
+        self._moments: deque[Moment] = deque(maxlen=max(1, round(THIS_S * hz)))
+        self._levels: deque[float] = deque(maxlen=max(1, round(USUAL_S * hz)))
+
+    def add(self, moment: Moment) -> None:
+        """A tick has passed."""
+        self._moments.append(moment)
+        sound = moment.senses.get("sound")
+        if isinstance(sound, np.ndarray) and sound.size:
+            self._levels.append(level_db(sound))
+
+    def stands_out(self) -> bool:
+        """Whether something of the last two seconds was louder than usual here by 10 dB."""
+        if not self._levels:
+            return False
+        loudest = max(list(self._levels)[-len(self._moments) :])
+        return loudest >= max(float(np.median(self._levels)) + STANDS_OUT_DB, QUIETEST_DB)
+
+    def this(self, meant: str = "auto") -> Moment:
+        """The last two seconds as one example.
+
+        Args:
+            meant: "seen", "heard", "both"; "auto" takes the sound only when it stands out.
+
+        Raises:
+            StoreError: nothing of what is meant was sensed.
+        """
+        if meant not in MEANT:
+            raise StoreError(f"What is named was {', '.join(MEANT)}; got '{meant}'.")
+        senses = [s for s in MEANT[meant] if not (meant == "auto" and s == "sound" and not self.stands_out())]
+        shown = [replace(m, senses={s: m.senses[s] for s in senses if s in m.senses}) for m in self._moments]
+        if not any(moment.senses for moment in shown):
+            what = {"sight": "no picture", "sound": "no sound"}
+            raise StoreError(
+                f"There was {' and '.join(what[s] for s in senses) or 'nothing'} in the last {THIS_S:g} seconds to "
+                "give a name to; show or play something, then name it."
+            )
+        return as_example(shown)

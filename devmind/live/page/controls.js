@@ -1,0 +1,99 @@
+// Record, pause, age and the large view; the red lamp says when anything is written.
+
+import { at, tell, write } from "./dom.js";
+
+const LARGE = "#large";
+
+/** Let the buttons work through `link`. */
+export function startControls(link) {
+  at("record").addEventListener("click", () => turn(link, "record", at("record")));
+  at("pause").addEventListener("click", () => turn(link, "pause", at("pause")));
+  at("large").addEventListener("click", () => (location.hash = location.hash === LARGE ? "" : LARGE));
+  addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && location.hash === LARGE) location.hash = "";
+  });
+  addEventListener("hashchange", showLarge);
+  showLarge();
+  at("age").addEventListener("change", () => changeAge(link));
+  at("age").addEventListener("input", () => write(at("age-says"), ages[at("age").value]?.label ?? ""));
+  at("say").addEventListener("submit", (event) => say(link, event));
+}
+
+let ages = [];
+
+/** What of all this there is in this life. */
+export function setControls({ mode, can_record: canRecord, ages: given = [], age }) {
+  at("record").hidden = !canRecord;
+  at("pause").hidden = mode === "watch";
+  at("say").hidden = mode === "watch";
+  at("teaching").hidden = mode === "watch";
+  ages = given;
+  at("ages").hidden = ages.length < 2;
+  at("age").max = Math.max(0, ages.length - 1);
+  showAge(age);
+}
+
+/** Show what a tick says of recording, pausing and age. */
+export function showControls(view) {
+  press(at("record"), view.recording, view.recording ? "Stop recording" : "Record");
+  press(at("pause"), view.paused, view.paused ? "Go on" : "Pause");
+  at("paused").hidden = !view.paused;
+  at("lamp").classList.toggle("lit", Boolean(view.writing));
+  const calm = view.private ? "private: nothing is kept" : "nothing is written";
+  write(at("lamp-says"), view.recording ? "recording" : view.writing ? "writing to disk" : calm);
+  if (view.age !== undefined && document.activeElement !== at("age")) showAge(view.age);
+}
+
+function press(button, isOn, words) {
+  if (isOn === undefined) return;
+  button.setAttribute("aria-pressed", String(isOn));
+  write(button, words);
+}
+
+function showAge(id) {
+  const index = ages.findIndex((age) => age.id === id);
+  if (index < 0) return;
+  at("age").value = index;
+  at("age").setAttribute("aria-valuetext", ages[index].label);
+  write(at("age-says"), ages[index].label);
+}
+
+async function turn(link, command, button) {
+  const isOn = button.getAttribute("aria-pressed") !== "true";
+  try {
+    const answer = await link.do(command, { on: isOn });
+    if (command === "record") tell(isOn ? `Recording to ${answer.file}.` : `The recording is in ${answer.file}.`);
+  } catch (error) {
+    tell(error.message, { bad: true });
+  }
+}
+
+async function changeAge(link) {
+  const { id, label } = ages[at("age").value];
+  try {
+    await link.do("age", { id });
+    tell(`Now it is as it was at ${label}.`);
+  } catch (error) {
+    tell(error.message, { bad: true });
+  }
+}
+
+async function say(link, event) {
+  event.preventDefault();
+  const text = at("words").value.trim();
+  if (!text) return;
+  try {
+    await link.do("say", { text });
+    at("words").value = "";
+    tell(`It was told “${text}”.`, { seconds: 3 });
+  } catch (error) {
+    tell(error.message, { bad: true });
+  }
+}
+
+function showLarge() {
+  const isLarge = location.hash === LARGE;
+  document.body.classList.toggle("large", isLarge);
+  at("large").setAttribute("aria-pressed", String(isLarge));
+  write(at("large"), isLarge ? "All of it" : "Large view");
+}

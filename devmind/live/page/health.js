@@ -1,0 +1,59 @@
+// Sensors, the tick, checkpoints and what was dropped.
+
+import { at, make, times, write } from "./dom.js";
+
+const rows = new Map();
+const vitals = new Map();
+let toldMs = -Infinity;
+
+/** Show the counters, at most twice a second: numbers that change faster cannot be read. */
+export function showHealth(view) {
+  const nowMs = performance.now();
+  if (nowMs - toldMs < 500) return;
+  toldMs = nowMs;
+  for (const [name, sensor] of Object.entries(view.health ?? {})) showSensor(name, sensor, view.missing ?? {});
+  if (view.work_ms !== undefined) vital("a tick's work", `${view.work_ms.toFixed(1)} ms`);
+  if (view.skipped !== undefined) vital("ticks skipped", view.skipped, view.skipped > 0);
+  if (view.checkpoint_age_s !== undefined) vital("last saved", ago(view.checkpoint_age_s));
+  if (view.recorder) {
+    const { dropped_ticks: ticks, dropped_frames: frames } = view.recorder;
+    vital("not recorded", `${ticks} ticks, ${frames} frames`, ticks > 0);
+  }
+  if (view.viewers_dropped !== undefined) vital("views left out", view.viewers_dropped);
+}
+
+function showSensor(name, { sense, rate_hz: rate, drops, reconnects, fault }, missing) {
+  if (!rows.has(name)) {
+    const cells = Array.from({ length: 4 }, () => make("td"));
+    const says = make("td", { colSpan: 5, className: "fault" });
+    const faultRow = make("tr", { hidden: true }, says);
+    at("sensors").append(make("tr", {}, make("th", { scope: "row", textContent: name }), ...cells), faultRow);
+    rows.set(name, { cells, says, faultRow });
+  }
+  const { cells, says, faultRow } = rows.get(name);
+  const values = [sense, rateWords(rate), drops ?? 0, missing[sense] ?? 0];
+  cells.forEach((cell, index) => write(cell, String(values[index])));
+  const again = reconnects ? ` Connected again ${times(reconnects)}.` : "";
+  write(says, fault ? fault + again : "");
+  faultRow.hidden = !fault;
+}
+
+function rateWords(rateHz) {
+  if (!Number.isFinite(rateHz)) return "";
+  return rateHz >= 1000 ? `${(rateHz / 1000).toFixed(1)} kHz` : `${rateHz.toFixed(1)}/s`;
+}
+
+function vital(name, value, isBad = false) {
+  if (!vitals.has(name)) {
+    const place = make("dd");
+    at("vitals").append(make("div", {}, make("dt", { textContent: name }), place));
+    vitals.set(name, place);
+  }
+  write(vitals.get(name), String(value));
+  vitals.get(name).classList.toggle("bad", isBad);
+}
+
+function ago(seconds) {
+  if (seconds === null) return "never";
+  return seconds < 90 ? `${Math.round(seconds)} s ago` : `${Math.round(seconds / 60)} min ago`;
+}

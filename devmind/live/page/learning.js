@@ -1,0 +1,72 @@
+// Surprise over the last minute, and what a lesson that runs beside tells: curves, progress and scores.
+
+import { at, make, percent, times, write } from "./dom.js";
+import { drawLines } from "./lines.js";
+
+const KEPT = 600;
+const COLOURS = { sight: "#6cc5ff", sound: "#7ee0a8" };
+const history = {};
+const charts = new Map();
+
+/** Add one tick's surprise, by sense; 1 is as wrong as expecting no change. */
+export function showSurprise(surprise) {
+  if (!surprise) return;
+  at("learning").hidden = at("surprised").hidden = false;
+  for (const [sense, value] of Object.entries(surprise)) {
+    history[sense] = [...(history[sense] ?? []), value].slice(-KEPT);
+  }
+  const lines = Object.entries(history).map(([sense, values]) => ({
+    points: values.map((value, index) => [KEPT - values.length + index, value]),
+    colour: COLOURS[sense] ?? "#c9a6ff",
+  }));
+  drawLines(at("surprise"), lines, { left: 0, right: KEPT, low: 0, high: 1.5, dashed: 1 });
+  const now = Object.entries(surprise).filter(([, value]) => value !== null);
+  const words = now.map(([sense, value]) => `${sense} ${value.toFixed(2)}`).join(", ");
+  write(at("surprise-says"), `${words}. The dashed line: as wrong as expecting no change. Lower is better.`);
+}
+
+/** Show how the lesson beside goes. */
+export function showLearning(learning) {
+  if (!learning) return;
+  at("learning").hidden = false;
+  const { curves = {}, lesson, step = 0, steps = 0, scores = [], handed_over: handedOver = 0 } = learning;
+  at("lesson").hidden = !lesson;
+  if (lesson) {
+    const [words, bar] = at("lesson").children;
+    const handed = handedOver ? `; handed over ${times(handedOver)}` : "";
+    write(words, `${lesson}: step ${step}${steps ? ` of ${steps}` : ""}${handed}`);
+    if (steps) bar.value = step / steps;
+    else bar.removeAttribute("value");
+  }
+  for (const [name, points] of Object.entries(curves)) drawCurve(name, points);
+  showScores(scores);
+}
+
+function drawCurve(name, points) {
+  if (!points.length) return;
+  if (!charts.has(name)) {
+    const canvas = make("canvas", { width: 300, height: 70, role: "img" });
+    const caption = make("figcaption");
+    charts.set(name, { canvas, caption });
+    at("curves").append(make("figure", {}, canvas, caption));
+  }
+  const { canvas, caption } = charts.get(name);
+  const last = points.at(-1)[1];
+  const words = `${name.replaceAll("_", " ")} ${Number(last?.toPrecision(3) ?? NaN)}`;
+  if (caption.textContent === words && canvas.dataset.count === String(points.length)) return;
+  canvas.dataset.count = points.length;
+  canvas.setAttribute("aria-label", `Curve of ${words}`);
+  write(caption, words);
+  drawLines(canvas, [{ points, colour: "#c9a6ff" }]);
+}
+
+function showScores(scores) {
+  const rows = scores.map(({ name, score, passed }) => {
+    const verdict = passed ? "passed" : "not yet";
+    return make("li", { className: passed ? "passed" : "" }, `${name}: ${percent(score)}, ${verdict}`);
+  });
+  const words = rows.map((row) => row.textContent).join();
+  if (at("scores").dataset.words === words) return;
+  at("scores").dataset.words = words;
+  at("scores").replaceChildren(...rows);
+}

@@ -1,0 +1,86 @@
+// The page's one WebSocket: views in, commands and device messages out, opened again when it breaks.
+
+const LONGEST_WAIT_MS = 8000;
+const FULL_BYTES = 300_000; // what waits in the socket above this is old already
+
+/** on: {welcome, tick, told, wide, state}, called with what came. */
+export class Link {
+  #on;
+  #socket = null;
+  #waiting = new Map();
+  #next = 1;
+  #failures = 0;
+
+  constructor(on) {
+    this.#on = on;
+    this.#open();
+  }
+
+  /** Do a command; resolves to its answer, rejects with an Error whose message is a sentence. */
+  do(command, words = {}) {
+    if (this.#socket?.readyState !== WebSocket.OPEN) {
+      return Promise.reject(new Error("Not connected just now; it tries again by itself."));
+    }
+    const id = this.#next++;
+    this.#socket.send(JSON.stringify({ id, do: command, with: words }));
+    return new Promise((resolve, reject) => this.#waiting.set(id, { resolve, reject }));
+  }
+
+  /** Send data of a device, made at `timeS` of the device's clock; false when it was left out. */
+  give(kind, timeS, data) {
+    if (!this.isFree()) return false;
+    const name = new TextEncoder().encode(kind);
+    const message = new Uint8Array(1 + name.length + 8 + data.byteLength);
+    message[0] = name.length;
+    message.set(name, 1);
+    new DataView(message.buffer).setFloat64(1 + name.length, timeS, true);
+    message.set(new Uint8Array(data), 9 + name.length);
+    this.#socket.send(message);
+    return true;
+  }
+
+  /** Whether device data would be sent, and not wait behind older data. */
+  isFree() {
+    return this.#socket?.readyState === WebSocket.OPEN && this.#socket.bufferedAmount < FULL_BYTES;
+  }
+
+  #open() {
+    const scheme = location.protocol === "https:" ? "wss" : "ws";
+    const socket = new WebSocket(`${scheme}://${location.host}/ws`);
+    socket.binaryType = "arraybuffer";
+    socket.onmessage = ({ data }) => (typeof data === "string" ? this.#take(JSON.parse(data)) : this.#takeBytes(data));
+    socket.onclose = () => this.#closed();
+    this.#socket = socket;
+  }
+
+  #take(message) {
+    if (message.type === "answer") {
+      const asked = this.#waiting.get(message.id);
+      this.#waiting.delete(message.id);
+      if (message.ok) asked?.resolve(message.answer);
+      else asked?.reject(new Error(message.sentence));
+      return;
+    }
+    if (message.type === "welcome") {
+      this.#failures = 0;
+      this.#on.state("connected");
+    }
+    this.#on[message.type]?.(message);
+  }
+
+  #takeBytes(data) {
+    if (new Uint8Array(data, 0, 1)[0] === 1) this.#on.wide(new Blob([data.slice(1)], { type: "image/jpeg" }));
+  }
+
+  async #closed() {
+    for (const { reject } of this.#waiting.values()) reject(new Error("The connection broke before the answer came."));
+    this.#waiting.clear();
+    this.#on.state("lost");
+    const waitMs = Math.min(LONGEST_WAIT_MS, 500 * 2 ** this.#failures++);
+    await new Promise((resolve) => setTimeout(resolve, waitMs));
+    // A WebSocket does not say why it was refused; a request does.
+    const status = await fetch("/", { method: "HEAD" }).then((answer) => answer.status, () => 0);
+    if (status === 403 || status === 421) this.#on.state("stranger");
+    else this.#open();
+  }
+}

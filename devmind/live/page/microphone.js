@@ -1,0 +1,23 @@
+// Sound of the page's microphone: blocks of 20 ms of 16-bit samples, each with the time of its first sample.
+
+/** Give a stream's sound to `link`. Browsers may keep it silent until the page was touched: `silent(true)` is called. */
+export async function sendSound(stream, link, { isTaken, silent, ended }) {
+  const context = new AudioContext({ latencyHint: "interactive" });
+  await context.audioWorklet.addModule("worklet.js");
+  const blocks = new AudioWorkletNode(context, "blocks", {
+    numberOfOutputs: 0,
+    channelCount: 1,
+    channelCountMode: "explicit",
+  });
+  const kind = `audio/s16;rate=${context.sampleRate}`;
+  blocks.port.onmessage = ({ data }) => isTaken() && link.give(kind, data.timeS, data.samples.buffer);
+  context.createMediaStreamSource(stream).connect(blocks);
+  stream.getAudioTracks()[0].addEventListener("ended", () => {
+    context.close();
+    ended();
+  });
+  const wake = () => context.state === "suspended" && context.resume();
+  for (const touch of ["pointerdown", "keydown"]) addEventListener(touch, wake);
+  context.onstatechange = () => silent(context.state === "suspended");
+  silent(context.state === "suspended");
+}

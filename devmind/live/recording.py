@@ -1,0 +1,88 @@
+"""Recording of a life: turned on and off between ticks, written by a thread of its own, for its owner only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from devmind.config import LiveConfig
+from devmind.errors import SessionError
+from devmind.live.loop import Tick
+from devmind.sessions.background import BackgroundRecorder
+from devmind.worlds.room import Room
+
+HEALTH_EVERY_S = 1.0
+FOLDER = Path("sessions")
+
+
+class Recording:
+    """Where a life is recorded, when it is: `begin` and `end` open and close a session file each time.
+
+    Args:
+        path: the first file; None is a new one in ./sessions, named by the time.
+        details: kept as the session's metadata.
+        config: ticks a second, whether whole frames are kept, and when a new file begins.
+
+    Attributes:
+        recorder: the open one, else None.
+        files: what was written in this life, in order.
+    """
+
+    def __init__(self, path: Path | None, details: Mapping[str, object], config: LiveConfig) -> None:
+        self.path, self.details, self.config = path, details, config
+        self.recorder: BackgroundRecorder | None = None
+        self.files: list[Path] = []
+        self._told_s = 0.0
+
+    def begin(self, weights: Mapping[str, Any], effectors: list[str]) -> Path:
+        """Open the next file; its first note says which weights act.
+
+        Raises:
+            SessionError: it exists already, or cannot be written.
+        """
+        path = self._next()
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        details = {**self.details, "effectors": ",".join(effectors)}
+        self.recorder = BackgroundRecorder(
+            path, source="room", tick_hz=self.config.hz, details=details, rotate_s=self.config.rotate_s
+        )
+        os.chmod(path, 0o600)
+        self.files.append(path)
+        self.recorder.note("weights", dict(weights))
+        self._told_s = 0.0
+        return path
+
+    def end(self) -> None:
+        """Close the file, if one is open: all that was given is on the disk then."""
+        recorder, self.recorder = self.recorder, None
+        if recorder is not None:
+            recorder.close()
+
+    def note(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Tell the session what happened besides Moments."""
+        if self.recorder is not None:
+            self.recorder.note(kind, dict(data))
+
+    def tick(self, tick: Tick, room: Room, health: Callable[[], Mapping[str, Any]]) -> None:
+        """Keep a tick, the camera's frame of it, and once a second how the sensors are."""
+        if self.recorder is None:
+            return
+        self.recorder.write(tick.moment, tick.action)
+        if self.config.frames and room.frame is not None and room.frame_s is not None:
+            self.recorder.frame(room.frame, room.frame_s)
+        if tick.moment.time_s >= self._told_s:
+            self._told_s = tick.moment.time_s + HEALTH_EVERY_S
+            self.recorder.health(dict(health()))
+
+    def _next(self) -> Path:
+        if self.path is not None and not self.files:
+            return self.path
+        folder = FOLDER if self.path is None else self.path.parent
+        stem = "live" if self.path is None else self.path.stem
+        path = folder / f"{stem}-{datetime.now():%Y%m%d-%H%M%S}.mcap"
+        if path.exists():
+            raise SessionError(f"'{path}' was begun in this very second; wait a second, then record again.")
+        return path

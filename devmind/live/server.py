@@ -1,0 +1,161 @@
+"""The page's server: one port on this machine, in a thread of its own, gone within two seconds.
+
+On another host than loopback it needs TLS: without, whoever shares the network could read the token and the pictures,
+and browsers give no camera to such a page.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from importlib import resources
+from pathlib import Path
+from typing import Self
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.websockets import WebSocket
+
+from devmind.errors import ConfigError
+from devmind.live.conversation import LARGEST_BYTES, Conversation, Desk, PageLife
+from devmind.live.guard import Guard, is_loopback
+from devmind.live.hub import Hub
+
+STOP_S = 2.0
+START_S = 10.0
+TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+ANYWHERE = ("0.0.0.0", "::", "[::]", "")
+
+
+class PageServer:
+    """Serves the page of one life while its `with` block lasts.
+
+    Args:
+        life: what the page asks and tells.
+        hub: where the views come from.
+        host: the name or address to listen on, as viewers will type it; other than loopback only with `tls`.
+        port: 0 takes a free one.
+        tls: files with the certificate (chain) and its private key, in PEM.
+
+    Attributes:
+        address: what to open, with a token that works once; there from the start of the block.
+        desk: counters of malformed and refused messages; guard: counter of refused requests.
+
+    Raises:
+        ConfigError: another host without TLS, a certificate that cannot be read, a port that is taken.
+    """
+
+    def __init__(
+        self, life: PageLife, hub: Hub, host: str = "127.0.0.1", port: int = 0, tls: tuple[Path, Path] | None = None
+    ) -> None:
+        check_host(host, tls is not None)
+        self.desk = Desk(life, hub)
+        files = _page_files()
+        routes: list[BaseRoute] = [Route(f"/{name}", _file(data, name)) for name, data in files.items()]
+        routes += [Route("/", _file(files["index.html"], "index.html")), WebSocketRoute("/ws", self._converse)]
+        self.guard = Guard(Starlette(routes=routes), host, secure=tls is not None)
+        self.host, self.port, self.address = host, port, ""
+        self._secure = tls is not None
+        self._server = uvicorn.Server(_config(self.guard, tls))
+
+    def __enter__(self) -> Self:
+        listener = _listen(self.host, self.port)
+        self.port = listener.getsockname()[1]
+        name = f"[{self.host.strip('[]')}]" if ":" in self.host else self.host
+        self.address = f"http{'s' if self._secure else ''}://{name}:{self.port}/?token={self.guard.token}"
+        self._thread = threading.Thread(target=self._server.run, args=([listener],), name="page-server", daemon=True)
+        self._thread.start()
+        give_up_s = time.monotonic() + START_S
+        while not self._server.started:
+            if not self._thread.is_alive() or time.monotonic() > give_up_s:
+                self.__exit__()
+                raise ConfigError(f"The page's server did not start on {self.host}:{self.port}.")
+            time.sleep(0.005)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._server.should_exit = True
+        self._thread.join(STOP_S)
+        if self._thread.is_alive():
+            self._server.force_exit = True
+
+    async def _converse(self, web_socket: WebSocket) -> None:
+        await Conversation(web_socket, self.desk).run()
+
+
+def check_host(host: str, has_tls: bool) -> None:
+    """Raise ConfigError unless a page may be served on `host`."""
+    if host in ANYWHERE:
+        raise ConfigError(
+            f"--host is the one name or address under which the page is opened, not '{host}'; give this machine's."
+        )
+    if not has_tls and not is_loopback(host):
+        raise ConfigError(
+            f"On '{host}' without TLS the whole network could look on, and browsers give such a page no camera: give a "
+            "certificate and its key as well, or leave --host out and reach this machine by `ssh -L`."
+        )
+
+
+def _config(guard: Guard, tls: tuple[Path, Path] | None) -> uvicorn.Config:
+    certificate, key = tls or (None, None)
+    config = uvicorn.Config(
+        guard,
+        loop="asyncio",
+        http="h11",
+        ws="websockets-sansio",
+        ws_max_size=LARGEST_BYTES,
+        ws_per_message_deflate=False,  # pictures are compressed already, and the tick needs the processor
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        log_level="error",
+        access_log=False,  # the token is in an address
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+    )
+    try:
+        config.load()
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"The certificate {certificate} with the key {key} cannot be used: {error}.") from None
+    return config
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError) as error:
+        raise ConfigError(f"The host '{host}' is not known here: {error}.") from None
+    listener = socket.socket(family, kind)
+    try:
+        # So that a second start is not refused for the minute in which the first one's connections are remembered.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"Nothing can listen on port {port} of '{host}': {error.strerror}. Leave --port out to take a free one."
+        ) from None
+    return listener
+
+
+def _page_files() -> dict[str, bytes]:
+    """What a page is made of, by name: read once, so no request reaches the disk."""
+    folder = resources.files("devmind.live") / "page"
+    return {item.name: item.read_bytes() for item in folder.iterdir() if Path(item.name).suffix in TYPES}
+
+
+def _file(data: bytes, name: str) -> Callable[[Request], Awaitable[Response]]:
+    async def give(_: Request) -> Response:
+        return Response(data, media_type=TYPES[Path(name).suffix])
+
+    return give

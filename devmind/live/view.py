@@ -1,0 +1,183 @@
+"""What a page is told of one tick: plain numbers, lists and small pictures, ready for JSON.
+
+Nothing is shown as known that is not: overlays come with their confidence on this stream, and without a drawing when
+that is too low; a direction is None where it cannot be told; what was not sensed is not in the view.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.agent.attention import ReadoutAttention
+from devmind.agent.taps import taps_trunk
+from devmind.live.agreement import SENSE, Overlays
+from devmind.live.drawing import drawn, jpeg
+from devmind.live.hearing import heard
+from devmind.live.loop import Tick
+from devmind.live.sureness import Sureness
+from devmind.memory import Named
+from devmind.worlds.room import Room
+
+SURE = 0.7
+
+
+class View:
+    """Makes the views of one agent.
+
+    Making it starts a calibration of the agent's overlays in a thread, unless `before` has done it for the same eye.
+
+    Args:
+        sure: confidence from which an overlay is shown.
+        before: the view of the agent that lived here until now.
+
+    Attributes:
+        wanted_heads: heads for the step to run: none. A step refuses heads whose sense is missing, as it may be at any
+            tick in a room; `of` runs what it shows.
+        sureness: of the overlays; None when no head offers any.
+    """
+
+    wanted_heads: tuple[str, ...] = ()
+
+    def __init__(self, agent: Agent, sure: float = SURE, before: View | None = None) -> None:
+        self.agent, self.sure = agent, sure
+        self._overlay_head = overlay_head(agent)
+        self._arcs = {
+            name for effector in agent.effectors for name in agent.heads_of(effector)
+            if not taps_trunk(agent.tap_of(name))
+        }  # fmt: skip
+        self.sureness = self._trust(before)
+        if before is not None:
+            before.close(self.sureness)
+        self._attention = ReadoutAttention(agent)
+
+    def _trust(self, before: View | None) -> Sureness | None:
+        known = before.sureness if before is not None else None
+        if known and self._overlay_head and known.fits(self.agent, self._overlay_head):
+            return known
+        return Sureness(self.agent, self._overlay_head) if self._overlay_head else None
+
+    def close(self, kept: Sureness | None = None) -> None:
+        """Let go of the agent: no attention is noted, and no calibration goes on but that of `kept`."""
+        self._attention.close()
+        if self.sureness and self.sureness is not kept:
+            self.sureness.close()
+
+    @torch.no_grad()
+    def of(
+        self,
+        tick: Tick,
+        room: Room,
+        names: Mapping[str, Named] | None = None,
+        surprise: Mapping[str, float] | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """The view of a tick, to be made before the next step.
+
+        Args:
+            names: answers of `Names.ask` by sense.
+            surprise: by sense, 1 is as wrong as to predict no change.
+            extra: further keys, laid over these.
+        """
+        sound = tick.moment.senses.get("sound")
+        view: dict[str, Any] = {
+            "type": "tick",
+            "tick": room.health.ticks + room.health.skipped,
+            "time_s": round(tick.moment.time_s, 3),
+            "work_ms": round(1e3 * tick.work_s, 1),
+            "skipped": room.health.skipped,
+            "missing": dict(room.health.missing),
+            **gaze(room),
+            **who_answered(tick, self._arcs),
+            "attention": self._attended(tick),
+            "overlays": self._overlaid(tick),
+            "sound": None if sound is None else heard(self.agent, np.asarray(sound)),
+            "names": {sense: as_known(named) for sense, named in (names or {}).items()},
+            "surprise": {sense: number(value) for sense, value in (surprise or {}).items()},
+            "health": sensor_health(room),
+        }
+        return {key: value for key, value in view.items() if value not in (None, {})} | dict(extra or {})
+
+    jpeg = staticmethod(jpeg)
+
+    def _attended(self, tick: Tick) -> list[list[float]] | None:
+        shares = self._attention.over(SENSE, tick.percepts)
+        side = math.isqrt(shares.shape[1]) if shares is not None else 0
+        if shares is None or side * side != shares.shape[1]:
+            return None
+        return [[round(share, 4) for share in row] for row in shares[0].reshape(side, side).tolist()]
+
+    def _overlaid(self, tick: Tick) -> dict[str, Any] | None:
+        eye, head = tick.percepts.encoded.get(SENSE), self._overlay_head
+        if head is None or self.sureness is None or eye is None or not bool(eye.present.any()):
+            return None
+        output = tick.output.outputs.get(head) or self.agent.run_heads([head], tick.percepts.seen)[head]
+        seen: Overlays = output.overlays()
+        return drawn(seen, self.sureness.see(tick.percepts, seen, tick.moment.time_s), self.sure)
+
+
+def overlay_head(agent: Agent) -> str | None:
+    """The first head on sight whose output offers overlays."""
+    return next(
+        (name for name in agent.heads if agent.tap_of(name) in (SENSE, (SENSE,), [SENSE]) and _offers(agent, name)),
+        None,
+    )
+
+
+@torch.no_grad()
+def _offers(agent: Agent, name: str) -> bool:
+    grey = torch.full((1, 64, 64, 3), 128, dtype=torch.uint8)
+    return bool(agent.run_heads([name], agent.encode_senses({SENSE: grey}))[name].overlays())
+
+
+def gaze(room: Room) -> dict[str, Any]:
+    """Where the fovea lies in the frame, as fractions of it, and where that is; nothing without a frame."""
+    if room.frame is None:
+        return {}
+    height, width = room.frame.shape[:2]
+    top, left, side = room.fovea.box(height, width)
+    box = {"x": left / width, "y": top / height, "w": side / width, "h": side / height}
+    return {
+        "fovea": {name: round(value, 4) for name, value in box.items()},
+        "gaze": {"pan_deg": round(room.fovea.pan_deg, 1), "tilt_deg": round(room.fovea.tilt_deg, 1)},
+    }
+
+
+def who_answered(tick: Tick, arcs: set[str]) -> dict[str, Any]:
+    """By effector the head that decided; those of `arcs` that did; and the look."""
+    answered = {
+        effector: head for effector, heads in tick.output.answered.items() for head, count in heads.items() if count
+    }
+    look = tick.action.effectors.get("look")
+    return {
+        "answered": answered,
+        "arcs": sorted(arcs & set(answered.values())),
+        "look": None if look is None else [round(float(value), 3) for value in look],
+    }
+
+
+def as_known(named: Named) -> dict[str, Any]:
+    """An answer of memory."""
+    return {"name": named.name, "nearest": named.nearest, "confidence": round(named.confidence, 3)}
+
+
+def sensor_health(room: Room) -> dict[str, dict[str, Any]]:
+    """How each of the room's sensors is doing, by its name; what a sensor does not tell is left out."""
+    found = {}
+    for sense, sensor in room.sensors.items():
+        health = getattr(sensor, "health", None)
+        told = {"rate_hz": "capture_hz", "drops": "drops", "reconnects": "reconnects", "fault": "fault"}
+        values = {key: getattr(health, name) for key, name in told.items() if hasattr(health, name)}
+        values = {key: number(value) if isinstance(value, float) else value for key, value in values.items()}
+        found[str(getattr(sensor, "name", sense))] = {"sense": sense, **values}
+    return found
+
+
+def number(value: float) -> float | None:
+    """A number that JSON has: None for what is not finite."""
+    return round(float(value), 3) if math.isfinite(value) else None

@@ -1,0 +1,248 @@
+"""BackgroundRecorder: a recorder that never keeps its caller waiting, however slow or full the disk is.
+
+A thread does the work: JPEGs, compression, writing, and a flush every half second also when nothing comes. What waits
+for it is bounded: frames are given up first, then ticks, the oldest first; each is counted, and a note `lost` says
+where ticks are missing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from devmind.errors import SessionError
+from devmind.moment import TICK_HZ, Action, Moment
+from devmind.sessions.extras import Note, decode_note, encode_note
+from devmind.sessions.mcap_file import WriteError
+from devmind.sessions.reader import LOST
+from devmind.sessions.recorder import FLUSH_S
+from devmind.sessions.rotating import ROTATE_S, RotatingRecorder
+
+BACKLOG_MAX = 300
+"""Things waiting: half a minute of ticks, some MB."""
+FRAMES_MAX = 16
+"""Frames waiting: they may be megabytes each."""
+PATIENCE_S = 30.0
+
+FRAME, HEALTH, TICK, NOTE, FLUSH = "frame", "health", "write", "note", "flush"
+GIVEN_UP_FIRST = (FRAME, HEALTH, TICK, NOTE)
+
+
+class BackgroundRecorder:
+    """The doors of a `Recorder`, from any thread; each returns at once. Arrays must not be written to afterwards.
+
+    Args:
+        backlog_max, frames_max: how much may wait for the disk.
+        path, source, tick_hz, details, overwrite, rotate_s: as `RotatingRecorder` takes them.
+
+    Attributes:
+        fault: what went wrong, a sentence; '' when all is well. A disk that refused ends the recording, not the caller.
+        dropped: by door (`frame`, `health`, `write`, `note`), how many were given up.
+
+    Raises:
+        SessionError: when made, as `RotatingRecorder`; later by `flush`, `close` and for what no recorder would take.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        source: str,
+        tick_hz: float = TICK_HZ,
+        details: Mapping[str, object] | None = None,
+        overwrite: bool = False,
+        rotate_s: float = ROTATE_S,
+        backlog_max: int = BACKLOG_MAX,
+        frames_max: int = FRAMES_MAX,
+    ) -> None:
+        options: dict[str, Any] = {"tick_hz": tick_hz, "details": details, "overwrite": overwrite, "rotate_s": rotate_s}
+        # Its clock stands still, so that only the thread's decides when to flush.
+        self._recorder = RotatingRecorder(path, source=source, clock=lambda: 0.0, **options)
+        self.path, self.fault, self.dropped = self._recorder.path, "", Counter[str]()
+        self._backlog_max, self._frames_max = backlog_max, frames_max
+        self._waiting: dict[str, deque[tuple[int, tuple[Any, ...]]]] = {k: deque() for k in (*GIVEN_UP_FIRST, FLUSH)}
+        self._order = self._flushed = self._lost = 0
+        self._is_closing = self._has_ended = self._has_failed = self._is_unflushed = False
+        self._flush_due_s = time.monotonic()
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
+        self._thread.start()
+
+    @property
+    def ticks(self) -> int:
+        """Ticks written."""
+        return self._recorder.ticks
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files so far."""
+        return list(self._recorder.paths)
+
+    @property
+    def dropped_ticks(self) -> int:
+        """Ticks that are not in the recording."""
+        return self.dropped[TICK]
+
+    @property
+    def dropped_frames(self) -> int:
+        """Frames that are not in the recording."""
+        return self.dropped[FRAME]
+
+    @property
+    def backlog(self) -> int:
+        """Things waiting for the disk."""
+        return sum(map(len, self._waiting.values()))
+
+    def write(self, moment: Moment, action: Action | None = None) -> None:
+        """One tick, in its turn."""
+        self._put(TICK, moment, action)
+
+    def note(self, kind: str, data: Any) -> None:
+        """A note before the next tick, as the data are now.
+
+        Raises:
+            SessionError: `data` cannot be written as JSON.
+        """
+        self._put(NOTE, kind, decode_note(encode_note(Note(0, kind, data))).data)
+
+    def frame(self, frame: bytes | np.ndarray, captured_s: float) -> None:
+        """A frame of the camera; a picture becomes a JPEG in the thread."""
+        self._put(FRAME, frame, captured_s)
+
+    def health(self, data: Mapping[str, Any]) -> None:
+        """How the devices are doing, as it is now.
+
+        Raises:
+            SessionError: `data` cannot be written as JSON.
+        """
+        self._put(HEALTH, decode_note(encode_note(Note(0, HEALTH, data))).data)
+
+    def flush(self, timeout_s: float = PATIENCE_S) -> None:
+        """Wait until everything given so far is on the disk.
+
+        Raises:
+            SessionError: the disk refused, or took longer than `timeout_s`.
+        """
+        wanted = self._put(FLUSH)
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._flushed >= wanted or self._has_ended, timeout_s):
+                raise SessionError(f"'{self.path}': the disk did not take what waits within {timeout_s:g} s.")
+        self._complain()
+
+    def close(self, timeout_s: float = PATIENCE_S) -> None:
+        """Write what waits and finish the file; harmless when called again.
+
+        Raises:
+            SessionError: the disk refused, or took longer than `timeout_s`; what is on it can be read.
+        """
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify_all()
+        self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            raise SessionError(
+                f"'{self.path}': the disk did not take the last {self.backlog} things within {timeout_s:g} s; what is "
+                f"on it can be read."
+            )
+        self._complain()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        try:
+            self.close()
+        except SessionError:
+            if error is None:  # what ended the block says more
+                raise
+
+    def _complain(self) -> None:
+        if self._has_failed:
+            raise SessionError(self.fault)
+
+    def _put(self, kind: str, *what: Any) -> int:
+        """Its turn."""
+        with self._changed:
+            if self._is_closing:
+                raise SessionError(f"The recording '{self.path}' is closed; begin a new one.")
+            self._order += 1
+            if self._has_ended:
+                self.dropped[kind] += kind != FLUSH
+                return self._order
+            self._waiting[kind].append((self._order, what))
+            if len(self._waiting[FRAME]) > self._frames_max:
+                self._give_up(FRAME)
+            if self.backlog > self._backlog_max:
+                self._give_up(next(kind for kind in GIVEN_UP_FIRST if self._waiting[kind]))
+            self._changed.notify_all()
+            return self._order
+
+    def _give_up(self, kind: str) -> None:
+        self._waiting[kind].popleft()
+        self.dropped[kind] += 1
+        self._lost += kind == TICK
+
+    def _run(self) -> None:
+        try:
+            while (taken := self._take()) is not None:
+                self._hand_over(*taken)
+            self._tell_lost()
+            self._recorder.close()
+        except Exception as error:  # this thread is the disk's; whatever it meets must not end in silence
+            self.fault, self._has_failed = str(error) or type(error).__name__, True
+        with self._changed:
+            self._has_ended = True
+            for kind in GIVEN_UP_FIRST:
+                self.dropped[kind] += len(self._waiting[kind])
+                self._waiting[kind].clear()
+            self._changed.notify_all()
+
+    def _take(self) -> tuple[int, str, tuple[Any, ...]] | None:
+        """The next thing to do, by its turn; None at the end."""
+        with self._changed:
+            while True:
+                left_s = self._flush_due_s - time.monotonic() if self._is_unflushed else None
+                if left_s is not None and left_s <= 0:
+                    return 0, FLUSH, ()
+                if self.backlog:
+                    break
+                if self._is_closing:
+                    return None
+                self._changed.wait(left_s)
+            kind = min((k for k, waiting in self._waiting.items() if waiting), key=lambda k: self._waiting[k][0][0])
+            order, what = self._waiting[kind].popleft()
+            return order, kind, what
+
+    def _hand_over(self, order: int, kind: str, what: tuple[Any, ...]) -> None:
+        if kind == FLUSH:
+            self._recorder.flush()
+            with self._changed:
+                self._flushed, self._is_unflushed = max(self._flushed, order), False
+                self._changed.notify_all()
+            return
+        if not self._is_unflushed:
+            self._is_unflushed, self._flush_due_s = True, time.monotonic() + FLUSH_S
+        if kind == TICK:
+            self._tell_lost()
+        try:
+            getattr(self._recorder, kind)(*what)
+        except SessionError as error:
+            if isinstance(error, WriteError):
+                raise
+            self.fault = str(error)
+            with self._changed:
+                self.dropped[kind] += 1
+                self._lost += kind == TICK
+
+    def _tell_lost(self) -> None:
+        with self._changed:
+            lost, self._lost = self._lost, 0
+        if lost:
+            self._recorder.note(LOST, {"ticks": lost})

@@ -1,0 +1,71 @@
+"""Recordings in the formats of others; each is one function of the parts and the place to write to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from devmind.errors import SessionError, nearest
+from devmind.sessions.lerobot import export_lerobot
+from devmind.sessions.mcap_file import why_not_written
+from devmind.sessions.mkv import export_mkv
+from devmind.sessions.parts import parts
+from devmind.sessions.plain_files import export_files
+
+Exporter = Callable[[Sequence[Path], Path], list[str]]
+
+EXPORTERS: Mapping[str, Exporter] = {"lerobot": export_lerobot, "mkv": export_mkv, "wav": export_files}
+"""By what follows `--to`. An exporter writes to a path where nothing is, and gives sentences on what it left out."""
+
+SUFFIXES = {"mkv": ".mkv"}
+"""Of formats that are one file; the others are folders."""
+
+
+def default_out(path: Path, to: str) -> Path:
+    """Where an export goes when nothing is said: into the current folder, named after the recording."""
+    return Path(f"{path.stem}{SUFFIXES.get(to, f'-{to}')}")
+
+
+def export(
+    path: str | Path, to: str, out: str | Path | None = None, *, overwrite: bool = False
+) -> tuple[Path, list[str]]:
+    """Write a recording with all its parts as `to`; where it went, and sentences on what is not in it.
+
+    It appears under its name only when it is whole.
+
+    Raises:
+        SessionError: there is no such format, a part cannot be read, `out` exists or cannot be written.
+    """
+    if to not in EXPORTERS:
+        raise SessionError(f"There is no format '{to}' to export to{nearest(to, EXPORTERS)}")
+    path = Path(path)
+    out = Path(out) if out is not None else default_out(path, to)
+    whole = parts(path)
+    if out.is_dir():
+        raise SessionError(f"'{out}' is a folder already and is never replaced; choose another name, or remove it.")
+    if out.resolve() in [part.resolve() for part in whole]:
+        raise SessionError(f"'{out}' is the recording itself; choose another name.")
+    if out.exists() and not overwrite:
+        raise SessionError(why_not_written(out, FileExistsError()))
+    partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        _remove(partial)
+        told = EXPORTERS[to](whole, partial)
+        os.replace(partial, out)
+    except OSError as error:
+        raise SessionError(why_not_written(out, error)) from error
+    finally:
+        with suppress(OSError):
+            _remove(partial)
+    return out, told
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

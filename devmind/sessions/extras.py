@@ -1,0 +1,128 @@
+"""What a session holds beside ticks: notes, the camera's frames, the devices' health. None of it commits a tick."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from devmind.errors import SessionError
+from devmind.sessions.messages import CAMERA, encode_camera, message_class
+from devmind.sessions.pictures import from_jpeg
+
+NOTE_TOPIC, CAMERA_TOPIC, HEALTH_TOPIC = "/note", "/camera", "/health"
+NOTE_SCHEMA, HEALTH_SCHEMA = "devmind.Note", "devmind.Health"
+
+JSON_SCHEMAS = {
+    NOTE_SCHEMA: b'{"type":"object","properties":{"kind":{"type":"string"},"tick":{"type":"integer"},"data":{}}}',
+    HEALTH_SCHEMA: b'{"type":"object"}',
+}
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something recorded besides Moments, as plain JSON data; it happened before tick `tick`."""
+
+    tick: int
+    kind: str
+    data: Any
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A frame of the camera as it was kept: a JPEG, taken `time_s` seconds after the session's first tick."""
+
+    time_s: float
+    jpeg: bytes
+
+    def picture(self) -> np.ndarray:
+        """RGB uint8 [H, W, 3].
+
+        Raises:
+            SessionError: the JPEG is damaged.
+        """
+        return from_jpeg(self.jpeg)
+
+
+@dataclass(frozen=True)
+class Health:
+    """How the devices were doing, as plain JSON data, `time_s` seconds after the session's first tick."""
+
+    time_s: float
+    data: Any
+
+
+def encode_note(note: Note) -> bytes:
+    """A note as JSON.
+
+    Raises:
+        SessionError: its data is not plain JSON data.
+    """
+    return _json(f"A note of kind '{note.kind}'", {"kind": note.kind, "tick": note.tick, "data": note.data})
+
+
+def decode_note(data: bytes) -> Note:
+    """The note that `encode_note` was given.
+
+    Raises:
+        SessionError: it is damaged.
+    """
+    try:
+        return Note(**json.loads(data))
+    except (ValueError, TypeError) as error:
+        raise SessionError(f"A note cannot be read: {error}.") from error
+
+
+def encode_health(data: Any) -> bytes:
+    """Health as JSON.
+
+    Raises:
+        SessionError: it is not plain JSON data.
+    """
+    return _json("The devices' health", data)
+
+
+def decode_health(data: bytes, at_ns: int) -> Health:
+    """The health that `encode_health` was given.
+
+    Raises:
+        SessionError: it is damaged.
+    """
+    try:
+        return Health(at_ns / 1e9, json.loads(data))
+    except ValueError as error:
+        raise SessionError(f"The devices' health cannot be read: {error}.") from error
+
+
+def encode_frame(jpeg: bytes, at_ns: int) -> bytes:
+    """A JPEG as a message of the camera's topic.
+
+    Raises:
+        SessionError: it is no JPEG.
+    """
+    if jpeg[:2] != b"\xff\xd8":
+        raise SessionError("A frame must be a JPEG or a picture uint8 [H, W, 3]; got bytes that begin otherwise.")
+    return encode_camera(jpeg, at_ns)
+
+
+def decode_frame(data: bytes, at_ns: int) -> Frame:
+    """The frame that `encode_frame` was given.
+
+    Raises:
+        SessionError: it is damaged.
+    """
+    from google.protobuf.message import DecodeError
+
+    try:
+        return Frame(at_ns / 1e9, bytes(message_class(CAMERA).FromString(data).data))  # type: ignore[attr-defined]
+    except DecodeError as error:
+        raise SessionError(f"A frame of the camera cannot be read: {error}.") from error
+
+
+def _json(what: str, data: Any) -> bytes:
+    try:
+        return json.dumps(data, allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        raise SessionError(f"{what} must be plain JSON data; {error}.") from error

@@ -1,0 +1,166 @@
+"""What every import shares: events of someone's clock become Moments at the agent's tick, and one whole session.
+
+Tick k covers the seconds [k, k + 1) / tick_hz. Of several pictures or numbers in a tick the last counts, words are put
+one after the other, rewards are added up. A sense without anything new in a tick is absent from it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from devmind.errors import SessionError
+from devmind.moment import Action, Moment, Sense
+from devmind.sessions.mcap_file import WriteError, why_not_written
+from devmind.sessions.pictures import change_in_view, fovea
+from devmind.sessions.recorder import Recorder
+from devmind.sessions.steps import Step
+
+MAX_GAP_S = 3600.0
+"""A longer hole in a file's time stamps is taken for damage, not for an hour without anything."""
+
+Picture = Callable[[], np.ndarray | None]
+"""Decodes a picture RGB uint8 [H, W, 3] when it is needed; None: it is damaged, and the warnings say so."""
+
+
+class Event(NamedTuple):
+    """Something that a file holds for one tick.
+
+    Of kind "sense" and "effector" the value is one; "picture" has a Picture, which gives `sight` and `periphery`;
+    "reward" a number that the tick's Moment receives; "acted" and "terminal" only have to be there.
+    """
+
+    tick: int
+    kind: Literal["sense", "effector", "picture", "reward", "acted", "terminal"]
+    name: str = ""
+    value: Any = None
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import made: the session's path, its ticks, and a sentence for everything that was left out."""
+
+    path: Path
+    ticks: int
+    warnings: tuple[str, ...]
+
+
+def tick_of(time_s: float, tick_hz: int) -> int:
+    """The tick of a time since the start; 0.1999999 s belongs to the tick that begins at 0.2 s."""
+    return int(time_s * tick_hz + 1e-3)
+
+
+def episode_steps(events: Iterable[Event], tick_hz: int, name: str, empty: str) -> Iterator[Step]:
+    """The (Moment, Action or None) of one episode, the first and the last marked, from its events in order of ticks.
+
+    Ticks between events come without senses, so that the clock stays even.
+
+    Raises:
+        SessionError: `empty`, when there are no events; the ticks of '`name`' jump by over an hour.
+    """
+    held: Step | None = None
+    previous: np.ndarray | None = None
+    following = 0
+    for tick, group in groupby(events, key=attrgetter("tick")):
+        if tick - following > MAX_GAP_S * tick_hz:
+            raise SessionError(f"The time stamps of '{name}' jump by over {MAX_GAP_S:g} s; it is damaged.")
+        for absent in range(following, tick):
+            if held is not None:
+                yield held
+            held = Moment(absent / tick_hz, first=held is None), None
+        if held is not None:
+            yield held
+        step, previous = _step(tick / tick_hz, list(group), previous)
+        held = replace(step[0], first=held is None), step[1]
+        following = tick + 1
+    if held is None:
+        raise SessionError(empty)
+    yield replace(held[0], last=True), held[1]
+
+
+def write_session(
+    out: str | Path,
+    source: str,
+    tick_hz: int,
+    episodes: Iterable[tuple[Any, Iterable[Step]]],
+    warnings: list[str],
+    *,
+    names: Mapping[str, list[str]] | None = None,
+    overwrite: bool = False,
+) -> Imported:
+    """Write (what the episode's first note says, its steps) to the new session `out`.
+
+    The session appears under its name only when it is whole. `warnings` and `names` (the numbers of a sense or an
+    effector by name) may grow while the episodes are read; they become notes at its end.
+
+    Raises:
+        SessionError: `out` exists or cannot be written, or an episode cannot be read; nothing is left behind.
+    """
+    out = Path(out)
+    if out.exists() and not overwrite:
+        raise SessionError(why_not_written(out, FileExistsError()))
+    partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
+    try:
+        with Recorder(partial, source=source, tick_hz=tick_hz, overwrite=True) as recorder:
+            for about, steps in episodes:
+                recorder.note(source, about)
+                for moment, action in steps:
+                    recorder.write(moment, action)
+            if names:
+                recorder.note("names", dict(names))
+            for sentence in warnings:
+                recorder.note("warning", sentence)
+        os.replace(partial, out)
+    except WriteError as error:
+        raise SessionError(why_not_written(out, error.reason)) from error
+    except OSError as error:
+        raise SessionError(why_not_written(out, error)) from error
+    finally:
+        with suppress(OSError):
+            partial.unlink()
+    return Imported(out, recorder.ticks, tuple(warnings))
+
+
+@contextmanager
+def robots_extra(what: str) -> Iterator[None]:
+    """Turn a missing library of the extra `robots` into one sentence.
+
+    Raises:
+        SessionError: `what` needs it.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise SessionError(f"{what} needs '{error.name}': pip install 'devmind[robots]'.") from error
+
+
+def _step(time_s: float, events: list[Event], previous: np.ndarray | None) -> tuple[Step, np.ndarray | None]:
+    """One tick's Moment and Action, and the picture that the next one's change is measured from."""
+    senses: dict[str, Sense] = {}
+    effectors: dict[str, np.ndarray] = {}
+    words = " ".join(event.value for event in events if event.kind == "sense" and event.name == "words")
+    shown = [event.value for event in events if event.kind == "picture"]
+    picture = shown[-1]() if shown else None
+    if picture is not None:
+        senses["sight"] = fovea(picture)
+        if previous is not None:
+            senses["periphery"] = change_in_view(picture, previous)
+    for event in events:
+        if event.kind in ("sense", "effector"):
+            (senses if event.kind == "sense" else effectors)[event.name] = event.value
+    if words:
+        senses["words"] = words
+    reward = float(sum(event.value for event in events if event.kind == "reward"))
+    kinds = {event.kind for event in events}
+    terminal = "terminal" in kinds
+    moment = Moment(time_s, senses, reward, last=terminal, terminal=terminal)
+    acted = bool(kinds & {"effector", "acted"})
+    return (moment, Action(effectors) if acted else None), picture if picture is not None else previous

@@ -1,0 +1,163 @@
+"""Others' MCAP files as sessions: protobuf and JSON messages of Foxglove's kind, ROS messages through `rosbags`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mcap.reader import McapReader, NonSeekingReader, make_reader
+from mcap.records import Channel, Schema
+from mcap.stream_reader import StreamReader
+
+from devmind.errors import DevmindError, SessionError
+from devmind.moment import TICK_HZ
+from devmind.sessions.bags import plain
+from devmind.sessions.foreign import Topic, import_source
+from devmind.sessions.importing import Imported, robots_extra
+
+Decode = Callable[[bytes], Any]
+
+ROS = {("ros1msg", "ros1"), ("ros2msg", "cdr"), ("ros2idl", "cdr")}
+"""Encodings of schema and message that need `rosbags`."""
+
+
+def import_mcap(
+    path: str | Path, out: str | Path, tick_hz: int = TICK_HZ, *, topic: str | None = None, overwrite: bool = False
+) -> Imported:
+    """Write the MCAP file at `path`, not a session of ours, to the new session `out`.
+
+    See `foreign.import_source` for what becomes of its topics; `topic` names the pictures that are seen.
+
+    Raises:
+        SessionError: it is a session already, cut or damaged, nothing in it can be used, or `out` cannot be written;
+            nothing is left behind.
+    """
+    return import_source(Mcap(Path(path)), out, tick_hz, topic, overwrite)
+
+
+class Mcap:
+    """An MCAP file as a Source."""
+
+    kind = "mcap"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._indexed = True
+        with self._reader() as reader:
+            if reader.get_header().profile == "devmind":
+                raise SessionError(f"'{path}' is a session of devmind already; it needs no import.")
+            schemas, channels, self.start_ns = self._summary(reader)
+        self._decoders: dict[str, Decode] = {}
+        self.topics = []
+        for channel in sorted(channels, key=lambda one: one.topic):
+            schema = schemas.get(channel.schema_id)
+            name = schema.name if schema else "no schema"
+            unread = self._add_decoder(channel, schema)
+            self.topics.append(Topic(channel.topic, name, unread))
+
+    def messages(self, names: Collection[str]) -> Generator[tuple[str, int, Any], None, None]:
+        """(topic, time in ns, message as a dict of plain values) of the topics `names`, in order of time."""
+        with self._reader() as reader:
+            for _, channel, message in reader.iter_messages(topics=sorted(names)):
+                yield channel.topic, message.log_time, self._decoders[channel.topic](message.data)
+
+    @contextmanager
+    def _reader(self) -> Iterator[McapReader]:
+        try:
+            with self.path.open("rb") as file:
+                yield make_reader(file) if self._indexed else NonSeekingReader(file)
+        except (GeneratorExit, DevmindError):
+            raise
+        except Exception as error:  # what a damaged file raises depends on where a parser trips
+            what = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(".: ")
+            raise SessionError(
+                f"'{self.path}' is cut or damaged ({what}); copy it again, or mend it with 'mcap recover'."
+            ) from error
+
+    def _summary(self, reader: McapReader) -> tuple[dict[int, Schema], list[Channel], int]:
+        """The schemas and channels by the file's index, or by its whole content, and when it starts."""
+        summary = reader.get_summary()
+        if summary is not None and summary.channels and summary.statistics is not None:
+            return summary.schemas, list(summary.channels.values()), summary.statistics.message_start_time
+        self._indexed = False  # without the channels the index is of no use, and the stock reader stumbles
+        schemas: dict[int, Schema] = {}
+        channels: dict[int, Channel] = {}
+        starts: list[int] = []
+        with self.path.open("rb") as file:
+            for record in StreamReader(file).records:
+                if isinstance(record, Schema):
+                    schemas[record.id] = record
+                elif isinstance(record, Channel):
+                    channels[record.id] = record
+                elif hasattr(record, "log_time"):
+                    starts.append(record.log_time)
+        return schemas, list(channels.values()), min(starts, default=0)
+
+    def _add_decoder(self, channel: Channel, schema: Schema | None) -> str:
+        """Prepare the decoding of a topic; returns why there is none."""
+        encodings = (schema.encoding if schema else "", channel.message_encoding)
+        try:
+            if channel.message_encoding == "json":
+                self._decoders[channel.topic] = json.loads
+            elif schema is not None and encodings == ("protobuf", "protobuf"):
+                self._decoders[channel.topic] = _protobuf_decoder(schema)
+            elif schema is not None and encodings in ROS:
+                self._decoders[channel.topic] = _ros_decoder(schema)
+            else:
+                return f"encoded as {channel.message_encoding or 'unknown'}, which is not read"
+        except DevmindError:
+            raise
+        except Exception as error:  # a wrong schema of one topic must not hide the others
+            return f"its schema cannot be read: {type(error).__name__}"
+        return ""
+
+
+def _protobuf_decoder(schema: Schema) -> Decode:
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    pool = descriptor_pool.DescriptorPool()
+    files = {file.name: file for file in descriptor_pb2.FileDescriptorSet.FromString(schema.data).file}
+
+    def add(name: str) -> None:
+        """A file after those it imports: the set may be in any order."""
+        file = files.pop(name, None)
+        if file is not None:
+            for needed in file.dependency:
+                add(needed)
+            pool.Add(file)
+
+    for name in list(files):
+        add(name)
+    made: Any = message_factory.GetMessageClass(pool.FindMessageTypeByName(schema.name))
+    return lambda data: _plain_protobuf(made.FromString(data))
+
+
+def _plain_protobuf(message: Any) -> Any:
+    """A protobuf message as dicts, lists, numbers, text and bytes; fields that are not set have their defaults."""
+    if not hasattr(message, "DESCRIPTOR"):
+        return message
+    found = {}
+    for field in message.DESCRIPTOR.fields:
+        value = getattr(message, field.name)
+        if hasattr(value, "DESCRIPTOR"):
+            if message.HasField(field.name):
+                found[field.name] = _plain_protobuf(value)
+        elif isinstance(value, bool | int | float | str | bytes):
+            found[field.name] = value
+        elif not hasattr(value, "items"):  # no map: what its keys mean is not known
+            found[field.name] = [_plain_protobuf(one) for one in value]
+    return found
+
+
+def _ros_decoder(schema: Schema) -> Decode:
+    with robots_extra("An MCAP file with ROS messages"):
+        from rosbags.typesys import Stores, get_types_from_idl, get_types_from_msg, get_typestore
+    store = get_typestore(Stores.EMPTY)
+    text = schema.data.decode()
+    store.register(get_types_from_idl(text) if schema.encoding == "ros2idl" else get_types_from_msg(text, schema.name))
+    kind = schema.name if "/msg/" in schema.name else schema.name.replace("/", "/msg/")
+    read = store.deserialize_ros1 if schema.encoding == "ros1msg" else store.deserialize_cdr
+    return lambda data: plain(read(data, kind))

@@ -1,0 +1,137 @@
+"""A long recording is several whole files, FILE.mcap, FILE-0002.mcap and so on: which they are, and all as one."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from mcap.opcode import Opcode
+
+from devmind.errors import SessionError
+from devmind.sessions import chunks
+from devmind.sessions.mcap_file import METADATA_NAME
+from devmind.sessions.reader import Session
+from devmind.sessions.steps import Step
+
+PART, CONTINUES, RECORDING = "part", "continues", "recording"
+"""Metadata of a part: its number, the name of the file before it, and what all parts of one recording share."""
+
+
+def part_path(path: Path, part: int) -> Path:
+    """The file of one part, counted from 1; `path` is the first."""
+    return path if part == 1 else path.with_name(f"{path.stem}-{part:04d}{path.suffix}")
+
+
+def parts(path: str | Path) -> list[Path]:
+    """All files of the recording whose first part is `path`, in order; of any other recording, `path` alone.
+
+    A file with a part's name belongs to it when it says so, or when one of the two is too damaged to say.
+    """
+    path = Path(path)
+    first = _recording(path)
+    if first == "":
+        return [path]
+    found = [(number, other, _recording(other)) for number, other in sorted(_numbered(path))]
+    return [
+        path,
+        *(other for _, other, theirs in found if theirs != "" and (theirs is None or first in (theirs, None))),
+    ]
+
+
+def open_parts(path: str | Path) -> list[Session]:
+    """Every part of a recording, opened.
+
+    Raises:
+        SessionError: one of them cannot be read.
+    """
+    return [Session(part) for part in parts(path)]
+
+
+def replay(path: str | Path) -> Iterator[Step]:
+    """The (Moment, Action or None) pairs of a recording with all its parts, in order, as fast as they are taken."""
+    for part in parts(path):
+        yield from Session(part)
+
+
+def describe(path: str | Path) -> dict[str, Any]:
+    """What `devmind session info` prints: counts, shapes, rate, notes, whether it was cut; all parts as one."""
+    sessions = open_parts(path)
+    infos = [session.info() for session in sessions]
+    whole = dict(infos[0])
+    for name in ("bytes", "ticks", "episodes"):
+        whole[name] = sum(info[name] for info in infos)
+    whole["truncated"] = any(session.truncated for session in sessions)
+    whole["duration_s"] = _duration_s(sessions)
+    for kind in ("senses", "effectors"):
+        whole[kind] = _merged([info[kind] for info in infos])
+    whole["frames"] = {name: sum(info["frames"][name] for info in infos) for name in ("count", "bytes")}
+    whole["notes"] = dict(sum((Counter(info["notes"]) for info in infos), Counter()))
+    whole["parts"] = [str(session.path) for session in sessions]
+    whole["missing_parts"] = missing_parts([session.path for session in sessions])
+    return whole
+
+
+def missing_parts(found: Sequence[Path]) -> list[int]:
+    """The numbers between the first and the last part for which there is no file."""
+    numbers = {number for number, other in _numbered(found[0]) if other in found}
+    return sorted(set(range(2, max(numbers, default=1))) - numbers)
+
+
+def refuse_leftovers(path: Path) -> None:
+    """Refuse to begin a recording whose later parts would meet files that are there already.
+
+    Raises:
+        SessionError: there is one.
+    """
+    for _, other in sorted(_numbered(path)):
+        raise SessionError(
+            f"'{other}' exists already and would be a later part of '{path.name}'; choose another name, or allow "
+            f"overwriting."
+        )
+
+
+def _numbered(path: Path) -> Iterator[tuple[int, Path]]:
+    wanted = re.compile(re.escape(path.stem) + r"-(\d{4,})" + re.escape(path.suffix))
+    for other in path.parent.glob(f"{glob.escape(path.stem)}-*"):
+        match = wanted.fullmatch(other.name)
+        if match and int(match[1]) > 1:
+            yield int(match[1]), other
+
+
+def _recording(path: Path) -> str | None:
+    """What the parts of a recording share; '' when the file has no parts, None when it is too damaged to say."""
+    with suppress(OSError, SessionError), path.open("rb") as file:
+        if not chunks.has_magic(file):
+            return None
+        for record in chunks.walk(file, len(chunks.MCAP0_MAGIC), os.fstat(file.fileno()).st_size):
+            if record.opcode == Opcode.METADATA:
+                metadata = chunks.read_metadata(file, record.start)
+                if metadata.name == METADATA_NAME:
+                    return metadata.metadata.get(RECORDING, "")
+    return None
+
+
+def _duration_s(sessions: Sequence[Session]) -> float:
+    """From the first tick's beginning to the last one's end; parts that share no clock are added up."""
+    told = [session for session in sessions if len(session)]
+    if not told:
+        return 0.0
+    if told[0].metadata.get(RECORDING):
+        return told[-1].elapsed_s(-1) - told[0].elapsed_s(0) + 1 / told[-1].tick_hz
+    return sum(session.duration_s for session in told)
+
+
+def _merged(kinds: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for name, what in ((name, what) for kind in kinds for name, what in kind.items()):
+        whole = merged.setdefault(name, {"count": 0, "dtypes": [], "shapes": []})
+        whole["count"] += what["count"]
+        for key in ("dtypes", "shapes"):
+            whole[key] = sorted([*whole[key], *(value for value in what[key] if value not in whole[key])])
+    return dict(sorted(merged.items()))

@@ -1,0 +1,159 @@
+"""Finds what is whole in a recording that is damaged anywhere: chunks carry their length and a checksum.
+
+Nothing is believed but that checksum. Behind damage the next chunk is searched for by its shape (opcode, lengths that
+agree), and what claims to be one counts only when its checksum does.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from mcap.opcode import Opcode
+
+from devmind.errors import SessionError
+from devmind.sessions import chunks
+from devmind.sessions.assembly import Assembler, Item, Tick
+from devmind.sessions.mcap_file import CHANNELS_KEY, METADATA_NAME, SUM_KEY
+
+_CHUNK_HEAD = struct.Struct("<BQQQQII")
+"""Opcode, length, first and last time, size and checksum of what is in it, length of the compression's name."""
+_CHUNK = re.compile(rb"\x06.{5}\0\0\0", re.DOTALL)
+_NAME = struct.pack("<I", len(METADATA_NAME)) + METADATA_NAME.encode()
+_BETWEEN = {Opcode.HEADER, Opcode.MESSAGE_INDEX, Opcode.METADATA, Opcode.ATTACHMENT, Opcode.DATA_END}
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Bytes that nothing could be read from."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The records of one undamaged chunk."""
+
+    records: list[Any]
+
+
+def about(path: Path) -> tuple[dict[str, str], dict[int, tuple[str, str]]]:
+    """The session's metadata and its channels (number to topic and schema), of any copy in the file that is whole.
+
+    Both are empty when there is none.
+    """
+    metadata: dict[str, str] = {}
+    channels: dict[int, tuple[str, str]] = {}
+    with path.open("rb") as file, _mapped(file) as data:
+        name_at = 0
+        while (name_at := data.find(_NAME, name_at) + 1) > 0:
+            start = name_at - 1 - 9  # opcode and length stand before the name
+            if start < 0 or data[start] != Opcode.METADATA:
+                continue
+            try:
+                found = chunks.read_metadata(file, start)
+            except SessionError:
+                continue
+            if found.name == METADATA_NAME and (SUM_KEY in found.metadata or not metadata):
+                metadata = {name: text for name, text in found.metadata.items() if name not in (CHANNELS_KEY, SUM_KEY)}
+                if SUM_KEY in found.metadata:
+                    table = json.loads(found.metadata.get(CHANNELS_KEY, "{}"))
+                    channels |= {int(number): (topic, schema) for number, (topic, schema) in table.items()}
+    return metadata, channels
+
+
+def items(path: Path, channels: dict[int, tuple[str, str]]) -> Iterator[Item | Gap]:
+    """Everything whole in the file, in order, and a Gap where something is missing.
+
+    A tick of which a message is missing is left out; the next one's `sequence` tells.
+    """
+    assembler = Assembler(channels)
+    for piece in pieces(path):
+        if isinstance(piece, Gap):
+            assembler.forget_open_tick()
+            yield piece
+            continue
+        for record in piece.records:
+            try:
+                item = assembler.feed(record)
+                if isinstance(item, Tick):
+                    item.step()
+            except SessionError:
+                continue
+            if item is not None:
+                yield item
+
+
+def pieces(path: Path) -> Iterator[Whole | Gap]:
+    """The whole chunks of the file, and the gaps between them."""
+    with path.open("rb") as file, _mapped(file) as data:
+        at = len(chunks.MCAP0_MAGIC) if chunks.has_magic(file) else 0
+        if not at and data:
+            yield Gap(0, min(len(chunks.MCAP0_MAGIC), len(data)))
+        begin = at
+        while (start := _next_candidate(data, at)) is not None:
+            try:
+                records = chunks.read_chunk(file, start)
+            except SessionError:
+                at = start + 1
+                continue
+            yield from _gaps(file, begin, start, len(data))
+            yield Whole(records)
+            begin = at = start + _record_size(data, start)
+        yield from _gaps(file, begin, None, len(data))
+
+
+def _next_candidate(data: Any, at: int) -> int | None:
+    """Where, from `at` on, a chunk could begin: its lengths agree, and it ends before the file does."""
+    while (match := _CHUNK.search(data, at)) is not None:
+        start = match.start()
+        if start + _CHUNK_HEAD.size + 8 > len(data):
+            return None
+        _, length, *_, name_length = _CHUNK_HEAD.unpack_from(data, start)
+        end, sizes_at = start + 9 + length, start + _CHUNK_HEAD.size + name_length
+        if end <= len(data) and sizes_at + 8 <= end:
+            (inside,) = struct.unpack_from("<Q", data, sizes_at)
+            if sizes_at + 8 + inside == end:
+                return start
+        at = start + 1
+    return None
+
+
+def _record_size(data: Any, at: int) -> int:
+    return 9 + int(struct.unpack_from("<Q", data, at + 1)[0])
+
+
+def _gaps(file: IO[bytes], start: int, stop: int | None, size: int) -> Iterator[Gap]:
+    """The bytes up to `stop` (None: the file's end), unless the records that may stand there fill them."""
+    at = start
+    for record in chunks.walk(file, start, size if stop is None else stop):
+        if record.opcode == Opcode.FOOTER or (stop is None and record.opcode == Opcode.DATA_END):
+            return  # behind it is only an index
+        if record.opcode not in _BETWEEN:
+            break
+        at = record.end
+    end = size if stop is None else stop
+    if at < end:
+        yield Gap(at, end)
+
+
+class _Empty:
+    """An empty file cannot be mapped."""
+
+    def __enter__(self) -> bytes:
+        return b""
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing was opened."""
+
+
+def _mapped(file: IO[bytes]) -> Any:
+    file.seek(0, 2)
+    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if file.tell() else _Empty()

@@ -1,0 +1,81 @@
+"""The readout's attention against transformers' own eager weights; the step's numbers stay bit by bit as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from transformers import LlamaConfig, Olmo2Config, Qwen2Config, Qwen3Config
+
+from devmind.agent.agent import Agent
+from devmind.agent.attention import ReadoutAttention
+from devmind.agent.batch import collate
+from tests.agent.conftest import make_rows, tick_of
+
+SHAPE = {
+    "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "head_dim": 16,
+    "num_key_value_heads": 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [LlamaConfig, Qwen2Config, Qwen3Config])
+def test_weights_equal_those_of_eager_attention(small_agent: Callable[..., Agent], kind: type) -> None:
+    agent = small_agent(window=3, trunk=kind(**SHAPE).to_dict())
+    batch = collate(make_rows(rows=1, length=8, seed=3))
+    plain, state = [], agent.new_state()
+    for t in range(8):
+        state, out = agent.step(state, agent.encode(state, tick_of(batch, t)))
+        plain.append(out.features)
+    listening, state, checked = ReadoutAttention(agent), agent.new_state(), 0
+    for t in range(8):
+        percepts = agent.encode(state, tick_of(batch, t))
+        eager, before = eager_weights(agent, state.clone(), percepts), state.ring.tick
+        state, out = agent.step(state, percepts)
+        assert torch.equal(out.features, plain[t]), "listening changed the step"
+        weights = listening.weights()
+        assert weights is not None
+        torch.testing.assert_close(weights, eager, atol=1e-5, rtol=0)
+        shares = listening.over("sight", percepts)
+        if shares is None:
+            assert "sight" not in percepts.encoded or not percepts.encoded["sight"].present.any()
+            continue
+        places = agent._assemble(percepts.encoded, None, (1,))
+        used = places[1][0].nonzero().squeeze(-1).tolist()
+        columns = [used.index(i) + before % 3 * state.ring.slot for i in range(*places[2]["sight"].indices(999))]
+        torch.testing.assert_close(shares[0], eager[0, columns] / eager[0, columns].sum(), atol=1e-5, rtol=0)
+        checked += 1
+    assert checked >= 3
+    listening.close()
+
+
+def eager_weights(agent: Agent, state, percepts) -> torch.Tensor:
+    """The last layer's weights of the last token by transformers' eager attention, mean over the heads."""
+    attention, kept = agent.trunk.decoder.layers[-1].self_attn, []
+    handle = attention.register_forward_hook(lambda module, args, out: kept.append(out[1]))
+    config = agent.trunk.decoder.config
+    config._attn_implementation = "eager"
+    mask = agent.trunk._decode
+
+    def additive(tokens, allowed, position, ring):
+        far = torch.zeros(allowed.shape).masked_fill(~allowed, torch.finfo(torch.float32).min)
+        return mask(tokens, far, position, ring)
+
+    agent.trunk._decode = additive
+    try:
+        agent.step(state, percepts)
+    finally:
+        del agent.trunk._decode
+        config._attn_implementation = "sdpa"
+        handle.remove()
+    return kept[0][:, :, -1].mean(1)
+
+
+def test_another_kind_of_attention_gives_nothing(small_agent: Callable[..., Agent]) -> None:
+    agent = small_agent(senses=("sight",), trunk=Olmo2Config(**SHAPE).to_dict())
+    listening = ReadoutAttention(agent)
+    state = agent.new_state()
+    percepts = agent.encode(state, tick_of(collate(make_rows(1, 1, 0, ("sight",), absent=0.0)), 0))
+    agent.step(state, percepts)
+    assert listening.over("sight", percepts) is None
+    listening.close()

@@ -1,0 +1,66 @@
+"""A session as camera and microphone: the Moments come back at their times, round after round."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from devmind.errors import SessionError, StaleReading
+from devmind.live.demo import Tape, TapeCamera, TapeMicrophone
+from devmind.moment import TICK_SAMPLES, Moment
+from devmind.sessions.recorder import Recorder
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Path:
+    path = tmp_path / "s.mcap"
+    with Recorder(path, source="test") as recorder:
+        for number in range(5):
+            sight = np.full((64, 64, 3), 10 * number, np.uint8)
+            sound = np.full((2, TICK_SAMPLES), number / 8, np.float32)
+            recorder.write(Moment(3 + number / 10, {"sight": sight, **({"sound": sound} if number != 2 else {})}))
+    return path
+
+
+def test_pictures_come_at_their_times_and_again_in_the_next_round(session: Path) -> None:
+    now_s = [100.0]
+    tape = Tape(session, now=lambda: now_s[0])
+    assert tape.length_s == pytest.approx(0.5)
+    with TapeCamera(tape) as camera:
+        for at_s, value, captured_s in (
+            (100.0, 0, 100.0),
+            (100.19, 10, 100.1),
+            (100.45, 40, 100.4),
+            (100.71, 20, 100.7),
+        ):
+            now_s[0] = at_s
+            picture, found_s = camera.read_latest(0.2)
+            assert (picture[0, 0, 0], found_s) == (value, pytest.approx(captured_s))
+        with pytest.raises(StaleReading):
+            camera.read_latest(0.005)
+    with pytest.raises(StaleReading):
+        camera.read_latest(1.0)
+
+
+def test_sound_comes_sample_by_sample_and_not_where_there_was_none(session: Path) -> None:
+    tape = Tape(session, now=lambda: 102.0)
+    tape.begun_s = 100.0
+    with TapeMicrophone(tape) as ear:
+        both = ear.read_window(100.25, 100.35)  # what the Moments at 0.3 and at 0.4 had heard when they came
+        assert (both.shape, both.dtype) == ((1, TICK_SAMPLES), np.float32)
+        assert both[0, [0, 799, 800, -1]].tolist() == [3 / 8, 3 / 8, 4 / 8, 4 / 8]
+        with pytest.raises(StaleReading):
+            ear.read_window(100.15, 100.25)
+        assert np.array_equal(ear.read_window(100.3, 100.4), ear.read_window(100.8, 100.9))
+        assert not ear.read_window(100.4, 100.5).any()
+        with pytest.raises(StaleReading, match="no sound"):
+            ear.read_window(101.95, 102.05)
+
+
+def test_a_session_without_either_is_refused(tmp_path: Path) -> None:
+    with Recorder(tmp_path / "w.mcap", source="test") as recorder:
+        recorder.write(Moment(0.0, {"words": "hello"}))
+    with pytest.raises(SessionError, match="no picture and no sound"):
+        Tape(tmp_path / "w.mcap")

@@ -1,0 +1,70 @@
+"""The newborn: whole, small, raised on nobody's recordings, and awake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.errors import CheckpointError
+from devmind.live.newborn import FOLDER
+from devmind.live.newborn.pack import LARGEST_BYTES, pack
+from devmind.moment import Moment
+from devmind.testing import tiny_agent
+from stages.reflex import parts
+
+
+@pytest.fixture(scope="module")
+def newborn() -> Agent:
+    return Agent.from_pretrained(FOLDER, strict=True)
+
+
+def test_its_checksums_hold_and_it_is_small(newborn: Agent, tmp_path: Path) -> None:
+    files = list(FOLDER.iterdir())
+    assert sum(path.stat().st_size for path in files) <= LARGEST_BYTES
+    for path in files:
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    damaged = bytearray((FOLDER / "model.safetensors").read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    (tmp_path / "model.safetensors").write_bytes(damaged)
+    with pytest.raises(CheckpointError, match="damaged"):
+        Agent.from_pretrained(tmp_path)
+
+
+def test_it_has_been_through_reflex_and_learned_from_nobodys_recordings(newborn: Agent) -> None:
+    assert newborn.config.stages == ["reflex"]
+    assert newborn.config.trained_on == ["pictures:scikit-learn digits#0"]
+    assert {parameter.dtype for parameter in newborn.parameters()} == {torch.float32}
+
+
+def test_it_startles_at_a_clap_and_not_in_the_quiet(newborn: Agent) -> None:
+    rng = np.random.default_rng(0)
+    grey = np.full((64, 64, 3), 120, np.uint8)
+    state, fired = newborn.new_state(), []
+    for tick in range(40):
+        sound = rng.normal(0, 0.001, (1, 1600))
+        if tick % 10 == 9:
+            sound[0, 300:] += 0.8 * rng.uniform(-1, 1, 1300) * np.exp(-np.arange(1300) / 960)
+        senses = {"sight": grey, "sound": sound.astype(np.float32)}
+        state, output = newborn.step(state, newborn.encode(state, Moment(tick / 10, senses, first=tick == 0)))
+        fired.append(output.answered["move"]["move_arc"])
+    assert [tick for tick, fires in enumerate(fired) if fires] == [9, 19, 29, 39]
+
+
+def test_an_agent_that_knows_somebody_is_refused(tmp_path: Path) -> None:
+    agent = tiny_agent()
+    parts.admit(agent)
+    agent.config.trained_on = ["speakers:theo"]
+    agent.save_pretrained(tmp_path / "known")
+    with pytest.raises(CheckpointError, match="speakers:theo"):
+        pack(tmp_path / "known", tmp_path / "out")
+    agent.config.trained_on = []
+    agent.save_pretrained(tmp_path / "unknown")
+    assert pack(tmp_path / "unknown", tmp_path / "out") > 0
+    small = Agent.from_pretrained(tmp_path / "out")
+    assert not [name for name in small.heads if name.endswith("_value")]
+    for name, parameter in small.named_parameters():
+        assert torch.allclose(parameter, dict(agent.named_parameters())[name], atol=1e-3)

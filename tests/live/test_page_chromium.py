@@ -1,0 +1,267 @@
+"""The page in a real browser: Debian's Chromium with a fake camera that shows a red and a blue disc in turn, moving."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from devmind.live.server import PageServer
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+    from tests.live.conftest import FakeLife
+
+RED, BLUE = (225, 40, 40), (50, 60, 230)
+FPS = 30
+TURN_S = 2.0
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--use-fake-device-for-media-stream",
+    "--use-fake-ui-for-media-stream",
+)
+
+
+@pytest.fixture(scope="module")
+def film(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four seconds of a disc that goes round on a dark ground, red first, then blue; Chromium plays it for ever."""
+    import cv2
+
+    path = tmp_path_factory.mktemp("film") / "discs.mjpeg"
+    with path.open("wb") as file:
+        for index in range(round(2 * TURN_S * FPS)):
+            turn = 2 * math.pi * index / (TURN_S * FPS)
+            frame = np.full((480, 640, 3), 30, np.uint8)
+            middle = (320 + round(180 * math.cos(turn)), 240 + round(120 * math.sin(turn)))
+            cv2.circle(frame, middle, 70, (RED if index < TURN_S * FPS else BLUE)[::-1], -1)
+            file.write(cv2.imencode(".jpg", frame)[1].tobytes())
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser(film: Path) -> Iterator[Browser]:
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("no chromium: apt install chromium")
+    from playwright.sync_api import sync_playwright
+
+    flags = [*FLAGS, f"--use-file-for-fake-video-capture={film}"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=flags)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def server(life: FakeLife) -> Iterator[PageServer]:
+    with PageServer(life, life.hub) as server:
+        yield server
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[str]:
+    """The address of another program's page on this machine."""
+
+    class Another(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<title>another page</title>")
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Another) as other:
+        threading.Thread(target=other.serve_forever, args=(0.02,), daemon=True).start()
+        yield f"http://127.0.0.1:{other.server_address[1]}/"
+        other.shutdown()
+
+
+@pytest.fixture
+def page(browser: Browser, server: PageServer) -> Iterator[Page]:
+    """The page as a first-time user opens it; it may ask nobody but its server, and complain of nothing."""
+    context = browser.new_context(permissions=["camera", "microphone"], viewport={"width": 1280, "height": 800})
+    page = context.new_page()
+    asked: list[str] = []
+    complaints: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(server.address)
+    yield page
+    context.close()
+    own = server.address.partition("?")[0]
+    assert [url for url in asked if not url.startswith((own, own.replace("http", "ws"), "data:"))] == []
+    assert complaints == []
+
+
+def wait_for(page: Page, script: str, argument: Any = None) -> Any:
+    """What a script gives as soon as that is true."""
+    return page.wait_for_function(script, arg=argument, timeout=20_000, polling=50).json_value()
+
+
+def wait_for_turn(page: Page, life: FakeLife, colour: tuple[int, int, int]) -> None:
+    """Until a disc of this colour has just taken the other's place: there are two seconds to do something about it."""
+    give_up_s, was_other = time.monotonic() + 15, False
+    while not (was_other and is_seen(life, colour)):
+        was_other |= life.colour is not None and not is_seen(life, colour)
+        assert time.monotonic() < give_up_s, f"no disc of {colour} was seen but {life.colour}"
+        page.wait_for_timeout(20)
+
+
+def is_seen(life: FakeLife, colour: tuple[int, int, int]) -> bool:
+    return life.colour is not None and float(np.abs(life.colour * 255 - colour).max()) < 40
+
+
+def teach(page: Page, name: str) -> None:
+    page.get_by_label("type its name").fill(name)
+    page.get_by_role("button", name="Teach").click()
+
+
+def test_the_fovea_moves_and_a_taught_thing_is_recognised(page: Page, life: FakeLife) -> None:
+    page.wait_for_selector("#fovea:not([hidden])")
+    places = set()
+    for _ in range(10):
+        places.add(page.locator("#fovea").evaluate("fovea => fovea.style.left + fovea.style.top"))
+        page.wait_for_timeout(100)
+    assert len(places) > 5
+    wait_for_turn(page, life, RED)
+    teach(page, "apple")
+    page.get_by_text("It has learned “apple” from one example.").wait_for()
+    wait_for(page, "() => document.querySelector('#named-sight b').textContent === 'apple'")
+    assert page.locator("#known").inner_text().split() == ["apple", "×1", "forget"]
+    assert page.locator("#memories li").count() == 1
+    wait_for_turn(page, life, BLUE)
+    wait_for(page, "() => document.querySelector('#named-sight b').textContent === 'not sure'")
+    teach(page, "ball")
+    for name in ("ball", "apple"):
+        wait_for(page, "name => document.querySelector('#named-sight b').textContent === name", name)
+    page.get_by_label("forget apple").click()
+    assert life.taught[0]["name"] == "apple", "the first press asks, the second forgets"
+    page.get_by_label("forget apple").click()
+    page.get_by_text("It has forgotten “apple” (one example).").wait_for()
+    assert [memory["name"] for memory in life.taught] == ["ball"]
+
+
+@pytest.mark.slow
+def test_frames_and_sound_come_at_sane_rates(page: Page, life: FakeLife) -> None:
+    page.wait_for_selector("#fovea:not([hidden])")
+    page.mouse.click(5, 5)  # a browser lets sound through when the page was touched
+    wait_for(page, "() => document.querySelector('#level-says').textContent.endsWith('dB')")
+    life.frames.clear()
+    ticks, heard_s = life.ticks, life.heard_s
+    page.wait_for_timeout(4000)
+    frames, ticks, heard_s = life.frames[:], life.ticks - ticks, life.heard_s - heard_s
+    assert life.camera.read_latest(1.0)[0].shape == (480, 640, 3)
+    assert len(set(frames)) > 0.7 * ticks
+    assert all(0.03 < after - before < 1.0 for before, after in itertools.pairwise(sorted(set(frames))))
+    assert heard_s > 0.07 * ticks
+    assert 0.05 < life.loudest < 1.3, "Chromium's fake microphone beeps once a second"
+    assert 8 < life.camera.health.capture_hz < 16
+    assert life.camera.health.fault == ""
+
+
+@pytest.mark.slow
+def test_record_pause_and_words_reach_the_life_and_the_lamp_is_red(page: Page, life: FakeLife) -> None:
+    lamp = page.locator("#lamp")
+    page.get_by_role("button", name="Record").click()
+    wait_for(page, "() => document.querySelector('#lamp.lit')?.textContent.includes('recording')")
+    assert lamp.locator("span").evaluate("lamp => getComputedStyle(lamp).backgroundColor") == "rgb(255, 90, 82)"
+    page.get_by_role("button", name="Stop recording").click()
+    wait_for(page, "() => !document.querySelector('#lamp.lit')")
+    page.get_by_role("button", name="Pause").click()
+    page.locator("#paused:visible").wait_for()
+    page.get_by_label("Say something").fill("hello")
+    page.keyboard.press("Enter")
+    page.get_by_text("It was told “hello”.").wait_for()
+    page.locator("#age").focus()
+    page.keyboard.press("ArrowLeft")
+    page.get_by_text("Now it is as it was at newborn.").wait_for()
+    told = [("record", {"on": True}), ("record", {"on": False}), ("pause", {"on": True}), ("say", {"text": "hello"})]
+    assert [asked for asked in life.done if asked[0] != "memories"] == [*told, ("age", {"id": "newborn"})]
+
+
+@pytest.mark.slow
+def test_the_large_view_keeps_picture_names_arcs_and_lamp(page: Page) -> None:
+    page.locator("#arcs li").first.wait_for()
+    page.get_by_role("button", name="Large view").click()
+    assert page.url.endswith("/#large")
+    for name in ("#stage", "#named-sight", "#named-sound", "#arcs", "#lamp"):
+        assert page.locator(name).is_visible(), name
+    for name in ("#teach", "#memories", "#mel", "#vitals", "#record"):
+        assert not page.locator(name).is_visible(), name
+    page.set_viewport_size({"width": 1280, "height": 400})
+    ratio = page.locator("#stage").evaluate("stage => stage.clientWidth / stage.clientHeight")
+    assert ratio == pytest.approx(4 / 3, rel=0.02), "or the square would be in the wrong place"
+    page.keyboard.press("Escape")
+    page.locator("#teach").wait_for()
+
+
+@pytest.mark.slow
+def test_a_page_of_a_phone_needs_no_sideways_scrolling(page: Page) -> None:
+    for width in (1280, 390, 320):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.slow
+def test_it_connects_again_and_says_so(browser: Browser, life: FakeLife) -> None:
+    context = browser.new_context(permissions=["camera", "microphone"])
+    page = context.new_page()
+    with PageServer(life, life.hub) as server:
+        page.goto(server.address)
+        page.get_by_text("awake").wait_for()
+        port = server.port
+    page.get_by_text("connection lost").wait_for()
+    with PageServer(life, life.hub, port=port):
+        page.get_by_text("open the new address").first.wait_for(timeout=20_000)
+    context.close()
+
+
+@pytest.mark.slow
+def test_without_rights_it_says_how_to_mend_that(browser: Browser, server: PageServer) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.add_init_script(
+        "navigator.mediaDevices.getUserMedia = async () => { throw new DOMException('no', 'NotAllowedError') }"
+    )
+    page.goto(server.address)
+    page.get_by_text("The browser keeps the camera from this page.").wait_for()
+    page.get_by_role("button", name="Try again").wait_for()
+    context.close()
+
+
+def test_it_is_closed_without_the_token_and_from_elsewhere(
+    browser: Browser, server: PageServer, elsewhere: str
+) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    bare = server.address.partition("?")[0]
+    answer = page.goto(bare)
+    assert answer is not None
+    assert answer.status == 403
+    assert "address that devmind printed" in page.inner_text("body")
+    page.goto(server.address)
+    page.get_by_text("awake").wait_for()
+    script = """address => new Promise(tell => {
+        const socket = new WebSocket(address);
+        socket.onopen = () => tell("open");
+        socket.onclose = () => tell("refused");
+    })"""
+    refused = server.guard.refused
+    page.goto(elsewhere)  # the browser has the cookie and sends it along: the site is the same, the origin is not
+    assert page.evaluate(script, f"ws://127.0.0.1:{server.port}/ws") == "refused"
+    assert server.guard.refused == refused + 1
+    context.close()

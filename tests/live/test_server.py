@@ -1,0 +1,402 @@
+"""The page's server over real sockets: who is let in, what comes through the WebSocket, and that nobody waits."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import shutil
+import ssl
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+
+from devmind.errors import ConfigError, StoreError
+from devmind.live.guard import host_name
+from devmind.live.hub import Hub, as_json
+from devmind.live.server import PageServer, check_host
+
+if TYPE_CHECKING:
+    from tests.live.conftest import FakeLife
+
+JPEG = b"image/jpeg"
+Opened = tuple[PageServer, str]
+
+
+class QuietLife:
+    """Publishes nothing by itself, and does what it is asked badly."""
+
+    def __init__(self) -> None:
+        self.hub, self.mailboxes = Hub(), ()
+
+    def welcome(self) -> dict[str, Any]:
+        return {"type": "welcome", "version": "0.1.0"}
+
+    def do(self, command: str, arguments: Any) -> dict[str, Any]:
+        if command == "sleep":
+            time.sleep(0.3)
+        if command == "refuse":
+            raise StoreError("There is nothing to teach.")
+        if command == "break":
+            raise RuntimeError("This is a fault of the program, and no sentence for a user.")
+        return {"done": command, **arguments}
+
+
+@pytest.fixture
+def server() -> Iterator[PageServer]:
+    """One whose address nobody has opened."""
+    life = QuietLife()
+    with PageServer(life, life.hub) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def opened() -> Iterator[Opened]:
+    """A server with the cookie of who opened it, for many tests: to stop one takes a fifth of a second."""
+    life = QuietLife()
+    with PageServer(life, life.hub) as server:
+        yield server, let_in(server)
+
+
+def get(server: PageServer, path: str = "/", method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
+    """(status, headers in small letters, body) of one request."""
+    with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)) as connection:
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        names = {name.lower(): value for name, value in answer.getheaders()}
+        return answer.status, names, answer.read().decode()
+
+
+def token_path(server: PageServer) -> str:
+    parts = urlsplit(server.address)
+    return f"{parts.path}?{parts.query}"
+
+
+def let_in(server: PageServer) -> str:
+    """The cookie that the address gives."""
+    return get(server, token_path(server))[1]["set-cookie"].partition(";")[0]
+
+
+def talk(server: PageServer, cookie: str, **headers: str) -> ClientConnection:
+    sent = {"Cookie": cookie, "Origin": f"http://127.0.0.1:{server.port}"} | headers
+    socket = connect(f"ws://127.0.0.1:{server.port}/ws", additional_headers=sent, proxy=None, compression=None)
+    assert next_of(socket, "welcome")["version"]
+    return socket
+
+
+def next_of(socket: ClientConnection, kind: str) -> dict[str, Any]:
+    """The next JSON message of a type; others are passed over."""
+    give_up_s = time.monotonic() + 10
+    while time.monotonic() < give_up_s:
+        message = socket.recv(timeout=5)
+        if isinstance(message, str) and (found := json.loads(message))["type"] == kind:
+            return found
+    raise AssertionError(f"no message of type {kind} came")
+
+
+def drain(socket: ClientConnection) -> None:
+    """Read until the server ends the conversation; TimeoutError when it goes silent instead."""
+    with suppress(ConnectionClosed):
+        while True:
+            socket.recv(timeout=5)
+
+
+def device_message(kind: bytes, time_s: float, data: bytes) -> bytes:
+    return bytes([len(kind)]) + kind + struct.pack("<d", time_s) + data
+
+
+def soon(is_so: Callable[[], bool]) -> bool:
+    """Whether something becomes true within some seconds."""
+    give_up_s = time.monotonic() + 10
+    while not is_so() and time.monotonic() < give_up_s:
+        time.sleep(0.01)
+    return is_so()
+
+
+def test_the_token_works_once_and_becomes_a_cookie_no_script_reads(server: PageServer) -> None:
+    status, headers, _ = get(server, token_path(server))
+    assert (status, headers["location"]) == (303, "/")
+    cookie, *attributes = headers["set-cookie"].split("; ")
+    assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(attributes)
+    assert server.guard.token not in cookie
+    assert get(server, Cookie=cookie)[0] == 200
+    status, headers, body = get(server, token_path(server))
+    assert status == 403
+    assert "set-cookie" not in headers
+    assert "used before" in body
+    assert get(server, token_path(server), Cookie=cookie)[0] == 303, "who is in may click the address again"
+
+
+def test_looking_at_the_address_does_not_use_the_token_up(server: PageServer) -> None:
+    assert get(server, token_path(server), method="HEAD")[0] == 403
+    assert get(server, token_path(server).replace("/?", "/main.js?"))[0] == 403
+    assert get(server, token_path(server) + "x")[0] == 403
+    assert get(server, token_path(server))[0] == 303
+
+
+@pytest.mark.parametrize("path", ["/", "/main.js", "/page.css", "/ws", "/nothing", "/..%2fserver.py"])
+def test_without_the_cookie_nothing_is_shown(opened: Opened, path: str) -> None:
+    server, _ = opened
+    status, _, body = get(server, path)
+    assert status == 403
+    assert "address that devmind printed" in body
+    assert get(server, path, Cookie=f"{server.guard.cookie}=guessed")[0] == 403
+
+
+def test_every_file_of_the_page_comes_with_safe_headers_and_names_no_other_place(opened: Opened) -> None:
+    server, cookie = opened
+    _, _, page = get(server, Cookie=cookie)
+    seen, queue = set(), ["/", *(f"/{name}" for name in re.findall(r'(?:src|href)="([^"#]+)"', page))]
+    while queue:
+        path = queue.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        status, headers, text = get(server, path, Cookie=cookie)
+        assert status == 200, path
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cache-control"] == "no-store"
+        assert "default-src 'self'" in headers["content-security-policy"]
+        assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text), f"{path} names another place"
+        assert not re.search(r"<script(?![^>]*src=)|<style|\son\w+=|style=", text), f"{path} has inline code"
+        queue += [f"/{name}" for name in re.findall(r'(?:from|addModule\() ?"(?:\./)?([\w.]+)"', text)]
+    assert {"/worklet.js", "/link.js", "/large.css", "/lines.js"} <= seen
+    assert get(server, "/server.py", Cookie=cookie)[0] == 404
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "localhost@evil.example", "", "[::1", "a:b:1"]
+)
+def test_another_host_name_is_refused(opened: Opened, host: str) -> None:
+    server, cookie = opened
+    assert get(server, Cookie=cookie, Host=host)[0] in (400, 421)
+    assert get(server, token_path(server), Host=host)[0] in (400, 421)
+
+
+@pytest.mark.parametrize("host", ["localhost:9999", "127.0.0.1:80", "[::1]:1234", "LOCALHOST"])
+def test_a_forwarded_port_is_fine(opened: Opened, host: str) -> None:
+    server, cookie = opened
+    assert get(server, Cookie=cookie, Host=host)[0] == 200
+
+
+def test_host_names_are_read_without_their_port() -> None:
+    assert [host_name(h) for h in ("A.b:1", "[::1]:8", "[::1]", "x")] == ["a.b", "[::1]", "[::1]", "x"]
+    assert [host_name(h) for h in ("a:b", "::1", "a:1:2", "u@a", "a/b", ":80", "")] == [""] * 7
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["http://evil.example", "http://127.0.0.1:1", "null", "https://127.0.0.1:{port}", "http://localhost:{port}"],
+)
+def test_another_origin_is_refused(opened: Opened, origin: str) -> None:
+    server, cookie = opened
+    origin = origin.format(port=server.port)
+    assert get(server, Cookie=cookie, Origin=origin)[0] == 403
+    with pytest.raises(InvalidStatus, match="403"):
+        talk(server, cookie, Origin=origin)
+
+
+def test_a_websocket_needs_cookie_and_origin(opened: Opened) -> None:
+    server, cookie = opened
+    with pytest.raises(InvalidStatus, match="403"):
+        talk(server, "other=1")
+    with pytest.raises(InvalidStatus, match="403"):
+        connect(f"ws://127.0.0.1:{server.port}/ws", additional_headers={"Cookie": cookie}, proxy=None)
+    assert server.guard.refused >= 2
+
+
+def test_views_come_as_they_happen(life: FakeLife) -> None:
+    with PageServer(life, life.hub) as server:
+        with talk(server, let_in(server)) as socket:
+            first, second = next_of(socket, "tick"), next_of(socket, "tick")
+        assert second["tick"] > first["tick"]
+        assert soon(lambda: not life.hub.watched), "who has gone no longer looks"
+
+
+def test_a_command_is_answered_by_its_number(opened: Opened) -> None:
+    server, cookie = opened
+    with talk(server, cookie) as socket:
+        socket.send(json.dumps({"id": 7, "do": "record", "with": {"on": True}}))
+        done = {"done": "record", "on": True}
+        assert next_of(socket, "answer") == {"type": "answer", "id": 7, "ok": True, "answer": done}
+        socket.send(json.dumps({"id": 8, "do": "refuse"}))
+        refused = {"type": "answer", "id": 8, "ok": False, "sentence": "There is nothing to teach."}
+        assert next_of(socket, "answer") == refused
+        socket.send(json.dumps({"id": 9, "do": "break"}))
+        assert next_of(socket, "answer")["sentence"] == "'break' failed; the terminal says why."
+
+
+def test_a_slow_command_keeps_nobody_waiting(opened: Opened) -> None:
+    server, cookie = opened
+    with talk(server, cookie) as socket:
+        socket.send(json.dumps({"id": 1, "do": "sleep"}))
+        socket.send(json.dumps({"id": 2, "do": "quick"}))
+        assert [next_of(socket, "answer")["id"], next_of(socket, "answer")["id"]] == [2, 1]
+        for number in range(9):
+            socket.send(json.dumps({"id": number, "do": "sleep"}))
+        assert "commands are waiting already" in next_of(socket, "told")["sentence"]
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["no json", "[1]", '{"id": "1", "do": "teach"}', '{"id": 1}', '{"id": 1, "do": "a", "with": 3}', "[" * 9000,
+     "x" * 20_000, b"", b"\x0aimage", device_message(b"image/jpeg", float("nan"), b"1"),
+     device_message(b"text/plain", 1.0, b"1"), device_message("bäh".encode(), 1.0, b"1")],
+)  # fmt: skip
+def test_a_malformed_message_is_counted_and_answered(opened: Opened, message: str | bytes) -> None:
+    server, cookie = opened
+    before = server.desk.malformed
+    with talk(server, cookie) as socket:
+        socket.send(message)
+        assert next_of(socket, "told")["sentence"].endswith(".")
+        assert server.desk.malformed == before + 1
+        assert server.desk.giver is None
+        socket.send(json.dumps({"id": 1, "do": "memories"}))
+        assert next_of(socket, "answer")["ok"], "the conversation goes on"
+
+
+def test_a_message_too_large_ends_the_conversation_only(opened: Opened) -> None:
+    server, cookie = opened
+    with talk(server, cookie) as socket:
+        with suppress(ConnectionClosed):
+            socket.send(b"0" * 4_100_000)
+        drain(socket)
+    talk(server, cookie).close()
+
+
+def test_device_messages_reach_the_mailboxes_from_one_page_at_a_time(life: FakeLife) -> None:
+    import cv2
+    import numpy as np
+
+    frame = np.full((48, 64, 3), (0, 0, 200), np.uint8)  # red, as OpenCV orders it
+    jpeg = cv2.imencode(".jpg", frame)[1].tobytes()
+    with PageServer(life, life.hub) as server:
+        cookie = let_in(server)
+        first, second = talk(server, cookie), talk(server, cookie)
+        first.send(device_message(JPEG, 1.0, jpeg))
+        assert soon(lambda: bool(life.frames))
+        red, green, _ = life.camera.read_latest(5.0)[0].reshape(-1, 3).mean(axis=0)
+        assert red > 150
+        assert green < 50
+        second.send(device_message(JPEG, 50.0, jpeg))
+        assert next_of(second, "told")["about"] == "devices"
+        assert server.desk.refused == 1
+        first.close()
+        assert soon(lambda: server.desk.giver is None)
+        second.send(device_message(b"audio/s16;rate=16000", 50.0, bytes(640)))
+        assert soon(lambda: server.desk.giver is not None)
+        second.close()
+    assert life.camera.drops == 0
+
+
+def test_a_picture_of_the_machines_camera_goes_before_its_view() -> None:
+    life = QuietLife()
+    with PageServer(life, life.hub) as server, talk(server, let_in(server)) as socket:
+        life.hub.publish({"type": "tick", "tick": 1}, b"a jpeg")
+        assert socket.recv(timeout=5) == b"\x01a jpeg"
+        assert json.loads(socket.recv(timeout=5))["tick"] == 1
+
+
+def test_a_slow_viewer_costs_the_publisher_nothing_and_gets_the_newest() -> None:
+    life = QuietLife()
+    jpeg = bytes(1_000_000)
+    with PageServer(life, life.hub) as server, talk(server, let_in(server)) as socket:
+        took_s = []
+        for tick in range(300):
+            begun_s = time.perf_counter()
+            life.hub.publish({"type": "tick", "tick": tick}, jpeg)
+            took_s.append(time.perf_counter() - begun_s)
+            time.sleep(0.002)
+        assert sorted(took_s)[150] < 0.001
+        assert life.hub.drops > 50
+        seen = [next_of(socket, "tick")["tick"]]
+        while seen[-1] < 299:
+            seen.append(next_of(socket, "tick")["tick"])
+    assert seen == sorted(seen)
+    assert len(seen) + life.hub.drops == 300
+
+
+def test_stopping_is_bounded_and_tells_the_viewers(life: FakeLife) -> None:
+    before = set(threading.enumerate())
+    with PageServer(life, life.hub) as server:
+        socket = talk(server, let_in(server))
+        begun_s = time.monotonic()
+    assert time.monotonic() - begun_s < 4
+    drain(socket)
+    assert not life.hub.watched
+    assert set(threading.enumerate()) <= before
+
+
+def test_a_taken_port_is_told(opened: Opened) -> None:
+    with pytest.raises(ConfigError, match="Leave --port out"):
+        PageServer(QuietLife(), Hub(), port=opened[0].port).__enter__()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "", "::"])
+def test_listening_everywhere_is_refused(host: str) -> None:
+    with pytest.raises(ConfigError, match="one name or address"):
+        check_host(host, has_tls=True)
+
+
+def test_another_host_needs_tls() -> None:
+    with pytest.raises(ConfigError, match="certificate"):
+        PageServer(QuietLife(), Hub(), host="192.0.2.1")
+    check_host("192.0.2.1", has_tls=True)
+    for host in ("localhost", "127.0.0.1", "127.1.2.3", "::1"):
+        check_host(host, has_tls=False)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate of this machine's own for 127.0.0.1, and its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl to make a certificate: apt install openssl")
+    folder = tmp_path_factory.mktemp("tls")
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=127.0.0.1"
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(["openssl", *words.split(), *names], check=True, capture_output=True)
+    return certificate, key
+
+
+def test_with_tls_the_cookie_is_for_tls_only(certificate: tuple[Path, Path]) -> None:
+    trusted = ssl.create_default_context(cafile=certificate[0])
+    with PageServer(QuietLife(), Hub(), tls=certificate) as server:
+        assert server.address.startswith(f"https://127.0.0.1:{server.port}/?token=")
+        with closing(http.client.HTTPSConnection("127.0.0.1", server.port, timeout=5, context=trusted)) as connection:
+            connection.request("GET", token_path(server))
+            cookie = connection.getresponse().headers["Set-Cookie"]
+        assert "Secure" in cookie
+        sent = {"Cookie": cookie.partition(";")[0], "Origin": f"https://127.0.0.1:{server.port}"}
+        address = f"wss://127.0.0.1:{server.port}/ws"
+        with connect(address, additional_headers=sent, proxy=None, ssl=trusted) as socket:
+            assert next_of(socket, "welcome")
+        sent["Origin"] = f"http://127.0.0.1:{server.port}"
+        with pytest.raises(InvalidStatus, match="403"):
+            connect(address, additional_headers=sent, proxy=None, ssl=trusted)
+
+
+def test_a_certificate_that_cannot_be_read_is_told(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
+    nothing = tmp_path / "nothing.pem"
+    nothing.write_text("nothing\n")
+    for pair in ((nothing, nothing), (tmp_path / "missing.pem", certificate[1])):
+        with pytest.raises(ConfigError, match="cannot be used"):
+            PageServer(QuietLife(), Hub(), tls=pair)
+
+
+def test_json_for_browsers_has_no_nan() -> None:
+    import numpy as np
+
+    view = {"a": float("nan"), "b": [1.5, float("inf")], "c": np.float32(0.5), "d": np.arange(3), "e": None, "f": True}
+    assert json.loads(as_json({(1, 2): 0.5})) == {"(1, 2)": 0.5}
+    assert json.loads(as_json(view)) == {"a": None, "b": [1.5, None], "c": 0.5, "d": [0, 1, 2], "e": None, "f": True}

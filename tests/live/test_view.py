@@ -1,0 +1,183 @@
+"""The view of a tick: strict JSON that says what is known, and nothing of what is not."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.live import sureness
+from devmind.live.drawing import drawn, jpeg
+from devmind.live.hearing import direction_deg, level_db, mel_columns
+from devmind.live.loop import LiveLoop, Tick
+from devmind.live.spoilt import spoilt_rooms
+from devmind.live.view import View, overlay_head, sensor_health
+from devmind.memory import Named
+from devmind.seeding import lesson_seeds
+from devmind.testing import tiny_agent
+from devmind.worlds.room import Room
+from sensors.frames import Health
+from sensors.synthetic import SyntheticCamera, SyntheticMicrophone
+from stages.reflex import parts
+from tests.agent.conftest import shake
+
+
+@pytest.fixture(scope="module")
+def agent() -> Agent:
+    born = tiny_agent()
+    parts.admit(born)
+    return shake(born)
+
+
+@pytest.fixture(autouse=True)
+def few_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
+    rooms = spoilt_rooms(lesson_seeds(10, "few"), ("clean",))
+    monkeypatch.setattr(sureness, "_rooms", lambda: rooms)
+
+
+def views(agent: Agent, room: Room, ticks: int, **options: Any) -> list[dict[str, Any]]:
+    view, found = View(agent, **options), []
+
+    def watch(tick: Tick) -> None:
+        found.append(view.of(tick, room, {"sight": Named(None, "cup", 0.3, 0.5, 0.25)}, {"sight": 0.5}, {"age": "x"}))
+
+    LiveLoop(agent, room, watch=watch).run(stop=lambda: len(found) >= ticks)
+    view.close()
+    return found
+
+
+def decoded(url: str) -> np.ndarray:
+    head, data = url.split(",")
+    assert head == "data:image/png;base64"
+    return cv2.imdecode(np.frombuffer(base64.b64decode(data), np.uint8), cv2.IMREAD_UNCHANGED)
+
+
+def test_a_tick_with_all_senses(agent: Agent) -> None:
+    with SyntheticCamera() as eye, SyntheticMicrophone() as ear:
+        shown = views(agent, Room({"eye": eye, "ear": ear}, hz=20), 3)[-1]
+    assert json.loads(json.dumps(shown, allow_nan=False)) == shown
+    assert shown["missing"] == {"sight": 0, "sound": 0}
+    assert np.sum(shown["attention"]) == pytest.approx(1, abs=1e-2)
+    assert np.shape(shown["attention"]) == (4, 4)
+    assert shown["answered"] == {"look": "look_arc"}
+    assert shown["arcs"] == ["look_arc"]
+    assert len(shown["look"]) == 2
+    box = shown["fovea"]
+    assert 0 <= box["x"] <= 1 - box["w"]
+    assert 0 <= box["y"] <= 1 - box["h"]
+    assert shown["names"] == {"sight": {"name": None, "nearest": "cup", "confidence": 0.25}}
+    assert shown["surprise"] == {"sight": 0.5}
+    assert shown["age"] == "x"
+    assert shown["sound"]["direction_deg"] is None, "one ear"
+    assert {kind: (of["confidence"], of["sure"], len(of)) for kind, of in shown["overlays"].items()} == dict.fromkeys(
+        ("boxes", "masks", "depth"), (0.0, False, 2)
+    ), "a stream begins unsure, and then nothing is drawn"
+
+
+def test_without_a_camera_nothing_is_said_of_what_is_seen(agent: Agent) -> None:
+    with SyntheticMicrophone() as ear:
+        shown = views(agent, Room({"ear": ear}, hz=20), 2)[-1]
+    assert not {"fovea", "gaze", "attention", "overlays"} & shown.keys()
+    assert "sound" in shown
+    assert json.dumps(shown, allow_nan=False)
+
+
+def test_an_agent_without_heads_has_a_view_too() -> None:
+    born = tiny_agent()
+    born.add_encoder("sight")
+    assert overlay_head(born) is None
+    with SyntheticCamera() as eye:
+        shown = views(born, Room({"eye": eye}, hz=20), 1)[-1]
+    assert "fovea" in shown
+    assert "overlays" not in shown
+
+
+def test_the_view_of_newer_weights_keeps_what_holds_for_them(agent: Agent) -> None:
+    before = View(agent)
+    assert View(agent, before=before).sureness is before.sureness
+    other = tiny_agent()
+    parts.admit(other)
+    assert View(other, before=before).sureness is not before.sureness
+
+
+def test_what_is_sure_is_drawn() -> None:
+    masks = np.zeros((64, 64), np.uint8)
+    masks[:8], masks[8:16] = 1, 2
+    depth = np.linspace(1, 4, 4096).reshape(64, 64)
+    seen = {"boxes": np.array([[0, 0, 1, 0.25, 0.9]]), "masks": masks, "depth": depth}
+    shown = drawn(seen, {"boxes": 0.8, "masks": 0.8, "depth": 0.6999}, sure=0.7)
+    assert shown["boxes"] == {"confidence": 0.8, "sure": True, "boxes": [[0, 0, 1, 0.25, 0.9]]}
+    picture = decoded(shown["masks"]["png"])
+    assert picture.shape == (64, 64, 4)
+    assert (picture[16:, :, 3] == 0).all()
+    assert (picture[:16, :, 3] > 0).all()
+    assert (picture[0, 0] != picture[8, 0]).any()
+    assert set(shown["depth"]) == {"confidence", "sure"}
+    depths = drawn(seen, {"depth": 1.0}, sure=0.7)["depth"]
+    assert (depths["near_m"], depths["far_m"]) == (1, 4)
+    assert decoded(depths["png"])[0, 0].sum() > decoded(depths["png"])[-1, -1].sum(), "near is bright"
+
+
+def test_a_frame_is_sent_small_and_in_its_colours() -> None:
+    frame = np.zeros((480, 640, 3), np.uint8)
+    frame[..., 0] = 200
+    sent = cv2.imdecode(np.frombuffer(jpeg(frame), np.uint8), cv2.IMREAD_COLOR)
+    assert sent.shape == (360, 480, 3)
+    assert np.abs(sent.reshape(-1, 3).mean(0) - [0, 0, 200]).max() < 5
+    assert cv2.imdecode(np.frombuffer(jpeg(frame[:30, :40]), np.uint8), cv2.IMREAD_COLOR).shape == (30, 40, 3)
+
+
+def tone(hz: float, amplitude: float = 0.5) -> np.ndarray:
+    return (amplitude * np.sin(2 * np.pi * hz * np.arange(1600) / 16_000))[None].astype(np.float32)
+
+
+def test_level_and_tones() -> None:
+    assert level_db(tone(440, 1.0)) == pytest.approx(-3.01, abs=0.05)
+    assert level_db(np.zeros((1, 1600), np.float32)) == -120
+    peaks = [int(np.argmax(mel_columns(tone(hz))[1])) for hz in (200, 1000, 4000)]
+    assert peaks == sorted(set(peaks))
+    assert np.shape(mel_columns(tone(440))) == (4, 64)
+    assert np.max(mel_columns(np.zeros((2, 700), np.float32))) == 0
+    assert np.max(mel_columns(tone(440, 1.0))) <= 1
+
+
+class Ears:
+    """Answers with the lag between the ears, as a taught head does; `bias` makes it partial to one side."""
+
+    heads = ("sound_direction",)
+
+    def __init__(self, bias: float = 0.0) -> None:
+        self.bias = bias
+
+    def encode_senses(self, senses: dict[str, torch.Tensor], names: list[str]) -> torch.Tensor:
+        return senses["sound"]
+
+    def run_heads(self, names: list[str], sound: torch.Tensor) -> dict[str, Any]:
+        later = torch.stack([torch.stack([(a[8:-8] * b.roll(-k)[8:-8]).sum() for k in range(-8, 9)]) for a, b in sound])
+        sine = (later.argmax(-1) - 8) / 8 + self.bias
+        return {"sound_direction": type("Answer", (), {"mode": lambda _: torch.stack([sine, 0 * sine], -1)})()}
+
+
+def test_direction_is_told_only_where_it_can_be() -> None:
+    noise = np.random.default_rng(0).normal(0, 0.1, 1700).astype(np.float32)
+    left_first = np.stack([noise[50:1650], noise[46:1646]])
+    assert direction_deg(Ears(), left_first) == pytest.approx(30)  # type: ignore[arg-type]
+    assert direction_deg(Ears(), left_first[::-1].copy()) == pytest.approx(-30)  # type: ignore[arg-type]
+    assert direction_deg(Ears(bias=0.5), left_first) is None, "it leans to one side"  # type: ignore[arg-type]
+    for untold in (left_first[:1], left_first[[0, 0]], left_first * 1e-3, np.stack([noise[:1600], tone(3000)[0]])):
+        assert direction_deg(Ears(), untold) is None  # type: ignore[arg-type]
+
+
+def test_health_of_sensors_as_json() -> None:
+    eye, bare = SyntheticCamera(), SyntheticMicrophone()
+    eye.health, eye.name = Health(), "window"  # type: ignore[attr-defined]
+    eye.health.dropped(2, "It is dark.")  # type: ignore[attr-defined]
+    health = sensor_health(Room({"eye": eye, "ear": bare}))
+    assert health["window"] == {"sense": "sight", "rate_hz": None, "drops": 2, "reconnects": 0, "fault": "It is dark."}
+    assert health["sound"] == {"sense": "sound"}

@@ -1,0 +1,175 @@
+"""Overlays judged by truth and by the mirror, and what is learned from it: more agreement never means less trust."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.live import sureness
+from devmind.live.agreement import agreement, back, mirrored, rightness
+from devmind.live.confidence import Calibration, Evidence, Reliability, Usual, gather, learn, look_at
+from devmind.live.spoilt import SPOILS, Rooms, dead_leaves, pink, spoilt_rooms
+from devmind.live.sureness import Sureness
+from devmind.seeding import lesson_seeds
+from devmind.testing import tiny_agent
+from stages.reflex import parts
+from tests.agent.conftest import shake
+
+
+@pytest.fixture(scope="module")
+def agent() -> Agent:
+    born = tiny_agent()
+    parts.admit(born)
+    return shake(born)
+
+
+@pytest.fixture(scope="module")
+def rooms() -> Rooms:
+    return spoilt_rooms(lesson_seeds(30, "view test"), ("clean", "only pink"))
+
+
+def two_things() -> dict[str, np.ndarray]:
+    masks = np.zeros((64, 64), np.uint8)
+    masks[0:16, 0:32], masks[40:48, 40:56] = 1, 2
+    boxes = np.array([[0, 0, 0.5, 0.25, 0.9], [0.625, 0.625, 0.875, 0.75, 0.4]], np.float32)
+    return {"boxes": boxes, "masks": masks, "depth": np.linspace(1, 3, 4096, dtype=np.float32).reshape(64, 64)}
+
+
+def test_a_mirror_twice_is_none() -> None:
+    seen = two_things()
+    for kind, value in back(back(seen)).items():
+        assert np.allclose(value, seen[kind])
+    assert back(seen)["boxes"][0, :4].tolist() == [0.5, 0, 1, 0.25]
+    assert (back(seen)["masks"][0:16, 32:] == 1).all()
+
+
+def test_agreement_of_known_overlays() -> None:
+    seen, none = two_things(), {"boxes": np.zeros((0, 5), np.float32), "masks": np.zeros((64, 64), np.uint8)}
+    for kind in seen:
+        assert agreement(kind, seen, seen) == pytest.approx(1)
+    for kind in none:
+        assert agreement(kind, none, none) is None
+        assert agreement(kind, seen, none) == agreement(kind, none, seen) == 0
+        one = {"boxes": seen["boxes"][:1], "masks": np.where(seen["masks"] == 1, 1, 0)}
+        assert agreement(kind, seen, one) == pytest.approx(2 / 3), "two of three find their like"
+    assert agreement("depth", seen, {"depth": seen["depth"] * np.exp(0.25)}) == pytest.approx(np.exp(-1))
+
+
+def test_rightness_of_known_overlays() -> None:
+    seen = two_things()
+    assert [rightness(kind, seen, seen["masks"], seen["depth"]) for kind in seen] == [1, 1, 1]
+    half = np.where(seen["masks"] == 1, 7, 0).astype(np.uint8)
+    assert [rightness(kind, seen, half, seen["depth"] * 1.3) for kind in seen] == [0.5, 0.5, 0]
+    nothing = np.zeros((64, 64), np.uint8)
+    assert rightness("boxes", seen, nothing, seen["depth"]) == 0
+    assert rightness("masks", {"masks": nothing}, half, seen["depth"]) is None
+
+
+def test_the_mirrored_output_is_that_of_the_mirrored_pictures(agent: Agent, rooms: Rooms) -> None:
+    flipped = Rooms(rooms.before[:, :, ::-1], rooms.sight[:, :, ::-1], *(getattr(rooms, n) for n in (
+        "things", "depth", "shown", "kinds")))  # fmt: skip
+    found = mirrored(agent, "scene", look_at(agent, rooms))
+    assert found is not None
+    with torch.no_grad():
+        wanted = agent.run_heads(["scene"], look_at(agent, flipped).seen)["scene"]
+    torch.testing.assert_close(found.mode(), wanted.mode(), atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(found.mode(), found.mode().flip(-1), atol=1e-3)
+
+
+def test_rooms_are_the_same_for_the_same_seeds_and_spoilt_as_told(rooms: Rooms) -> None:
+    again = spoilt_rooms(lesson_seeds(30, "view test"), ("clean", "only pink"))
+    assert np.array_equal(rooms.sight, again.sight)
+    assert np.array_equal(rooms.shown, rooms.kinds == "clean")
+    assert 0 < rooms.shown.sum() < len(rooms)
+    assert rooms.things.max() <= 8
+    changed = (rooms.before != rooms.sight).any((1, 2, 3))
+    assert changed[rooms.shown].any()
+    assert not changed[~rooms.shown].any()
+
+
+@pytest.mark.parametrize("kind", SPOILS)
+def test_every_way_of_spoiling_changes_a_picture_but_clean(kind: str) -> None:
+    pair = np.random.default_rng(0).uniform(0, 255, (2, 64, 64, 3)).astype(np.float32)
+    spoilt = SPOILS[kind](pair, np.random.default_rng(1), 0.5)
+    assert spoilt.shape == pair.shape
+    assert np.array_equal(spoilt, pair) == (kind == "clean")
+
+
+def test_made_pictures_fall_off_like_photographs() -> None:
+    for make in (dead_leaves, pink):
+        power = np.mean([np.abs(np.fft.rfft(make(np.random.default_rng(i))[..., 1])).mean(0) for i in range(8)], 0)
+        assert power[1:4].mean() > 4 * power[16:].mean()
+
+
+def test_the_learned_share_is_the_true_one_and_never_falls_with_agreement() -> None:
+    rng = np.random.default_rng(0)
+    evidence = np.column_stack([rng.random(2000), rng.normal(0, 1, 2000)])
+    truth = 1 / (1 + np.exp(-(6 * evidence[:, 0] - 3 - evidence[:, 1])))
+    learned = Reliability.of(evidence, (rng.random(2000) < truth).astype(float))
+    found = np.array([learned.share(*row) for row in evidence])
+    assert np.abs(found - truth).mean() < 0.06
+    line = [learned.share(x, 0.0) for x in np.linspace(0, 1, 50)]
+    assert all(a <= b for a, b in pairwise(line))
+    assert learned.share(0.5, 2.0) < learned.share(0.5, -2.0)
+    backwards = Reliability.of(evidence, (rng.random(2000) < 1 - truth).astype(float))
+    assert backwards.share(1.0, 0.0) == pytest.approx(backwards.share(0.0, 0.0)), "evidence never counts the wrong way"
+
+
+def test_what_is_usual_is_not_unlike() -> None:
+    rng = np.random.default_rng(0)
+    tokens = rng.normal(3, 2, (4000, 8))
+    usual = Usual.of(tokens)
+    assert abs(usual.unlikeness(tokens[:16])) < 0.5
+    assert usual.unlikeness(tokens[:16] + 8) > 1.5
+
+
+def test_an_untaught_head_that_agrees_with_itself_is_not_sure(rooms: Rooms) -> None:
+    born = tiny_agent()
+    parts.admit(born)
+    evidence = Evidence.joined(list(gather(born.eval(), "scene", rooms)))
+    depth = evidence.kinds["depth"]
+    assert (depth[:, 0] > 0.9).all(), "a constant answer is the same in every mirror"
+    calibration = learn("scene", evidence, rooms)
+    assert set(calibration.kinds) == {"depth"}, "it finds no thing, so nothing is known of its boxes"
+    percepts = look_at(born, rooms, 0, 1)
+    with torch.no_grad():
+        seen = born.run_heads(["scene"], percepts.seen)["scene"].overlays()
+    assert calibration.confidences(born, percepts, seen)["depth"] < 0.7
+
+
+def test_a_stream_becomes_sure_in_seconds_and_another_eye_is_judged_anew(
+    agent: Agent, rooms: Rooms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sureness, "_rooms", lambda: rooms)
+    stream = Sureness(agent, "scene")
+    assert stream.wait(60)
+    percepts = look_at(agent, rooms, 0, 1)
+    monkeypatch.setattr(Calibration, "confidences", lambda self, *rest: {"depth": 0.9})
+    shown = [stream.see(percepts, {"depth": np.ones((64, 64))}, tick / 10)["depth"] for tick in range(100)]
+    assert shown[0] == shown[1] == 0
+    assert all(a <= b for a, b in pairwise(shown))
+    assert shown[9] < 0.7
+    assert shown[60] > 0.7
+    assert shown[-1] == pytest.approx(0.9, abs=0.02)
+    other = tiny_agent()
+    parts.admit(other)
+    assert not stream.fits(other, "scene")
+    other.load_state_dict(agent.state_dict())
+    with torch.no_grad():
+        other.readout.add_(1.0)
+    assert stream.fits(other, "scene"), "the trunk has no part in it"
+
+
+def test_a_calibration_that_nobody_waits_for_is_broken_off(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    rooms = spoilt_rooms(lesson_seeds(12, "many"), ("clean",))
+    monkeypatch.setattr(sureness, "_rooms", lambda: rooms)
+    monkeypatch.setattr(sureness, "gather", lambda *given: iter(lambda: None, 1))
+    stream = Sureness(agent, "scene")
+    assert not stream.wait(0.05)
+    stream.close()
+    assert not stream.wait(10)
+    assert not stream._thread.is_alive()
