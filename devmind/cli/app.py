@@ -10,7 +10,21 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from devmind.cli import config, curriculum, data, doctor, live, names, new, plugins, report, sensors, session, stage
+from devmind.cli import (
+    config,
+    curriculum,
+    data,
+    doctor,
+    live,
+    names,
+    new,
+    plugins,
+    report,
+    sensors,
+    session,
+    stage,
+    watch,
+)
 from devmind.cli.house import HouseGroup, Terminated
 
 app = typer.Typer(
@@ -51,6 +65,7 @@ app.command("doctor")(doctor.doctor)
 app.command("new")(new.new)
 app.command("hello")(live.hello)
 app.command("live")(live.live)
+app.command("watch")(watch.watch)
 app.command("teach")(names.teach)
 app.command("name")(names.name)
 app.command("forget")(names.forget)

@@ -140,7 +140,7 @@ def _live(wishes: Wishes, seconds: float | None, open_: bool) -> None:
         if server:
             show.line(f"open this page: {server.address}")
             show.line("It works once, in one browser; Ctrl-C ends the life.")
-            _open_browser(server.address, open_)
+            open_browser(server.address, open_)
         else:
             life.loop.watchers["telling"] = _Teller()
         try:
@@ -153,7 +153,7 @@ def _live(wishes: Wishes, seconds: float | None, open_: bool) -> None:
         show.path("session", file)
 
 
-def _open_browser(address: str, wanted: bool) -> None:
+def open_browser(address: str, wanted: bool) -> None:
     """Only where there is a desktop: elsewhere a text browser would take over the terminal."""
     desktop = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     if wanted and desktop and sys.stdout.isatty():

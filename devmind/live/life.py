@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import devmind
 from devmind.agent.agent import Agent
 from devmind.agent.output import Output
 from devmind.agent.prediction import predicting, surprise
@@ -103,7 +103,7 @@ class Life:
         """What a page is told first."""
         return {
             "type": "welcome", "mode": "live", "camera": self._origin("sight"), "microphone": self._origin("sound"),
-            "hz": round(1 / self.room.dt_s, 3), "private": self.recording is None, "version": devmind.__version__,
+            "hz": round(1 / self.room.dt_s, 3), "private": self.recording is None, "version": version("devmind"),
             "ages": [{"id": age.id, "label": age.label} for age in self.ages.values()], "age": self.age,
             "examples": self.child.names.known(), "can_record": self.recording is not None,
             "paused": self.loop.paused,

@@ -59,6 +59,7 @@ class View:
     def _trust(self, before: View | None) -> Sureness | None:
         known = before.sureness if before is not None else None
         if known and self._overlay_head and known.fits(self.agent, self._overlay_head):
+            known.agent = self.agent
             return known
         return Sureness(self.agent, self._overlay_head) if self._overlay_head else None
 

@@ -179,11 +179,14 @@ class _Dataset:
             samples = sounds.file_ticks(path, SOUND_RATE_HZ // tick_hz, self._warnings.append)
             yield from (Event(tick, "sense", "sound", sound) for tick, sound in samples)
             return
-        with soundfile.SoundFile(path) as file:
-            for tick, there in zip(ticks, heard, strict=True):
-                sound = file.read(SOUND_RATE_HZ // tick_hz, "float32", always_2d=True).T
-                if there and sound.size:
-                    yield Event(tick, "sense", "sound", np.ascontiguousarray(sound))
+        try:
+            with soundfile.SoundFile(path) as file:
+                for tick, there in zip(ticks, heard, strict=True):
+                    sound = file.read(SOUND_RATE_HZ // tick_hz, "float32", always_2d=True).T
+                    if there and sound.size:
+                        yield Event(tick, "sense", "sound", np.ascontiguousarray(sound))
+        except soundfile.LibsndfileError as error:
+            self._warnings.append(f"'{path}' is damaged and was read only in part ({error}).")
 
     def _read_tasks(self) -> dict[int, str]:
         path = self._folder / layout.TASKS

@@ -159,6 +159,15 @@ def test_what_was_exported_comes_back(exported: tuple[Path, Path], tmp_path: Pat
         assert set(moment.senses) - set(was.senses) <= {"periphery"}, "made of the pictures, as in every import"
 
 
+def test_damaged_sound_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
+    export_lerobot([a_session(tmp_path / "a.mcap", (8,))], tmp_path / "dataset")
+    path = tmp_path / "dataset/sound/episode-000000.flac"
+    path.write_bytes(path.read_bytes()[:20] + b"noise" * 1000)
+    made = import_lerobot(tmp_path / "dataset", tmp_path / "b.mcap")
+    assert made.ticks == 8
+    assert "read only in part" in made.warnings[0]
+
+
 def test_full_files_are_followed_by_others(tmp_path: Path) -> None:
     sessions = [a_session(tmp_path / "a.mcap"), a_session(tmp_path / "b.mcap", (12,), seed=1)]
     export_lerobot(sessions, tmp_path / "dataset", data_file_mb=1e-6, video_file_mb=1e-6)

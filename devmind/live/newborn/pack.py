@@ -39,8 +39,8 @@ def pack(source: Path, out: Path = FOLDER) -> int:
     others = [group for group in agent.config.trained_on if not group.startswith(BUNDLED)]
     if others:
         raise CheckpointError(
-            f"The newborn learns from nobody's recordings, and '{source}' learned from {', '.join(others[:3])}; raise one "
-            "without --data and --experience."
+            f"The newborn learns from nobody's recordings, and '{source}' learned from {', '.join(others[:3])}; "
+            "raise one without --data and --experience."
         )
     packed(agent).save_pretrained(out)
     size = sum(path.stat().st_size for path in out.iterdir())
