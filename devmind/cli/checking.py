@@ -22,7 +22,7 @@ def check_life(session: Path, agent: Path | None, memory: Path | None) -> None:
     existing(agent, "--agent")
     existing(memory, "--memory")
     from devmind.live.checking import check_replay
-    from devmind.live.following import parts
+    from devmind.sessions.parts import parts
 
     with ExitStack() as stack:
         check = check_replay(parts(session), _agents(agent), _memories(memory, stack))

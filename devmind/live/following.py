@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import count
 from pathlib import Path
 
 from devmind.errors import SessionError
 from devmind.moment import Moment
+from devmind.sessions.parts import parts
 from devmind.sessions.reader import Session
-
-
-def parts(path: Path) -> list[Path]:
-    """The parts of a recording that there are, in order: FILE.mcap, FILE-0002.mcap, FILE-0003.mcap, ..."""
-    found = [path]
-    for number in count(2):
-        following = path.with_name(f"{path.stem}-{number:04d}{path.suffix}")
-        if not following.is_file():
-            return found
-        found.append(following)
-    raise AssertionError("count() does not end")
 
 
 class Following:
@@ -42,8 +31,9 @@ class Following:
         """
         before, self.fault = len(self), ""
         try:
-            if self._sessions:
-                self._sessions[-1].refresh()
+            for session in self._sessions:
+                if session.truncated:
+                    session.refresh()
             for path in parts(self.path)[len(self._sessions) :]:
                 if path.is_file() and path.stat().st_size:
                     self._sessions.append(Session(path))

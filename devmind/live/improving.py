@@ -52,6 +52,8 @@ STEADY = 0.01
 """A head whose answers hardly vary is held to this variance: a tenth of an effector's range, squared."""
 MAX_DRIFT = 0.05
 """Newer weights may move another head's answers by this share of their variance, no more."""
+WORTH_IT = 0.002
+"""Weights whose error is not smaller by this share are not worth a folder on the disk."""
 IDLE_S = 0.2
 PATIENCE = 3
 """After so many intervals without enough new Moments to judge by, nothing more is learned from the old ones."""
@@ -67,9 +69,16 @@ class Judged:
     drift: dict[str, float] = field(default_factory=dict)
 
     @property
-    def better(self) -> bool:
-        """The newer weights foretell better over all heads, and no other head has drifted."""
-        return sum(self.newer.values()) < sum(self.live.values()) and max(self.drift.values(), default=0.0) <= MAX_DRIFT
+    def verdict(self) -> str:
+        """`handed_over`, `taken_back` (they foretell worse), or `undecided`: hardly better, or another head drifted.
+
+        A drift is no reason to begin again, since the guard pulls the head back as learning goes on.
+        """
+        newer, live = sum(self.newer.values()), sum(self.live.values())
+        if not newer <= live:
+            return "taken_back"
+        drifted = max(self.drift.values(), default=0.0) > MAX_DRIFT
+        return "undecided" if drifted or newer > (1 - WORTH_IT) * live else "handed_over"
 
 
 class Improver:
@@ -223,16 +232,15 @@ def run(improver: Improver, kept: Path, every_s: float, say: IO[str]) -> None:
 
 
 def _offer(improver: Improver, start: int, stop: int, kept: Path, tell: Any) -> None:
-    """Judge by the Moments [start, stop), then hand over or take back."""
-    judged = improver.judge(start, stop)
-    about = {"live": judged.live, "newer": judged.newer, "drift": judged.drift, "ticks": stop - start}
-    if judged.better:
-        place, sha256 = keep(improver.agent, kept)
+    """Judge by the Moments [start, stop), then hand over, take back, or go on learning."""
+    judged, place = improver.judge(start, stop), {}
+    if judged.verdict == "handed_over":
+        folder, sha256 = keep(improver.agent, kept)
+        place = {"folder": str(folder), "sha256": sha256}
         improver.hand_over()
-        tell("handed_over", folder=str(place), sha256=sha256, **about)
-    else:
+    elif judged.verdict == "taken_back":
         improver.take_back()
-        tell("taken_back", **about)
+    tell(judged.verdict, live=judged.live, newer=judged.newer, drift=judged.drift, ticks=stop - start, **place)
 
 
 def _end_with_the_parent() -> None:

@@ -74,7 +74,7 @@ class LiveLearner:
 
     Attributes:
         kept, sha256: where the agent was saved, and the hash of its weights.
-        handed_over, taken_back: how many newer weights were better, and how many were not and were dropped.
+        handed_over, taken_back: how many newer weights were better, and how many were worse and dropped.
         fault: a sentence when the learner cannot go on; life does.
 
     Raises:
@@ -159,18 +159,17 @@ class LiveLearner:
         self.step = said["step"]
         if said["type"] == "fault":
             self.fault = said["sentence"]
-        if said["type"] not in ("handed_over", "taken_back"):
+        if "newer" not in said:
             return
         for name, values in (("", said["newer"]), (", as it lives", said["live"])):
             for head, value in values.items():
                 points = self._curves.setdefault(f"{head}{name}", deque(maxlen=CURVE_POINTS))
                 points.append((said["step"], value))
-        if said["type"] == "taken_back":
-            self.taken_back += 1
-            return
-        folder = Path(said["folder"])
-        self._ready.append(Handover(folder, said["sha256"], said["step"], self._load(folder)))
-        self.handed_over += 1
+        self.taken_back += said["type"] == "taken_back"
+        if said["type"] == "handed_over":
+            folder = Path(said["folder"])
+            self._ready.append(Handover(folder, said["sha256"], said["step"], self._load(folder)))
+            self.handed_over += 1
 
     def _load(self, folder: Path) -> dict[str, Tensor]:
         from safetensors.torch import load_file
