@@ -14,7 +14,6 @@ import copy
 import json
 import os
 import shutil
-import signal
 import sys
 import threading
 import time
@@ -250,8 +249,7 @@ def _end_with_the_parent() -> None:
 
 
 def main(agent: str, session: str, kept: str, every_s: str, seed: str) -> None:
-    """What `learning.LiveLearner` starts. Ctrl-C is the parent's business."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """What `learning.LiveLearner` starts."""
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
     say, sys.stdout = sys.stdout, sys.stderr  # nobody's print may get between the lines
     with intra_op_threads(1):
