@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from devmind.live.loop import LiveSummary
 
 TOLD_EVERY_S = 1.0
+WAKING = "waking up: loading takes some seconds"
+"""Said before the heavy imports, which are most of it."""
 
 MemoryOption = Annotated[
     Path, typer.Option("--memory", metavar="DIR", help="Long-term memory, made if it is not there.")
@@ -40,6 +42,7 @@ def hello(
     seconds: SecondsOption = None,
 ) -> None:
     """Meet a newborn: a page whose camera and microphone it sees and hears with. No training, nothing to install."""
+    show.line(WAKING)
     from devmind.live.home import Wishes
     from devmind.live.newborn import FOLDER
 
@@ -99,6 +102,7 @@ def live(
     from devmind.config import LIVE, LiveConfig, load_as
 
     config = load_as(LiveConfig, LIVE, {} if hz is None else {"hz": hz}, sets or ())
+    show.line(WAKING)
     sensors = _tape(demo) if demo else _devices(camera_, mic)
     from devmind.live.home import Wishes
 
@@ -135,7 +139,6 @@ def _live(wishes: Wishes, seconds: float | None, open_: bool) -> None:
     from devmind.live.home import at_home
 
     wishes.check()
-    show.line("waking up: loading takes some seconds")
     with at_home(wishes) as (life, server):
         if server:
             show.line(f"open this page: {server.address}")

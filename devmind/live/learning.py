@@ -34,7 +34,7 @@ _START = (
     "import os, signal, sys\n"
     "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
     f"getattr(os, 'nice', int)({NICENESS})\n"
-    "from devmind.live.improving import main\n"
+    "from devmind.live.learner_process import main\n"
     "main(*sys.argv[1:])"
 )
 """Nice, and deaf to the Ctrl-C that is meant for the parent, before the heavy imports: they take a core for seconds."""

@@ -153,13 +153,13 @@ class Life:
         extra: dict[str, Any] = {
             "writing": recorder is not None and not recorder.failed, "recording": recorder is not None,
             "private": self.recording is None, "paused": False, "age": self.age, "viewers_dropped": self.hub.drops,
-            "checkpoint_age_s": round(time.monotonic() - self._weights_since_s, 1),
             "faults": [fault for fault in faults if fault],
         }  # fmt: skip
         if recorder is not None:
             extra["recorder"] = {"dropped_ticks": recorder.dropped_ticks, "dropped_frames": recorder.dropped_frames}
         if self.learner:
             extra["learning"] = self.learner.view()
+            extra["checkpoint_age_s"] = round(time.monotonic() - self._weights_since_s, 1)
         return extra
 
     def _learn(self, tick: Tick) -> None:

@@ -195,7 +195,6 @@ def test_a_disk_that_refuses_is_told_and_life_goes_on(
         home.life.do("record", {"on": False})
     monkeypatch.undo()
     assert home.seen(lambda view: True)["faults"] == []
-    time.sleep(1)  # the next file is named by the second
     home.life.do("record", {"on": True})
     assert home.seen(lambda view: view["recording"])["writing"] is True
 
