@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,8 +14,6 @@ from devmind.cli.house import Terminated, complain
 from devmind.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from devmind.sessions.background import BackgroundRecorder
     from devmind.worlds.room import Room
 
@@ -59,43 +56,31 @@ def record(
         )
         room = Room(opened, hz)
         try:
-            _record(room, opened, recorder, seconds, frames)
+            _record(room, recorder, seconds, frames)
         except (KeyboardInterrupt, Terminated):
             show.line("stopped")
     _sum_up(room, recorder)
 
 
-def _record(
-    room: Room, sensors: Mapping[str, Any], recorder: BackgroundRecorder, seconds: float | None, frames: bool
-) -> None:
+def _record(room: Room, recorder: BackgroundRecorder, seconds: float | None, frames: bool) -> None:
     """Until the time is up or the disk refuses; nobody looks around."""
     from devmind.moment import Moment
+    from devmind.worlds.room import sensor_health
 
     senses, info = room.reset()
     told_s = info["time_s"]
-    while not recorder.fault:
+    while not recorder.failed:
         moment = Moment(info["time_s"], senses, first=room.health.ticks == 1)
         recorder.write(moment)
         if frames and room.frame is not None and room.frame_s is not None:
             recorder.frame(room.frame, room.frame_s)
         if moment.time_s >= told_s:
             told_s = moment.time_s + TOLD_EVERY_S
-            recorder.health(_health(sensors))
+            recorder.health(sensor_health(room.sensors.values()))
             _tell(moment, recorder)
         if seconds is not None and moment.time_s >= seconds:
             return
         senses, _, _, _, info = room.step({})
-
-
-def _health(sensors: Mapping[str, Any]) -> dict[str, Any]:
-    """By sensor: the sense it gives, and its counters where it keeps any."""
-    told: dict[str, Any] = {name: {"sense": sensor.sense} for name, sensor in sensors.items()}
-    for name, sensor in sensors.items():
-        if health := getattr(sensor, "health", None):
-            rate_hz = round(health.capture_hz, 1) if isfinite(health.capture_hz) else None
-            counters = {"drops": health.drops, "reconnects": health.reconnects, "fault": health.fault}
-            told[name] |= {"rate_hz": rate_hz, **counters}
-    return told
 
 
 def _tell(moment: Any, recorder: BackgroundRecorder) -> None:

@@ -26,7 +26,7 @@ from devmind.live.loop import LiveLoop, LiveSummary, Tick
 from devmind.live.naming import Naming
 from devmind.live.recording import Recording
 from devmind.live.show_and_tell import ShowAndTell
-from devmind.live.view import View, sensor_health
+from devmind.live.view import View
 from devmind.memory import Memory
 from devmind.moment import Moment
 from devmind.worlds.room import Room
@@ -126,7 +126,7 @@ class Life:
         if self.speaker is not None and "utter" in tick.action.effectors:
             self.speaker.act(tick.action.effectors["utter"])
         if self.recording:
-            self.recording.tick(tick, self.room, lambda: sensor_health(self.room))
+            self.recording.tick(tick, self.room)
 
     def _remember(self, tick: Tick) -> None:
         self.lately.add(tick.moment)
@@ -178,7 +178,7 @@ class Life:
     def begin_recording(self) -> None:
         """Open the next file, if none is open; it begins with a first Moment, so that it can be replayed alone."""
         if self.recording and self.recording.recorder is None:
-            self.recording.begin(self._weights, self.loop.effectors)
+            self.recording.begin(self._weights, self.loop.wanted)
             self.loop.afresh = True
 
     def set_paused(self, on: bool) -> None:

@@ -102,12 +102,12 @@ class LiveLoop:
         self.agent, self.room, self.watchers = agent, room, dict(watchers or {})
         self.summary, self.errands = LiveSummary(), Errands()
         self.paused, self.afresh = False, True
-        self._wanted = tuple(effectors)
+        self.wanted = tuple(effectors)
 
     @property
     def effectors(self) -> list[str]:
         """What the present agent answers for."""
-        return [name for name in self._wanted if name in self.agent.effectors]
+        return [name for name in self.wanted if name in self.agent.effectors]
 
     def run(self, seconds: float | None = None, stop: Callable[[], bool] = lambda: False) -> LiveSummary:
         """Live for so many seconds of the room's time (for ever by default) or until `stop()`."""

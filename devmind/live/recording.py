@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from devmind.config import LiveConfig
 from devmind.errors import SessionError
 from devmind.live.loop import Tick
 from devmind.sessions.background import BackgroundRecorder
-from devmind.worlds.room import Room
+from devmind.worlds.room import Room, sensor_health
 
 HEALTH_EVERY_S = 1.0
 FOLDER = Path("sessions")
@@ -39,8 +38,11 @@ class Recording:
         self._stopped: deque[BackgroundRecorder] = deque()
         self._told_s = 0.0
 
-    def begin(self, weights: Mapping[str, Any], effectors: list[str]) -> Path:
+    def begin(self, weights: Mapping[str, Any], effectors: Sequence[str]) -> Path:
         """Open the next file; its first note says which weights act.
+
+        Args:
+            effectors: those that any agent of this life answers for, where it has them.
 
         Raises:
             SessionError: it exists already, or cannot be written.
@@ -51,7 +53,6 @@ class Recording:
         self.recorder = BackgroundRecorder(
             path, source="room", tick_hz=self.config.hz, details=details, rotate_s=self.config.rotate_s
         )
-        os.chmod(path, 0o600)
         self.files.append(path)
         self.recorder.note("weights", dict(weights))
         self._told_s = 0.0
@@ -82,7 +83,7 @@ class Recording:
         if self.recorder is not None:
             self.recorder.note(kind, dict(data))
 
-    def tick(self, tick: Tick, room: Room, health: Callable[[], Mapping[str, Any]]) -> None:
+    def tick(self, tick: Tick, room: Room) -> None:
         """Keep a tick, the camera's frame of it, and once a second how the sensors are."""
         if self.recorder is None:
             return
@@ -91,7 +92,7 @@ class Recording:
             self.recorder.frame(room.frame, room.frame_s)
         if tick.moment.time_s >= self._told_s:
             self._told_s = tick.moment.time_s + HEALTH_EVERY_S
-            self.recorder.health(dict(health()))
+            self.recorder.health(sensor_health(room.sensors.values()))
 
     def _next(self) -> Path:
         if self.path is not None and not self.files:

@@ -22,7 +22,7 @@ from devmind.live.hearing import heard
 from devmind.live.loop import Tick
 from devmind.live.sureness import Sureness
 from devmind.memory import Named
-from devmind.worlds.room import Room
+from devmind.worlds.room import Room, sensor_health
 
 SURE = 0.7
 
@@ -100,7 +100,7 @@ class View:
             "sound": None if sound is None else heard(self.agent, np.asarray(sound)),
             "names": {sense: as_known(named) for sense, named in (names or {}).items()},
             "surprise": {sense: number(value) for sense, value in (surprise or {}).items()},
-            "health": sensor_health(room),
+            "health": sensor_health(room.sensors.values()),
         }
         return {key: value for key, value in view.items() if value not in (None, {})} | dict(extra or {})
 
@@ -165,18 +165,6 @@ def who_answered(tick: Tick, arcs: set[str]) -> dict[str, Any]:
 def as_known(named: Named) -> dict[str, Any]:
     """An answer of memory."""
     return {"name": named.name, "nearest": named.nearest, "confidence": round(named.confidence, 3)}
-
-
-def sensor_health(room: Room) -> dict[str, dict[str, Any]]:
-    """How each of the room's sensors is doing, by its name; what a sensor does not tell is left out."""
-    found = {}
-    for sense, sensor in room.sensors.items():
-        health = getattr(sensor, "health", None)
-        told = {"rate_hz": "capture_hz", "drops": "drops", "reconnects": "reconnects", "fault": "fault"}
-        values = {key: getattr(health, name) for key, name in told.items() if hasattr(health, name)}
-        values = {key: number(value) if isinstance(value, float) else value for key, value in values.items()}
-        found[str(getattr(sensor, "name", sense))] = {"sense": sense, **values}
-    return found
 
 
 def number(value: float) -> float | None:

@@ -38,12 +38,15 @@ GIVEN_UP_FIRST = (FRAME, HEALTH, TICK, NOTE)
 class BackgroundRecorder:
     """The doors of a `Recorder`, from any thread; each returns at once. Arrays must not be written to afterwards.
 
+    Its files are for their owner only (0600): it is what rooms with people in them are recorded with.
+
     Args:
         backlog_max, frames_max: how much may wait for the disk.
         path, source, tick_hz, details, overwrite, rotate_s: as `RotatingRecorder` takes them.
 
     Attributes:
-        fault: what went wrong, a sentence; '' when all is well. A disk that refused ends the recording, not the caller.
+        fault: what went wrong, a sentence; '' when all is well.
+        failed: the disk has refused. That ends the recording, not the caller.
         dropped: by door (`frame`, `health`, `write`, `note`), how many were given up.
 
     Raises:
@@ -66,19 +69,15 @@ class BackgroundRecorder:
         # Its clock stands still, so that only the thread's decides when to flush.
         self._recorder = RotatingRecorder(path, source=source, clock=lambda: 0.0, **options)
         self.path, self.fault, self.dropped = self._recorder.path, "", Counter[str]()
+        self.path.chmod(0o600)  # people were in view, and nothing but a head is in it yet
         self._backlog_max, self._frames_max = backlog_max, frames_max
         self._waiting: dict[str, deque[tuple[int, tuple[Any, ...]]]] = {k: deque() for k in (*GIVEN_UP_FIRST, FLUSH)}
         self._order = self._flushed = self._lost = 0
-        self._is_closing = self._has_ended = self._has_failed = self._is_unflushed = False
+        self._is_closing = self._has_ended = self.failed = self._is_unflushed = False
         self._flush_due_s = time.monotonic()
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._thread.start()
-
-    @property
-    def failed(self) -> bool:
-        """Whether the disk has refused, and nothing more is written."""
-        return self._has_failed
 
     @property
     def ticks(self) -> int:
@@ -169,7 +168,7 @@ class BackgroundRecorder:
                 raise
 
     def _complain(self) -> None:
-        if self._has_failed:
+        if self.failed:
             raise SessionError(self.fault)
 
     def _put(self, kind: str, *what: Any) -> int:
@@ -201,7 +200,7 @@ class BackgroundRecorder:
             self._tell_lost()
             self._recorder.close()
         except Exception as error:  # this thread is the disk's; whatever it meets must not end in silence
-            self.fault, self._has_failed = str(error) or type(error).__name__, True
+            self.fault, self.failed = str(error) or type(error).__name__, True
         with self._changed:
             self._has_ended = True
             for kind in GIVEN_UP_FIRST:

@@ -8,8 +8,9 @@ the last Moment is never given again. A caller that is late skips ticks; they ar
 from __future__ import annotations
 
 import contextlib
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +39,19 @@ class RoomHealth:
     ticks: int = 0
     skipped: int = 0
     missing: dict[str, int] = field(default_factory=dict)
+
+
+def sensor_health(sensors: Iterable[Any]) -> dict[str, dict[str, Any]]:
+    """How each sensor is doing, by its name, as plain data for JSON; what a sensor does not tell is left out."""
+    told = {"rate_hz": "capture_hz", "drops": "drops", "reconnects": "reconnects", "fault": "fault"}
+    found: dict[str, dict[str, Any]] = {}
+    for sensor in sensors:
+        health = getattr(sensor, "health", None)
+        values = {key: getattr(health, name) for key, name in told.items() if hasattr(health, name)}
+        if "rate_hz" in values:
+            values["rate_hz"] = round(values["rate_hz"], 3) if math.isfinite(values["rate_hz"]) else None
+        found[str(getattr(sensor, "name", sensor.sense))] = {"sense": sensor.sense, **values}
+    return found
 
 
 class Room(gym.Env[Any, Any]):

@@ -36,7 +36,8 @@ def test_a_second_is_recorded_without_an_agent(devmind: Any, tmp_path: Path) -> 
     assert session.frame_count == session.senses["sight"].count
     shown = [frame.time_s for frame in session.frames()]
     assert all(abs(frame_s - session.elapsed_s(k)) < 0.11 for k, frame_s in enumerate(shown)), "on the ticks' clock"
-    assert session.health[0].data["camera"]["sense"] == "sight"
+    assert session.health[0].data["sight"]["sense"] == "sight"
+    assert (tmp_path / "me.mcap").stat().st_mode & 0o077 == 0, "people were in view"
     assert f"camera: {session.frame_count} frame" in devmind("session", "info", "me.mcap").output
     again = devmind(*words, "--camera", "synthetic")
     assert again.exit_code == 2

@@ -130,6 +130,7 @@ def test_what_is_recorded_between_two_presses_replays_with_what_happened(home: H
     assert life.do("record", {"on": False})["recording"] is False
     home.ticks(2)
     session = Session(tmp_path / "kept" / "s.mcap")
+    assert session.metadata["effectors"] == "look,move,say,utter", "another age may have others than the first"
     assert [note.kind for note in session.notes] == ["weights", "name_taught", "paused", "resumed", "age", "weights"]
     assert sum(moment.first for moment, _ in session) == 2
     young = Agent.from_pretrained(life.ages["start"].folder)

@@ -17,11 +17,11 @@ from devmind.live.drawing import drawn, jpeg
 from devmind.live.hearing import direction_deg, level_db, mel_columns
 from devmind.live.loop import LiveLoop, Tick
 from devmind.live.spoilt import spoilt_rooms
-from devmind.live.view import View, overlay_head, sensor_health
+from devmind.live.view import View, overlay_head
 from devmind.memory import Named
 from devmind.seeding import lesson_seeds
 from devmind.testing import tiny_agent
-from devmind.worlds.room import Room
+from devmind.worlds.room import Room, sensor_health
 from sensors.frames import Health
 from sensors.synthetic import SyntheticCamera, SyntheticMicrophone
 from stages.reflex import parts
@@ -178,6 +178,6 @@ def test_health_of_sensors_as_json() -> None:
     eye, bare = SyntheticCamera(), SyntheticMicrophone()
     eye.health, eye.name = Health(), "window"  # type: ignore[attr-defined]
     eye.health.dropped(2, "It is dark.")  # type: ignore[attr-defined]
-    health = sensor_health(Room({"eye": eye, "ear": bare}))
+    health = sensor_health((eye, bare))
     assert health["window"] == {"sense": "sight", "rate_hz": None, "drops": 2, "reconnects": 0, "fault": "It is dark."}
     assert health["sound"] == {"sense": "sound"}
