@@ -153,7 +153,8 @@ def _live(wishes: Wishes, seconds: float | None, open_: bool) -> None:
     show.line("waking up: loading takes some seconds")
     with at_home(wishes) as (life, server):
         if wishes.viewer:
-            show.line(f"see it in Rerun: rerun --connect {wishes.viewer.address}")
+            show.line(f"see it in Rerun: {wishes.viewer.address}")
+            show.line(f"or in Rerun's own program: rerun --connect {wishes.viewer.stream}")
         if server:
             show.line(f"open this page: {server.address}")
             show.line("It works once, in one browser; Ctrl-C ends the life.")

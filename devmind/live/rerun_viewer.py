@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,13 +24,13 @@ from typing import IO, Any
 
 from devmind.errors import ConfigError
 from devmind.live.hub import Hub
+from devmind.live.rerun_page import LOOPBACK, START_S, page
 from devmind.live.rerun_views import RerunViews
 
-LOOPBACK = "127.0.0.1"
 MEMORY = "256MiB"
 """What the server keeps for who comes late; some minutes."""
 LOOK_S = 0.02
-START_S, STOP_S = 15.0, 2.0
+STOP_S = 2.0
 PROGRAMS = ("rerun", "rerun.exe", "Rerun.app/Contents/MacOS/Rerun")
 _GUARDIAN = "import os, sys; sys.stdin.read(); os.kill(int(sys.argv[1]), 9)"
 """Rerun's program outlives its pipe. This one waits for the end of its own, however devmind ended."""
@@ -42,7 +42,7 @@ class RerunViewer:
     """Shows a life in Rerun while a `watch` block lasts.
 
     Attributes:
-        address: what a Rerun viewer connects to; there from the start of the block.
+        address: of the page to open; stream: what Rerun's own program connects to. There from the start of the block.
 
     Raises:
         ConfigError: Rerun is not installed.
@@ -50,7 +50,7 @@ class RerunViewer:
 
     def __init__(self) -> None:
         self._program = program()
-        self.address = ""
+        self.address = self.stream = ""
 
     @contextmanager
     def watch(self, hub: Hub) -> Iterator[None]:
@@ -66,17 +66,18 @@ class RerunViewer:
         stopped = threading.Event()
         with ExitStack() as stack:
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="devmind-rerun-")))
-            port = _free_port()
-            said = home / "said.txt"
-            process = stack.enter_context(_serving(self._program, port, home, said))
-            self.address = f"rerun+http://{LOOPBACK}:{port}/proxy"
+            said, ports = home / "said.txt", _free_ports(2)
+            process = stack.enter_context(_serving(self._program, ports, home, said))
+            self.address = stack.enter_context(page(ports[1], ports[0]))
+            self.stream = f"rerun+http://{LOOPBACK}:{ports[0]}/proxy"
             assert process.stdin
             thread = threading.Thread(
                 target=_feed, args=(hub, views, pipe, process.stdin, stopped), name="rerun", daemon=True
             )
             thread.start()
             try:
-                _wait_for(process, port, said)
+                for port in ports:
+                    _wait_for(process, port, said)
                 yield
             finally:
                 stopped.set()
@@ -116,20 +117,14 @@ def _feed(hub: Hub, views: RerunViews, pipe: Any, into: IO[bytes], stopped: thre
 
 
 @contextmanager
-def _serving(program: Path, port: int, home: Path, said: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _serving(program: Path, ports: Sequence[int], home: Path, said: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Rerun's server, on loopback only; what is written to its stdin is shown. Gone at the end, and when devmind is."""
     env = _without_analytics(program, home)
+    data_port, web_port = map(str, ports)
     command = [
-        str(program),
-        "--serve-grpc",
-        "--bind",
-        LOOPBACK,
-        "--port",
-        str(port),
-        "--server-memory-limit",
-        MEMORY,
-        "-",
-    ]
+        str(program), "--serve-web", "--bind", LOOPBACK, "--port", data_port, "--web-viewer-port", web_port,
+        "--server-memory-limit", MEMORY, "-",
+    ]  # fmt: skip
     with said.open("wb") as out:
         # A session of its own: a Ctrl-C in the terminal is for devmind, which ends it in order.
         process = subprocess.Popen(
@@ -172,7 +167,9 @@ def _wait_for(process: subprocess.Popen[bytes], port: int, said: Path) -> None:
     raise ConfigError(f"Rerun's server did not start on {LOOPBACK}:{port}; it said: {why or 'nothing'}.")
 
 
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind((LOOPBACK, 0))
-        return int(listener.getsockname()[1])
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for listener in listeners:
+            listener.bind((LOOPBACK, 0))
+        return [int(listener.getsockname()[1]) for listener in listeners]

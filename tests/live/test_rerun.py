@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -161,7 +164,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
 
 
 def server_of(started: list[subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
-    return next(process for process in started if "--serve-grpc" in process.args)  # type: ignore[operator]
+    return next(process for process in started if "--serve-web" in process.args)  # type: ignore[operator]
 
 
 def publish(hub: Hub, ticks: range, pause_s: float = 0.02) -> None:
@@ -180,16 +183,25 @@ def test_the_server_is_on_loopback_without_analytics_and_gives_what_was_shown(
     with viewer.watch(hub):
         server = psutil.Process(server_of(started).pid)
         listening = {item.laddr for item in server.net_connections() if item.status == psutil.CONN_LISTEN}
-        assert [address.ip for address in listening] == ["127.0.0.1"]
-        assert viewer.address == f"rerun+http://127.0.0.1:{listening.pop().port}/proxy"
+        assert {address.ip for address in listening} == {"127.0.0.1"}
+        assert viewer.stream in {f"rerun+http://127.0.0.1:{address.port}/proxy" for address in listening}
         assert "--server-memory-limit" in server.cmdline()
+        with urlopen(viewer.address) as page:
+            policy, html = page.headers["Content-Security-Policy"], page.read()
+        data_port = viewer.stream.split(":")[2].removesuffix("/proxy")
+        assert policy.startswith("default-src 'none'")
+        assert policy.endswith(f"connect-src 'self' http://127.0.0.1:{data_port}")
+        assert b"re_viewer.js" in html
+        assert b"https://fonts" not in html
+        with pytest.raises(HTTPError, match="404"):
+            urlopen(viewer.address.partition("?")[0] + "nothing.txt")
         [settings] = Path(server.environ()["HOME"]).rglob("analytics.json")
         assert json.loads(settings.read_text())["analytics_enabled"] is False
         assert hub.watched
         publish(hub, range(5))
         got = tmp_path / "got.rrd"
         env = {"HOME": str(settings.parents[1]), "XDG_CONFIG_HOME": str(settings.parents[1])}
-        reader = subprocess.Popen([program(), viewer.address, "--save", got], env=env, stderr=subprocess.DEVNULL)
+        reader = subprocess.Popen([program(), viewer.stream, "--save", got], env=env, stderr=subprocess.DEVNULL)
         publish(hub, range(5, 40), 0.05)
         reader.send_signal(signal.SIGINT)
         reader.wait(10)
@@ -254,6 +266,32 @@ def test_the_server_goes_when_devmind_was_killed(tmp_path: Path) -> None:
     parent.communicate()
     _, alive = psutil.wait_procs(children, 10)
     assert not alive
+
+
+@pytest.mark.slow
+@needs_rerun
+def test_the_page_shows_the_life_and_asks_nobody_else() -> None:
+    """Without the policy it sends four reports to Rerun.io in this time."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("no chromium: apt install chromium")
+    from playwright.sync_api import sync_playwright
+
+    hub, viewer, asked, said = Hub(), RerunViewer(), [], []
+    flags = ["--headless=new", "--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+    with viewer.watch(hub), sync_playwright() as playwright:
+        publish(hub, range(3))
+        browser = playwright.chromium.launch(executable_path=chromium, args=flags)
+        page = browser.new_page()
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("console", lambda message: said.append(message.text))
+        with page.expect_response(lambda response: "ReadMessages" in response.url, timeout=120_000) as reading:
+            page.goto(viewer.address)
+        assert reading.value.ok
+        page.wait_for_timeout(3000)
+        browser.close()
+    assert any("tel.rerun.io" in line and "blocked" in line for line in said), "the browser had something to refuse"
+    assert {url.split(":")[1] for url in asked} == {"//127.0.0.1"}, asked
 
 
 def test_without_the_extra_the_command_to_mend_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
