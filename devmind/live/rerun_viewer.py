@@ -114,6 +114,8 @@ def _feed(hub: Hub, views: RerunViews, pipe: Any, into: IO[bytes], stopped: thre
         except OSError:
             if not stopped.is_set():
                 log.warning("Rerun's server has ended; the life goes on without that viewer.")
+        finally:
+            pipe.read(flush=True, flush_timeout_sec=STOP_S)  # the SDK complains of what nobody has taken
 
 
 @contextmanager
