@@ -101,7 +101,7 @@ def test_the_newborn_looks_startles_learns_a_name_and_keeps_it(page: Page, tmp_p
         places.add(page.locator("#fovea").evaluate("fovea => fovea.style.left + ' ' + fovea.style.top"))
         page.wait_for_timeout(100)
     assert len(places) > 8, "the fovea moves with what moves"
-    until(page, "() => [...document.querySelectorAll('#arcs .fired')].some(arc => arc.textContent === 'move arc')")
+    until(page, "() => [...document.querySelectorAll('#arcs .fired')].some(arc => arc.textContent === 'startles')")
     page.get_by_label("type its name").fill("disc")
     page.get_by_role("button", name="Teach").click()
     page.get_by_text("It has learned “disc” from one example.").wait_for()

@@ -209,6 +209,22 @@ def test_withdrawing_counts_within_one_tick(delay: int, right: bool) -> None:
     assert np.allclose(total, np.where(event, 1.0 if right else -1.2, 0.0))
 
 
+def test_bangs_begin_anywhere_in_their_tick_and_some_rooms_are_noisy() -> None:
+    rules = NurseryRules("startle")
+    state = rules.initial(SEEDS)
+    state = state.take(state.event == BANG)
+    begins = []
+    for tick in range(rules.horizon):
+        here = state.event_tick == tick
+        level = np.abs(rules.observe(state)["sound"][here]).max(1)
+        begins += [int(np.argmax(row > 0.5 * row.max())) for row in level]
+        state = rules.step(state, {})
+    assert np.quantile(begins, 0.1) < 400
+    assert np.quantile(begins, 0.9) > 1100
+    assert state.noise.min() < 0.002
+    assert state.noise.max() > 0.05
+
+
 def test_the_event_is_in_its_moment_and_not_before() -> None:
     rules = NurseryRules("startle")
     state = rules.initial(SEEDS[:150])

@@ -41,4 +41,7 @@ function gazeWords({ pan_deg: pan, tilt_deg: tilt }) {
   return [side, height].filter(Boolean).join(", ") || "straight ahead";
 }
 
-const plain = (name) => name.replaceAll("_", " ");
+const PLAIN = { look_arc: "looks (reflex)", move_arc: "startles", move: "body", reach_arc: "reaches (reflex)" };
+
+/** What people call it; what has no such name goes by its own. */
+const plain = (name) => PLAIN[name] ?? name.replaceAll("_", " ");

@@ -37,7 +37,7 @@ export function startNaming(link, changed) {
     if (!name) return;
     form.classList.add("busy");
     try {
-      const { examples } = await link.do("teach", { name });
+      const { examples } = await link.do("teach", { name, of: at("meant").value });
       showExamples(link, examples, changed);
       const count = examples[name] ?? 1;
       tell(`It has learned “${name}” from ${count === 1 ? "one example" : `${count} examples`}.`);

@@ -15,7 +15,8 @@ from devmind.worlds.nursery.turns import in_turn
 _TONES, _CONTACTS = slice(0, N_OBJECTS), slice(N_OBJECTS, 2 * N_OBJECTS)
 _VOICE, _BANG = 2 * N_OBJECTS, 2 * N_OBJECTS + 1
 N_SOURCES = 2 * N_OBJECTS + 2
-BANG_ONSET_S, BANG_TAU_S, BANG_LOUDNESS = 0.01, 0.06, 7.0
+BANG_ONSET_S, BANG_TAU_S, BANG_LOUDNESS = (0.005, 0.085), (0.03, 0.15), (4.0, 8.0)
+"""From, to: a bang may begin anywhere in its tick, be a clap in a dry room or a slammed door, near or far."""
 CONTACT_ONSET_S, CONTACT_TAU_S, CONTACT_LOUDNESS = 0.02, 0.012, 5.0
 
 
@@ -24,7 +25,12 @@ def bang_age_s(state: NurseryState) -> np.ndarray:
     since = state.tick - state.bang_tick
     since = np.where(state.bang_every > 0, since % np.maximum(state.bang_every, 1), since)
     sounded = (state.bang_tick >= 0) & (state.tick >= state.bang_tick)
-    return np.where(sounded, since * TICK_S - BANG_ONSET_S, -1e3)
+    return np.where(sounded, since * TICK_S - uniform(state.seed, "bang onset", *BANG_ONSET_S), -1e3)
+
+
+def _ranging(seeds: np.ndarray, purpose: str, low: float, high: float) -> np.ndarray:
+    """Log-uniform numbers [N] in [low, high)."""
+    return low * (high / low) ** uniform(seeds, purpose)
 
 
 class _Sources:
@@ -69,12 +75,12 @@ def _add_voice(sources: _Sources, state: NurseryState) -> None:
 
 
 def _add_bang(sources: _Sources, state: NurseryState, start_s: np.ndarray) -> None:
-    age_s = bang_age_s(state)
-    sources.which[:, _BANG] = np.where((age_s > -1.0) & (age_s < 12 * BANG_TAU_S), timbre.TABLE_NOISE, -1)
+    age_s, tau_s = bang_age_s(state), _ranging(state.seed, "bang tau", *BANG_TAU_S)
+    sources.which[:, _BANG] = np.where((age_s > -1.0) & (age_s < 12 * tau_s), timbre.TABLE_NOISE, -1)
     sources.where[:, _BANG] = state.bang_position[:, None]
     sources.hertz[:, _BANG] = timbre.NOISE_HZ
-    sources.level[:, _BANG] = BANG_LOUDNESS
-    sources.onset[:, _BANG], sources.tau[:, _BANG] = -age_s, BANG_TAU_S
+    sources.level[:, _BANG] = _ranging(state.seed, "bang loudness", *BANG_LOUDNESS)[:, None]
+    sources.onset[:, _BANG], sources.tau[:, _BANG] = -age_s, tau_s
     sources.steady_phase(_BANG, start_s)
 
 

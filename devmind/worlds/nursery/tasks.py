@@ -113,8 +113,12 @@ def spawn_reach(seeds: np.ndarray) -> NurseryState:
 
 
 def spawn_startle(seeds: np.ndarray) -> NurseryState:
-    """A bang or a looming object at some tick, or nothing of the kind; harmless sounds and movements in between."""
+    """A bang or a looming object at some tick, or nothing of the kind; harmless sounds and movements in between.
+
+    Half of the rooms are noisy, some as rain is: what is loud all the time is nothing to startle at.
+    """
     state = empty_room(seeds)
+    state.noise = 0.001 * 60.0 ** uniform(seeds, "noise level")
     state.pan, state.tilt = uniform(seeds, "pan", -15.0, 15.0), uniform(seeds, "tilt", -8.0, 8.0)
     lot = uniform(seeds, "event")
     state.event = np.where(lot < 0.25, BANG, np.where(lot < 0.5, LOOM, NO_EVENT))
