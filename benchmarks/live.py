@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -127,8 +127,8 @@ def _say(**what: Any) -> None:
     print(json.dumps(what), flush=True)
 
 
-def _quantiles(seconds: list[float]) -> dict[str, float]:
-    return {f"p{100 * q:g}": round(1e3 * float(np.quantile(seconds, q)), 1) for q in (0.5, 0.9, 0.99, 1.0)}
+def _quantiles(seconds: Iterable[float]) -> dict[str, float]:
+    return {f"p{100 * q:g}": round(1e3 * float(np.quantile(list(seconds), q)), 1) for q in (0.5, 0.9, 0.99, 1.0)}
 
 
 class Living:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 TOLD_EVERY_S = 1.0
 RERUN = "rerun"
+WAKING = "waking up: loading takes some seconds"
+"""Said before the heavy imports, which are most of it."""
 
 MemoryOption = Annotated[
     Path, typer.Option("--memory", metavar="DIR", help="Long-term memory, made if it is not there.")
@@ -42,6 +44,7 @@ def hello(
     seconds: SecondsOption = None,
 ) -> None:
     """Meet a newborn: a page whose camera and microphone it sees and hears with. No training, nothing to install."""
+    show.line(WAKING)
     from devmind.live.home import Wishes
     from devmind.live.newborn import FOLDER
 
@@ -104,6 +107,7 @@ def live(
     from devmind.config import LIVE, LiveConfig, load_as
 
     config = load_as(LiveConfig, LIVE, {} if hz is None else {"hz": hz}, sets or ())
+    show.line(WAKING)
     sensors = _tape(demo) if demo else _devices(camera_, mic)
     from devmind.live.home import Wishes
 
@@ -150,7 +154,6 @@ def _live(wishes: Wishes, seconds: float | None, open_: bool) -> None:
     from devmind.live.home import at_home
 
     wishes.check()
-    show.line("waking up: loading takes some seconds")
     with at_home(wishes) as (life, server):
         if wishes.viewer:
             show.line(f"see it in Rerun: {wishes.viewer.address}")

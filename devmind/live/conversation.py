@@ -146,7 +146,7 @@ class Conversation:
         except DevmindError as error:
             answer["sentence"] = str(error)
         except Exception:
-            log.exception("The command '%s' of a page failed", command)
+            log.exception("The command %.40r of a page failed", command)
             answer["sentence"] = f"'{command[:40]}' failed; the terminal says why."
         with contextlib.suppress(WebSocketDisconnect):
             await self._tell(answer)

@@ -6,7 +6,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -64,16 +64,26 @@ class TapeCamera(_Player):
 
     sense = "sight"
 
+    def __init__(self, tape: Tape) -> None:
+        super().__init__(tape)
+        self._held: tuple[int, Any] = (-1, None)
+
     def read_latest(self, max_age_s: float) -> tuple[np.ndarray, float]:
         """The newest picture uint8 [H, W, 3] and when it was played; StaleReading when there is none that new."""
         now_s = self.tape.now()
         rounds, into_s = self.tape.at(now_s)
         tick = bisect_right(self.tape.times_s, into_s + ROUNDING_S) - 1
         at_s = self.tape.begun_s + rounds * self.tape.length_s + self.tape.times_s[max(tick, 0)]
-        picture = self.tape.session[tick][0].senses.get("sight") if self._open and tick >= 0 else None
+        picture = self._picture(tick) if self._open and tick >= 0 else None
         if not isinstance(picture, np.ndarray) or now_s - at_s >= max_age_s:
             raise StaleReading(f"The tape shows nothing of the last {max_age_s:g} s at {into_s:.1f} s.")
         return picture, min(at_s, now_s)
+
+    def _picture(self, tick: int) -> Any:
+        """A room asks many times in a tick, and a chunk of the file has to be unpacked for each."""
+        if self._held[0] != tick:
+            self._held = tick, self.tape.session[tick][0].senses.get("sight")
+        return self._held[1]
 
 
 class TapeMicrophone(_Player):

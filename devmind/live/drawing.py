@@ -26,12 +26,14 @@ def data_url(picture: np.ndarray) -> str:
 
 
 def jpeg(frame: np.ndarray) -> bytes:
-    """A frame RGB uint8 [H, W, 3] as JPEG, at most 480 px wide."""
+    """A frame RGB uint8 [H, W, 3] as JPEG, at most 480 px wide and high."""
     import cv2
 
     height, width = frame.shape[:2]
-    if width > WIDEST_PX:
-        frame = cv2.resize(frame, (WIDEST_PX, round(height * WIDEST_PX / width)), interpolation=cv2.INTER_AREA)
+    scale = WIDEST_PX / max(height, width)
+    if scale < 1:
+        size = (max(1, round(width * scale)), max(1, round(height * scale)))
+        frame = cv2.resize(frame, size, interpolation=cv2.INTER_AREA)
     _, encoded = cv2.imencode(".jpg", cv2.cvtColor(frame, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
     return encoded.tobytes()
 

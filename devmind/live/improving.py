@@ -1,27 +1,18 @@
-"""The learner's process: learns to predict what is being recorded, and offers newer weights when they are better.
+"""The learner: learns to predict what is being recorded, and offers newer weights when they are better.
 
 It trains the trunk and the heads that predict, and nothing else: encoders, arcs and names' keys stay what they are, bit
 by bit. Heads that also read the trunk are held to their old answers (distillation: Hinton et al., 2015; against
 forgetting: Li and Hoiem, "Learning without Forgetting", 2016). New Moments are foretold before they are learned from
 (prequential evaluation: Dawid, 1984), by the new weights and by those that live; only better ones are handed over.
-
-One JSON object a line on stdout; the process ends when its stdin does, so it never outlives the one that started it.
 """
 
 from __future__ import annotations
 
 import copy
-import json
-import os
 import shutil
-import signal
-import sys
-import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
 
 import torch
 from torch import Tensor
@@ -31,8 +22,6 @@ from devmind.agent.batch import Batch, as_opening, collate
 from devmind.agent.output import Output
 from devmind.agent.prediction import Missed, missed, predicting
 from devmind.agent.taps import taps_trunk
-from devmind.agent.threads import intra_op_threads
-from devmind.errors import DevmindError
 from devmind.live.following import Following
 from devmind.moment import TICK_HZ, Moment
 from devmind.seeding import numpy_rng
@@ -54,10 +43,6 @@ MAX_DRIFT = 0.05
 """Newer weights may move another head's answers by this share of their variance, no more."""
 WORTH_IT = 0.002
 """Weights whose error is not smaller by this share are not worth a folder on the disk."""
-IDLE_S = 0.2
-PATIENCE = 3
-"""After so many intervals without enough new Moments to judge by, nothing more is learned from the old ones."""
-PROGRESS_S = 2.0
 
 
 @dataclass
@@ -201,63 +186,3 @@ def keep(agent: Agent, folder: Path) -> tuple[Path, str]:
         agent.save_pretrained(partial)
         partial.replace(place)
     return place, sha256
-
-
-def run(improver: Improver, kept: Path, every_s: float, say: IO[str]) -> None:
-    """Learn until the process ends; see the module's docstring for what is said."""
-
-    def tell(kind: str, **what: Any) -> None:
-        print(json.dumps({"type": kind, "step": improver.step, **what}), file=say, flush=True)
-
-    recording, learned_to, begun_s, told_s, fault = improver.recording, 0, time.monotonic(), 0.0, ""
-    tell("ready")
-    while True:
-        recording.refresh()
-        end, now_s = len(recording), time.monotonic()
-        if recording.fault != fault:
-            fault = recording.fault
-            tell("fault", sentence=fault)
-        if now_s - told_s >= PROGRESS_S:
-            told_s = now_s
-            tell("progress", ticks=end)
-        if learned_to < FIRST_TICKS:
-            learned_to, begun_s = end, now_s
-        elif now_s - begun_s >= every_s and end - learned_to >= 2 * improver.ticks:
-            _offer(improver, learned_to, end, kept, tell)
-            learned_to, begun_s = end, now_s
-        if learned_to >= FIRST_TICKS and now_s - begun_s < PATIENCE * every_s:
-            improver.learn(learned_to)
-        else:
-            time.sleep(IDLE_S)
-
-
-def _offer(improver: Improver, start: int, stop: int, kept: Path, tell: Any) -> None:
-    """Judge by the Moments [start, stop), then hand over, take back, or go on learning."""
-    judged, place = improver.judge(start, stop), {}
-    if judged.verdict == "handed_over":
-        folder, sha256 = keep(improver.agent, kept)
-        place = {"folder": str(folder), "sha256": sha256}
-        improver.hand_over()
-    elif judged.verdict == "taken_back":
-        improver.take_back()
-    tell(judged.verdict, live=judged.live, newer=judged.newer, drift=judged.drift, ticks=stop - start, **place)
-
-
-def _end_with_the_parent() -> None:
-    """stdin is a pipe nobody writes to: it ends when the parent closes it or dies, however it dies."""
-    sys.stdin.buffer.read()
-    os._exit(0)
-
-
-def main(agent: str, session: str, kept: str, every_s: str, seed: str) -> None:
-    """What `learning.LiveLearner` starts. Ctrl-C is the parent's business."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_the_parent, daemon=True).start()
-    say, sys.stdout = sys.stdout, sys.stderr  # nobody's print may get between the lines
-    with intra_op_threads(1):
-        try:
-            improver = Improver(Agent.from_pretrained(Path(agent)), Following(Path(session)), int(seed))
-            run(improver, Path(kept), float(every_s), say)
-        except DevmindError as error:
-            print(json.dumps({"type": "fault", "step": 0, "sentence": str(error)}), file=say, flush=True)
-            raise SystemExit(1) from error

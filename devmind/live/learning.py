@@ -31,12 +31,13 @@ STOP_S = 2.0
 CURVE_POINTS = 240
 NICENESS = 10
 _START = (
-    "import os, sys\n"
+    "import os, signal, sys\n"
+    "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
     f"getattr(os, 'nice', int)({NICENESS})\n"
-    "from devmind.live.improving import main\n"
+    "from devmind.live.learner_process import main\n"
     "main(*sys.argv[1:])"
 )
-"""Nice before the heavy imports, which take a core for some seconds."""
+"""Nice, and deaf to the Ctrl-C that is meant for the parent, before the heavy imports: they take a core for seconds."""
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,14 @@
 """Life: one agent in one room with its memory, its recording and whoever watches. What page and commands talk to.
 
-Everything that changes agent, room, memory or recording happens in the loop's thread between two ticks (`do` sends it
-there), so no lock is needed, and a recorded session says between which ticks it happened.
+Everything that changes agent, room or recording happens in the loop's thread between two ticks, so no lock is needed,
+and a recorded session says between which ticks it happened. It is asked for by `commands.py`.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
@@ -16,14 +17,14 @@ from typing import Any, Self
 from devmind.agent.agent import Agent
 from devmind.agent.output import Output
 from devmind.agent.prediction import predicting, surprise
-from devmind.errors import ConfigError, nearest
 from devmind.live.ages import ages
+from devmind.live.commands import Commands
 from devmind.live.hub import Hub
 from devmind.live.lately import Lately
 from devmind.live.learning import LiveLearner
 from devmind.live.loop import LiveLoop, LiveSummary, Tick
+from devmind.live.naming import Naming
 from devmind.live.recording import Recording
-from devmind.live.remembered import as_shown, remembered
 from devmind.live.show_and_tell import ShowAndTell
 from devmind.live.view import View, sensor_health
 from devmind.memory import Memory
@@ -65,19 +66,17 @@ class Life:
         self.ages = {age.id: age for age in ages(folder)}
         self.age = next(age.id for age in self.ages.values() if age.folder == folder.resolve())
         self.child, self.lately = ShowAndTell(agent, memory), Lately(1 / room.dt_s)
-        self.view = View(agent, sure) if hub else None
+        self.naming = Naming(self.child)
         self._foretold: tuple[Moment, Mapping[str, Output]] | None = None
         watchers = {"recording": self._keep, "memory": self._remember, "page": self._show, "learner": self._learn}
         self.loop = LiveLoop(agent, room, watchers=watchers)
         sha256 = agent.sha256()
         self._weights = learner.note(sha256) if learner else {"agent_sha256": sha256, "kept": None}
         self._weights_since_s = time.monotonic()
-        self._commands: dict[str, Callable[..., dict[str, Any]]] = {
-            "teach": self._teach, "forget": self._forget, "memories": self._memories, "record": self._record,
-            "pause": self._pause, "age": self._grow_to, "say": self._say,
-        }  # fmt: skip
+        self._commands = Commands(self)
         if record:
-            self._record(True)
+            self.begin_recording()
+        self.view = View(agent, sure) if hub else None
 
     # -- for the command line and the page -----------------------------------------------------------------------
 
@@ -86,13 +85,16 @@ class Life:
         return self.loop.run(seconds, stop)
 
     def __enter__(self) -> Self:
+        self.naming.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self.view:
-            self.view.close()
-        if self.recording:
-            self.recording.end()
+        with ExitStack() as closing:
+            if self.recording:
+                closing.callback(self.recording.end)
+            if self.view:
+                closing.callback(self.view.close)
+            closing.push(self.naming)
 
     @property
     def mailboxes(self) -> list[Any]:
@@ -110,21 +112,13 @@ class Life:
         }  # fmt: skip
 
     def do(self, command: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Carry out a command between two ticks, from any thread but the loop's.
+        """Carry out a command, from any thread but the loop's.
 
         Raises:
             ConfigError: there is no such command, or its arguments do not fit.
             DevmindError: what the command itself has to say, as a sentence.
         """
-        if command not in self._commands:
-            raise ConfigError(f"There is no command '{command}'{nearest(command, self._commands)}")
-        prepared = self._load(arguments) if command == "age" else arguments
-        try:
-            return self.loop.errands.ask(lambda: self._commands[command](**prepared))
-        except TypeError as error:
-            raise ConfigError(
-                f"'{command}' cannot be done with {', '.join(arguments) or 'nothing'}: {error}."
-            ) from error
+        return self._commands.do(command, arguments)
 
     # -- every tick ----------------------------------------------------------------------------------------------
 
@@ -141,8 +135,7 @@ class Life:
         if not (self.view and self.hub and self.hub.watched):
             self._foretold = None
             return
-        named = self.child.ask(self.lately.this()) if self.child.names.known() else {}
-        view = self.view.of(tick, self.room, named, self._surprise(tick), self._extra())
+        view = self.view.of(tick, self.room, self.naming.of(self.lately), self._surprise(tick), self._extra())
         frame = self.room.frame
         jpeg = self.view.jpeg(frame) if frame is not None and self._origin("sight") == HERE else None
         self.hub.publish(view, jpeg, frame)
@@ -157,15 +150,17 @@ class Life:
     def _extra(self) -> dict[str, Any]:
         assert self.hub is not None
         recorder = self.recording.recorder if self.recording else None
+        faults = [recorder.fault if recorder else "", self.naming.fault, self.learner.fault if self.learner else ""]
         extra: dict[str, Any] = {
-            "writing": recorder is not None, "recording": recorder is not None, "private": self.recording is None,
-            "paused": False, "age": self.age, "viewers_dropped": self.hub.drops,
-            "checkpoint_age_s": round(time.monotonic() - self._weights_since_s, 1),
+            "writing": recorder is not None and not recorder.failed, "recording": recorder is not None,
+            "private": self.recording is None, "paused": False, "age": self.age, "viewers_dropped": self.hub.drops,
+            "faults": [fault for fault in faults if fault],
         }  # fmt: skip
         if recorder is not None:
             extra["recorder"] = {"dropped_ticks": recorder.dropped_ticks, "dropped_frames": recorder.dropped_frames}
         if self.learner:
             extra["learning"] = self.learner.view()
+            extra["checkpoint_age_s"] = round(time.monotonic() - self._weights_since_s, 1)
         return extra
 
     def _learn(self, tick: Tick) -> None:
@@ -177,68 +172,35 @@ class Life:
     def _act_with(self, weights: Mapping[str, Any]) -> None:
         """These weights act from the next tick on."""
         self._weights, self._weights_since_s = dict(weights), time.monotonic()
-        self._note("weights", self._weights)
+        self.note("weights", self._weights)
 
-    # -- commands, in the loop's thread --------------------------------------------------------------------------
+    # -- between two ticks, in the loop's thread -----------------------------------------------------------------
 
-    def _teach(self, name: str, of: str = "auto") -> dict[str, Any]:
-        entry = self.child.teach(name, self.lately.this(of))
-        self._note("name_taught", {"name": entry.name, "id": entry.id})
-        return {**as_shown(entry), "examples": self.child.names.known()}
-
-    def _forget(self, name: str) -> dict[str, Any]:
-        count = self.child.forget(name.strip())
-        self._note("name_forgotten", {"name": name.strip(), "count": count})
-        return {"forgotten": count, "examples": self.child.names.known()}
-
-    def _memories(self) -> dict[str, Any]:
-        return {"memories": remembered(self.memory)}
-
-    def _record(self, on: bool) -> dict[str, Any]:
-        if self.recording is None:
-            raise ConfigError("This life is private: nothing of it is recorded. Start it without --private to record.")
-        if on and self.recording.recorder is None:
+    def begin_recording(self) -> None:
+        """Open the next file, if none is open; it begins with a first Moment, so that it can be replayed alone."""
+        if self.recording and self.recording.recorder is None:
             self.recording.begin(self._weights, self.loop.effectors)
             self.loop.afresh = True
-        elif not on:
-            self.recording.end()
-        files = self.recording.files
-        return {"recording": self.recording.recorder is not None, "file": str(files[-1]) if files else ""}
 
-    def _pause(self, on: bool) -> dict[str, Any]:
+    def set_paused(self, on: bool) -> None:
+        """Neither sense nor act from here on, or do again."""
         if on != self.loop.paused:
             self.loop.paused = on
-            self._note("paused" if on else "resumed", {})
+            self.note("paused" if on else "resumed", {})
         if on and self.hub:
+            self._foretold = None
             self.hub.publish({"type": "tick", "paused": True}, None)
-        return {"paused": on}
 
-    def _load(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The agent of an age, read in the asking thread: it takes too long to do it between ticks."""
-        if self.learner:
-            raise ConfigError("The agent is learning, and has one age only; start it without --learn to go back.")
-        wanted = str(arguments.get("id"))
-        if wanted not in self.ages:
-            raise ConfigError(f"There is no age '{wanted}'{nearest(wanted, self.ages)}")
-        agent = Agent.from_pretrained(self.ages[wanted].folder)
-        return {"id": wanted, "agent": agent, "view": View(agent, self.sure) if self.view else None}
-
-    def _grow_to(self, id: str, agent: Agent, view: View | None) -> dict[str, Any]:
-        self.age, self.loop.afresh = id, True
-        self.loop.agent = self.child.agent = agent
-        self.child.refresh()
+    def grow_to(self, age: str, agent: Agent, sha256: str) -> None:
+        """Another agent lives on from here, with a first Moment."""
         if self.view:
-            self.view.close()
-        self.view = view
-        self._note("age", {"id": id})
-        self._act_with({"agent_sha256": agent.sha256(), "kept": None})
-        return {"age": id}
+            self.view = View(agent, self.sure, self.view)
+        self.age, self.loop.afresh, self.loop.agent = age, True, agent
+        self.note("age", {"id": age})
+        self._act_with({"agent_sha256": sha256, "kept": None})
 
-    def _say(self, text: str) -> dict[str, Any]:
-        self.room.say(text)
-        return {}
-
-    def _note(self, kind: str, data: Mapping[str, Any]) -> None:
+    def note(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Tell the recording, if there is one, what happened."""
         if self.recording:
             self.recording.note(kind, data)
 

@@ -8,7 +8,7 @@ up: watchers get a `Tick` and must not keep the loop waiting. Other threads have
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +26,8 @@ from devmind.worlds.room import Room
 
 EFFECTORS = ("look", "move", "say", "utter")
 """What an agent has in a room: it has no hand there."""
+MEASURED_TICKS = 36_000
+"""An hour of ten a second: a life of weeks must not fill the memory with its own measurements."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class LiveSummary:
         ticks: Moments lived; skipped: ticks the loop came too late for; missing: by sensor's sense, Moments without it.
         late: by what the loop did for too long ("agent", "errands" or a watcher's name), the ticks skipped for it;
             "elsewhere" is what was not the loop: a busy machine.
-        work_s: seconds of encoding and stepping in each tick; busy_s: of all of the loop's work.
+        work_s: seconds of encoding and stepping in each of the last hour's ticks; busy_s: of all of the loop's work.
         answered: by effector and head, how many ticks it decided.
     """
 
@@ -65,8 +67,8 @@ class LiveSummary:
     skipped: int = 0
     late: Counter[str] = field(default_factory=Counter)
     missing: dict[str, int] = field(default_factory=dict)
-    work_s: list[float] = field(default_factory=list)
-    busy_s: list[float] = field(default_factory=list)
+    work_s: deque[float] = field(default_factory=lambda: deque(maxlen=MEASURED_TICKS))
+    busy_s: deque[float] = field(default_factory=lambda: deque(maxlen=MEASURED_TICKS))
     answered: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def work_ms(self, quantile: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -35,6 +36,7 @@ class Recording:
         self.path, self.details, self.config = path, details, config
         self.recorder: BackgroundRecorder | None = None
         self.files: list[Path] = []
+        self._stopped: deque[BackgroundRecorder] = deque()
         self._told_s = 0.0
 
     def begin(self, weights: Mapping[str, Any], effectors: list[str]) -> Path:
@@ -55,11 +57,25 @@ class Recording:
         self._told_s = 0.0
         return path
 
-    def end(self) -> None:
-        """Close the file, if one is open: all that was given is on the disk then."""
+    def stop(self) -> None:
+        """Give nothing more to the open file, if there is one; at once. `finish` closes it."""
         recorder, self.recorder = self.recorder, None
         if recorder is not None:
-            recorder.close()
+            self._stopped.append(recorder)
+
+    def finish(self) -> None:
+        """Close what was stopped: all that was given is on the disk then. It waits for the disk; from any thread.
+
+        Raises:
+            SessionError: the disk refused.
+        """
+        while self._stopped:
+            self._stopped.popleft().close()
+
+    def end(self) -> None:
+        """`stop` and `finish`."""
+        self.stop()
+        self.finish()
 
     def note(self, kind: str, data: Mapping[str, Any]) -> None:
         """Tell the session what happened besides Moments."""

@@ -55,7 +55,7 @@ def cut_examples(moments: Iterable[Moment]) -> list[Moment]:
 
 
 class ShowAndTell:
-    """Teach, ask and forget names with one agent and one memory.
+    """Teach, ask and forget names with one agent and one memory, from any thread.
 
     Making it compares the memory's keys with the agent's encoders, and rebuilds them when the weights have changed.
 
@@ -64,20 +64,25 @@ class ShowAndTell:
     """
 
     def __init__(self, agent: Agent, memory: Memory) -> None:
-        self.agent, self.memory, self.names = agent, memory, Names(memory)
-        self.rebuilt = self.refresh()
+        self.memory, self.names = memory, Names(memory)
+        self.rebuilt = self.refresh(agent)
 
-    def refresh(self) -> int:
-        """To be called after a hand-over of weights; gives how many entries got new keys."""
-        self._encoders = encoder_hashes(self.agent)
-        self.rebuilt = self.memory.rebuild(self.describe, self._encoders)
+    def refresh(self, agent: Agent) -> int:
+        """From here on another agent describes; gives how many entries got new keys.
+
+        It takes as long as describing every entry does.
+        """
+        # One assignment: another thread must not describe with the one's weights under the other's hashes.
+        self._describer = agent, encoder_hashes(agent)
+        self.rebuilt = self.memory.rebuild(self.describe, self._describer[1])
         return self.rebuilt
 
     def describe(self, senses: Mapping[str, Sense]) -> dict[str, Key]:
         """Keys with features of a payload's pictures and sounds."""
+        agent, encoders = self._describer
         shown = {sense: value for sense, value in senses.items() if sense in SHOWN}
-        found = describe(self.agent, shown)
-        return {sense: Key(what.vector, self._encoders[sense], what.features) for sense, what in found.items()}
+        found = describe(agent, shown)
+        return {sense: Key(what.vector, encoders[sense], what.features) for sense, what in found.items()}
 
     def teach(self, name: str, example: Moment) -> Entry:
         """Keep an example (of `as_example`) under a name. A name may be taught any number of times.
@@ -96,9 +101,17 @@ class ShowAndTell:
             )
         return self.memory.write(example, keys, importance=1.0, name=name)
 
-    def ask(self, example: Moment) -> dict[str, Named]:
-        """What it is, by sense; nothing for a sense in which no name was taught."""
-        return self.names.ask(self.describe(example.senses))
+    def ask(self, example: Moment, refit: bool = True) -> dict[str, Named]:
+        """What it is, by sense; nothing for a sense in which no name was taught. `refit`: see `Names.ask`."""
+        if refit:
+            self.names.fit()
+        known = {sense: value for sense, value in example.senses.items() if sense in self.names.encoders}
+        return self.names.ask(self.describe(known), refit=False)
+
+    def strange_names(self) -> set[str]:
+        """Senses whose names were last fitted on keys of another agent's encoders."""
+        encoders = self._describer[1]
+        return {sense for sense, encoder in self.names.encoders.items() if encoders.get(sense) != encoder}
 
     def forget(self, name: str) -> int:
         """See `Names.forget`."""

@@ -91,6 +91,8 @@ class Memory:
     def rebuild(self, describe: Callable[[Mapping[str, Sense]], Mapping[str, Key]], encoders: Mapping[str, str]) -> int:
         """Make the keys of all entries anew from their payloads, unless they are of today's encoders already.
 
+        It takes as long as describing every entry does; from any thread.
+
         Args:
             describe: keys of a payload.
             encoders: today's encoder by sense; keys of senses that are not in it stay as they are.

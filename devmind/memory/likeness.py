@@ -24,11 +24,13 @@ class Likeness:
         self._gram = self._examples @ self._examples.T
         self._names = names
         self._within = _within(self._gram, names, self._examples.shape[1])
+        self._own = _own(self._gram, self._within)
 
     def of(self, features: np.ndarray) -> np.ndarray:
         """Cosines [m, n] of features [m, F] to every example."""
         features = np.asarray(features, np.float64)
-        return _cosines(self._gram, self._within, features @ self._examples.T, np.square(features).sum(1))
+        squares = np.square(features).sum(1)
+        return _cosines(self._gram, self._within, self._own, features @ self._examples.T, squares)
 
     def left_out(self) -> tuple[np.ndarray, np.ndarray]:
         """What was taught, asked as if it had not been: the highest cosines [known], [unknown].
@@ -42,7 +44,8 @@ class Likeness:
             if not len(names):
                 continue
             within = _within(gram, names, self._examples.shape[1])
-            cosines = _cosines(gram, within, self._gram[out][:, ~out], self._gram.diagonal()[out])
+            squares = self._gram.diagonal()[out]
+            cosines = _cosines(gram, within, _own(gram, within), self._gram[out][:, ~out], squares)
             same = self._names[out][:, None] == names
             known.append(cosines.max(1)[same.any(1)])
             unknown.append(np.where(same, -2.0, cosines).max(1)[~same.all(1)])
@@ -71,9 +74,15 @@ def _within(gram: np.ndarray, names: np.ndarray, size: int) -> np.ndarray:
     return centre @ np.linalg.solve(mean_variance * np.eye(len(names)) + scatter, centre)
 
 
-def _cosines(gram: np.ndarray, within: np.ndarray, products: np.ndarray, squares: np.ndarray) -> np.ndarray:
+def _own(gram: np.ndarray, within: np.ndarray) -> np.ndarray:
+    """Squared lengths [n] of the examples. It takes n^3 operations, too many to be done at every question."""
+    return np.asarray(gram.diagonal() - ((gram @ within) * gram).sum(1))
+
+
+def _cosines(
+    gram: np.ndarray, within: np.ndarray, own: np.ndarray, products: np.ndarray, squares: np.ndarray
+) -> np.ndarray:
     """Cosines [m, n] of things whose inner products with the examples are [m, n], and with themselves [m]."""
-    own = gram.diagonal() - ((gram @ within) * gram).sum(1)
     weighted = products @ within
     theirs = squares - (weighted * products).sum(1)
     lengths = np.sqrt(np.maximum(theirs[:, None] * own[None], 1e-24))

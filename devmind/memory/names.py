@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -81,14 +82,29 @@ class Fitted:
         return max(0.5, confidence) if known else min(0.5, confidence)
 
 
+class _Fits(NamedTuple):
+    """All names at one revision of the memory: by sense, what was fitted and whose keys it was."""
+
+    revision: Hashable
+    fitted: Mapping[str, Fitted]
+    encoders: Mapping[str, str]
+
+
 class Names:
-    """The names of a memory, fitted anew whenever it has changed."""
+    """The names of a memory, fitted anew whenever it has changed.
+
+    A fit takes seconds for a thousand examples. Who must not wait calls `fit` in another thread, and asks with
+    `refit=False` meanwhile.
+    """
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
-        self._fitted: dict[str, Fitted] = {}
-        self._encoders: dict[str, str] = {}
-        self._revision: Hashable = None
+        self._fits = _Fits(None, {}, {})
+
+    @property
+    def encoders(self) -> dict[str, str]:
+        """By sense in which names were taught, whose keys they were fitted on; as of the last fit."""
+        return dict(self._fits.encoders)
 
     def known(self) -> dict[str, int]:
         """How many examples there are of each name, by name."""
@@ -108,37 +124,43 @@ class Names:
             raise StoreError(f"No name '{name}' was taught{nearest(name, known)}")
         return gone
 
-    def ask(self, keys: Mapping[str, Key]) -> dict[str, Named]:
+    def ask(self, keys: Mapping[str, Key], refit: bool = True) -> dict[str, Named]:
         """Answers by sense, for the senses in which a name was taught; nothing where none was.
+
+        Args:
+            refit: `fit` first; else the answers are of the last fit, and the store is not touched.
 
         Raises:
             StoreError: a key of another encoder than the examples', or without features.
         """
-        self._refit()
+        if refit:
+            self.fit()
+        _, fitted, encoders = self._fits
         answers = {}
-        for sense in keys.keys() & self._fitted.keys():
+        for sense in keys.keys() & fitted.keys():
             key = keys[sense]
-            if key.encoder != self._encoders[sense] or key.features is None:
+            if key.encoder != encoders[sense] or key.features is None:
                 raise StoreError(
-                    f"The examples of '{sense}' were described by another encoder ({self._encoders[sense][:8]}, asked "
+                    f"The examples of '{sense}' were described by another encoder ({encoders[sense][:8]}, asked "
                     f"with {key.encoder[:8]}), or no features came; rebuild the memory and describe again."
                 )
-            answers[sense] = self._fitted[sense].ask(key.features)
+            answers[sense] = fitted[sense].ask(key.features)
         return answers
 
-    def _refit(self) -> None:
+    def fit(self) -> None:
+        """Fit anew if the memory has changed; from any thread, beside `ask`."""
         revision = self.memory.store.revision()
-        if revision == self._revision:
+        if revision == self._fits.revision:
             return
         examples = self.memory.store.find(Filters(named=True), payloads=False)
-        self._fitted, self._encoders = {}, {}
+        fitted, encoders = {}, {}
         for sense in {sense for entry in examples for sense in entry.keys}:
             shown = [(str(e.name), e.keys[sense]) for e in examples if sense in e.keys]
             rows = [(key.features, name) for name, key in shown if key.features is not None]
             if rows:
-                self._fitted[sense] = Fitted(np.stack([row for row, _ in rows]), [name for _, name in rows])
-                self._encoders[sense] = shown[0][1].encoder
-        self._revision = revision
+                fitted[sense] = Fitted(np.stack([row for row, _ in rows]), [name for _, name in rows])
+                encoders[sense] = shown[0][1].encoder
+        self._fits = _Fits(revision, fitted, encoders)
 
 
 def _threshold(known: np.ndarray, unknown: np.ndarray) -> float:

@@ -76,6 +76,11 @@ class BackgroundRecorder:
         self._thread.start()
 
     @property
+    def failed(self) -> bool:
+        """Whether the disk has refused, and nothing more is written."""
+        return self._has_failed
+
+    @property
     def ticks(self) -> int:
         """Ticks written."""
         return self._recorder.ticks

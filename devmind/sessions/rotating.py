@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -115,5 +116,8 @@ class RotatingRecorder:
         number = len(self.paths) + 1
         about = {**self._about, PART: number} | ({CONTINUES: full.path.name} if full else {})
         recorder = Recorder(part_path(self.path, number), **self._options, details=about, follows=full)
+        if full:  # whoever may not read the first part may not read the next one either
+            with suppress(OSError):
+                recorder.path.chmod(full.path.stat().st_mode & 0o777)
         self.paths.append(recorder.path)
         return recorder

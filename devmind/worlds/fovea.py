@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from devmind.moment import SIGHT_SIZE
-from devmind.sessions.pictures import change_in_view
+from devmind.sessions.pictures import brightness, change
 
 WIDE_HALF = math.tan(math.radians(60.0))
 SIGHT_HALF = math.tan(math.radians(30.0))
@@ -61,9 +61,10 @@ class Fovea:
         crop = frame[top : top + side, left : left + side]
         kind = cv2.INTER_AREA if side >= SIGHT_SIZE else cv2.INTER_LINEAR
         senses = {"sight": cv2.resize(crop, (SIGHT_SIZE, SIGHT_SIZE), interpolation=kind)}
+        now = brightness(frame)
         if self._before is not None:
-            senses["periphery"] = change_in_view(frame, self._before).astype(np.float32)
-        self._before = frame
+            senses["periphery"] = change(now, self._before).astype(np.float32)
+        self._before = now
         return senses
 
     def blink(self) -> None:

@@ -37,6 +37,7 @@ class FakeLife:
         self.heard_s, self.loudest, self.ticks = 0.0, 0.0, 0
         self.taught: list[dict[str, Any]] = []
         self.is_recording = self.is_paused = False
+        self.faults: list[str] = []
         self.colour: np.ndarray | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._live, daemon=True)
@@ -105,7 +106,7 @@ class FakeLife:
         while not self._stop.wait(TICK_S):
             begun_s = time.perf_counter()
             view = {"type": "tick", "tick": self.ticks, "time_s": self.ticks * TICK_S, "writing": self.is_recording}
-            view |= {"recording": self.is_recording, "paused": self.is_paused, "skipped": 0}
+            view |= {"recording": self.is_recording, "paused": self.is_paused, "skipped": 0, "faults": self.faults}
             view |= self._look() | self._listen()
             self.hub.publish(view | {"work_ms": 1e3 * (time.perf_counter() - begun_s)})
             self.ticks += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,13 +15,14 @@ import pytest
 
 from devmind.agent.agent import Agent
 from devmind.config import LiveConfig
-from devmind.errors import ConfigError, DevmindError, StoreError
+from devmind.errors import ConfigError, DevmindError, SessionError, StoreError
 from devmind.live.checking import check_replay
 from devmind.live.hub import Hub
 from devmind.live.learning import Handover
 from devmind.live.life import Life
 from devmind.live.recording import Recording
 from devmind.memory import Memory, open_store
+from devmind.memory.stores.sqlite import SqliteStore
 from devmind.sessions.reader import Session
 from devmind.testing import tiny_agent
 from devmind.worlds.room import Room
@@ -60,6 +62,7 @@ class Home:
         self.thread = threading.Thread(target=self.life.run, kwargs={"stop": self.stopped.is_set})
 
     def __enter__(self) -> Home:
+        self.life.__enter__()
         self.thread.start()
         self.wait(lambda: self.life.loop.summary.ticks > 0)
         return self
@@ -150,9 +153,13 @@ def test_commands_that_cannot_be_are_sentences(home: Home) -> None:
         ("teach", {"nmae": "cup"}, "cannot be done with nmae"),
         ("age", {"id": "strat"}, "did you mean 'start'"),
         ("teach", {"name": ""}, "one line of 1 to 64"),
+        ("say", {"text": 5}, "text = 5"),
+        ("say", {"text": "\ud800"}, "text = "),
+        ("pause", {"on": "yes"}, "on = 'yes'"),
     ):
         with pytest.raises(DevmindError, match=said):
             home.life.do(command, arguments)
+    home.ticks(2)
 
 
 def test_words_reach_the_next_moment_and_the_page_is_told_of_a_pause(home: Home, tmp_path: Path) -> None:
@@ -170,11 +177,43 @@ def test_words_reach_the_next_moment_and_the_page_is_told_of_a_pause(home: Home,
     assert [word for word in words if word] == ["hello"]
 
 
+def test_a_disk_that_refuses_is_told_and_life_goes_on(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.life.do("record", {"on": True})
+    home.ticks(2)
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("devmind.sessions.mcap_file.os.fsync", full)
+    told = home.seen(lambda view: bool(view["faults"]))
+    assert "full" in told["faults"][0]
+    assert (told["recording"], told["writing"]) == (True, False)
+    home.ticks(3)
+    with pytest.raises(SessionError, match="full"):
+        home.life.do("record", {"on": False})
+    monkeypatch.undo()
+    assert home.seen(lambda view: True)["faults"] == []
+    home.life.do("record", {"on": True})
+    assert home.seen(lambda view: view["recording"])["writing"] is True
+
+
+def test_ticks_do_not_wait_for_a_memory_that_is_busy(home: Home) -> None:
+    home.life.do("teach", {"name": "cup"})
+    home.seen(lambda view: "names" in view)
+    store = home.life.memory.store
+    assert isinstance(store, SqliteStore)
+    with store._lock:  # as while another process writes
+        home.seen(lambda view: "names" in view)
+        home.ticks(20)
+
+
 class FakeLearner:
     """Hands one change of the trunk's weights over, when it is told to."""
 
     def __init__(self, newer: Agent, kept: Path) -> None:
-        self.newer, self.kept, self.ready = newer, kept, False
+        self.newer, self.kept, self.ready, self.fault = newer, kept, False, ""
 
     def poll(self) -> Handover | None:
         if not self.ready:

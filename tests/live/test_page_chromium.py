@@ -155,6 +155,13 @@ def test_the_fovea_moves_and_a_taught_thing_is_recognised(page: Page, life: Fake
     assert [memory["name"] for memory in life.taught] == ["ball"]
 
 
+def test_what_is_wrong_is_told_until_it_is_mended(page: Page, life: FakeLife) -> None:
+    life.faults = ["The disk is full."]
+    page.get_by_text("The disk is full.").wait_for()
+    life.faults = []
+    page.get_by_text("The disk is full.").wait_for(state="hidden")
+
+
 @pytest.mark.slow
 def test_frames_and_sound_come_at_sane_rates(page: Page, life: FakeLife) -> None:
     page.wait_for_selector("#fovea:not([hidden])")

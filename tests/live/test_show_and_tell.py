@@ -60,7 +60,7 @@ def test_other_weights_rebuild_keys_and_refit_names(agent: Agent, tmp_path: Path
         with torch.no_grad():
             for parameter in agent.encoder("sight").parameters():
                 parameter.mul_(1.3)
-        assert child.refresh() == 9
+        assert child.refresh(agent) == 9
         new = child.ask(thing(0, 9))
         assert new["sound"] == old["sound"]
         assert new["sight"].nearest == "cup"

@@ -10,6 +10,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -168,6 +169,19 @@ def test_two_writers_do_not_lose_each_others_entries(tmp_path: Path) -> None:
     with open_store(tmp_path / "memory") as store:
         assert sorted(written) == [entry.id for entry in store.find(payloads=False)]
         assert len(set(written)) == 75
+
+
+def test_a_new_memory_may_be_opened_by_several_at_the_same_moment(tmp_path: Path) -> None:
+    together = threading.Barrier(4)
+
+    def open_at_once(folder: Path) -> int:
+        together.wait()
+        with open_store(folder) as store:
+            return len(store.find())
+
+    with ThreadPoolExecutor(4) as pool:
+        for round_ in range(10):
+            assert list(pool.map(open_at_once, [tmp_path / str(round_) / "memory"] * 4)) == [0] * 4
 
 
 def test_a_reader_in_the_way_of_erasing_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

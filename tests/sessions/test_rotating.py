@@ -55,6 +55,14 @@ def test_time_goes_on_over_the_parts(long: Path) -> None:
     assert frames == pytest.approx([k / 10 + 0.02 for k in range(25)])
 
 
+def test_later_parts_are_as_private_as_the_first(tmp_path: Path) -> None:
+    with RotatingRecorder(tmp_path / "a.mcap", source="room", rotate_s=0.2) as recorder:
+        (tmp_path / "a.mcap").chmod(0o600)
+        for moment in moments(5):
+            recorder.write(moment)
+    assert [path.stat().st_mode & 0o777 for path in recorder.paths] == [0o600] * 3
+
+
 def test_all_parts_read_as_one_from_the_first(long: Path) -> None:
     assert [moment for moment, _ in replay(long)] == moments(25)
     info = describe(long)

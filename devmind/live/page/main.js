@@ -42,7 +42,15 @@ function welcome(words) {
   if (wanted.length && !areDevicesAsked) startDevices(wanted);
 }
 
+/** What is wrong stands there until it is mended. */
+function showFaults(sentences) {
+  if (!sentences) return;
+  write(at("faults"), sentences.join(" "));
+  at("faults").hidden = !sentences.length;
+}
+
 function tick(view) {
+  showFaults(view.faults);
   showPicture(view);
   showNames(view.names);
   showSound(view.sound);

@@ -16,9 +16,13 @@ _VECTOR = np.dtype("<f4")
 def make_private(file: Path) -> None:
     """An empty database file with rights 0600 (SQLite gives its log the same), in a folder made with 0700."""
     folder = file.parent
-    if not folder.is_dir():
-        folder.mkdir(parents=True, mode=0o700)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(mode=0o700)
         folder.chmod(0o700)  # whatever the umask
+    except FileExistsError:  # also when another process made it just now
+        if not folder.is_dir():
+            raise
     os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
 
 

@@ -118,7 +118,11 @@ class SqliteStore:
             database.execute("PRAGMA temp_store = MEMORY")
             database.execute("PRAGMA secure_delete = ON")
             database.execute("PRAGMA foreign_keys = ON")
-            self._check_version(database)
+            database.execute("BEGIN")  # of one moment: another process may be making the tables just now
+            try:
+                self._check_version(database)
+            finally:
+                database.execute("COMMIT")
             if not self._private:
                 (mode,) = database.execute("PRAGMA journal_mode = WAL").fetchone()
                 if mode != "wal":

@@ -1,0 +1,118 @@
+"""Commands: what a page or a program asks of a life.
+
+What may take long (memory's disk, loading an agent, the last of a recording) is done in the thread that asks; what
+changes the life itself is sent into the loop's thread, between two ticks.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from inspect import signature
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from devmind.agent.agent import Agent
+from devmind.agent.threads import stepping_threads
+from devmind.errors import ConfigError, nearest
+from devmind.live.remembered import as_shown, remembered
+
+if TYPE_CHECKING:
+    from devmind.live.life import Life
+
+T = TypeVar("T")
+LEARNS_NO_MORE = "The recording it learns from has ended, so it learns nothing more; start devmind live again to go on."
+
+
+class Commands:
+    """The commands of one life, by name."""
+
+    def __init__(self, life: Life) -> None:
+        self.life = life
+        self._growing = threading.Lock()
+        self._known: dict[str, Callable[..., dict[str, Any]]] = {
+            "teach": self._teach, "forget": self._forget, "memories": self._memories, "record": self._record,
+            "pause": self._pause, "age": self._age, "say": self._say,
+        }  # fmt: skip
+
+    def do(self, command: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """See `Life.do`."""
+        if command not in self._known:
+            raise ConfigError(f"There is no command '{command}'{nearest(command, self._known)}")
+        try:
+            bound = signature(self._known[command]).bind(**arguments)
+        except TypeError as error:
+            raise ConfigError(
+                f"'{command}' cannot be done with {', '.join(arguments) or 'nothing'}: {error}."
+            ) from error
+        for name, value in arguments.items():
+            if not is_fit(name, value):
+                raise ConfigError(f"'{command}' cannot be done with {name} = {value!r:.40}.")
+        with stepping_threads():
+            return self._known[command](**bound.arguments)
+
+    def _between(self, do: Callable[[], T]) -> T:
+        """Have it done in the loop's thread, between two ticks."""
+        return self.life.loop.errands.ask(do)
+
+    def _teach(self, name: str, of: str = "auto") -> dict[str, Any]:
+        entry = self.life.child.teach(name, self._between(lambda: self.life.lately.this(of)))
+        self._has_learned("name_taught", {"name": entry.name, "id": entry.id})
+        return {**as_shown(entry), "examples": self.life.child.names.known()}
+
+    def _forget(self, name: str) -> dict[str, Any]:
+        count = self.life.child.forget(name.strip())
+        self._has_learned("name_forgotten", {"name": name.strip(), "count": count})
+        return {"forgotten": count, "examples": self.life.child.names.known()}
+
+    def _has_learned(self, kind: str, what: Mapping[str, Any]) -> None:
+        self.life.naming.changed()
+        self._between(lambda: self.life.note(kind, what))
+
+    def _memories(self) -> dict[str, Any]:
+        return {"memories": remembered(self.life.memory)}
+
+    def _record(self, on: bool) -> dict[str, Any]:
+        if self.life.recording is None:
+            raise ConfigError("This life is private: nothing of it is recorded. Start it without --private to record.")
+        self._between(self.life.begin_recording if on else self.life.recording.stop)
+        if self.life.learner and not on:
+            self.life.learner.fault = LEARNS_NO_MORE
+        self.life.recording.finish()
+        files = self.life.recording.files
+        return {"recording": self.life.recording.recorder is not None, "file": str(files[-1]) if files else ""}
+
+    def _pause(self, on: bool) -> dict[str, Any]:
+        self._between(lambda: self.life.set_paused(on))
+        return {"paused": on}
+
+    def _age(self, id: str) -> dict[str, Any]:
+        if self.life.learner:
+            raise ConfigError("The agent is learning, and has one age only; start it without --learn to go back.")
+        if id not in self.life.ages:
+            raise ConfigError(f"There is no age '{id}'{nearest(id, self.life.ages)}")
+        with self._growing:
+            agent = Agent.from_pretrained(self.life.ages[id].folder)
+            sha256, before = agent.sha256(), self.life.loop.agent
+            self.life.child.refresh(agent)
+            try:
+                self._between(lambda: self.life.grow_to(id, agent, sha256))
+            except BaseException:
+                self.life.child.refresh(before)
+                raise
+            finally:
+                self.life.naming.changed()
+        return {"age": id}
+
+    def _say(self, text: str) -> dict[str, Any]:
+        self._between(lambda: self.life.room.say(text))
+        return {}
+
+
+def is_fit(name: str, value: Any) -> bool:
+    """Whether a command's argument is of its kind: `on` true or false, anything else text that has a UTF-8 form.
+
+    JSON can bring half of a surrogate pair, which would break whatever meets it later.
+    """
+    if name == "on":
+        return isinstance(value, bool)
+    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)

@@ -1,0 +1,67 @@
+"""Naming while living: what "this" is, asked in every tick that somebody watches, without ever waiting for the disk.
+
+A thread of its own looks whether memory has changed (by whatever thread or process) and fits the names anew, which
+takes seconds for a thousand examples. The loop asks by the last fit.
+"""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Self
+
+from devmind.agent.threads import stepping_threads
+from devmind.errors import StoreError
+from devmind.live.lately import Lately
+from devmind.live.show_and_tell import ShowAndTell
+from devmind.memory import Named
+
+LOOK_S = 0.5
+STRANGE = "Another agent uses this memory now, so names are unknown here; give each agent a --memory of its own."
+
+
+class Naming:
+    """A context manager.
+
+    Attributes:
+        fault: why nothing is named, a sentence; '' when all is well.
+    """
+
+    def __init__(self, child: ShowAndTell) -> None:
+        self.child, self.fault = child, ""
+        self._changed, self._ended = threading.Event(), False
+        # No daemon: it must not be inside numpy when the interpreter goes away.
+        self._thread = threading.Thread(target=self._fit, name="naming")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._ended = True
+        self._changed.set()
+        self._thread.join()
+
+    def changed(self) -> None:
+        """Memory has changed: do not wait until the next look."""
+        self._changed.set()
+
+    def of(self, lately: Lately) -> dict[str, Named]:
+        """By sense, what was sensed lately; nothing where no name was taught, or nothing was sensed."""
+        if not self.child.names.encoders or self.child.strange_names():
+            return {}
+        try:
+            return self.child.ask(lately.this(), refit=False)
+        except StoreError:  # nothing was sensed lately, or another agent took over in this very moment
+            return {}
+
+    def _fit(self) -> None:
+        with stepping_threads():
+            while not self._ended and threading.main_thread().is_alive():
+                self._changed.clear()
+                try:
+                    self.child.names.fit()
+                    self.fault = STRANGE if self.child.strange_names() else ""
+                except StoreError as error:
+                    self.fault = str(error)
+                self._changed.wait(LOOK_S)

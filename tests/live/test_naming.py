@@ -1,0 +1,72 @@
+"""Names are asked in every tick: whatever memory holds or lacks, the loop gets an answer at once."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from devmind.agent.agent import Agent
+from devmind.live.lately import Lately
+from devmind.live.naming import STRANGE, Naming
+from devmind.live.show_and_tell import ShowAndTell
+from devmind.memory import Memory, open_store
+from devmind.moment import Moment
+from devmind.testing import tiny_agent
+
+PICTURE = np.random.default_rng(0).integers(0, 255, (64, 64, 3), np.uint8)
+
+
+def seeing(seed: int) -> Agent:
+    born = tiny_agent(seed)
+    born.add_encoder("sight")
+    return born.eval()
+
+
+def seen() -> Lately:
+    lately = Lately()
+    lately.add(Moment(0.0, {"sight": PICTURE}))
+    return lately
+
+
+def wait(naming: Naming, fault: str) -> None:
+    give_up_s = time.monotonic() + 20
+    while naming.fault != fault or not naming.child.names.encoders:
+        assert time.monotonic() < give_up_s
+        time.sleep(0.01)
+
+
+def test_a_room_in_which_nothing_is_sensed_any_more_has_no_names() -> None:
+    child = ShowAndTell(seeing(0), Memory(open_store(None)))
+    with Naming(child) as naming:
+        assert naming.of(seen()) == {}, "no name was taught"
+        child.teach("cup", seen().this())
+        naming.changed()
+        wait(naming, "")
+        assert naming.of(seen())["sight"].nearest == "cup"
+        assert naming.of(Lately()) == {}, "a camera that went away ended the life"
+
+
+def test_another_agent_on_the_same_memory_is_told_and_ends_nothing() -> None:
+    memory = Memory(open_store(None))
+    child = ShowAndTell(seeing(0), memory)
+    child.teach("cup", seen().this())
+    with Naming(child) as naming:
+        wait(naming, "")
+        ShowAndTell(seeing(1), memory)
+        naming.changed()
+        wait(naming, STRANGE)
+        assert naming.of(seen()) == {}
+
+
+def test_a_memory_that_cannot_be_read_is_told() -> None:
+    store = open_store(None)
+    child = ShowAndTell(seeing(0), Memory(store))
+    with Naming(child) as naming:
+        store.close()
+        naming.changed()
+        give_up_s = time.monotonic() + 20
+        while "closed" not in naming.fault:
+            assert time.monotonic() < give_up_s
+            time.sleep(0.01)
+        assert naming.of(seen()) == {}
