@@ -19,7 +19,7 @@ help:
 	@echo "make check        format, lint, types, default tests: under 3 minutes, before each commit"
 	@echo "make test         make check, then the slow tests with the README's commands: under 25 minutes"
 	@echo "make format       let ruff rewrite the code"
-	@echo "make test-system  apt packages and PyAudio, for the tests that skip without"
+	@echo "make test-system  apt packages, PyAudio and Rerun, for the tests that skip without"
 
 reflex: $(BASE)
 	$(BIN)/devmind stage run reflex $(ARGS)
@@ -40,7 +40,7 @@ format: $(DEV)
 test-system: $(BASE)
 	$(SUDO) apt-get update -q
 	$(SUDO) apt-get install -q -y --no-install-recommends $(SYSTEM_PACKAGES)
-	$(PIP) -e '.[live]'
+	$(PIP) -e '.[live,viewer]'
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any, Self
 
@@ -104,6 +105,18 @@ class Device:
         raise NotImplementedError
 
 
+def quiet_opencv() -> None:
+    """Keep OpenCV and its FFmpeg from stderr, in the whole process: `Health.fault` says the same in one sentence.
+
+    A user's own OPENCV_LOG_LEVEL or OPENCV_FFMPEG_LOGLEVEL is kept.
+    """
+    from cv2.utils import logging
+
+    os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
+    if "OPENCV_LOG_LEVEL" not in os.environ:
+        logging.setLogLevel(logging.LOG_LEVEL_SILENT)
+
+
 class FrameDevice(Device):
     """A device of frames: the newest is held for any reader. `_read` gives (frame, captured_at_s), or None for none.
 
@@ -115,6 +128,10 @@ class FrameDevice(Device):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._newest = NewestFrame(name, self.health)
+
+    def __enter__(self) -> Self:
+        quiet_opencv()
+        return super().__enter__()
 
     def read_latest(self, max_age_s: float) -> tuple[np.ndarray, float]:
         """The newest frame uint8 [H, W, 3] (read-only) and its time; StaleReading when it is `max_age_s` old."""

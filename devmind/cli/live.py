@@ -14,14 +14,16 @@ from devmind.cli.agents import agent_folder
 from devmind.cli.devices import NO_DEVICE, camera, ear, voice
 from devmind.cli.house import Terminated
 from devmind.cli.paths import existing, writable_file
-from devmind.errors import ConfigError
+from devmind.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from devmind.live.home import Wishes
     from devmind.live.life import Life
     from devmind.live.loop import LiveSummary
+    from devmind.live.rerun_viewer import RerunViewer
 
 TOLD_EVERY_S = 1.0
+RERUN = "rerun"
 WAKING = "waking up: loading takes some seconds"
 """Said before the heavy imports, which are most of it."""
 
@@ -89,6 +91,9 @@ def live(
     port: PortOption = 0,
     cert: Annotated[Path | None, typer.Option("--cert", metavar="FILE", help="TLS certificate (PEM).")] = None,
     key: Annotated[Path | None, typer.Option("--key", metavar="FILE", help="The certificate's private key.")] = None,
+    viewer: Annotated[
+        str | None, typer.Option("--viewer", metavar="rerun", help="Show the life in Rerun as well; extra 'viewer'.")
+    ] = None,
     open_: OpenOption = True,
     sets: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of configs/live.yaml.")
@@ -108,9 +113,19 @@ def live(
 
     wishes = Wishes(
         agent_folder(agent), sensors, voice(speaker), memory, record, private, learn, page, host, port,
-        _tls(cert, key), {"camera": camera_, "microphone": mic, "demo": demo or ""}, config,
+        _tls(cert, key), {"camera": camera_, "microphone": mic, "demo": demo or ""}, config, _viewer(viewer),
     )  # fmt: skip
     _live(wishes, seconds, open_)
+
+
+def _viewer(name: str | None) -> RerunViewer | None:
+    if name is None:
+        return None
+    if name != RERUN:
+        raise ConfigError(f"There is no viewer '{name}'{nearest(name, [RERUN])}")
+    from devmind.live.rerun_viewer import RerunViewer
+
+    return RerunViewer()
 
 
 def _tls(cert: Path | None, key: Path | None) -> tuple[Path, Path] | None:
@@ -140,6 +155,9 @@ def _live(wishes: Wishes, seconds: float | None, open_: bool) -> None:
 
     wishes.check()
     with at_home(wishes) as (life, server):
+        if wishes.viewer:
+            show.line(f"see it in Rerun: {wishes.viewer.address}")
+            show.line(f"or in Rerun's own program: rerun --connect {wishes.viewer.stream}")
         if server:
             show.line(f"open this page: {server.address}")
             show.line("It works once, in one browser; Ctrl-C ends the life.")

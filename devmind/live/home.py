@@ -15,6 +15,7 @@ from devmind.live.hub import Hub
 from devmind.live.learning import LiveLearner
 from devmind.live.life import Life
 from devmind.live.recording import Recording
+from devmind.live.rerun_viewer import RerunViewer
 from devmind.live.server import PageServer, check_host
 from devmind.memory import Memory, open_store
 from devmind.worlds.room import Room
@@ -33,6 +34,7 @@ class Wishes:
         learn: newer weights come from a process that learns from the recording.
         page: serve the page on `host` and `port` (0: any free one), with `tls` (certificate, key) off this machine.
         details: kept in a recording's metadata.
+        viewer: shows the life beside the page, or without one.
     """
 
     agent: Path
@@ -48,6 +50,7 @@ class Wishes:
     tls: tuple[Path, Path] | None = None
     details: Mapping[str, object] = field(default_factory=dict)
     config: LiveConfig = field(default_factory=LiveConfig)
+    viewer: RerunViewer | None = None
 
     def check(self) -> None:
         """Raise ConfigError for wishes that exclude each other."""
@@ -78,7 +81,7 @@ def at_home(wishes: Wishes) -> Iterator[tuple[Life, PageServer | None]]:
         sensors = {name: stack.enter_context(sensor) for name, sensor in wishes.sensors.items()}
         speaker = stack.enter_context(wishes.speaker) if wishes.speaker else None
         store = stack.enter_context(open_store(None if private else wishes.memory))
-        hub = Hub() if wishes.page else None
+        hub = Hub() if wishes.page or wishes.viewer else None
         recording = None if private else Recording(wishes.record, wishes.details, config)
         learner = (
             LiveLearner(agent, wishes.record, every_s=config.learn_every_s) if wishes.learn and wishes.record else None
@@ -92,4 +95,7 @@ def at_home(wishes: Wishes) -> Iterator[tuple[Life, PageServer | None]]:
         )  # fmt: skip
         if learner:
             stack.enter_context(learner)
-        yield life, stack.enter_context(PageServer(life, hub, wishes.host, wishes.port, wishes.tls)) if hub else None
+        page = PageServer(life, hub, wishes.host, wishes.port, wishes.tls) if hub and wishes.page else None
+        if hub and wishes.viewer:
+            stack.enter_context(wishes.viewer.watch(hub))
+        yield life, stack.enter_context(page) if page else None

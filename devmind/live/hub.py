@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 
 class Published:
     """One view as it was published; whoever published it changes nothing in it afterwards.
@@ -22,10 +24,12 @@ class Published:
     Args:
         view: what there is to show of one tick.
         jpeg: the wide view as the camera of this machine saw it, or None.
+        frame: the wide view of any camera, RGB uint8 [H, W, 3], or None: for viewers outside the page, which has its
+            own camera's picture already.
     """
 
-    def __init__(self, view: Mapping[str, Any], jpeg: bytes | None = None) -> None:
-        self.view, self.jpeg = view, jpeg
+    def __init__(self, view: Mapping[str, Any], jpeg: bytes | None = None, frame: np.ndarray | None = None) -> None:
+        self.view, self.jpeg, self.frame = view, jpeg, frame
 
     @functools.cached_property
     def text(self) -> str:
@@ -80,10 +84,10 @@ class Hub:
         """Views that some viewer did not take in time, over all viewers there ever were."""
         return self._drops_of_gone + sum(viewer.drops for viewer in self._viewers)
 
-    def publish(self, view: Mapping[str, Any], jpeg: bytes | None = None) -> None:
+    def publish(self, view: Mapping[str, Any], jpeg: bytes | None = None, frame: np.ndarray | None = None) -> None:
         """Give every viewer the newest view; takes microseconds and waits for nobody. Called by one thread."""
         if viewers := self._viewers:
-            published = Published(view, jpeg)
+            published = Published(view, jpeg, frame)
             for viewer in viewers:
                 viewer.put(published)
 

@@ -136,8 +136,9 @@ class Life:
             self._foretold = None
             return
         view = self.view.of(tick, self.room, self.naming.of(self.lately), self._surprise(tick), self._extra())
-        frame = self.room.frame if self._origin("sight") == HERE else None
-        self.hub.publish(view, None if frame is None else self.view.jpeg(frame))
+        frame = self.room.frame
+        jpeg = self.view.jpeg(frame) if frame is not None and self._origin("sight") == HERE else None
+        self.hub.publish(view, jpeg, frame)
 
     def _surprise(self, tick: Tick) -> dict[str, float]:
         """How wrong the tick before had foretold this one; nothing in the first tick that somebody watches."""

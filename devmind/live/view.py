@@ -98,6 +98,7 @@ class View:
             "attention": self._attended(tick),
             "overlays": self._overlaid(tick),
             "sound": None if sound is None else heard(self.agent, np.asarray(sound)),
+            "words": tick.moment.senses.get("words"),
             "names": {sense: as_known(named) for sense, named in (names or {}).items()},
             "surprise": {sense: number(value) for sense, value in (surprise or {}).items()},
             "health": sensor_health(room.sensors.values()),

@@ -52,7 +52,7 @@ class Story:
                 take(event)
 
     def learning(self) -> dict[str, Any]:
-        """`lesson`, `step`, `steps`, `curves` {name: [[step, value], ...]} of this lesson, `scores` of all."""
+        """`lesson`, `step` (0 in exams), `steps`, `curves` {name: [[step, value], ...]} of it, `scores` of all."""
         return {
             "lesson": self.lesson,
             "step": self.step,
@@ -100,13 +100,13 @@ class Story:
             self.scores[name] = {"name": name, "score": score, "passed": None}
 
     def _on_exam(self, event: Mapping[str, Any]) -> None:
-        self.lesson = f"exam of {event['skill']}"
+        self.lesson, self.step = f"exam of {event['skill']}", 0
         self._forget_curves()
         for name, score in event["scores"].items():
             self.scores[name] = {"name": name, "score": score, "passed": event["passed"]}
 
     def _on_finished(self, event: Mapping[str, Any]) -> None:
-        self.lesson = "finished: passed" if event["passed"] else "finished: a gate was failed"
+        self.lesson, self.step = "finished: passed" if event["passed"] else "finished: a gate was failed", 0
 
 
 class Watching:

@@ -101,10 +101,20 @@ def audit() -> Any:
     listening = False
 
 
+def test_rerun_shows_a_life_without_a_page(devmind: Any, raised: Path) -> None:
+    pytest.importorskip("rerun_cli", reason="needs the extra 'viewer' (make test-system)")
+    lived = devmind("live", "--agent", raised, *ROOM, "--seconds", 0.5, "--no-page", "--viewer", "rerun")
+    assert lived.exit_code == 0, lived.output
+    assert re.search(r"see it in Rerun: http://127\.0\.0\.1:\d+/\?url=rerun", lived.output)
+    assert re.search(r"rerun --connect rerun\+http://127\.0\.0\.1:\d+/proxy", lived.output)
+    assert "?token=" not in lived.output
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (("--camera", "none", "--mic", "none"), "nothing to sense"),
+        ((*ROOM, "--viewer", "rerum"), "did you mean 'rerun'?"),
         ((*ROOM, "--private", "--record", "s.mcap"), "excludes --record and --learn"),
         ((*ROOM, "--private", "--learn"), "excludes --record and --learn"),
         ((*ROOM, "--learn"), "add --record FILE"),

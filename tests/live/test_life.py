@@ -258,4 +258,18 @@ def test_surprise_and_frames_reach_the_page_of_a_camera_that_is_here(home: Home)
         published = home.wait(viewer.take)
     assert published.jpeg is not None
     assert published.jpeg[:2] == b"\xff\xd8"
+    assert published.frame is not None
     assert np.isfinite(view["work_ms"])
+
+
+def test_the_frame_of_a_page_s_camera_is_for_other_viewers_and_not_sent_back(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(home.life.room.sensors["sight"], "accept", lambda *given: False, raising=False)
+    with home.hub.viewer() as viewer:
+        home.ticks(3)
+        published = home.wait(lambda: (found := viewer.take()) and found.frame is not None and found)
+    assert published.jpeg is None
+    assert published.frame.shape[2] == 3
+    home.life.do("say", {"text": "hello"})
+    assert home.seen(lambda view: "words" in view)["words"] == "hello"

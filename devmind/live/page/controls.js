@@ -24,9 +24,7 @@ let ages = [];
 /** What of all this there is in this life. */
 export function setControls({ mode, can_record: canRecord, ages: given = [], age }) {
   at("record").hidden = !canRecord;
-  at("pause").hidden = mode === "watch";
-  at("say").hidden = mode === "watch";
-  at("teaching").hidden = mode === "watch";
+  document.body.classList.toggle("watch", mode === "watch");
   ages = given;
   at("ages").hidden = ages.length < 2;
   at("age").max = Math.max(0, ages.length - 1);

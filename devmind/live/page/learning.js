@@ -1,6 +1,6 @@
 // Surprise over the last minute, and what a lesson that runs beside tells: curves, progress and scores.
 
-import { at, make, percent, times, write } from "./dom.js";
+import { at, make, times, write } from "./dom.js";
 import { drawLines } from "./lines.js";
 
 const KEPT = 600;
@@ -34,9 +34,16 @@ export function showLearning(learning) {
   if (lesson) {
     const [words, bar] = at("lesson").children;
     const handed = handedOver ? `; handed over ${times(handedOver)}` : "";
-    write(words, `${lesson}: step ${step}${steps ? ` of ${steps}` : ""}${handed}`);
+    const where = step ? `: step ${step}${steps ? ` of ${steps}` : ""}` : "";
+    write(words, `${lesson}${where}${handed}`);
+    bar.hidden = !step;
     if (steps) bar.value = step / steps;
     else bar.removeAttribute("value");
+  }
+  for (const [name, { canvas }] of charts) {
+    if (name in curves) continue;
+    canvas.parentElement.remove();
+    charts.delete(name);
   }
   for (const [name, points] of Object.entries(curves)) drawCurve(name, points);
   showScores(scores);
@@ -62,8 +69,8 @@ function drawCurve(name, points) {
 
 function showScores(scores) {
   const rows = scores.map(({ name, score, passed }) => {
-    const verdict = passed ? "passed" : "not yet";
-    return make("li", { className: passed ? "passed" : "" }, `${name}: ${percent(score)}, ${verdict}`);
+    const verdict = passed ? "passed" : passed === false ? "failed" : "so far";
+    return make("li", { className: passed ? "passed" : "" }, `${name}: ${Number(score.toPrecision(3))}, ${verdict}`);
   });
   const words = rows.map((row) => row.textContent).join();
   if (at("scores").dataset.words === words) return;

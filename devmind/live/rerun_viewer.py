@@ -1,0 +1,177 @@
+"""Rerun as one more viewer of a life: a server of its own on this machine, fed by a thread that never keeps the loop.
+
+The SDK's own servers listen on every network interface, and its client waits without end for a server that does not
+answer. So Rerun's program is started as a process that listens on loopback and reads from a pipe: a slow one makes the
+Hub drop views, and the end of a life is the end of that process, whatever it is doing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO, Any
+
+from devmind.errors import ConfigError
+from devmind.live.hub import Hub
+from devmind.live.rerun_page import LOOPBACK, START_S, page
+from devmind.live.rerun_views import RerunViews
+
+MEMORY = "256MiB"
+"""What the server keeps for who comes late; some minutes."""
+LOOK_S = 0.02
+STOP_S = 2.0
+PROGRAMS = ("rerun", "rerun.exe", "Rerun.app/Contents/MacOS/Rerun")
+_GUARDIAN = "import os, sys; sys.stdin.read(); os.kill(int(sys.argv[1]), 9)"
+"""Rerun's program outlives its pipe. This one waits for the end of its own, however devmind ended."""
+
+log = logging.getLogger(__name__)
+
+
+class RerunViewer:
+    """Shows a life in Rerun while a `watch` block lasts.
+
+    Attributes:
+        address: of the page to open; stream: what Rerun's own program connects to. There from the start of the block.
+
+    Raises:
+        ConfigError: Rerun is not installed.
+    """
+
+    def __init__(self) -> None:
+        self._program = program()
+        self.address = self.stream = ""
+
+    @contextmanager
+    def watch(self, hub: Hub) -> Iterator[None]:
+        """Show what is published to `hub`.
+
+        Raises:
+            ConfigError: Rerun's server did not start.
+        """
+        import rerun
+
+        stream: Any = rerun.RecordingStream("devmind")
+        pipe, views = stream.binary_stream(), RerunViews(stream)
+        stopped = threading.Event()
+        with ExitStack() as stack:
+            home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="devmind-rerun-")))
+            said, ports = home / "said.txt", _free_ports(2)
+            process = stack.enter_context(_serving(self._program, ports, home, said))
+            self.address = stack.enter_context(page(ports[1], ports[0]))
+            self.stream = f"rerun+http://{LOOPBACK}:{ports[0]}/proxy"
+            assert process.stdin
+            thread = threading.Thread(
+                target=_feed, args=(hub, views, pipe, process.stdin, stopped), name="rerun", daemon=True
+            )
+            thread.start()
+            try:
+                for port in ports:
+                    _wait_for(process, port, said)
+                yield
+            finally:
+                stopped.set()
+                process.kill()  # before the thread is waited for: it may be waiting for the process
+                thread.join(STOP_S)
+
+
+def program() -> Path:
+    """Rerun's program as the SDK's wheel brings it.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    found = find_spec("rerun_cli")
+    folder = Path(found.origin).parent if found and found.origin else None
+    if folder and find_spec("rerun_bindings"):
+        for path in (folder / name for name in PROGRAMS):
+            if path.is_file():
+                return path
+    raise ConfigError("--viewer rerun needs the Rerun SDK: pip install 'devmind[viewer]' (it takes 500 MB).")
+
+
+def _feed(hub: Hub, views: RerunViews, pipe: Any, into: IO[bytes], stopped: threading.Event) -> None:
+    with hub.viewer() as viewer:
+        try:
+            while not stopped.is_set():
+                # At first this is the layout: the server listens only once something came.
+                into.write(pipe.read(flush=True, flush_timeout_sec=STOP_S) or b"")
+                into.flush()
+                while (published := viewer.take()) is None and not stopped.wait(LOOK_S):
+                    pass
+                if published is not None:
+                    views.show(published)
+        except OSError:
+            if not stopped.is_set():
+                log.warning("Rerun's server has ended; the life goes on without that viewer.")
+        finally:
+            pipe.read(flush=True, flush_timeout_sec=STOP_S)  # the SDK complains of what nobody has taken
+
+
+@contextmanager
+def _serving(program: Path, ports: Sequence[int], home: Path, said: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Rerun's server, on loopback only; what is written to its stdin is shown. Gone at the end, and when devmind is."""
+    env = _without_analytics(program, home)
+    data_port, web_port = map(str, ports)
+    command = [
+        str(program), "--serve-web", "--bind", LOOPBACK, "--port", data_port, "--web-viewer-port", web_port,
+        "--server-memory-limit", MEMORY, "-",
+    ]  # fmt: skip
+    with said.open("wb") as out:
+        # A session of its own: a Ctrl-C in the terminal is for devmind, which ends it in order.
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=out, stderr=out, env=env, start_new_session=True
+        )
+    guardian = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", _GUARDIAN, str(process.pid)], stdin=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        guardian.kill()
+        process.kill()
+        for ended in (guardian, process):
+            ended.wait()
+            with contextlib.suppress(OSError):
+                ended.stdin.close() if ended.stdin else None
+
+
+def _without_analytics(program: Path, home: Path) -> dict[str, str]:
+    """An environment whose settings are in `home`, with Rerun's own switch turned off there: it begins turned on."""
+    places = {"HOME": home, "XDG_CONFIG_HOME": home / "config", "XDG_DATA_HOME": home / "data"}
+    env = {**os.environ, **{name: str(path) for name, path in places.items()}}
+    env.pop("FORCE_RERUN_ANALYTICS", None)
+    try:
+        switch = [str(program), "analytics", "disable"]
+        subprocess.run(switch, env=env, check=True, timeout=START_S, capture_output=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ConfigError(f"Rerun's analytics could not be turned off, so it is not started: {error}.") from None
+    return env
+
+
+def _wait_for(process: subprocess.Popen[bytes], port: int, said: Path) -> None:
+    give_up_s = time.monotonic() + START_S
+    while time.monotonic() < give_up_s and process.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, port), 1.0):
+            return
+        time.sleep(0.02)
+    why = said.read_text(encoding="utf-8", errors="replace").strip()[-300:]
+    raise ConfigError(f"Rerun's server did not start on {LOOPBACK}:{port}; it said: {why or 'nothing'}.")
+
+
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for listener in listeners:
+            listener.bind((LOOPBACK, 0))
+        return [int(listener.getsockname()[1]) for listener in listeners]
