@@ -193,7 +193,7 @@ def test_a_second_process_learns_hands_over_and_ends(agent: Agent, tmp_path: Pat
         assert view["handed_over"] >= 1
         assert view["curves"]["next_sight"][-1][1] < view["curves"]["next_sight, as it lives"][-1][1]
         started_s = time.monotonic()
-    assert time.monotonic() - started_s < 5
+    assert time.monotonic() - started_s < 15, "it is asked for two seconds, then killed"
     assert process.returncode == 0, "it ended because it was asked to"
     assert learner.fault == ""
     assert not list((tmp_path / "s.weights").glob(".*"))

@@ -331,7 +331,7 @@ def test_stopping_is_bounded_and_tells_the_viewers(life: FakeLife) -> None:
     with PageServer(life, life.hub) as server:
         socket = talk(server, let_in(server))
         begun_s = time.monotonic()
-    assert time.monotonic() - begun_s < 4
+    assert time.monotonic() - begun_s < 10
     drain(socket)
     assert not life.hub.watched
     assert set(threading.enumerate()) <= before
