@@ -12,6 +12,7 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_recalled
+from devmind.agent.threads import stepping_threads
 from devmind.live.checking import check_replay
 from devmind.moment import Action, Moment, Sense
 from devmind.sessions.recorder import Recorder
@@ -70,8 +71,9 @@ class Life:
     def live(self, moment: Moment, change: Callable[[Action], Action] = lambda action: action, **step: object) -> None:
         if moment.first:
             self.state = self.agent.new_state()
-        percepts = self.agent.encode(self.state, moment)
-        self.state, output = self.agent.step(self.state, percepts, effectors=EFFECTORS, **step)  # type: ignore[arg-type]
+        with stepping_threads():  # as the loop does: on two threads other bits would come out
+            percepts = self.agent.encode(self.state, moment)
+            self.state, output = self.agent.step(self.state, percepts, effectors=EFFECTORS, **step)  # type: ignore[arg-type]
         self.file.write(moment, change(output.to_action()))
 
 
