@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,22 @@ from devmind.memory.stores.sql import array, blob, make_private, where, why
 FILE = "memory.sqlite3"
 BUSY_S = 10.0
 """How long a write waits for another process that is writing."""
+RETRY_S = 0.01
+
+
+def _write_ahead(database: sqlite3.Connection) -> str:
+    """Turn the write-ahead log on, and give the mode there is then.
+
+    SQLite waits for others everywhere but here: of several that open a new file at once, some are told "locked".
+    """
+    give_up_s = time.monotonic() + BUSY_S
+    while True:
+        try:
+            return str(database.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > give_up_s:
+                raise
+        time.sleep(RETRY_S)
 
 
 class SqliteStore:
@@ -124,7 +141,7 @@ class SqliteStore:
             finally:
                 database.execute("COMMIT")
             if not self._private:
-                (mode,) = database.execute("PRAGMA journal_mode = WAL").fetchone()
+                mode = _write_ahead(database)
                 if mode != "wal":
                     raise StoreError(
                         f"The file system of '{self.place}' allows no write-ahead log; keep memory on a local disk."
