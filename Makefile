@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 BASE := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 SYSTEM := $(if $(filter true,$(CI)),test-system)
-SYSTEM_PACKAGES := portaudio19-dev pulseaudio pulseaudio-utils libasound2-plugins chromium
+SYSTEM_PACKAGES := portaudio19-dev pulseaudio pulseaudio-utils libasound2-plugins chromium openssl
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 

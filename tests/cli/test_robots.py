@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from devmind.moment import Action, Moment
 from devmind.sessions import Recorder
@@ -14,7 +13,6 @@ from tests.sessions.robots import write_foxglove
 
 
 def test_a_recording_goes_to_lerobot_and_back(devmind: Any, tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
     with Recorder(tmp_path / "walk.mcap", source="room") as recorder:
         for k in range(5):
             recorder.write(

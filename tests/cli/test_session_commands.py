@@ -69,7 +69,6 @@ def test_the_first_part_stands_for_all(devmind: Any, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("walk")
 def test_a_recording_is_exported_and_a_wrong_format_is_named(devmind: Any, tmp_path: Path) -> None:
-    pytest.importorskip("av")
     made = devmind("session", "export", "walk.mcap", "--to", "mkv")
     assert (made.exit_code, made.output.strip()) == (0, "mkv: walk.mkv")
     assert devmind("session", "export", "walk.mcap", "--to", "wav", "--out", "plain").exit_code == 0

@@ -53,7 +53,7 @@ def film(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def browser(film: Path) -> Iterator[Browser]:
     chromium = shutil.which("chromium")
     if chromium is None:
-        pytest.skip("no chromium: apt install chromium")
+        pytest.skip("no chromium: make test-system")
     from playwright.sync_api import sync_playwright
 
     flags = [*FLAGS, f"--use-file-for-fake-video-capture={film}"]

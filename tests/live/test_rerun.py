@@ -279,7 +279,7 @@ def test_the_page_shows_the_life_and_asks_nobody_else() -> None:
     """Without the policy it sends four reports to Rerun.io in this time."""
     chromium = shutil.which("chromium")
     if chromium is None:
-        pytest.skip("no chromium: apt install chromium")
+        pytest.skip("no chromium: make test-system")
     from playwright.sync_api import sync_playwright
 
     hub, viewer, asked, said = Hub(), RerunViewer(), [], []

@@ -360,7 +360,7 @@ def test_another_host_needs_tls() -> None:
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A certificate of this machine's own for 127.0.0.1, and its key."""
     if shutil.which("openssl") is None:
-        pytest.skip("no openssl to make a certificate: apt install openssl")
+        pytest.skip("no openssl to make a certificate: make test-system")
     folder = tmp_path_factory.mktemp("tls")
     certificate, key = folder / "certificate.pem", folder / "key.pem"
     words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=127.0.0.1"

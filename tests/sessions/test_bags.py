@@ -16,8 +16,6 @@ from devmind.sessions import open_session
 from devmind.sessions.bags import import_bag
 from tests.sessions.robots import Sent, tone, write_ros1, write_ros2
 
-pytest.importorskip("rosbags")
-
 KINDS: dict[str, Callable[..., Path]] = {
     "ros1": lambda folder, **more: write_ros1(folder / "a.bag", **more),
     "ros2_sqlite": lambda folder, **more: write_ros2(folder / "bag", **more),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+import av
 import cv2
 import numpy as np
 import pytest
@@ -17,7 +18,6 @@ from devmind.sessions.export import export
 from devmind.sessions.media import media_moments
 from devmind.sessions.rotating import RotatingRecorder
 
-av = pytest.importorskip("av")
 TICKS = 30
 SILENT = (12, 13)
 """Ticks that heard nothing."""

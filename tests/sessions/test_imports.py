@@ -17,7 +17,6 @@ from tests.sessions.robots import write_foxglove, write_ros1, write_ros2
 
 
 def test_every_kind_is_found_under_any_name(tmp_path: Path) -> None:
-    pytest.importorskip("rosbags")
     bag1 = write_ros1(tmp_path / "a.bag")
     bag2 = write_ros2(tmp_path / "two")
     mcap = write_foxglove(tmp_path / "a.mcap", "json").rename(tmp_path / "noname")

@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 import soundfile
+from pyarrow import parquet
 
 from devmind.errors import SessionError
 from devmind.moment import Action, Moment, same_arrays
@@ -17,9 +19,6 @@ from devmind.sessions import Recorder, open_session
 from devmind.sessions.lerobot import export_lerobot
 from devmind.sessions.lerobot_import import import_lerobot
 from devmind.sessions.lerobot_stats import all_stats, picture_stats, stats_of
-
-av = pytest.importorskip("av")
-parquet = pytest.importorskip("pyarrow.parquet")
 
 LENGTHS = (25, 15)
 

@@ -9,17 +9,15 @@ from typing import Any
 
 import cv2
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from devmind.errors import SessionError
 from devmind.moment import Moment
 from devmind.sessions import Recorder, open_session
 from devmind.sessions.lerobot import export_lerobot
 from devmind.sessions.lerobot_import import import_lerobot
-
-pytest.importorskip("av")
-pa = pytest.importorskip("pyarrow")
-parquet = pytest.importorskip("pyarrow.parquet")
 
 FRONT, WRIST = "observation.images.front", "observation.images.wrist"
 

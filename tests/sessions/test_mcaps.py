@@ -34,7 +34,6 @@ def test_foxglove_messages_become_what_was_sensed(tmp_path: Path, encoding: str,
 
 @pytest.mark.parametrize(("version", "profile"), [(1, "ros1"), (2, "ros2")])
 def test_ros_messages_without_a_bag_around_them(tmp_path: Path, version: int, profile: str) -> None:
-    pytest.importorskip("rosbags")
     store, kind = types_of_ros(version), "geometry_msgs/msg/PointStamped"
     types = store.types
     stamp = types["builtin_interfaces/msg/Time"](sec=7, nanosec=0)
