@@ -37,6 +37,12 @@ def make_sensor(words: str) -> Any:
         raise ConfigError(f"The sensor '{name}' {has}; write {example}.") from None
 
 
+def devices(camera_words: str, mic_words: str) -> dict[str, Any]:
+    """The camera and the microphone of `--camera` and `--mic`, not opened yet; 'none' leaves one out."""
+    made = (("camera", camera, camera_words), ("microphone", ear, mic_words))
+    return {name: make(words) for name, make, words in made if words != NO_DEVICE}
+
+
 def camera(words: str) -> Any:
     """The camera of `--camera`: a sensor by name, else what a webcam takes (an index, a file or an address)."""
     return _named(CAMERAS.get(words, words), "webcam")

@@ -11,7 +11,7 @@ import typer
 
 from devmind.cli import show
 from devmind.cli.agents import agent_folder
-from devmind.cli.devices import NO_DEVICE, camera, ear, voice
+from devmind.cli.devices import NO_DEVICE, devices, voice
 from devmind.cli.house import Terminated
 from devmind.cli.paths import existing, writable_file
 from devmind.errors import ConfigError, nearest
@@ -33,6 +33,14 @@ MemoryOption = Annotated[
 SecondsOption = Annotated[
     float | None, typer.Option("--seconds", min=0.1, metavar="N", help="How long; else until Ctrl-C.")
 ]
+CertOption = Annotated[Path | None, typer.Option("--cert", metavar="FILE", help="TLS certificate (PEM).")]
+KeyOption = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="The certificate's private key.")]
+ViewerOption = Annotated[
+    str | None, typer.Option("--viewer", metavar="rerun", help="Show the life in Rerun as well; extra 'viewer'.")
+]
+LiveSetOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of configs/live.yaml.")
+]
 PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, metavar="N", help="Port of the page; 0: any.")]
 OpenOption = Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser of this desktop.")]
 
@@ -48,7 +56,7 @@ def hello(
     from devmind.live.home import Wishes
     from devmind.live.newborn import FOLDER
 
-    sensors = {"camera": camera("browser"), "microphone": ear("browser")}
+    sensors = devices("browser", "browser")
     wishes = Wishes(FOLDER, sensors, memory=memory, port=port, details={"camera": "browser", "microphone": "browser"})
     _live(wishes, seconds, open_)
 
@@ -89,15 +97,11 @@ def live(
         str, typer.Option("--host", metavar="HOST", help="Address of the page; any but this machine needs TLS.")
     ] = "127.0.0.1",
     port: PortOption = 0,
-    cert: Annotated[Path | None, typer.Option("--cert", metavar="FILE", help="TLS certificate (PEM).")] = None,
-    key: Annotated[Path | None, typer.Option("--key", metavar="FILE", help="The certificate's private key.")] = None,
-    viewer: Annotated[
-        str | None, typer.Option("--viewer", metavar="rerun", help="Show the life in Rerun as well; extra 'viewer'.")
-    ] = None,
+    cert: CertOption = None,
+    key: KeyOption = None,
+    viewer: ViewerOption = None,
     open_: OpenOption = True,
-    sets: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of configs/live.yaml.")
-    ] = None,
+    sets: LiveSetOption = None,
 ) -> None:
     """Live here and now: sense, answer, look around, and be taught names on the page.
 
@@ -108,7 +112,7 @@ def live(
 
     config = load_as(LiveConfig, LIVE, {} if hz is None else {"hz": hz}, sets or ())
     show.line(WAKING)
-    sensors = _tape(demo) if demo else _devices(camera_, mic)
+    sensors = _tape(demo) if demo else devices(camera_, mic)
     from devmind.live.home import Wishes
 
     wishes = Wishes(
@@ -134,11 +138,6 @@ def _tls(cert: Path | None, key: Path | None) -> tuple[Path, Path] | None:
     existing(cert, "--cert", "file")
     existing(key, "--key", "file")
     return (cert, key) if cert and key else None
-
-
-def _devices(camera_: str, mic: str) -> dict[str, Any]:
-    made = (("camera", camera, camera_), ("microphone", ear, mic))
-    return {name: make(words) for name, make, words in made if words != NO_DEVICE}
 
 
 def _tape(demo: Path) -> dict[str, Any]:

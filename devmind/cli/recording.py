@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from devmind.cli import show
-from devmind.cli.devices import NO_DEVICE, camera, ear
+from devmind.cli.devices import NO_DEVICE, devices
 from devmind.cli.house import Terminated, complain
 from devmind.errors import ConfigError
 
@@ -40,11 +40,7 @@ def record(
     """Record what is seen and heard here and now, without an agent; a new part every ten minutes."""
     if camera_ == mic == NO_DEVICE:
         raise ConfigError("With neither camera nor microphone there is nothing to record; give --camera or --mic.")
-    sensors = {
-        name: make(words)
-        for name, make, words in (("camera", camera, camera_), ("microphone", ear, mic))
-        if words != NO_DEVICE
-    }
+    sensors = devices(camera_, mic)
     from devmind.sessions.background import BackgroundRecorder
     from devmind.worlds.room import Room
 
