@@ -73,7 +73,7 @@ class Located(Output):
 class Cells(nn.Module):
     """Tokens of sight [..., 16, D], cell by cell from the top left, to a place for each slot."""
 
-    at: Tensor
+    cells: Tensor
 
     def __init__(self, width: int, slots: int) -> None:
         super().__init__()
@@ -85,14 +85,14 @@ class Cells(nn.Module):
         middle = 1 - (2 * torch.arange(side) + 1) / side
         angle = torch.rad2deg(torch.atan(middle * math.tan(math.radians(HALF_VIEW_DEG)))) / SCALE_DEG
         up, left = torch.meshgrid(angle, angle, indexing="ij")
-        self.register_buffer("at", torch.stack((left, up), -1).reshape(SIGHT_TOKENS, 2), persistent=False)
+        self.register_buffer("cells", torch.stack((left, up), -1).reshape(SIGHT_TOKENS, 2), persistent=False)
 
     def tell(self, sight: Tensor) -> tuple[Tensor, Tensor]:
         """Places [..., S, 4] (see NUMBERS) and logits of the cells [..., S, 16]."""
         scene = self.scene(self.squeeze(sight).flatten(-2))[..., None, :]
         told = self.look(self.cell(sight) + scene).unflatten(-1, (self.slots, NUMBERS)).transpose(-3, -2)
         logits = told[..., 0]
-        where = told[..., 1:] + F.pad(self.at, (0, 1))
+        where = told[..., 1:] + F.pad(self.cells, (0, 1))
         place = (logits.softmax(-1)[..., None] * where).sum(-2)
         return torch.cat((logits.logsumexp(-1)[..., None], place), -1), logits
 
@@ -108,7 +108,7 @@ class Places(Cells):
         places, logits = self.tell(sight)
         choice = self.choose(words.sum(-2)).softmax(-1)
         named = (choice[..., None] * places).sum(-2, keepdim=True)
-        return Located(torch.cat((places, named), -2), logits, self.at)
+        return Located(torch.cat((places, named), -2), logits, self.cells)
 
     def start_from(self, other: Places) -> None:
         """Tell places as `other` does.
