@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from devmind.memory.entry import Filters
-
-_VECTOR = np.dtype("<f4")
+from devmind.memory.entry import Filters, searchable
+from devmind.memory.stores.checksums import VECTOR
 
 
 def make_private(file: Path) -> None:
@@ -32,20 +31,17 @@ def where(filters: Filters) -> tuple[str, list[object]]:
         "name = ?": filters.name,
         "time_s >= ?": filters.since_s,
         "time_s < ?": filters.until_s,
+        "instr(text, ?) > 0": None if filters.words is None else searchable(filters.words),
+        "session_identity = ?": filters.session,
     }
     used = {condition: value for condition, value in conditions.items() if value is not None}
     texts = [*used, *([] if filters.named is None else [f"name IS {'NOT ' if filters.named else ''}NULL"])]
     return " AND ".join(texts) or "TRUE", list(used.values())
 
 
-def blob(array: np.ndarray | None) -> bytes | None:
-    """A vector as little-endian float32."""
-    return None if array is None else array.astype(_VECTOR).tobytes()
-
-
 def array(blob: bytes) -> np.ndarray:
-    """What `blob` was given."""
-    return np.frombuffer(blob, _VECTOR).astype(np.float32)
+    """A vector kept as little-endian float32."""
+    return np.frombuffer(blob, VECTOR).astype(np.float32)
 
 
 def why(error: sqlite3.Error, waited_s: float) -> str:
