@@ -10,11 +10,14 @@ Keys go in and entries come out; what makes the keys (an agent) is never importe
 
 from devmind.memory.entry import Entry, Filters, Key, Pointer
 from devmind.memory.episodic import Memory
+from devmind.memory.forgetting import Budget
 from devmind.memory.names import Named, Names
+from devmind.memory.scoring import Weights
 from devmind.memory.stores import Store, open_store
 from devmind.memory.tables import Changes, Facts, KeyRows, Sizes
 
 __all__ = [
+    "Budget",
     "Changes",
     "Entry",
     "Facts",
@@ -27,5 +30,6 @@ __all__ = [
     "Pointer",
     "Sizes",
     "Store",
+    "Weights",
     "open_store",
 ]

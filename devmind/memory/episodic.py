@@ -17,6 +17,7 @@ import numpy as np
 from devmind.errors import StoreError
 from devmind.memory.columns import top
 from devmind.memory.entry import Entry, Filters, Key, Pointer
+from devmind.memory.forgetting import Budget, surplus
 from devmind.memory.index import Index, Precision, Table
 from devmind.memory.scoring import Weights, passing, scores
 from devmind.memory.stores import Store
@@ -36,6 +37,7 @@ class Memory:
         clock: gives the time an entry is written at, seconds since 1970.
         precision: of the index's keys; see `Index`.
         fetch: gives what entries point to; without, such entries come with what they hold themselves.
+        budget: what is over goes when something is written, the least valuable first (`forgetting.py`).
     """
 
     def __init__(
@@ -44,8 +46,9 @@ class Memory:
         clock: Callable[[], float] = time.time,
         precision: Precision = "float32",
         fetch: Fetch | None = None,
+        budget: Budget = Budget(),  # noqa: B008 - it is frozen
     ) -> None:
-        self.store, self.index, self.fetch = store, Index(store, precision), fetch
+        self.store, self.index, self.fetch, self.budget = store, Index(store, precision), fetch, budget
         self._clock = clock
         self._lock, self._recalled = threading.Lock(), Counter[int]()
 
@@ -70,7 +73,21 @@ class Memory:
         if not (np.isfinite(importance) and importance >= 0):
             raise StoreError(f"Importance is a number from 0 on; got {importance}.")
         entry = Entry(self._clock(), float(importance), name, dict(keys), dict(moment.senses), pointer=pointer)
-        return replace(entry, id=self.store.add([entry])[0])
+        entry = replace(entry, id=self.store.add([entry])[0])
+        self.keep_to_budget()
+        return entry
+
+    def keep_to_budget(self) -> int:
+        """Let go of what is over the budget; gives how many went.
+
+        They are never found again. Their bytes are gone from the database, and may stay in its log until something is
+        forgotten on purpose.
+        """
+        sizes = self.store.sizes()
+        if not self.budget.exceeded(sizes):
+            return 0
+        self.flush()
+        return self.store.delete(surplus(self.store.facts(), sizes, self.budget, self._clock()).tolist(), erase=False)
 
     def recall(
         self,
