@@ -17,7 +17,9 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,17 +29,19 @@ from devmind.memory.index import Precision, cosines, quantised
 from devmind.memory.scoring import Weights
 
 K = 8
+BUILD, WIDTHS = 100, (64, 256)
+"""How widely the graphs of approximate peers look while they are built, and at a question; each node has 16 links."""
 Search = Callable[[np.ndarray], np.ndarray]
+Approximate = Callable[[np.ndarray, int], np.ndarray]
 
 
 @dataclass
 class Peer:
-    """One way to search: `search` gives the numbers of the best K rows; `build_s` seconds; `bytes` of its files."""
+    """One way to search: `search` gives the numbers of the best K rows."""
 
     name: str
     search: Search
     build_s: float
-    bytes: int = 0
 
 
 def make_keys(n: int, kind: str, seed: int = 0) -> np.ndarray:
@@ -80,32 +84,46 @@ def of_faiss(keys: np.ndarray) -> Search:
     return lambda asked: index.search(asked[None], K)[1][0]
 
 
-def of_faiss_hnsw(keys: np.ndarray, ef: int) -> Search:
+def of_faiss_hnsw(keys: np.ndarray) -> Approximate:
     import faiss
 
     index = faiss.IndexHNSWFlat(64, 16, faiss.METRIC_INNER_PRODUCT)
-    index.hnsw.efConstruction, index.hnsw.efSearch = 100, ef
+    index.hnsw.efConstruction = BUILD
     index.add(keys)
-    return lambda asked: index.search(asked[None], K)[1][0]
+
+    def search(asked: np.ndarray, width: int) -> np.ndarray:
+        index.hnsw.efSearch = width
+        return index.search(asked[None], K)[1][0]
+
+    return search
 
 
-def of_hnswlib(keys: np.ndarray, ef: int) -> Search:
+def of_hnswlib(keys: np.ndarray) -> Approximate:
     import hnswlib
 
     index = hnswlib.Index("ip", 64)
-    index.init_index(len(keys), M=16, ef_construction=100)
+    index.init_index(len(keys), M=16, ef_construction=BUILD)
     index.set_num_threads(1)
     index.add_items(keys, num_threads=1)
-    index.set_ef(ef)
-    return lambda asked: index.knn_query(asked, K, num_threads=1)[0][0].astype(np.int64)
+
+    def search(asked: np.ndarray, width: int) -> np.ndarray:
+        index.set_ef(width)
+        return index.knn_query(asked, K, num_threads=1)[0][0].astype(np.int64)
+
+    return search
 
 
-def of_usearch(keys: np.ndarray, ef: int, dtype: str) -> Search:
+def of_usearch(keys: np.ndarray, dtype: str) -> Approximate:
     from usearch.index import Index
 
-    index = Index(ndim=64, metric="ip", dtype=dtype, connectivity=16, expansion_add=100, expansion_search=ef)
+    index = Index(ndim=64, metric="ip", dtype=dtype, connectivity=16, expansion_add=BUILD)
     index.add(np.arange(len(keys)), keys, threads=1)
-    return lambda asked: index.search(asked, K, threads=1).keys.astype(np.int64)
+
+    def search(asked: np.ndarray, width: int) -> np.ndarray:
+        index.expansion_search = width
+        return index.search(asked, K, threads=1).keys.astype(np.int64)
+
+    return search
 
 
 def of_lancedb(keys: np.ndarray, folder: Path) -> Search:
@@ -144,15 +162,14 @@ def peers(keys: np.ndarray, folder: Path, only: list[str]) -> list[Peer]:
         ("lancedb flat", "lancedb", lambda: of_lancedb(keys, folder / "lance")),
         ("sqlite scan", "", lambda: of_sqlite_scan(keys, folder)),
     ]
-    for ef in (64, 256):
-        makers += [
-            (f"faiss hnsw ef {ef}", "faiss", lambda ef=ef: of_faiss_hnsw(keys, ef)),
-            (f"hnswlib ef {ef}", "hnswlib", lambda ef=ef: of_hnswlib(keys, ef)),
-            (f"usearch f32 ef {ef}", "usearch", lambda ef=ef: of_usearch(keys, ef, "f32")),
-            (f"usearch i8 ef {ef}", "usearch", lambda ef=ef: of_usearch(keys, ef, "i8")),
-        ]
+    approximate: list[tuple[str, str, Callable[[], Approximate]]] = [
+        ("faiss hnsw", "faiss", lambda: of_faiss_hnsw(keys)),
+        ("hnswlib", "hnswlib", lambda: of_hnswlib(keys)),
+        ("usearch f32", "usearch", lambda: of_usearch(keys, "f32")),
+        ("usearch i8", "usearch", lambda: of_usearch(keys, "i8")),
+    ]
     built = []
-    for name, package, make in makers:
+    for name, package, make in [*makers, *approximate]:
         if only and not any(name.startswith(word) for word in only):
             continue
         try:
@@ -162,8 +179,13 @@ def peers(keys: np.ndarray, folder: Path, only: list[str]) -> list[Peer]:
             print(f"{name}: {package} is not installed")
             continue
         begun = time.perf_counter()
-        built.append(Peer(name, make(), time.perf_counter() - begun))
-        print(f"built {name} in {built[-1].build_s:.1f} s", flush=True)
+        search: Any = make()
+        build_s = time.perf_counter() - begun
+        if (name, package, make) in approximate:
+            built += [Peer(f"{name} {width}", partial(search, width=width), build_s) for width in WIDTHS]
+        else:
+            built.append(Peer(name, search, build_s))
+        print(f"built {name} in {build_s:.1f} s", flush=True)
     return built
 
 

@@ -85,11 +85,13 @@ class Store(Protocol):
     def __exit__(self, *exception: object) -> None: ...
 
 
-def open_store(folder: Path | str | None, kind: str = "sqlite") -> Store:
+def open_store(folder: Path | str | None, kind: str = "sqlite", mend: bool = False) -> Store:
     """The store in `folder`, made if it is not there; None keeps all in RAM, and nothing reaches a disk.
+
+    With `mend`, what is damaged is opened as far as it is whole, for `Store.check` to mend.
 
     Raises:
         PluginError: no such kind of store.
         StoreError: it cannot be opened, or is of a newer version.
     """
-    return plugins.load("stores", kind)(None if folder is None else Path(folder))
+    return plugins.load("stores", kind)(None if folder is None else Path(folder), mend=mend)

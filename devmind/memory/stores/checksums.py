@@ -10,23 +10,23 @@ import zlib
 
 import numpy as np
 
-from devmind.memory.entry import Entry, Key, Pointer
+from devmind.memory.entry import Key, Pointer
 
 VECTOR = np.dtype("<f4")
 _NUMBERS = struct.Struct("<dd")
 
 
-def entry_checksum(time_s: float, importance: float, name: str | None, pointer: Pointer | None, payload: bytes) -> int:
-    """Of an entry as it is stored, keys and counts of recalls aside; 0..2^32-1."""
+def facts_checksum(number: int, time_s: float, importance: float, name: str | None, pointer: Pointer | None) -> int:
+    """Of an entry besides its keys, its payload and the counts of its recalls; 0..2^32-1."""
     where = [None] * 3 if pointer is None else [pointer.session, str(pointer.tick), pointer.identity]
-    texts = [name, *where]
+    texts = [str(number), name, *where]
     head = b"\0".join(b"\1" if text is None else text.encode("utf-8", "surrogatepass") for text in texts)
-    return zlib.crc32(payload, zlib.crc32(head, zlib.crc32(_NUMBERS.pack(time_s, importance))))
+    return zlib.crc32(head, zlib.crc32(_NUMBERS.pack(time_s, importance)))
 
 
-def checksum_of(entry: Entry, payload: bytes) -> int:
-    """`entry_checksum` of an entry whose senses are packed as `payload`."""
-    return entry_checksum(entry.time_s, entry.importance, entry.name, entry.pointer, payload)
+def payload_checksum(facts_sum: int, payload: bytes) -> int:
+    """Of a payload, bound to its entry by its checksum."""
+    return zlib.crc32(payload, facts_sum)
 
 
 def key_checksum(number: int, sense: str, encoder: str, vector: bytes) -> int:

@@ -38,14 +38,16 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE entries ADD COLUMN recalled_s REAL",
         "ALTER TABLE entries ADD COLUMN changed INTEGER NOT NULL DEFAULT 0",
         "ALTER TABLE entries ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE entries ADD COLUMN payload_checksum INTEGER NOT NULL DEFAULT 0",
         "ALTER TABLE keys ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0",
         "ALTER TABLE keys ADD COLUMN features_checksum INTEGER NOT NULL DEFAULT 0",
         # Functions of `sqlite_functions.py`: what these columns hold cannot be said in SQL.
         """
         UPDATE entries SET
             text = devmind_text(name, payload),
-            checksum = devmind_entry_checksum(time_s, importance, name, session, tick, session_identity, payload)
+            checksum = devmind_facts_checksum(id, time_s, importance, name, session, tick, session_identity)
         """,
+        "UPDATE entries SET payload_checksum = devmind_payload_checksum(checksum, payload)",
         "UPDATE keys SET checksum = devmind_key_checksum(entry, sense, encoder, vector)",
         "UPDATE keys SET features_checksum = devmind_features_checksum(checksum, features)",
         "CREATE TABLE deletions (entry INTEGER PRIMARY KEY, changed INTEGER NOT NULL)",

@@ -25,6 +25,20 @@ def make_private(file: Path) -> None:
     os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
 
 
+def cut_off(file: Path) -> int:
+    """How many bytes are missing at a database's end by what its head says; only where no log is left.
+
+    https://www.sqlite.org/fileformat2.html#the_database_header
+    """
+    with file.open("rb") as opened:
+        head = opened.read(100)
+    if len(head) < 100 or head[24:28] != head[92:96]:  # the size is not told
+        return 0
+    page = int.from_bytes(head[16:18], "big")
+    wanted = int.from_bytes(head[28:32], "big") * (65536 if page == 1 else page)
+    return max(0, wanted - file.stat().st_size)
+
+
 def where(filters: Filters) -> tuple[str, list[object]]:
     """Filters as a condition and its values."""
     conditions = {

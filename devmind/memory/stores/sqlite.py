@@ -7,6 +7,7 @@ write one store. Deleted content is overwritten (`secure_delete`), the log empti
 from __future__ import annotations
 
 import sqlite3
+import struct
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,13 +18,14 @@ from typing import Self
 from devmind.errors import StoreError
 from devmind.memory.entry import Entry, Filters, Key
 from devmind.memory.payload import pack
-from devmind.memory.stores.checksums import checksum_of, key_parts
+from devmind.memory.stores.checksums import key_parts
 from devmind.memory.stores.migrations import APPLICATION_ID, MIGRATIONS
-from devmind.memory.stores.sql import make_private, where, why
+from devmind.memory.stores.sql import cut_off, make_private, where, why
 from devmind.memory.stores.sqlite_changes import forget_deletions, read_changes, revision_of
 from devmind.memory.stores.sqlite_check import faults, mended
 from devmind.memory.stores.sqlite_functions import add_functions
-from devmind.memory.stores.sqlite_rows import read_entries, read_facts
+from devmind.memory.stores.sqlite_rows import add_entry, read_entries, read_facts
+from devmind.memory.stores.wal import damaged_log
 from devmind.memory.tables import Changes, Facts, Sizes
 
 FILE = "memory.sqlite3"
@@ -62,12 +64,13 @@ class SqliteStore:
 
     Args:
         folder: holds the database; made with rights 0700. None: nothing is written to any disk.
+        mend: go on with what is whole of a damaged write-ahead log, where it would be refused.
 
     Raises:
         StoreError: the folder cannot be used, the file is no store or damaged, or it is of a newer version.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, mend: bool = False) -> None:
         self.place = "memory in RAM" if folder is None else str(folder / FILE)
         self._lock = threading.RLock()
         self._private = folder is None
@@ -75,6 +78,7 @@ class SqliteStore:
         with self._explained():
             if folder is not None:
                 make_private(folder / FILE)
+                self._check_files(folder, mend)
             # Transactions are begun by hand: the module's own would not cover the tables' making.
             self._connection = sqlite3.connect(
                 ":memory:" if self._private else self.place, BUSY_S, isolation_level=None, check_same_thread=False
@@ -104,18 +108,9 @@ class SqliteStore:
         with self._writing() as database:
             change = self._next_change(database)
             for entry, payload in zip(entries, packed, strict=True):
-                pointer = entry.pointer
-                cursor = database.execute(
-                    "INSERT INTO entries (time_s, importance, name, payload, text, session, tick, session_identity, "
-                    "recalled, recalled_s, changed, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        entry.time_s, entry.importance, entry.name, payload, entry.text,
-                        pointer and pointer.session, pointer and pointer.tick, pointer and pointer.identity,
-                        entry.recalled, entry.recalled_s, change, checksum_of(entry, payload),
-                    ),
-                )  # fmt: skip
-                ids.append(int(cursor.lastrowid or 0))
-                self._put_keys(database, ids[-1], entry.keys)
+                number = add_entry(database, entry, payload, change)
+                self._put_keys(database, number, entry.keys)
+                ids.append(number)
             self._one_encoder(database, [entry.keys for entry in entries])
         return ids
 
@@ -189,6 +184,20 @@ class SqliteStore:
         return told
 
     # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _check_files(self, folder: Path, mend: bool) -> None:
+        """Refuse a log that is damaged and a database that was cut off, before SQLite makes the best of it."""
+        log = folder / f"{FILE}-wal"
+        fault = "" if mend else damaged_log(log)
+        if fault:
+            raise StoreError(
+                f"The log '{log}' is damaged: {fault}. What was written last may be lost; "
+                "'devmind memory check --mend' goes on with what is whole."
+            )
+        if not log.exists() and (missing := cut_off(folder / FILE)):
+            raise StoreError(
+                f"'{self.place}' is cut off: {missing} bytes are missing; take a copy of it from a backup."
+            )
 
     def _prepare(self) -> None:
         """Refuse what is not ours or newer before anything is changed; then bring the tables up to date."""
@@ -297,6 +306,10 @@ class SqliteStore:
             database.execute("BEGIN")
             try:
                 yield database
+            except (TypeError, ValueError, AttributeError, struct.error) as error:  # a text where a number should be
+                raise StoreError(
+                    f"'{self.place}' holds what was never written ({error}); 'devmind memory check --mend' mends it."
+                ) from error
             finally:
                 database.execute("COMMIT")
 

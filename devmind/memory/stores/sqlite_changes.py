@@ -10,7 +10,7 @@ import sqlite3
 
 import numpy as np
 
-from devmind.memory.stores.sqlite_rows import read_facts, read_keys
+from devmind.memory.stores.sqlite_rows import ALL, read_facts, read_keys
 from devmind.memory.tables import Changes
 
 KEPT_DELETIONS = 100_000
@@ -28,7 +28,7 @@ def read_changes(database: sqlite3.Connection, since: str | None) -> Changes:
     identity, changed, deletions_since, keys_total, keys_sum = row
     after = _number(since, identity)
     anew = after is None or not deletions_since <= after <= changed
-    condition, values = ("", ()) if anew else ("WHERE changed > ?", (after,))
+    condition, values = (ALL, ()) if anew else ("WHERE changed > ?", (after,))
     gone = [] if anew else database.execute("SELECT entry FROM deletions WHERE changed > ? ORDER BY entry", values)
     rows = database.execute(
         "SELECT entry, sense, encoder, vector, checksum FROM keys "

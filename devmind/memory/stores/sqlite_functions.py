@@ -7,12 +7,14 @@ import sqlite3
 from devmind.errors import StoreError
 from devmind.memory.entry import Entry, Pointer
 from devmind.memory.payload import unpack
-from devmind.memory.stores.checksums import entry_checksum, features_checksum, key_checksum
+from devmind.memory.stores.checksums import facts_checksum, features_checksum, key_checksum, payload_checksum
 
 
 def add_functions(database: sqlite3.Connection) -> None:
     """Make the functions known to one connection."""
-    for function in (devmind_text, devmind_entry_checksum, devmind_key_checksum, devmind_features_checksum):
+    for function in (
+        devmind_text, devmind_facts_checksum, devmind_payload_checksum, devmind_key_checksum, devmind_features_checksum
+    ):  # fmt: skip
         arguments = function.__code__.co_argcount
         database.create_function(function.__name__, arguments, function, deterministic=True)
 
@@ -26,17 +28,22 @@ def devmind_text(name: str | None, payload: bytes) -> str:
     return Entry(0.0, 0.0, name, {}, senses).text
 
 
-def devmind_entry_checksum(
+def devmind_facts_checksum(
+    number: int,
     time_s: float,
     importance: float,
     name: str | None,
     session: str | None,
     tick: int | None,
     identity: str | None,
-    payload: bytes,
 ) -> int:
-    """See `entry_checksum`."""
-    return entry_checksum(time_s, importance, name, as_pointer(session, tick, identity), payload)
+    """See `facts_checksum`."""
+    return facts_checksum(number, time_s, importance, name, as_pointer(session, tick, identity))
+
+
+def devmind_payload_checksum(facts_sum: int, payload: bytes) -> int:
+    """See `payload_checksum`."""
+    return payload_checksum(facts_sum, payload)
 
 
 def devmind_key_checksum(entry: int, sense: str, encoder: str, vector: bytes) -> int:
