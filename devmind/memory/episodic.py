@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 
@@ -23,10 +24,20 @@ from devmind.memory.scoring import Weights, passing, scores
 from devmind.memory.stores import Store
 from devmind.moment import Moment, Sense
 
-Fetch = Callable[[Pointer], Mapping[str, Sense] | None]
-"""Gives what a pointer points to, or None when it is not there (any more)."""
 COUNTED_AT_ONCE = 256
 """So many recalls are counted before they are written down: each writing waits for the disk."""
+
+
+class Pointed(Protocol):
+    """Where pointers lead to; `devmind.sessions.pointed.Pointed` reads recordings."""
+
+    def fetch(self, place: Pointer) -> Mapping[str, Sense] | None:
+        """What a pointer points to, or None when it is not there (any more)."""
+        ...
+
+    def forget(self, places: Iterable[Pointer]) -> list[str]:
+        """Delete what is pointed to; a sentence for each place where that cannot be."""
+        ...
 
 
 class Memory:
@@ -36,7 +47,7 @@ class Memory:
         store: where they are kept.
         clock: gives the time an entry is written at, seconds since 1970.
         precision: of the index's keys; see `Index`.
-        fetch: gives what entries point to; without, such entries come with what they hold themselves.
+        pointed: where pointers lead to; without, such entries come with what they hold themselves.
         budget: what is over goes when something is written, the least valuable first (`forgetting.py`).
     """
 
@@ -45,10 +56,10 @@ class Memory:
         store: Store,
         clock: Callable[[], float] = time.time,
         precision: Precision = "float32",
-        fetch: Fetch | None = None,
+        pointed: Pointed | None = None,
         budget: Budget = Budget(),  # noqa: B008 - it is frozen
     ) -> None:
-        self.store, self.index, self.fetch, self.budget = store, Index(store, precision), fetch, budget
+        self.store, self.index, self.pointed, self.budget = store, Index(store, precision), pointed, budget
         self._clock = clock
         self._lock, self._recalled = threading.Lock(), Counter[int]()
 
@@ -144,12 +155,37 @@ class Memory:
 
     def _whole(self, entry: Entry) -> Entry:
         """With what it points to; what it holds itself is kept."""
-        pointed = self.fetch(entry.pointer) if self.fetch and entry.pointer else None
+        pointed = self.pointed.fetch(entry.pointer) if self.pointed and entry.pointer else None
         return replace(entry, senses={**pointed, **entry.senses}) if pointed else entry
 
     def forget(self, filters: Filters) -> int:
-        """Delete the entries that pass, so that nothing of them stays in the store's files; gives how many."""
-        return self.store.delete(self.store.facts(filters).ids.tolist())
+        """Delete the entries that pass, so that nothing of them stays on the disk; gives how many. See `erase`."""
+        ids = self.store.facts(filters).ids.tolist()
+        self.erase(ids)
+        return len(ids)
+
+    def erase(self, ids: Iterable[int]) -> list[str]:
+        """Delete entries with what they point to, so that nothing of them stays in any file.
+
+        What weights have learned from them stays in the weights.
+
+        Returns:
+            a sentence for each recording that could not be reached; their entries are gone all the same.
+
+        Raises:
+            StoreError: an entry points somewhere and this memory was not told how to get there; or the store cannot be
+                written.
+            SessionError: a recording cannot be rewritten. Nothing is deleted then.
+        """
+        ids = list(ids)
+        places = [entry.pointer for number in ids for entry in self.store.get([number]) if entry.pointer is not None]
+        if places and self.pointed is None:
+            raise StoreError(
+                "Some of these point into recordings, which are not at hand; forget with 'devmind memory'."
+            )
+        told = self.pointed.forget(places) if self.pointed and places else []
+        self.store.delete(ids)
+        return told
 
     def rebuild(self, describe: Callable[[Mapping[str, Sense]], Mapping[str, Key]], encoders: Mapping[str, str]) -> int:
         """Make the keys of all entries anew from their payloads, unless they are of today's encoders already.

@@ -184,8 +184,8 @@ class Index:
         ):  # fmt: skip
             column.append(rows)
         self._alive = np.concatenate((self._alive, np.ones(len(facts), bool)))
-        for sense, rows in changes.keys.items():
-            self._append_keys(sense, rows, first + np.searchsorted(facts.ids, rows.ids))
+        for sense, keys in changes.keys.items():
+            self._append_keys(sense, keys, np.searchsorted(facts.ids, keys.ids) + np.int64(first))
 
     def _append_keys(self, sense: str, rows: KeyRows, places: np.ndarray) -> None:
         held = self._senses.setdefault(sense, _Sense(self.precision))

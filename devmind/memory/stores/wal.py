@@ -83,14 +83,14 @@ def _sums(words: np.ndarray, state: tuple[int, int]) -> list[tuple[int, int]]:
     for _ in range(pairs):
         a, b, c, d = powers[-1]
         powers.append(tuple(x & 0xFFFFFFFF for x in (a + c, b + d, a + 2 * c, b + 2 * d)))  # type: ignore[arg-type]
-    a, b, c, d = (np.array(column, np.uint32) for column in zip(*powers[pairs - 1 :: -1], strict=True))
+    e, f, g, h = (np.array(column, np.uint32) for column in zip(*powers[pairs - 1 :: -1], strict=True))
     x, y = words[:, 0::2].astype(np.uint32), words[:, 1::2].astype(np.uint32)
     first, second = x, x + y  # a pair adds (x, x + y)
-    added0 = (first * a + second * b).sum(1, dtype=np.uint32).tolist()
-    added1 = (first * c + second * d).sum(1, dtype=np.uint32).tolist()
-    a0, b0, c0, d0 = powers[pairs]
+    added0 = (first * e + second * f).sum(1, dtype=np.uint32).tolist()
+    added1 = (first * g + second * h).sum(1, dtype=np.uint32).tolist()
+    a, b, c, d = powers[pairs]
     found, (s0, s1) = [], state
     for one, two in zip(added0, added1, strict=True):
-        s0, s1 = (a0 * s0 + b0 * s1 + one) & 0xFFFFFFFF, (c0 * s0 + d0 * s1 + two) & 0xFFFFFFFF
+        s0, s1 = (a * s0 + b * s1 + one) & 0xFFFFFFFF, (c * s0 + d * s1 + two) & 0xFFFFFFFF
         found.append((s0, s1))
     return found
