@@ -71,6 +71,9 @@ class MemoryConfig(Section):
     half_life_h: float = Field(138.0, gt=0, description="hours after which recency has halved")
     recalled: int = Field(4, ge=0, le=4, description="entries recalled at each tick; 0: none")
     use: Literal["trained", "always"] = Field("trained", description="which agents step with them; else: only shown")
+    keep: Literal["recorded", "always", "never"] = Field(
+        "recorded", description="when Moments are kept on disk: while a recording is on, always, or never"
+    )
     novelty: float = Field(0.1, gt=0, le=2, description="a Moment is kept when its nearest memory's cosine is 1 - this")
     shortest_s: float = Field(1.0, ge=0.1, description="seconds between two Moments kept, at least")
     longest_s: float | None = Field(60.0, ge=1, description="after so many seconds one is kept anyway; None: never")

@@ -71,7 +71,7 @@ class Life:
         self.ages = {age.id: age for age in ages(folder)}
         self.age = next(age.id for age in self.ages.values() if age.folder == folder.resolve())
         self.child, self.lately = ShowAndTell(agent, memory), Lately(1 / room.dt_s)
-        self.naming, self.recalling = Naming(self.child), Recalling(self.child, remembering)
+        self.naming, self.recalling = Naming(self.child), Recalling(self.child, remembering, self.keeps)
         self._recalled: Recalled | None = None
         self._foretold: tuple[Moment, Mapping[str, Output]] | None = None
         watchers = {"recording": self._keep, "memory": self._remember, "page": self._show, "learner": self._learn}
@@ -130,6 +130,11 @@ class Life:
 
     # -- every tick ----------------------------------------------------------------------------------------------
 
+    def keeps(self) -> bool:
+        """Whether Moments may be kept now: on the disk only when somebody asked for it, in RAM always."""
+        keep = self.recalling.config.keep
+        return keep != "never" and (keep == "always" or self.recording is None or self.recording.recorder is not None)
+
     def _keep(self, tick: Tick) -> None:
         if self.speaker is not None and "utter" in tick.action.effectors:
             self.speaker.act(tick.action.effectors["utter"])
@@ -170,7 +175,8 @@ class Life:
         faults = [recorder.fault if recorder else "", self.naming.fault or self.recalling.fault]
         faults += [self.learner.fault if self.learner else ""]
         extra: dict[str, Any] = {
-            "writing": recorder is not None and not recorder.failed, "recording": recorder is not None,
+            "writing": (recorder is not None and not recorder.failed) or (self.recording is not None and self.keeps()),
+            "recording": recorder is not None,
             "private": self.recording is None, "paused": False, "age": self.age, "viewers_dropped": self.hub.drops,
             "faults": [fault for fault in faults if fault],
         }  # fmt: skip

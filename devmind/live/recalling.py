@@ -90,6 +90,7 @@ class Recalling:
     Args:
         child: describes, and holds the memory.
         config: weights of the score, how many entries, and when to keep a Moment.
+        keeps: whether Moments may be kept just now: nothing of a camera reaches a disk unless somebody asked for it.
         clock: seconds since 1970, as the memory's.
 
     Attributes:
@@ -97,8 +98,15 @@ class Recalling:
         written: Moments kept so far.
     """
 
-    def __init__(self, child: ShowAndTell, config: MemoryConfig, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        child: ShowAndTell,
+        config: MemoryConfig,
+        keeps: Callable[[], bool],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self.child, self.config, self.fault, self.written = child, config, "", 0
+        self._keeps = keeps
         self._clock, self._weights = (
             clock,
             Weights(config.relevance, config.recency, config.importance, config.half_life_h),
@@ -171,7 +179,7 @@ class Recalling:
         memory = self.child.memory
         table = memory.index.update()
         due_s = self._clock() - self._kept_at_s
-        relevance = table.relevance(keys) if due_s >= self.config.shortest_s else None
+        relevance = table.relevance(keys) if self._keeps() and due_s >= self.config.shortest_s else None
         if self.config.recalled:
             scores = memory.nearest(table, keys, self.config.recalled, Filters(), self._weights)
             self._publish(moment, agent, memory.get(scores), scores, generation)

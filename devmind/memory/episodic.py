@@ -1,7 +1,8 @@
 """Long-term memory over a store: write what was lived, recall what is like it.
 
 Recall is exact: the cosine of the asked key with every key of that sense, from an index that follows the store's
-changes (`index.py`).
+changes (`index.py`). Beyond a million keys an approximate index proposes what to compare, where the extra `ann` is
+installed (`approximate.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from devmind.errors import StoreError
+from devmind.memory.approximate import Graphs
 from devmind.memory.columns import top
 from devmind.memory.entry import Entry, Filters, Key, Pointer
 from devmind.memory.forgetting import Budget, surplus
@@ -60,7 +62,7 @@ class Memory:
         budget: Budget = Budget(),  # noqa: B008 - it is frozen
     ) -> None:
         self.store, self.index, self.pointed, self.budget = store, Index(store, precision), pointed, budget
-        self._clock = clock
+        self.graphs, self._clock = Graphs(), clock
         self._lock, self._recalled = threading.Lock(), Counter[int]()
 
     def write(
@@ -124,13 +126,22 @@ class Memory:
         self, table: Table, keys: Mapping[str, Key], k: int, filters: Filters, weights: Weights
     ) -> dict[int, float]:
         """Scores by number of the k best rows of a table, the best first."""
+        now_s = self._clock() if weights.recency else 0.0
+        proposed = self.graphs.propose(table, keys, k) if filters == Filters() and table.compared(keys) else None
+        if proposed is not None:
+            some = replace(
+                table, ids=table.ids[proposed], time_s=table.time_s[proposed], importance=table.importance[proposed]
+            )
+            total = scores(some, table.relevance_at(proposed, keys), weights, now_s)
+            best = top(total, some.ids, k)
+            return dict(zip(some.ids[best].tolist(), total[best].tolist(), strict=True))
         relevance = table.relevance(keys)
         if filters != Filters() or not table.alive.all():
             mask = passing(table, filters)
             if filters.words is not None or filters.session is not None:
                 mask = mask & np.isin(table.ids, self.store.facts(filters).ids)
             relevance = np.where(mask, relevance, np.float32(-np.inf))
-        total = scores(table, relevance, weights, self._clock() if weights.recency else 0.0)
+        total = scores(table, relevance, weights, now_s)
         places = top(total, table.ids, k)
         return dict(zip(table.ids[places].tolist(), total[places].tolist(), strict=True))
 

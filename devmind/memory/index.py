@@ -47,6 +47,7 @@ class Table:
         known: names by their numbers.
         alive: bool [n], False for what is deleted.
         senses: keys by sense.
+        epoch: another one means that rows have other places than before; else rows were only added at the end.
     """
 
     revision: str
@@ -58,6 +59,7 @@ class Table:
     known: Mapping[str, int]
     alive: np.ndarray
     senses: Mapping[str, SenseKeys]
+    epoch: int = 0
 
     def relevance(self, keys: Mapping[str, Key]) -> np.ndarray:
         """The mean cosine of each row [n] over the asked senses that it has a key of; -inf where it has none.
@@ -65,7 +67,7 @@ class Table:
         Raises:
             StoreError: a key of another encoder than the memory's.
         """
-        asked = [(self.senses[sense], key) for sense, key in keys.items() if self._compared(sense, key)]
+        asked = self.compared(keys)
         n = len(self.ids)
         if len(asked) == 1 and len(asked[0][0].places) == n:
             return cosines(asked[0][0].vectors, asked[0][1].vector)  # in order: places are 0..n-1
@@ -75,14 +77,29 @@ class Table:
             count[held.places] += 1
         return np.where(count > 0, total / np.maximum(count, 1), np.float32(-np.inf))
 
-    def _compared(self, sense: str, key: Key) -> bool:
-        held = self.senses.get(sense)
-        if held is not None and held.encoder != key.encoder:
-            raise StoreError(
-                f"The memory's keys of '{sense}' were made by another encoder ({held.encoder[:8]}, asked with "
-                f"{key.encoder[:8]}); rebuild them first."
-            )
-        return held is not None
+    def relevance_at(self, places: np.ndarray, keys: Mapping[str, Key]) -> np.ndarray:
+        """`relevance` of some rows [p], by their places in ascending order."""
+        total, count = np.zeros(len(places), np.float32), np.zeros(len(places), np.float32)
+        for held, key in self.compared(keys):
+            at = np.minimum(np.searchsorted(held.places, places), len(held.places) - 1)
+            there = held.places[at] == places
+            total += np.where(there, cosines(held.vectors[at], key.vector), 0)
+            count += there
+        return np.where(count > 0, total / np.maximum(count, 1), np.float32(-np.inf))
+
+    def compared(self, keys: Mapping[str, Key]) -> list[tuple[SenseKeys, Key]]:
+        """What each asked key is compared with; StoreError for one of another encoder."""
+        found = []
+        for sense, key in keys.items():
+            held = self.senses.get(sense)
+            if held is not None and held.encoder != key.encoder:
+                raise StoreError(
+                    f"The memory's keys of '{sense}' were made by another encoder ({held.encoder[:8]}, asked with "
+                    f"{key.encoder[:8]}); rebuild them first."
+                )
+            if held is not None:
+                found.append((held, key))
+        return found
 
 
 def cosines(vectors: np.ndarray, vector: np.ndarray) -> np.ndarray:
@@ -119,7 +136,7 @@ class Index:
 
     def __init__(self, store: Store, precision: Precision = "float32") -> None:
         self.store, self.precision = store, precision
-        self._lock = threading.Lock()
+        self._lock, self._epoch = threading.Lock(), 0
         self._clear()
         self.table = self._snapshot("")
 
@@ -152,6 +169,7 @@ class Index:
         return self._snapshot(changes.revision)
 
     def _clear(self) -> None:
+        self._epoch += 1
         self._ids, self._changed = Column(np.zeros(0, np.int64)), Column(np.zeros(0, np.int64))
         self._time_s, self._importance = Column(np.zeros(0)), Column(np.zeros(0))
         self._names, self._known = Column(np.zeros(0, np.int32)), dict[str, int]()
@@ -204,6 +222,7 @@ class Index:
         return np.array(numbers, np.int32)
 
     def _pack(self) -> None:
+        self._epoch += 1
         alive, to = self._alive, np.cumsum(self._alive) - 1
         for held in self._senses.values():
             mine = alive[held.places.rows]
@@ -220,5 +239,5 @@ class Index:
         }
         return Table(
             revision, self._ids.rows, self._time_s.rows, self._importance.rows, self._changed.rows,
-            self._names.rows, self._known, self._alive, senses,
+            self._names.rows, self._known, self._alive, senses, self._epoch,
         )  # fmt: skip

@@ -173,3 +173,44 @@ def test_a_key_that_is_not_as_it_was_written_is_refused(tmp_path: Path) -> None:
         assert any("deleted" in sentence for sentence in store.check(mend=True))
         assert store.check() == []
         assert Index(store).update().ids.tolist() == [1]
+
+
+def test_an_approximate_index_proposes_what_exact_search_finds(tmp_path: Path) -> None:
+    from devmind.memory.approximate import Graphs
+
+    centres = keys(40, 11)
+    rng = np.random.default_rng(12)
+
+    def near(n: int) -> np.ndarray:
+        vectors = centres[rng.integers(0, 40, n)] + 0.05 * rng.normal(size=(n, 64)).astype(np.float32)
+        return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+    with open_store(None) as store:
+        store.add([Entry(0.0, 0.0, None, {"s": Key(v, "a")}) for v in near(3000)])
+        exact, memory = Memory(store), Memory(store)
+        memory.graphs = Graphs(from_rows=1000)
+        asked = [Key(v, "a") for v in near(40)]
+
+        def same() -> float:
+            pairs = [(exact.recall({"s": one}, 8), memory.recall({"s": one}, 8)) for one in asked]
+            for mine, theirs in pairs:
+                assert [e.score for e in theirs] == sorted((e.score or 0 for e in theirs), reverse=True)
+                assert len(mine) == len(theirs) == 8
+            return float(np.mean([len({e.id for e in a} & {e.id for e in b}) / 8 for a, b in pairs]))
+
+        assert same() == 1  # exact until it is built
+        memory.graphs.wait()
+        table = memory.index.update()
+        proposed = memory.graphs.propose(table, {"s": asked[0]}, 8)
+        assert proposed is not None
+        assert len(proposed) < 100
+        assert same() >= 0.95
+        store.add([Entry(0.0, 0.0, None, {"s": Key(v, "a")}) for v in near(300)])  # added to it where it is noticed
+        store.delete(range(1, 200), erase=False)
+        assert same() >= 0.95
+        store.delete(range(200, 1500), erase=False)  # packed: built anew
+        assert same() == 1
+        memory.graphs.wait()
+        assert same() >= 0.95
+        found = memory.recall({"s": asked[0]}, 8, Filters(named=True))  # with filters it is exact
+        assert found == []
