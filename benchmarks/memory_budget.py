@@ -80,7 +80,7 @@ def cost(life: list[Lived], novelty: float | None, every_s: float) -> tuple[int,
             novelties.append(1 - likest)
             now_s = tick / TICK_HZ
             if now_s - last_s >= every_s - 1e-6 and (novelty is None or 1 - likest >= novelty):
-                memory.write(one.moment, one.keys, importance=min(1.0, 1 - likest))
+                memory.write(one.moment, one.keys, importance=float(np.clip(1 - likest, 0, 1)))
                 kept, last_s = kept + 1, now_s
         return kept, store.sizes().bytes, novelties
 
@@ -106,7 +106,7 @@ def against_budget(life: list[Lived], asked: list[Lived]) -> None:
         for tick, one in enumerate(life):
             table = memory.index.update()
             likest = float(table.relevance(one.keys).max(initial=-1.0)) if len(table.ids) else -1.0
-            store.add([Entry(tick / TICK_HZ, min(1.0, 1 - likest), None, one.keys)])
+            store.add([Entry(tick / TICK_HZ, float(np.clip(1 - likest, 0, 1)), None, one.keys)])
         facts, sizes, now_s = store.facts(), store.sizes(), len(life) / TICK_HZ
         table = memory.index.update()
     rng = np.random.default_rng(0)

@@ -301,7 +301,7 @@ def test_moments_are_kept_recalled_stepped_with_shown_and_checked(run: Path, tmp
         assert all("periphery" not in senses for senses in payloads.values())
     assert sum(entry.recalled for entry in life.memory.store.find()) > 0  # written down at the end
     notes = [note.data for note in Session(path).notes if note.kind == "recalled"]
-    assert len(notes) >= 5
+    assert len(notes) >= 1
     check = check_replay([path], {home.agent.sha256(): home.agent}, payloads.get)
     assert check.passed, [*check.refused, check.first_difference]
     assert not check_replay([path], {home.agent.sha256(): home.agent}).passed  # without the memory it is refused

@@ -40,7 +40,7 @@ def test_value_is_recency_times_importance_times_use() -> None:
     st.integers(1, 60),
     st.integers(500, 10_000),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_what_goes_is_worth_least_and_is_no_more_than_needed(
     rows: list[tuple[float, float, int, bool]], entries: int, n_bytes: int
 ) -> None:

@@ -186,10 +186,10 @@ def test_an_approximate_index_proposes_what_exact_search_finds(tmp_path: Path) -
         return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
     with open_store(None) as store:
-        store.add([Entry(0.0, 0.0, None, {"s": Key(v, "a")}) for v in near(3000)])
+        store.add([Entry(0.0, 0.0, None, {"s": Key(v, "a")}) for v in near(1500)])
         exact, memory = Memory(store), Memory(store)
         memory.graphs = Graphs(from_rows=1000)
-        asked = [Key(v, "a") for v in near(40)]
+        asked = [Key(v, "a") for v in near(20)]
 
         def same() -> float:
             pairs = [(exact.recall({"s": one}, 8), memory.recall({"s": one}, 8)) for one in asked]
@@ -208,7 +208,7 @@ def test_an_approximate_index_proposes_what_exact_search_finds(tmp_path: Path) -
         store.add([Entry(0.0, 0.0, None, {"s": Key(v, "a")}) for v in near(300)])  # added to it where it is noticed
         store.delete(range(1, 200), erase=False)
         assert same() >= 0.95
-        store.delete(range(200, 1500), erase=False)  # packed: built anew
+        store.delete(range(200, 900), erase=False)  # packed: built anew
         assert same() == 1
         memory.graphs.wait()
         assert same() >= 0.95
