@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from devmind.memory import Budget, Facts, Key, Memory, Sizes, open_store
-from devmind.memory.forgetting import surplus, values
+from devmind.memory.forgetting import luck, surplus, values
 from devmind.moment import Moment
 
 HOUR_S = 3600.0
@@ -35,6 +35,14 @@ def test_value_is_recency_times_importance_times_use() -> None:
     assert values(one, 10 * HOUR_S, half_life_h=10)[0] == 1
 
 
+def test_luck_is_even_and_belongs_to_the_number() -> None:
+    found = np.log2(luck(np.arange(1, 20_001)))
+    assert -1 <= found.min() < found.max() < 1
+    assert np.abs(np.histogram(found, 10, (-1, 1))[0] - 2000).max() < 200
+    assert abs(np.corrcoef(found[1:], found[:-1])[0, 1]) < 0.03
+    np.testing.assert_array_equal(luck(np.array([7, 5])), luck(np.array([5, 7]))[::-1])
+
+
 @given(
     st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 5), st.integers(0, 9), st.booleans()), min_size=1, max_size=60),
     st.integers(1, 60),
@@ -51,7 +59,7 @@ def test_what_goes_is_worth_least_and_is_no_more_than_needed(
     if not budget.exceeded(sizes):
         assert not len(gone)
         return
-    worth = dict(zip(one.ids.tolist(), values(one, 1e6, budget.half_life_h), strict=True))
+    worth = dict(zip(one.ids.tolist(), values(one, 1e6, budget.half_life_h) * luck(one.ids), strict=True))
     stays = [number for number in worth if number not in gone]
     assert all(np.isfinite(worth[number]) for number in gone.tolist())
     assert max((worth[g] for g in gone.tolist()), default=0) <= min((worth[s] for s in stays), default=np.inf)
