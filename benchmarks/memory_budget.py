@@ -27,8 +27,8 @@ from devmind.live.newborn import FOLDER
 from devmind.live.recalling import KEPT
 from devmind.memory import Budget, Entry, Key, Memory, open_store
 from devmind.memory.columns import top
+from devmind.memory.cosines import cosines, quantised
 from devmind.memory.forgetting import surplus
-from devmind.memory.index import cosines, quantised
 from devmind.moment import TICK_HZ, Moment
 from devmind.sessions.media import media_moments
 
@@ -142,9 +142,9 @@ def int8(life: list[Lived], asked: list[Lived]) -> None:
         if not keys or not questions:
             continue
         matrix, ids, hits, error = np.stack(keys), np.arange(len(keys)), 0, 0.0
-        small = quantised(matrix)
+        (small, scales), ones = quantised(matrix), np.ones(len(matrix), np.float32)
         for question in questions:
-            exact, rough = cosines(matrix, question), cosines(small, question)
+            exact, rough = cosines(matrix, question, ones), cosines(small, question, scales)
             hits += len(set(top(exact, ids, 8).tolist()) & set(top(rough, ids, 8).tolist()))
             error = max(error, float(np.abs(exact - rough).max()))
         print(f"| {sense} | {len(keys)} | {hits / 8 / len(questions):.3f} | {error:.4f} |")

@@ -25,7 +25,8 @@ import numpy as np
 
 from devmind.memory import Entry, Filters, Key, Memory, open_store
 from devmind.memory.columns import top
-from devmind.memory.index import Precision, cosines, quantised
+from devmind.memory.cosines import cosines, quantised
+from devmind.memory.index import Precision
 from devmind.memory.scoring import Weights
 
 K = 8
@@ -56,8 +57,9 @@ def make_keys(n: int, kind: str, seed: int = 0) -> np.ndarray:
 
 def of_devmind(keys: np.ndarray, precision: Precision) -> Search:
     """The product and the choice of the best, as `Memory.recall` does it."""
-    held, ids = (quantised(keys) if precision == "int8" else keys), np.arange(len(keys))
-    return lambda asked: top(cosines(held, asked), ids, K)
+    held, scales = quantised(keys) if precision == "int8" else (keys, np.ones(len(keys), np.float32))
+    ids = np.arange(len(keys))
+    return lambda asked: top(cosines(held, asked, scales), ids, K)
 
 
 def of_memory(keys: np.ndarray, folder: Path) -> Search:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from devmind.memory.entry import KEY_SIZE, Key
-from devmind.memory.index import SenseKeys, Table, quantised
+from devmind.memory.index import SenseKeys, Table
 
 FROM_ROWS = 1_000_000
 LINKS, BUILD_WIDTH, SEARCH_WIDTH = 16, 100, 256
@@ -44,7 +44,7 @@ class Graph:
     def add(self, held: SenseKeys) -> None:
         """Add the keys that are not in it yet."""
         rows = held.vectors[self.done :]
-        vectors = rows if rows.dtype == np.float32 else rows.astype(np.float32) / np.float32(quantised(np.ones(1))[0])
+        vectors = rows.astype(np.float32) * held.scales[self.done :, None]
         self._index.add(held.places[self.done :], vectors, threads=1)
         self.done = len(held.places)
 

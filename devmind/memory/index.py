@@ -3,7 +3,7 @@
 It is a cache and never the truth. Whatever changed comes as `Changes`, whose sum of checksums says whether the copy is
 still right; when it is not, the copy is made anew. Search is one product of a matrix and a vector, which reads all keys
 at the speed of the memory bus: 25.6 MB for 10^5 keys in float32, a quarter of it in int8 (each number of a key rounded
-to 1/127).
+to 1/127 of its largest).
 """
 
 from __future__ import annotations
@@ -17,23 +17,25 @@ import numpy as np
 
 from devmind.errors import StoreError
 from devmind.memory.columns import Column
+from devmind.memory.cosines import cosines, quantised
 from devmind.memory.entry import KEY_SIZE, Key
 from devmind.memory.stores import Store
 from devmind.memory.tables import Changes, Facts, KeyRows
 
 Precision = Literal["float32", "int8"]
-_FULL_SCALE = 127
-_BLOCK = 8192
-"""Rows of int8 that become float32 at once, so that they stay in the processor's cache."""
 _DEAD = 0.25
 """From this share of deleted rows on the rest is packed together."""
 
 
 class SenseKeys(NamedTuple):
-    """Keys of one sense: `vectors` [m, 64] float32 or int8 of the rows `places` [m] of a table, made by `encoder`."""
+    """Keys of one sense, made by `encoder`: of the rows `places` [m] of a table.
+
+    `vectors` [m, 64] float32, or int8 in units of `scales` [m].
+    """
 
     places: np.ndarray
     vectors: np.ndarray
+    scales: np.ndarray
     encoder: str
 
 
@@ -70,10 +72,10 @@ class Table:
         asked = self.compared(keys)
         n = len(self.ids)
         if len(asked) == 1 and len(asked[0][0].places) == n:
-            return cosines(asked[0][0].vectors, asked[0][1].vector)  # in order: places are 0..n-1
+            return cosines(asked[0][0].vectors, asked[0][1].vector, asked[0][0].scales)  # in order: places are 0..n-1
         total, count = np.zeros(n, np.float32), np.zeros(n, np.float32)
         for held, key in asked:
-            total[held.places] += cosines(held.vectors, key.vector)
+            total[held.places] += cosines(held.vectors, key.vector, held.scales)
             count[held.places] += 1
         return np.where(count > 0, total / np.maximum(count, 1), np.float32(-np.inf))
 
@@ -83,7 +85,7 @@ class Table:
         for held, key in self.compared(keys):
             at = np.minimum(np.searchsorted(held.places, places), len(held.places) - 1)
             there = held.places[at] == places
-            total += np.where(there, cosines(held.vectors[at], key.vector), 0)
+            total += np.where(there, cosines(held.vectors[at], key.vector, held.scales[at]), 0)
             count += there
         return np.where(count > 0, total / np.maximum(count, 1), np.float32(-np.inf))
 
@@ -102,27 +104,13 @@ class Table:
         return found
 
 
-def cosines(vectors: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """Cosines float32 [m] of keys [m, 64] (float32, or int8 in units of 1/127) with one key float32 [64]."""
-    if vectors.dtype == np.float32:
-        return vectors @ vector
-    found, scaled = np.empty(len(vectors), np.float32), vector / np.float32(_FULL_SCALE)
-    for start in range(0, len(vectors), _BLOCK):
-        found[start : start + _BLOCK] = vectors[start : start + _BLOCK].astype(np.float32) @ scaled
-    return found
-
-
-def quantised(vectors: np.ndarray) -> np.ndarray:
-    """Keys float32 [m, 64] as int8 in units of 1/127."""
-    return np.round(vectors * _FULL_SCALE).astype(np.int8)
-
-
 class _Sense:
     """One sense's growing keys with the entries' numbers and the keys' checksums."""
 
     def __init__(self, precision: Precision) -> None:
         self.places, self.sums = Column(np.zeros(0, np.int64)), Column(np.zeros(0, np.int64))
         self.vectors = Column(np.zeros((0, KEY_SIZE), np.int8 if precision == "int8" else np.float32))
+        self.scales = Column(np.zeros(0, np.float32))
         self.encoder, self.living = "", 0
 
 
@@ -209,7 +197,10 @@ class Index:
         held = self._senses.setdefault(sense, _Sense(self.precision))
         held.places.append(places)
         held.sums.append(rows.checksums)
-        held.vectors.append(quantised(rows.vectors) if self.precision == "int8" else rows.vectors)
+        ones = np.ones(len(rows.ids), np.float32)
+        vectors, scales = quantised(rows.vectors) if self.precision == "int8" else (rows.vectors, ones)
+        held.vectors.append(vectors)
+        held.scales.append(scales)
         held.encoder, held.living = rows.encoder, held.living + len(rows.ids)
         self._keys += len(rows.ids)
         self._sum += int(rows.checksums.sum())
@@ -226,7 +217,7 @@ class Index:
         alive, to = self._alive, np.cumsum(self._alive) - 1
         for held in self._senses.values():
             mine = alive[held.places.rows]
-            for column in (held.places, held.sums, held.vectors):
+            for column in (held.places, held.sums, held.vectors, held.scales):
                 column.keep(mine)
             held.places = Column(to[held.places.rows])
         for column in (self._ids, self._changed, self._time_s, self._importance, self._names):
@@ -235,7 +226,8 @@ class Index:
 
     def _snapshot(self, revision: str) -> Table:
         senses = {
-            sense: SenseKeys(held.places.rows, held.vectors.rows, held.encoder) for sense, held in self._senses.items()
+            sense: SenseKeys(held.places.rows, held.vectors.rows, held.scales.rows, held.encoder)
+            for sense, held in self._senses.items()
         }
         return Table(
             revision, self._ids.rows, self._time_s.rows, self._importance.rows, self._changed.rows,
