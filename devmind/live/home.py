@@ -17,7 +17,8 @@ from devmind.live.life import Life
 from devmind.live.recording import Recording
 from devmind.live.rerun_viewer import RerunViewer
 from devmind.live.server import PageServer, check_host
-from devmind.memory import Memory, open_store
+from devmind.memory import Budget, Memory, Store, open_store
+from devmind.sessions.pointed import Pointed
 from devmind.worlds.room import Room
 
 
@@ -89,8 +90,8 @@ def at_home(wishes: Wishes) -> Iterator[tuple[Life, PageServer | None]]:
         room = Room(sensors, config.hz, config.lag_s)
         life = stack.enter_context(
             Life(
-                agent, room, Memory(store), wishes.agent, recording, wishes.record is not None, hub, speaker, learner,
-                config.sure,
+                agent, room, _memory(store, wishes), wishes.agent, recording, wishes.record is not None, hub, speaker,
+                learner, config.sure, config.memory,
             )
         )  # fmt: skip
         if learner:
@@ -99,3 +100,10 @@ def at_home(wishes: Wishes) -> Iterator[tuple[Life, PageServer | None]]:
         if hub and wishes.viewer:
             stack.enter_context(wishes.viewer.watch(hub))
         yield life, stack.enter_context(page) if page else None
+
+
+def _memory(store: Store, wishes: Wishes) -> Memory:
+    config, folder = wishes.config.memory, None if wishes.private else wishes.memory
+    size = None if config.megabytes is None else int(1e6 * config.megabytes)
+    budget = Budget(config.entries, size, config.half_life_h)
+    return Memory(store, precision=config.precision, pointed=Pointed(folder), budget=budget)
