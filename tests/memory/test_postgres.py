@@ -15,7 +15,9 @@ from postgres_server import PostgresServer, free_port
 from devmind.errors import StoreError
 from devmind.memory import Memory, open_store
 from devmind.memory.stores.postgres import link, open_postgres
+from devmind.memory.stores.postgres.link import Connection
 from devmind.memory.stores.postgres.migrations import MIGRATIONS
+from devmind.memory.stores.postgres.rows import read_changes, read_entries, rows_of
 from devmind.memory.stores.postgres.store import PostgresStore
 from devmind.testing import check_store
 from devmind.testing.stores import example
@@ -284,6 +286,23 @@ def test_old_deletions_are_let_go_of_and_who_asks_for_them_begins_anew(
         store.delete(ids[6:8], erase=False)
         assert store.changes(after).deleted.tolist() == ids[6:8]
         assert store.check() == []
+
+
+def test_reading_a_few_entries_reads_no_whole_table(url: str) -> None:
+    """Found by measuring: without statistics the planner read all keys for each recall."""
+    with open_store(url) as store:
+        for start in range(0, 2000, 500):
+            store.add([example(start + number) for number in range(500)])
+        before = store.revision()
+        store.add([example(0)])
+
+        def read(connection: Connection) -> int:
+            scans = "SELECT seq_tup_read::int FROM pg_stat_xact_user_tables WHERE relname IN ('entries', 'keys')"
+            assert len(read_entries(connection, "id = ANY(%s)", [[5, 900, 1700]], payloads=True)) == 3
+            assert read_changes(connection, before).facts.ids.tolist() == [2001]
+            return sum(int(row[0]) for row in rows_of(connection, scans))
+
+        assert store._link.read(read) == 0  # type: ignore[attr-defined]
 
 
 def test_recall_is_as_from_sqlite(url: str) -> None:

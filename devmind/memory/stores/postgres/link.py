@@ -38,6 +38,7 @@ _DEFAULTS: dict[str, int | str] = {
 }
 _SETTINGS = """
     SELECT set_config('lock_timeout', %s, false), set_config('idle_in_transaction_session_timeout', '60s', false),
+        set_config('jit', 'off', false),
         CASE WHEN current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')
             THEN set_config('synchronous_commit', 'on', false) END
 """

@@ -66,12 +66,8 @@ def read_entries(connection: Connection, condition: str, values: Sequence[object
     keys: dict[int, dict[str, Key]] = {row[0]: {} for row in rows}
     if condition == ALL:
         _count_all(connection, "entries", len(rows))
-    wanted = "" if condition == ALL else f"WHERE entry IN (SELECT id FROM devmind.entries WHERE {condition})"
-    for row in rows_of(
-        connection,
-        f"SELECT entry, sense, encoder, vector, checksum, features, features_checksum FROM devmind.keys {wanted}",
-        values,
-    ):
+    columns = "entry, sense, encoder, vector, checksum, features, features_checksum"
+    for row in _keys_of(connection, columns, None if condition == ALL else list(keys)):
         keys[row[0]][row[1]] = read_key(row)
     if condition == ALL:
         _count_all(connection, "keys", sum(map(len, keys.values())))
@@ -91,6 +87,20 @@ def read_facts(connection: Connection, condition: str, values: Sequence[object])
     return as_facts(rows)
 
 
+def _keys_of(connection: Connection, columns: str, entries: list[int] | None) -> list[tuple[Any, ...]]:
+    """Columns of the keys of so many entries, None for all, in ascending order of entries."""
+    if entries is None:
+        return rows_of(connection, f"SELECT {columns} FROM devmind.keys ORDER BY entry")
+    # One look into the index for each entry, whatever the planner knows: of a table without statistics it thinks that
+    # an entry has hundreds of keys, and would rather read all of them.
+    return rows_of(
+        connection,
+        "SELECT found.* FROM unnest(%s::bigint[]) AS wanted (id), "
+        f"LATERAL (SELECT {columns} FROM devmind.keys WHERE entry = wanted.id OFFSET 0) AS found ORDER BY entry",
+        [sorted(entries)],
+    )
+
+
 def _count_all(connection: Connection, what: str, found: int) -> None:
     ((wanted,),) = rows_of(connection, f"SELECT {what} FROM devmind.state")
     compare_count(what, found, wanted)
@@ -105,18 +115,16 @@ def read_changes(connection: Connection, since: str | None) -> Changes:
     after = int(number) if of == identity and number.isdecimal() else None
     anew = after is None or not deletions_since <= after <= changed
     condition, values = (ALL, ()) if anew else ("changed > %s", (after,))
-    rows = rows_of(
-        connection,
-        "SELECT entry, sense, encoder, vector, checksum FROM devmind.keys "
-        + ("" if anew else "WHERE entry IN (SELECT id FROM devmind.entries WHERE changed > %s) ")
-        + "ORDER BY entry",
-        values,
-    )
+    if not anew:
+        # What changed lately is few, which the planner does not know of a table without statistics.
+        connection.execute("SET LOCAL enable_seqscan = off")
+    facts = read_facts(connection, condition, values)
+    rows = _keys_of(connection, "entry, sense, encoder, vector, checksum", None if anew else facts.ids.tolist())
     gone = "SELECT entry FROM devmind.deletions WHERE changed > %s ORDER BY entry"
     return Changes(
         f"{identity}:{changed}",
         anew,
-        read_facts(connection, condition, values),
+        facts,
         read_keys(rows),
         np.array([] if anew else [number for (number,) in rows_of(connection, gone, values)], np.int64),
         keys_total,
