@@ -50,8 +50,8 @@ def nearest_query(schema: str, senses: int, condition: str) -> sql.Composed:
         condition: on entries, with its values after those of the senses; then comes the limit.
     """
     one = sql.SQL(
-        "SELECT entry, -(vector::{schema}.vector({size}) OPERATOR({schema}.<#>) %s::real[]::{schema}.vector({size})) "
-        "AS cosine FROM devmind.keys WHERE sense = %s"
+        "SELECT entry, -(vector::{schema}.vector({size}) OPERATOR({schema}.<#>) "
+        "(SELECT %s::real[]::{schema}.vector({size}))) AS cosine FROM devmind.keys WHERE sense = %s"
     ).format(schema=sql.Identifier(schema), size=sql.Literal(KEY_SIZE))
     filtered = "" if condition == ALL else f"WHERE entry IN (SELECT id FROM devmind.entries WHERE {condition}) "
     return sql.SQL("SELECT entry, avg(cosine) FROM ({each}) AS each_sense {filtered}").format(
