@@ -205,8 +205,8 @@ def test_a_watch_comes_back_after_a_break_and_misses_nothing(postgres: PostgresS
         assert not changes.anew
         assert changes.facts.ids.tolist() == [1]
         postgres.stop()
-        postgres.start()
         heard.forget()
+        postgres.start()
         assert heard.soon(15)
 
 
