@@ -18,6 +18,7 @@ from psycopg import errors, pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from devmind.errors import StoreError
+from devmind.memory.stores.postgres.sentences import shown_place, why
 from devmind.memory.stores.postgres.wire import register
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
@@ -64,7 +65,7 @@ class Link:
                 "The URL of the PostgreSQL store cannot be read; it is postgresql://user@host:port/database."
             ) from None
         self.conninfo = make_conninfo("", **{**_DEFAULTS, **given})
-        self.place = _shown(given)
+        self.place = shown_place(given)
         self._lock = threading.RLock()
         self._connection: Connection | None = None
         self._closed = False
@@ -173,7 +174,7 @@ class Link:
         self._connection = None
 
     def _why(self, error: psycopg.Error) -> str:
-        return f"'{self.place}' cannot be used: {why(error)}."
+        return f"'{self.place}' cannot be used: {why(error, PATIENCE_S)}."
 
 
 class _Write:
@@ -225,32 +226,7 @@ def connect(conninfo: str) -> Connection:
     return connection
 
 
-def why(error: psycopg.Error) -> str:
-    """What PostgreSQL complains of, with what to do; one line without a full stop."""
-    first = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-    if isinstance(error, errors.LockNotAvailable):
-        return f"another process has been writing to it for {PATIENCE_S:g} s; end that one or wait"
-    if isinstance(error, errors.ReadOnlySqlTransaction):
-        return "the server takes no writes (a standby?); give the URL of its primary"
-    if isinstance(error, errors.DiskFull):
-        return f"the server's disk is full ({first}); free some space"
-    if isinstance(error, errors.InsufficientPrivilege):
-        return f"{first}; ask the owner of the database for the rights that docs/postgres.md lists"
-    if isinstance(error, errors.DataCorrupted | errors.IndexCorrupted):
-        return f"it is damaged ({first}); restore a backup"
-    if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
-        return f"no connection to the server ({first}); look whether it runs"
-    return first
-
-
 def _fate(act: object) -> str:
     if isinstance(act, _Write) and act.in_doubt:
         return " Whether the last write was kept is not known: look before you write it again."
     return ""
-
-
-def _shown(given: dict[str, Any]) -> str:
-    """The place for people, without password."""
-    user = f"{given['user']}@" if given.get("user") else ""
-    port = f":{given['port']}" if given.get("port") else ""
-    return f"postgresql://{user}{given.get('host') or ''}{port}/{given.get('dbname') or ''}"
