@@ -29,13 +29,16 @@ TRACES = "Weights that have already slept on it keep what they learned: forgetti
 
 
 @app.command()
-def stats(memory: MemoryOption = Path("memory"), as_json: Json = False) -> None:
+def stats(memory: MemoryOption = "memory", as_json: Json = False) -> None:
     """Say how much is remembered, since when, of which senses, and what it costs."""
     with opened(memory) as mind:
+        from devmind.memory import folder_of
         from devmind.memory.stats import statistics
 
         found = statistics(mind)
-    found["disk_bytes"] = sum(file.stat().st_size for file in memory.rglob("*") if file.is_file())
+    folder = folder_of(memory)
+    files = [] if folder is None else [file for file in folder.rglob("*") if file.is_file()]
+    found["disk_bytes"] = sum(file.stat().st_size for file in files) if files else None
     if as_json:
         show.line(json.dumps(found))
         return
@@ -50,7 +53,7 @@ def stats(memory: MemoryOption = Path("memory"), as_json: Json = False) -> None:
         ("recalled", f"{found['recalls']:,} times, {found['never_recalled']:,} entries never"),
         ("payloads", show.megabytes(found["payload_bytes"])),
         ("keys", show.megabytes(found["key_bytes"])),
-        ("on disk", show.megabytes(found["disk_bytes"])),
+        ("on disk", show.megabytes(found["disk_bytes"]) if files else "in a database: its server knows"),
         *((f"keys of {sense}", f"{one['keys']:,} by {one['encoder'][:8]}") for sense, one in found["senses"].items()),
     ]
     show.table(("what", ""), rows)
@@ -67,7 +70,7 @@ def recall(
     agent: Annotated[
         Path | None, typer.Option("--agent", metavar="DIR", help="Saved agent; else the newest milestone.")
     ] = None,
-    memory: MemoryOption = Path("memory"),
+    memory: MemoryOption = "memory",
     as_json: Json = False,
 ) -> None:
     """Ask memory by words, by a picture, by a sound; with several, what is like the picture and has the words.
@@ -96,14 +99,16 @@ def show_entry(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Also write its picture and its sound there.")
     ] = None,
-    memory: MemoryOption = Path("memory"),
+    memory: MemoryOption = "memory",
     as_json: Json = False,
 ) -> None:
     """Show one entry with everything that is known of it."""
     with opened(memory) as mind:
         found = mind.get([number])
     if not found:
-        raise StoreError(f"There is no entry {number} in '{memory}'; 'devmind memory recall' prints numbers.")
+        raise StoreError(
+            f"There is no entry {number} in '{show.place(memory)}'; 'devmind memory recall' prints numbers."
+        )
     from devmind.memory.stats import as_plain, write_senses
 
     plain = as_plain(found[0])
@@ -126,7 +131,7 @@ def forget(
     older_than_h: Annotated[
         float | None, typer.Option("--older-than-h", min=0, metavar="H", help="What is older; examples of names stay.")
     ] = None,
-    memory: MemoryOption = Path("memory"),
+    memory: MemoryOption = "memory",
 ) -> None:
     """Delete entries for good: from the database, its log, its indexes, and from recordings that they point to."""
     ways = [numbers or None, name, words, older_than_h]

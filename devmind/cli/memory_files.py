@@ -18,28 +18,31 @@ from devmind.errors import ConfigError, StoreError
 if TYPE_CHECKING:
     from devmind.memory import Memory
 
-MemoryOption = Annotated[Path, typer.Option("--memory", metavar="DIR", help="The memory.")]
+MemoryOption = Annotated[
+    str, typer.Option("--memory", metavar="PLACE", help="The memory: a folder, or a PostgreSQL database's URL.")
+]
 Json = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
 
 
 def export_file(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The new file, for example mind.zip.")],
-    memory: MemoryOption = Path("memory"),
+    memory: MemoryOption = "memory",
 ) -> None:
     """Write the whole memory into one file."""
     if file.exists():
         raise ConfigError(f"'{file}' is there already; give a new name.")
+    from devmind.memory import folder_of
     from devmind.memory.portable import export_memory
 
     with opened(memory) as mind:
-        count = export_memory(mind.store, file, memory)
+        count = export_memory(mind.store, file, folder_of(memory) or Path())
     show.line(f"{count:,} exported, {show.megabytes(file.stat().st_size)}")
     show.path("memory", file)
 
 
 def import_file(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that 'devmind memory export' wrote.")],
-    memory: MemoryOption = Path("memory"),
+    memory: MemoryOption = "memory",
 ) -> None:
     """Add what is in an exported file and not yet in the memory, which is made if it is not there."""
     existing(file, "FILE", "file")
@@ -49,14 +52,14 @@ def import_file(
     with open_store(memory) as store:
         done = import_memory(store, file)
     show.line(f"{done.added:,} imported, {done.there:,} were there already")
-    show.path("memory", memory)
+    show.line(f"memory: {show.place(memory)}")
 
 
 def check(
     mend: Annotated[
         bool, typer.Option("--mend", help="Make anew what can be derived, delete what is damaged beyond that.")
     ] = False,
-    memory: MemoryOption = Path("memory"),
+    memory: MemoryOption = "memory",
     as_json: Json = False,
 ) -> None:
     """Read everything and compare it with its checksums; exits with 1 when something is wrong and was not mended."""
@@ -74,12 +77,14 @@ def check(
 
 
 @contextmanager
-def opened(folder: Path, mend: bool = False) -> Iterator[Memory]:
+def opened(place: str, mend: bool = False) -> Iterator[Memory]:
     """A memory that is there, with what its pointers lead to."""
-    if not any(folder.glob("*")):
+    from devmind.memory import Memory, folder_of, open_store
+
+    folder = folder_of(place)
+    if folder is not None and not any(folder.glob("*")):
         raise StoreError(f"There is no memory in '{folder}'; live or teach first, or give --memory DIR.")
-    from devmind.memory import Memory, open_store
     from devmind.sessions.pointed import Pointed
 
-    with open_store(folder, mend=mend) as store:
+    with open_store(place, mend=mend) as store:
         yield Memory(store, pointed=Pointed(folder))

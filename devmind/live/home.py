@@ -17,7 +17,7 @@ from devmind.live.life import Life
 from devmind.live.recording import Recording
 from devmind.live.rerun_viewer import RerunViewer
 from devmind.live.server import PageServer, check_host
-from devmind.memory import Budget, Memory, Store, open_store
+from devmind.memory import Budget, Memory, Store, folder_of, open_store
 from devmind.sessions.pointed import Pointed
 from devmind.worlds.room import Room
 
@@ -29,7 +29,7 @@ class Wishes:
     Attributes:
         agent: folder of the saved agent.
         sensors: by name, not opened yet; speaker: likewise.
-        memory: folder of long-term memory.
+        memory: long-term memory: a folder, or the URL of a database.
         record: file to record to from the first tick on.
         private: memory stays in RAM, and nothing can be recorded or learned.
         learn: newer weights come from a process that learns from the recording.
@@ -41,7 +41,7 @@ class Wishes:
     agent: Path
     sensors: Mapping[str, Any]
     speaker: Any = None
-    memory: Path = Path("memory")
+    memory: Path | str = Path("memory")
     record: Path | None = None
     private: bool = False
     learn: bool = False
@@ -103,7 +103,7 @@ def at_home(wishes: Wishes) -> Iterator[tuple[Life, PageServer | None]]:
 
 
 def _memory(store: Store, wishes: Wishes) -> Memory:
-    config, folder = wishes.config.memory, None if wishes.private else wishes.memory
+    config, folder = wishes.config.memory, None if wishes.private else folder_of(wishes.memory)
     size = None if config.megabytes is None else int(1e6 * config.megabytes)
     budget = Budget(config.entries, size, config.half_life_h)
     return Memory(store, precision=config.precision, pointed=Pointed(folder), budget=budget)

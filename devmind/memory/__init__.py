@@ -13,7 +13,7 @@ from devmind.memory.episodic import Memory
 from devmind.memory.forgetting import Budget
 from devmind.memory.names import Named, Names
 from devmind.memory.scoring import Weights
-from devmind.memory.stores import Store, open_store
+from devmind.memory.stores import Store, folder_of, open_store
 from devmind.memory.tables import Changes, Facts, KeyRows, Sizes
 
 __all__ = [
@@ -31,5 +31,6 @@ __all__ = [
     "Sizes",
     "Store",
     "Weights",
+    "folder_of",
     "open_store",
 ]

@@ -26,6 +26,8 @@ from devmind.memory.scoring import Weights, passing, scores
 from devmind.memory.stores import Store
 from devmind.moment import Moment, Sense
 
+ASKED_OF_THE_STORE = 8
+"""So many questions a store that searches itself answers, before an index is made here: that reads all its keys."""
 COUNTED_AT_ONCE = 256
 """So many recalls are counted before they are written down: each writing waits for the disk."""
 
@@ -63,6 +65,7 @@ class Memory:
     ) -> None:
         self.store, self.index, self.pointed, self.budget = store, Index(store, precision), pointed, budget
         self.graphs, self._clock = Graphs(), clock
+        self._asked_of_store = 0
         self._lock, self._recalled = threading.Lock(), Counter[int]()
 
     def write(
@@ -117,7 +120,9 @@ class Memory:
         Raises:
             StoreError: a key of another encoder than the store's, or a store that cannot be read.
         """
-        found = self.nearest(self.index.update(), keys, k, filters, weights)
+        found = self._found_by_store(keys, k, filters) if weights == Weights() else None
+        if found is None:
+            found = self.nearest(self.index.update(), keys, k, filters, weights)
         entries = [replace(entry, score=found[entry.id]) for entry in self.get(found)]
         self.count(entry.id for entry in entries)
         return entries
@@ -144,6 +149,15 @@ class Memory:
         total = scores(table, relevance, weights, now_s)
         places = top(total, table.ids, k)
         return dict(zip(table.ids[places].tolist(), total[places].tolist(), strict=True))
+
+    def _found_by_store(self, keys: Mapping[str, Key], k: int, filters: Filters) -> dict[int, float] | None:
+        """The same by cosine alone, found where the keys are; None when this process has an index, or must have one."""
+        search = getattr(self.store, "nearest", None)
+        if search is None or self.index.table.revision or self._asked_of_store >= ASKED_OF_THE_STORE:
+            return None
+        self._asked_of_store += 1
+        found = search(keys, k, filters)
+        return None if found is None else dict(found)
 
     def get(self, ids: Iterable[int]) -> list[Entry]:
         """Entries by their numbers, in this order, with what they point to; those that are gone are left out."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Protocol, Self
 
@@ -85,13 +87,43 @@ class Store(Protocol):
     def __exit__(self, *exception: object) -> None: ...
 
 
-def open_store(folder: Path | str | None, kind: str = "sqlite", mend: bool = False) -> Store:
-    """The store in `folder`, made if it is not there; None keeps all in RAM, and nothing reaches a disk.
+def watching(store: Store, changed: Callable[[], None]) -> AbstractContextManager[object]:
+    """Inside it, `changed` is called from a thread soon after each write of any process, by a store that hears of them
+    (PostgreSQL). Other stores call nothing: who looks at `revision` from time to time finds writes with every store.
+    """
+    watch = getattr(store, "watch", None)
+    return watch(changed) if watch else nullcontext()
 
-    With `mend`, what is damaged is opened as far as it is whole, for `Store.check` to mend.
+
+def open_store(place: Path | str | None, kind: str | None = None, mend: bool = False) -> Store:
+    """The store at `place`, made if it is not there.
+
+    Args:
+        place: a folder; a URL, whose scheme names the kind of store (postgresql://user@host:port/database); None keeps
+            all in RAM, and nothing reaches a disk.
+        kind: which plugin of the group `devmind.stores`; by default the URL's, for folders and RAM sqlite.
+        mend: what is damaged is opened as far as it is whole, for `Store.check` to mend.
 
     Raises:
         PluginError: no such kind of store.
         StoreError: it cannot be opened, or is of a newer version.
     """
-    return plugins.load("stores", kind)(None if folder is None else Path(folder), mend=mend)
+    scheme = scheme_of(place)
+    found = place if scheme or place is None else Path(place)
+    return plugins.load("stores", kind or scheme or "sqlite")(found, mend=mend)
+
+
+def folder_of(place: Path | str) -> Path | None:
+    """The folder that a place is; None for a URL."""
+    return None if scheme_of(place) else Path(place)
+
+
+def shown(place: Path | str) -> str:
+    """A place for people: a URL without its password."""
+    return re.sub(r"(://[^/@:]*):[^/@]*@", r"\1@", str(place))
+
+
+def scheme_of(place: Path | str | None) -> str | None:
+    """What stands before :// in a URL; None for a folder."""
+    found = re.match(r"([a-z][a-z0-9+.-]*)://", place) if isinstance(place, str) else None
+    return found[1] if found else None

@@ -43,7 +43,7 @@ def read_entries(database: sqlite3.Connection, condition: str, values: Sequence[
         keys[row[0]][row[1]] = read_key(row)
     if condition == ALL:
         count_all(database, "keys", sum(map(len, keys.values())))
-    return [_entry(row, keys[row[0]]) for row in rows]
+    return [as_entry(row, keys[row[0]]) for row in rows]
 
 
 def add_entry(database: sqlite3.Connection, entry: Entry, payload: bytes, change: int) -> int:
@@ -75,7 +75,8 @@ def read_key(row: Sequence[Any]) -> Key:
     return Key(array(vector), encoder, None if features is None else array(features))
 
 
-def _entry(row: Sequence[Any], keys: dict[str, Key]) -> Entry:
+def as_entry(row: Sequence[Any], keys: dict[str, Key]) -> Entry:
+    """An entry of COLUMNS and payload (None: not asked for), with its keys; StoreError when damaged."""
     number, time_s, importance, name, session, tick, identity, recalled, recalled_s, checksum, payload_sum, payload = (
         row
     )
@@ -98,7 +99,11 @@ def _compare(number: Any, time_s: Any, importance: Any, name: Any, pointer: Poin
 
 def count_all(database: sqlite3.Connection, what: str, found: int) -> None:
     """StoreError unless so many 'entries' or 'keys' were written: a damaged page may hide others."""
-    (wanted,) = database.execute(f"SELECT {what} FROM state").fetchone()
+    compare_count(what, found, database.execute(f"SELECT {what} FROM state").fetchone()[0])
+
+
+def compare_count(what: str, found: int, wanted: int) -> None:
+    """StoreError unless as many were found as the store's totals say."""
     if found != wanted:
         raise StoreError(
             f"The memory is damaged: {found} {what} are found, and {wanted} were written. "
@@ -120,6 +125,13 @@ def read_facts(database: sqlite3.Connection, condition: str, values: Sequence[ob
     ).fetchall()
     if condition == ALL:
         count_all(database, "entries", len(rows))
+    return as_facts(rows)
+
+
+def as_facts(rows: Sequence[tuple[Any, ...]]) -> Facts:
+    """Facts of rows (id, time_s, importance, name, recalled, recalled_s, length of the payload, changed, session, tick,
+    session_identity, checksum); StoreError when one is damaged.
+    """
     for number, time_s, importance, name, *_, session, tick, identity, checksum in rows:
         _compare(number, time_s, importance, name, as_pointer(session, tick, identity), checksum)
     columns = list(zip(*rows, strict=True)) or [()] * 12
