@@ -1,0 +1,72 @@
+"""How the tests are played: many children with one agent's weights, by its own step path, most likely choice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from devmind.agent.agent import Agent
+from devmind.agent.batch import collate_tick
+from devmind.curriculum.stage import Context
+from devmind.seeding import numpy_rng
+
+TOGETHER = 100
+"""Children that step side by side; more take memory and no less time each."""
+
+Senses = Mapping[str, Any]
+
+
+Player = Callable[[Senses, np.ndarray], np.ndarray]
+"""`(senses [N, ...], first bool [N]) -> choices int64 [N]`; it is made anew for each group of children."""
+
+
+class Child:
+    """N children that remember by the agent's own state.
+
+    Args:
+        short_term: False leaves them this Moment alone: every Moment opens an episode, so the window is one Moment long
+            and the slots are empty.
+    """
+
+    def __init__(self, agent: Agent, n: int, short_term: bool = True) -> None:
+        self.agent, self.short_term = agent, short_term
+        self.state = agent.new_state(n)
+
+    def __call__(self, senses: Senses, first: np.ndarray) -> np.ndarray:
+        """The most likely choices of one tick."""
+        opening = first if self.short_term else np.ones_like(first)
+        percepts = self.agent.encode(self.state, collate_tick(senses, opening))
+        self.state, output = self.agent.step(self.state, percepts, effectors=["choose"])
+        return output.action["choose"].cpu().numpy()
+
+
+def at_random(choices: int, *names: int | str) -> Callable[[int], Player]:
+    """Players that choose one of the first `choices` by numbers named by `names`."""
+    rng = numpy_rng(*names, "random")
+    return lambda n: lambda senses, first: rng.integers(0, choices, n)
+
+
+def always(choice: int) -> Callable[[int], Player]:
+    """Players that always choose `choice`."""
+    return lambda n: lambda senses, first: np.full(n, choice)
+
+
+def returns(context: Context, world: str, level: str, seeds: np.ndarray, make: Callable[[int], Player]) -> np.ndarray:
+    """Sum of rewards of every episode, float64 [N]; `make(n)` gives a player for n children.
+
+    The worlds' episodes are all equally long: a group ends together.
+    """
+    groups = np.split(seeds, range(TOGETHER, len(seeds), TOGETHER))
+    return np.concatenate([_group(context.make_world(world, level, group), make(len(group))) for group in groups])
+
+
+def _group(world: Any, player: Player) -> np.ndarray:
+    senses, total = world.observe(), np.zeros(world.num_envs)
+    first, going = np.ones(world.num_envs, bool), True
+    while going:
+        senses, reward, terminal, truncated, _ = world.step({"choose": player(senses, first)})
+        first, total = np.zeros_like(first), total + reward
+        going = not bool((terminal | truncated).all())
+    return total
