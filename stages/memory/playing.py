@@ -16,10 +16,10 @@ TOGETHER = 100
 """Children that step side by side; more take memory and no less time each."""
 
 Senses = Mapping[str, Any]
-
-
 Player = Callable[[Senses, np.ndarray], np.ndarray]
-"""`(senses [N, ...], first bool [N]) -> choices int64 [N]`; it is made anew for each group of children."""
+"""`(senses [N, ...], first bool [N]) -> choices int64 [N]`."""
+Maker = Callable[[int], Player]
+"""Gives a fresh player for n children."""
 
 
 class Child:
@@ -42,24 +42,38 @@ class Child:
         return output.action["choose"].cpu().numpy()
 
 
-def at_random(choices: int, *names: int | str) -> Callable[[int], Player]:
+def child(agent: Agent, short_term: bool = True) -> Maker:
+    """Children with this agent's weights."""
+    return lambda n: Child(agent, n, short_term)
+
+
+def at_random(choices: int, *names: int | str) -> Maker:
     """Players that choose one of the first `choices` by numbers named by `names`."""
     rng = numpy_rng(*names, "random")
     return lambda n: lambda senses, first: rng.integers(0, choices, n)
 
 
-def always(choice: int) -> Callable[[int], Player]:
+def always(choice: int) -> Maker:
     """Players that always choose `choice`."""
     return lambda n: lambda senses, first: np.full(n, choice)
 
 
-def returns(context: Context, world: str, level: str, seeds: np.ndarray, make: Callable[[int], Player]) -> np.ndarray:
-    """Sum of rewards of every episode, float64 [N]; `make(n)` gives a player for n children.
+def episodes(context: Context, level: str, n: int = 400) -> int:
+    """How many episodes an exam runs: all of `n` in a full one, a fifth in a glimpse."""
+    return context.episodes(n) if level == "full" else max(8, context.episodes(n) // 5)
+
+
+def returns(context: Context, world: str, level: str, seeds: np.ndarray, make: Maker) -> np.ndarray:
+    """Sum of rewards of every episode, float64 [N].
 
     The worlds' episodes are all equally long: a group ends together.
     """
-    groups = np.split(seeds, range(TOGETHER, len(seeds), TOGETHER))
-    return np.concatenate([_group(context.make_world(world, level, group), make(len(group))) for group in groups])
+    return in_groups(lambda group: _group(context.make_world(world, level, group), make(len(group))), seeds)
+
+
+def in_groups(play: Callable[[np.ndarray], np.ndarray], seeds: np.ndarray) -> np.ndarray:
+    """`play` on at most 100 seeds at a time, its answers [n] one behind the other."""
+    return np.concatenate([play(group) for group in np.split(seeds, range(TOGETHER, len(seeds), TOGETHER))])
 
 
 def _group(world: Any, player: Player) -> np.ndarray:
