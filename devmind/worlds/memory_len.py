@@ -77,8 +77,8 @@ class MemoryLenRules:
         return {"signal": np.stack((left, np.zeros(len(state)), context), 1).astype(np.float32)}
 
     def truth(self, state: MemoryLenState) -> dict[str, np.ndarray]:
-        """`choice` int64 [N]: a teacher's, who sees the context, at every tick; `asked` bool [N]: it counts."""
-        return {"choice": state.context.copy(), "asked": state.tick == self.length}
+        """`choice` int64 [N]: a teacher's, who sees the context, at every tick; `asked` bool [N]: it counts; `told`."""
+        return {"choice": state.context.copy(), "asked": state.tick == self.length, "told": state.context.copy()}
 
 
 def whole_number(level: str, world: str) -> int:

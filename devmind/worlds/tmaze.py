@@ -92,7 +92,7 @@ class TMazeRules:
         return {"signal": np.stack((at_end, told), 1).astype(np.float32)}
 
     def truth(self, state: TMazeState) -> dict[str, np.ndarray]:
-        """`choice` int64 [N] of a teacher who knows the goal; `asked` bool [N]: memory decides; `goal` int64 [N]."""
+        """`choice` int64 [N] of a teacher who knows the goal; `asked` bool [N]: memory decides; `told` int64 [N]."""
         asked = (state.x == self.length) & (state.y == 0)
         turn = np.where(state.goal > 0, UP, DOWN)
-        return {"choice": np.where(asked, turn, AHEAD), "asked": asked, "goal": state.goal.copy()}
+        return {"choice": np.where(asked, turn, AHEAD), "asked": asked, "told": (state.goal > 0).astype(np.int64)}

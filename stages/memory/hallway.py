@@ -78,6 +78,11 @@ class Hallway:
         return min((LEFT, RIGHT, FORWARD), key=lambda action: steps.get(self._after(here, action), 10**6))
 
     @property
+    def first_thing(self) -> int:
+        """What lies at the start: 0 a key, 1 a ball."""
+        return int(self.env.grid.get(1, self.env.height // 2 - 1).type == "ball")
+
+    @property
     def at_the_fork(self) -> bool:
         """The child stands where the hallway ends, having looked, and has not turned yet: now it must remember."""
         fork = self.env.success_pos[0], self.env.height // 2

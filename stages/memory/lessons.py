@@ -15,13 +15,13 @@ from devmind.learners.gradient import GradientLearner, Loss
 from stages.memory import cards, hallway, imitation, matching, mazes, parts, remembering
 
 STEPS: Mapping[str, Mapping[str, int]] = {
-    "sign": {"tiny": 6, "nursery": 200, "child": 2000, "adult": 6000},
-    "tests": {"tiny": 12, "nursery": 400, "child": 4000, "adult": 12000},
+    "sign": {"tiny": 6, "nursery": 120, "child": 2000, "adult": 6000},
+    "tests": {"tiny": 12, "nursery": 360, "child": 4000, "adult": 12000},
 }
 CYCLE = ("corridor", "cards", "hallway 13", "sign", "corridor", "hallway 7")
 """The turns of the lesson `tests`."""
-LONGEST = {"sign": {"tiny": 12}, "corridor": {"tiny": 12}}
-"""The longest that lessons go to, by test, where a size differs: trunks of size tiny see eight Moments."""
+LONGEST = {"tiny": 12}
+"""The longest way of a lesson, in Moments, where it is not 100: trunks of size tiny see eight."""
 Make = Callable[[Agent, Context, int, int], Any]
 
 
@@ -47,7 +47,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
 def sign_batch(agent: Agent, context: Context, update: int, size: int) -> dict[str, Any]:
     """memory_len alone: the longest grows over the first half of the lesson."""
     return remembering.lesson_batch(
-        context, update, size, _longest(context, "sign", update / STEPS["sign"][context.config.size])
+        context, update, size, _longest(context, update / STEPS["sign"][context.config.size])
     )
 
 
@@ -59,15 +59,15 @@ def tests_batch(agent: Agent, context: Context, update: int, size: int) -> dict[
         return cards.lesson_batch(context, update, size)
     if turn == "corridor":
         done = update / STEPS["tests"][context.config.size]
-        return mazes.lesson_batch(context, update, size, _longest(context, turn, done))
+        return mazes.lesson_batch(context, update, size, _longest(context, done))
     if turn == "sign":
-        return remembering.lesson_batch(context, update, size, _longest(context, turn, 1.0))
+        return remembering.lesson_batch(context, update, size, _longest(context, 1.0))
     return matching.lesson_batch(context, int(turn.removeprefix("hallway ")), update, size)
 
 
-def _longest(context: Context, test: str, done: float) -> int:
-    """The longest length at `done` 0..1 of a lesson: a tenth at first, all of it from the middle on."""
-    most = LONGEST[test].get(context.config.size, mazes.LENGTH if test == "corridor" else remembering.LENGTH)
+def _longest(context: Context, done: float) -> int:
+    """The longest way at `done` 0..1 of a lesson: a tenth at first, all of it from the middle on."""
+    most = LONGEST.get(context.config.size, mazes.LENGTH)
     return max(2, round(min(1.0, 0.1 + 1.8 * done) * most))
 
 

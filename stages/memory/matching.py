@@ -20,23 +20,27 @@ STRAY = 0.1
 """How often the teacher's hand slips in lessons, so that the child meets what its own mistakes will lead to (DART:
 Laskey et al., 2017); what is imitated is what the teacher would have done."""
 
-Episode = tuple[np.ndarray, np.ndarray, np.ndarray]
+Episode = dict[str, np.ndarray]
+PADDING = {"told": -1}
 
 
 def lesson_batch(context: Context, size: int, update: int, rows: int) -> dict[str, Any]:
     """`rows` episodes of MiniGrid-MemoryS`size` that a teacher with an unsteady hand walks, padded to one length."""
     seeds = lesson_seeds(POOL, context.seed, "hallway", size)
     rng = numpy_rng(context.seed, "hallway", size, update)
-    episodes = [_walk(size, int(seeds[i])) for i in rng.integers(0, POOL, rows)]
-    length = max(len(choice) for _, choice, _ in episodes)
-    valid = torch.arange(length)[None] < torch.tensor([len(choice) for _, choice, _ in episodes])[:, None]
-    board, choice, asked = (
-        torch.from_numpy(
-            np.stack([np.pad(e[k], [(0, length - len(e[k]))] + [(0, 0)] * (e[k].ndim - 1)) for e in episodes])
-        )
-        for k in range(3)
-    )
-    return imitation.whole_episodes({"board": board}, choice, asked, valid)
+    episodes = [walk(size, int(seeds[i])) for i in rng.integers(0, POOL, rows)]
+    lengths = [len(episode["choice"]) for episode in episodes]
+    valid = torch.arange(max(lengths))[None] < torch.tensor(lengths)[:, None]
+    stacked = {name: _padded(name, [episode[name] for episode in episodes], max(lengths)) for name in episodes[0]}
+    return imitation.whole_episodes({"board": stacked.pop("board")}, stacked, valid)
+
+
+def _padded(name: str, values: list[np.ndarray], length: int) -> torch.Tensor:
+    """Rows [T, ...] of several lengths as one tensor [B, length, ...]."""
+    filled = np.full((len(values), length, *values[0].shape[1:]), PADDING.get(name, 0), values[0].dtype)
+    for row, value in zip(filled, values, strict=True):
+        row[: len(value)] = value
+    return torch.from_numpy(filled)
 
 
 @lru_cache(maxsize=2)
@@ -45,18 +49,18 @@ def _hallway(size: int) -> Hallway:
 
 
 @lru_cache(maxsize=4 * POOL)
-def _walk(size: int, seed: int) -> Episode:
-    """Views int8 [T, 13, 7, 7], the teacher's choices int64 [T], and which of them memory decides, bool [T]."""
+def walk(size: int, seed: int) -> Episode:
+    """One episode: `board` int8 [T, 13, 7, 7], and targets [T] as `imitation.whole_episodes` has them."""
     hallway, rng = _hallway(size), numpy_rng("hallway", size, seed)
     board, over = hallway.reset(seed), False
-    rows: list[tuple[np.ndarray, int, bool]] = []
+    rows: list[dict[str, Any]] = []
     while not over and len(rows) < LONGEST[size]:
         choice = hallway.teach()
-        rows.append((board, choice, hallway.at_the_fork))
+        told = hallway.first_thing if hallway.looked else -1
+        rows.append({"board": board, "choice": choice, "asked": hallway.at_the_fork, "told": told})
         slips = rng.random() < STRAY and not hallway.at_the_fork
         board, _, over = hallway.step(int(rng.integers(LEFT, FORWARD + 1)) if slips else choice)
-    boards, choices, asked = zip(*rows, strict=True)
-    return np.stack(boards), np.array(choices, np.int64), np.array(asked)
+    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
 def reached(size: int, seeds: np.ndarray, make: Maker) -> np.ndarray:

@@ -29,6 +29,7 @@ def heads() -> list[Part]:
     """(name, part, tap, effector, options) of every head."""
     return [
         ("choose", "head.categorical", "trunk", "choose", {"classes": CHOICES}),
+        ("told", "head.categorical", "trunk", None, {"classes": 2}),  # what the sign said: it only teaches
     ]
 
 
@@ -39,7 +40,7 @@ def trained(agent: Agent) -> tuple[str, ...]:
     """
     mine = tuple(f"encoders.{entry['name']}." for entry in agent.config.encoders if entry["stage"] == NAME)
     on_trunk = tuple(f"heads.{entry['name']}." for entry in agent.config.heads if taps_trunk(_tap(entry["tap"])))
-    return ("trunk.", "readout", "slots", *mine, *on_trunk)
+    return ("trunk.", "readout", *mine, *on_trunk)
 
 
 def _tap(tap: str | list[str]) -> str | tuple[str, ...]:

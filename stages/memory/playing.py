@@ -26,18 +26,15 @@ class Child:
     """N children that remember by the agent's own state.
 
     Args:
-        short_term: False leaves them this Moment alone: every Moment opens an episode, so the window is one Moment long
-            and the slots are empty.
+        short_term: False leaves them this Moment alone: a window of one Moment and no slots.
     """
 
     def __init__(self, agent: Agent, n: int, short_term: bool = True) -> None:
-        self.agent, self.short_term = agent, short_term
-        self.state = agent.new_state(n)
+        self.agent, self.state = agent, agent.new_state(n, short_term=short_term)
 
     def __call__(self, senses: Senses, first: np.ndarray) -> np.ndarray:
         """The most likely choices of one tick."""
-        opening = first if self.short_term else np.ones_like(first)
-        percepts = self.agent.encode(self.state, collate_tick(senses, opening))
+        percepts = self.agent.encode(self.state, collate_tick(senses, first))
         self.state, output = self.agent.step(self.state, percepts, effectors=["choose"])
         return output.action["choose"].cpu().numpy()
 

@@ -40,12 +40,14 @@ def test_the_teacher_looks_first_and_arrives_soon(size):
 
 
 def test_a_hand_that_slips_is_told_what_it_should_have_done():
-    walks = [matching._walk(7, seed) for seed in range(30)]
-    lengths = [len(choices) for _, choices, _ in walks]
+    walks = [matching.walk(7, seed) for seed in range(30)]
+    lengths = [len(walk["choice"]) for walk in walks]
     assert max(lengths) > 8  # some strayed
     assert max(lengths) <= LONGEST[7]
-    assert all(asked.any() for _, _, asked in walks)
-    assert {int(c) for _, choices, _ in walks for c in choices} == {LEFT, RIGHT, FORWARD}
+    assert all(walk["asked"].any() for walk in walks)
+    assert {int(choice) for walk in walks for choice in walk["choice"]} == {LEFT, RIGHT, FORWARD}
+    assert all((np.diff(walk["told"]) != 0).sum() <= 1 for walk in walks)  # nothing is told before it was seen
+    assert {int(walk["told"][-1]) for walk in walks} == {0, 1}
 
 
 def test_without_memory_half_of_the_rooms_are_won():

@@ -60,7 +60,7 @@ def test_memory_len_shows_the_sign_once_and_asks_n_steps_later():
 def test_the_t_mazes_corridor_looks_alike_and_its_end_shows_the_side():
     rules = TMazeRules("4")
     state = rules.initial(np.array([3]))
-    goal = int(rules.truth(state)["goal"][0])
+    goal = 2 * int(rules.truth(state)["told"][0]) - 1
     views = []
     for choice in (AHEAD, AHEAD, AHEAD, AHEAD, UP):
         views.append(rules.observe(state)["signal"][0].tolist())
