@@ -18,12 +18,12 @@ from stages.memory import cards, hallway, imitation, matching, mazes, parts, rem
 
 STEPS: Mapping[str, Mapping[str, int]] = {
     "sign": {"tiny": 6, "nursery": 160, "child": 2000, "adult": 6000},
-    "tests": {"tiny": 12, "nursery": 720, "child": 6000, "adult": 18000},
+    "tests": {"tiny": 12, "nursery": 960, "child": 6000, "adult": 18000},
 }
 CYCLE = (
-    "corridor", "hallway 13", "cards", "hallway 7", "sign", "hallway 13", "corridor", "hallway 7",
+    "corridor", "hallway 13", "cards", "corridor", "hallway 7", "sign", "corridor", "cards", "hallway 13",
 )  # fmt: skip
-"""The turns of the lesson `tests`: MiniGrid's rooms take longest to learn."""
+"""The turns of the lesson `tests`."""
 VIEWS = 64
 """Single boards that every step of the lessons shows besides, which teach the eye for boards."""
 LONGEST = {"tiny": 12}
@@ -44,7 +44,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
             STEPS["tests"],
             16,
             LEARNING_RATE,
-            11.0,
+            12.0,
             rehearse=True,
             skills=("memory_len", "maze", "repeat_previous"),
         ),
