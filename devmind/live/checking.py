@@ -22,6 +22,7 @@ from devmind.agent.ring import State
 from devmind.agent.threads import stepping_threads
 from devmind.errors import CheckpointError
 from devmind.moment import Action, Moment, Sense, same_arrays
+from devmind.sessions.pointed import FORGOTTEN
 from devmind.sessions.reader import Note, Session
 
 UNNAMED = "the recording does not say which weights acted"
@@ -134,6 +135,8 @@ class _Replay:
             self._change_weights(str(note.data.get("agent_sha256", "")), note.data.get("kept"), folder)
         elif note.kind == "lost":
             self._refuse(f"{note.data.get('ticks', 'some')} ticks before it were lost while recording")
+        elif note.kind == FORGOTTEN:
+            self._refuse("what was sensed in it was forgotten")
         elif note.kind == "recalled" and "ages_s" in note.data:
             self._recall(note.data["ids"], note.data["ages_s"])
 

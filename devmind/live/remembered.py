@@ -15,8 +15,8 @@ SHOWN = 50
 
 def remembered(memory: Memory, limit: int = SHOWN) -> list[dict[str, Any]]:
     """The newest named examples, the newest first, as plain data: id, name, time_s, picture, sound_s."""
-    newest = sorted((entry.id for entry in memory.store.find(Filters(named=True), payloads=False)), reverse=True)
-    return [as_shown(entry) for entry in memory.store.get(newest[:limit])]
+    newest = memory.store.facts(Filters(named=True)).ids[::-1]
+    return [as_shown(entry) for entry in memory.get(newest[:limit].tolist())]
 
 
 def as_shown(entry: Entry) -> dict[str, Any]:

@@ -7,23 +7,41 @@ write one store. Deleted content is overwritten (`secure_delete`), the log empti
 from __future__ import annotations
 
 import sqlite3
+import struct
 import threading
 import time
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
 from devmind.errors import StoreError
 from devmind.memory.entry import Entry, Filters, Key
-from devmind.memory.payload import pack, unpack
+from devmind.memory.payload import pack
+from devmind.memory.stores.checksums import key_parts
 from devmind.memory.stores.migrations import APPLICATION_ID, MIGRATIONS
-from devmind.memory.stores.sql import array, blob, make_private, where, why
+from devmind.memory.stores.sql import cut_off, make_private, where, why
+from devmind.memory.stores.sqlite_changes import forget_deletions, read_changes, revision_of
+from devmind.memory.stores.sqlite_check import faults, mended
+from devmind.memory.stores.sqlite_functions import add_functions
+from devmind.memory.stores.sqlite_rows import add_entry, read_entries, read_facts
+from devmind.memory.stores.wal import damaged_log
+from devmind.memory.tables import Changes, Facts, Sizes
 
 FILE = "memory.sqlite3"
 BUSY_S = 10.0
 """How long a write waits for another process that is writing."""
 RETRY_S = 0.01
+_PARAMETERS = 500
+"""How many numbers a statement is given at once; SQLite allows only so many."""
+
+
+def _parts(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    return (ids[start : start + _PARAMETERS] for start in range(0, len(ids), _PARAMETERS))
+
+
+def _marks(part: Sequence[int]) -> str:
+    return ", ".join("?" * len(part))
 
 
 def _write_ahead(database: sqlite3.Connection) -> str:
@@ -46,12 +64,13 @@ class SqliteStore:
 
     Args:
         folder: holds the database; made with rights 0700. None: nothing is written to any disk.
+        mend: go on with what is whole of a damaged write-ahead log, where it would be refused.
 
     Raises:
         StoreError: the folder cannot be used, the file is no store or damaged, or it is of a newer version.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, mend: bool = False) -> None:
         self.place = "memory in RAM" if folder is None else str(folder / FILE)
         self._lock = threading.RLock()
         self._private = folder is None
@@ -59,6 +78,7 @@ class SqliteStore:
         with self._explained():
             if folder is not None:
                 make_private(folder / FILE)
+                self._check_files(folder, mend)
             # Transactions are begun by hand: the module's own would not cover the tables' making.
             self._connection = sqlite3.connect(
                 ":memory:" if self._private else self.place, BUSY_S, isolation_level=None, check_same_thread=False
@@ -86,52 +106,103 @@ class SqliteStore:
         packed = [pack(entry.senses) for entry in entries]
         ids: list[int] = []
         with self._writing() as database:
+            change = self._next_change(database)
             for entry, payload in zip(entries, packed, strict=True):
-                cursor = database.execute(
-                    "INSERT INTO entries (time_s, importance, name, payload) VALUES (?, ?, ?, ?)",
-                    (entry.time_s, entry.importance, entry.name, payload),
-                )
-                ids.append(int(cursor.lastrowid or 0))
-                self._put_keys(database, ids[-1], entry.keys)
+                number = add_entry(database, entry, payload, change)
+                self._put_keys(database, number, entry.keys)
+                ids.append(number)
             self._one_encoder(database, [entry.keys for entry in entries])
         return ids
 
     def find(self, filters: Filters = Filters(), payloads: bool = True) -> list[Entry]:  # noqa: B008 - it is frozen
         conditions, values = where(filters)
-        return self._read(f"WHERE {conditions}", values, payloads)
+        with self._reading() as database:
+            return read_entries(database, f"WHERE {conditions}", values, payloads)
 
     def get(self, ids: Iterable[int]) -> list[Entry]:
         ids = [int(number) for number in ids]
         found: dict[int, Entry] = {}
-        for start in range(0, len(ids), 500):  # SQLite allows only so many parameters
-            part = ids[start : start + 500]
-            marks = ", ".join("?" * len(part))
-            found |= {entry.id: entry for entry in self._read(f"WHERE id IN ({marks})", part, payloads=True)}
+        with self._reading() as database:
+            for part in _parts(ids):
+                entries = read_entries(database, f"WHERE id IN ({_marks(part)})", part, payloads=True)
+                found |= {entry.id: entry for entry in entries}
         return [found[number] for number in ids if number in found]
 
     def replace_keys(self, keys: Mapping[int, Mapping[str, Key]]) -> None:
         with self._writing() as database:
+            change, there = self._next_change(database), []
             for number, new in keys.items():
-                database.execute("DELETE FROM keys WHERE entry = ?", (number,))
-                self._put_keys(database, number, new)
-            self._one_encoder(database, keys.values())
+                if database.execute("UPDATE entries SET changed = ? WHERE id = ?", (change, number)).rowcount:
+                    database.execute("DELETE FROM keys WHERE entry = ?", (number,))
+                    self._put_keys(database, number, new)
+                    there.append(new)
+            self._one_encoder(database, there)
 
-    def delete(self, ids: Iterable[int]) -> int:
+    def mark_recalled(self, times: Mapping[int, int], at_s: float) -> None:
+        rows = [(count, at_s, number) for number, count in times.items()]
         with self._writing() as database:
-            gone = sum(database.execute("DELETE FROM entries WHERE id = ?", (int(number),)).rowcount for number in ids)
-        self._erase()
+            database.executemany("UPDATE entries SET recalled = recalled + ?, recalled_s = ? WHERE id = ?", rows)
+
+    def delete(self, ids: Iterable[int], erase: bool = True) -> int:
+        gone = 0
+        with self._writing() as database:
+            change = self._next_change(database)
+            for number in map(int, ids):
+                if database.execute("DELETE FROM entries WHERE id = ?", (number,)).rowcount:
+                    database.execute("INSERT OR REPLACE INTO deletions VALUES (?, ?)", (number, change))
+                    gone += 1
+            forget_deletions(database)
+        if erase:
+            self._erase()
         return gone
 
-    def revision(self) -> Hashable:
+    def revision(self) -> str:
         with self._open() as database:
-            (others,) = database.execute("PRAGMA data_version").fetchone()
-            return others, database.total_changes
+            return revision_of(database)
+
+    def changes(self, since: str | None = None) -> Changes:
+        with self._reading() as database:
+            return read_changes(database, since)
+
+    def facts(self, filters: Filters = Filters()) -> Facts:  # noqa: B008 - it is frozen
+        conditions, values = where(filters)
+        with self._reading() as database:
+            return read_facts(database, f"WHERE {conditions}", values)
+
+    def sizes(self) -> Sizes:
+        with self._open() as database:
+            return Sizes(*database.execute("SELECT entries, payload_bytes, key_bytes FROM state").fetchone())
+
+    def check(self, mend: bool = False) -> list[str]:
+        if not mend:
+            with self._reading() as database:
+                return [fault.sentence for fault in faults(database)]
+        with self._writing() as database:
+            told = mended(database, self._next_change(database))
+        if told:
+            self._erase()
+        return told
 
     # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _check_files(self, folder: Path, mend: bool) -> None:
+        """Refuse a log that is damaged and a database that was cut off, before SQLite makes the best of it."""
+        log = folder / f"{FILE}-wal"
+        fault = "" if mend else damaged_log(log)
+        if fault:
+            raise StoreError(
+                f"The log '{log}' is damaged: {fault}. What was written last may be lost; "
+                "'devmind memory check --mend' goes on with what is whole."
+            )
+        if not log.exists() and (missing := cut_off(folder / FILE)):
+            raise StoreError(
+                f"'{self.place}' is cut off: {missing} bytes are missing; take a copy of it from a backup."
+            )
 
     def _prepare(self) -> None:
         """Refuse what is not ours or newer before anything is changed; then bring the tables up to date."""
         with self._open() as database:
+            add_functions(database)
             database.execute("PRAGMA temp_store = MEMORY")
             database.execute("PRAGMA secure_delete = ON")
             database.execute("PRAGMA foreign_keys = ON")
@@ -177,10 +248,16 @@ class SqliteStore:
             )
         return int(version)
 
-    def _put_keys(self, database: sqlite3.Connection, number: int | None, keys: Mapping[str, Key]) -> None:
+    def _next_change(self, database: sqlite3.Connection) -> int:
+        """The number of the change that is being written. Writers wait for each other, so it grows in their order."""
+        database.execute("UPDATE state SET changed = changed + 1")
+        return int(database.execute("SELECT changed FROM state").fetchone()[0])
+
+    def _put_keys(self, database: sqlite3.Connection, number: int, keys: Mapping[str, Key]) -> None:
         database.executemany(
-            "INSERT INTO keys (entry, sense, encoder, vector, features) VALUES (?, ?, ?, ?, ?)",
-            [(number, sense, key.encoder, blob(key.vector), blob(key.features)) for sense, key in keys.items()],
+            "INSERT INTO keys (entry, sense, encoder, vector, checksum, features, features_checksum) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [(number, sense, key.encoder, *key_parts(number, sense, key)) for sense, key in keys.items()],
         )
 
     def _one_encoder(self, database: sqlite3.Connection, written: Iterable[Mapping[str, Key]]) -> None:
@@ -194,29 +271,6 @@ class SqliteStore:
                         f"Keys of '{sense}' from two encoders cannot be compared: after a change of weights, rebuild "
                         "all keys of the memory first."
                     )
-
-    def _read(self, condition: str, values: Sequence[object], payloads: bool) -> list[Entry]:
-        with self._open() as database:
-            database.execute("BEGIN")  # entries and keys of one moment
-            try:
-                rows = database.execute(
-                    f"SELECT id, time_s, importance, name, {'payload' if payloads else 'NULL'} FROM entries "
-                    f"{condition} ORDER BY id",
-                    values,
-                ).fetchall()
-                keys: dict[int, dict[str, Key]] = {row[0]: {} for row in rows}
-                for number, sense, encoder, vector, features in database.execute(
-                    f"SELECT entry, sense, encoder, vector, features FROM keys WHERE entry IN "
-                    f"(SELECT id FROM entries {condition})",
-                    values,
-                ):
-                    keys[number][sense] = Key(array(vector), encoder, array(features) if features else None)
-            finally:
-                database.execute("COMMIT")
-        return [
-            Entry(time_s, importance, name, keys[number], unpack(payload) if payload else {}, number)
-            for number, time_s, importance, name, payload in rows
-        ]
 
     def _erase(self) -> None:
         """Leave nothing of deleted rows in the files: pages zeroed, the log emptied, the file packed."""
@@ -244,6 +298,20 @@ class SqliteStore:
             if self._connection is None:
                 raise StoreError(f"'{self.place}' is closed; open it again.")
             yield self._connection
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """Everything that is read inside is of one moment."""
+        with self._open() as database:
+            database.execute("BEGIN")
+            try:
+                yield database
+            except (TypeError, ValueError, AttributeError, struct.error) as error:  # a text where a number should be
+                raise StoreError(
+                    f"'{self.place}' holds what was never written ({error}); 'devmind memory check --mend' mends it."
+                ) from error
+            finally:
+                database.execute("COMMIT")
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
