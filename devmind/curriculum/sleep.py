@@ -26,10 +26,10 @@ from devmind.memory import Memory
 from devmind.memory.sampling import Reservoir
 
 LESSON = "sleep"
-STEPS = {"tiny": 60, "nursery": 400, "child": 2000, "adult": 4000}
+STEPS = {"tiny": 60, "nursery": 240, "child": 2000, "adult": 4000}
 MOMENTS = {"tiny": 16, "nursery": 64, "child": 64, "adult": 64}
 """Questions in a step."""
-LEARNING_RATE = 1e-3
+LEARNING_RATE = {"tiny": 1e-2, "nursery": 1e-3, "child": 5e-4, "adult": 2e-4}
 LIMIT = 2048
 """Memories slept on in one night, at most."""
 SLEPT_ON = 1024
@@ -153,7 +153,7 @@ def lesson(replay: Replay, minutes: float) -> Lesson:
     """The night as a lesson, which `teach` teaches."""
 
     def learner(agent: Agent, context: Context) -> SleepLearner:
-        return SleepLearner(agent, replay, seed=context.seed, learning_rate=LEARNING_RATE)
+        return SleepLearner(agent, replay, seed=context.seed, learning_rate=LEARNING_RATE[context.config.size])
 
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: replay.batch(update, steps), steps)
@@ -182,15 +182,17 @@ def known(replay: Replay, agent: Agent) -> np.ndarray:
 def prune(memory: Memory, slept: Slept, journal: Journal, *, names: bool = False) -> list[int]:
     """Delete the memories that the weights answer alone now; gives their numbers.
 
+    They are never found again. It is no forgetting on purpose: recordings they point into stay as they are.
+
     Args:
         names: also examples of names, which are kept otherwise: they are what names are fitted on.
     """
-    facts = {entry.id: entry.name for entry in memory.store.find(payloads=False)}
-    gone = [number for number in slept.known if number in facts and (names or facts[number] is None)]
-    if gone:
-        memory.store.delete(gone)
+    facts = memory.store.facts()
+    of = dict(zip(facts.ids.tolist(), facts.names, strict=True))
+    gone = [number for number in slept.known if number in of and (names or of[number] is None)]
+    memory.store.delete(gone, erase=False)
     slept.slept_on.discard(gone)
-    journal.write("pruned", ids=gone, kept=len(facts) - len(gone))
+    journal.write("pruned", ids=gone, kept=len(of) - len(gone))
     return gone
 
 

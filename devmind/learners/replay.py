@@ -7,7 +7,6 @@ that has learned to use them.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,8 +19,9 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import RECALLED_BUDGET, Recall, collate
 from devmind.agent.output import Categorical
 from devmind.errors import ConfigError, StoreError
-from devmind.memory import Entry, Memory
+from devmind.memory import Entry, Filters, Memory
 from devmind.memory.sampling import Prioritised, Reservoir
+from devmind.memory.scoring import Weights
 from devmind.memory.views import other_view
 from devmind.moment import Moment, Sense
 from devmind.seeding import numpy_rng
@@ -48,13 +48,16 @@ class Question:
 
 def questions(memory: Memory, ids: Iterable[int], senses: Sequence[str]) -> Iterator[tuple[Entry, Question]]:
     """The memories of these numbers that can be asked by `senses`, with what is recalled for each, itself first."""
+    table = memory.index.update()
     for number in ids:
-        for entry in memory.store.get([number]):
+        for entry in memory.get([number]):
             asked = {name: value for name, value in entry.senses.items() if name != SAID and name in senses}
             keys = {name: key for name, key in entry.keys.items() if name in asked}
             if not keys or not says(entry):
                 continue
-            others = [found for found in memory.recall(keys, RECALLED_BUDGET) if found.id != number]
+            # Not `recall`: what sleep looks up must not count as recalled in life.
+            alike = memory.nearest(table, keys, RECALLED_BUDGET, Filters(), Weights())
+            others = memory.get(found for found in alike if found != number)
             yield entry, Question(asked, [as_recall(e, entry.time_s) for e in (entry, *others)[:RECALLED_BUDGET]])
 
 
@@ -72,14 +75,14 @@ def as_recall(entry: Entry, now_s: float) -> Recall:
 def candidates(memory: Memory, limit: int, seed: int, kept: Iterable[int] = ()) -> list[int]:
     """Numbers of up to `limit` memories to sleep on: half the most important (of these the newest), half of the others
     drawn evenly (a reservoir); and besides those the ones in `kept`, slept on before, which are there still."""
-    every = memory.store.find(payloads=False)
-    first = heapq.nlargest(limit - limit // 2, every, key=lambda entry: (entry.importance, entry.id))
-    chosen = {entry.id for entry in first}
+    facts = memory.store.facts()
+    order = np.lexsort((-facts.ids, -facts.importance))
+    chosen = set(facts.ids[order[: limit - limit // 2]].tolist())
     if limit // 2:
         others = Reservoir(limit // 2, seed, "candidates")
-        others.offer(entry.id for entry in every if entry.id not in chosen)
+        others.offer(number for number in facts.ids.tolist() if number not in chosen)
         chosen.update(others.items)
-    return sorted(chosen | ({entry.id for entry in every} & set(kept)))
+    return sorted(chosen | (set(facts.ids.tolist()) & set(kept)))
 
 
 class Replay:
@@ -132,7 +135,7 @@ class Replay:
         if number not in self._payloads:
             if len(self._payloads) >= KEPT_PAYLOADS:
                 self._payloads.pop(next(iter(self._payloads)))
-            (entry,) = self.memory.store.get([number])
+            (entry,) = self.memory.get([number])
             self._payloads[number] = {k: v for k, v in entry.senses.items() if k != SAID and k in self._senses}
         return self._payloads[number]
 
