@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from torch import Tensor
+
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Batches, Context, Lesson
 from devmind.learners.gradient import GradientLearner, Loss
-from stages.memory import cards, hallway, imitation, matching, mazes, parts, remembering
+from stages.memory import cards, hallway, imitation, matching, mazes, naming, parts, remembering
 
 STEPS: Mapping[str, Mapping[str, int]] = {
     "sign": {"tiny": 6, "nursery": 120, "child": 2000, "adult": 6000},
+    "recall": {"tiny": 8, "nursery": 400, "child": 3000, "adult": 8000},
     "tests": {"tiny": 12, "nursery": 360, "child": 4000, "adult": 12000},
 }
 CYCLE = ("corridor", "cards", "hallway 13", "sign", "corridor", "hallway 7")
@@ -41,6 +44,18 @@ def lessons(context: Context) -> Sequence[Lesson]:
             rehearse=True,
             skills=("memory_len", "maze", "repeat_previous"),
         ),
+        taught(
+            context,
+            "recall",
+            recall_loss,
+            recall_batch,
+            STEPS["recall"],
+            64,
+            1e-3,
+            6.0,
+            rehearse=True,
+            skills=("recall",),
+        ),
     ]
 
 
@@ -63,6 +78,18 @@ def tests_batch(agent: Agent, context: Context, update: int, size: int) -> dict[
     if turn == "sign":
         return remembering.lesson_batch(context, update, size, _longest(context, 1.0))
     return matching.lesson_batch(context, int(turn.removeprefix("hallway ")), update, size)
+
+
+def recall_batch(agent: Agent, context: Context, update: int, size: int) -> dict[str, Any]:
+    """Names that memories bring back; every fourth batch is of the short-term tests, which are not to be lost."""
+    if update % 4 == 3:
+        return tests_batch(agent, context, STEPS["tests"][context.config.size] + update // 4, max(4, size // 8))
+    return naming.lesson_batch(agent, context, update, size, STEPS["recall"][context.config.size])
+
+
+def recall_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, Mapping[str, Tensor]]:
+    """Of whichever of the two the batch is."""
+    return naming.loss(agent, batch) if "called" in batch else imitation.loss(agent, batch)
 
 
 def _longest(context: Context, done: float) -> int:

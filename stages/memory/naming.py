@@ -29,22 +29,25 @@ LENGTHS = (1, 8, 1, 32)
 """Moments in a row, batch after batch: alone, and with others before it in the window."""
 SHARED = 8
 """Looks that share a life in a batch, also where each is a row of its own: what it kept is encoded once."""
+BEGINNING = 0.4
 YOUNGEST_S, OLDEST_S = 3.0, 1e6
 SPELT = torch.from_numpy(np.stack([encode_words(name) for name in NAMES]))
 """The names as the words sense has them, uint8 [8, 64]."""
 
 
-def lesson_batch(agent: Agent, context: Context, update: int, size: int) -> dict[str, Any]:
+def lesson_batch(agent: Agent, context: Context, update: int, size: int, steps: int) -> dict[str, Any]:
     """`size` looks at things as a Batch, in rows that are one life each, with `called` int64 and `asked` bool [B, T].
 
-    Of longer rows half of the Moments are asked, always the last one; the others bring nothing back.
+    Of longer rows half of the Moments are asked, always the last one; the others bring nothing back. In the first
+    BEGINNING of the lesson's `steps` all are asked alone and by ear: to copy a name is learned soonest there.
     """
-    length = min(LENGTHS[update // len(MET_BY) % len(LENGTHS)], agent.config.window, size)
+    begins = update < BEGINNING * steps
+    length = 1 if begins else min(LENGTHS[update // len(MET_BY) % len(LENGTHS)], agent.config.window, size)
+    senses = MET_BY[0 if begins else update % len(MET_BY)]
     together = max(length, min(size, SHARED))
     rng = numpy_rng(context.seed, "recall", update)
     of = lives(lesson_seeds(max(1, size // together), context.seed, "recall", update), THINGS)
     which = rng.integers(0, THINGS, (len(of.seed), together))
-    senses = MET_BY[update % len(MET_BY)]
     kept, seen = (tensors(looks(of, what, look, senses)) for what, look in ((every(of), 0), (which, 1)))
     asked = (rng.random(which.shape) < 0.5) | (np.arange(together) % length == length - 1)
     ages = np.exp(rng.uniform(np.log(YOUNGEST_S), np.log(OLDEST_S), (*which.shape, RECALLED_BUDGET)))

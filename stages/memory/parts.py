@@ -1,4 +1,4 @@
-"""What the stage adds to an agent: two senses for the memory tests, and one head that chooses."""
+"""What the stage adds to an agent: two senses for the memory tests, and heads that choose and that name."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ NAME = "memory"
 SIGNAL_SIZE = 8
 CHOICES = 7
 """MiniGrid has seven actions; the other tests have two or four choices, the first ones of the same head."""
+RECALLS = ("called",)
+"""Heads that answer from what memory brings back."""
 
 Part = tuple[str, str, str, str | None, dict[str, object]]
 
@@ -22,7 +24,7 @@ def admit(agent: Agent) -> None:
         agent.add_encoder("board", stage=NAME)
     for name, part, tap, effector, options in heads():
         if name not in agent.heads:
-            agent.add_head(name, part, tap=tap, effector=effector, stage=NAME, options=options)
+            agent.add_head(name, part, tap=tap, effector=effector, stage=NAME, options=options, recalls=name in RECALLS)
 
 
 def heads() -> list[Part]:
@@ -30,6 +32,7 @@ def heads() -> list[Part]:
     return [
         ("choose", "head.categorical", "trunk", "choose", {"classes": CHOICES}),
         ("told", "head.categorical", "trunk", None, {"classes": 2}),  # what the sign said: it only teaches
+        ("called", "head.categorical", "trunk", None, {"classes": 8}),  # a name that memory brings back
     ]
 
 
@@ -40,7 +43,7 @@ def trained(agent: Agent) -> tuple[str, ...]:
     """
     mine = tuple(f"encoders.{entry['name']}." for entry in agent.config.encoders if entry["stage"] == NAME)
     on_trunk = tuple(f"heads.{entry['name']}." for entry in agent.config.heads if taps_trunk(_tap(entry["tap"])))
-    return ("trunk.", "readout", *mine, *on_trunk)
+    return ("trunk.", "readout", "recalled_type", "age.", *mine, *on_trunk)
 
 
 def _tap(tap: str | list[str]) -> str | tuple[str, ...]:

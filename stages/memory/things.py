@@ -8,7 +8,7 @@ name belongs to which thing is random in each life, so no weights can know it be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -52,6 +52,18 @@ class Lives:
     def things(self) -> int:
         """P."""
         return int(self.shape.shape[1])
+
+    def part(self, start: int, stop: int) -> Lives:
+        """The lives [start, stop)."""
+        return Lives(*(getattr(self, field.name)[start:stop] for field in fields(self)))
+
+    def singly(self) -> list[Lives]:
+        """Each life by itself."""
+        return [self.part(row, row + 1) for row in range(len(self.seed))]
+
+    def first(self, n: int) -> Lives:
+        """The first `n` lives."""
+        return self.part(0, n)
 
 
 def lives(seeds: np.ndarray, things: int) -> Lives:
