@@ -60,12 +60,13 @@ def _agents(given: Path | None) -> dict[str, Agent]:
 def _memories(folder: Path | None, stack: ExitStack) -> Remembered:
     if folder is None:
         return lambda _: None
-    from devmind.memory import open_store
+    from devmind.memory import Memory, open_store
+    from devmind.sessions.pointed import Pointed
 
-    store = stack.enter_context(open_store(folder))
+    memory = Memory(stack.enter_context(open_store(folder)), pointed=Pointed(folder))
 
     def remembered(number: int) -> object:
-        found = store.get([number])
+        found = memory.get([number])
         return found[0].senses if found else None
 
     return remembered  # type: ignore[return-value]

@@ -66,9 +66,10 @@ def forget(
     """Undo a name: its examples are deleted and overwritten on the disk."""
     _taught(memory)
     from devmind.memory import Memory, Names, open_store
+    from devmind.sessions.pointed import Pointed
 
     with open_store(memory) as store:
-        gone = Names(Memory(store)).forget(name.strip())
+        gone = Names(Memory(store, pointed=Pointed(memory))).forget(name.strip())
     show.line(f"{name.strip()}: {show.counted(gone, 'example')} forgotten")
 
 
@@ -79,9 +80,10 @@ def _child(agent: Path | None, memory: Path) -> Iterator[ShowAndTell]:
     from devmind.agent.threads import stepping_threads
     from devmind.live.show_and_tell import ShowAndTell
     from devmind.memory import Memory, open_store
+    from devmind.sessions.pointed import Pointed
 
     with open_store(memory) as store, stepping_threads():
-        child = ShowAndTell(raised, Memory(store))
+        child = ShowAndTell(raised, Memory(store, pointed=Pointed(memory)))
         if child.rebuilt:
             complain(f"Note: this agent has other weights than before; {child.rebuilt} memories got new keys.")
         yield child

@@ -185,7 +185,7 @@ def test_a_new_memory_may_be_opened_by_several_at_the_same_moment(tmp_path: Path
 
 
 def test_a_reader_in_the_way_of_erasing_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("devmind.memory.stores.sqlite.BUSY_S", 0.05)
+    monkeypatch.setattr("devmind.memory.stores.sqlite_file.BUSY_S", 0.05)
     folder = tmp_path / "memory"
     with open_store(folder) as store:
         ids = store.add([example(0), example(1)])
