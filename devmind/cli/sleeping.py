@@ -10,7 +10,8 @@ import typer
 from devmind.cli import show
 from devmind.cli.agents import agent_folder
 from devmind.cli.house import complain
-from devmind.errors import ConfigError, StoreError
+from devmind.cli.memory_files import MemoryOption, opened
+from devmind.errors import ConfigError
 
 OUT = Path("checkpoints/sleep")
 
@@ -25,9 +26,7 @@ def sleep(
         Path | None,
         typer.Option("--agent", metavar="DIR", help="Saved agent; else the newest milestone in ./checkpoints."),
     ] = None,
-    memory: Annotated[Path, typer.Option("--memory", metavar="DIR", help="The memory that is slept on.")] = Path(
-        "memory"
-    ),
+    memory: MemoryOption = Path("memory"),
     minutes: Annotated[float | None, typer.Option("--minutes", help="How long; else a fixed number of steps.")] = None,
     prune: Annotated[
         bool, typer.Option("--prune/--keep", help="Delete memories that the weights answer alone now; never names.")
@@ -38,20 +37,16 @@ def sleep(
     """Replay memories into the weights, so that they are known without the memory. The given agent stays as it is."""
     if minutes is not None and minutes <= 0:
         raise ConfigError(f"--minutes expects a number above 0; got {minutes:g}.")
-    if not any(memory.glob("*")):
-        raise StoreError(f"There is no memory in '{memory}'; let an agent live with one, or teach names, first.")
     folder = agent_folder(agent)
     from devmind.agent.agent import Agent
     from devmind.curriculum.night import night
     from devmind.live.show_and_tell import ShowAndTell
-    from devmind.memory import Memory, open_store
 
     raised = Agent.from_pretrained(folder)
-    with open_store(memory) as store:
-        remembered = Memory(store)
-        if rebuilt := ShowAndTell(raised, remembered).rebuilt:
+    with opened(memory) as mind:
+        if rebuilt := ShowAndTell(raised, mind).rebuilt:
             complain(f"Note: this agent has other weights than before; {rebuilt} memories got new keys.")
-        done = night(raised, folder, remembered, out, minutes=minutes, prune_known=prune, seed=seed)
+        done = night(raised, folder, mind, out, minutes=minutes, prune_known=prune, seed=seed)
     slept = done.slept
     what = f"{slept.asked:,} {'memory' if slept.asked == 1 else 'memories'}"
     show.line(f"slept on {what}: {slept.steps} steps in {slept.seconds:.0f} s ({slept.status})")
