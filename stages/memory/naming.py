@@ -23,7 +23,7 @@ from stages.memory.things import BOTH, NAMES, Lives, lives, looks
 
 HEAD = "called"
 THINGS = 12
-MET_BY = (("sound",), BOTH, ("sound",), ("sight",))
+MET_BY = (("sound",), BOTH, ("sight",), BOTH)
 """The senses by which things are met in a batch, and kept; hearing is the cheapest to compute."""
 LENGTHS = (1, 8, 1, 32)
 """Moments in a row, batch after batch: alone, and with others before it in the window."""

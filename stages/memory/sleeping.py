@@ -32,6 +32,8 @@ from stages.memory.naming import HEAD, THINGS
 from stages.memory.things import BOTH, NAMES, Lives, lives, looks
 
 NIGHTS = {"tiny": 1, "nursery": 2, "child": 4, "adult": 4}
+MET_BY = BOTH
+"""The senses by which things are shown and asked."""
 VIEWS = 20
 """Looks at each thing of a life that are asked, before and after."""
 OTHERS = 50
@@ -110,12 +112,12 @@ def _night(agent: Agent, context: Context, seed: int) -> Night:
 
 def remember(agent: Agent, of: Lives) -> Memory:
     """A memory in RAM that holds each thing of one life with its name."""
-    hashes, shown = encoder_hashes(agent), looks(of, np.arange(of.things)[None], "named")
+    hashes, shown = encoder_hashes(agent), looks(of, np.arange(of.things)[None], "named", MET_BY)
     memory, state = Memory(open_store(None)), agent.new_state(of.things, short_term=False)
     rows: list[dict[str, Sense]] = [{name: x[0, thing] for name, x in shown.items()} for thing in range(of.things)]
     keys = agent.encode(state, [Moment(0.0, senses, first=True) for senses in rows]).keys
     for thing, senses in enumerate(rows):
-        own = {name: Key(keys[name][thing].cpu().numpy(), hashes[name]) for name in BOTH}
+        own = {name: Key(keys[name][thing].cpu().numpy(), hashes[name]) for name in MET_BY}
         said = {**senses, "words": NAMES[of.answer[0, thing]]}
         memory.write(Moment(thing / TICK_HZ, said), own, importance=1.0)
     return memory
@@ -130,7 +132,7 @@ def questions(agent: Agent, of: Lives, memories: Sequence[Memory] | None, views:
     which = np.repeat(np.arange(of.things)[None], len(of.seed), 0)
     hashes, right = encoder_hashes(agent), []
     for view in range(views):
-        seen = looks(of, which, f"view {view}")
+        seen = looks(of, which, f"view {view}", MET_BY)
         flat = [{name: x[row, at] for name, x in seen.items()} for row, at in np.ndindex(which.shape)]
         state = agent.new_state(len(flat), short_term=False)
         percepts = agent.encode(state, collate([[Moment(1e3, senses, first=True)] for senses in flat]))
@@ -138,7 +140,7 @@ def questions(agent: Agent, of: Lives, memories: Sequence[Memory] | None, views:
         if memories is not None:
             back = []
             for at in range(len(flat)):
-                keys = {name: Key(percepts.keys[name][at].cpu().numpy(), hashes[name]) for name in BOTH}
+                keys = {name: Key(percepts.keys[name][at].cpu().numpy(), hashes[name]) for name in MET_BY}
                 found = memories[at // of.things].recall(keys, RECALLED_BUDGET)
                 back.append([as_recall(entry, entry.time_s + 1e3) for entry in found])
             recalled = agent.encode_recalled(collate_recalled(back))
