@@ -39,11 +39,13 @@ def lesson_batch(agent: Agent, context: Context, update: int, size: int, steps: 
     """`size` looks at things as a Batch, in rows that are one life each, with `called` int64 and `asked` bool [B, T].
 
     Of longer rows half of the Moments are asked, always the last one; the others bring nothing back. In the first
-    BEGINNING of the lesson's `steps` all are asked alone and by ear: to copy a name is learned soonest there.
+    BEGINNING of the lesson's `steps` all are asked alone: first by ear, where to copy a name is learned soonest, then
+    by eye and ear.
     """
-    begins = update < BEGINNING * steps
+    done = update / steps
+    begins = done < BEGINNING
     length = 1 if begins else min(LENGTHS[update // len(MET_BY) % len(LENGTHS)], agent.config.window, size)
-    senses = MET_BY[0 if begins else update % len(MET_BY)]
+    senses = MET_BY[int(2 * done / BEGINNING) % 2 if begins else update % len(MET_BY)]
     together = max(length, min(size, SHARED))
     rng = numpy_rng(context.seed, "recall", update)
     of = lives(lesson_seeds(max(1, size // together), context.seed, "recall", update), THINGS)
