@@ -29,7 +29,7 @@ LESSON = "sleep"
 STEPS = {"tiny": 60, "nursery": 240, "child": 2000, "adult": 4000}
 MOMENTS = {"tiny": 16, "nursery": 64, "child": 64, "adult": 64}
 """Questions in a step."""
-LEARNING_RATE = {"tiny": 1e-2, "nursery": 1e-3, "child": 5e-4, "adult": 2e-4}
+LEARNING_RATE = {"tiny": 1e-2, "nursery": 2e-3, "child": 5e-4, "adult": 2e-4}
 LIMIT = 2048
 """Memories slept on in one night, at most."""
 SLEPT_ON = 1024

@@ -24,6 +24,9 @@ from devmind.errors import ConfigError
 from devmind.learners.gradient import GradientLearner
 from devmind.learners.replay import Replay, divergence
 
+GUARD = 0.05
+"""How much a drift of all their variance counts, in nats: at 1 the other heads drown what is to be learned."""
+
 
 def heads_to_sleep(agent: Agent) -> list[str]:
     """The heads of this agent that were taught to answer from memory (`Agent.add_head(..., recalls=True)`).
@@ -89,4 +92,4 @@ class SleepLearner(GradientLearner):
                 wanted_of = self._born[0](batch, self.guarded)
             held = sum(drifts(outputs, wanted_of, batch["valid"]).values(), start=held)
         scalars = {"surprise": surprise.detach().mean(), "drift": held.detach()}
-        return told + held, scalars
+        return told + GUARD * held, scalars
