@@ -97,7 +97,7 @@ def answers(agent: Agent, memory: Memory) -> float:
 
 def test_after_sleep_the_weights_answer_alone(awake: Agent, memory: Memory, context: Context) -> None:
     agent = copy.deepcopy(awake)
-    slept = sleep(agent, memory, context, steps=60)
+    slept = sleep(agent, memory, context, steps=140)
     assert slept.asked == THINGS
     assert slept.before < 0.7
     assert slept.after >= 0.95
