@@ -38,7 +38,7 @@ VIEWS = 20
 """Looks at each thing of a life that are asked, before and after."""
 OTHERS = 50
 """Lives that were not slept on: whether the agent still uses a store as well as before."""
-STEPS = {"tiny": 4, "nursery": 120, "child": 400, "adult": 400}
+STEPS = {"tiny": 4, "nursery": 240, "child": 400, "adult": 400}
 WORST_CHANGE = -0.05
 GATE = Gate([Threshold("sleep", 0.9), Threshold("sleep/awake change", WORST_CHANGE)])
 
