@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from devmind.cli import memory_files, show
+from devmind.cli import memory_files, show, sleeping
 from devmind.cli.agents import saved_agent
 from devmind.cli.house import complain, group
 from devmind.cli.memory_files import Json, MemoryOption, opened
@@ -24,6 +24,7 @@ app = group("Long-term memory: look into it, ask it, forget, export and check it
 app.command("export")(memory_files.export_file)
 app.command("import")(memory_files.import_file)
 app.command("check")(memory_files.check)
+sleeping.register(app)
 
 TRACES = "Weights that have already slept on it keep what they learned: forgetting reaches files, not weights."
 

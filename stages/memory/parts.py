@@ -1,4 +1,4 @@
-"""What the stage adds to an agent: two senses for the memory tests, and one head that chooses."""
+"""What the stage adds to an agent: two senses for the memory tests, and heads that choose and that name."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ CHOICES = 7
 """MiniGrid has seven actions; the other tests have two or four choices, the first ones of the same head."""
 BOARD_KINDS, BOARD_CELLS = 11, 49
 """MiniGrid's view: seven by seven cells of eleven kinds, one plane a kind."""
+RECALLS = ("called",)
+"""Heads that answer from what memory brings back."""
 
 Part = tuple[str, str, str, str | None, dict[str, object]]
 
@@ -24,7 +26,7 @@ def admit(agent: Agent) -> None:
         agent.add_encoder("board", stage=NAME)
     for name, part, tap, effector, options in heads():
         if name not in agent.heads:
-            agent.add_head(name, part, tap=tap, effector=effector, stage=NAME, options=options)
+            agent.add_head(name, part, tap=tap, effector=effector, stage=NAME, options=options, recalls=name in RECALLS)
 
 
 def heads() -> list[Part]:
@@ -36,6 +38,7 @@ def heads() -> list[Part]:
         ("told", "head.categorical", "trunk", None, {"classes": 2}),
         ("cells", "head.categorical", "board", None, {"classes": BOARD_KINDS, "slots": BOARD_CELLS}),
         ("glance", "head.categorical", "board", None, {"classes": CHOICES}),
+        ("called", "head.categorical", "trunk", None, {"classes": 8}),  # a name that memory brings back
     ]
 
 
@@ -46,7 +49,7 @@ def trained(agent: Agent) -> tuple[str, ...]:
     """
     mine = tuple(f"encoders.{entry['name']}." for entry in agent.config.encoders if entry["stage"] == NAME)
     taught = [entry for entry in agent.config.heads if entry["stage"] == NAME or taps_trunk(_tap(entry["tap"]))]
-    return ("trunk.", "readout", *mine, *(f"heads.{entry['name']}." for entry in taught))
+    return ("trunk.", "readout", "recalled_type", "age.", *mine, *(f"heads.{entry['name']}." for entry in taught))
 
 
 def _tap(tap: str | list[str]) -> str | tuple[str, ...]:
