@@ -19,7 +19,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import RECALLED_BUDGET, encode_words, map_tensors
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
-from stages.memory.things import BOTH, NAMES, Lives, lives, looks
+from stages.memory.lives import BOTH, NAMES, Lives, lives, looks
 
 HEAD = "called"
 THINGS = 12

@@ -24,7 +24,7 @@ from devmind.memory import Entry, Key, Memory, open_store
 from devmind.moment import TICK_HZ, Moment, Sense
 from devmind.seeding import exam_seeds
 from stages.memory.naming import HEAD, THINGS
-from stages.memory.things import BOTH, NAMES, Lives, lives, looks
+from stages.memory.lives import BOTH, NAMES, Lives, lives, looks
 
 LIVES = 400
 TOGETHER = 50

@@ -29,7 +29,7 @@ from devmind.memory import Key, Memory, open_store
 from devmind.moment import TICK_HZ, Moment, Sense
 from devmind.seeding import exam_seeds
 from stages.memory.naming import HEAD, THINGS
-from stages.memory.things import BOTH, NAMES, Lives, lives, looks
+from stages.memory.lives import BOTH, NAMES, Lives, lives, looks
 
 NIGHTS = {"tiny": 1, "nursery": 2, "child": 4, "adult": 4}
 MET_BY = BOTH

@@ -16,7 +16,7 @@ from devmind.config import RunConfig
 from devmind.curriculum.stage import Context
 from stages.memory import naming, parts, recalling, sleeping
 from stages.memory.naming import SPELT, lesson_batch, most_alike
-from stages.memory.things import NAMES, lives, looks
+from stages.memory.lives import NAMES, lives, looks
 
 
 @pytest.fixture(scope="module")
