@@ -20,7 +20,7 @@ import numpy as np
 
 from devmind.worlds.nursery.chance import integers, shuffled, uniform
 from devmind.worlds.nursery.spawning import empty_room, polar, settle
-from devmind.worlds.nursery.state import BOX, NurseryState
+from devmind.worlds.nursery.state import BOX, COLOUR_NAMES, NurseryState
 
 PLACES = ("left", "middle", "right")
 THINGS = 2
@@ -31,14 +31,15 @@ FALL_TICKS = 3
 ASK_TICKS = 2
 NOT_ASKED, BEFORE_LOOKING, AFTER_LOOKING, REHEARSED = range(4)
 """What a question comes after: the delay alone, the look at the last seen place, or one of the hidings at A."""
-HORIZON = 53
+HORIZON = 54
 
 _CLOSE = 4
 _MOVE = _CLOSE + FALL_TICKS + 1
-_LOOK_AFTER = 5  # ticks from the first to the second question
+_LOOK_AFTER = 6  # ticks from the first to the second question
 _A_CLOSES, _A_HIDDEN = (4, 15), 3
 _CARRY, _CARRY_TICKS, _B_CLOSE = 25, 4, 30
-_COVER_M, _COVER_SIZE_M, _PARKED_M = 1.05, 0.14, 2.0
+_COVER_M, _COVER_SIZE_M, _PARKED_M = 0.97, 0.15, 2.0
+_PALE = COLOUR_NAMES.index("white")
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ def plan(seeds: np.ndarray, kind: str) -> Plan:
 
 def place_azimuths_deg(seeds: np.ndarray) -> np.ndarray:
     """Torso azimuths of the three places, from the left, [N, 3]."""
-    centre, apart = uniform(seeds, "centre", -8.0, 8.0), uniform(seeds, "apart", 15.5, 18.0)
+    centre, apart = uniform(seeds, "centre", -8.0, 8.0), uniform(seeds, "apart", 18.5, 19.5)
     return centre[:, None] + apart[:, None] * np.array([1.0, 0.0, -1.0])
 
 
@@ -143,7 +144,7 @@ def script(kind: str) -> Callable[[NurseryState], None]:
         moved = _ramp(tick, made.move - 1, _CARRY_TICKS if made.carried else 1)
         for thing in range(THINGS):
             start, end = azimuths[every, made.before[:, thing]], azimuths[every, made.after[:, thing]]
-            distance = uniform(seeds, f"distance {thing}", 1.6, 1.85)
+            distance = uniform(seeds, f"distance {thing}", 1.25, 1.4)
             state.position[:, thing] = polar(start + moved * (end - start), height, distance)
         down = made.covered(tick)
         for place in range(len(PLACES)):
@@ -162,14 +163,29 @@ def spawn(kind: str) -> Callable[[np.ndarray], NurseryState]:
         state.pan = azimuths[:, 1] + uniform(seeds, "pan", -3.0, 3.0)
         state.tilt = uniform(seeds, "height", -6.0, 6.0) + uniform(seeds, "tilt", -3.0, 3.0)
         state.present[:, : COVERS.stop] = True
-        state.size[:, :THINGS] = uniform(seeds, "thing size", 0.07, 0.095, (THINGS,))
+        state.size[:, :THINGS] = uniform(seeds, "thing size", 0.1, 0.12, (THINGS,))
         state.size[:, COVERS], state.shape[:, COVERS] = _COVER_SIZE_M, BOX
         state.yaw[:, COVERS] = azimuths
+        _leave_out_pale(state)
         state.target = plan(seeds, kind).target
         script(kind)(state)
         return settle(state)
 
     return first
+
+
+def _leave_out_pale(state: NurseryState) -> None:
+    """What is white before pale walls is hard to see; it is no part of this question. Another slot gets the colour."""
+    rows, slots = np.nonzero(state.colour[:, : COVERS.stop] == _PALE)
+    state.colour[rows, slots], state.colour[rows, -1] = state.colour[rows, -1], _PALE
+
+
+def at_tick(state: NurseryState, kind: str, tick: np.ndarray) -> NurseryState:
+    """The rooms of `state` as they are at `tick` [N], with the gaze as it is."""
+    new = state.copy()
+    new.tick = np.asarray(tick, np.int64)
+    script(kind)(new)
+    return new
 
 
 def asked(kind: str) -> Callable[[NurseryState], np.ndarray]:
