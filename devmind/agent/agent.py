@@ -24,6 +24,7 @@ from devmind.agent.output import Output
 from devmind.agent.parts import named_seed
 from devmind.agent.ring import Ring, State
 from devmind.agent.senses import Perceiver
+from devmind.agent.slots import SlotState
 from devmind.agent.taps import Perceived, Tapped, read_tap, tapped_senses, taps_trunk
 from devmind.agent.trunk import Trunk
 from devmind.errors import DevmindError, nearest
@@ -90,23 +91,31 @@ class Agent(Perceiver):
 
     # -- all at once ---------------------------------------------------------------------------------------------
 
-    def perceive(self, batch: Batch, taps: Iterable[str | Sequence[str]]) -> Perceived:
-        """Run a Batch [B, T, ...] as far as the taps need it: only tapped senses, the trunk only for a tap on it."""
+    def perceive(self, batch: Batch, taps: Iterable[str | Sequence[str]], short_term: bool = True) -> Perceived:
+        """Run a Batch [B, T, ...] as far as the taps need it: only tapped senses, the trunk only for a tap on it.
+
+        `short_term` as in `forward`.
+        """
         batch, taps = to_device(batch, self.device), list(taps)
         trunk = any(taps_trunk(tap) for tap in taps)
         seen = self.encode_batch(batch, None if trunk else {sense for tap in taps for sense in tapped_senses(tap)})
         if trunk:
             recalled = self.encode_recalled(batch["recalled"]) if "recalled" in batch else None
-            self._run_trunk(seen, recalled, batch["first"])
+            self._run_trunk(seen, recalled, batch["first"], short_term=short_term)
         return seen
 
-    def forward(self, batch: Batch, heads: Iterable[str] | None = None) -> dict[str, Output]:
+    def forward(self, batch: Batch, heads: Iterable[str] | None = None, short_term: bool = True) -> dict[str, Output]:
         """Outputs [B, T, ...] of `heads` (all by default) for a Batch of consecutive Moments.
 
-        A row starts with an empty window; Moments never see beyond a `first`. Only what the heads need is run.
+        A row starts with an empty window and the learned slots; Moments never see beyond a `first`. Only what the
+        heads need is run.
+
+        Args:
+            short_term: False switches short-term memory off: a window of one Moment, no slots. Encoders that see
+                change still see it.
         """
         names = list(self.heads if heads is None else heads)
-        return self.run_heads(names, self.perceive(batch, [self.tap_of(name) for name in names]))
+        return self.run_heads(names, self.perceive(batch, [self.tap_of(name) for name in names], short_term))
 
     @torch.no_grad()
     def evaluate(self, boards: Tensor, heads: Iterable[str]) -> dict[str, Output]:
@@ -141,9 +150,18 @@ class Agent(Perceiver):
 
     # -- tick by tick --------------------------------------------------------------------------------------------
 
-    def new_state(self, n: int = 1) -> State:
-        """The empty state of `n` agents that step together."""
-        return State(Ring(n, self.config.window, self.trunk.n_layers, self.device))
+    def new_state(self, n: int = 1, short_term: bool = True) -> State:
+        """The empty state of `n` agents that step together.
+
+        Args:
+            short_term: False switches short-term memory off, as in `forward`.
+        """
+        ring = Ring(n, self.config.window if short_term else 1, self.trunk.n_layers, self.device)
+        slots = self.trunk.slots if short_term else None
+        return State(ring, slots=None if slots is None else SlotState.empty(n, slots))
+
+    def _check(self, state: State, batch: Batch) -> None:
+        state.check(len(batch["first"]), self.trunk.n_layers, self.config.slots or 0)
 
     @torch.no_grad()
     def encode(self, state: State, moments: Moment | Sequence[Moment] | Batch) -> Percepts:
@@ -156,7 +174,7 @@ class Agent(Perceiver):
             moments = [moments]
         batch = moments if isinstance(moments, dict) else collate([[moment] for moment in moments])
         batch = to_device(batch, self.device)
-        state.check(len(batch["first"]), self.trunk.n_layers)
+        self._check(state, batch)
         seen = self.encode_batch(batch, carried=state.previous).map(lambda x: x[:, 0])
         return Percepts(seen, {name: self.key(value) for name, value in seen.encoded.items()}, batch)
 
@@ -181,9 +199,9 @@ class Agent(Perceiver):
             trunk: False leaves the window as it is and lets only arcs answer (rollouts and exams of arcs).
         """
         batch, seen = percepts.batch, percepts.seen
-        state.check(len(batch["first"]), self.trunk.n_layers)
+        self._check(state, batch)
         if trunk:
-            self._run_trunk(seen, recalled, batch["first"][:, 0], state.ring)
+            self._run_trunk(seen, recalled, batch["first"][:, 0], state)
         state.previous = {
             name: (batch["senses"][name][:, 0], batch["present"][name][:, 0])
             for name in seen.encoded
@@ -233,14 +251,24 @@ class Agent(Perceiver):
         present.append(torch.ones(*lead, 1, dtype=torch.bool, device=self.device))
         return torch.cat(tokens, -2), torch.cat(present, -1), places
 
-    def _run_trunk(self, seen: Perceived, recalled: Encoded | None, first: Tensor, ring: Ring | None = None) -> None:
-        """Fill in the trunk's features, all at once (first [B, T]) or as one step into `ring` (first [B])."""
+    def _run_trunk(
+        self,
+        seen: Perceived,
+        recalled: Encoded | None,
+        first: Tensor,
+        state: State | None = None,
+        short_term: bool = True,
+    ) -> None:
+        """Fill in the trunk's features, of a Batch (first [B, T]) or as one step of `state` (first [B])."""
         tokens, present, places = self._assemble(seen.encoded, recalled, first.shape)
         # Columns that no Moment of the batch uses are not computed: an absent sense costs nothing.
         used = present.flatten(0, -2).any(0)
         full = bool(used.all())
         packed = (tokens, present) if full else (tokens[..., used, :], present[..., used])
-        features = self.trunk(*packed, first) if ring is None else self.trunk.step(*packed, first, ring)
+        if state is None:
+            features = self.trunk(*packed, first, short_term)
+        else:
+            features = self.trunk.step(*packed, first, state.ring, state.slots)
         seen.readout = features[..., -1, :]
         if not full:
             features = features.new_zeros(tokens.shape).index_copy(-2, used.nonzero().squeeze(-1), features)

@@ -15,19 +15,20 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True)
 class Size:
-    """One setting of the dial: the trunk's width, depth and heads, and its window in Moments."""
+    """One setting of the dial: the trunk's width, depth and heads, its window in Moments, and its slots."""
 
     width: int
     layers: int
     attention_heads: int
     window: int
+    slots: int
 
 
 SIZES = {
-    "tiny": Size(width=16, layers=1, attention_heads=2, window=8),
-    "nursery": Size(width=128, layers=4, attention_heads=4, window=32),
-    "child": Size(width=512, layers=8, attention_heads=8, window=64),
-    "adult": Size(width=1024, layers=24, attention_heads=16, window=64),
+    "tiny": Size(width=16, layers=1, attention_heads=2, window=8, slots=2),
+    "nursery": Size(width=128, layers=4, attention_heads=4, window=32, slots=4),
+    "child": Size(width=512, layers=8, attention_heads=8, window=64, slots=8),
+    "adult": Size(width=1024, layers=24, attention_heads=16, window=64, slots=16),
 }
 
 
@@ -43,6 +44,8 @@ class AgentConfig(PreTrainedConfig):
 
     Attributes:
         size: the dial; width, layers, attention_heads and window follow it where they are 0.
+        slots: tokens that carry what leaves the window (`slots.py`); None: the size's own, 0: none. An agent that was
+            saved before there were any has none.
         encoders, heads: one dict a part, `{"name", "part", "stage", "options", ...}`; `part` is an entry point of the
             group `devmind.parts`. A head also has `tap` and `effector`. Filled by `Agent.add_encoder` and `add_head`.
         pretrained: folder or name of a decoder to start the trunk from; becomes `trunk_source` once it was read.
@@ -62,6 +65,7 @@ class AgentConfig(PreTrainedConfig):
     layers: int = 0
     attention_heads: int = 0
     window: int = 0
+    slots: int | None = None
     seed: int = 0
     encoders: list = field(default_factory=list)
     heads: list = field(default_factory=list)
@@ -79,6 +83,13 @@ class AgentConfig(PreTrainedConfig):
         for name in ("width", "layers", "attention_heads", "window"):
             if not getattr(self, name):
                 setattr(self, name, getattr(size, name))
+        if self.slots is None:
+            self.slots = size.slots if self.window > 1 else 0
+        if self.slots < 0 or (self.slots and self.window < 2):
+            raise ConfigError(
+                f"Slots are written every half window: 0 or more of them, and a window of 2 Moments at least; "
+                f"got {self.slots} slots and a window of {self.window}."
+            )
         if self.width % self.attention_heads or self.width % 8:
             raise ConfigError(
                 f"The width must be a multiple of 8 and of the attention heads ({self.attention_heads}); "
@@ -87,3 +98,8 @@ class AgentConfig(PreTrainedConfig):
         if not 0 < self.rebase_at <= 32_768:
             raise ConfigError(f"rebase_at must lie in 1..32768; got {self.rebase_at}.")
         super().__post_init__(**kwargs)
+
+    @classmethod
+    def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
+        """The config of a saved agent: one that names no slots was saved before there were any."""
+        return super().from_dict({"slots": 0, **config_dict}, **kwargs)

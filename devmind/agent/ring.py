@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
+from devmind.agent.slots import SlotState
 from devmind.agent.window import rotate_keys, window_mask
 from devmind.errors import DevmindError
 
@@ -181,10 +182,12 @@ class State:
     Attributes:
         ring: the trunk's window.
         previous: for each sense whose encoder sees change, the last tick's readings [B, ...] and presence bool [B].
+        slots: what left the window; None where none are given (an agent without slots, or short-term memory off).
     """
 
     ring: Ring
     previous: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    slots: SlotState | None = None
 
     def __len__(self) -> int:
         return len(self.ring)
@@ -192,10 +195,10 @@ class State:
     def clone(self) -> State:
         """A copy that shares nothing with this state: step one, keep the other."""
         previous = {name: (value.clone(), here.clone()) for name, (value, here) in self.previous.items()}
-        return State(self.ring.clone(), previous)
+        return State(self.ring.clone(), previous, self.slots.clone() if self.slots else None)
 
-    def check(self, rows: int, layers: int) -> None:
-        """Raise unless this state was made for `rows` agents with `layers` trunk layers."""
+    def check(self, rows: int, layers: int, slots: int) -> None:
+        """Raise unless this state was made for `rows` agents with `layers` trunk layers and, if it has any, `slots`."""
         if rows != len(self):
             raise DevmindError(
                 f"This state is for {len(self)} agents; got a tick of {rows}. Make one with new_state({rows})."
@@ -203,5 +206,10 @@ class State:
         if layers != len(self.ring.layers):
             raise DevmindError(
                 f"This state is for a trunk of {len(self.ring.layers)} layers, the agent has {layers} now: "
+                "make a new one with new_state."
+            )
+        if self.slots is not None and self.slots.slots.shape[1] != slots:
+            raise DevmindError(
+                f"This state carries {self.slots.slots.shape[1]} slots, the agent has {slots}: "
                 "make a new one with new_state."
             )

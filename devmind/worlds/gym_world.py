@@ -13,31 +13,33 @@ from devmind.errors import WorldError
 
 
 class GymWorld(gymnasium.Env):
-    """Wraps an environment of one vector or picture and one action.
+    """Wraps an environment of one vector, picture or board and one action.
 
     Args:
-        env: observations are a vector (any Box of one dimension) or an RGB picture (uint8 [H, W, 3]).
-        sense: name of the sense; by default `sight` for a picture and `body` for a vector.
+        env: observations are a vector (any Box of one dimension), an RGB picture (uint8 [H, W, 3]) or the planes of a
+            board (int8 [C, H, W]).
+        sense: name of the sense; by default `sight` for a picture, `board` for a board and `body` for a vector.
         effector: name of the effector; Discrete and Box actions keep their space under it.
 
     Raises:
-        WorldError: the observation is neither a vector nor a picture, or the action neither Discrete nor Box.
+        WorldError: the observation is no vector, picture or board, or the action neither Discrete nor Box.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012
 
     def __init__(self, env: gymnasium.Env, sense: str | None = None, effector: str = "push") -> None:
         space = env.observation_space
-        if not isinstance(space, spaces.Box) or not (_is_picture(space) or len(space.shape) == 1):
+        if not isinstance(space, spaces.Box) or not (_is_picture(space) or _is_board(space) or len(space.shape) == 1):
             raise WorldError(
-                f"GymWorld expected a vector or an RGB picture to observe; got {space}. Wrap the env first."
+                f"GymWorld expected a vector, an RGB picture or an int8 board to observe; got {space}. "
+                "Wrap the env first."
             )
         if not isinstance(env.action_space, (spaces.Box, spaces.Discrete)):
             raise WorldError(f"GymWorld expected Discrete or Box actions; got {env.action_space}. Wrap the env first.")
         self.env = env
-        self.sense = sense or ("sight" if _is_picture(space) else "body")
+        self.sense = sense or ("sight" if _is_picture(space) else "board" if _is_board(space) else "body")
         self.effector = effector
-        if not _is_picture(space):
+        if len(space.shape) == 1:
             space = spaces.Box(space.low.astype(np.float32), space.high.astype(np.float32), dtype=np.float32)
         self._dtype = space.dtype
         self.observation_space = spaces.Dict({self.sense: space})
@@ -69,3 +71,7 @@ class GymWorld(gymnasium.Env):
 
 def _is_picture(space: spaces.Box) -> bool:
     return len(space.shape) == 3 and space.shape[2] == 3 and space.dtype == np.uint8
+
+
+def _is_board(space: spaces.Box) -> bool:
+    return len(space.shape) == 3 and space.dtype == np.int8

@@ -112,9 +112,10 @@ def test_parts_hold_every_parameter_once(small_agent: Callable[..., Agent]) -> N
 
 
 def test_every_parameter_that_is_used_gets_a_gradient(small_agent: Callable[..., Agent]) -> None:
-    agent = small_agent()
+    agent = small_agent(window=2)
     rows = make_rows(2, 4, seed=0, absent=0.0)
     batch = collate(rows, [[[(m.senses, 1.0)] for m in row] for row in rows])
+    batch["first"][:, 1:] = False  # long enough for slots to be written
     outputs = agent.forward(batch)
     (outputs["guess"].logits.sum() + outputs["steer"].mean.sum() + outputs["flinch"].logits.sum()).backward()
     idle = {name for name, p in agent.named_parameters() if p.grad is None}

@@ -41,7 +41,7 @@ def test_weights_equal_those_of_eager_attention(small_agent: Callable[..., Agent
             assert "sight" not in percepts.encoded or not percepts.encoded["sight"].present.any()
             continue
         places = agent._assemble(percepts.encoded, None, (1,))
-        used = places[1][0].nonzero().squeeze(-1).tolist()
+        used = [-1] * 2 + places[1][0].nonzero().squeeze(-1).tolist()  # a window of 3: slots lead every Moment
         columns = [used.index(i) + before % 3 * state.ring.slot for i in range(*places[2]["sight"].indices(999))]
         torch.testing.assert_close(shares[0], eager[0, columns] / eager[0, columns].sum(), atol=1e-5, rtol=0)
         checked += 1

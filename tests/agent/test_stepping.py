@@ -22,8 +22,8 @@ def all_at_once(agent: Agent, batch: Batch) -> torch.Tensor:
     return readout
 
 
-def stepped(agent: Agent, batch: Batch) -> torch.Tensor:
-    state, features = agent.new_state(len(batch["first"])), []
+def stepped(agent: Agent, batch: Batch, short_term: bool = True) -> torch.Tensor:
+    state, features = agent.new_state(len(batch["first"]), short_term), []
     for t in range(batch["first"].shape[1]):
         tick = tick_of(batch, t)
         recalled = agent.encode_recalled(tick["recalled"]) if "recalled" in tick else None
@@ -78,7 +78,7 @@ def test_a_batch_of_agents_equals_single_ones(small_agent: Callable[..., Agent])
 
 
 def test_nothing_is_seen_beyond_the_window_or_the_first(small_agent: Callable[..., Agent]) -> None:
-    agent = small_agent(layers=1, window=4)
+    agent = small_agent(layers=1, window=4, slots=0)
     rows = make_rows(rows=1, length=12, seed=3, absent=0.0)
     features = all_at_once(agent, collate(rows))
     row = list(rows[0])

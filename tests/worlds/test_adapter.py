@@ -111,5 +111,5 @@ def test_box_actions_keep_their_space_and_odd_spaces_are_refused() -> None:
     world.reset(seed=0)
     assert world.action_space["torque"].shape == (1,)
     assert world.observation_space.contains(world.step({"torque": np.array([0.5])})[0])
-    with pytest.raises(WorldError, match="vector or an RGB picture"):
+    with pytest.raises(WorldError, match="a vector, an RGB picture or an int8 board"):
         GymWorld(gymnasium.make("FrozenLake-v1"))

@@ -1,0 +1,144 @@
+"""Slots: K learned tokens that carry what leaves the window. Once every half window they are written and enter anew.
+
+Number the Moments of an episode t = 0, 1, ... and let H = W/2. At t = jH the slots S_j enter the trunk as the first
+tokens of that Moment and stay visible as its other tokens do, so the newest ones are at most H - 1 Moments old.
+
+    S_0 = S_1 = learned;    S_j = write(S_{j-1}, readouts of Moments (j-2)H .. (j-1)H - 1)    for j >= 2
+
+The segment that is written is the one that begins to leave the window at that very Moment. `write` is block-recurrent
+transformers' cross-attention from a recurrent state to a segment (Hutchins et al. 2022, arXiv 2203.07852, section 3)
+with the gated unit of GTrXL (Parisotto et al. 2020, arXiv 1910.06764, section 3.2), one GRU-like gate a slot as in Slot
+Attention (Locatello et al. 2020, arXiv 2006.15055, algorithm 1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+KEEP = 2.0
+"""Bias of the update gate at birth: a write replaces sigmoid(-2) = 12 % of a slot (GTrXL's b_g)."""
+
+
+class Slots(nn.Module):
+    """The learned first slots, and how a segment's readouts are written into them.
+
+    Attributes:
+        every: H, Moments from one write to the next.
+        initial: S_0, float [K, D].
+    """
+
+    def __init__(self, count: int, width: int, heads: int, window: int) -> None:
+        super().__init__()
+        self.every, self.heads = window // 2, heads
+        self.initial = nn.Parameter(torch.randn(count, width) * 0.3)
+        self.place = nn.Parameter(torch.randn(self.every, width) * 0.3)
+        self.of_slots, self.of_readouts = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.query, self.keys_values = nn.Linear(width, width), nn.Linear(width, 2 * width)
+        self.attended = nn.Linear(width, width)
+        self.gate = Gate(width)
+
+    def __len__(self) -> int:
+        return len(self.initial)
+
+    def write(self, slots: Tensor, readouts: Tensor) -> Tensor:
+        """The slots [B, K, D] after the readouts [B, H, D] of one segment were written into them."""
+
+        def by_head(x: Tensor) -> Tensor:
+            return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+        keys, values = self.keys_values(self.of_readouts(readouts) + self.place).chunk(2, -1)
+        query = by_head(self.query(self.of_slots(slots)))
+        found = F.scaled_dot_product_attention(query, by_head(keys), by_head(values))
+        return self.gate(slots, self.attended(found.transpose(1, 2).flatten(2))).to(slots.dtype)
+
+    def advance(self, slots: Tensor, tick: Tensor, readouts: Tensor) -> Tensor:
+        """S_j [B, K, D] of rows at episode tick jH >= 2H, from S_{j-1} and the leaving segment's readouts [B, H, D].
+
+        Args:
+            tick: int64 [B]; a row's very first write starts from the learned slots, whatever `slots` holds.
+        """
+        fresh = (tick == 2 * self.every)[:, None, None]
+        return self.write(torch.where(fresh, self.initial.to(slots.dtype), slots), readouts)
+
+
+class Gate(nn.Module):
+    """GTrXL's gated recurrent unit, biased to keep: g(x, y) for a state x and news y, both [..., D]."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.news = nn.Linear(width, 3 * width)
+        self.state = nn.Linear(width, 2 * width, bias=False)
+        self.candidate = nn.Linear(width, width, bias=False)
+        with torch.no_grad():
+            self.news.bias.zero_()
+            self.news.bias[width : 2 * width] = -KEEP
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        """(1 - z) x + z tanh(W y + U (r x)), of the shape of x."""
+        reset, update, fresh = self.news(y).chunk(3, -1)
+        of_reset, of_update = self.state(x).chunk(2, -1)
+        z = torch.sigmoid(update + of_update)
+        return (1 - z) * x + z * torch.tanh(fresh + self.candidate(torch.sigmoid(reset + of_reset) * x))
+
+
+@dataclass
+class SlotState:
+    """The slots of B agents that step together.
+
+    Attributes:
+        slots: S of the last write, [B, K, D].
+        readouts: those of the last 2H Moments, [B, 2H, D], each at its episode tick modulo 2H.
+        tick: of the next Moment within its episode, int64 [B].
+    """
+
+    slots: Tensor
+    readouts: Tensor
+    tick: Tensor
+
+    @classmethod
+    def empty(cls, n: int, slots: Slots) -> SlotState:
+        """The state of `n` agents before their first Moment."""
+        # Buffers made under inference_mode could not be written outside of it.
+        with torch.inference_mode(False):
+            like = slots.initial.detach()
+            width = like.shape[1]
+            return cls(
+                like.new_zeros(n, len(slots), width),
+                like.new_zeros(n, 2 * slots.every, width),
+                torch.zeros(n, dtype=torch.int64, device=like.device),
+            )
+
+    def enter(self, slots: Slots, first: Tensor) -> tuple[Tensor, Tensor] | None:
+        """The tokens [B, K, D] that enter with this tick and which rows get them, bool [B]; None when no row does.
+
+        Args:
+            first: bool [B], rows whose episode starts with this Moment.
+        """
+        every = slots.every
+        self.tick.masked_fill_(first, 0)
+        entering = self.tick % every == 0
+        if not bool(entering.any()):
+            return None
+        late = entering & (self.tick >= 2 * every)
+        rows = late.nonzero().squeeze(-1)
+        if len(rows):
+            tick = self.tick[rows]
+            # The older half of the ring: it is written over from this Moment on.
+            at = (tick % (2 * every))[:, None] + torch.arange(every, device=tick.device)
+            self.slots[rows] = slots.advance(self.slots[rows], tick, self.readouts[rows[:, None], at])
+        return torch.where(late[:, None, None], self.slots, slots.initial), entering
+
+    def keep(self, readout: Tensor) -> None:
+        """The Moment is over: keep its readout [B, D]."""
+        at = self.tick % self.readouts.shape[1]
+        self.readouts[torch.arange(len(at), device=at.device), at] = readout.to(self.readouts.dtype)
+        self.tick += 1
+
+    def clone(self) -> SlotState:
+        """A copy that shares nothing with this one."""
+        with torch.inference_mode(False):
+            return SlotState(self.slots.clone(), self.readouts.clone(), self.tick.clone())

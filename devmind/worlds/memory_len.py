@@ -1,0 +1,88 @@
+"""memory_len as Rules: a sign is shown once, and asked for N steps later.
+
+The protocol is that of bsuite's memory_len with one bit (Osband et al., 2020, "Behaviour Suite for Reinforcement
+Learning", appendix), written anew: the context is +1 or -1 in the first Moment and 0 afterwards, the time to the
+question is shown in every Moment, and the choice made in the last Moment earns 1 when it names the context, else -1.
+There the first Moment is given twice; here once, so the sign is exactly N steps old when it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from devmind.errors import WorldError
+from devmind.seeding import numpy_rng
+from devmind.worlds.rules import Outcome, Struct
+
+LENGTHS = (*range(1, 11), 12, 14, 17, 20, 25, 30, 35, 40, 50, 60, 70, 80, 90, 100)
+"""Lengths of the sweep: bsuite's, and 35."""
+
+
+@dataclass
+class MemoryLenState(Struct):
+    """context int64 [N], 0 or 1; tick int64 [N] counts steps; reward float32 [N]: earned by the last step."""
+
+    context: np.ndarray
+    tick: np.ndarray
+    reward: np.ndarray
+
+
+class MemoryLenRules:
+    """`signal` is [time to the question 1..0, index of the bit asked for (always 0), context]; `choose` is 0 or 1.
+
+    The level is the length N, as text. An episode has N + 1 Moments; what is chosen before the last one counts nothing.
+
+    Raises:
+        WorldError: the level is no positive whole number.
+    """
+
+    name = "memory_len"
+
+    def __init__(self, level: str = "10") -> None:
+        self.level, self.length = level, whole_number(level, self.name)
+        self.observation_space = spaces.Dict({"signal": spaces.Box(-1.0, 1.0, (3,), np.float32)})
+        self.action_space = spaces.Dict({"choose": spaces.Discrete(2)})
+
+    def initial(self, seeds: np.ndarray) -> MemoryLenState:
+        """One fair bit a seed."""
+        context = np.array([numpy_rng(self.name, int(seed)).integers(2) for seed in seeds], np.int64)
+        n = len(seeds)
+        return MemoryLenState(context, np.zeros(n, np.int64), np.zeros(n, np.float32))
+
+    def legal(self, state: MemoryLenState) -> Mapping[str, np.ndarray]:
+        """Both choices are always legal."""
+        return {}
+
+    def step(self, state: MemoryLenState, actions: Mapping[str, np.ndarray]) -> MemoryLenState:
+        """One Moment on; an ended child stays and earns nothing. No choice, or one above 1, is a wrong one."""
+        chosen = np.asarray(actions.get("choose", np.full(len(state), -1)))
+        asked = state.tick == self.length
+        reward = np.where(asked, np.where(chosen == state.context, 1.0, -1.0), 0.0).astype(np.float32)
+        return replace(state.copy(), tick=np.minimum(state.tick + 1, self.length + 2), reward=reward)
+
+    def outcome(self, state: MemoryLenState) -> Outcome:
+        """1 or -1 after the last Moment, which is terminal."""
+        ended = state.tick > self.length
+        return Outcome(state.reward.copy(), ended, np.zeros_like(ended))
+
+    def observe(self, state: MemoryLenState) -> dict[str, Any]:
+        """float32 [N, 3]."""
+        left = np.maximum(0.0, 1.0 - state.tick / self.length)
+        context = np.where(state.tick == 0, 2.0 * state.context - 1.0, 0.0)
+        return {"signal": np.stack((left, np.zeros(len(state)), context), 1).astype(np.float32)}
+
+    def truth(self, state: MemoryLenState) -> dict[str, np.ndarray]:
+        """`choice` int64 [N]: a teacher's, who sees the context, at every tick; `asked` bool [N]: it counts; `told`."""
+        return {"choice": state.context.copy(), "asked": state.tick == self.length, "told": state.context.copy()}
+
+
+def whole_number(level: str, world: str) -> int:
+    """The level as a positive whole number."""
+    if not level.isdigit() or int(level) < 1:
+        raise WorldError(f"The level of the world '{world}' is a length such as '10'; got '{level}'.")
+    return int(level)

@@ -1,0 +1,98 @@
+"""The passive T-Maze as Rules: a sign at the start tells which way to turn at the end of a long corridor.
+
+The task is tmaze-passive of Ni, Ma, Eysenbach and Bacon (2023, "When Do Transformers Shine in RL?", section 4), after
+Bakker (2001), written anew: positions in the corridor look alike, an episode has L + 1 steps, so that only the straight
+way reaches the junction in time, and the last step earns 1 on the side that the sign told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from devmind.seeding import numpy_rng
+from devmind.worlds.memory_len import whole_number
+from devmind.worlds.rules import Outcome, Struct
+
+PENALTY = 0.1
+"""What an episode loses at most for dawdling, shared out over its steps."""
+AHEAD, UP, BACK, DOWN = range(4)
+_MOVES = np.array([[1, 0], [0, 1], [-1, 0], [0, -1], [0, 0]])
+
+
+@dataclass
+class TMazeState(Struct):
+    """goal int64 [N], +1 or -1; x, y int64 [N] where the child is; tick int64 [N]; reward float32 [N] of the last step.
+
+    shown bool [N]: the sign is seen now.
+    """
+
+    goal: np.ndarray
+    x: np.ndarray
+    y: np.ndarray
+    tick: np.ndarray
+    reward: np.ndarray
+    shown: np.ndarray
+
+
+class TMazeRules:
+    """`signal` is [at the junction or beyond it, sign at the start or side at the end]; `choose` ahead, up, back, down.
+
+    The level is the corridor's length L, as text. A step behind the straight walk costs 0.1 / L, the goal earns 1.
+
+    Raises:
+        WorldError: the level is no positive whole number.
+    """
+
+    name = "tmaze"
+
+    def __init__(self, level: str = "10") -> None:
+        self.level, self.length = level, whole_number(level, self.name)
+        self.observation_space = spaces.Dict({"signal": spaces.Box(-1.0, 1.0, (2,), np.float32)})
+        self.action_space = spaces.Dict({"choose": spaces.Discrete(4)})
+
+    def initial(self, seeds: np.ndarray) -> TMazeState:
+        """One fair side a seed; the child stands at the sign."""
+        goal = np.array([2 * numpy_rng(self.name, int(seed)).integers(2) - 1 for seed in seeds], np.int64)
+        n, zeros = len(seeds), np.zeros(len(seeds), np.int64)
+        return TMazeState(goal, zeros, zeros.copy(), zeros.copy(), np.zeros(n, np.float32), np.ones(n, bool))
+
+    def legal(self, state: TMazeState) -> Mapping[str, np.ndarray]:
+        """All moves are legal; into a wall none is made."""
+        return {}
+
+    def step(self, state: TMazeState, actions: Mapping[str, np.ndarray]) -> TMazeState:
+        """One move; an ended child stays and earns nothing."""
+        chosen = np.asarray(actions.get("choose", np.full(len(state), 4)))
+        move = _MOVES[np.where((chosen >= 0) & (chosen < 4), chosen, 4)]
+        going = state.tick <= self.length
+        x, y = state.x + move[:, 0], state.y + move[:, 1]
+        corridor = (y == 0) & (x >= 0) & (x <= self.length)
+        free = going & (corridor | ((x == self.length) & (np.abs(y) == 1)))
+        x, y = np.where(free, x, state.x), np.where(free, y, state.y)
+        tick = state.tick + going
+        last = going & (tick == self.length + 1)
+        late = going & ~last & (x < tick)
+        reward = np.where(last, y == state.goal, late * (-PENALTY / self.length)).astype(np.float32)
+        return TMazeState(state.goal.copy(), x, y, tick, reward, np.zeros(len(state), bool))
+
+    def outcome(self, state: TMazeState) -> Outcome:
+        """The episode is over after L + 1 steps, by its own rules."""
+        ended = state.tick > self.length
+        return Outcome(state.reward.copy(), ended, np.zeros_like(ended))
+
+    def observe(self, state: TMazeState) -> dict[str, Any]:
+        """float32 [N, 2]."""
+        at_end = state.x == self.length
+        told = np.where(at_end, state.y, np.where(state.shown, state.goal, 0))
+        return {"signal": np.stack((at_end, told), 1).astype(np.float32)}
+
+    def truth(self, state: TMazeState) -> dict[str, np.ndarray]:
+        """`choice` int64 [N] of a teacher who knows the goal; `asked` bool [N]: memory decides; `told` int64 [N]."""
+        asked = (state.x == self.length) & (state.y == 0)
+        turn = np.where(state.goal > 0, UP, DOWN)
+        return {"choice": np.where(asked, turn, AHEAD), "asked": asked, "told": (state.goal > 0).astype(np.int64)}

@@ -1,0 +1,60 @@
+"""The skill repeat_previous: to name the suit of the card dealt three cards ago. Its batches, its exam, its gate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds
+from devmind.worlds.repeat_previous import SUITS
+from stages.memory import imitation, playing
+from stages.memory.remembering import NO_STORE, SHORT_OFF
+
+NAME = "repeat_previous"
+EPISODES = 400
+GATE = Gate([Threshold(NAME, 0.9)])
+
+
+def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
+    """`size` decks, dealt from the first card to the last."""
+    return imitation.episode_batch(context, NAME, "easy", update, size)
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """POPGym's return, -1..1, over a deck of 52 cards."""
+    n = playing.episodes(context, level, EPISODES)
+    rows: dict[str, float] = {}
+    floors: dict[str, float] = {}
+    if level == "full":
+        rows = {SHORT_OFF: float(dealt(context, n, playing.child(agent, short_term=False)).mean())}
+        players = {"random": playing.at_random(SUITS, context.seed, NAME), "the next suit": _another}
+        floors = {name: float(dealt(context, n, make).mean()) for name, make in players.items()}
+    return [
+        Measure(
+            NAME,
+            "return",
+            dealt(context, n, playing.child(agent)),
+            chance=-0.5,
+            ceiling=1.0,
+            floors=floors,
+            reference="a GRU of the same size and lesson: benchmarks/memory_tests.py",
+            note=NO_STORE,
+            rows=rows,
+        )
+    ]
+
+
+def dealt(context: Context, n: int, make: playing.Maker) -> np.ndarray:
+    """Return of each of `n` exam episodes, float64 [n]."""
+    return playing.returns(context, NAME, "easy", exam_seeds(n, context.seed, NAME), make)
+
+
+def _another(n: int) -> playing.Player:
+    """Any suit but the one in view, which is a little rarer among the other cards of its deck."""
+    return lambda senses, first: (senses["signal"].argmax(1) + 1) % SUITS

@@ -1,0 +1,110 @@
+"""MiniGrid's Memory rooms as worlds, and a teacher that walks them.
+
+A key or a ball lies at the start of a hallway; at its end one of each, and the child is to go to the one that equals
+the first. It starts anywhere in the hallway with its back to the first one, so it has to go and look before it goes.
+The environment is MiniGrid's own (Chevalier-Boisvert et al., 2023, extra `worlds`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from importlib.util import find_spec
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from devmind.worlds.gym_world import GymWorld
+
+OBJECTS = 11
+"""Kinds of cells that MiniGrid tells apart, from unseen to agent."""
+LEFT, RIGHT, FORWARD = range(3)
+_HEADINGS = ((1, 0), (0, 1), (-1, 0), (0, -1))
+LONGEST = {7: 24, 13: 40}
+"""Steps after which an episode counts as failed: three times the teacher's longest."""
+
+
+def installed() -> bool:
+    """Whether MiniGrid is there."""
+    return find_spec("minigrid") is not None
+
+
+class Board(gymnasium.ObservationWrapper):
+    """The egocentric view 7x7x3 as planes int8 [13, 7, 7]: one for each kind of cell, then colour and state."""
+
+    def __init__(self, env: gymnasium.Env) -> None:
+        super().__init__(env)
+        self.observation_space = spaces.Box(0, 10, (OBJECTS + 2, 7, 7), np.int8)
+
+    def observation(self, observation: Any) -> np.ndarray:
+        kind, colour, state = observation["image"].transpose(2, 1, 0)
+        planes = np.arange(OBJECTS)[:, None, None] == kind
+        return np.concatenate((planes, colour[None], state[None])).astype(np.int8)
+
+
+class Hallway:
+    """One child in MiniGrid-MemoryS`size`-v0; `board` is what it sees, `choose` one of MiniGrid's seven actions.
+
+    It is a GymWorld (`world`) with a teacher that sees the whole grid.
+    """
+
+    def __init__(self, size: int) -> None:
+        import minigrid  # noqa: F401 - it registers its environments
+
+        self.size = size
+        self.env: Any = gymnasium.make(f"MiniGrid-MemoryS{size}-v0").unwrapped
+        self.world = GymWorld(Board(self.env), sense="board", effector="choose")
+
+    def reset(self, seed: int) -> np.ndarray:
+        """Start the episode of `seed`; the view int8 [13, 7, 7]."""
+        senses, _ = self.world.reset(seed=seed)
+        middle = self.env.height // 2
+        self.looked = False
+        self.to_look = self._steps_to((1, middle), ())
+        self.to_goal = self._steps_to(tuple(self.env.success_pos), (tuple(self.env.failure_pos),))
+        return senses["board"]
+
+    def step(self, choice: int) -> tuple[np.ndarray, bool, bool]:
+        """The view after an action, whether the right thing was reached, and whether the episode is over."""
+        senses, reward, terminal, truncated, _ = self.world.step({"choose": np.asarray(choice)})
+        return senses["board"], reward > 0, terminal or truncated
+
+    def teach(self) -> int:
+        """The teacher's action: go and look until the first thing was in view, then to the one that equals it."""
+        self.looked = self.looked or self.env.agent_sees(1, self.env.height // 2 - 1)
+        steps = self.to_goal if self.looked else self.to_look
+        here = int(self.env.agent_pos[0]), int(self.env.agent_pos[1]), int(self.env.agent_dir)
+        return min((LEFT, RIGHT, FORWARD), key=lambda action: steps.get(self._after(here, action), 10**6))
+
+    @property
+    def first_thing(self) -> int:
+        """What lies at the start: 0 a key, 1 a ball."""
+        return int(self.env.grid.get(1, self.env.height // 2 - 1).type == "ball")
+
+    @property
+    def at_the_fork(self) -> bool:
+        """The child stands where the hallway ends, having looked, and has not turned yet: now it must remember."""
+        fork = self.env.success_pos[0], self.env.height // 2
+        return self.looked and tuple(self.env.agent_pos) == fork and self.env.agent_dir == 0
+
+    def _after(self, here: tuple[int, int, int], action: int) -> tuple[int, int, int]:
+        x, y, heading = here
+        if action != FORWARD:
+            return x, y, (heading + (1 if action == RIGHT else -1)) % 4
+        ahead = x + _HEADINGS[heading][0], y + _HEADINGS[heading][1]
+        return (*ahead, heading) if self.env.grid.get(*ahead) is None else here
+
+    def _steps_to(self, goal: tuple[int, ...], avoid: tuple[Any, ...]) -> dict[tuple[int, int, int], int]:
+        """Actions to the cell `goal` from every place and heading: breadth first, backwards."""
+        steps = {(goal[0], goal[1], heading): 0 for heading in range(4)}
+        waiting = deque(steps)
+        while waiting:
+            x, y, heading = here = waiting.popleft()
+            back = x - _HEADINGS[heading][0], y - _HEADINGS[heading][1]
+            before = [(x, y, (heading + 1) % 4), (x, y, (heading - 1) % 4), (*back, heading)]
+            for place in before:
+                if place not in steps and self.env.grid.get(*place[:2]) is None and place[:2] not in avoid:
+                    steps[place] = steps[here] + 1
+                    waiting.append(place)
+        return steps

@@ -1,0 +1,105 @@
+"""The mazes of the skill `maze`: lessons of MiniGrid's Memory rooms, and how they are played in an exam."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from devmind.curriculum.stage import Context
+from devmind.seeding import lesson_seeds, numpy_rng
+from stages.memory import imitation
+from stages.memory.hallway import FORWARD, LEFT, LONGEST, RIGHT, Hallway
+from stages.memory.playing import Maker, in_groups
+
+POOL = 96
+"""Episodes of each size that lessons draw from. There are 16 different rooms of size 7, and 40 of size 13."""
+STRAY = 0.1
+"""How often the teacher's hand slips in lessons, so that the child meets what its own mistakes will lead to (DART:
+Laskey et al., 2017); what is imitated is what the teacher would have done."""
+
+Episode = dict[str, np.ndarray]
+PADDING = {"told": -1}
+
+
+def lesson_batch(context: Context, size: int, update: int, rows: int) -> dict[str, Any]:
+    """`rows` episodes of MiniGrid-MemoryS`size` that a teacher with an unsteady hand walks, padded to one length."""
+    seeds = lesson_seeds(POOL, context.seed, "hallway", size)
+    rng = numpy_rng(context.seed, "hallway", size, update)
+    episodes = [walk(size, int(seeds[i])) for i in rng.integers(0, POOL, rows)]
+    lengths = [len(episode["choice"]) for episode in episodes]
+    valid = torch.arange(max(lengths))[None] < torch.tensor(lengths)[:, None]
+    stacked = {name: _padded(name, [episode[name] for episode in episodes], max(lengths)) for name in episodes[0]}
+    return imitation.whole_episodes({"board": stacked.pop("board")}, stacked, valid)
+
+
+def _padded(name: str, values: list[np.ndarray], length: int) -> torch.Tensor:
+    """Rows [T, ...] of several lengths as one tensor [B, length, ...]."""
+    filled = np.full((len(values), length, *values[0].shape[1:]), PADDING.get(name, 0), values[0].dtype)
+    for row, value in zip(filled, values, strict=True):
+        row[: len(value)] = value
+    return torch.from_numpy(filled)
+
+
+@lru_cache(maxsize=2)
+def _hallway(size: int) -> Hallway:
+    return Hallway(size)
+
+
+@lru_cache(maxsize=4 * POOL)
+def walk(size: int, seed: int) -> Episode:
+    """One episode: `board` int8 [T, 13, 7, 7], and targets [T] as `imitation.whole_episodes` has them."""
+    hallway, rng = _hallway(size), numpy_rng("hallway", size, seed)
+    board, over = hallway.reset(seed), False
+    rows: list[dict[str, Any]] = []
+    while not over and len(rows) < LONGEST[size]:
+        choice = hallway.teach()
+        told = hallway.first_thing if hallway.looked else -1
+        rows.append({"board": board, "choice": choice, "asked": hallway.at_the_fork, "told": told})
+        slips = rng.random() < STRAY and not hallway.at_the_fork
+        board, _, over = hallway.step(int(rng.integers(LEFT, FORWARD + 1)) if slips else choice)
+    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+
+
+def reached(size: int, seeds: np.ndarray, make: Maker) -> np.ndarray:
+    """Whether the right thing was reached in each episode, float64 [N] of 0 and 1; `make(n)` gives a player."""
+    return in_groups(lambda group: _group(size, group, make), seeds)
+
+
+def _group(size: int, seeds: np.ndarray, make: Maker) -> np.ndarray:
+    hallways = [Hallway(size) for _ in seeds]
+    board = np.stack([hallway.reset(int(seed)) for hallway, seed in zip(hallways, seeds, strict=True)])
+    player, right, going = make(len(seeds)), np.zeros(len(seeds)), np.ones(len(seeds), bool)
+    for tick in range(LONGEST[size]):
+        choices = player({"board": board}, np.full(len(seeds), tick == 0))
+        board = board.copy()
+        for i in np.flatnonzero(going):
+            board[i], right[i], over = hallways[i].step(int(choices[i]))
+            going[i] = not over
+        if not going.any():
+            break
+    for hallway in hallways:
+        hallway.world.close()
+    return right
+
+
+def straight_on(side: int) -> Maker:
+    """Walk on as long as the way is free, then to one side: what can be reached without remembering."""
+
+    def make(n: int) -> Any:
+        turned = np.zeros(n, bool)
+
+        def act(senses: Any, first: np.ndarray) -> np.ndarray:
+            blocked = senses["board"][:, 1, 5, 3] == 0  # the cell ahead is not empty
+            turn = blocked & ~turned
+            turned[:] |= turn
+            return np.where(turn, side, FORWARD)
+
+        return act
+
+    return make
+
+
+SIDES = {"straight on, then left": LEFT, "straight on, then right": RIGHT}

@@ -1,0 +1,92 @@
+"""The skill maze: to turn, at the end of a way, as something at its start told.
+
+Three mazes: the passive T-Maze with a corridor of 100, and MiniGrid's Memory rooms of sizes 7 and 13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds, numpy_rng
+from devmind.worlds.tmaze import AHEAD, DOWN, UP
+from stages.memory import hallway, imitation, matching, playing
+from stages.memory.remembering import NO_STORE, SHORT_OFF
+
+LENGTH = 100
+T_MAZE, S7, S13 = "maze/corridor", "maze/MemoryS7", "maze/MemoryS13"
+EPISODES = {T_MAZE: 400, S7: 200, S13: 200}
+SIZES = {S7: 7, S13: 13}
+GATE = Gate(
+    [Threshold(T_MAZE, 0.98), Threshold(S7, 0.95, when_absent="skip"), Threshold(S13, 0.90, when_absent="skip")]
+)
+ABSENT = "MiniGrid is not installed (extra 'worlds'): its Memory rooms were not examined"
+
+
+def lesson_batch(context: Context, update: int, size: int, longest: int) -> dict[str, Any]:
+    """T-Mazes with one length of corridor, drawn by (seed, update) up to `longest`; half are of the longest third."""
+    rng = numpy_rng(context.seed, "tmaze", "length", update)
+    low = 1 if rng.random() < 0.5 else max(1, 2 * longest // 3)
+    return imitation.episode_batch(context, "tmaze", str(rng.integers(low, longest + 1)), update, size)
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """Which share of episodes ended at the right side: a corridor of 100, and MiniGrid's rooms where it is there."""
+    measures = [_measure(agent, context, level, T_MAZE, "" if hallway.installed() else f"; {ABSENT}")]
+    if hallway.installed():
+        measures += [
+            _measure(agent, context, level, name, "; more than 24 or 40 steps count as failed") for name in SIZES
+        ]
+    return measures
+
+
+def _measure(agent: Agent, context: Context, level: str, name: str, note: str) -> Measure:
+    n = playing.episodes(context, level, EPISODES[name])
+    right = arrived(context, name, n, playing.child(agent))
+    rows: dict[str, float] = {}
+    floors: dict[str, float] = {}
+    if level == "full":
+        rows = {SHORT_OFF: float(arrived(context, name, n, playing.child(agent, short_term=False)).mean())}
+        floors = {
+            title: float(arrived(context, name, n, make).mean()) for title, make in _floors(context, name).items()
+        }
+    return Measure(
+        name,
+        "arrived",
+        right,
+        chance=0.5,
+        ceiling=1.0,
+        floors=floors,
+        rate=True,
+        reference="0.5 without memory" + (" (Ni et al., 2023)" if name == T_MAZE else ""),
+        note=NO_STORE + note,
+        rows=rows,
+    )
+
+
+def arrived(context: Context, name: str, n: int, make: playing.Maker) -> np.ndarray:
+    """Whether each of `n` exam episodes of a maze ended at the right side, float64 [n] of 0 and 1."""
+    seeds = exam_seeds(n, context.seed, name)
+    if name != T_MAZE:
+        return matching.reached(SIZES[name], seeds, make)
+    # The goal earns 1, and all dawdling together costs less than 0.2.
+    return (playing.returns(context, "tmaze", str(LENGTH), seeds, make) > 0.5).astype(np.float64)
+
+
+def _floors(context: Context, name: str) -> Mapping[str, playing.Maker]:
+    """A random walk, and the best that can be done without remembering: on to the end, then always to one side."""
+    if name != T_MAZE:
+        sides = {title: matching.straight_on(side) for title, side in matching.SIDES.items()}
+        return {"random": playing.at_random(3, context.seed, name), **sides}
+    ends = {"straight on, then up": _straight_on(UP), "straight on, then down": _straight_on(DOWN)}
+    return {"random": playing.at_random(4, context.seed, name), **ends}
+
+
+def _straight_on(side: int) -> playing.Maker:
+    return lambda n: lambda senses, first: np.where(senses["signal"][:, 0] > 0, side, AHEAD)

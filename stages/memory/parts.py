@@ -1,0 +1,47 @@
+"""What the stage adds to an agent: two senses for the memory tests, and one head that chooses."""
+
+from __future__ import annotations
+
+from devmind.agent.agent import Agent
+from devmind.agent.taps import taps_trunk
+
+NAME = "memory"
+SIGNAL_SIZE = 8
+CHOICES = 7
+"""MiniGrid has seven actions; the other tests have two or four choices, the first ones of the same head."""
+
+Part = tuple[str, str, str, str | None, dict[str, object]]
+
+
+def admit(agent: Agent) -> None:
+    """Add every part that is not there yet."""
+    if "signal" not in agent.encoders:
+        # Tests differ in how many numbers they show; the encoder is told which are missing, so it knows the test.
+        agent.add_encoder("signal", "encoder.vector", stage=NAME, options={"size": SIGNAL_SIZE})
+    if "board" not in agent.encoders:
+        agent.add_encoder("board", stage=NAME)
+    for name, part, tap, effector, options in heads():
+        if name not in agent.heads:
+            agent.add_head(name, part, tap=tap, effector=effector, stage=NAME, options=options)
+
+
+def heads() -> list[Part]:
+    """(name, part, tap, effector, options) of every head."""
+    return [
+        ("choose", "head.categorical", "trunk", "choose", {"classes": CHOICES}),
+        ("told", "head.categorical", "trunk", None, {"classes": 2}),  # what the sign said: it only teaches
+    ]
+
+
+def trained(agent: Agent) -> tuple[str, ...]:
+    """Prefixes of the parameters the lessons change: all but encoders of earlier stages, and heads that tap them.
+
+    Heads on the trunk of earlier stages are among them: the trunk changes under them, and rehearsal keeps them right.
+    """
+    mine = tuple(f"encoders.{entry['name']}." for entry in agent.config.encoders if entry["stage"] == NAME)
+    on_trunk = tuple(f"heads.{entry['name']}." for entry in agent.config.heads if taps_trunk(_tap(entry["tap"])))
+    return ("trunk.", "readout", *mine, *on_trunk)
+
+
+def _tap(tap: str | list[str]) -> str | tuple[str, ...]:
+    return tap if isinstance(tap, str) else tuple(tap)

@@ -1,0 +1,73 @@
+"""The skill memory_len: a sign seen once is named N steps later. Its batches, its exam, its gate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds, numpy_rng
+from devmind.worlds.memory_len import LENGTHS
+from stages.memory import imitation, playing
+
+NAME = "memory_len"
+LENGTH = 50
+EPISODES = 400
+GATE = Gate([Threshold(NAME, 0.9)])
+SHORT_OFF = "short-term memory off"
+NO_STORE = "no store is asked in this test: long-term memory alone is as memory off, both is as short-term alone"
+
+
+def lesson_batch(context: Context, update: int, size: int, longest: int) -> dict[str, Any]:
+    """Episodes of one length, drawn by (seed, update) up to `longest`; half of them are of the longest third."""
+    rng = numpy_rng(context.seed, NAME, "length", update)
+    low = 1 if rng.random() < 0.5 else max(1, 2 * longest // 3)
+    return imitation.episode_batch(context, NAME, str(rng.integers(low, longest + 1)), update, size)
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """Correct at length 50 in 400 episodes; the whole curve, memory off, and floors in a full exam."""
+    n, short = playing.episodes(context, level, EPISODES), playing.child(agent)
+    correct = answered(context, LENGTH, n, short)
+    rows: dict[str, float] = {}
+    floors: dict[str, float] = {}
+    exhibits: tuple[Exhibit, ...] = ()
+    if level == "full":
+        curve = {length: correct if length == LENGTH else answered(context, length, n, short) for length in LENGTHS}
+        off = answered(context, LENGTH, n, playing.child(agent, short_term=False))
+        rows = {SHORT_OFF: float(off.mean())} | {f"length {k}": float(v.mean()) for k, v in curve.items()}
+        players = {"random": playing.at_random(2, context.seed, NAME), "always the same": playing.always(1)}
+        floors = {name: float(answered(context, LENGTH, n, make).mean()) for name, make in players.items()}
+        exhibits = (_shown(curve),)
+    return [
+        Measure(
+            NAME,
+            "correct",
+            correct,
+            chance=0.5,
+            ceiling=1.0,
+            floors=floors,
+            rate=True,
+            reference="0.5 without memory (bsuite: Osband et al., 2020)",
+            note=NO_STORE,
+            rows=rows,
+            exhibits=exhibits,
+        )
+    ]
+
+
+def answered(context: Context, length: int, n: int, make: playing.Maker) -> np.ndarray:
+    """Whether each of `n` exam episodes of `length` was answered rightly, float64 [n] of 0 and 1."""
+    seeds = exam_seeds(n, context.seed, NAME, length)
+    return (playing.returns(context, NAME, str(length), seeds, make) > 0).astype(np.float64)
+
+
+def _shown(curve: dict[int, np.ndarray]) -> Exhibit:
+    text = ", ".join(f"{length}: {values.mean():.2f}" for length, values in curve.items())
+    good = curve[LENGTH].mean() >= 0.9
+    return Exhibit("example" if good else "failure", f"correct by length: {text}")
