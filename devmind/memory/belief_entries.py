@@ -1,4 +1,4 @@
-"""What goes into beliefs and what comes out: sightings from a head's places, entries for the trunk, shares of places."""
+"""What goes into beliefs and comes out of them: sightings by a head, entries for the trunk, shares of places."""
 
 from __future__ import annotations
 

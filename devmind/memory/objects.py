@@ -97,7 +97,7 @@ class Habits:
     angle_deg: float = 3.0
     log_distance: float = 0.15
     walk_m: float = 0.05
-    walk_seen_m: float = 0.5
+    walk_seen_m: float = 0.3
     spread_m: float = 2.0
     drain_s: float = 60.0
     hit: float = 0.95
@@ -164,7 +164,7 @@ def no_beliefs(n: int, things: int = 8) -> Beliefs:
     )
 
 
-def update(beliefs: Beliefs, seen: Sightings, gaze: Gaze, dt_s: float, habits: Habits = Habits()) -> Beliefs:  # noqa: B008
+def update(beliefs: Beliefs, seen: Sightings, gaze: Gaze, dt_s: float, habits: Habits = Habits()) -> Beliefs:
     """The beliefs one tick of `dt_s` seconds later: time passes, sightings correct, absences are noticed."""
     aged = _aged(beliefs, dt_s, habits)
     at = gaze.eye_m[:, None] + point(seen.azimuth_deg, seen.elevation_deg, seen.distance_m)
@@ -218,7 +218,13 @@ def _taken(track: np.ndarray, slots: int) -> np.ndarray:
 
 
 def _seen(
-    old: Beliefs, seen: Sightings, track: np.ndarray, leaps: np.ndarray, at: np.ndarray, noise: np.ndarray, habits: Habits
+    old: Beliefs,
+    seen: Sightings,
+    track: np.ndarray,
+    leaps: np.ndarray,
+    at: np.ndarray,
+    noise: np.ndarray,
+    habits: Habits,
 ) -> Beliefs:
     """Sightings taken in: places corrected, or set anew where they leapt; trust by Bayes' rule."""
     rows, which = np.nonzero(track >= 0)

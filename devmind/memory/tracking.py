@@ -26,7 +26,7 @@ def direction(vector: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def polar_noise(vector: np.ndarray, angle_deg: float, log_distance: float) -> np.ndarray:
-    """Covariances [..., 3, 3] of points seen at `vector` [..., 3] with errors of angle_deg and of the distance's log."""
+    """Covariances [..., 3, 3] of points seen at `vector` [..., 3] with errors of angle and of the distance's log."""
     far = np.maximum(np.linalg.norm(vector, axis=-1), 0.05)[..., None, None]
     along = vector[..., None] * vector[..., None, :] / far**2
     aside, radial = (np.deg2rad(angle_deg) * far) ** 2, (log_distance * far) ** 2
@@ -56,7 +56,7 @@ def squared_distance(offset: np.ndarray, covariance: np.ndarray) -> np.ndarray:
 
 
 def nearest_first(cost: np.ndarray, most: float) -> np.ndarray:
-    """Pairs of M seen things and S tracks by cost [N, M, S], the cheapest first: the track of each, int64 [N, M], or -1.
+    """The track of each of M seen things by cost [N, M, S], the cheapest pairs first; int64 [N, M], -1 for none.
 
     Of what is left the cheapest pair is taken until all cost more than `most`; no row and no column twice. It differs
     from the best assignment (Kuhn 1955) only where gates overlap, and runs for all children at once.

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from devmind.agent.agent import Agent
 from devmind.agent.taps import taps_trunk
+from devmind.memory.belief_entries import SENSE
+from devmind.memory.objects import BELIEF_NUMBERS, KINDS
 
 NAME = "memory"
 SIGNAL_SIZE = 8
 CHOICES = 7
 """MiniGrid has seven actions; the other tests have two or four choices, the first ones of the same head."""
 
-Part = tuple[str, str, str, str | None, dict[str, object]]
+PLACES = 3
+"""Where a thing is hidden: left, in the middle, right."""
+STARTS_FROM = {"things": "whereabouts"}
+"""Heads whose first weights are another's."""
+
+Part = tuple[str, str, str | tuple[str, ...], str | None, dict[str, object]]
 
 
 def admit(agent: Agent) -> None:
@@ -20,15 +27,21 @@ def admit(agent: Agent) -> None:
         agent.add_encoder("signal", "encoder.vector", stage=NAME, options={"size": SIGNAL_SIZE})
     if "board" not in agent.encoders:
         agent.add_encoder("board", stage=NAME)
+    if SENSE not in agent.encoders:
+        agent.add_encoder(SENSE, "encoder.vector", stage=NAME, options={"size": BELIEF_NUMBERS})
     for name, part, tap, effector, options in heads():
         if name not in agent.heads:
             agent.add_head(name, part, tap=tap, effector=effector, stage=NAME, options=options)
+            if name in STARTS_FROM:
+                agent.head(name).load_state_dict(agent.head(STARTS_FROM[name]).state_dict())
 
 
 def heads() -> list[Part]:
     """(name, part, tap, effector, options) of every head."""
     return [
         ("choose", "head.categorical", "trunk", "choose", {"classes": CHOICES}),
+        ("things", "head.reflex-places", ("sight", "words"), None, {"slots": KINDS}),
+        ("place", "head.categorical", "trunk", None, {"classes": PLACES}),
         ("told", "head.categorical", "trunk", None, {"classes": 2}),  # what the sign said: it only teaches
     ]
 

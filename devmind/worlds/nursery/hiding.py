@@ -39,6 +39,7 @@ _LOOK_AFTER = 6  # ticks from the first to the second question
 _A_CLOSES, _A_HIDDEN = (4, 15), 3
 _CARRY, _CARRY_TICKS, _B_CLOSE = 25, 4, 30
 _COVER_M, _COVER_SIZE_M, _PARKED_M = 0.97, 0.15, 2.0
+_BULGE_M = 0.35
 _PALE = COLOUR_NAMES.index("white")
 
 
@@ -145,6 +146,9 @@ def script(kind: str) -> Callable[[NurseryState], None]:
         for thing in range(THINGS):
             start, end = azimuths[every, made.before[:, thing]], azimuths[every, made.after[:, thing]]
             distance = uniform(seeds, f"distance {thing}", 1.25, 1.4)
+            if made.carried:
+                # In front of the other thing, not behind it.
+                distance = distance - 4 * _BULGE_M * moved * (1 - moved) * (thing == made.target)
             state.position[:, thing] = polar(start + moved * (end - start), height, distance)
         down = made.covered(tick)
         for place in range(len(PLACES)):
