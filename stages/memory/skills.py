@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from devmind.curriculum.stage import Skill
-from stages.memory import cards, mazes, remembering
+from stages.memory import cards, mazes, permanence, remembering
 
 SKILLS: Sequence[Skill] = (
     Skill("memory_len", remembering.examine, remembering.GATE, "a sign seen once, named 50 steps later"),
     Skill("maze", mazes.examine, mazes.GATE, "the turn at a way's end that something at its start told"),
     Skill("repeat_previous", cards.examine, cards.GATE, "the suit of the card dealt three cards ago"),
+    Skill(
+        "permanence",
+        permanence.examine,
+        permanence.GATE,
+        "where a thing is that is out of sight, and when not any more",
+    ),
 )

@@ -35,7 +35,8 @@ HORIZON = 54
 
 _CLOSE = 4
 _MOVE = _CLOSE + FALL_TICKS + 1
-_LOOK_AFTER = 6  # ticks from the first to the second question
+SECOND_QUESTION = ASK_TICKS + 6
+"""Ticks from the first tick of a question to that of the one after the look."""
 _A_CLOSES, _A_HIDDEN = (4, 15), 3
 _CARRY, _CARRY_TICKS, _B_CLOSE = 25, 4, 30
 _COVER_M, _COVER_SIZE_M, _PARKED_M = 0.97, 0.15, 2.0
@@ -75,7 +76,7 @@ class Plan:
 
     def asked(self, tick: np.ndarray) -> np.ndarray:
         """Which question is asked at `tick` [N]: NOT_ASKED, BEFORE_LOOKING, AFTER_LOOKING or REHEARSED."""
-        second = self.ask + ASK_TICKS + _LOOK_AFTER
+        second = self.ask + SECOND_QUESTION
         found = np.where(_during(tick, self.ask), BEFORE_LOOKING, NOT_ASKED)
         found = np.where(_during(tick, second), AFTER_LOOKING, found)
         if self.carried:
