@@ -34,32 +34,49 @@ def sightings(places: np.ndarray, pan_deg: np.ndarray, tilt_deg: np.ndarray) -> 
     )
 
 
-def entries(beliefs: Beliefs, k: int = RECALLED) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """At most k beliefs of each child as entries for the trunk: those out of sight first, then those seen last.
+Entries = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""values float32 [..., k, BELIEF_NUMBERS], age_s float32 [..., k] since it was seen, valid bool [..., k]."""
+
+
+def entries(beliefs: Beliefs) -> Entries:
+    """All beliefs of each child as entries: those out of sight first, then those seen last; nothing is named yet.
 
     What is in sight the trunk sees for itself, so it comes last.
-
-    Returns:
-        values float32 [N, k, BELIEF_NUMBERS], age_s float32 [N, k] since it was seen, valid bool [N, k].
     """
     told = beliefs.used & (beliefs.hits > 1)
     price = np.where(told, beliefs.age_s + 1e6 * beliefs.in_sight, np.inf)
-    best = np.argsort(price, 1, kind="stable")[:, :k]
+    order = np.argsort(price, 1, kind="stable")
     rows = np.arange(len(beliefs))[:, None]
-    valid = told[rows, best]
-    azimuth, elevation, distance = direction(beliefs.mean[rows, best])
+    valid = told[rows, order]
+    azimuth, elevation, distance = direction(beliefs.mean[rows, order])
     columns = [
-        *(beliefs.kind[rows, best] == kind for kind in range(KINDS)),
+        *(beliefs.kind[rows, order] == kind for kind in range(KINDS)),
         azimuth / SCALE_DEG,
         elevation / SCALE_DEG,
         np.log(np.maximum(distance, 0.05)),
-        beliefs.spread_m[rows, best],
-        beliefs.there[rows, best],
-        beliefs.elsewhere[rows, best],
+        beliefs.spread_m[rows, order],
+        beliefs.there[rows, order],
+        beliefs.elsewhere[rows, order],
+        np.zeros_like(distance),
     ]
     values = np.stack(columns, -1).astype(np.float32)
     assert values.shape[-1] == BELIEF_NUMBERS
-    return values * valid[..., None], (beliefs.age_s[rows, best] * valid).astype(np.float32), valid
+    return values * valid[..., None], (beliefs.age_s[rows, order] * valid).astype(np.float32), valid
+
+
+def recall(every: Entries, named: np.ndarray | None = None, k: int = RECALLED) -> Entries:
+    """At most k entries for the trunk: of what is named first, then in the order in which they are given.
+
+    Args:
+        named: a head's probability that each kind is named in this tick, [..., KINDS]; None: no words.
+    """
+    values, age_s, valid = every
+    if named is not None:
+        values = values.copy()
+        values[..., -1] = np.einsum("...sk,...k->...s", values[..., :KINDS], named) * valid
+    order = np.argsort(-(2.0 * (values[..., -1] > 0.5) + valid), -1, kind="stable")[..., :k]
+    chosen = np.take_along_axis(values, order[..., None], -2)
+    return chosen, np.take_along_axis(age_s, order, -1), np.take_along_axis(valid, order, -1)
 
 
 def shares(beliefs: Beliefs, kind: np.ndarray, places: np.ndarray) -> np.ndarray:

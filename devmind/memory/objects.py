@@ -32,8 +32,9 @@ from devmind.memory.tracking import (
 
 KINDS = 8
 RECALLED = 4
-BELIEF_NUMBERS = KINDS + 6
-"""One number a kind, azimuth and elevation (/30 deg), log of the distance (m), spread (m), there, elsewhere."""
+BELIEF_NUMBERS = KINDS + 7
+"""One number a kind, azimuth and elevation (/30 deg), log of the distance (m), spread (m), there, elsewhere, and how
+surely its kind is named just now."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,8 @@ class Habits:
     doubted: float = 0.2
     gate: float = 19.0
     leap: float = 0.5
-    nearer: float = 0.77
-    beyond: float = 1.13
+    nearer: float = 0.9
+    beyond: float = 1.33
     confirm: int = 2
 
 

@@ -15,12 +15,12 @@ from torch.nn import functional as F
 from devmind.agent.agent import Agent, Percepts
 from devmind.agent.batch import collate_tick, pad_body
 from devmind.curriculum.stage import Context
-from devmind.memory.belief_entries import entries
+from devmind.memory.belief_entries import entries, recall
 from devmind.memory.objects import Beliefs
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.nursery import hiding
 from devmind.worlds.nursery.chance import uniform
-from stages.memory.onlooking import Onlooker, recalled_batch
+from stages.memory.onlooking import NAMED, Onlooker, recalled_batch
 from stages.memory.things import NAMES
 
 SENSES = ("sight", "body", "words")
@@ -93,7 +93,7 @@ _LATEST: WeakKeyDictionary[Agent, tuple[tuple[Any, ...], dict[str, Tensor]]] = W
 def episodes(agent: Agent, context: Context, block: int, size: int) -> dict[str, Tensor]:
     """`size` whole episodes of one level and delay, by (seed, block) and the agent's fixed heads.
 
-    sight, body [B, T, ...]; values [B, T, 4, 14], age_s and valid [B, T, 4]; places [B, T, 2]; colours [B, 2].
+    sight, body [B, T, ...]; values [B, T, 8, 15], age_s and valid [B, T, 8]; places [B, T, 2]; colours [B, 2].
     """
     key = (context.seed, block, size)
     kept = _LATEST.get(agent)
@@ -134,23 +134,38 @@ def lesson_batch(agent: Agent, context: Context, update: int, size: int) -> dict
     single["colours"] = lives["colours"][rows]
     other = rng.integers(0, hiding.THINGS, (n * ALONE, 1))
     yes = np.ones_like(other, bool)
-    return {**_batch(lives, asked, thing, blank), "alone": _batch(single, yes, other, ~yes[:, 0])}
+    told = named(agent)
+    return {**_batch(lives, asked, thing, blank, told), "alone": _batch(single, yes, other, ~yes[:, 0], told)}
 
 
-def _batch(lives: Mapping[str, Tensor], asked: np.ndarray, thing: np.ndarray, blank: np.ndarray) -> dict[str, Any]:
-    every = np.arange(len(thing))[:, None]
-    words = np.where(asked[..., None], NAMES[lives["colours"].numpy()[every, thing]], 0)
+@torch.no_grad()
+def named(agent: Agent) -> np.ndarray:
+    """What the head says each of the eight colours' names names, [8, 8]."""
+    words = torch.from_numpy(NAMES)[:, None]
+    here = torch.ones(len(NAMES), 1, dtype=torch.bool)
+    batch = {"senses": {"words": words}, "present": {"words": here}, "first": here, "valid": here}
+    told: Any = agent(batch, [NAMED])[NAMED]
+    return np.asarray(told.probabilities()[:, 0].float().cpu())
+
+
+def _batch(
+    lives: Mapping[str, Tensor], asked: np.ndarray, thing: np.ndarray, blank: np.ndarray, told: np.ndarray
+) -> dict[str, Any]:
+    colour = lives["colours"].numpy()[np.arange(len(thing))[:, None], thing]
+    words = np.where(asked[..., None], NAMES[colour], 0)
+    every = tuple(lives[name].numpy() for name in ("values", "age_s", "valid"))
+    values, age_s, valid = recall(every, told[colour] * asked[..., None])  # type: ignore[arg-type]
     here = torch.ones(asked.shape, dtype=torch.bool)
     senses = {name: lives[name] for name in ("sight", "body") if name in lives} | {"words": torch.from_numpy(words)}
     first = torch.zeros_like(here)
     first[:, 0] = True
-    valid = lives["valid"] & ~torch.from_numpy(blank)[:, None, None]
+    valid = valid & ~blank[:, None, None]
     return {
         "senses": senses,
         "present": {name: here for name in senses} | {"words": torch.from_numpy(asked)},
         "first": first,
         "valid": here,
-        "recalled": recalled_batch(lives["values"], lives["age_s"], valid),
+        "recalled": recalled_batch(*(torch.from_numpy(value) for value in (values, age_s, valid))),
         "place": lives["places"].gather(2, torch.from_numpy(thing)[..., None])[..., 0],
         "asked": torch.from_numpy(asked),
     }

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent, Percepts
-from devmind.memory.belief_entries import SENSE, entries, sightings
+from devmind.memory.belief_entries import SENSE, entries, recall, sightings
 from devmind.memory.objects import KINDS, Beliefs, Gaze, Sightings, no_beliefs, update
 from devmind.worlds.nursery.state import MAX_LEAN_M, MAX_TILT_DEG, TICK_S
 
-HEAD = "things"
+HEAD, NAMED = "things", "named"
 LOOK_EVERY = 2
 """The depth of a picture is asked for every second tick, and only where something believed is out of sight."""
 _SIZE = 64
@@ -62,11 +62,17 @@ def _equal(picture: np.ndarray, before: np.ndarray | None) -> bool:
     return before is not None and np.array_equal(picture, before)
 
 
-def as_recalled(beliefs: Beliefs) -> dict[str, Any]:
-    """The beliefs as recalled entries for `Agent.encode_recalled`: tensors [N, 4, ...]."""
-    return recalled_batch(*(torch.from_numpy(value) for value in entries(beliefs)))
+@torch.no_grad()
+def as_recalled(agent: Agent, percepts: Percepts, beliefs: Beliefs) -> dict[str, Any]:
+    """The beliefs as recalled entries for `Agent.encode_recalled`, tensors [N, 4, ...]; of what is named first."""
+    heard = percepts.batch["present"].get("words")
+    named = None
+    if heard is not None and heard.any():
+        told: Any = agent.run_heads([NAMED], percepts.seen)[NAMED]
+        named = told.probabilities().float().cpu().numpy()[:, :KINDS] * heard.cpu().numpy()
+    return recalled_batch(*(torch.from_numpy(value) for value in recall(entries(beliefs), named)))
 
 
 def recalled_batch(values: Tensor, age_s: Tensor, valid: Tensor) -> dict[str, Any]:
-    """Entries [..., R, 14], age_s and valid [..., R] as a Batch's `recalled`."""
+    """Entries [..., R, 15], age_s and valid [..., R] as a Batch's `recalled`."""
     return {"senses": {SENSE: values}, "present": {SENSE: valid}, "age_s": age_s, "valid": valid}

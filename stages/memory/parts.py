@@ -41,6 +41,7 @@ def heads() -> list[Part]:
     return [
         ("choose", "head.categorical", "trunk", "choose", {"classes": CHOICES}),
         ("things", "head.reflex-places", ("sight", "words"), None, {"slots": KINDS}),
+        ("named", "head.categorical", "words", None, {"classes": KINDS}),
         ("place", "head.categorical", "trunk", None, {"classes": PLACES}),
         ("told", "head.categorical", "trunk", None, {"classes": 2}),  # what the sign said: it only teaches
     ]

@@ -35,7 +35,7 @@ VARIANTS: Mapping[str, tuple[bool, bool]] = {
 """Whether beliefs are recalled, and whether short-term memory is on."""
 FILTER, LAST_SEEN = "the filter alone", "last-seen rule"
 GATE = Gate([Threshold(f"permanence/{kind}", 0.95) for kind in ("unmoved", "moved", "swapped")])
-_CANONICAL_DEG, _CANONICAL_M = np.array([19.0, 0.0, -19.0]), 1.5
+_CANONICAL_DEG, _CANONICAL_M = np.array([[15.2, -9.7], [0.0, 9.7], [-15.2, -9.7]]), 1.4
 
 
 @dataclass
@@ -93,7 +93,7 @@ def _group(agent: Agent, context: Context, kind: str, seeds: np.ndarray, variant
     )
     for tick in lived(agent, context, kind, seeds):
         question = int(tick.truth["question"][0])
-        recalled = agent.encode_recalled(as_recalled(tick.beliefs))
+        recalled = agent.encode_recalled(as_recalled(agent, tick.percepts, tick.beliefs))
         for who, state in states.items():
             believes, remembers = VARIANTS[who]
             if not remembers and question == NOT_ASKED:
@@ -112,8 +112,8 @@ def _group(agent: Agent, context: Context, kind: str, seeds: np.ndarray, variant
 def _by_rule(tick: Tick) -> np.ndarray:
     """The place of the largest share of belief, [N]; among equals the leftmost."""
     n = len(tick.beliefs)
-    azimuth = np.tile(_CANONICAL_DEG, (n, 1))
-    places = point(azimuth, np.zeros_like(azimuth), np.full_like(azimuth, _CANONICAL_M))
+    azimuth, elevation = np.tile(_CANONICAL_DEG[:, 0], (n, 1)), np.tile(_CANONICAL_DEG[:, 1], (n, 1))
+    places = point(azimuth, elevation, np.full_like(azimuth, _CANONICAL_M))
     asked = tick.truth["colour"][np.arange(n), tick.truth["target"]]
     return np.asarray(shares(tick.beliefs, asked, places).argmax(1))
 

@@ -1,4 +1,6 @@
-"""Things: where each of eight colours is seen, also between large covers; it is what beliefs are fed with.
+"""Things: where each of eight colours is seen, also between large covers, and which one is named.
+
+It is what beliefs are fed with, and recalled by.
 
 The head starts as the reflex stage's `whereabouts` and goes on learning in the rooms where things are hidden. That head
 stays as it is, since arcs learned from the same tokens beside it.
@@ -19,10 +21,10 @@ from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.nursery import hiding
 from devmind.worlds.nursery.state import COLOUR_NAMES
-from stages.memory.onlooking import HEAD
+from stages.memory.onlooking import HEAD, NAMED
 
 LEVELS = ("hide/unmoved", "hide/a-not-b", "hide/moved", "room", "hide/swapped", "reach")
-TRAINS = (f"heads.{HEAD}.",)
+TRAINS = (f"heads.{HEAD}.", f"heads.{NAMED}.")
 VISIBLE_PX = 6
 SCALE_DEG = 30.0
 NAMES = np.stack([encode_words(name) for name in COLOUR_NAMES])
@@ -47,13 +49,17 @@ def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     here, first = torch.ones(n, 2, dtype=torch.bool), torch.tensor([[True, False]]).expand(n, 2)
     senses = {"sight": torch.from_numpy(np.stack((shown, turned), 1)), "words": torch.from_numpy(words)}
     present = {"sight": here, "words": (senses["words"] != 0).any(-1)}
-    return {"senses": senses, "present": present, "first": first, "valid": here, "things": torch.from_numpy(wanted)}
+    return {"senses": senses, "present": present, "first": first, "valid": here} | {
+        "things": torch.from_numpy(wanted), "named": torch.from_numpy(named)
+    }  # fmt: skip
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """The places' own losses, and the share of visible colours that are told."""
-    output: Any = agent(batch, [HEAD])[HEAD]
+    """The places' own losses, that of which colour is named, and the share of visible colours that are told."""
+    outputs = agent(batch, [HEAD, NAMED])
+    output: Any = outputs[HEAD]
     losses = output.losses(batch["things"])
+    losses["which"] = outputs[NAMED].loss(batch["named"], batch["present"]["words"])
     here, told = batch["things"][..., :-1, 0] > 0, output.mode()[..., :-1, 0] > 0
     shares = {"told": told[here].float().mean(), "false": told[~here].float().mean()}
     return sum(losses.values(), start=torch.zeros(())), {k: v.detach() for k, v in (losses | shares).items()}

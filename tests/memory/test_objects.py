@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from devmind.errors import ConfigError
-from devmind.memory.belief_entries import entries, shares, sightings
+from devmind.memory.belief_entries import entries, recall, shares, sightings
 from devmind.memory.objects import BELIEF_NUMBERS, Beliefs, Gaze, Habits, Sightings, no_beliefs, update
 from devmind.memory.tracking import corrected, direction, in_picture, nearest_first, point, polar_noise
 
@@ -49,7 +49,7 @@ def test_two_sightings_make_a_belief_and_one_does_not() -> None:
     assert not entries(once)[2].any()
     values, age_s, valid = entries(red_ahead())
     assert valid.sum() == 1
-    assert values.shape == (1, 4, BELIEF_NUMBERS)
+    assert values.shape == (1, 8, BELIEF_NUMBERS)
     azimuth, _, distance = direction(red_ahead().mean[0, 0])
     assert abs(azimuth - 10) < 0.5
     assert abs(distance - 1.5) < 0.02
@@ -161,7 +161,13 @@ def test_out_of_sight_comes_first_among_entries() -> None:
     values, age_s, _ = entries(beliefs)
     assert values[0, 0, :8].argmax() == 0
     assert age_s[0, 0] == pytest.approx(0.2)
-    assert entries(beliefs, k=1)[0].shape[1] == 1
+    assert recall(entries(beliefs))[0].shape == (1, 4, BELIEF_NUMBERS)
+    named = np.eye(8)[[1]]
+    first = recall(entries(beliefs), named, k=1)
+    assert first[0][0, 0, :8].argmax() == 1
+    assert first[0][0, 0, -1] == 1
+    assert first[2].all()
+    assert recall(entries(beliefs), np.eye(8)[[5]], k=1)[0][0, 0, :8].argmax() == 0
 
 
 def test_an_unknown_kind_may_be_anywhere() -> None:

@@ -78,7 +78,7 @@ def test_stepping_through_a_room_sees_what_its_batch_says(agent: Agent, context:
     seeds = hidden.of_delay(np.arange(40), "unmoved", 4)[:2]
     state, ticks, outputs = agent.new_state(2), [], []
     for tick in hidden.lived(agent, context, "unmoved", seeds):
-        recalled = onlooking.as_recalled(tick.beliefs)
+        recalled = onlooking.as_recalled(agent, tick.percepts, tick.beliefs)
         state, step = agent.step(state, tick.percepts, agent.encode_recalled(recalled), effectors=[], heads=["place"])
         outputs.append(step.outputs["place"].logits)
         ticks.append((tick, recalled))

@@ -96,14 +96,14 @@ def test_a_not_b_hides_at_a_twice_and_carries_to_b_in_view() -> None:
         assert (rules.truth(state)["visible"][EVERY, plan.target] >= 20).all()
 
 
-def test_places_lie_side_by_side_from_the_left() -> None:
+def test_places_are_told_from_the_left() -> None:
+    directions = hiding.place_directions_deg(SEEDS)
     for kind in KINDS:
         rules, state = at(kind, 0)
-        truth = rules.truth(state)
-        azimuth, _ = angles_deg(state.position[:, : hiding.THINGS])
-        nearest = np.abs(azimuth[..., None] - hiding.place_azimuths_deg(SEEDS)[:, None]).argmin(-1)
-        assert (nearest == truth["places"]).all()
-    assert (np.diff(hiding.place_azimuths_deg(SEEDS)) < -15).all()
+        azimuth, elevation = angles_deg(state.position[:, : hiding.THINGS])
+        apart = np.stack([azimuth, elevation], -1)[:, :, None] - directions[:, None]
+        assert (np.hypot(apart[..., 0], apart[..., 1]).argmin(-1) == rules.truth(state)["places"]).all()
+    assert (np.diff(directions[..., 0]) < -13).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)

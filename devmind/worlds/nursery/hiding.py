@@ -1,7 +1,7 @@
 """Spawns and scripts of the levels `hide/*`: things are seen, covered, perhaps moved unseen, and asked for by colour.
 
-Three places lie side by side. Two things stand at two of them; then a cover comes down before every place, so that the
-covers tell nothing. What happens behind them is the level's: nothing (`unmoved`), the asked thing goes to one of the
+Three places lie before the child. Two things stand at two of them; then a cover comes down before every place, so that
+the covers tell nothing. What happens behind them is the level's: nothing (`unmoved`), the asked thing goes to one of the
 other places (`moved`), the other thing takes its place while it goes to one of the others (`swapped`; in half of the
 rooms that is an exact exchange). In `a-not-b` it is hidden at A twice and then carried to B in full view (Piaget 1954,
 "The construction of reality in the child"). The question comes after a delay, and again once the cover before the
@@ -130,10 +130,15 @@ def plan(seeds: np.ndarray, kind: str) -> Plan:
     return Plan(target, before, after, np.full(len(seeds), _CARRY if carried else _MOVE), carried, delay, ask)
 
 
-def place_azimuths_deg(seeds: np.ndarray) -> np.ndarray:
-    """Torso azimuths of the three places, from the left, [N, 3]."""
-    centre, apart = uniform(seeds, "centre", -8.0, 8.0), uniform(seeds, "apart", 18.5, 19.5)
-    return centre[:, None] + apart[:, None] * np.array([1.0, 0.0, -1.0])
+def place_directions_deg(seeds: np.ndarray) -> np.ndarray:
+    """Azimuth and elevation of the three places in the torso frame, [N, 3, 2].
+
+    The middle one is higher, so that no place lies between two covers: a coarse eye would take them for one.
+    """
+    centre, height = uniform(seeds, "centre", -8.0, 8.0), uniform(seeds, "height", -3.0, 3.0)
+    aside, above = uniform(seeds, "aside", 14.5, 16.0), uniform(seeds, "above", 9.0, 10.5)
+    azimuth = centre[:, None] + aside[:, None] * np.array([1.0, 0.0, -1.0])
+    return np.stack([azimuth, height[:, None] + above[:, None] * np.array([-1.0, 1.0, -1.0])], -1)
 
 
 def script(kind: str) -> Callable[[NurseryState], None]:
@@ -141,19 +146,19 @@ def script(kind: str) -> Callable[[NurseryState], None]:
 
     def play(state: NurseryState) -> None:
         seeds, tick, every = state.seed, state.tick, np.arange(len(state))
-        made, azimuths = plan(seeds, kind), place_azimuths_deg(seeds)
-        height = uniform(seeds, "height", -6.0, 6.0)
+        made, at = plan(seeds, kind), place_directions_deg(seeds)
         moved = _ramp(tick, made.move - 1, _CARRY_TICKS if made.carried else 1)
         for thing in range(THINGS):
-            start, end = azimuths[every, made.before[:, thing]], azimuths[every, made.after[:, thing]]
+            start, end = at[every, made.before[:, thing]], at[every, made.after[:, thing]]
+            way = start + moved[:, None] * (end - start)
             distance = uniform(seeds, f"distance {thing}", 1.25, 1.4)
             if made.carried:
                 # In front of the other thing, not behind it.
                 distance = distance - 4 * _BULGE_M * moved * (1 - moved) * (thing == made.target)
-            state.position[:, thing] = polar(start + moved * (end - start), height, distance)
+            state.position[:, thing] = polar(way[:, 0], way[:, 1], distance)
         down = made.covered(tick)
         for place in range(len(PLACES)):
-            hung = polar(azimuths[:, place], height, np.full(len(state), _COVER_M))
+            hung = polar(at[:, place, 0], at[:, place, 1], np.full(len(state), _COVER_M))
             hung[:, 2] += (1.0 - down[:, place]) * (_PARKED_M - hung[:, 2])
             state.position[:, COVERS][:, place] = hung
 
@@ -164,13 +169,13 @@ def spawn(kind: str) -> Callable[[np.ndarray], NurseryState]:
     """First states of `hide/KIND`: two things in full view, three covers above where no eye looks."""
 
     def first(seeds: np.ndarray) -> NurseryState:
-        state, azimuths = empty_room(seeds), place_azimuths_deg(seeds)
-        state.pan = azimuths[:, 1] + uniform(seeds, "pan", -3.0, 3.0)
-        state.tilt = uniform(seeds, "height", -6.0, 6.0) + uniform(seeds, "tilt", -3.0, 3.0)
+        state, at = empty_room(seeds), place_directions_deg(seeds)
+        state.pan = at[:, 1, 0] + uniform(seeds, "pan", -3.0, 3.0)
+        state.tilt = at[..., 1].mean(1) + uniform(seeds, "tilt", -3.0, 3.0)
         state.present[:, : COVERS.stop] = True
         state.size[:, :THINGS] = uniform(seeds, "thing size", 0.1, 0.12, (THINGS,))
         state.size[:, COVERS], state.shape[:, COVERS] = _COVER_SIZE_M, BOX
-        state.yaw[:, COVERS] = azimuths
+        state.yaw[:, COVERS] = at[..., 0]
         _leave_out_pale(state)
         state.target = plan(seeds, kind).target
         script(kind)(state)
