@@ -22,6 +22,7 @@ from devmind.errors import ConfigError
 from devmind.memory.tracking import (
     corrected,
     depth_around,
+    direction,
     in_picture,
     nearest_first,
     point,
@@ -86,8 +87,8 @@ class Habits:
         spread_m: how uncertain a place can become.
         drain_s: after that time 1/e of the trust in a place is left.
         hit, false: chance that a thing in view is told, and that one is told where there is none.
-        missed, doubted: chance of no sighting though it is there: where the eye sees past the place, and where it sees
-            something at that distance.
+        missed, doubted: chance of no sighting though it is there: where the eye sees past the place or another kind of
+            thing stands there, and where it sees something at that distance.
         gate: largest squared distance at which a sighting belongs to a belief (chi-square with 3 degrees: 0.9997).
         leap: how sure a sighting must be to move a belief beyond the gate or to begin one.
         nearer, beyond: depth over the expected distance below which something hides the place, and above which the eye
@@ -104,7 +105,7 @@ class Habits:
     hit: float = 0.95
     false: float = 0.02
     missed: float = 0.02
-    doubted: float = 0.2
+    doubted: float = 0.5
     gate: float = 19.0
     leap: float = 0.5
     nearer: float = 0.9
@@ -172,7 +173,7 @@ def update(beliefs: Beliefs, seen: Sightings, gaze: Gaze, dt_s: float, habits: H
     noise = polar_noise(at - gaze.eye_m[:, None], habits.angle_deg, habits.log_distance)
     track, leaps = _paired(aged, seen, at, noise, habits)
     now = _seen(aged, seen, track, leaps, at, noise, habits)
-    return _missed(now, gaze, habits)
+    return _missed(now, seen, gaze, habits)
 
 
 def _aged(old: Beliefs, dt_s: float, habits: Habits) -> Beliefs:
@@ -246,14 +247,19 @@ def _seen(
     return Beliefs(**new)
 
 
-def _missed(old: Beliefs, gaze: Gaze, habits: Habits) -> Beliefs:
+def _missed(old: Beliefs, seen: Sightings, gaze: Gaze, habits: Habits) -> Beliefs:
     """Places looked at in which nothing of the kind is seen: the trust goes elsewhere."""
     offset = old.mean - gaze.eye_m[:, None]
     column, row, ahead = in_picture(offset, gaze.pan_deg, gaze.tilt_deg, gaze.half_deg)
     inside = (np.abs(column) < 0.9) & (np.abs(row) < 0.9) & gaze.known[:, None]
     ratio = depth_around(gaze.depth_m, column, row) / np.maximum(ahead, 0.05)
     looked = old.used & ~old.in_sight & inside & (ratio >= habits.nearer)
-    chance = np.where(ratio > habits.beyond, habits.missed, habits.doubted)
+    azimuth, elevation, distance = direction(offset)
+    aside = np.hypot(azimuth[:, None] - seen.azimuth_deg[..., None], elevation[:, None] - seen.elevation_deg[..., None])
+    along = np.abs(np.log(np.maximum(distance[:, None], 0.05) / np.maximum(seen.distance_m[..., None], 0.05)))
+    near = (aside < 2 * habits.angle_deg) & (along < 2 * habits.log_distance)
+    other = (near & (seen.here[..., None] & (seen.kind[..., None] != old.kind[:, None]))).any(1)
+    chance = np.where((ratio > habits.beyond) | other, habits.missed, habits.doubted)
     there = np.where(looked, old.there * chance, old.there)
     gone = np.where(looked, 1 - old.there, old.elsewhere)
     total = np.where(looked, there + gone, 1.0)

@@ -49,7 +49,7 @@ class Onlooker:
         told = (seen.here[:, None] & (seen.kind[:, None] == self.beliefs.kind[..., None])).any(-1)
         known = (self.beliefs.used & ~told).any(1) & (self.tick % LOOK_EVERY == 0)
         # The same picture has the same depth.
-        new = [i for i in np.flatnonzero(known) if not _equal(sight[i], self._shown[i])]
+        new = [int(i) for i in np.flatnonzero(known) if not _equal(sight[i], self._shown[i])]
         if new:
             some = percepts.seen.map(lambda x: x[new])
             self._depth[new] = self.agent.run_heads(["scene"], some)["scene"].mode().float().cpu().numpy()

@@ -131,6 +131,14 @@ def test_what_is_looked_for_and_absent_is_believed_elsewhere_and_no_more_there()
     assert away.there[0, 0] > 0.9
 
 
+def test_another_thing_in_its_place_means_that_it_is_gone() -> None:
+    taken = after(red_ahead(), seen((4, 10.0, 1.5)), gaze(depth_m=1.5), 3)
+    assert taken.there[0, 0] < 0.01
+    assert taken.elsewhere[0, 0] > 0.95
+    unclear = after(red_ahead(), nothing(), gaze(depth_m=1.5), 3)
+    assert unclear.there[0, 0] > 0.5
+
+
 def test_a_thing_seen_elsewhere_has_moved() -> None:
     moved = after(red_ahead(), seen((0, -20.0, 1.2)), gaze(depth_m=NEAR), 2)
     assert moved.used.sum() == 1

@@ -1,11 +1,11 @@
 """Spawns and scripts of the levels `hide/*`: things are seen, covered, perhaps moved unseen, and asked for by colour.
 
-Three places lie before the child. Two things stand at two of them; then a cover comes down before every place, so that
-the covers tell nothing. What happens behind them is the level's: nothing (`unmoved`), the asked thing goes to one of the
-other places (`moved`), the other thing takes its place while it goes to one of the others (`swapped`; in half of the
-rooms that is an exact exchange). In `a-not-b` it is hidden at A twice and then carried to B in full view (Piaget 1954,
-"The construction of reality in the child"). The question comes after a delay, and again once the cover before the
-place where the thing was last seen has gone up.
+Three places lie before the child. Two things stand at two of them; then a cover comes down before each place, so that
+the covers tell nothing. What happens behind them is the level's: nothing (`unmoved`); the asked thing goes to one of
+the other places (`moved`); the other thing takes its place while it goes to one of the others (`swapped`; in half of
+the rooms that is an exact exchange). In `a-not-b` it is hidden at A twice and then carried to B in full view (Piaget
+1954, "The construction of reality in the child"). The question comes after a delay, and again once the cover before
+the place where the thing was last seen has gone up.
 
 All of it is a function of (seed, tick), so the state needs no further numbers. The asked thing that was moved is at
 either of the two places not looked at, equally often: whoever looked can do no better than 0.5.
@@ -88,8 +88,11 @@ class Plan:
         """How far each place's cover is down at `tick` [N], 0..1, [N, 3]."""
         closes = (*_A_CLOSES, _B_CLOSE) if self.carried else (_CLOSE,)
         opens = [close + FALL_TICKS + _A_HIDDEN for close in closes[:-1]]
-        down = sum(_ramp(tick, np.full_like(tick, close)) for close in closes)
-        down = down - sum(_ramp(tick, np.full_like(tick, start)) for start in opens)
+        down = np.zeros(len(tick))
+        for close in closes:
+            down = down + _ramp(tick, close)
+        for start in opens:
+            down = down - _ramp(tick, start)
         looked = _ramp(tick, self.ask + ASK_TICKS)
         return down[:, None] - looked[:, None] * (np.arange(len(PLACES)) == self.last_seen[:, None])
 
@@ -102,8 +105,8 @@ def _during(tick: np.ndarray, start: np.ndarray | int) -> np.ndarray:
     return (tick >= start) & (tick < start + ASK_TICKS)
 
 
-def _ramp(tick: np.ndarray, start: np.ndarray, ticks: int = FALL_TICKS) -> np.ndarray:
-    return np.clip((tick - start) / ticks, 0.0, 1.0)
+def _ramp(tick: np.ndarray, start: np.ndarray | int, ticks: int = FALL_TICKS) -> np.ndarray:
+    return np.asarray(np.clip((tick - start) / ticks, 0.0, 1.0))
 
 
 def plan(seeds: np.ndarray, kind: str) -> Plan:
