@@ -30,7 +30,7 @@ REUSE = 3
 """Updates that share their episodes; each asks other questions."""
 BLANK, ASKED = 0.25, 0.5
 """Share of rows without beliefs, and of ticks with a question."""
-ALONE = 16
+ALONE = 32
 """Single Moments asked beside each row."""
 
 

@@ -58,7 +58,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
             skills=("permanence",),
         ),
         taught(
-            context, "hidden", hidden_loss, hidden_batch, STEPS["hidden"], 16, 1e-3, 5.0, rehearse=True,
+            context, "hidden", hidden_loss, hidden_batch, STEPS["hidden"], 8, 1e-3, 5.0, rehearse=True,
             skills=("permanence",),
         ),
     ]  # fmt: skip

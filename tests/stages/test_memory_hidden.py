@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import numpy as np
@@ -64,14 +65,16 @@ def test_questions_are_answered_by_where_the_named_thing_is(batch: dict) -> None
 
 
 def test_losses_teach_the_trunk(agent: Agent, batch: dict) -> None:
-    # An untrained eye sees nothing: entries are put in, as if it did.
+    # An untrained eye sees nothing, and attention begins at zero: entries and weights are put in.
+    agent = copy.deepcopy(agent)
+    for parameter in agent.trunk.parameters():
+        torch.nn.init.normal_(parameter, std=0.1)
     here = torch.ones_like(batch["recalled"]["valid"])
     told = {**batch["recalled"], "valid": here, "present": {"belief": here}}
     loss, scalars = hidden.loss(agent, {**batch, "recalled": told})
     loss.backward()
     assert agent.encoders["belief"].net[0].weight.grad.abs().sum() > 0
     assert 0 <= scalars["right"] <= 1
-    agent.zero_grad()
 
 
 def test_stepping_through_a_room_sees_what_its_batch_says(agent: Agent, context: Context) -> None:
