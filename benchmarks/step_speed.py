@@ -25,9 +25,9 @@ ARC = ("sight", "sound")
 GOALS_MS = {"step, 22 tokens": 20.0, "arc's head": 0.3, "arc with its encoders": 3.0}
 
 
-def make_agent(size: str) -> Agent:
+def make_agent(size: str, slots: int | None = None) -> Agent:
     """A child with four senses (22 tokens a Moment, with the readout 23), an arc and a trunk head."""
-    agent = Agent(AgentConfig(size=size))
+    agent = Agent(AgentConfig(size=size, slots=slots))
     for sense in ("sight", "periphery", "sound", "body"):
         agent.add_encoder(sense)
     agent.add_head("look_arc", "head.normal", tap=ARC, effector="look", options={"size": 2})
@@ -111,11 +111,13 @@ def main() -> None:
     """Print every figure, with the goal where there is one (at nursery size)."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", default="nursery", choices=sorted(SIZES))
+    parser.add_argument("--slots", type=int, default=None, help="0: none; by default the size's own")
     parser.add_argument("--repeats", type=int, default=100)
     parser.add_argument("--threads", type=int, default=None, help="for training; by default all cores")
     arguments = parser.parse_args()
-    agent = make_agent(arguments.size)
-    print(f"{arguments.size}: {agent.num_parameters():,} parameters, window {agent.config.window} Moments")
+    agent = make_agent(arguments.size, arguments.slots)
+    config = agent.config
+    print(f"{config.size}: {agent.num_parameters():,} parameters, window {config.window} Moments, {config.slots} slots")
     with stepping_threads():
         for name, cost in stepping(agent, arguments.repeats).items():
             goal = f", goal {GOALS_MS[name]:g}" if name in GOALS_MS else ""
@@ -123,6 +125,7 @@ def main() -> None:
     with training_threads(arguments.threads):
         for name, rows, length, heads in (
             ("training the trunk, 8 rows of 32", 8, 32, ["look_trunk"]),
+            ("training the trunk, 4 rows of 128", 4, 128, ["look_trunk"]),
             ("training sight and depth, 64 rows of 1", 64, 1, ["depth"]),
             ("training the arc with its encoders", 64, 1, ["look_arc"]),
         ):

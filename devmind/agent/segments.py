@@ -59,7 +59,7 @@ class CarriedLayer(CacheLayerMixin):
 
 @dataclass
 class Columns:
-    """Tokens as the mask sees them: number of the Moment, order in it, presence; each [B, S]. See `window_mask`."""
+    """Tokens as the mask sees them: number of the Moment and order in it [B or 1, S], presence [B, S]."""
 
     moment: Tensor
     order: Tensor
@@ -132,16 +132,19 @@ def run(
     cut = plan(first, slots.every)
     length, n = tokens.shape[1:3]
     offset = _offsets(present.sum(-1) + len(slots) * cut.entering, cut.opened)
+    # Where all rows open their episodes alike, one row says for all which Moments a token may see.
+    lines = 1 if bool((cut.opened == cut.opened[:1]).all()) else len(tokens)
     carried = Carried(layers)
     cache = carried.cache if len(cut.starts) > 1 else None
     features: list[Tensor] = []
     current = slots.initial.expand(len(tokens), -1, -1)
     for start, stop in pairwise([*cut.starts, length]):
         when, entries, current = _entries(slots, cut, start, stop, features, current)
-        mine, position = _columns(len(slots), present, cut, offset, when, start, stop)
+        mine = _columns(len(slots), present, when, lines, start, stop)
+        position = _positions(len(slots), present, cut, offset, when, start, stop)
         carried.forget(start - window + 1)
         seen = mine.after([columns for _, columns in carried.segments])
-        asking = cut.opened.gather(1, mine.moment.clamp_min(0))
+        asking = cut.opened[:lines].gather(1, mine.moment.clamp_min(0))
         mask = window_mask(mine.moment, mine.order, asking, seen.moment, seen.order, seen.valid, window)
         flat = torch.cat((entries.flatten(1, 2), tokens[:, start:stop].flatten(1, 2)), 1)
         found = decode(flat, mask, position, cache)
@@ -181,24 +184,25 @@ def _entries(
     return when, torch.stack(entries, 1) if entries else slots.initial.new_zeros(shape), current
 
 
-def _columns(
-    count: int, present: Tensor, cut: Plan, offset: Tensor, when: Tensor, start: int, stop: int
-) -> tuple[Columns, Tensor]:
-    """The segment's tokens as the mask sees them, slots before the Moments' own, and their positions [B, Q]."""
-    rows, _, n = present.shape
-    length, device = stop - start, present.device
-    index = torch.arange(count, device=device)
+def _columns(count: int, present: Tensor, when: Tensor, lines: int, start: int, stop: int) -> Columns:
+    """The segment's tokens as the mask sees them, slots before the Moments' own; `lines` rows of numbers (B or 1)."""
+    n, device = present.shape[2], present.device
     of_slots = Columns(
-        when.repeat_interleave(count, 1),
-        index.repeat(when.shape[1]).expand(rows, -1),
+        when[:lines].repeat_interleave(count, 1),
+        torch.arange(count, device=device).repeat(when.shape[1]).expand(lines, -1),
         (when >= 0).repeat_interleave(count, 1),
     )
     of_senses = Columns(
-        torch.arange(start, stop, device=device).repeat_interleave(n).expand(rows, -1),
-        (count + torch.arange(n, device=device)).repeat(length).expand(rows, -1),
+        torch.arange(start, stop, device=device).repeat_interleave(n).expand(lines, -1),
+        (count + torch.arange(n, device=device)).repeat(stop - start).expand(lines, -1),
         present[:, start:stop].flatten(1),
     )
-    own = present[:, start:stop].cumsum(-1) - 1 + count * cut.entering[:, start:stop, None]
-    position = (offset[:, start:stop, None] + own).clamp_min(0).flatten(1)
+    return of_senses.after([of_slots])
+
+
+def _positions(count: int, present: Tensor, cut: Plan, offset: Tensor, when: Tensor, start: int, stop: int) -> Tensor:
+    """The positions int64 [B, Q] of the same tokens."""
+    index = torch.arange(count, device=present.device)
     entered = (offset.gather(1, when.clamp_min(0))[..., None] + index).flatten(1)
-    return of_senses.after([of_slots]), torch.cat((entered, position), 1)
+    own = present[:, start:stop].cumsum(-1) - 1 + count * cut.entering[:, start:stop, None]
+    return torch.cat((entered, (offset[:, start:stop, None] + own).clamp_min(0).flatten(1)), 1)

@@ -19,6 +19,7 @@ from devmind.worlds.gym_world import GymWorld
 
 OBJECTS = 11
 """Kinds of cells that MiniGrid tells apart, from unseen to agent."""
+KEY, BALL = 5, 6
 LEFT, RIGHT, FORWARD = range(3)
 _HEADINGS = ((1, 0), (0, 1), (-1, 0), (0, -1))
 LONGEST = {7: 24, 13: 40}

@@ -17,30 +17,35 @@ from devmind.learners.gradient import GradientLearner, Loss
 from stages.memory import cards, hallway, hidden, imitation, matching, mazes, parts, remembering, things
 
 STEPS: Mapping[str, Mapping[str, int]] = {
-    "sign": {"tiny": 6, "nursery": 120, "child": 2000, "adult": 6000},
-    "tests": {"tiny": 12, "nursery": 360, "child": 4000, "adult": 12000},
-    "things": {"tiny": 6, "nursery": 360, "child": 3000, "adult": 9000},
+    "sign": {"tiny": 6, "nursery": 160, "child": 2000, "adult": 6000},
+    "tests": {"tiny": 12, "nursery": 960, "child": 6000, "adult": 18000},
+    "things": {"tiny": 6, "nursery": 300, "child": 3000, "adult": 9000},
     "hidden": {"tiny": 6, "nursery": 120, "child": 2000, "adult": 6000},
 }
-CYCLE = ("corridor", "cards", "hallway 13", "sign", "corridor", "hallway 7")
+CYCLE = (
+    "corridor", "hallway 13", "cards", "corridor", "hallway 7", "sign", "corridor", "cards", "hallway 13",
+)  # fmt: skip
 """The turns of the lesson `tests`."""
+VIEWS = 64
+"""Single boards that every step of the lessons shows besides, which teach the eye for boards."""
 LONGEST = {"tiny": 12}
 """The longest way of a lesson, in Moments, where it is not 100: trunks of size tiny see eight."""
+LEARNING_RATE = 1e-3
 Make = Callable[[Agent, Context, int, int], Any]
 
 
 def lessons(context: Context) -> Sequence[Lesson]:
     """In the order they are taught."""
     return [
-        taught(context, "sign", imitation.loss, sign_batch, STEPS["sign"], 32, 1e-3, 4.0, skills=("memory_len",)),
+        taught(context, "sign", loss, sign_batch, STEPS["sign"], 32, LEARNING_RATE, 3.0, skills=("memory_len",)),
         taught(
             context,
             "tests",
-            imitation.loss,
+            loss,
             tests_batch,
             STEPS["tests"],
-            32,
-            1e-3,
+            16,
+            LEARNING_RATE,
             12.0,
             rehearse=True,
             skills=("memory_len", "maze", "repeat_previous"),
@@ -58,49 +63,84 @@ def lessons(context: Context) -> Sequence[Lesson]:
             skills=("permanence",),
         ),
         taught(
-            context, "hidden", hidden_loss, hidden_batch, STEPS["hidden"], 8, 1e-3, 5.0, rehearse=True,
+            context,
+            "hidden",
+            hidden_loss,
+            hidden_batch,
+            STEPS["hidden"],
+            8,
+            LEARNING_RATE,
+            5.0,
+            rehearse=True,
             skills=("permanence",),
         ),
-    ]  # fmt: skip
+    ]
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Imitation of the teacher, and what single boards teach where MiniGrid is there."""
+    total, scalars = imitation.loss(agent, batch)
+    if "view" not in batch:
+        return total, scalars
+    seen, more = matching.view_loss(agent, batch["view"])
+    return total + seen, scalars | more
 
 
 def sign_batch(agent: Agent, context: Context, update: int, size: int) -> dict[str, Any]:
-    """memory_len alone: the longest grows over the first half of the lesson."""
-    return remembering.lesson_batch(
-        context, update, size, _longest(context, update / STEPS["sign"][context.config.size])
+    """memory_len alone, in growing lengths."""
+    return _with_view(
+        context, update, remembering.lesson_batch(context, update, size, _longest(context, "sign", update))
     )
 
 
 def tests_batch(agent: Agent, context: Context, update: int, size: int) -> dict[str, Any]:
-    """All short-term tests in turn; corridors grow over the first half of the lesson."""
+    """All short-term tests in turn, over growing ways."""
     turns = [turn for turn in CYCLE if hallway.installed() or not turn.startswith("hallway")]
-    turn = turns[update % len(turns)]
+    # Every fourth step is a rehearsal of earlier stages: without it in the count, no turn is always the one left out.
+    turn = turns[(update - update // 4) % len(turns)]
+    longest = _longest(context, "tests", update)
     if turn == "cards":
-        return cards.lesson_batch(context, update, size)
-    if turn == "corridor":
-        done = update / STEPS["tests"][context.config.size]
-        return mazes.lesson_batch(context, update, size, _longest(context, done))
-    if turn == "sign":
-        return remembering.lesson_batch(context, update, size, _longest(context, 1.0))
-    return matching.lesson_batch(context, int(turn.removeprefix("hallway ")), update, size)
+        batch = cards.lesson_batch(context, update, size)
+    elif turn == "corridor":
+        batch = mazes.lesson_batch(context, update, size, longest)
+    elif turn == "sign":
+        batch = remembering.lesson_batch(context, update, size, longest)
+    else:
+        batch = matching.lesson_batch(context, int(turn.removeprefix("hallway ")), update, size)
+    return _with_view(context, update, batch)
 
 
 def hidden_batch(agent: Agent, context: Context, update: int, size: int) -> dict[str, Any]:
-    """Where hidden things are; every fourth step is one of the short-term tests, so that they stay."""
-    if update % 4 == 3:
+    """Where hidden things are; every fourth step is one of the short-term tests, so that they stay.
+
+    Not the fourth step that is a rehearsal of earlier stages.
+    """
+    if update % 4 == 1:
         return {"tests": tests_batch(agent, context, STEPS["tests"][context.config.size] + update // 4, size)}
-    return hidden.lesson_batch(agent, context, update - update // 4, size)
+    return hidden.lesson_batch(agent, context, update - (update + 2) // 4, size)
 
 
 def hidden_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """The loss of either."""
-    return imitation.loss(agent, batch["tests"]) if "tests" in batch else hidden.loss(agent, batch)
+    return loss(agent, batch["tests"]) if "tests" in batch else hidden.loss(agent, batch)
 
 
-def _longest(context: Context, done: float) -> int:
-    """The longest way at `done` 0..1 of a lesson: a tenth at first, all of it from the middle on."""
-    most = LONGEST.get(context.config.size, mazes.LENGTH)
-    return max(2, round(min(1.0, 0.1 + 1.8 * done) * most))
+def _with_view(context: Context, update: int, batch: dict[str, Any]) -> dict[str, Any]:
+    if not hallway.installed():
+        return batch
+    rows = VIEWS if context.config.size != "tiny" else 8
+    return batch | {"view": matching.view_batch(context, (7, 13)[update % 2], update, rows)}
+
+
+def _longest(context: Context, lesson: str, update: int) -> int:
+    """The longest way at an update of a lesson: a fifth for 30 % of the steps, growing to all of it at 70 %.
+
+    Short ones first, until what is seen is carried at all: where the ways grew from the beginning on, nothing was
+    learned in 70 steps.
+    """
+    changed, size = context.config.lessons.get(lesson), context.config.size
+    done = update / ((changed and changed.steps) or STEPS[lesson][size])
+    return max(2, round(min(1.0, 0.2 + 2.0 * max(0.0, done - 0.3)) * LONGEST.get(size, mazes.LENGTH)))
 
 
 def taught(

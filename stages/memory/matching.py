@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import torch
 
+from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
 from stages.memory import imitation
-from stages.memory.hallway import FORWARD, LEFT, LONGEST, RIGHT, Hallway
+from stages.memory.hallway import BALL, FORWARD, KEY, LEFT, LONGEST, OBJECTS, RIGHT, Hallway
 from stages.memory.playing import Maker, in_groups
 
 POOL = 96
@@ -33,6 +35,36 @@ def lesson_batch(context: Context, size: int, update: int, rows: int) -> dict[st
     valid = torch.arange(max(lengths))[None] < torch.tensor(lengths)[:, None]
     stacked = {name: _padded(name, [episode[name] for episode in episodes], max(lengths)) for name in episodes[0]}
     return imitation.whole_episodes({"board": stacked.pop("board")}, stacked, valid)
+
+
+def view_batch(context: Context, size: int, update: int, rows: int) -> dict[str, Any]:
+    """`rows` single Moments of such episodes, unrelated, as a Batch with T = 1; with the targets of `view_loss`."""
+    seeds = lesson_seeds(POOL, context.seed, "hallway", size)
+    rng = numpy_rng(context.seed, "view", size, update)
+    episodes = [walk(size, int(seeds[i])) for i in rng.integers(0, POOL, rows)]
+    at = [int(rng.integers(len(episode["choice"]))) for episode in episodes]
+    board, choice = (
+        torch.from_numpy(np.stack([episode[name][k] for episode, k in zip(episodes, at, strict=True)]))[:, None]
+        for name in ("board", "choice")
+    )
+    ones = torch.ones(rows, 1, dtype=torch.bool)
+    return imitation.whole_episodes({"board": board}, {"choice": choice, "asked": ones}, ones)
+
+
+def view_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """Cross-entropy of every cell's kind and of the teacher's choice, from the board's tokens alone.
+
+    Cells with a thing count once more by themselves: there are one or two of them among 49.
+    """
+    outputs = agent(batch, ["cells", "glance"])
+    kinds = batch["senses"]["board"][:, :, :OBJECTS].flatten(3).argmax(2)
+    things = (kinds == KEY) | (kinds == BALL)
+    parts = {
+        "cells": outputs["cells"].loss(kinds),
+        "things": outputs["cells"].loss(kinds, things),
+        "glance": outputs["glance"].loss(batch["choice"]),
+    }
+    return torch.stack(list(parts.values())).sum(), {name: value.detach() for name, value in parts.items()}
 
 
 def _padded(name: str, values: list[np.ndarray], length: int) -> torch.Tensor:

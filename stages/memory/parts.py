@@ -11,6 +11,8 @@ NAME = "memory"
 SIGNAL_SIZE = 8
 CHOICES = 7
 """MiniGrid has seven actions; the other tests have two or four choices, the first ones of the same head."""
+BOARD_KINDS, BOARD_CELLS = 11, 49
+"""MiniGrid's view: seven by seven cells of eleven kinds, one plane a kind."""
 
 PLACES = 3
 """Where a thing is hidden: left, in the middle, right."""
@@ -40,21 +42,25 @@ def heads() -> list[Part]:
     """(name, part, tap, effector, options) of every head."""
     return [
         ("choose", "head.categorical", "trunk", "choose", {"classes": CHOICES}),
+        # These only teach: what the sign said, at every Moment after it; every cell of a board; the teacher's choice
+        # as far as the board alone tells it.
+        ("told", "head.categorical", "trunk", None, {"classes": 2}),
+        ("cells", "head.categorical", "board", None, {"classes": BOARD_KINDS, "slots": BOARD_CELLS}),
+        ("glance", "head.categorical", "board", None, {"classes": CHOICES}),
         ("things", "head.reflex-places", ("sight", "words"), None, {"slots": KINDS}),
         ("named", "head.categorical", "words", None, {"classes": KINDS}),
         ("place", "head.categorical", "trunk", None, {"classes": PLACES}),
-        ("told", "head.categorical", "trunk", None, {"classes": 2}),  # what the sign said: it only teaches
     ]
 
 
 def trained(agent: Agent) -> tuple[str, ...]:
-    """Prefixes of the parameters the lessons change: all but encoders of earlier stages, and heads that tap them.
+    """Prefixes of the parameters the lessons change: all but encoders of earlier stages, and their heads on those.
 
     Heads on the trunk of earlier stages are among them: the trunk changes under them, and rehearsal keeps them right.
     """
     mine = tuple(f"encoders.{entry['name']}." for entry in agent.config.encoders if entry["stage"] == NAME)
-    on_trunk = tuple(f"heads.{entry['name']}." for entry in agent.config.heads if taps_trunk(_tap(entry["tap"])))
-    return ("trunk.", "readout", *mine, *on_trunk)
+    taught = [entry for entry in agent.config.heads if entry["stage"] == NAME or taps_trunk(_tap(entry["tap"]))]
+    return ("trunk.", "readout", *mine, *(f"heads.{entry['name']}." for entry in taught))
 
 
 def _tap(tap: str | list[str]) -> str | tuple[str, ...]:

@@ -154,8 +154,8 @@ def test_features_and_gradients_are_those_of_a_plain_loop(small_agent: Callable[
 
 
 def test_short_term_off_is_one_moment_on_both_ways(small_agent: Callable[..., Agent]) -> None:
-    agent = small_agent(layers=2, window=4)
-    batch = collate(make_rows(rows=3, length=14, seed=2))
+    agent = small_agent(senses=FEW, layers=2, window=4)
+    batch = collate(make_rows(rows=3, length=14, seed=2, senses=FEW))
     with torch.no_grad():
         off = agent.perceive(batch, ["trunk"], short_term=False).readout
         guess = agent.forward(batch, ["guess"], short_term=False)["guess"].logits

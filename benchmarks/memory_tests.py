@@ -1,0 +1,179 @@
+"""The agent beside a GRU of the same size, on the tests of short-term memory: same lessons, same seeds, same exams.
+
+Both begin untaught, with the same encoders and heads. The GRU takes the trunk's place: it reads each Moment's tokens
+side by side, and its features are what the heads read. `memory off` is the agent with a window of one Moment, no slots.
+
+    OMP_NUM_THREADS=1 python benchmarks/memory_tests.py --seed 0
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from devmind import worlds
+from devmind.agent.agent import Agent
+from devmind.agent.config import AgentConfig
+from devmind.agent.ring import Ring
+from devmind.config import load
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.examining import examine_skill
+from devmind.curriculum.journal import Journal
+from devmind.curriculum.stage import Context
+from devmind.curriculum.teaching import teach
+from devmind.worlds.memory_len import LENGTHS
+from stages.memory import parts
+from stages.memory.remembering import SHORT_OFF
+from stages.memory.stage import MemoryStage
+from stages.reflex import parts as reflex
+
+SKILLS = ("memory_len", "maze", "repeat_previous")
+GRU_LAYERS = 2
+LEARNED_BELOW = 0.75
+"""bsuite counts a length as learned when its regret is below this share of a random agent's."""
+
+
+class GruTrunk(nn.Module):
+    """A GRU in the place of the trunk: one step a Moment, from its tokens side by side to the readout's feature.
+
+    Args:
+        width: of the tokens. hidden: of the GRU.
+        tokens: how many tokens the senses of the tests have; a Moment has those of one sense, and the readout.
+    """
+
+    slots = None
+    n_layers = 0
+
+    def __init__(self, width: int, hidden: int, tokens: Sequence[int]) -> None:
+        super().__init__()
+        self.inlets = nn.ModuleDict({str(n): nn.Linear(n * width, width) for n in tokens})
+        self.gru = nn.GRU(width, hidden, GRU_LAYERS, batch_first=True)
+        self.outlet = nn.Linear(hidden, width)
+
+    @property
+    def decoder(self) -> nn.Module:
+        """What the runner's stopwatch watches."""
+        return self.gru
+
+    def forward(self, tokens: Tensor, present: Tensor, first: Tensor, short_term: bool = True) -> Tensor:
+        """Features [B, T, n, D], all of a Moment alike; each row is one episode, as the lessons have them."""
+        features, _ = self._run(tokens, None)
+        return features
+
+    def step(self, tokens: Tensor, present: Tensor, first: Tensor, ring: Ring, slots: Any = None) -> Tensor:
+        """Features [B, n, D] of one tick; the GRU's state rides on the ring, which it leaves unused otherwise."""
+        before: Tensor | None = getattr(ring, "gru", None)
+        carried = None if before is None else before * ~first[None, :, None]
+        features, ring.gru = self._run(tokens[:, None], carried)  # type: ignore[attr-defined]
+        return features[:, 0]
+
+    def _run(self, tokens: Tensor, carried: Tensor | None) -> tuple[Tensor, Tensor]:
+        senses = tokens[..., :-1, :]  # the readout is a question to a trunk, a GRU needs none
+        found, carried = self.gru(self.inlets[str(senses.shape[-2])](senses.flatten(-2)), carried)
+        return self.outlet(found)[..., None, :].expand_as(tokens), carried
+
+
+def untaught(size: str, seed: int, slots: int | None = None) -> Agent:
+    """An agent admitted to both stages, that has learned nothing."""
+    agent = Agent(AgentConfig(size=size, seed=seed, slots=slots))
+    reflex.admit(agent)
+    parts.admit(agent)
+    return agent
+
+
+def with_gru(size: str, seed: int) -> Agent:
+    """The same with a GRU for a trunk, as large as makes as many trained parameters."""
+    wanted, agent = trained(untaught(size, seed)), untaught(size, seed, slots=0)
+    tokens = [agent.encoder(sense).n_tokens for sense in ("signal", "board")]
+
+    def build(hidden: int) -> int:
+        agent.trunk = GruTrunk(agent.config.width, hidden, tokens)  # type: ignore[assignment]
+        return trained(agent)
+
+    torch.manual_seed(seed)
+    best = min(range(16, 2048, 8), key=lambda hidden: abs(gru_parameters(agent.config.width, hidden) - wanted))
+    best = min(range(max(8, best - 256), best + 8, 8), key=lambda hidden: abs(build(hidden) - wanted))
+    build(best)
+    return agent
+
+
+def gru_parameters(width: int, hidden: int) -> int:
+    """Parameters of the GRU alone, roughly."""
+    return 3 * (width * hidden + (2 * GRU_LAYERS - 1) * hidden * hidden)
+
+
+def trained(agent: Agent) -> int:
+    """How many parameters the lessons change, heads of the reflex stage aside."""
+    names = ("trunk.", "readout", "encoders.signal.", "encoders.board.", "heads.choose.", "heads.told.")
+    return sum(p.numel() for name, p in agent.named_parameters() if name.startswith(names))
+
+
+def raise_and_examine(agent: Agent, context: Context, lessons: Mapping[str, int | None]) -> dict[str, Measure]:
+    """Teach the lessons, then examine; prints the seconds."""
+    stage, measures = MemoryStage(), {}
+    context.out.mkdir(parents=True)
+    for lesson in stage.lessons(context):
+        if lesson.name in lessons:
+            steps = lessons[lesson.name] or lesson.steps
+            taught = teach(lesson, steps, agent, context, Journal(context.out / "journal.jsonl"))
+            print(f"  {lesson.name}: {taught.steps} steps, {taught.seconds:.0f} s", flush=True)
+    begun = time.monotonic()
+    for skill in stage.skills:
+        if skill.name in SKILLS:
+            measures |= examine_skill(stage, skill, agent, context).measures
+    print(f"  exams: {time.monotonic() - begun:.0f} s", flush=True)
+    return measures
+
+
+def bsuite_score(measure: Measure) -> float:
+    """Share of bsuite's lengths whose regret is below 0.75 of a random agent's; bsuite counts the learning too."""
+    correct = [measure.rows[f"length {length}"] for length in LENGTHS if length != 35]
+    return sum((1 - rate) / 0.5 < LEARNED_BELOW for rate in correct) / len(correct)
+
+
+def table(agent: Mapping[str, Measure], gru: Mapping[str, Measure]) -> str:
+    """One row a measure: agent and GRU with intervals, memory off, the best floor; then the curve of memory_len."""
+    rows = [f"{'':24}{'n':>5}  {'agent':24}{'GRU':24}{'memory off':>10}{'floor':>8}"]
+    for name, mine in agent.items():
+        cells = "".join(
+            f"{m.score:.3f} [{m.interval()[0]:.3f}, {m.interval()[1]:.3f}]".ljust(24) for m in (mine, gru[name])
+        )
+        rows.append(f"{name:24}{mine.n:5}  {cells}{mine.rows[SHORT_OFF]:10.3f}{mine.floor:8.3f}")
+    mine, theirs = agent["memory_len"], gru["memory_len"]
+    rows.append(f"{'bsuite-like score':31}{bsuite_score(mine):<24.2f}{bsuite_score(theirs):<24.2f}")
+    for length in LENGTHS:
+        key = f"length {length}"
+        rows.append(f"  {'memory_len, ' + key:29}{mine.rows[key]:<24.3f}{theirs.rows[key]:<24.3f}")
+    return "\n".join(rows)
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", default="nursery")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--sign", type=int, help="steps of the lesson 'sign' (its own by default)")
+    parser.add_argument("--tests", type=int, help="steps of the lesson 'tests'")
+    options = parser.parse_args()
+    lessons = {"sign": options.sign, "tests": options.tests}
+    config = load(options.size, {"seed": options.seed, "device": "cpu"})
+    config = config.model_copy(update={"loggers": (), "checkpoint_every_s": 1e9})
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, make in (("agent", untaught), ("GRU", with_gru)):
+            agent = make(options.size, options.seed)
+            print(f"{name}: {trained(agent):,} parameters that learn")
+            context = Context(config, options.seed, "cpu", Path(folder, name), worlds.make)
+            found[name] = raise_and_examine(agent, context, lessons)
+    print(table(found["agent"], found["GRU"]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""The decoder of transformers that is a trunk's body: a fresh Llama, or a pretrained one that was tried first.
+
+Notable choices: output projections start at zero (every layer starts as the identity), the decoder's word table is
+dropped (tokens come from encoders), sdpa attention with our own 4-D mask.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel, LlamaConfig, LlamaModel, PreTrainedModel
+from transformers.cache_utils import DynamicCache
+
+from devmind.agent.config import AgentConfig
+from devmind.agent.window import rotate_keys
+from devmind.errors import PluginError
+
+_POSITION_DEPENDENT_ROPE = ("dynamic", "longrope")
+
+
+def _from_config(config: Any) -> PreTrainedModel:
+    config.vocab_size, config.pad_token_id = 1, None
+    config._attn_implementation = "sdpa"
+    return AutoModel.from_config(config, attn_implementation="sdpa", dtype=torch.float32)
+
+
+def zero_outputs(layer: Any) -> None:
+    """Set the output projections of a decoder layer to zero, which makes it the identity."""
+    for projection in (layer.self_attn.o_proj, layer.mlp.down_proj):
+        nn.init.zeros_(projection.weight)
+        if projection.bias is not None:
+            nn.init.zeros_(projection.bias)
+
+
+def build_decoder(config: AgentConfig) -> PreTrainedModel:
+    """The decoder that `config` describes; a pretrained one is read from its folder and noted in the config.
+
+    Raises:
+        PluginError: the named decoder cannot serve as a trunk.
+    """
+    decoder: Any
+    if config.pretrained is not None:
+        decoder = _load_pretrained(config.pretrained)
+        config.trunk_source, config.pretrained = config.pretrained, None
+        config.trunk = decoder.config.to_dict()
+        config.layers = len(decoder.layers)
+        return decoder
+    if config.trunk is not None:
+        kind = dict(config.trunk)
+        return _from_config(AutoConfig.for_model(kind.pop("model_type"), **kind))
+    decoder = LlamaModel(_llama_config(config))
+    for layer in decoder.layers:
+        zero_outputs(layer)
+    return decoder
+
+
+def _llama_config(config: AgentConfig) -> LlamaConfig:
+    llama = LlamaConfig(
+        vocab_size=1,
+        hidden_size=config.width,
+        # SwiGLU's third matrix at 8/3 of the width costs as much as a plain MLP of four times the width.
+        intermediate_size=-(-config.width * 8 // 3 // 8) * 8,
+        num_hidden_layers=config.layers,
+        num_attention_heads=config.attention_heads,
+        max_position_embeddings=config.rebase_at,
+        bos_token_id=None,
+        eos_token_id=None,
+        use_cache=False,
+    )
+    llama._attn_implementation = "sdpa"
+    return llama
+
+
+def _load_pretrained(source: str) -> PreTrainedModel:
+    try:
+        decoder: Any = AutoModel.from_pretrained(
+            source, attn_implementation="sdpa", dtype=torch.float32, use_safetensors=True, trust_remote_code=False
+        )
+    except Exception as error:
+        raise PluginError(f"The decoder '{source}' cannot be loaded as a trunk: {error}") from error
+    why_not = why_unsupported(decoder)
+    if why_not:
+        raise PluginError(
+            f"The decoder '{source}' ({decoder.config.model_type}) cannot be the trunk: {why_not}. Supported are "
+            "decoders with rotary positions and a growing key-value cache, such as Llama, Mistral, Qwen2 and Qwen3."
+        )
+    decoder.set_input_embeddings(nn.Embedding(1, decoder.config.hidden_size))
+    decoder.config.vocab_size, decoder.config.pad_token_id = 1, None
+    return decoder
+
+
+@torch.no_grad()
+def why_unsupported(decoder: Any) -> str | None:
+    """None when `decoder` behaves as a trunk must, else the reason: it is tried on three tokens, not looked up."""
+    parts = ("layers", "rotary_emb", "norm")
+    if not all(hasattr(decoder, part) for part in parts):
+        return f"it lacks {', '.join(part for part in parts if not hasattr(decoder, part))}"
+    layer = decoder.layers[0]
+    if not hasattr(getattr(layer, "self_attn", None), "o_proj") or not hasattr(
+        getattr(layer, "mlp", None), "down_proj"
+    ):
+        return "its layers lack self_attn.o_proj or mlp.down_proj"
+    rope = getattr(decoder.config, "rope_parameters", None) or {}
+    if rope.get("rope_type") in _POSITION_DEPENDENT_ROPE:
+        return f"its rotary angles change with the length ('{rope['rope_type']}')"
+    decoder.eval()
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randn(1, 3, decoder.config.hidden_size, generator=generator)
+    causal = torch.ones(3, 3, dtype=torch.bool).tril()[None, None]
+
+    def run(positions: Tensor, mask: Tensor) -> tuple[Tensor, list[Tensor]]:
+        cache = DynamicCache()
+        out = decoder(
+            inputs_embeds=tokens, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True
+        )
+        return out.last_hidden_state, [layer.keys for layer in cache.layers]  # type: ignore[union-attr,misc]
+
+    here, keys = run(torch.arange(3)[None], causal)
+    moved, moved_keys = run(torch.arange(3)[None] + 7, causal)
+    if not torch.allclose(here, moved, atol=1e-3):
+        return "its features change when all positions are moved (no rotary positions)"
+    angles = angles_back(decoder, torch.tensor([7]))
+    for key, moved_key in zip(keys, moved_keys, strict=True):
+        if not torch.allclose(key, rotate_keys(moved_key, *angles), atol=1e-3):
+            return "its cached keys are not rotated in halves, so a window could not be moved back"
+    masked, _ = run(torch.arange(3)[None], torch.eye(3, dtype=torch.bool)[None, None])
+    if torch.allclose(here[:, 1:], masked[:, 1:], atol=1e-6):
+        return "it ignores a 4-D attention mask"
+    return None
+
+
+def angles_back(decoder: Any, shift: Tensor) -> tuple[Tensor, Tensor]:
+    """cos and sin [B, 1, R] that rotate keys back by `shift` int64 [B] positions."""
+    probe = torch.zeros(1, dtype=torch.float32, device=shift.device)
+    cos, sin = decoder.rotary_emb(probe, position_ids=shift[:, None])
+    # Some rotary variants scale cos and sin; the cached keys carry that factor once already.
+    scale = decoder.rotary_emb.attention_scaling
+    return cos / scale, -sin / scale

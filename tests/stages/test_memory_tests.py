@@ -1,0 +1,144 @@
+"""The tests of short-term memory: lessons, loss, exams and floors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from devmind import worlds
+from devmind.agent.agent import Agent
+from devmind.agent.config import AgentConfig
+from devmind.config import load
+from devmind.curriculum.stage import Context
+from devmind.testing import tiny_agent
+from devmind.worlds.memory_len import LENGTHS
+from stages.memory import cards, hallway, imitation, lessons, matching, mazes, parts, playing, remembering
+from stages.reflex import parts as reflex
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return Context(load("tiny", sets=["exam.episodes_scale=0.02"]), 0, "cpu", tmp_path, worlds.make)
+
+
+@pytest.fixture(scope="module")
+def agent() -> Agent:
+    agent = tiny_agent()
+    reflex.admit(agent)
+    parts.admit(agent)
+    return agent.eval()
+
+
+class Rememberer:
+    """Remembers by hand: the sign of the first Moment, or the last cards."""
+
+    def __init__(self, n: int, test: str) -> None:
+        self.test, self.seen = test, []
+
+    def __call__(self, senses, first):
+        signal = senses["signal"]
+        self.seen.append(signal)
+        if self.test == "cards":
+            return self.seen[max(0, len(self.seen) - 4)].argmax(1)
+        sign = self.seen[0][:, -1] > 0
+        if self.test == "sign":
+            return sign.astype(np.int64)
+        return np.where(signal[:, 0] > 0, np.where(sign, 1, 3), 0)
+
+
+def test_who_remembers_wins_and_who_does_not_has_half(context):
+    assert remembering.answered(context, 20, 40, lambda n: Rememberer(n, "sign")).mean() == 1
+    assert mazes.arrived(context, mazes.T_MAZE, 40, lambda n: Rememberer(n, "maze")).mean() == 1
+    np.testing.assert_allclose(cards.dealt(context, 8, lambda n: Rememberer(n, "cards")), 1.0, atol=1e-5)
+    always = remembering.answered(context, 20, 40, playing.always(1)).mean()
+    assert 0.2 < always < 0.8
+
+
+def test_short_term_memory_off_forgets_within_a_moment(context):
+    torch.manual_seed(0)
+    agent = Agent(AgentConfig(size="tiny", seed=3))
+    reflex.admit(agent)
+    parts.admit(agent)
+    with torch.no_grad():  # a trunk that attends, so that the sign can reach later Moments
+        for name, weight in agent.named_parameters():
+            if name.startswith(("trunk.", "heads.choose")):
+                weight.normal_(0, 0.3)
+    signs = [np.array([[1, 0, s], [0.5, 0, 0]], np.float32) for s in (1.0, -1.0)]
+
+    def told(short_term: bool) -> torch.Tensor:
+        child = playing.Child(agent.eval(), 2, short_term)
+        for tick in range(2):
+            percepts_first = np.full(2, tick == 0)
+            child({"signal": np.stack([sign[tick] for sign in signs])}, percepts_first)
+        state, seen = child.state, np.stack([sign[1] for sign in signs])
+        batch = playing.collate_tick({"signal": seen}, np.zeros(2, bool))
+        _, output = agent.step(state, agent.encode(state, batch), effectors=["choose"])
+        return output.outputs["choose"].logits
+
+    off, on = told(short_term=False), told(short_term=True)
+    assert torch.equal(off[0], off[1])
+    assert not torch.allclose(on[0], on[1], atol=1e-4)
+
+
+def test_the_loss_counts_what_is_asked_and_leaves_padding_out(agent, context):
+    batch = matching.lesson_batch(context, 7, 0, 6)
+    assert not batch["valid"].all()
+    before, scalars = imitation.loss(agent, batch)
+    changed = dict(batch, choice=torch.where(batch["valid"], batch["choice"], 5), told=batch["told"].clone())
+    changed["told"][~batch["valid"]] = 1
+    assert torch.equal(imitation.loss(agent, changed)[0], before)
+    assert abs(float(scalars["asked"]) - np.log(parts.CHOICES)) < 0.2  # untaught: all choices alike
+
+
+def test_a_batch_is_a_function_of_seed_and_update(context):
+    for make in (lessons.sign_batch, lessons.tests_batch):
+        for update in (0, 5):
+            one, two = (make(None, context, update, 4) for _ in range(2))
+            assert torch.equal(one["choice"], two["choice"])
+            assert all(torch.equal(one["senses"][name], two["senses"][name]) for name in one["senses"])
+
+
+def test_every_turn_comes_also_where_each_fourth_step_is_a_rehearsal():
+    own = [update for update in range(72) if update % 4 != 3]
+    met = [lessons.CYCLE[(update - update // 4) % len(lessons.CYCLE)] for update in own]
+    assert all(met.count(turn) == 6 * lessons.CYCLE.count(turn) for turn in lessons.CYCLE)
+
+
+def test_ways_grow(context):
+    longest = [lessons._longest(context, "tests", update) for update in range(lessons.STEPS["tests"]["tiny"])]
+    assert longest[0] == 2
+    assert longest == sorted(longest)
+    assert longest[-1] == lessons.LONGEST["tiny"]
+
+
+def test_lessons_leave_the_reflexes_alone(agent):
+    names = [name for name, _ in agent.named_parameters() if name.startswith(parts.trained(agent))]
+    assert any(name.startswith("trunk.") for name in names)
+    assert any(name.startswith("heads.look_trunk.") for name in names)
+    assert any(name.startswith("heads.cells.") for name in names)
+    assert any(name.startswith("encoders.board.") for name in names)
+    assert not any(
+        name.startswith(("encoders.sight", "encoders.body", "heads.push_arc", "heads.see")) for name in names
+    )
+
+
+def test_without_minigrid_its_measures_are_left_out_and_the_report_says_so(agent, context, monkeypatch):
+    monkeypatch.setattr(hallway, "installed", lambda: False)
+    measures = mazes.examine(agent, context, "glimpse")
+    assert [measure.name for measure in measures] == [mazes.T_MAZE]
+    assert "not installed" in measures[0].note
+    decisions = mazes.GATE.judge({measure.name: measure for measure in measures}).decisions
+    assert [decision.measure for decision in decisions] == [mazes.T_MAZE]
+    turns = {frozenset(lessons.tests_batch(agent, context, update, 4)["senses"]) for update in range(8)}
+    assert turns == {frozenset({"signal"})}
+
+
+@pytest.mark.slow
+def test_a_full_exam_prints_the_whole_curve_and_memory_off(agent, context):
+    (measure,) = remembering.examine(agent, context, "full")
+    assert {f"length {length}" for length in LENGTHS} < set(measure.rows)
+    assert remembering.SHORT_OFF in measure.rows
+    assert set(measure.floors) == {"random", "always the same"}
