@@ -14,12 +14,14 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Batches, Context, Lesson
 from devmind.learners.gradient import GradientLearner, Loss
-from stages.memory import cards, hallway, imitation, matching, mazes, naming, parts, remembering
+from stages.memory import cards, hallway, hidden, imitation, matching, mazes, naming, parts, remembering, things
 
 STEPS: Mapping[str, Mapping[str, int]] = {
     "sign": {"tiny": 6, "nursery": 160, "child": 2000, "adult": 6000},
     "tests": {"tiny": 12, "nursery": 960, "child": 6000, "adult": 18000},
     "recall": {"tiny": 8, "nursery": 400, "child": 3000, "adult": 8000},
+    "things": {"tiny": 6, "nursery": 300, "child": 3000, "adult": 9000},
+    "hidden": {"tiny": 6, "nursery": 120, "child": 2000, "adult": 6000},
 }
 CYCLE = (
     "corridor", "hallway 13", "cards", "corridor", "hallway 7", "sign", "corridor", "cards", "hallway 13",
@@ -61,6 +63,30 @@ def lessons(context: Context) -> Sequence[Lesson]:
             rehearse=True,
             skills=("recall",),
         ),
+        taught(
+            context,
+            "things",
+            things.loss,
+            lambda agent, context, update, size: things.lesson_batch(context, update, size),
+            STEPS["things"],
+            64,
+            2e-3,
+            1.0,
+            trains=things.TRAINS,
+            skills=("permanence",),
+        ),
+        taught(
+            context,
+            "hidden",
+            hidden_loss,
+            hidden_batch,
+            STEPS["hidden"],
+            8,
+            LEARNING_RATE,
+            5.0,
+            rehearse=True,
+            skills=("permanence",),
+        ),
     ]
 
 
@@ -95,6 +121,21 @@ def tests_batch(agent: Agent, context: Context, update: int, size: int) -> dict[
     else:
         batch = matching.lesson_batch(context, int(turn.removeprefix("hallway ")), update, size)
     return _with_view(context, update, batch)
+
+
+def hidden_batch(agent: Agent, context: Context, update: int, size: int) -> dict[str, Any]:
+    """Where hidden things are; every fourth step is one of the short-term tests, so that they stay.
+
+    Not the fourth step that is a rehearsal of earlier stages.
+    """
+    if update % 4 == 1:
+        return {"tests": tests_batch(agent, context, STEPS["tests"][context.config.size] + update // 4, size)}
+    return hidden.lesson_batch(agent, context, update - (update + 2) // 4, size)
+
+
+def hidden_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """The loss of either."""
+    return loss(agent, batch["tests"]) if "tests" in batch else hidden.loss(agent, batch)
 
 
 def _with_view(context: Context, update: int, batch: dict[str, Any]) -> dict[str, Any]:
@@ -139,6 +180,7 @@ def taught(
     batch: int,
     learning_rate: float,
     minutes: float,
+    trains: tuple[str, ...] | None = None,
     **more: Any,
 ) -> Lesson:
     """A lesson taught by gradient on `loss`; its batch is `make(agent, context, update, size)`.
@@ -146,6 +188,7 @@ def taught(
     Args:
         steps: by size.
         batch: rows a step (8 at size tiny), unless the configuration says otherwise.
+        trains: prefixes of the parameters it changes; by default `parts.trained`.
         more: further arguments of Lesson.
     """
     changed = context.config.lessons.get(name)
@@ -153,8 +196,8 @@ def taught(
     rate = (changed and changed.learning_rate) or learning_rate
 
     def learner(agent: Agent, context: Context) -> GradientLearner:
-        trains = parts.trained(agent)
-        return GradientLearner(agent, loss, steps=0, seed=context.seed, learning_rate=rate, trains=trains)
+        mine = parts.trained(agent) if trains is None else trains
+        return GradientLearner(agent, loss, steps=0, seed=context.seed, learning_rate=rate, trains=mine)
 
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: make(agent, context, update, size), steps)

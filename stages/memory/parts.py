@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from devmind.agent.agent import Agent
 from devmind.agent.taps import taps_trunk
+from devmind.memory.belief_entries import SENSE
+from devmind.memory.objects import BELIEF_NUMBERS, KINDS
 
 NAME = "memory"
 SIGNAL_SIZE = 8
@@ -14,7 +16,12 @@ BOARD_KINDS, BOARD_CELLS = 11, 49
 RECALLS = ("called",)
 """Heads that answer from what memory brings back."""
 
-Part = tuple[str, str, str, str | None, dict[str, object]]
+PLACES = 3
+"""Where a thing is hidden: left, in the middle, right."""
+STARTS_FROM = {"things": "whereabouts"}
+"""Heads whose first weights are another's."""
+
+Part = tuple[str, str, str | tuple[str, ...], str | None, dict[str, object]]
 
 
 def admit(agent: Agent) -> None:
@@ -24,9 +31,13 @@ def admit(agent: Agent) -> None:
         agent.add_encoder("signal", "encoder.vector", stage=NAME, options={"size": SIGNAL_SIZE})
     if "board" not in agent.encoders:
         agent.add_encoder("board", stage=NAME)
+    if SENSE not in agent.encoders:
+        agent.add_encoder(SENSE, "encoder.vector", stage=NAME, options={"size": BELIEF_NUMBERS})
     for name, part, tap, effector, options in heads():
         if name not in agent.heads:
             agent.add_head(name, part, tap=tap, effector=effector, stage=NAME, options=options, recalls=name in RECALLS)
+            if name in STARTS_FROM:
+                agent.head(name).load_state_dict(agent.head(STARTS_FROM[name]).state_dict())
 
 
 def heads() -> list[Part]:
@@ -39,6 +50,9 @@ def heads() -> list[Part]:
         ("cells", "head.categorical", "board", None, {"classes": BOARD_KINDS, "slots": BOARD_CELLS}),
         ("glance", "head.categorical", "board", None, {"classes": CHOICES}),
         ("called", "head.categorical", "trunk", None, {"classes": 8}),  # a name that memory brings back
+        ("things", "head.reflex-places", ("sight", "words"), None, {"slots": KINDS}),
+        ("named", "head.categorical", "words", None, {"classes": KINDS}),
+        ("place", "head.categorical", "trunk", None, {"classes": PLACES}),
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -143,13 +143,19 @@ def taps(state: NurseryState) -> np.ndarray:
     return np.where(state.tapping & state.present, strength, 0.0)
 
 
-def advance(state: NurseryState, actions: Mapping[str, np.ndarray], wide: np.ndarray) -> NurseryState:
+def advance(
+    state: NurseryState,
+    actions: Mapping[str, np.ndarray],
+    wide: np.ndarray,
+    script: Callable[[NurseryState], None] | None = None,
+) -> NurseryState:
     """The states one tick later, without reward.
 
     Args:
         state: left untouched.
         actions: checked arrays: look [N, 2], reach [N, 4], move [N, 1], all within -1..1.
         wide: brightness of the wide view of `state`.
+        script: puts things where they are at the new tick, in place.
     """
     look, reach, move = actions["look"], actions["reach"], actions["move"][:, 0]
     new = state.copy()
@@ -161,6 +167,8 @@ def advance(state: NurseryState, actions: Mapping[str, np.ndarray], wide: np.nda
     new.tilt = np.clip(state.tilt + MAX_TURN_DEG * look[:, 1], -MAX_TILT_DEG, MAX_TILT_DEG)
     new.lean = np.clip(state.lean + LEAN_M_PER_TICK * move, -MAX_LEAN_M, MAX_LEAN_M)
     new.hand = np.clip(state.hand + MAX_REACH_M * reach[:, :3], HAND_LOW, HAND_HIGH)
+    if script:
+        script(new)
     _handle(new, hand_in_room(new) - hand_in_room(state))
     _move_objects(new)
     new.touch = surface_distance(new) <= HAND_RADIUS_M

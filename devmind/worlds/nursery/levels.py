@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from devmind.worlds.nursery import playroom, tasks
+from devmind.worlds.nursery import hiding, playroom, tasks
 from devmind.worlds.nursery.goals import (
     ORIENTED_DEG,
     TRACKED_DEG,
@@ -77,6 +77,9 @@ class NurseryLevel:
         azimuth_only: the gaze's error counts azimuth alone.
         cued: `words` gives the target's colour in every tick.
         touch_ends: touching any object ends the episode.
+        script: puts things where they are at a state's tick, in place, whatever the child does.
+        asks: state to bool [N]: in which children `words` names the target now; None: in all, at every tick.
+        facts: what else is true of a state, by name; part of `truth`.
     """
 
     name: str
@@ -87,6 +90,21 @@ class NurseryLevel:
     azimuth_only: bool = False
     cued: bool = False
     touch_ends: bool = False
+    script: Callable[[NurseryState], None] | None = None
+    asks: Judge | None = None
+    facts: Callable[[NurseryState], dict[str, np.ndarray]] | None = None
+
+
+def _hide(kind: str) -> NurseryLevel:
+    return NurseryLevel(
+        f"hide/{kind}",
+        hiding.HORIZON,
+        hiding.spawn(kind),
+        cued=True,
+        script=hiding.script(kind),
+        asks=hiding.asked(kind),
+        facts=hiding.facts(kind),
+    )
 
 
 LEVELS = {
@@ -113,5 +131,9 @@ LEVELS = {
         NurseryLevel("startle", 20, tasks.spawn_startle, _startled, startle_success),
         NurseryLevel("bind", 5, playroom.spawn_bind),
         NurseryLevel("hear", 5, playroom.spawn_hear),
+        _hide("unmoved"),
+        _hide("moved"),
+        _hide("swapped"),
+        _hide("a-not-b"),
     )
 }

@@ -69,7 +69,7 @@ class NurseryRules:
 
     def step(self, state: NurseryState, actions: Mapping[str, np.ndarray]) -> NurseryState:
         """The states one tick (0.1 s) later; a child whose episode has ended moves on but is rewarded no more."""
-        new = advance(state, _checked(actions, len(state)), views(state)["wide"])
+        new = advance(state, _checked(actions, len(state)), views(state)["wide"], self.spec.script)
         over = state.terminal | (state.tick >= self.horizon)
         reward = np.zeros(len(new))
         for closing in (False, True):
@@ -97,10 +97,12 @@ class NurseryRules:
         return senses
 
     def cues(self, state: NurseryState) -> list[str]:
-        """The colour asked for, by child; "" where the level asks for none."""
+        """The colour asked for, by child; "" where the level asks for none, or not at this tick."""
         if not self.spec.cued:
             return [""] * len(state)
-        return [COLOUR_NAMES[c] for c in state.colour[np.arange(len(state)), state.target]]
+        asked = np.ones(len(state), bool) if self.spec.asks is None else self.spec.asks(state)
+        colour = state.colour[np.arange(len(state)), state.target]
+        return [COLOUR_NAMES[c] if now else "" for c, now in zip(colour, asked, strict=True)]
 
     def truth(self, state: NurseryState) -> dict[str, np.ndarray]:
         """What lessons and exams may know; see truth.truth."""

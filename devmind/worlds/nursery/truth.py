@@ -32,6 +32,7 @@ def truth(state: NurseryState, level: NurseryLevel) -> dict[str, np.ndarray]:
     Caregiver: caregiver bool [N], caregiver_position, caregiver_gaze [N, 3], caregiver_looks_at int [N] (-1 the child).
     Events: event int [N] (0 none, 1 bang, 2 looming), event_tick int [N] (-1 never), answered bool [N],
         false_alarms int [N].
+    Of the levels `hide/*` further what `hiding.facts` says.
     """
     boxes, visible = visible_boxes(state)
     return {
@@ -54,6 +55,7 @@ def truth(state: NurseryState, level: NurseryLevel) -> dict[str, np.ndarray]:
         "event_tick": state.event_tick,
         "answered": state.answered,
         "false_alarms": state.false_alarms,
+        **(level.facts(state) if level.facts else {}),
     }
 
 

@@ -1,0 +1,99 @@
+"""The A-not-B error by age: how the answers of the exam `permanence` change while the lesson `hidden` is taught.
+
+The agent given is one that the reflex stage raised; it is admitted to the memory stage, taught `things`, then `hidden`,
+and examined in `n` rooms of each level after 0, and then every `--every` steps. Steps are the lesson's own; earlier
+lessons of the stage are left out, so the figures are of this lesson alone.
+
+    OMP_NUM_THREADS=1 python benchmarks/a_not_b.py --agent checkpoints/.../milestones/01-reflex
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from devmind import worlds
+from devmind.agent.agent import Agent
+from devmind.config import RunConfig
+from devmind.curriculum.stage import Context
+from devmind.learners.gradient import Loss, schedule
+from devmind.worlds.nursery.hiding import AFTER_LOOKING, BEFORE_LOOKING
+from stages.memory import hidden, parts, permanence, things
+
+KINDS = ("unmoved", "moved", "swapped", "a-not-b")
+
+
+def teach(
+    agent: Agent, loss: Loss, make: Callable[[int], Any], steps: range, total: int, rate: float, trains: tuple[str, ...]
+) -> torch.optim.Optimizer:
+    """Steps of a lesson of `total` steps, as its learner takes them."""
+    for name, parameter in agent.named_parameters():
+        parameter.requires_grad_(name.startswith(trains))
+    mine = [parameter for parameter in agent.parameters() if parameter.requires_grad]
+    kept: torch.optim.Optimizer | None = getattr(agent, "_lesson", None)
+    optimizer = kept or torch.optim.AdamW(mine, lr=rate, betas=(0.9, 0.95), weight_decay=0.02)
+    for update in steps:
+        for group in optimizer.param_groups:
+            group["lr"] = rate * schedule(update, total)
+        value, _ = loss(agent, make(update))
+        optimizer.zero_grad()
+        value.backward()
+        torch.nn.utils.clip_grad_norm_(mine, 1.0)
+        optimizer.step()
+    agent.requires_grad_(True)
+    return optimizer
+
+
+def row(agent: Agent, context: Context, steps: int, n: int) -> str:
+    """One line: right where unmoved, right before and after the look where moved and swapped, the A-not-B error."""
+    found = {kind: permanence.answers(agent, context, kind, n, full=False) for kind in KINDS}
+    cells = [f"{steps:5d}"]
+    for kind, answers in found.items():
+        who = permanence.BOTH
+        if kind == "a-not-b":
+            cells.append(f"{answers.share(who, BEFORE_LOOKING, answers.at_first):.3f}")
+        else:
+            cells.append(f"{answers.share(who, BEFORE_LOOKING, answers.true):.3f}")
+            cells.append(f"{answers.share(who, AFTER_LOOKING, answers.true):.3f}")
+    return " | ".join(cells)
+
+
+def main() -> None:
+    """Teach, examine, print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--agent", type=Path, required=True)
+    parser.add_argument("--steps", type=int, default=120)
+    parser.add_argument("--every", type=int, default=30)
+    parser.add_argument("--rooms", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="write the taught agent there")
+    given = parser.parse_args()
+    context = Context(RunConfig(), given.seed, "cpu", Path("unused"), worlds.make)
+    agent = Agent.from_pretrained(given.agent).float()
+    parts.admit(agent)
+    teach(agent, things.loss, lambda u: things.lesson_batch(context, u, 64), range(360), 360, 2e-3, things.TRAINS)
+    print("steps | unmoved before | after | moved before | after | swapped before | after | A-not-B error", flush=True)
+    optimizer = None
+    for start in range(0, given.steps + 1, given.every):
+        print(row(agent, context, start, given.rooms), flush=True)
+        if start < given.steps:
+            object.__setattr__(agent, "_lesson", optimizer)
+            optimizer = teach(
+                agent,
+                hidden.loss,
+                lambda u: hidden.lesson_batch(agent, context, u, 16),
+                range(start, min(start + given.every, given.steps)),
+                given.steps,
+                1e-3,
+                parts.trained(agent),
+            )
+    if given.out:
+        agent.save_pretrained(given.out)
+
+
+if __name__ == "__main__":
+    main()

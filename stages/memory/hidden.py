@@ -1,0 +1,183 @@
+"""Episodes in which things are hidden, as the agent lives them, with what it believes; and lessons made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from devmind.agent.agent import Agent, Percepts
+from devmind.agent.batch import collate_tick, pad_body
+from devmind.curriculum.stage import Context
+from devmind.memory.belief_entries import entries, recall
+from devmind.memory.objects import Beliefs
+from devmind.seeding import lesson_seeds, numpy_rng
+from devmind.worlds.nursery import hiding
+from devmind.worlds.nursery.chance import uniform
+from stages.memory.onlooking import NAMED, Onlooker, recalled_batch
+from stages.memory.things import NAMES
+
+SENSES = ("sight", "body", "words")
+KINDS = ("unmoved", "a-not-b", "moved", "unmoved", "swapped", "unmoved")
+"""The turns of the lesson. In half of them nothing moves: where a thing was seen last is the likeliest place."""
+REUSE = 3
+"""Updates that share their episodes; each asks other questions."""
+BLANK, ASKED = 0.25, 0.5
+"""Share of rows without beliefs, and of ticks with a question."""
+ALONE = 32
+"""Single Moments asked beside each row."""
+
+
+@dataclass(frozen=True)
+class Tick:
+    """One tick of N children: what they sense, what the agent made of it, what they believe, what is true."""
+
+    senses: Mapping[str, Any]
+    percepts: Percepts
+    beliefs: Beliefs
+    truth: Mapping[str, np.ndarray]
+    first: bool
+
+
+def lived(agent: Agent, context: Context, kind: str, seeds: np.ndarray) -> Iterator[Tick]:
+    """Tick by tick until the last question of the rooms `seeds`, all of one delay; some heads are turned away.
+
+    The percepts' state is the caller's business where the trunk is to step; encoding needs none of it but the last
+    picture, which is kept here.
+    """
+    plan, n = hiding.plan(seeds, kind), len(seeds)
+    world = context.make_world("nursery", f"hide/{kind}", seeds)
+    state, onlooker, observation = agent.new_state(n), Onlooker(agent, n), world.observe()
+    for tick in range(last_tick(plan) + 1):
+        senses = {name: observation[name] for name in SENSES}
+        percepts = agent.encode(state, collate_tick(senses, np.full(n, tick == 0)))
+        state, _ = agent.step(state, percepts, effectors=[], trunk=False)
+        beliefs = onlooker.watch(percepts, senses["sight"], senses["body"])
+        yield Tick(senses, percepts, beliefs, world.truth(), tick == 0)
+        observation = world.step({"look": turned(seeds, plan, tick)})[0]
+
+
+def last_tick(plan: hiding.Plan) -> int:
+    """The tick of the last question."""
+    return int(plan.ask.max()) + hiding.SECOND_QUESTION + hiding.ASK_TICKS - 1
+
+
+def turned(seeds: np.ndarray, plan: hiding.Plan, tick: int) -> np.ndarray:
+    """How the head is turned at `tick`, [N, 2]: in half of the rooms away while things are hidden, and back in time."""
+    hidden = plan.ask - plan.delay
+    away = (uniform(seeds, "turns") < 0.5) & (plan.delay >= 4)
+    way = np.where(uniform(seeds, "turn way") < 0.5, 1.0, -1.0) * away
+    goes, returns = (tick >= hidden) & (tick < hidden + 2), (tick >= plan.ask - 2) & (tick < plan.ask)
+    return np.stack((way * goes - way * returns, np.zeros(len(seeds))), 1)
+
+
+def of_delay(seeds: np.ndarray, kind: str, delay: int) -> np.ndarray:
+    """Those of `seeds` whose rooms have this delay."""
+    return np.asarray(seeds[hiding.plan(seeds, kind).delay == delay])
+
+
+def delays(kind: str) -> tuple[int, ...]:
+    """The delays of a level in ticks."""
+    return hiding.SHORT_DELAYS if kind == "a-not-b" else hiding.DELAYS
+
+
+_LATEST: WeakKeyDictionary[Agent, tuple[tuple[Any, ...], dict[str, Tensor]]] = WeakKeyDictionary()
+
+
+def episodes(agent: Agent, context: Context, block: int, size: int) -> dict[str, Tensor]:
+    """`size` whole episodes of one level and delay, by (seed, block) and the agent's fixed heads.
+
+    sight, body [B, T, ...]; values [B, T, 8, 15], age_s and valid [B, T, 8]; places [B, T, 2]; colours [B, 2].
+    """
+    key = (context.seed, block, size)
+    kept = _LATEST.get(agent)
+    if kept is None or kept[0] != key:
+        kept = _LATEST[agent] = (key, _episodes(agent, context, block, size))
+    return kept[1]
+
+
+def _episodes(agent: Agent, context: Context, block: int, size: int) -> dict[str, Tensor]:
+    kind = KINDS[block % len(KINDS)]
+    every = delays(kind)
+    delay = every[block // len(KINDS) % len(every)] if context.config.size != "tiny" else every[0]
+    seeds = of_delay(lesson_seeds(20 * size, context.seed, "hidden", block), kind, delay)[:size]
+    rows: dict[str, list[Any]] = {}
+    for tick in lived(agent, context, kind, seeds):
+        told = dict(zip(("values", "age_s", "valid"), entries(tick.beliefs), strict=True))
+        seen = {"sight": tick.senses["sight"], "body": pad_body(tick.senses["body"]), "places": tick.truth["places"]}
+        for name, value in (seen | told).items():
+            rows.setdefault(name, []).append(value)
+        colours = tick.truth["colour"][:, : hiding.THINGS]
+    stacked = {name: torch.from_numpy(np.stack(values, 1)) for name, values in rows.items()}
+    return stacked | {"colours": torch.from_numpy(colours)}
+
+
+def lesson_batch(agent: Agent, context: Context, update: int, size: int) -> dict[str, Any]:
+    """Whole episodes with questions at half of their ticks, and single Moments of them under the name `alone`.
+
+    `place` int64 [B, T] is where the asked thing is, `asked` bool [B, T] where there is a question. A quarter of the
+    rows come without beliefs, so that the trunk also learns to remember by itself.
+    """
+    lives = episodes(agent, context, update // REUSE, size)
+    rng = numpy_rng(context.seed, "hidden", "questions", update)
+    n, ticks = lives["body"].shape[:2]
+    asked, thing = rng.random((n, ticks)) < ASKED, rng.integers(0, hiding.THINGS, (n, ticks))
+    blank = rng.random(n) < BLANK
+    rows, at = rng.integers(0, n, n * ALONE), rng.integers(1, ticks, n * ALONE)
+    single = {name: value[rows, at][:, None] for name, value in lives.items() if name not in ("colours", "sight")}
+    single["colours"] = lives["colours"][rows]
+    other = rng.integers(0, hiding.THINGS, (n * ALONE, 1))
+    yes = np.ones_like(other, bool)
+    told = named(agent)
+    return {**_batch(lives, asked, thing, blank, told), "alone": _batch(single, yes, other, ~yes[:, 0], told)}
+
+
+@torch.no_grad()
+def named(agent: Agent) -> np.ndarray:
+    """What the head says each of the eight colours' names names, [8, 8]."""
+    words = torch.from_numpy(NAMES)[:, None]
+    here = torch.ones(len(NAMES), 1, dtype=torch.bool)
+    batch = {"senses": {"words": words}, "present": {"words": here}, "first": here, "valid": here}
+    told: Any = agent(batch, [NAMED])[NAMED]
+    return np.asarray(told.probabilities()[:, 0].float().cpu())
+
+
+def _batch(
+    lives: Mapping[str, Tensor], asked: np.ndarray, thing: np.ndarray, blank: np.ndarray, told: np.ndarray
+) -> dict[str, Any]:
+    colour = lives["colours"].numpy()[np.arange(len(thing))[:, None], thing]
+    words = np.where(asked[..., None], NAMES[colour], 0)
+    every = tuple(lives[name].numpy() for name in ("values", "age_s", "valid"))
+    values, age_s, valid = recall(every, told[colour] * asked[..., None])  # type: ignore[arg-type]
+    here = torch.ones(asked.shape, dtype=torch.bool)
+    senses = {name: lives[name] for name in ("sight", "body") if name in lives} | {"words": torch.from_numpy(words)}
+    first = torch.zeros_like(here)
+    first[:, 0] = True
+    valid = valid & ~blank[:, None, None]
+    return {
+        "senses": senses,
+        "present": {name: here for name in senses} | {"words": torch.from_numpy(asked)},
+        "first": first,
+        "valid": here,
+        "recalled": recalled_batch(*(torch.from_numpy(value) for value in (values, age_s, valid))),
+        "place": lives["places"].gather(2, torch.from_numpy(thing)[..., None])[..., 0],
+        "asked": torch.from_numpy(asked),
+    }
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Cross-entropy of the place where there is a question: of whole episodes and of Moments alone."""
+    (lived_loss, lived_right), (alone_loss, alone_right) = _asked(agent, batch), _asked(agent, batch["alone"])
+    scalars = {"episodes": lived_loss, "alone": alone_loss, "right": lived_right, "right alone": alone_right}
+    return lived_loss + alone_loss, {name: value.detach() for name, value in scalars.items()}
+
+
+def _asked(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
+    logits, asked = agent(batch, ["place"])["place"].logits[batch["asked"]], batch["place"][batch["asked"]]
+    return F.cross_entropy(logits, asked), (logits.argmax(-1) == asked).float().mean()

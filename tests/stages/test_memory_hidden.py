@@ -1,0 +1,133 @@
+"""Batches and questions of hidden things: lessons teach what the step path sees; exams ask every room."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from devmind import worlds
+from devmind.agent.agent import Agent
+from devmind.agent.config import AgentConfig
+from devmind.config import RunConfig
+from devmind.curriculum.stage import Context
+from devmind.worlds.nursery import hiding
+from stages.memory import hidden, onlooking, parts, permanence, things
+from stages.reflex import parts as reflex
+
+
+@pytest.fixture(scope="module")
+def context() -> Context:
+    return Context(RunConfig(size="tiny"), 0, "cpu", Path("unused"), worlds.make)
+
+
+@pytest.fixture(scope="module")
+def agent() -> Agent:
+    agent = Agent(AgentConfig(size="tiny")).eval()
+    reflex.admit(agent)
+    parts.admit(agent)
+    return agent
+
+
+@pytest.fixture(scope="module")
+def batch(agent: Agent, context: Context) -> dict:
+    return hidden.lesson_batch(agent, context, 1, 4)
+
+
+def test_the_new_head_starts_as_whereabouts_and_leaves_it_alone(agent: Agent) -> None:
+    old, new = agent.head("whereabouts").state_dict(), agent.head("things").state_dict()
+    assert all(torch.equal(old[name], new[name]) for name in old)
+    assert "heads.whereabouts." not in " ".join(parts.trained(agent) + things.TRAINS)
+
+
+def test_a_batch_is_a_function_of_its_update(agent: Agent, context: Context, batch: dict) -> None:
+    hidden.lesson_batch(agent, context, 5, 4)  # other episodes in between
+    again = hidden.lesson_batch(agent, context, 1, 4)
+    assert torch.equal(batch["senses"]["sight"], again["senses"]["sight"])
+    assert torch.equal(batch["recalled"]["senses"]["belief"], again["recalled"]["senses"]["belief"])
+    assert torch.equal(batch["place"], again["place"])
+    same_rooms = hidden.lesson_batch(agent, context, 2, 4)
+    assert torch.equal(batch["senses"]["sight"], same_rooms["senses"]["sight"])
+    assert not torch.equal(batch["asked"], same_rooms["asked"])
+
+
+def test_questions_are_answered_by_where_the_named_thing_is(batch: dict) -> None:
+    words, asked = batch["senses"]["words"], batch["asked"]
+    assert ((words != 0).any(-1) == asked).all()
+    assert torch.equal(batch["present"]["words"], asked)
+    assert 0.3 < asked.float().mean() < 0.7
+    assert set(batch["place"].unique().tolist()) <= {0, 1, 2}
+    assert batch["alone"]["asked"].all()
+    assert "sight" not in batch["alone"]["senses"]
+
+
+def test_losses_teach_the_trunk(agent: Agent, batch: dict) -> None:
+    # An untrained eye sees nothing, and attention begins at zero: entries and weights are put in.
+    agent = copy.deepcopy(agent)
+    for parameter in agent.trunk.parameters():
+        torch.nn.init.normal_(parameter, std=0.1)
+    here = torch.ones_like(batch["recalled"]["valid"])
+    told = {**batch["recalled"], "valid": here, "present": {"belief": here}}
+    loss, scalars = hidden.loss(agent, {**batch, "recalled": told})
+    loss.backward()
+    assert agent.encoders["belief"].net[0].weight.grad.abs().sum() > 0
+    assert 0 <= scalars["right"] <= 1
+
+
+def test_stepping_through_a_room_sees_what_its_batch_says(agent: Agent, context: Context) -> None:
+    seeds = hidden.of_delay(np.arange(40), "unmoved", 4)[:2]
+    state, ticks, outputs = agent.new_state(2), [], []
+    for tick in hidden.lived(agent, context, "unmoved", seeds):
+        recalled = onlooking.as_recalled(agent, tick.percepts, tick.beliefs)
+        state, step = agent.step(state, tick.percepts, agent.encode_recalled(recalled), effectors=[], heads=["place"])
+        outputs.append(step.outputs["place"].logits)
+        ticks.append((tick, recalled))
+    senses = {name: torch.cat([t.percepts.batch["senses"][name] for t, _ in ticks], 1) for name in hidden.SENSES}
+    present = {name: torch.cat([t.percepts.batch["present"][name] for t, _ in ticks], 1) for name in hidden.SENSES}
+    first = torch.cat([t.percepts.batch["first"] for t, _ in ticks], 1)
+    together = {"senses": senses, "present": present, "first": first, "valid": torch.ones_like(first)}
+    entries = [recalled for _, recalled in ticks]
+    values, age_s, valid = (
+        torch.stack([get(e) for e in entries], 1)
+        for get in (lambda e: e["senses"]["belief"], lambda e: e["age_s"], lambda e: e["valid"])
+    )
+    together["recalled"] = onlooking.recalled_batch(values, age_s, valid)
+    with torch.no_grad():
+        at_once = agent(together, ["place"])["place"].logits
+    assert torch.allclose(torch.stack(outputs, 1), at_once, atol=1e-5)
+
+
+def test_heads_that_are_turned_away_come_back_before_the_question() -> None:
+    seeds = np.arange(200)
+    plan = hiding.plan(seeds, "unmoved")
+    pan, most = np.zeros(200), np.zeros(200)
+    for tick in range(hiding.HORIZON):
+        if (tick == plan.ask).any():
+            assert np.abs(pan[tick == plan.ask]).max() < 1e-9
+        pan = pan + hidden.turned(seeds, plan, tick)[:, 0] * 25
+        most = np.maximum(most, np.abs(pan))
+    assert set(most) == {0.0, 50.0}
+    assert 0.4 < (most > 0).mean() < 0.6
+
+
+def test_the_exam_asks_every_room_and_names_its_rows(agent: Agent, context: Context) -> None:
+    found = permanence.answers(agent, context, "moved", 12, full=True)
+    assert len(found.true) == 12
+    assert (found.said[permanence.LAST_SEEN, hiding.BEFORE_LOOKING] == found.last_seen).all()
+    assert (found.true != found.last_seen).all()
+    measure = permanence._moved("moved", found, True)
+    assert measure.n == 12
+    assert measure.rows[f"{permanence.LAST_SEEN}: elsewhere"] == 0
+    assert found.share(permanence.OFF, hiding.BEFORE_LOOKING, found.true) <= 1
+
+
+def test_things_are_told_for_visible_colours_only(context: Context) -> None:
+    batch = things.lesson_batch(context, 0, 16)
+    assert batch["things"].shape == (8, 2, 9, 4)
+    here = batch["things"][..., :-1, 0]
+    assert 1 <= here.sum(-1).float().mean() <= 5
+    named = (batch["senses"]["words"] != 0).any(-1)
+    assert torch.equal(named, here.any(-1))
