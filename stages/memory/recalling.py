@@ -23,8 +23,8 @@ from devmind.learners.replay import as_recall
 from devmind.memory import Entry, Key, Memory, open_store
 from devmind.moment import TICK_HZ, Moment, Sense
 from devmind.seeding import exam_seeds
-from stages.memory.naming import HEAD, THINGS
 from stages.memory.lives import BOTH, NAMES, Lives, lives, looks
+from stages.memory.naming import HEAD, THINGS
 
 LIVES = 400
 TOGETHER = 50

@@ -28,8 +28,8 @@ from devmind.learners.replay import as_recall
 from devmind.memory import Key, Memory, open_store
 from devmind.moment import TICK_HZ, Moment, Sense
 from devmind.seeding import exam_seeds
-from stages.memory.naming import HEAD, THINGS
 from stages.memory.lives import BOTH, NAMES, Lives, lives, looks
+from stages.memory.naming import HEAD, THINGS
 
 NIGHTS = {"tiny": 1, "nursery": 2, "child": 4, "adult": 4}
 MET_BY = BOTH

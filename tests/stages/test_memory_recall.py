@@ -15,8 +15,8 @@ from devmind.agent.senses import AGE_SCALE
 from devmind.config import RunConfig
 from devmind.curriculum.stage import Context
 from stages.memory import naming, parts, recalling, sleeping
-from stages.memory.naming import SPELT, lesson_batch, most_alike
 from stages.memory.lives import NAMES, lives, looks
+from stages.memory.naming import SPELT, lesson_batch, most_alike
 
 
 @pytest.fixture(scope="module")
