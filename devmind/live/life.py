@@ -133,7 +133,9 @@ class Life:
     def keeps(self) -> bool:
         """Whether Moments may be kept now: on the disk only when somebody asked for it, in RAM always."""
         keep = self.recalling.config.keep
-        return keep != "never" and (keep == "always" or self.recording is None or self.recording.recorder is not None)
+        recorder = self.recording.recorder if self.recording else None
+        recorded = self.recording is None or (recorder is not None and not recorder.failed)
+        return keep == "always" or (keep == "recorded" and recorded)
 
     def _keep(self, tick: Tick) -> None:
         if self.speaker is not None and "utter" in tick.action.effectors:

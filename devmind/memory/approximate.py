@@ -1,6 +1,6 @@
 """Beyond a million keys: an approximate index over those of one sense, a graph searched from near to nearer.
 
-HNSW (Malkov and Yashunin 2016, arXiv 1603.09320) by usearch, the extra `ann`. It only proposes rows: their cosines are
+HNSW (Malkov and Yashunin 2016, arXiv 1603.09320) by faiss, the extra `ann`. It only proposes rows: their cosines are
 computed exactly afterwards. It lives in RAM, is built by a thread of its own while search stays exact, and is built
 anew when the table was packed; rows that were deleted since are passed over.
 """
@@ -26,31 +26,32 @@ _INLINE = 1000
 
 
 class Graph:
-    """The keys of one sense of one epoch of a table.
-
-    Attributes:
-        done: how many of the sense's keys are in it.
-    """
+    """The keys of one sense of one epoch of a table."""
 
     def __init__(self, epoch: int) -> None:
-        from usearch.index import Index
+        import faiss
 
-        self.epoch, self.done = epoch, 0
-        self._index = Index(
-            ndim=KEY_SIZE, metric="ip", dtype="f32", connectivity=LINKS, expansion_add=BUILD_WIDTH,
-            expansion_search=SEARCH_WIDTH,
-        )  # fmt: skip
+        self.epoch, self._places = epoch, np.zeros(0, np.int64)
+        self._index = faiss.IndexHNSWFlat(KEY_SIZE, LINKS, faiss.METRIC_INNER_PRODUCT)
+        self._index.hnsw.efConstruction, self._index.hnsw.efSearch = BUILD_WIDTH, SEARCH_WIDTH
+
+    @property
+    def done(self) -> int:
+        """How many of the sense's keys are in it."""
+        return len(self._places)
 
     def add(self, held: SenseKeys) -> None:
         """Add the keys that are not in it yet."""
         rows = held.vectors[self.done :]
         vectors = rows.astype(np.float32) * held.scales[self.done :, None]
-        self._index.add(held.places[self.done :], vectors, threads=1)
-        self.done = len(held.places)
+        if len(vectors):
+            self._index.add(vectors)
+        self._places = held.places
 
     def propose(self, vector: np.ndarray, count: int) -> np.ndarray:
         """Places int64 [<= count] of keys that are likely the nearest."""
-        return self._index.search(vector, min(count, self.done), threads=1).keys.astype(np.int64)
+        found = self._index.search(vector[None], min(count, self.done))[1][0]
+        return self._places[found[found >= 0]]
 
 
 class Graphs:
@@ -61,7 +62,7 @@ class Graphs:
     """
 
     def __init__(self, from_rows: int = FROM_ROWS) -> None:
-        self.from_rows = from_rows if importlib.util.find_spec("usearch") else None
+        self.from_rows = from_rows if importlib.util.find_spec("faiss") else None
         self._lock, self._graphs = threading.Lock(), dict[str, Graph]()
         self._thread: threading.Thread | None = None
 
