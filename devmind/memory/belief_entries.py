@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from devmind.memory.objects import BELIEF_NUMBERS, KINDS, RECALLED, Beliefs, Sightings
+from devmind.memory.objects import BELIEF_NUMBERS, RECALLED, Beliefs
+from devmind.memory.sightings import KINDS, Sightings
 from devmind.memory.tracking import direction, squared_distance
 
 SENSE = "belief"

@@ -19,6 +19,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from devmind.errors import ConfigError
+from devmind.memory.sightings import KINDS, Gaze, Habits, Sightings
 from devmind.memory.tracking import (
     corrected,
     depth_around,
@@ -31,86 +32,10 @@ from devmind.memory.tracking import (
     squared_distance,
 )
 
-KINDS = 8
 RECALLED = 4
 BELIEF_NUMBERS = KINDS + 7
 """One number a kind, azimuth and elevation (/30 deg), log of the distance (m), spread (m), there, elsewhere, and how
 surely its kind is named just now."""
-
-
-@dataclass(frozen=True)
-class Sightings:
-    """What heads told of one tick of N children, up to M things each; the order of the M means nothing.
-
-    Args:
-        here: which rows hold something, bool [N, M].
-        kind: 0 <= kind < 8, int64 [N, M].
-        azimuth_deg, elevation_deg, distance_m: from the eye, in the torso's directions, float [N, M].
-        sure: the head's probability that it is there, [N, M].
-    """
-
-    here: np.ndarray
-    kind: np.ndarray
-    azimuth_deg: np.ndarray
-    elevation_deg: np.ndarray
-    distance_m: np.ndarray
-    sure: np.ndarray
-
-
-@dataclass(frozen=True)
-class Gaze:
-    """Where N children look, and how far it is to what they see.
-
-    Args:
-        pan_deg, tilt_deg: of the head against the torso, float [N].
-        eye_m: the eye's place in the frame of beliefs, [N, 3]; it moves when the body leans.
-        depth_m: metres along the axis, float [N, H, W].
-        known: in which children `depth_m` was told in this tick, bool [N]; where it was not, nothing is found absent.
-        half_deg: half the field of view.
-    """
-
-    pan_deg: np.ndarray
-    tilt_deg: np.ndarray
-    eye_m: np.ndarray
-    depth_m: np.ndarray
-    known: np.ndarray
-    half_deg: float = 30.0
-
-
-@dataclass(frozen=True)
-class Habits:
-    """How fast beliefs change.
-
-    Args:
-        angle_deg, log_distance: errors of a sighting (one standard deviation).
-        walk_m, walk_seen_m: random walk of a thing out of sight and in sight, metres after one second.
-        spread_m: how uncertain a place can become.
-        drain_s: after that time 1/e of the trust in a place is left.
-        hit, false: chance that a thing in view is told, and that one is told where there is none.
-        missed, doubted: chance of no sighting though it is there: where the eye sees past the place or another kind of
-            thing stands there, and where it sees something at that distance.
-        gate: largest squared distance at which a sighting belongs to a belief (chi-square with 3 degrees: 0.9997).
-        leap: how sure a sighting must be to move a belief beyond the gate or to begin one.
-        nearer, beyond: depth over the expected distance below which something hides the place, and above which the eye
-            sees past it.
-        confirm: sightings before a belief is told to anyone.
-    """
-
-    angle_deg: float = 3.0
-    log_distance: float = 0.15
-    walk_m: float = 0.05
-    walk_seen_m: float = 0.3
-    spread_m: float = 2.0
-    drain_s: float = 60.0
-    hit: float = 0.95
-    false: float = 0.02
-    missed: float = 0.02
-    doubted: float = 0.5
-    gate: float = 19.0
-    leap: float = 0.5
-    nearer: float = 0.9
-    beyond: float = 1.33
-    confirm: int = 2
 
 
 @dataclass(frozen=True)
@@ -166,7 +91,7 @@ def no_beliefs(n: int, things: int = 8) -> Beliefs:
     )
 
 
-def update(beliefs: Beliefs, seen: Sightings, gaze: Gaze, dt_s: float, habits: Habits = Habits()) -> Beliefs:
+def update(beliefs: Beliefs, seen: Sightings, gaze: Gaze, dt_s: float, habits: Habits = Habits()) -> Beliefs:  # noqa: B008
     """The beliefs one tick of `dt_s` seconds later: time passes, sightings correct, absences are noticed."""
     aged = _aged(beliefs, dt_s, habits)
     at = gaze.eye_m[:, None] + point(seen.azimuth_deg, seen.elevation_deg, seen.distance_m)
@@ -203,10 +128,12 @@ def _paired(
     offset = at[:, :, None] - old.mean[:, None]
     distance = squared_distance(offset, noise[:, :, None] + old.covariance[:, None])
     track = nearest_first(np.where(same, distance, np.inf), habits.gate)
-    open_ = seen.here & (track < 0) & (seen.sure >= habits.leap)
+    open_ = seen.here & (track < 0) & (seen.sure >= habits.begin)
     taken = _taken(track, old.used.shape[1])
-    moved = nearest_first(np.where(same & open_[..., None] & ~taken[:, None], old.age_s[:, None], np.inf), np.inf)
-    track, open_ = np.where(moved >= 0, moved, track), open_ & (moved < 0)
+    alike = same & open_[..., None] & ~taken[:, None]
+    moved = nearest_first(np.where(alike & (seen.sure >= habits.leap)[..., None], old.age_s[:, None], np.inf), np.inf)
+    # What is not sure enough to move a belief begins none beside it either.
+    track, open_ = np.where(moved >= 0, moved, track), open_ & (moved < 0) & ~alike.any(-1)
     taken = _taken(track, old.used.shape[1])
     # Free slots first, then what was never confirmed, then what was seen longest ago; surest sightings choose first.
     price = old.used * (1e6 * (old.hits >= habits.confirm) + 1e3 - np.minimum(old.age_s, 999.0)) + 1.0
@@ -238,7 +165,7 @@ def _seen(
     new["covariance"][rows, slots] = np.where(leapt[:, None, None], slant, covariance)
     known = old.used[rows, slots] & (old.kind[rows, slots] == seen.kind[rows, which])
     before = np.where(leapt, 0.5, old.there[rows, slots])
-    there = before * habits.hit / (before * habits.hit + (1 - before) * habits.false)
+    there = np.minimum(before * habits.hit / (before * habits.hit + (1 - before) * habits.false), habits.surest)
     new["there"][rows, slots], new["elsewhere"][rows, slots] = there, 0.0
     new["hits"][rows, slots] = np.where(known, old.hits[rows, slots], 0) + 1
     new["kind"][rows, slots] = seen.kind[rows, which]
@@ -253,13 +180,14 @@ def _missed(old: Beliefs, seen: Sightings, gaze: Gaze, habits: Habits) -> Belief
     column, row, ahead = in_picture(offset, gaze.pan_deg, gaze.tilt_deg, gaze.half_deg)
     inside = (np.abs(column) < 0.9) & (np.abs(row) < 0.9) & gaze.known[:, None]
     ratio = depth_around(gaze.depth_m, column, row) / np.maximum(ahead, 0.05)
-    looked = old.used & ~old.in_sight & inside & (ratio >= habits.nearer)
     azimuth, elevation, distance = direction(offset)
     aside = np.hypot(azimuth[:, None] - seen.azimuth_deg[..., None], elevation[:, None] - seen.elevation_deg[..., None])
-    along = np.abs(np.log(np.maximum(distance[:, None], 0.05) / np.maximum(seen.distance_m[..., None], 0.05)))
-    near = (aside < 2 * habits.angle_deg) & (along < 2 * habits.log_distance)
-    other = (near & (seen.here[..., None] & (seen.kind[..., None] != old.kind[:, None]))).any(1)
-    chance = np.where((ratio > habits.beyond) | other, habits.missed, habits.doubted)
+    along = seen.distance_m[..., None] / np.maximum(distance[:, None], 0.05)
+    other = seen.here[..., None] & (seen.kind[..., None] != old.kind[:, None]) & (aside < 2 * habits.angle_deg)
+    hidden = (ratio < habits.nearer) | (other & (along < habits.before)).any(1)
+    looked = old.used & ~old.in_sight & inside & ~hidden
+    instead = (other & (along < habits.beyond)).any(1)
+    chance = np.where((ratio > habits.beyond) | instead, habits.missed, habits.doubted)
     there = np.where(looked, old.there * chance, old.there)
     gone = np.where(looked, 1 - old.there, old.elsewhere)
     total = np.where(looked, there + gone, 1.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -30,8 +30,8 @@ REUSE = 3
 """Updates that share their episodes; each asks other questions."""
 BLANK, ASKED = 0.25, 0.5
 """Share of rows without beliefs, and of ticks with a question."""
-ALONE = 32
-"""Single Moments asked beside each row."""
+ALONE, POOL = 32, 6
+"""Single Moments asked beside each row; of how many of the latest blocks of episodes they are."""
 
 
 @dataclass(frozen=True)
@@ -87,19 +87,22 @@ def delays(kind: str) -> tuple[int, ...]:
     return hiding.SHORT_DELAYS if kind == "a-not-b" else hiding.DELAYS
 
 
-_LATEST: WeakKeyDictionary[Agent, tuple[tuple[Any, ...], dict[str, Tensor]]] = WeakKeyDictionary()
+Lives = dict[str, Tensor]
+_KEPT: WeakKeyDictionary[Agent, tuple[tuple[int, int], dict[int, Lives]]] = WeakKeyDictionary()
 
 
-def episodes(agent: Agent, context: Context, block: int, size: int) -> dict[str, Tensor]:
-    """`size` whole episodes of one level and delay, by (seed, block) and the agent's fixed heads.
+def episodes(agent: Agent, context: Context, blocks: range, size: int) -> list[Lives]:
+    """`size` whole episodes of one level and delay for each block, by (seed, block) and the agent's fixed heads.
 
-    sight, body [B, T, ...]; values [B, T, 8, 15], age_s and valid [B, T, 8]; places [B, T, 2]; colours [B, 2].
+    sight, body [B, T, ...]; values [B, T, 8, 15], age_s and valid [B, T, 8]; places [B, T, 2]; colours [B, 2]. Blocks
+    that are asked for again are not lived again.
     """
-    key = (context.seed, block, size)
-    kept = _LATEST.get(agent)
-    if kept is None or kept[0] != key:
-        kept = _LATEST[agent] = (key, _episodes(agent, context, block, size))
-    return kept[1]
+    key = (context.seed, size)
+    kept = _KEPT.get(agent)
+    known = kept[1] if kept is not None and kept[0] == key else {}
+    known = {b: known[b] if b in known else _episodes(agent, context, b, size) for b in blocks}
+    _KEPT[agent] = (key, known)
+    return list(known.values())
 
 
 def _episodes(agent: Agent, context: Context, block: int, size: int) -> dict[str, Tensor]:
@@ -118,24 +121,35 @@ def _episodes(agent: Agent, context: Context, block: int, size: int) -> dict[str
     return stacked | {"colours": torch.from_numpy(colours)}
 
 
-def lesson_batch(agent: Agent, context: Context, update: int, size: int) -> dict[str, Any]:
-    """Whole episodes with questions at half of their ticks, and single Moments of them under the name `alone`.
+def lesson_batch(agent: Agent, context: Context, update: int, size: int, whole: bool = True) -> dict[str, Any]:
+    """Single Moments of the latest episodes under the name `alone`, and if `whole` also episodes with their questions.
 
     `place` int64 [B, T] is where the asked thing is, `asked` bool [B, T] where there is a question. A quarter of the
-    rows come without beliefs, so that the trunk also learns to remember by itself.
+    whole rows come without beliefs, so that the trunk also learns to remember by itself.
     """
-    lives = episodes(agent, context, update // REUSE, size)
-    rng = numpy_rng(context.seed, "hidden", "questions", update)
-    n, ticks = lives["body"].shape[:2]
+    block = update // REUSE
+    pool = episodes(agent, context, range(max(0, block - POOL + 1), block + 1), size)
+    rng, told = numpy_rng(context.seed, "hidden", "questions", update), named(agent)
+    batch = {"alone": _alone(pool, size * ALONE, rng, told)}
+    if not whole:
+        return batch
+    n, ticks = pool[-1]["body"].shape[:2]
     asked, thing = rng.random((n, ticks)) < ASKED, rng.integers(0, hiding.THINGS, (n, ticks))
-    blank = rng.random(n) < BLANK
-    rows, at = rng.integers(0, n, n * ALONE), rng.integers(1, ticks, n * ALONE)
-    single = {name: value[rows, at][:, None] for name, value in lives.items() if name not in ("colours", "sight")}
-    single["colours"] = lives["colours"][rows]
-    other = rng.integers(0, hiding.THINGS, (n * ALONE, 1))
-    yes = np.ones_like(other, bool)
-    told = named(agent)
-    return {**_batch(lives, asked, thing, blank, told), "alone": _batch(single, yes, other, ~yes[:, 0], told)}
+    return batch | _batch(pool[-1], asked, thing, rng.random(n) < BLANK, told)
+
+
+def _alone(pool: Sequence[Lives], n: int, rng: np.random.Generator, told: np.ndarray) -> dict[str, Any]:
+    """`n` single Moments without their pictures, each with a question."""
+    parts: dict[str, list[Tensor]] = {}
+    for lives, count in zip(pool, np.bincount(rng.integers(0, len(pool), n), minlength=len(pool)), strict=True):
+        rows = rng.integers(0, lives["body"].shape[0], count)
+        at = rng.integers(1, lives["body"].shape[1], count)
+        for name, value in lives.items():
+            if name != "sight":
+                parts.setdefault(name, []).append(value[rows] if name == "colours" else value[rows, at][:, None])
+    yes = np.ones((n, 1), bool)
+    joined = {name: torch.cat(values) for name, values in parts.items()}
+    return _batch(joined, yes, rng.integers(0, hiding.THINGS, (n, 1)), ~yes[:, 0], told)
 
 
 @torch.no_grad()
@@ -172,10 +186,13 @@ def _batch(
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Cross-entropy of the place where there is a question: of whole episodes and of Moments alone."""
-    (lived_loss, lived_right), (alone_loss, alone_right) = _asked(agent, batch), _asked(agent, batch["alone"])
-    scalars = {"episodes": lived_loss, "alone": alone_loss, "right": lived_right, "right alone": alone_right}
-    return lived_loss + alone_loss, {name: value.detach() for name, value in scalars.items()}
+    """Cross-entropy of the place where there is a question: of Moments alone, and of whole episodes."""
+    total, right = _asked(agent, batch["alone"])
+    scalars = {"alone": total.detach(), "right alone": right}
+    if "senses" in batch:
+        lived_loss, right = _asked(agent, batch)
+        total, scalars = total + lived_loss, scalars | {"episodes": lived_loss.detach(), "right": right}
+    return total, scalars
 
 
 def _asked(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, Tensor]:

@@ -21,7 +21,7 @@ STEPS: Mapping[str, Mapping[str, int]] = {
     "tests": {"tiny": 12, "nursery": 960, "child": 6000, "adult": 18000},
     "recall": {"tiny": 8, "nursery": 400, "child": 3000, "adult": 8000},
     "things": {"tiny": 6, "nursery": 300, "child": 3000, "adult": 9000},
-    "hidden": {"tiny": 6, "nursery": 120, "child": 2000, "adult": 6000},
+    "hidden": {"tiny": 6, "nursery": 240, "child": 2000, "adult": 6000},
 }
 CYCLE = (
     "corridor", "hallway 13", "cards", "corridor", "hallway 7", "sign", "corridor", "cards", "hallway 13",
@@ -124,13 +124,16 @@ def tests_batch(agent: Agent, context: Context, update: int, size: int) -> dict[
 
 
 def hidden_batch(agent: Agent, context: Context, update: int, size: int) -> dict[str, Any]:
-    """Where hidden things are; every fourth step is one of the short-term tests, so that they stay.
+    """Where hidden things are, of single Moments first, from the middle on of whole episodes too.
 
-    Not the fourth step that is a rehearsal of earlier stages.
+    Every fourth step is one of the short-term tests, so that they stay;
+    not the fourth step that is a rehearsal of earlier stages.
     """
     if update % 4 == 1:
         return {"tests": tests_batch(agent, context, STEPS["tests"][context.config.size] + update // 4, size)}
-    return hidden.lesson_batch(agent, context, update - (update + 2) // 4, size)
+    changed = context.config.lessons.get("hidden")
+    steps = (changed and changed.steps) or STEPS["hidden"][context.config.size]
+    return hidden.lesson_batch(agent, context, update - (update + 2) // 4, size, whole=update >= steps // 2)
 
 
 def hidden_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:

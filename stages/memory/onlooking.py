@@ -13,7 +13,8 @@ from torch import Tensor
 
 from devmind.agent.agent import Agent, Percepts
 from devmind.memory.belief_entries import SENSE, entries, recall, sightings
-from devmind.memory.objects import KINDS, Beliefs, Gaze, Sightings, no_beliefs, update
+from devmind.memory.objects import Beliefs, no_beliefs, update
+from devmind.memory.sightings import KINDS, Gaze, Sightings
 from devmind.worlds.nursery.state import MAX_LEAN_M, MAX_TILT_DEG, TICK_S
 
 HEAD, NAMED = "things", "named"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from devmind.agent.agent import Agent
 from devmind.agent.taps import taps_trunk
 from devmind.memory.belief_entries import SENSE
-from devmind.memory.objects import BELIEF_NUMBERS, KINDS
+from devmind.memory.objects import BELIEF_NUMBERS
+from devmind.memory.sightings import KINDS
 
 NAME = "memory"
 SIGNAL_SIZE = 8

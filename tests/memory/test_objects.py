@@ -9,7 +9,8 @@ import pytest
 
 from devmind.errors import ConfigError
 from devmind.memory.belief_entries import entries, recall, shares, sightings
-from devmind.memory.objects import BELIEF_NUMBERS, Beliefs, Gaze, Habits, Sightings, no_beliefs, update
+from devmind.memory.objects import BELIEF_NUMBERS, Beliefs, no_beliefs, update
+from devmind.memory.sightings import Gaze, Habits, Sightings
 from devmind.memory.tracking import corrected, direction, in_picture, nearest_first, point, polar_noise
 
 DT_S = 0.1
@@ -137,6 +138,17 @@ def test_another_thing_in_its_place_means_that_it_is_gone() -> None:
     assert taken.elsewhere[0, 0] > 0.95
     unclear = after(red_ahead(), nothing(), gaze(depth_m=1.5), 3)
     assert unclear.there[0, 0] > 0.5
+
+
+def test_a_nearer_thing_in_its_direction_hides_it_whatever_the_depth() -> None:
+    behind = after(red_ahead(), seen((4, 12.0, 1.0)), gaze(depth_m=FAR), 3)
+    assert behind.there[0, 0] > 0.9
+
+
+def test_a_doubtful_sighting_elsewhere_moves_nothing() -> None:
+    kept = after(red_ahead(), seen((0, -20.0, 1.2), sure=0.7), gaze(depth_m=NEAR), 3)
+    assert kept.used.sum() == 1
+    assert direction(kept.mean[0, 0])[0] == pytest.approx(10, abs=1)
 
 
 def test_a_thing_seen_elsewhere_has_moved() -> None:

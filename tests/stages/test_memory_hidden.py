@@ -62,6 +62,7 @@ def test_questions_are_answered_by_where_the_named_thing_is(batch: dict) -> None
     assert set(batch["place"].unique().tolist()) <= {0, 1, 2}
     assert batch["alone"]["asked"].all()
     assert "sight" not in batch["alone"]["senses"]
+    assert len(batch["alone"]["asked"]) == 4 * hidden.ALONE
 
 
 def test_losses_teach_the_trunk(agent: Agent, batch: dict) -> None:
@@ -114,12 +115,12 @@ def test_heads_that_are_turned_away_come_back_before_the_question() -> None:
 
 
 def test_the_exam_asks_every_room_and_names_its_rows(agent: Agent, context: Context) -> None:
-    found = permanence.answers(agent, context, "moved", 12, full=True)
-    assert len(found.true) == 12
+    found = permanence.answers(agent, context, "moved", 6, full=True)
+    assert len(found.true) == 6
     assert (found.said[permanence.LAST_SEEN, hiding.BEFORE_LOOKING] == found.last_seen).all()
     assert (found.true != found.last_seen).all()
     measure = permanence._moved("moved", found, True)
-    assert measure.n == 12
+    assert measure.n == 6
     assert measure.rows[f"{permanence.LAST_SEEN}: elsewhere"] == 0
     assert found.share(permanence.OFF, hiding.BEFORE_LOOKING, found.true) <= 1
 
