@@ -26,7 +26,7 @@ def sleep(
         Path | None,
         typer.Option("--agent", metavar="DIR", help="Saved agent; else the newest milestone in ./checkpoints."),
     ] = None,
-    memory: MemoryOption = Path("memory"),
+    memory: MemoryOption = "memory",
     minutes: Annotated[float | None, typer.Option("--minutes", help="How long; else a fixed number of steps.")] = None,
     prune: Annotated[
         bool, typer.Option("--prune/--keep", help="Delete memories that the weights answer alone now; never names.")
