@@ -4,7 +4,7 @@
 
 Give the URL of a database made for it: what it holds is left there. Every entry is a Moment: a picture of 64x64 and
 100 ms of sound, with a key of each. Both stores acknowledge what is on the disk (fsync), so their disk is half of what
-is measured. Writers and the other process are processes of their own, on this machine.
+is measured. Writers are processes of their own; who is told, and who recalls, is a second opening in this process.
 """
 
 from __future__ import annotations
