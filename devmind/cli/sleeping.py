@@ -27,12 +27,14 @@ def sleep(
         typer.Option("--agent", metavar="DIR", help="Saved agent; else the newest milestone in ./checkpoints."),
     ] = None,
     memory: MemoryOption = "memory",
-    minutes: Annotated[float | None, typer.Option("--minutes", help="How long; else a fixed number of steps.")] = None,
+    minutes: Annotated[
+        float | None, typer.Option("--minutes", metavar="M", help="How long; else a fixed number of steps.")
+    ] = None,
     prune: Annotated[
         bool, typer.Option("--prune/--keep", help="Delete memories that the weights answer alone now; never names.")
     ] = False,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the night and the new agent go.")] = OUT,
-    seed: Annotated[int, typer.Option("--seed", help="Root of the night's random numbers.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Root of the night's random numbers.")] = 0,
 ) -> None:
     """Replay memories into the weights, so that they are known without the memory. The given agent stays as it is."""
     if minutes is not None and minutes <= 0:

@@ -20,7 +20,7 @@ RECALLS = ("called",)
 PLACES = 3
 """Where a thing is hidden: left, in the middle, right."""
 STARTS_FROM = {"things": "whereabouts"}
-"""Heads whose first weights are another's."""
+"""Heads whose first weights are another's, where the agent has that."""
 
 Part = tuple[str, str, str | tuple[str, ...], str | None, dict[str, object]]
 
@@ -37,7 +37,7 @@ def admit(agent: Agent) -> None:
     for name, part, tap, effector, options in heads():
         if name not in agent.heads:
             agent.add_head(name, part, tap=tap, effector=effector, stage=NAME, options=options, recalls=name in RECALLS)
-            if name in STARTS_FROM:
+            if STARTS_FROM.get(name) in agent.heads:
                 agent.head(name).load_state_dict(agent.head(STARTS_FROM[name]).state_dict())
 
 
