@@ -18,7 +18,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.t
 
 help:
 	@echo "make reflex       install, then raise the reflex stage (ARGS='--minutes 5' passes options on)"
-	@echo "make check        format, lint, types, default tests: under 3 minutes, before each commit"
+	@echo "make check        format, lint, types, default tests: some five minutes, before each commit"
 	@echo "make test         make check, then the slow tests with the README's commands: under 25 minutes"
 	@echo "make format       let ruff rewrite the code"
 	@echo "make test-system  apt packages, PyAudio and Rerun, for the tests that skip without"
