@@ -88,6 +88,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             np.concatenate([night.change for night in slept]),
             chance=-1.0,
             ceiling=0.0,
+            floors={"no sleep": 0.0},
             note=f"with the store on, in {OTHERS} other lives: after the night less before, question by question",
         ),
     ]
