@@ -124,7 +124,7 @@ def _unmoved(found: Answers, full: bool) -> Measure:
     rows["after looking"] = found.share(BOTH, AFTER_LOOKING, found.true)
     rows[FILTER] = found.share(FILTER, BEFORE_LOOKING, found.true)
     if full:
-        rows |= {who: found.share(who, BEFORE_LOOKING, found.true) for who in (SHORT, LONG, OFF, LAST_SEEN)}
+        rows |= {who: found.share(who, BEFORE_LOOKING, found.true) for who in (SHORT, LONG, OFF)}
     return Measure(
         "permanence/unmoved",
         "right before looking",
@@ -132,6 +132,7 @@ def _unmoved(found: Answers, full: bool) -> Measure:
         chance=1 / len(PLACES),
         ceiling=1.0,
         rate=True,
+        floors={LAST_SEEN: found.share(LAST_SEEN, BEFORE_LOOKING, found.true)} if full else {},
         rows=rows,
         note="two things at three covered places; the rows with memory off are of the first group of rooms",
     )
@@ -147,7 +148,7 @@ def _moved(kind: str, found: Answers, full: bool) -> Measure:
         f"{FILTER}: elsewhere": 1 - found.share(FILTER, AFTER_LOOKING, found.last_seen),
     }
     if full:
-        for who in (SHORT, LONG, OFF, LAST_SEEN):
+        for who in (SHORT, LONG, OFF):
             rows[f"{who}: elsewhere"] = 1 - found.share(who, AFTER_LOOKING, found.last_seen)
             rows[f"{who}: right after looking"] = found.share(who, AFTER_LOOKING, found.true)
     return Measure(
@@ -157,6 +158,7 @@ def _moved(kind: str, found: Answers, full: bool) -> Measure:
         chance=1 - 1 / len(PLACES),
         ceiling=1.0,
         rate=True,
+        floors={LAST_SEEN: 1 - found.share(LAST_SEEN, AFTER_LOOKING, found.last_seen)} if full else {},
         rows=rows,
         note="moved unseen: nobody can be right before looking but by luck, and in more than half of the rooms after",
     )
@@ -169,7 +171,7 @@ def _a_not_b(found: Answers, full: bool) -> Measure:
         FILTER: found.share(FILTER, BEFORE_LOOKING, found.at_first),
     }
     if full:
-        rows |= {who: found.share(who, BEFORE_LOOKING, found.at_first) for who in (SHORT, LONG, OFF, LAST_SEEN)}
+        rows |= {who: found.share(who, BEFORE_LOOKING, found.at_first) for who in (SHORT, LONG, OFF)}
     return Measure(
         "permanence/a-not-b",
         "answers A after a hiding at B in full view",
@@ -178,6 +180,7 @@ def _a_not_b(found: Answers, full: bool) -> Measure:
         ceiling=0.0,
         rate=True,
         higher_is_better=False,
+        floors={LAST_SEEN: found.share(LAST_SEEN, BEFORE_LOOKING, found.at_first)} if full else {},
         rows=rows,
         reference="infants of 8 to 12 months err (Piaget, 1954)",
         note="no gate; its course over the lesson is printed by benchmarks/a_not_b.py",
