@@ -121,7 +121,7 @@ def test_the_exam_asks_every_room_and_names_its_rows(agent: Agent, context: Cont
     assert (found.true != found.last_seen).all()
     measure = permanence._moved("moved", found, True)
     assert measure.n == 6
-    assert measure.rows[f"{permanence.LAST_SEEN}: elsewhere"] == 0
+    assert measure.floors[permanence.LAST_SEEN] == 0
     assert found.share(permanence.OFF, hiding.BEFORE_LOOKING, found.true) <= 1
 
 
