@@ -37,7 +37,7 @@ def admit(agent: Agent) -> None:
     for name, part, tap, effector, options in heads():
         if name not in agent.heads:
             agent.add_head(name, part, tap=tap, effector=effector, stage=NAME, options=options, recalls=name in RECALLS)
-            if STARTS_FROM.get(name) in agent.heads:
+            if name in STARTS_FROM and STARTS_FROM[name] in agent.heads:
                 agent.head(name).load_state_dict(agent.head(STARTS_FROM[name]).state_dict())
 
 
