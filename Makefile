@@ -7,7 +7,9 @@ BIN := $(VENV)/bin
 BASE := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 SYSTEM := $(if $(filter true,$(CI)),test-system)
-SYSTEM_PACKAGES := portaudio19-dev pulseaudio pulseaudio-utils libasound2-plugins chromium openssl
+SYSTEM_PACKAGES := portaudio19-dev pulseaudio pulseaudio-utils libasound2-plugins chromium openssl postgresql
+# Debian's postgresql makes a cluster and starts it, unless it is told not to; the tests start servers of their own.
+CLUSTERS := /etc/postgresql-common/createcluster.d
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
@@ -16,7 +18,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.t
 
 help:
 	@echo "make reflex       install, then raise the reflex stage (ARGS='--minutes 5' passes options on)"
-	@echo "make check        format, lint, types, default tests: under 3 minutes, before each commit"
+	@echo "make check        format, lint, types, default tests: some five minutes, before each commit"
 	@echo "make test         make check, then the slow tests with the README's commands: under 25 minutes"
 	@echo "make format       let ruff rewrite the code"
 	@echo "make test-system  apt packages, PyAudio and Rerun, for the tests that skip without"
@@ -39,7 +41,10 @@ format: $(DEV)
 
 test-system: $(BASE)
 	$(SUDO) apt-get update -q
-	$(SUDO) apt-get install -q -y --no-install-recommends $(SYSTEM_PACKAGES)
+	$(SUDO) mkdir -p $(CLUSTERS)
+	echo "create_main_cluster = off" | $(SUDO) tee $(CLUSTERS)/devmind-tests.conf >/dev/null
+	$(SUDO) apt-get install -q -y --no-install-recommends $(SYSTEM_PACKAGES); \
+		failed=$$?; $(SUDO) rm -f $(CLUSTERS)/devmind-tests.conf; exit $$failed
 	$(PIP) -e '.[live,viewer]'
 
 clean:

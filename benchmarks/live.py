@@ -1,6 +1,7 @@
 """The live loop under load: ticks, memory, a cut camera, `kill -9`.
 
-    python benchmarks/live.py ticks --minutes 10 [--learn] | cuts --times 10 | kill --times 50 [--agent DIR]
+    python benchmarks/live.py ticks --minutes 10 [--learn] [--memories 10000 --recall always] [--agent DIR]
+    python benchmarks/live.py cuts --times 10 | kill --times 50 [--agent DIR]
 
 The camera is MJPEG, 640x480 at 30 a second from another process over loopback; the microphone is synthetic, or `--mic
 default` for this machine's. The page is served and watched. What is measured runs in a process of its own, through the
@@ -32,6 +33,12 @@ from devmind.live.newborn import FOLDER
 FPS, HEIGHT, WIDTH = 30, 480, 640
 CUT_S, BETWEEN_S = 5.0, 12.0
 LOST_S = 1.0
+RECALL: dict[str, dict[str, Any]] = {
+    "off": {"recalled": 0, "keep": "never"},
+    "shown": {},
+    "always": {"use": "always"},
+}
+"""What a life does with its memory; with `always` it also steps with what is recalled, whatever the agent learned."""
 
 
 # -- the camera, in a process of its own -----------------------------------------------------------------------------
@@ -104,11 +111,15 @@ def camera() -> Iterator[tuple[str, Any]]:
 def child(given: argparse.Namespace) -> None:
     """Live and print JSON lines: the page's address, each tick's time, and what it was like."""
     from devmind.cli.devices import ear
+    from devmind.config import LiveConfig, MemoryConfig
     from devmind.live.home import Wishes, at_home
     from devmind.plugins import load
 
+    config = LiveConfig(memory=MemoryConfig(**RECALL[given.recall]))
+    if given.memories:
+        remember(given.agent, given.folder / "memory", given.memories)
     sensors = {"camera": load("sensors", "webcam")(given.camera), "microphone": ear(given.mic)}
-    wishes = Wishes(given.agent, sensors, None, given.folder / "memory", given.record, learn=given.learn)
+    wishes = Wishes(given.agent, sensors, None, given.folder / "memory", given.record, learn=given.learn, config=config)
     with at_home(wishes) as (life, server):
         assert server is not None
         _say(address=server.address)
@@ -116,11 +127,34 @@ def child(given: argparse.Namespace) -> None:
             tick=life.loop.summary.ticks, at_s=time.monotonic(), sight="sight" in tick.moment.senses
         )
         summary = life.run(given.seconds)
-        handed = life.learner.handed_over if life.learner else 0
+        handed, kept = life.learner.handed_over if life.learner else 0, life.recalling.written
     _say(
         ticks=summary.ticks, skipped=summary.skipped, late=dict(summary.late), missing=summary.missing,
-        work_ms=_quantiles(summary.work_s), busy_ms=_quantiles(summary.busy_s), handed_over=handed,
+        work_ms=_quantiles(summary.work_s), busy_ms=_quantiles(summary.busy_s), handed_over=handed, kept=kept,
+        recalling=life.recalling.fault,
     )  # fmt: skip
+
+
+def remember(agent: Path, folder: Path, count: int) -> None:
+    """Fill a memory with Moments of noise, under keys of the agent's encoders, as if it had lived long."""
+    from devmind.agent.agent import Agent
+    from devmind.agent.describing import encoder_hashes
+    from devmind.memory import Entry, Key, open_store
+
+    hashes, rng = encoder_hashes(Agent.from_pretrained(agent)), np.random.default_rng(0)
+    with open_store(folder) as store:
+        for start in range(0, count, 500):
+            entries = []
+            for _ in range(min(500, count - start)):
+                keys = rng.normal(size=(2, 64)).astype(np.float32)
+                keys /= np.linalg.norm(keys, axis=1, keepdims=True)
+                senses = {
+                    "sight": rng.integers(0, 256, (64, 64, 3), dtype=np.uint8),
+                    "sound": rng.normal(0, 0.1, (1, 1600)).astype(np.float32),
+                }
+                named = {sense: Key(keys[at], hashes[sense]) for at, sense in enumerate(("sight", "sound"))}
+                entries.append(Entry(time.time() - rng.uniform(0, 1e6), 0.1, None, named, senses))
+            store.add(entries)
 
 
 def _say(**what: Any) -> None:
@@ -137,7 +171,7 @@ class Living:
     def __init__(self, given: argparse.Namespace, address: str, folder: Path, seconds: float, record: str) -> None:
         words = [sys.executable, __file__, "child", "--camera", address, "--mic", given.mic, "--agent", given.agent]
         words += ["--seconds", seconds, "--folder", folder, *(["--record", folder / record] if record else [])]
-        words += ["--learn"] if given.learn else []
+        words += ["--memories", given.memories, "--recall", given.recall, *(["--learn"] if given.learn else [])]
         self.process = subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, text=True)
         self.said: list[dict[str, Any]] = []
         self.reader = threading.Thread(target=self._read, daemon=True)
@@ -202,7 +236,7 @@ def ticks(given: argparse.Namespace) -> None:
     with camera() as (address, _), tempfile.TemporaryDirectory() as folder:
         life = Living(given, address, Path(folder), seconds, "s.mcap")
         stop, seen = threading.Event(), list[int]()
-        page = life.wait_for("address")
+        page = life.wait_for("address", 300.0)
         threading.Thread(target=watch, args=(page, stop, seen), daemon=True).start()
         first = life.wait_for("at_s")
         memory: list[tuple[float, float]] = []
@@ -220,6 +254,7 @@ def ticks(given: argparse.Namespace) -> None:
     )
     print(f"encode and step, ms: {end['work_ms']}; all of the loop's work, ms: {end['busy_ms']}")
     print(f"memory {late[0, 1]:.0f} MB after a minute, {slope:+.2f} MB/min; {len(seen)} messages to the viewer")
+    print(f"{end['kept']} Moments kept; {end['recalling'] or 'recalling went well'}")
     print(f"recorded {size / 1e6:.1f} MB; weights handed over {end['handed_over']} times")
 
 
@@ -285,6 +320,8 @@ def main() -> None:
     parser.add_argument("--agent", type=Path, default=FOLDER)
     parser.add_argument("--mic", default="synthetic")
     parser.add_argument("--learn", action="store_true")
+    parser.add_argument("--memories", type=int, default=0, help="so many Moments are remembered before life begins")
+    parser.add_argument("--recall", choices=RECALL, default="shown")
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--times", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=60.0)

@@ -62,6 +62,26 @@ class RunConfig(Section):
     exam: ExamConfig = ExamConfig()
 
 
+class MemoryConfig(Section):
+    """How long-term memory writes, recalls and forgets. The score is of Park et al. 2023, arXiv 2304.03442."""
+
+    relevance: float = Field(1.0, ge=0, description="weight of the cosine, -1..1, in a recall's score")
+    recency: float = Field(0.05, ge=0, description="weight of the decay since the writing, 0..1")
+    importance: float = Field(0.05, ge=0, description="weight of i / (1 + i) for an importance i, 0..1")
+    half_life_h: float = Field(138.0, gt=0, description="hours after which recency has halved")
+    recalled: int = Field(4, ge=0, le=4, description="entries recalled at each tick; 0: none")
+    use: Literal["trained", "always"] = Field("trained", description="which agents step with them; else: only shown")
+    keep: Literal["recorded", "always", "never"] = Field(
+        "recorded", description="when Moments are kept on disk: while a recording is on, always, or never"
+    )
+    novelty: float = Field(0.1, gt=0, le=2, description="a Moment is kept when its nearest memory's cosine is 1 - this")
+    shortest_s: float = Field(1.0, ge=0.1, description="seconds between two Moments kept, at least")
+    longest_s: float | None = Field(60.0, ge=1, description="after so many seconds one is kept anyway; None: never")
+    entries: int | None = Field(100_000, ge=1, description="budget: how many; None: as many as come")
+    megabytes: float | None = Field(4096.0, gt=0, description="budget: of payloads and keys; None: as many as come")
+    precision: Literal["float32", "int8"] = Field("float32", description="of keys in RAM; the disk has float32")
+
+
 class LiveConfig(Section):
     """How an agent lives in a room; `devmind live --set`."""
 
@@ -72,6 +92,7 @@ class LiveConfig(Section):
     rotate_s: float = Field(600.0, ge=1, description="a recording goes on in a new file after so many seconds")
     learn_every_s: float = Field(60.0, ge=1, description="pause between two hand-overs of newer weights")
     sure: float = Field(0.7, gt=0, lt=1, description="calibrated confidence from which the page shows what is seen")
+    memory: MemoryConfig = MemoryConfig()
 
 
 Model = TypeVar("Model", bound=Section)

@@ -19,7 +19,10 @@ PACKAGES = ("devmind", "stages", "sensors")
 BASE = frozenset({"errors", "seeding", "moment", "config", "plugins"})
 EXAM = frozenset({f"curriculum.{part}" for part in ("stage", "ahead", "exam", "gate", "journal", "progress")})
 RUN = frozenset(
-    {f"curriculum.{part}" for part in ("runner", "stage_run", "start", "teaching", "timing", "ablation", "results")}
+    {
+        f"curriculum.{part}"
+        for part in ("runner", "stage_run", "start", "teaching", "timing", "ablation", "results", "night")
+    }
 )  # the runner and what it is made of: no stage and no live room imports them
 RUNNER = RUN | {"curriculum.rehearsal", "curriculum.sleep", "curriculum.examining"}
 BELOW_EXAM = frozenset({"agent", "memory", "worlds", "sessions", "algorithms"})

@@ -16,6 +16,8 @@ from devmind.agent.taps import Perceived
 from devmind.seeding import torch_generator
 
 KEY_SIZE = 64
+AGE_SCALE = 16.0
+"""Ages enter as log(1 + seconds) / 16, which is 1 at a hundred days: an old memory is no louder than what it holds."""
 
 
 class Perceiver(PartHolder):
@@ -85,16 +87,18 @@ class Perceiver(PartHolder):
     def encode_recalled(self, recalled: Batch) -> Encoded:
         """What memory gave, one token an entry, with type and age: tokens [..., R, D], presence [..., R].
 
+        The mean of its senses, each of which is the mean of its tokens: one word beside a picture is half of it.
+
         Args:
             recalled: from `collate_recalled`: senses [..., R, *], present and valid bool [..., R], age_s [..., R].
         """
         recalled = to_device(recalled, self.device)
-        age = self.age(recalled["age_s"][..., None].clamp_min(0).log1p())
+        age = self.age(recalled["age_s"][..., None].clamp_min(0).log1p() / AGE_SCALE)
         total, count = torch.zeros_like(age), torch.zeros_like(age[..., :1])
         for encoded in self.encode_senses(recalled["senses"], recalled["present"]).values():
-            weight = encoded.present[..., None]
-            total = total + (encoded.tokens * weight).sum(-2)
-            count = count + weight.sum(-2)
+            weight = encoded.present[..., None].to(encoded.tokens.dtype)
+            total = total + (encoded.tokens * weight).sum(-2) / weight.sum(-2).clamp_min(1)
+            count = count + weight.amax(-2)
         tokens = total / count.clamp_min(1) + age + self.recalled_type
         return Encoded(tokens, recalled["valid"] & (count[..., 0] > 0))
 

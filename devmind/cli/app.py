@@ -16,6 +16,7 @@ from devmind.cli import (
     data,
     doctor,
     live,
+    memory,
     names,
     new,
     plugins,
@@ -56,6 +57,7 @@ def root(
 app.add_typer(stage.app, name="stage")
 app.add_typer(curriculum.app, name="curriculum")
 app.add_typer(session.app, name="session")
+app.add_typer(memory.app, name="memory")
 app.add_typer(sensors.app, name="sensors")
 app.add_typer(report.app, name="report")
 app.add_typer(config.app, name="config")

@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from devmind.live.checking import Check, Remembered
 
 
-def check_life(session: Path, agent: Path | None, memory: Path | None) -> None:
+def check_life(session: Path, agent: Path | None, memory: str | None) -> None:
     """Check all parts of a recording and say what came of it; exits with 1 unless every action was equal."""
     existing(agent, "--agent")
-    existing(memory, "--memory")
     from devmind.live.checking import check_replay
     from devmind.sessions.parts import parts
 
@@ -57,15 +56,17 @@ def _agents(given: Path | None) -> dict[str, Agent]:
     return {agent.sha256(): agent for agent in agents}
 
 
-def _memories(folder: Path | None, stack: ExitStack) -> Remembered:
-    if folder is None:
+def _memories(place: str | None, stack: ExitStack) -> Remembered:
+    if place is None:
         return lambda _: None
-    from devmind.memory import open_store
+    from devmind.memory import Memory, folder_of, open_store
+    from devmind.sessions.pointed import Pointed
 
-    store = stack.enter_context(open_store(folder))
+    folder = existing(folder_of(place), "--memory")
+    memory = Memory(stack.enter_context(open_store(place)), pointed=Pointed(folder))
 
     def remembered(number: int) -> object:
-        found = store.get([number])
+        found = memory.get([number])
         return found[0].senses if found else None
 
     return remembered  # type: ignore[return-value]

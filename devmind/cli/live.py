@@ -28,7 +28,10 @@ WAKING = "waking up: loading takes some seconds"
 """Said before the heavy imports, which are most of it."""
 
 MemoryOption = Annotated[
-    Path, typer.Option("--memory", metavar="DIR", help="Long-term memory, made if it is not there.")
+    str,
+    typer.Option(
+        "--memory", metavar="PLACE", help="Long-term memory, made if it is not there: a folder, or a database's URL."
+    ),
 ]
 SecondsOption = Annotated[
     float | None, typer.Option("--seconds", min=0.1, metavar="N", help="How long; else until Ctrl-C.")
@@ -46,7 +49,7 @@ OpenOption = Annotated[bool, typer.Option("--open/--no-open", help="Open the pag
 
 
 def hello(
-    memory: MemoryOption = Path("memory"),
+    memory: MemoryOption = "memory",
     port: PortOption = 0,
     open_: OpenOption = True,
     seconds: SecondsOption = None,
@@ -89,7 +92,7 @@ def live(
     demo: Annotated[
         Path | None, typer.Option("--demo", metavar="SESSION", help="A recording instead of camera and microphone.")
     ] = None,
-    memory: MemoryOption = Path("memory"),
+    memory: MemoryOption = "memory",
     hz: Annotated[float | None, typer.Option("--hz", min=1, max=50, metavar="N", help="Ticks a second; 10.")] = None,
     seconds: SecondsOption = None,
     page: Annotated[bool, typer.Option("--page/--no-page", help="Serve the page; else a line a second.")] = True,

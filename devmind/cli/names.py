@@ -23,14 +23,19 @@ if TYPE_CHECKING:
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What it is called; it may have any number of examples.")]
 Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Pictures, sounds or videos.")]
 MemoryOption = Annotated[
-    Path, typer.Option("--memory", metavar="DIR", help="Where names are kept; only you can read a folder made here.")
+    str,
+    typer.Option(
+        "--memory",
+        metavar="PLACE",
+        help="Where names are kept: a folder (only you can read one made here), or a PostgreSQL database's URL.",
+    ),
 ]
 AgentOption = Annotated[
     Path | None, typer.Option("--agent", metavar="DIR", help="Saved agent; else the newest milestone in ./checkpoints.")
 ]
 
 
-def teach(name: Name, files: Files, agent: AgentOption = None, memory: MemoryOption = Path("memory")) -> None:
+def teach(name: Name, files: Files, agent: AgentOption = None, memory: MemoryOption = "memory") -> None:
     """Give pictures and sounds a name: a few examples are enough, no training.
 
     Each file is an example, a longer sound or video one for every five seconds. What was taught before stays.
@@ -43,16 +48,18 @@ def teach(name: Name, files: Files, agent: AgentOption = None, memory: MemoryOpt
     there = show.counted(known[name.strip()], "example")
     show.line(f"{name.strip()}: {show.counted(len(examples), 'example')} taught, {there} in all")
     show.line(f"known: {', '.join(known)}")
-    show.path("memory", memory)
+    show.line(f"memory: {show.place(memory)}")
 
 
-def name(files: Files, agent: AgentOption = None, memory: MemoryOption = Path("memory")) -> None:
+def name(files: Files, agent: AgentOption = None, memory: MemoryOption = "memory") -> None:
     """Say which taught name a picture or a sound has, or that it is unknown."""
     _taught(memory)
     examples = [(place, example) for file in existing_files(files, "FILE") for place, example in _read(file)]
     with _child(agent, memory) as child:
         if not child.names.known():
-            raise StoreError(f"No name was taught in '{memory}'; teach one with 'devmind teach NAME FILE...'.")
+            raise StoreError(
+                f"No name was taught in '{show.place(memory)}'; teach one with 'devmind teach NAME FILE...'."
+            )
         for place, example in examples:
             answers = child.ask(example)
             for sense in example.senses:
@@ -61,27 +68,29 @@ def name(files: Files, agent: AgentOption = None, memory: MemoryOption = Path("m
 
 def forget(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name that was taught.")],
-    memory: MemoryOption = Path("memory"),
+    memory: MemoryOption = "memory",
 ) -> None:
     """Undo a name: its examples are deleted and overwritten on the disk."""
     _taught(memory)
-    from devmind.memory import Memory, Names, open_store
+    from devmind.memory import Memory, Names, folder_of, open_store
+    from devmind.sessions.pointed import Pointed
 
     with open_store(memory) as store:
-        gone = Names(Memory(store)).forget(name.strip())
+        gone = Names(Memory(store, pointed=Pointed(folder_of(memory)))).forget(name.strip())
     show.line(f"{name.strip()}: {show.counted(gone, 'example')} forgotten")
 
 
 @contextmanager
-def _child(agent: Path | None, memory: Path) -> Iterator[ShowAndTell]:
+def _child(agent: Path | None, memory: str) -> Iterator[ShowAndTell]:
     """The agent with its memory open; keys are rebuilt when the agent has other weights than they were made with."""
     raised = saved_agent(agent)
     from devmind.agent.threads import stepping_threads
     from devmind.live.show_and_tell import ShowAndTell
-    from devmind.memory import Memory, open_store
+    from devmind.memory import Memory, folder_of, open_store
+    from devmind.sessions.pointed import Pointed
 
     with open_store(memory) as store, stepping_threads():
-        child = ShowAndTell(raised, Memory(store))
+        child = ShowAndTell(raised, Memory(store, pointed=Pointed(folder_of(memory))))
         if child.rebuilt:
             complain(f"Note: this agent has other weights than before; {child.rebuilt} memories got new keys.")
         yield child
@@ -113,6 +122,9 @@ def _answer(named: Named | None) -> str:
     return f"unknown (nearest is {named.nearest}: {named.likeness:.2f} alike, needs {named.threshold:.2f})"
 
 
-def _taught(memory: Path) -> None:
-    if not any(memory.glob("*")):
+def _taught(memory: str) -> None:
+    from devmind.memory import folder_of
+
+    folder = folder_of(memory)
+    if folder is not None and not any(folder.glob("*")):
         raise StoreError(f"There is no memory in '{memory}'; teach a name first: 'devmind teach NAME FILE...'.")

@@ -95,7 +95,7 @@ def replay(
         Path | None, typer.Option("--agent", metavar="DIR", help="For --check: the agent that lived it, if not kept.")
     ] = None,
     memory: Annotated[
-        Path | None, typer.Option("--memory", metavar="DIR", help="For --check: the memory it recalled from.")
+        str | None, typer.Option("--memory", metavar="PLACE", help="For --check: the memory it recalled from.")
     ] = None,
 ) -> None:
     """Print a recording tick by tick: time, what was sensed, what was done.

@@ -50,8 +50,20 @@ def counted(number: int, what: str) -> str:
 
 def path(label: str, place: Path) -> None:
     """A labelled path, relative to where the user is when it lies below."""
+    line(f"{label}: {_from_here(place)}")
+
+
+def place(memory: str) -> str:
+    """Where a memory is, for people: a folder like other paths, a URL without its password."""
+    from devmind.memory.stores import folder_of, shown
+
+    folder = folder_of(memory)
+    return shown(memory) if folder is None else str(_from_here(folder))
+
+
+def _from_here(path: Path) -> Path:
     here = Path.cwd()
-    line(f"{label}: {place.relative_to(here) if place.is_relative_to(here) else place}")
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def verdict(results: Path, page: Path) -> None:

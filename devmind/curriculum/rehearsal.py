@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from devmind import plugins
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Stage
+from devmind.errors import PluginError
 from devmind.learners.gradient import GradientLearner, Loss
+
+
+def stages_of(agent: Agent) -> list[Stage]:
+    """The stages this agent has been through, as far as they are installed."""
+    found: list[Stage] = []
+    for name in agent.config.stages:
+        try:
+            loaded = plugins.load("stages", name)
+        except PluginError as error:
+            warnings.warn(f"The stage '{name}' is not rehearsed: {error}", stacklevel=2)
+            continue
+        found.append(loaded() if isinstance(loaded, type) else loaded)
+    return found
 
 
 def rehearsals(earlier: Sequence[Stage], agent: Agent, context: Context) -> list[tuple[Loss, Callable[[int], Any]]]:

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from devmind.agent.agent import Agent
-from devmind.agent.batch import collate_recalled
 from devmind.agent.encoders import Encoded
 from devmind.agent.ring import State
 from devmind.agent.threads import stepping_threads
 from devmind.errors import CheckpointError
+from devmind.live.recalling import recalled_tokens
 from devmind.moment import Action, Moment, Sense, same_arrays
+from devmind.sessions.pointed import FORGOTTEN
 from devmind.sessions.reader import Note, Session
 
 UNNAMED = "the recording does not say which weights acted"
@@ -134,6 +135,8 @@ class _Replay:
             self._change_weights(str(note.data.get("agent_sha256", "")), note.data.get("kept"), folder)
         elif note.kind == "lost":
             self._refuse(f"{note.data.get('ticks', 'some')} ticks before it were lost while recording")
+        elif note.kind == FORGOTTEN:
+            self._refuse("what was sensed in it was forgotten")
         elif note.kind == "recalled" and "ages_s" in note.data:
             self._recall(note.data["ids"], note.data["ages_s"])
 
@@ -185,7 +188,7 @@ class _Replay:
             self._refuse("a memory was recalled that is not at hand; give --memory")
         elif self.agent is not None and found:
             row = [(senses, age_s) for senses, age_s in zip(found, ages_s, strict=True) if senses is not None]
-            self.recalled = self.agent.encode_recalled(collate_recalled([row]))
+            self.recalled = recalled_tokens(self.agent, row)
 
     def _refuse(self, reason: str) -> None:
         """Nothing can be checked from here until an episode begins: the state is not the one that was lived with."""

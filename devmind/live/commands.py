@@ -69,7 +69,8 @@ class Commands:
         self._between(lambda: self.life.note(kind, what))
 
     def _memories(self) -> dict[str, Any]:
-        return {"memories": remembered(self.life.memory)}
+        found = self.life.recalling.latest()
+        return {"memories": remembered(self.life.memory, also=[entry.id for entry in found.entries] if found else [])}
 
     def _record(self, on: bool) -> dict[str, Any]:
         if self.life.recording is None:

@@ -17,7 +17,8 @@ from devmind.live.life import Life
 from devmind.live.recording import Recording
 from devmind.live.rerun_viewer import RerunViewer
 from devmind.live.server import PageServer, check_host
-from devmind.memory import Memory, open_store
+from devmind.memory import Budget, Memory, Store, folder_of, open_store
+from devmind.sessions.pointed import Pointed
 from devmind.worlds.room import Room
 
 
@@ -28,7 +29,7 @@ class Wishes:
     Attributes:
         agent: folder of the saved agent.
         sensors: by name, not opened yet; speaker: likewise.
-        memory: folder of long-term memory.
+        memory: long-term memory: a folder, or the URL of a database.
         record: file to record to from the first tick on.
         private: memory stays in RAM, and nothing can be recorded or learned.
         learn: newer weights come from a process that learns from the recording.
@@ -40,7 +41,7 @@ class Wishes:
     agent: Path
     sensors: Mapping[str, Any]
     speaker: Any = None
-    memory: Path = Path("memory")
+    memory: Path | str = Path("memory")
     record: Path | None = None
     private: bool = False
     learn: bool = False
@@ -89,8 +90,8 @@ def at_home(wishes: Wishes) -> Iterator[tuple[Life, PageServer | None]]:
         room = Room(sensors, config.hz, config.lag_s)
         life = stack.enter_context(
             Life(
-                agent, room, Memory(store), wishes.agent, recording, wishes.record is not None, hub, speaker, learner,
-                config.sure,
+                agent, room, _memory(store, wishes), wishes.agent, recording, wishes.record is not None, hub, speaker,
+                learner, config.sure, config.memory,
             )
         )  # fmt: skip
         if learner:
@@ -99,3 +100,10 @@ def at_home(wishes: Wishes) -> Iterator[tuple[Life, PageServer | None]]:
         if hub and wishes.viewer:
             stack.enter_context(wishes.viewer.watch(hub))
         yield life, stack.enter_context(page) if page else None
+
+
+def _memory(store: Store, wishes: Wishes) -> Memory:
+    config, folder = wishes.config.memory, None if wishes.private else folder_of(wishes.memory)
+    size = None if config.megabytes is None else int(1e6 * config.megabytes)
+    budget = Budget(config.entries, size, config.half_life_h)
+    return Memory(store, precision=config.precision, pointed=Pointed(folder), budget=budget)

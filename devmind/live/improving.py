@@ -15,11 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, as_opening, collate
-from devmind.agent.output import Output
+from devmind.agent.drift import drifts
 from devmind.agent.prediction import Missed, missed, predicting
 from devmind.agent.taps import taps_trunk
 from devmind.live.following import Following
@@ -37,8 +36,6 @@ RECENT_TICKS = 120 * TICK_HZ
 """Half of the rows are from the last two minutes, half from the whole recording, each tick alike."""
 FIRST_TICKS = 10 * TICK_HZ
 JUDGED_ROWS = 16
-STEADY = 0.01
-"""A head whose answers hardly vary is held to this variance: a tenth of an effector's range, squared."""
 MAX_DRIFT = 0.05
 """Newer weights may move another head's answers by this share of their variance, no more."""
 WORTH_IT = 0.002
@@ -110,7 +107,7 @@ class Improver:
         if self.guarded:
             with torch.no_grad():
                 wanted = self.born(batch, self.guarded)
-            loss = loss + sum(_drifts(outputs, wanted, batch).values())
+            loss = loss + sum(drifts(outputs, wanted, batch["valid"]).values())
         self._warm += 1
         for group in self._optimizer.param_groups:
             group["lr"] = group["rate"] * min(1.0, self._warm / WARM_UP)
@@ -128,7 +125,7 @@ class Improver:
         batch = self._collated(rows)
         outputs, before = (agent(batch, self._heads(batch)) for agent in (self.agent, self.live))
         born = self.born(batch, self.guarded)
-        drift = {name: float(value) for name, value in _drifts(outputs, born, batch).items()}
+        drift = {name: float(value) for name, value in drifts(outputs, born, batch["valid"]).items()}
         return Judged(_ratios(missed(before, batch)), _ratios(missed(outputs, batch)), drift)
 
     def hand_over(self) -> None:
@@ -157,20 +154,6 @@ class Improver:
             for row in rows
         ]
         return collate([as_opening(row) for row in mine])
-
-
-def _drifts(outputs: Mapping[str, Output], wanted: Mapping[str, Output], batch: Batch) -> dict[str, Tensor]:
-    """By head, how far its numbers are from the wanted ones, as a share of these' variance over the batch."""
-    found, here = {}, batch["valid"]
-    for name, output in wanted.items():
-        squares, spread = torch.zeros(()), torch.zeros(())
-        for key, old in vars(output).items():
-            new = getattr(outputs[name], key)
-            if isinstance(old, Tensor) and old.is_floating_point() and old.shape[:2] == here.shape:
-                squares = squares + (new[here] - old[here]).square().mean()
-                spread = spread + old[here].var(0, correction=0).mean()
-        found[name] = squares / spread.clamp_min(STEADY)
-    return found
 
 
 def _ratios(errors: Mapping[str, Missed]) -> dict[str, float]:

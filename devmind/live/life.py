@@ -15,8 +15,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from devmind.agent.agent import Agent
+from devmind.agent.encoders import Encoded
 from devmind.agent.output import Output
 from devmind.agent.prediction import predicting, surprise
+from devmind.config import MemoryConfig
 from devmind.live.ages import ages
 from devmind.live.commands import Commands
 from devmind.live.hub import Hub
@@ -24,6 +26,7 @@ from devmind.live.lately import Lately
 from devmind.live.learning import LiveLearner
 from devmind.live.loop import LiveLoop, LiveSummary, Tick
 from devmind.live.naming import Naming
+from devmind.live.recalling import Recalled, Recalling
 from devmind.live.recording import Recording
 from devmind.live.show_and_tell import ShowAndTell
 from devmind.live.view import View
@@ -46,6 +49,7 @@ class Life:
         speaker: plays what the agent utters.
         learner: learns from the recording in a process of its own; somebody else starts and ends it.
         sure: calibrated confidence from which the page shows what is seen.
+        remembering: what is recalled and what is kept, and when.
     """
 
     def __init__(
@@ -60,16 +64,18 @@ class Life:
         speaker: Any = None,
         learner: LiveLearner | None = None,
         sure: float = 0.7,
+        remembering: MemoryConfig = MemoryConfig(),  # noqa: B008 - it is frozen
     ) -> None:
         self.room, self.memory, self.recording, self.hub = room, memory, recording, hub
         self.speaker, self.learner, self.sure = speaker, learner, sure
         self.ages = {age.id: age for age in ages(folder)}
         self.age = next(age.id for age in self.ages.values() if age.folder == folder.resolve())
         self.child, self.lately = ShowAndTell(agent, memory), Lately(1 / room.dt_s)
-        self.naming = Naming(self.child)
+        self.naming, self.recalling = Naming(self.child), Recalling(self.child, remembering, self.keeps)
+        self._recalled: Recalled | None = None
         self._foretold: tuple[Moment, Mapping[str, Output]] | None = None
         watchers = {"recording": self._keep, "memory": self._remember, "page": self._show, "learner": self._learn}
-        self.loop = LiveLoop(agent, room, watchers=watchers)
+        self.loop = LiveLoop(agent, room, watchers=watchers, recalled=self._recall)
         sha256 = agent.sha256()
         self._weights = learner.note(sha256) if learner else {"agent_sha256": sha256, "kept": None}
         self._weights_since_s = time.monotonic()
@@ -86,6 +92,7 @@ class Life:
 
     def __enter__(self) -> Self:
         self.naming.__enter__()
+        self.recalling.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -95,6 +102,7 @@ class Life:
             if self.view:
                 closing.callback(self.view.close)
             closing.push(self.naming)
+            closing.push(self.recalling)
 
     @property
     def mailboxes(self) -> list[Any]:
@@ -122,6 +130,13 @@ class Life:
 
     # -- every tick ----------------------------------------------------------------------------------------------
 
+    def keeps(self) -> bool:
+        """Whether Moments may be kept now: on the disk only when somebody asked for it, in RAM always."""
+        keep = self.recalling.config.keep
+        recorder = self.recording.recorder if self.recording else None
+        recorded = self.recording is None or (recorder is not None and not recorder.failed)
+        return keep == "always" or (keep == "recorded" and recorded)
+
     def _keep(self, tick: Tick) -> None:
         if self.speaker is not None and "utter" in tick.action.effectors:
             self.speaker.act(tick.action.effectors["utter"])
@@ -130,6 +145,15 @@ class Life:
 
     def _remember(self, tick: Tick) -> None:
         self.lately.add(tick.moment)
+        self.recalling.offer(tick.moment)
+
+    def _recall(self, moment: Moment) -> Encoded | None:
+        """What is stepped with besides, told to the recording first, so that a check can do it again."""
+        self._recalled = found = self.recalling.take(moment.time_s)
+        if found is None or found.tokens is None:
+            return None
+        self.note("recalled", found.note())
+        return found.tokens
 
     def _show(self, tick: Tick) -> None:
         if not (self.view and self.hub and self.hub.watched):
@@ -150,12 +174,16 @@ class Life:
     def _extra(self) -> dict[str, Any]:
         assert self.hub is not None
         recorder = self.recording.recorder if self.recording else None
-        faults = [recorder.fault if recorder else "", self.naming.fault, self.learner.fault if self.learner else ""]
+        faults = [recorder.fault if recorder else "", self.naming.fault or self.recalling.fault]
+        faults += [self.learner.fault if self.learner else ""]
         extra: dict[str, Any] = {
-            "writing": recorder is not None and not recorder.failed, "recording": recorder is not None,
+            "writing": (recorder is not None and not recorder.failed) or (self.recording is not None and self.keeps()),
+            "recording": recorder is not None,
             "private": self.recording is None, "paused": False, "age": self.age, "viewers_dropped": self.hub.drops,
             "faults": [fault for fault in faults if fault],
         }  # fmt: skip
+        if self._recalled is not None:
+            extra["recalled"] = self._recalled.shown()
         if recorder is not None:
             extra["recorder"] = {"dropped_ticks": recorder.dropped_ticks, "dropped_frames": recorder.dropped_frames}
         if self.learner:
@@ -172,6 +200,7 @@ class Life:
     def _act_with(self, weights: Mapping[str, Any]) -> None:
         """These weights act from the next tick on."""
         self._weights, self._weights_since_s = dict(weights), time.monotonic()
+        self.recalling.changed()
         self.note("weights", self._weights)
 
     # -- between two ticks, in the loop's thread -----------------------------------------------------------------

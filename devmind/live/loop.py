@@ -18,6 +18,7 @@ from gymnasium import spaces
 
 from devmind.agent.acting import StepOutput
 from devmind.agent.agent import Agent, Percepts
+from devmind.agent.encoders import Encoded
 from devmind.agent.ring import State
 from devmind.agent.threads import stepping_threads
 from devmind.live.errands import Errands
@@ -85,6 +86,7 @@ class LiveLoop:
 
     Args:
         effectors: which the agent answers for, of those it has.
+        recalled: what is stepped with besides, of `Agent.encode_recalled`; must be quick.
         watchers: called with every tick, in order; what one raises ends the loop. Their names are those of `late`.
 
     Attributes:
@@ -98,10 +100,11 @@ class LiveLoop:
         room: Room,
         effectors: Sequence[str] = EFFECTORS,
         watchers: Mapping[str, Callable[[Tick], None]] | None = None,
+        recalled: Callable[[Moment], Encoded | None] = lambda _: None,
     ) -> None:
         self.agent, self.room, self.watchers = agent, room, dict(watchers or {})
         self.summary, self.errands = LiveSummary(), Errands()
-        self.paused, self.afresh = False, True
+        self.paused, self.afresh, self.recalled = False, True, recalled
         self.wanted = tuple(effectors)
 
     @property
@@ -135,7 +138,7 @@ class LiveLoop:
                 moment = Moment(info["time_s"], senses, first=self.afresh)
                 self.afresh = False
                 percepts = self.agent.encode(state, moment)
-                state, output = self.agent.step(state, percepts, effectors=self.effectors)
+                state, output = self.agent.step(state, percepts, self.recalled(moment), self.effectors)
                 tick = Tick(moment, output.to_action(), percepts, output, state, info["skipped"], watch.lap("agent"))
                 look = tick.action.effectors
                 self._keep(tick, watch)

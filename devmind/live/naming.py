@@ -1,12 +1,13 @@
 """Naming while living: what "this" is, asked in every tick that somebody watches, without ever waiting for the disk.
 
-A thread of its own looks whether memory has changed (by whatever thread or process) and fits the names anew, which
-takes seconds for a thousand examples. The loop asks by the last fit.
+A thread of its own looks whether memory has changed (by whatever thread or process; some stores tell at once) and fits
+the names anew, which takes seconds for a thousand examples. The loop asks by the last fit.
 """
 
 from __future__ import annotations
 
 import threading
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
@@ -15,6 +16,7 @@ from devmind.errors import StoreError
 from devmind.live.lately import Lately
 from devmind.live.show_and_tell import ShowAndTell
 from devmind.memory import Named
+from devmind.memory.stores import watching
 
 LOOK_S = 0.5
 STRANGE = "Another agent uses this memory now, so names are unknown here; give each agent a --memory of its own."
@@ -30,14 +32,17 @@ class Naming:
     def __init__(self, child: ShowAndTell) -> None:
         self.child, self.fault = child, ""
         self._changed, self._ended = threading.Event(), False
+        self._watch = ExitStack()
         # No daemon: it must not be inside numpy when the interpreter goes away.
         self._thread = threading.Thread(target=self._fit, name="naming")
 
     def __enter__(self) -> Self:
         self._thread.start()
+        self._watch.enter_context(watching(self.child.names.memory.store, self.changed))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._watch.close()
         self._ended = True
         self._changed.set()
         self._thread.join()

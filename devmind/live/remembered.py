@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,10 @@ from devmind.moment import SOUND_RATE_HZ, Sense
 SHOWN = 50
 
 
-def remembered(memory: Memory, limit: int = SHOWN) -> list[dict[str, Any]]:
-    """The newest named examples, the newest first, as plain data: id, name, time_s, picture, sound_s."""
-    newest = sorted((entry.id for entry in memory.store.find(Filters(named=True), payloads=False)), reverse=True)
-    return [as_shown(entry) for entry in memory.store.get(newest[:limit])]
+def remembered(memory: Memory, limit: int = SHOWN, also: Iterable[int] = ()) -> list[dict[str, Any]]:
+    """The newest named examples and the entries `also`, the newest first: id, name, time_s, picture, sound_s."""
+    newest = memory.store.facts(Filters(named=True)).ids[::-1][:limit].tolist()
+    return [as_shown(entry) for entry in memory.get(sorted({*newest, *also}, reverse=True))]
 
 
 def as_shown(entry: Entry) -> dict[str, Any]:

@@ -77,6 +77,11 @@ class ShowAndTell:
         self.rebuilt = self.memory.rebuild(self.describe, self._describer[1])
         return self.rebuilt
 
+    @property
+    def agent(self) -> Agent:
+        """Who describes."""
+        return self._describer[0]
+
     def describe(self, senses: Mapping[str, Sense]) -> dict[str, Key]:
         """Keys with features of a payload's pictures and sounds."""
         agent, encoders = self._describer

@@ -8,9 +8,29 @@ Keys go in and entries come out; what makes the keys (an agent) is never importe
 ...     print(entry.name, entry.time_s, entry.senses)
 """
 
-from devmind.memory.entry import Entry, Filters, Key
+from devmind.memory.entry import Entry, Filters, Key, Pointer
 from devmind.memory.episodic import Memory
+from devmind.memory.forgetting import Budget
 from devmind.memory.names import Named, Names
-from devmind.memory.stores import Store, open_store
+from devmind.memory.scoring import Weights
+from devmind.memory.stores import Store, folder_of, open_store
+from devmind.memory.tables import Changes, Facts, KeyRows, Sizes
 
-__all__ = ["Entry", "Filters", "Key", "Memory", "Named", "Names", "Store", "open_store"]
+__all__ = [
+    "Budget",
+    "Changes",
+    "Entry",
+    "Facts",
+    "Filters",
+    "Key",
+    "KeyRows",
+    "Memory",
+    "Named",
+    "Names",
+    "Pointer",
+    "Sizes",
+    "Store",
+    "Weights",
+    "folder_of",
+    "open_store",
+]

@@ -44,6 +44,28 @@ class Key:
             raise StoreError("Features are finite numbers; got NaN or infinity.")
 
 
+@dataclass(frozen=True)
+class Pointer:
+    """Where a payload lies that was not copied: one tick of a recorded session.
+
+    Args:
+        session: the file, absolute or relative to the folder of the store.
+        tick: which Moment of it, from 0 on.
+        identity: which recording the file is, so that another one of the same name is not taken for it.
+
+    Raises:
+        StoreError: a negative tick, or no session.
+    """
+
+    session: str
+    tick: int
+    identity: str
+
+    def __post_init__(self) -> None:
+        if self.tick < 0 or not self.session:
+            raise StoreError(f"A pointer names a session and a tick from 0 on; got '{self.session}', {self.tick}.")
+
+
 @dataclass(frozen=True, eq=False)
 class Entry:
     """One remembered Moment, or one example of a name.
@@ -55,7 +77,10 @@ class Entry:
         keys: by sense.
         senses: the payload: what was sensed, equal to what was written. Empty where it was not asked for.
         id: the store's number, never used again; 0 before it is stored.
-        score: how well it answers a recall, -1..1; None otherwise.
+        score: how well it answers a recall; None otherwise.
+        pointer: where the rest of the payload lies, or None: `senses` is all there is.
+        recalled: how often it was recalled.
+        recalled_s: when last, seconds since 1970; None when never.
     """
 
     time_s: float
@@ -65,6 +90,20 @@ class Entry:
     senses: Mapping[str, Sense] = field(default_factory=dict)
     id: int = 0
     score: float | None = None
+    pointer: Pointer | None = None
+    recalled: int = 0
+    recalled_s: float | None = None
+
+    @property
+    def text(self) -> str:
+        """What a search by words looks through: name and words, whatever their case."""
+        words = self.senses.get("words")
+        return searchable(f"{self.name or ''}\n{words if isinstance(words, str) else ''}")
+
+
+def searchable(text: str) -> str:
+    """Text as it is searched: without case, and without what no database can keep (lone surrogates, NUL)."""
+    return text.casefold().encode("utf-8", "replace").decode().replace("\0", " ").strip()
 
 
 @dataclass(frozen=True)
@@ -75,9 +114,13 @@ class Filters:
         name: examples of this name only.
         named: True for examples of any name, False for what has none.
         since_s, until_s: written in [since_s, until_s), seconds since 1970.
+        words: these are part of its name or of what it heard and read, whatever the case.
+        session: what it points to lies in the recording of this identity.
     """
 
     name: str | None = None
     named: bool | None = None
     since_s: float | None = None
     until_s: float | None = None
+    words: str | None = None
+    session: str | None = None

@@ -1,30 +1,47 @@
 """Long-term memory over a store: write what was lived, recall what is like it.
 
-Recall is exact: the cosine of the asked key with every key of that sense, from a cache that is made anew whenever the
-store has changed.
+Recall is exact: the cosine of the asked key with every key of that sense, from an index that follows the store's
+changes (`index.py`). Beyond a million keys an approximate index proposes what to compare, where the extra `ann` is
+installed (`approximate.py`).
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 
 from devmind.errors import StoreError
-from devmind.memory.entry import Entry, Filters, Key
+from devmind.memory.approximate import Graphs
+from devmind.memory.columns import top
+from devmind.memory.entry import Entry, Filters, Key, Pointer
+from devmind.memory.forgetting import Budget, surplus
+from devmind.memory.index import Index, Precision, Table
+from devmind.memory.scoring import Weights, passing, scores
 from devmind.memory.stores import Store
 from devmind.moment import Moment, Sense
 
+ASKED_OF_THE_STORE = 8
+"""So many questions a store that searches itself answers, before an index is made here: that reads all its keys."""
+COUNTED_AT_ONCE = 256
+"""So many recalls are counted before they are written down: each writing waits for the disk."""
 
-@dataclass(frozen=True)
-class _Index:
-    """All keys of one sense: `ids` int64 [n] ascending, `vectors` float32 [n, 64], made by `encoder`."""
 
-    ids: np.ndarray
-    vectors: np.ndarray
-    encoder: str
+class Pointed(Protocol):
+    """Where pointers lead to; `devmind.sessions.pointed.Pointed` reads recordings."""
+
+    def fetch(self, place: Pointer) -> Mapping[str, Sense] | None:
+        """What a pointer points to, or None when it is not there (any more)."""
+        ...
+
+    def forget(self, places: Iterable[Pointer]) -> list[str]:
+        """Delete what is pointed to; a sentence for each place where that cannot be."""
+        ...
 
 
 class Memory:
@@ -33,18 +50,35 @@ class Memory:
     Args:
         store: where they are kept.
         clock: gives the time an entry is written at, seconds since 1970.
+        precision: of the index's keys; see `Index`.
+        pointed: where pointers lead to; without, such entries come with what they hold themselves.
+        budget: what is over goes when something is written, the least valuable first (`forgetting.py`).
     """
 
-    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
-        self.store = store
-        self._clock = clock
-        self._indexes: dict[str, _Index] = {}
-        self._indexed: Hashable = None
+    def __init__(
+        self,
+        store: Store,
+        clock: Callable[[], float] = time.time,
+        precision: Precision = "float32",
+        pointed: Pointed | None = None,
+        budget: Budget = Budget(),  # noqa: B008 - it is frozen
+    ) -> None:
+        self.store, self.index, self.pointed, self.budget = store, Index(store, precision), pointed, budget
+        self.graphs, self._clock = Graphs(), clock
+        self._asked_of_store = 0
+        self._lock, self._recalled = threading.Lock(), Counter[int]()
 
-    def write(self, moment: Moment, keys: Mapping[str, Key], importance: float = 0.0, name: str | None = None) -> Entry:
+    def write(
+        self,
+        moment: Moment,
+        keys: Mapping[str, Key],
+        importance: float = 0.0,
+        name: str | None = None,
+        pointer: Pointer | None = None,
+    ) -> Entry:
         """Keep a Moment's senses under its keys; with a name it is an example of that name.
 
-        When it returns, the entry survives a kill.
+        When it returns, the entry survives a kill. With a pointer, `moment` holds what is to be kept besides.
 
         Raises:
             StoreError: no key at all, a negative importance, keys of another encoder than the store's, or a disk that
@@ -54,39 +88,129 @@ class Memory:
             raise StoreError("An entry needs a key of one sense at least; got none, so nothing could recall it.")
         if not (np.isfinite(importance) and importance >= 0):
             raise StoreError(f"Importance is a number from 0 on; got {importance}.")
-        entry = Entry(self._clock(), float(importance), name, dict(keys), dict(moment.senses))
-        return replace(entry, id=self.store.add([entry])[0])
+        entry = Entry(self._clock(), float(importance), name, dict(keys), dict(moment.senses), pointer=pointer)
+        entry = replace(entry, id=self.store.add([entry])[0])
+        self.keep_to_budget()
+        return entry
 
-    def recall(self, keys: Mapping[str, Key], k: int = 4, filters: Filters = Filters()) -> list[Entry]:  # noqa: B008
-        """The k entries most like what is asked, the most alike first; of equal ones the newer first.
+    def keep_to_budget(self) -> int:
+        """Let go of what is over the budget; gives how many went.
 
-        An entry's `score` is the mean cosine over the asked senses that it has a key of.
+        They are never found again. Their bytes are gone from the database, and may stay in its log until something is
+        forgotten on purpose.
+        """
+        sizes = self.store.sizes()
+        if not self.budget.exceeded(sizes):
+            return 0
+        self.flush()
+        return self.store.delete(surplus(self.store.facts(), sizes, self.budget, self._clock()).tolist(), erase=False)
+
+    def recall(
+        self,
+        keys: Mapping[str, Key],
+        k: int = 4,
+        filters: Filters = Filters(),  # noqa: B008 - it is frozen
+        weights: Weights = Weights(),  # noqa: B008
+    ) -> list[Entry]:
+        """The k entries most like what is asked, the highest score first; of equal ones the newer first.
+
+        An entry's `score` is the mean cosine over the asked senses that it has a key of, unless `weights` add more.
+        Recalls are counted (`Entry.recalled`), and written down by `flush` or a little later.
 
         Raises:
             StoreError: a key of another encoder than the store's, or a store that cannot be read.
         """
-        totals: dict[int, list[float]] = {}
-        for sense, key in keys.items():
-            index = self._index(sense)
-            if index is None:
-                continue
-            if index.encoder != key.encoder:
-                raise StoreError(
-                    f"The memory's keys of '{sense}' were made by another encoder ({index.encoder[:8]}, asked with "
-                    f"{key.encoder[:8]}); rebuild them first."
-                )
-            for number, score in zip(index.ids.tolist(), (index.vectors @ key.vector).tolist(), strict=True):
-                totals.setdefault(number, []).append(score)
-        if filters != Filters():
-            passed = {entry.id for entry in self.store.find(filters, payloads=False)}
-            totals = {number: scores for number, scores in totals.items() if number in passed}
-        scores = {number: float(np.mean(each)) for number, each in totals.items()}
-        best = sorted(scores, key=lambda number: (-scores[number], -number))[: max(0, k)]
-        return [replace(entry, score=scores[entry.id]) for entry in self.store.get(best)]
+        found = self._found_by_store(keys, k, filters) if weights == Weights() else None
+        if found is None:
+            found = self.nearest(self.index.update(), keys, k, filters, weights)
+        entries = [replace(entry, score=found[entry.id]) for entry in self.get(found)]
+        self.count(entry.id for entry in entries)
+        return entries
+
+    def nearest(
+        self, table: Table, keys: Mapping[str, Key], k: int, filters: Filters, weights: Weights
+    ) -> dict[int, float]:
+        """Scores by number of the k best rows of a table, the best first."""
+        now_s = self._clock() if weights.recency else 0.0
+        proposed = self.graphs.propose(table, keys, k) if filters == Filters() and table.compared(keys) else None
+        if proposed is not None:
+            some = replace(
+                table, ids=table.ids[proposed], time_s=table.time_s[proposed], importance=table.importance[proposed]
+            )
+            total = scores(some, table.relevance_at(proposed, keys), weights, now_s)
+            best = top(total, some.ids, k)
+            return dict(zip(some.ids[best].tolist(), total[best].tolist(), strict=True))
+        relevance = table.relevance(keys)
+        if filters != Filters() or not table.alive.all():
+            mask = passing(table, filters)
+            if filters.words is not None or filters.session is not None:
+                mask = mask & np.isin(table.ids, self.store.facts(filters).ids)
+            relevance = np.where(mask, relevance, np.float32(-np.inf))
+        total = scores(table, relevance, weights, now_s)
+        places = top(total, table.ids, k)
+        return dict(zip(table.ids[places].tolist(), total[places].tolist(), strict=True))
+
+    def _found_by_store(self, keys: Mapping[str, Key], k: int, filters: Filters) -> dict[int, float] | None:
+        """The same by cosine alone, found where the keys are; None when this process has an index, or must have one."""
+        search = getattr(self.store, "nearest", None)
+        if search is None or self.index.table.revision or self._asked_of_store >= ASKED_OF_THE_STORE:
+            return None
+        self._asked_of_store += 1
+        found = search(keys, k, filters)
+        return None if found is None else dict(found)
+
+    def get(self, ids: Iterable[int]) -> list[Entry]:
+        """Entries by their numbers, in this order, with what they point to; those that are gone are left out."""
+        return [self._whole(entry) for entry in self.store.get(ids)]
+
+    def count(self, ids: Iterable[int]) -> None:
+        """These were recalled once more."""
+        with self._lock:
+            self._recalled.update(ids)
+            full = self._recalled.total() >= COUNTED_AT_ONCE
+        if full:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write down how often entries were recalled."""
+        with self._lock:
+            recalled, self._recalled = self._recalled, Counter()
+        if recalled:
+            self.store.mark_recalled(recalled, self._clock())
+
+    def _whole(self, entry: Entry) -> Entry:
+        """With what it points to; what it holds itself is kept."""
+        pointed = self.pointed.fetch(entry.pointer) if self.pointed and entry.pointer else None
+        return replace(entry, senses={**pointed, **entry.senses}) if pointed else entry
 
     def forget(self, filters: Filters) -> int:
-        """Delete the entries that pass, so that nothing of them stays in the store's files; gives how many."""
-        return self.store.delete([entry.id for entry in self.store.find(filters, payloads=False)])
+        """Delete the entries that pass, so that nothing of them stays on the disk; gives how many. See `erase`."""
+        ids = self.store.facts(filters).ids.tolist()
+        self.erase(ids)
+        return len(ids)
+
+    def erase(self, ids: Iterable[int]) -> list[str]:
+        """Delete entries with what they point to, so that nothing of them stays in any file.
+
+        What weights have learned from them stays in the weights.
+
+        Returns:
+            a sentence for each recording that could not be reached; their entries are gone all the same.
+
+        Raises:
+            StoreError: an entry points somewhere and this memory was not told how to get there; or the store cannot be
+                written.
+            SessionError: a recording cannot be rewritten. Nothing is deleted then.
+        """
+        ids = list(ids)
+        places = [entry.pointer for number in ids for entry in self.store.get([number]) if entry.pointer is not None]
+        if places and self.pointed is None:
+            raise StoreError(
+                "Some of these point into recordings, which are not at hand; forget with 'devmind memory'."
+            )
+        told = self.pointed.forget(places) if self.pointed and places else []
+        self.store.delete(ids)
+        return told
 
     def rebuild(self, describe: Callable[[Mapping[str, Sense]], Mapping[str, Key]], encoders: Mapping[str, str]) -> int:
         """Make the keys of all entries anew from their payloads, unless they are of today's encoders already.
@@ -100,31 +224,26 @@ class Memory:
         Returns:
             how many entries got new keys.
         """
-        old = self.store.find(payloads=False)
-        used = {(sense, key.encoder) for entry in old for sense, key in entry.keys.items() if sense in encoders}
+        table = self.index.update()
+        used = {(sense, held.encoder) for sense, held in table.senses.items() if sense in encoders}
         if used <= set(encoders.items()):
             return 0
         # One by one, since the payloads of all of them may not fit into memory together.
-        self.store.replace_keys({entry.id: self._described(entry, describe) for entry in old})
-        return len(old)
-
-    def _described(self, entry: Entry, describe: Callable[[Mapping[str, Sense]], Mapping[str, Key]]) -> dict[str, Key]:
-        """New keys of an entry found without its payload; features are kept for examples of names only."""
-        keys = describe(self.store.get([entry.id])[0].senses)
-        new = {sense: replace(key, features=key.features if entry.name else None) for sense, key in keys.items()}
-        return {**entry.keys, **new}
-
-    def _index(self, sense: str) -> _Index | None:
-        revision = self.store.revision()
-        if revision != self._indexed:
-            self._indexes, self._indexed = _indexes(self.store.find(payloads=False)), revision
-        return self._indexes.get(sense)
+        old = table.ids[table.alive].tolist()
+        new = {entry.id: _described(entry, describe, encoders) for number in old for entry in self.get([number])}
+        self.store.replace_keys(new)
+        return len(new)
 
 
-def _indexes(entries: list[Entry]) -> dict[str, _Index]:
-    found = {}
-    for sense in {sense for entry in entries for sense in entry.keys}:
-        having = [entry for entry in entries if sense in entry.keys]
-        vectors = np.stack([entry.keys[sense].vector for entry in having])
-        found[sense] = _Index(np.array([e.id for e in having]), vectors, having[0].keys[sense].encoder)
-    return found
+def _described(
+    entry: Entry, describe: Callable[[Mapping[str, Sense]], Mapping[str, Key]], encoders: Mapping[str, str]
+) -> dict[str, Key]:
+    """New keys of an entry; features are kept for examples of names only.
+
+    An old key that cannot be made anew, since what it was made of is gone, goes as well: it compares with nothing.
+    """
+    strange = {sense: key for sense, key in entry.keys.items() if sense not in encoders}
+    new = {
+        sense: replace(k, features=k.features if entry.name else None) for sense, k in describe(entry.senses).items()
+    }
+    return {**strange, **new}

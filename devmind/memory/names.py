@@ -10,7 +10,7 @@ docs/decisions.md.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -83,9 +83,9 @@ class Fitted:
 
 
 class _Fits(NamedTuple):
-    """All names at one revision of the memory: by sense, what was fitted and whose keys it was."""
+    """All names at one state of the examples: by sense, what was fitted and whose keys it was."""
 
-    revision: Hashable
+    examples: bytes
     fitted: Mapping[str, Fitted]
     encoders: Mapping[str, str]
 
@@ -99,7 +99,7 @@ class Names:
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
-        self._fits = _Fits(None, {}, {})
+        self._fits = _Fits(b"", {}, {})
 
     @property
     def encoders(self) -> dict[str, str]:
@@ -108,8 +108,8 @@ class Names:
 
     def known(self) -> dict[str, int]:
         """How many examples there are of each name, by name."""
-        names = [str(entry.name) for entry in self.memory.store.find(Filters(named=True), payloads=False)]
-        return dict(sorted(Counter(names).items()))
+        names = self.memory.store.facts(Filters(named=True)).names
+        return dict(sorted(Counter(str(name) for name in names).items()))
 
     def forget(self, name: str) -> int:
         """Undo every example of a name and delete it from the disk; gives how many there were.
@@ -148,9 +148,11 @@ class Names:
         return answers
 
     def fit(self) -> None:
-        """Fit anew if the memory has changed; from any thread, beside `ask`."""
-        revision = self.memory.store.revision()
-        if revision == self._fits.revision:
+        """Fit anew if the examples have changed; from any thread, beside `ask`."""
+        table = self.memory.index.update()
+        named = table.alive & (table.names >= 0)
+        state = np.stack((table.ids[named], table.changed[named])).tobytes()
+        if state == self._fits.examples:
             return
         examples = self.memory.store.find(Filters(named=True), payloads=False)
         fitted, encoders = {}, {}
@@ -160,7 +162,7 @@ class Names:
             if rows:
                 fitted[sense] = Fitted(np.stack([row for row, _ in rows]), [name for _, name in rows])
                 encoders[sense] = shown[0][1].encoder
-        self._fits = _Fits(revision, fitted, encoders)
+        self._fits = _Fits(state, fitted, encoders)
 
 
 def _threshold(known: np.ndarray, unknown: np.ndarray) -> float:

@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from devmind.errors import StoreError
-from devmind.memory import Entry, Filters, Key, Store
+from devmind.memory import Entry, Filters, Key, Pointer, Sizes, Store
 from devmind.moment import Sense
 from devmind.testing.laws import difference, require
+from devmind.testing.store_copies import check_changes
 
 
 def check_store(make: Callable[[], Store], *, persistent: bool = True) -> None:
@@ -30,6 +31,7 @@ def check_store(make: Callable[[], Store], *, persistent: bool = True) -> None:
         require(len(set(ids)) == 5 and min(ids) > 0, "add gives every entry a number of its own, from 1 on", f"{ids}")
         _check_found(store, entries, ids)
         _check_filters(store, entries, ids)
+        _check_counts(store, entries, ids)
         _check_whole_steps(store, ids)
         _check_revision(store)
         if persistent:
@@ -45,6 +47,7 @@ def check_store(make: Callable[[], Store], *, persistent: bool = True) -> None:
             again.delete([last])
             (following,) = again.add([example(9, "encoder-b")])
             require(following > last, "a number is never used again", f"{following} after {last} was deleted")
+    check_changes(make, _add_one, persistent)
 
 
 def example(number: int, encoder: str = "encoder-a") -> Entry:
@@ -56,7 +59,9 @@ def example(number: int, encoder: str = "encoder-a") -> Entry:
         "words": f"entry {number} \u00e9",
     }
     keys = {sense: _key(rng, encoder, number % 2 == 0) for sense in ("sight", "sound")}
-    return Entry(100.0 + number, float(number), f"name {number % 4}" if number % 2 == 0 else None, keys, senses)
+    pointer = Pointer("a/session.mcap", number, f"recording {number % 3}") if number % 3 else None
+    name = f"name {number % 4}" if number % 2 == 0 else None
+    return Entry(100.0 + number, float(number), name, keys, senses, pointer=pointer)
 
 
 def _key(rng: np.random.Generator, encoder: str, featured: bool) -> Key:
@@ -81,10 +86,47 @@ def _check_filters(store: Store, entries: list[Entry], ids: list[int]) -> None:
         (Filters(named=False), lambda entry: entry.name is None),
         (Filters(since_s=101, until_s=103), lambda entry: 101 <= entry.time_s < 103),
         (Filters(name="name 0", since_s=101), lambda entry: entry.name == "name 0" and entry.time_s >= 101),
+        (Filters(words="ENTRY 3 \u00c9"), lambda entry: entry.senses["words"] == "entry 3 \u00e9"),
+        (Filters(words="Name 0"), lambda entry: entry.name == "name 0"),
+        (Filters(words="%"), lambda entry: False),
+        (Filters(session="recording 1"), lambda entry: entry.pointer and entry.pointer.identity == "recording 1"),
     ):
         wanted = [number for entry, number in zip(entries, ids, strict=True) if passes(entry)]
         found = [entry.id for entry in store.find(filters)]
         require(found == wanted, f"find keeps to {filters}", f"{found} instead of {wanted}")
+        facts = store.facts(filters).ids.tolist()
+        require(facts == wanted, f"facts keep to {filters}", f"{facts} instead of {wanted}")
+
+
+def _check_counts(store: Store, entries: list[Entry], ids: list[int]) -> None:
+    """Facts, sizes and counts of recalls."""
+    facts = store.facts()
+    told = list(zip(facts.ids.tolist(), facts.time_s, facts.importance, facts.names, facts.recalled, strict=True))
+    wanted = [(number, e.time_s, e.importance, e.name, 0) for number, e in zip(ids, entries, strict=True)]
+    require(told == wanted, "facts are of every entry, the oldest number first", f"{told}, not {wanted}")
+    require(bool(np.isnan(facts.recalled_s).all()), "what was never recalled has no time of it", f"{facts.recalled_s}")
+    store.mark_recalled({ids[1]: 2, 10**9: 1}, 50.0)
+    store.mark_recalled({ids[1]: 1, ids[2]: 4}, 60.5)
+    marked = [(e.recalled, e.recalled_s) for e in store.get(ids[:3])]
+    law = "mark_recalled adds to the count and keeps the last time"
+    require(marked == [(0, None), (3, 60.5), (4, 60.5)], law, f"{marked}")
+    require(store.facts().recalled.tolist()[:3] == [0, 3, 4], f"{law}, in facts as well", f"{store.facts().recalled}")
+    payloads, keys = int(facts.payload_bytes.sum()), sum(_key_bytes(entry) for entry in entries)
+    sizes = store.sizes()
+    right = Sizes(len(entries), payloads, keys)
+    require(sizes == right and payloads > 0, "sizes are of all entries, payloads and keys", f"{sizes}, not {right}")
+    require(store.check() == [], "a sound store has no faults", f"{store.check()}")
+    require(store.check(mend=True) == [], "there is nothing to mend in a sound store", "faults")
+
+
+def _key_bytes(entry: Entry) -> int:
+    return sum(k.vector.nbytes + (0 if k.features is None else k.features.nbytes) for k in entry.keys.values())
+
+
+def _add_one(store: Store) -> None:
+    before = store.sizes().entries
+    store.add([example(20 + before, "encoder-b")])
+    require(store.sizes().entries == before + 1, "sizes count an added entry", f"{store.sizes()}")
 
 
 def _check_whole_steps(store: Store, ids: list[int]) -> None:
@@ -95,13 +137,17 @@ def _check_whole_steps(store: Store, ids: list[int]) -> None:
     _refused(lambda: store.replace_keys({ids[0]: example(0, "encoder-b").keys}), f"{law}: replace_keys refuses a part")
     _same(store.find(), before, "a refused replace_keys changes nothing")
     new = {entry.id: {"sight": example(entry.id, "encoder-b").keys["sight"]} for entry in before}
-    store.replace_keys(new)
+    store.replace_keys({**new, 10**9: new[ids[0]]})
     wanted = [replace(entry, keys=new[entry.id]) for entry in before]
     _same(store.find(), wanted, "replace_keys puts the new keys in the place of all old ones")
     gone = store.delete([ids[1], 10**9])
     require(gone == 1, "delete gives how many entries there were", f"{gone} for one of two")
     left = [entry for entry in wanted if entry.id != ids[1]]
     _same(store.find(), left, "delete takes the entries that it was given, and no other")
+    total = sum(_key_bytes(entry) for entry in left)
+    sizes = store.sizes()
+    right = Sizes(len(left), int(store.facts().payload_bytes.sum()), total)
+    require(sizes == right, "sizes follow deletes and new keys", f"{sizes}, not {right}")
 
 
 def _check_revision(store: Store) -> None:
@@ -142,7 +188,8 @@ def _same(found: list[Entry], wanted: list[Entry], law: str) -> None:
 def _plain(entry: Entry) -> Mapping[str, object]:
     """Everything but the payload, as named values."""
     keys = {f"{sense} {part}": value for sense, key in entry.keys.items() for part, value in _parts(key).items()}
-    return {"time_s": entry.time_s, "importance": entry.importance, "name": str(entry.name), **keys}
+    plain = {"time_s": entry.time_s, "importance": entry.importance, "name": str(entry.name), **keys}
+    return plain | {"pointer": str(entry.pointer), "recalled": f"{entry.recalled} {entry.recalled_s}"}
 
 
 def _parts(key: Key) -> dict[str, object]:

@@ -14,11 +14,12 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Batches, Context, Lesson
 from devmind.learners.gradient import GradientLearner, Loss
-from stages.memory import cards, hallway, hidden, imitation, matching, mazes, parts, remembering, things
+from stages.memory import cards, hallway, hidden, imitation, matching, mazes, naming, parts, remembering, things
 
 STEPS: Mapping[str, Mapping[str, int]] = {
     "sign": {"tiny": 6, "nursery": 160, "child": 2000, "adult": 6000},
     "tests": {"tiny": 12, "nursery": 960, "child": 6000, "adult": 18000},
+    "recall": {"tiny": 8, "nursery": 400, "child": 3000, "adult": 8000},
     "things": {"tiny": 6, "nursery": 300, "child": 3000, "adult": 9000},
     "hidden": {"tiny": 6, "nursery": 240, "child": 2000, "adult": 6000},
 }
@@ -49,6 +50,18 @@ def lessons(context: Context) -> Sequence[Lesson]:
             12.0,
             rehearse=True,
             skills=("memory_len", "maze", "repeat_previous"),
+        ),
+        taught(
+            context,
+            "recall",
+            recall_loss,
+            recall_batch,
+            STEPS["recall"],
+            64,
+            1e-3,
+            6.0,
+            rehearse=True,
+            skills=("recall",),
         ),
         taught(
             context,
@@ -144,6 +157,21 @@ def _longest(context: Context, lesson: str, update: int) -> int:
     changed, size = context.config.lessons.get(lesson), context.config.size
     done = update / ((changed and changed.steps) or STEPS[lesson][size])
     return max(2, round(min(1.0, 0.2 + 2.0 * max(0.0, done - 0.3)) * LONGEST.get(size, mazes.LENGTH)))
+
+
+def recall_batch(agent: Agent, context: Context, update: int, size: int) -> dict[str, Any]:
+    """Names that memories bring back; every fourth batch is of the short-term tests, which are not to be lost.
+
+    Not the batch at 3 of 4: the rehearsal of earlier stages takes its place.
+    """
+    if update % 4 == 1:
+        return tests_batch(agent, context, STEPS["tests"][context.config.size] + update // 4, max(4, size // 8))
+    return naming.lesson_batch(agent, context, update, size, STEPS["recall"][context.config.size])
+
+
+def recall_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, Mapping[str, Tensor]]:
+    """Of whichever of the two the batch is."""
+    return naming.loss(agent, batch) if "called" in batch else loss(agent, batch)
 
 
 def taught(

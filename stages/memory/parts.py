@@ -1,4 +1,4 @@
-"""What the stage adds to an agent: two senses for the memory tests, and one head that chooses."""
+"""What the stage adds to an agent: two senses for the memory tests, and heads that choose and that name."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ CHOICES = 7
 """MiniGrid has seven actions; the other tests have two or four choices, the first ones of the same head."""
 BOARD_KINDS, BOARD_CELLS = 11, 49
 """MiniGrid's view: seven by seven cells of eleven kinds, one plane a kind."""
+RECALLS = ("called",)
+"""Heads that answer from what memory brings back."""
 
 PLACES = 3
 """Where a thing is hidden: left, in the middle, right."""
 STARTS_FROM = {"things": "whereabouts"}
-"""Heads whose first weights are another's."""
+"""Heads whose first weights are another's, where the agent has that."""
 
 Part = tuple[str, str, str | tuple[str, ...], str | None, dict[str, object]]
 
@@ -34,8 +36,8 @@ def admit(agent: Agent) -> None:
         agent.add_encoder(SENSE, "encoder.vector", stage=NAME, options={"size": BELIEF_NUMBERS})
     for name, part, tap, effector, options in heads():
         if name not in agent.heads:
-            agent.add_head(name, part, tap=tap, effector=effector, stage=NAME, options=options)
-            if name in STARTS_FROM:
+            agent.add_head(name, part, tap=tap, effector=effector, stage=NAME, options=options, recalls=name in RECALLS)
+            if STARTS_FROM.get(name) in agent.heads:
                 agent.head(name).load_state_dict(agent.head(STARTS_FROM[name]).state_dict())
 
 
@@ -48,6 +50,7 @@ def heads() -> list[Part]:
         ("told", "head.categorical", "trunk", None, {"classes": 2}),
         ("cells", "head.categorical", "board", None, {"classes": BOARD_KINDS, "slots": BOARD_CELLS}),
         ("glance", "head.categorical", "board", None, {"classes": CHOICES}),
+        ("called", "head.categorical", "trunk", None, {"classes": 8}),  # a name that memory brings back
         ("things", "head.reflex-places", ("sight", "words"), None, {"slots": KINDS}),
         ("named", "head.categorical", "words", None, {"classes": KINDS}),
         ("place", "head.categorical", "trunk", None, {"classes": PLACES}),

@@ -9,12 +9,13 @@ from devmind.agent.agent import Agent
 from devmind.agent.prediction import prediction_loss
 from devmind.curriculum.stage import Batches, Context, Lesson
 from devmind.learners.gradient import GradientLearner, Loss
-from stages.reflex import motor, perceive, recordings, see, speech, together, watch
+from stages.reflex import gaze, motor, perceive, recordings, see, speech, together, watch
 
 STEPS = {
     "watch": {"tiny": 4, "nursery": 150, "child": 3000, "adult": 10000},
     "perceive": {"tiny": 28, "nursery": 5200, "child": 20000, "adult": 60000},
-    "together": {"tiny": 4, "nursery": 120, "child": 2000, "adult": 6000},
+    "gaze": {"tiny": 8, "nursery": 720, "child": 3600, "adult": 10000},
+    "together": {"tiny": 4, "nursery": 90, "child": 1500, "adult": 4500},
 }
 Make = Callable[[Agent, Context, int, int], Any]
 
@@ -39,6 +40,18 @@ def lessons(context: Context) -> Sequence[Lesson]:
             skills=("see", "hear", "bind", "locate"),
             learns_from=groups(context),
         ),
+        _gradient(
+            context,
+            "gaze",
+            gaze.loss,
+            lambda a, c, u, n: gaze.lesson_batch(c, u, n),
+            96,
+            2e-3,
+            1.5,
+            trains=gaze.TRAINS,
+            ahead=True,
+            skills=("orient", "track"),
+        ),
         motor.lesson(context),
         _gradient(
             context,
@@ -47,7 +60,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
             together.lesson_batch,
             16,
             1e-3,
-            2.0,
+            1.5,
             trains=together.TRAINS,
             rehearse=True,
             learns_from=groups(context),

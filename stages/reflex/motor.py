@@ -68,11 +68,13 @@ DRILLS = {
 HEIRS = {"reach_arc": "whereabouts", "reach_value": "whereabouts", "move_arc": "event", "move_value": "event"}
 """Arcs and critics, and the heads of perception whose reading of the tokens they take over and keep: what perception
 was told about thousands of rooms, rewards can only blur."""
+KEEPERS = (*HEIRS, "look_arc")
+"""Those that keep their reading while rewards teach them to answer; the looking arc has its from the lesson `gaze`."""
 CYCLE = (
-    "balance", "orient", "reach", "startle", "balance", "reach", "orient", "startle",
+    "balance", "orient", "reach", "startle", "balance", "reach", "startle",
     "balance", "track", "reach", "startle", "balance", "orient", "reach", "startle",
 )  # fmt: skip
-STEPS = {"tiny": 16, "nursery": 560, "child": 2240, "adult": 6400}
+STEPS = {"tiny": 15, "nursery": 525, "child": 2100, "adult": 6000}
 CLIP = 0.2
 MAX_GRAD_NORM = 0.5
 
@@ -110,8 +112,8 @@ class PolicyLearner(Learner):
         for arc in _arcs():
             for name, parameter in self._both(arc).named_parameters():
                 parameter.requires_grad_(not name.endswith("log_std"))
-        for heir in HEIRS:
-            for parameter in self.agent.head(heir).reading():
+        for keeper in KEEPERS:
+            for parameter in self.agent.head(keeper).reading():
                 parameter.requires_grad_(False)
 
     def on_fit_end(self) -> None:
@@ -247,4 +249,4 @@ def lesson(context: Context) -> Lesson:
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: {"drill": CYCLE[update % len(CYCLE)]}, steps)
 
-    return Lesson("motor", learner, batches, STEPS[size], 4.0, skills=("orient", "balance"))
+    return Lesson("motor", learner, batches, STEPS[size], 3.5, skills=("orient", "balance"))

@@ -44,7 +44,7 @@ def heads() -> list[tuple[str, str, str | tuple[str, ...], str | None, dict[str,
         ("next_sight", "head.regression", "trunk", None, {"shape": [8, 8, 3]}),
         ("next_sound", "head.regression", "trunk", None, {"shape": [16]}),
         # reflex arcs and their critics
-        ("look_arc", "head.normal", LOOK_SENSES, "look", {"size": 2}),
+        ("look_arc", "head.reflex-aim", LOOK_SENSES, "look", {"size": 2}),
         ("look_value", "head.value", LOOK_SENSES, None, {"hidden": 32}),
         ("reach_arc", "head.reflex-pick", REACH_SENSES, "reach", {"size": 4}),
         ("reach_value", "head.reflex-pick-value", REACH_SENSES, None, {}),

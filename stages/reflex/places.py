@@ -70,8 +70,8 @@ class Located(Output):
         return self.told
 
 
-class Places(nn.Module):
-    """Tokens of sight [..., 16, D], cell by cell from the top left, and of words [..., W, D], to `Located`."""
+class Cells(nn.Module):
+    """Tokens of sight [..., 16, D], cell by cell from the top left, to a place for each slot."""
 
     cells: Tensor
 
@@ -81,20 +81,31 @@ class Places(nn.Module):
         self.cell, self.squeeze = nn.Linear(width, width), nn.Linear(width, narrow)
         self.scene = nn.Linear(SIGHT_TOKENS * narrow, width)
         self.look = nn.Sequential(nn.GELU(), nn.Linear(width, slots * NUMBERS))
-        self.choose = nn.Linear(width, slots)
         side = math.isqrt(SIGHT_TOKENS)
         middle = 1 - (2 * torch.arange(side) + 1) / side
         angle = torch.rad2deg(torch.atan(middle * math.tan(math.radians(HALF_VIEW_DEG)))) / SCALE_DEG
         up, left = torch.meshgrid(angle, angle, indexing="ij")
         self.register_buffer("cells", torch.stack((left, up), -1).reshape(SIGHT_TOKENS, 2), persistent=False)
 
-    def forward(self, sight: Tensor, words: Tensor) -> Located:
+    def tell(self, sight: Tensor) -> tuple[Tensor, Tensor]:
+        """Places [..., S, 4] (see NUMBERS) and logits of the cells [..., S, 16]."""
         scene = self.scene(self.squeeze(sight).flatten(-2))[..., None, :]
         told = self.look(self.cell(sight) + scene).unflatten(-1, (self.slots, NUMBERS)).transpose(-3, -2)
         logits = told[..., 0]
         where = told[..., 1:] + F.pad(self.cells, (0, 1))
         place = (logits.softmax(-1)[..., None] * where).sum(-2)
-        places = torch.cat((logits.logsumexp(-1)[..., None], place), -1)
+        return torch.cat((logits.logsumexp(-1)[..., None], place), -1), logits
+
+
+class Places(Cells):
+    """Tokens of sight [..., 16, D] and of words [..., W, D] to `Located`."""
+
+    def __init__(self, width: int, slots: int) -> None:
+        super().__init__(width, slots)
+        self.choose = nn.Linear(width, slots)
+
+    def forward(self, sight: Tensor, words: Tensor) -> Located:
+        places, logits = self.tell(sight)
         choice = self.choose(words.sum(-2)).softmax(-1)
         named = (choice[..., None] * places).sum(-2, keepdim=True)
         return Located(torch.cat((places, named), -2), logits, self.cells)

@@ -23,5 +23,5 @@ class ReflexStage:
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Watch, perceive, motor reflexes, together."""
+        """Watch, perceive, gaze, motor reflexes, together."""
         return lessons(context)

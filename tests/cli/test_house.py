@@ -19,7 +19,7 @@ from devmind.errors import DevmindError
 
 GROUPS = (
     *("stage", "curriculum", "session", "sensors", "report", "config", "plugins", "data"),
-    *("doctor", "new", "hello", "live", "watch", "teach", "name", "forget"),
+    *("doctor", "new", "hello", "live", "watch", "teach", "name", "forget", "memory"),
 )
 
 

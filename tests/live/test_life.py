@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from devmind.agent.agent import Agent
-from devmind.config import LiveConfig
+from devmind.config import LiveConfig, MemoryConfig
 from devmind.errors import ConfigError, DevmindError, SessionError, StoreError
 from devmind.live.checking import check_replay
 from devmind.live.hub import Hub
@@ -52,12 +52,21 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Home:
     """A life that goes on in a thread, as a page finds it."""
 
-    def __init__(self, folder: Path, out: Path, private: bool = False, learner: Any = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        out: Path,
+        private: bool = False,
+        learner: Any = None,
+        remembering: MemoryConfig = MemoryConfig(recalled=0, longest_s=None, novelty=2),  # noqa: B008 - it is frozen
+    ) -> None:
         self.hub, self.agent = Hub(), Agent.from_pretrained(folder)
         room = Room({"eye": SyntheticCamera().__enter__(), "ear": SyntheticMicrophone().__enter__()}, HZ)
         recording = None if private else Recording(out / "kept" / "s.mcap", {}, LiveConfig(hz=HZ))
         store = open_store(None)
-        self.life = Life(self.agent, room, Memory(store), folder, recording, False, self.hub, None, learner)
+        self.life = Life(
+            self.agent, room, Memory(store), folder, recording, False, self.hub, None, learner, remembering=remembering
+        )
         self.stopped = threading.Event()
         self.thread = threading.Thread(target=self.life.run, kwargs={"stop": self.stopped.is_set})
 
@@ -273,3 +282,43 @@ def test_the_frame_of_a_page_s_camera_is_for_other_viewers_and_not_sent_back(
     assert published.frame.shape[2] == 3
     home.life.do("say", {"text": "hello"})
     assert home.seen(lambda view: "words" in view)["words"] == "hello"
+
+
+def test_moments_are_kept_recalled_stepped_with_shown_and_checked(run: Path, tmp_path: Path) -> None:
+    config = MemoryConfig(use="always", novelty=1e-6, shortest_s=0.2, recency=0.0)
+    with Home(run, tmp_path, remembering=config) as home:
+        life = home.life
+        life.do("record", {"on": True})
+        recalled = home.seen(lambda view: len(view.get("recalled", [])) >= 2)["recalled"]
+        assert {"id", "name", "time_s", "score"} == recalled[0].keys()
+        assert recalled[0]["score"] >= recalled[1]["score"] > 0
+        pictures = {memory["id"]: memory["picture"] for memory in life.do("memories", {})["memories"]}
+        assert any(picture.startswith("data:image/png;base64,") for picture in pictures.values())
+        home.ticks(5)
+        path = Path(life.do("record", {"on": False})["file"])
+        payloads = {entry.id: entry.senses for entry in life.memory.store.find()}
+        assert life.recalling.fault == ""
+        assert all("periphery" not in senses for senses in payloads.values())
+    assert sum(entry.recalled for entry in life.memory.store.find()) > 0  # written down at the end
+    notes = [note.data for note in Session(path).notes if note.kind == "recalled"]
+    assert len(notes) >= 1
+    check = check_replay([path], {home.agent.sha256(): home.agent}, payloads.get)
+    assert check.passed, [*check.refused, check.first_difference]
+    assert not check_replay([path], {home.agent.sha256(): home.agent}).passed  # without the memory it is refused
+
+
+def test_what_is_recalled_is_only_shown_to_an_agent_that_has_not_learned_to_use_it(run: Path, tmp_path: Path) -> None:
+    with Home(run, tmp_path, remembering=MemoryConfig(novelty=1e-6, shortest_s=0.1)) as home:
+        life = home.life
+        life.do("record", {"on": True})
+        home.seen(lambda view: view.get("recalled"))
+        home.ticks(3)
+        path = Path(life.do("record", {"on": False})["file"])
+    assert not [note for note in Session(path).notes if note.kind == "recalled"]
+
+
+def test_a_private_life_remembers_in_ram_alone(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Home(run, tmp_path / "out", private=True, remembering=MemoryConfig(novelty=1e-6, shortest_s=0.1)) as home:
+        home.wait(lambda: home.life.recalling.written >= 2)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
+import pytest
 
 from devmind.agent.agent import Agent
 from devmind.live.lately import Lately
 from devmind.live.naming import STRANGE, Naming
 from devmind.live.show_and_tell import ShowAndTell
 from devmind.memory import Memory, open_store
+from devmind.memory.stores.sqlite import SqliteStore
 from devmind.moment import Moment
 from devmind.testing import tiny_agent
 
@@ -45,6 +50,32 @@ def test_a_room_in_which_nothing_is_sensed_any_more_has_no_names() -> None:
         wait(naming, "")
         assert naming.of(seen())["sight"].nearest == "cup"
         assert naming.of(Lately()) == {}, "a camera that went away ended the life"
+
+
+class Hearing(SqliteStore):
+    """Hears of other processes' writes, as a PostgreSQL store does."""
+
+    heard: Callable[[], None] | None = None
+
+    @contextmanager
+    def watch(self, changed: Callable[[], None]) -> Iterator[None]:
+        self.heard = changed
+        yield
+        self.heard = None
+
+
+def test_what_another_process_taught_is_known_as_soon_as_the_store_hears_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("devmind.live.naming.LOOK_S", 60.0)
+    store = Hearing(tmp_path)
+    with store, SqliteStore(tmp_path) as other, Naming(ShowAndTell(seeing(0), Memory(store))) as naming:
+        ShowAndTell(seeing(0), Memory(other)).teach("cup", seen().this())
+        assert store.heard is not None
+        store.heard()
+        wait(naming, "")
+        assert naming.of(seen())["sight"].nearest == "cup"
+    assert store.heard is None
 
 
 def test_another_agent_on_the_same_memory_is_told_and_ends_nothing() -> None:

@@ -13,13 +13,17 @@ import sys
 import threading
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from devmind.errors import StoreError
-from devmind.memory import Entry, Key, open_store
-from devmind.memory.stores.migrations import MIGRATIONS
+from devmind.memory import Changes, Entry, Filters, Key, open_store
+from devmind.memory.index import Index
+from devmind.memory.payload import pack
+from devmind.memory.stores.migrations import APPLICATION_ID, MIGRATIONS
 from devmind.memory.stores.sqlite import FILE, SqliteStore
 from devmind.testing import BrokenLawError, check_store
 from devmind.testing.stores import example
@@ -79,9 +83,33 @@ class Greedy(SqliteStore):
         return min(1, super().delete([*ids, 5]))
 
 
+class Silent(SqliteStore):
+    """Does not tell what was deleted."""
+
+    def changes(self, since: str | None = None) -> Changes:
+        return replace(super().changes(since), deleted=np.zeros(0, np.int64))
+
+
+class Repeating(SqliteStore):
+    """Tells everything at every change."""
+
+    def changes(self, since: str | None = None) -> Changes:
+        return super().changes(None)
+
+
+class Uncounting(SqliteStore):
+    """Does not count recalls."""
+
+    def mark_recalled(self, times: Mapping[int, int], at_s: float) -> None:
+        pass
+
+
 @pytest.mark.parametrize(
     ("broken", "law"),
     [
+        (Silent, "a copy kept up to date by changes equals the store"),
+        (Repeating, "changes after an add are that entry alone"),
+        (Uncounting, "mark_recalled adds to the count"),
         (Forgetful, "find gives every entry as it was added"),
         (Mixing, "add refuses another"),
         (Deaf, "revision changes with what another opening wrote"),
@@ -185,7 +213,7 @@ def test_a_new_memory_may_be_opened_by_several_at_the_same_moment(tmp_path: Path
 
 
 def test_a_reader_in_the_way_of_erasing_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("devmind.memory.stores.sqlite.BUSY_S", 0.05)
+    monkeypatch.setattr("devmind.memory.stores.sqlite_file.BUSY_S", 0.05)
     folder = tmp_path / "memory"
     with open_store(folder) as store:
         ids = store.add([example(0), example(1)])
@@ -233,5 +261,40 @@ def test_what_is_no_database_or_damaged_is_a_sentence(tmp_path: Path) -> None:
 
 def test_migrations_are_only_appended() -> None:
     """A step that has been released is in people's stores: to change it here would change nothing there."""
-    text = "\x1f".join("".join(statement.split()) for statement in MIGRATIONS[0])
-    assert hashlib.sha256(text.encode()).hexdigest()[:16] == "0fa41880084a56c0"
+    texts = ["\x1f".join("".join(statement.split()) for statement in step) for step in MIGRATIONS]
+    assert [hashlib.sha256(text.encode()).hexdigest()[:16] for text in texts] == [
+        "0fa41880084a56c0",
+        "152b881476cc87e7",
+    ]
+
+
+def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> None:
+    entries = [example(number) for number in range(6)]
+    with sqlite3.connect(tmp_path / FILE) as old:
+        for statement in MIGRATIONS[0]:
+            old.execute(statement)
+        for number, entry in enumerate(entries, 1):
+            values = (number, entry.time_s, entry.importance, entry.name, pack(entry.senses))
+            old.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", values)
+            for sense, key in entry.keys.items():
+                features = None if key.features is None else key.features.astype("<f4").tobytes()
+                row = (number, sense, key.encoder, key.vector.astype("<f4").tobytes(), features)
+                old.execute("INSERT INTO keys VALUES (?, ?, ?, ?, ?)", row)
+        old.execute("PRAGMA user_version = 1")
+        old.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    old.close()
+    for _ in range(2):
+        with open_store(tmp_path) as store:
+            assert store.check() == []
+            assert store.sizes().entries == 6
+            for found, entry in zip(store.find(), entries, strict=True):
+                assert (found.time_s, found.importance, found.name) == (entry.time_s, entry.importance, entry.name)
+                assert found.senses["words"] == entry.senses["words"]
+                assert (found.pointer, found.recalled, found.recalled_s) == (None, 0, None)
+                assert found.keys["sight"].vector.tobytes() == entry.keys["sight"].vector.tobytes()
+            assert len(Index(store).update().ids) == 6
+            assert [e.id for e in store.find(Filters(words="ENTRY 3"))] == [4]
+    with open_store(tmp_path) as store:
+        assert store.add([example(7)]) == [7]
+        assert store.delete([1]) == 1
+        assert store.check() == []

@@ -44,7 +44,7 @@ def flat(batch: Any, path: str = "") -> dict[str, Any]:
 
 def test_batches_that_need_the_agent_or_no_time_are_not_made_ahead(context: Context) -> None:
     ahead = {lesson.name: lesson.make_batches(tiny_agent(), context, 1).ahead for lesson in lessons(context)}
-    assert ahead == {"watch": True, "perceive": True, "motor": False, "together": False}
+    assert ahead == {"watch": True, "perceive": True, "gaze": True, "motor": False, "together": False}
 
 
 @pytest.mark.parametrize("name", ["watch", "perceive"])

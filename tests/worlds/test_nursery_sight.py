@@ -33,7 +33,7 @@ def room_with(*bodies: tuple[int, float, tuple[float, float, float]]) -> Nursery
         state.shape[:, slot], state.size[:, slot] = shape, size
         put(state, slot, np.array([position]))
     state = settle(state)
-    state.wide_before = wide_view(state, state.position_before)
+    state.wide_before = wide_view(state, state.position_before, state.tick - 1)
     return state
 
 

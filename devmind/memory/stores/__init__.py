@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Protocol, Self
 
 from devmind import plugins
 from devmind.memory.entry import Entry, Filters, Key
+from devmind.memory.tables import Changes, Facts, Sizes
 
 
 class Store(Protocol):
     """Entries on a disk (or in RAM); every function may be called from any thread.
 
-    All raise StoreError with a sentence when the store cannot be read or written. Keys of one sense are all of one
-    encoder: what would mix two is refused and changes nothing.
+    All raise StoreError with a sentence when the store cannot be read or written, or when what was asked for is damaged
+    (entries, keys and features carry checksums: `stores.checksums`). Keys of one sense are all of one encoder: what
+    would mix two is refused and changes nothing.
     """
 
     def add(self, entries: Sequence[Entry]) -> list[int]:
@@ -30,15 +34,48 @@ class Store(Protocol):
         ...
 
     def replace_keys(self, keys: Mapping[int, Mapping[str, Key]]) -> None:
-        """Give entries new keys instead of all their old ones, in one step: all of them or none."""
+        """Give entries new keys instead of all their old ones, in one step: all of them or none.
+
+        Numbers that are not there (any more) are passed over.
+        """
         ...
 
-    def delete(self, ids: Iterable[int]) -> int:
-        """Delete entries, so that nothing of them stays in the store's files; gives how many there were."""
+    def mark_recalled(self, times: Mapping[int, int], at_s: float) -> None:
+        """Count so many more recalls by entry, the last one at `at_s`; entries that are gone are passed over.
+
+        It does not change the revision, and a kill may lose it.
+        """
         ...
 
-    def revision(self) -> Hashable:
-        """Changes whenever the content may have changed, by whatever process: caches are made anew then."""
+    def delete(self, ids: Iterable[int], erase: bool = True) -> int:
+        """Delete entries; gives how many there were.
+
+        With `erase` nothing of them, nor of what was deleted before, stays in the store's files, which takes as long
+        as writing the whole store; without, they are only never found again.
+        """
+        ...
+
+    def revision(self) -> str:
+        """Changes whenever entries or keys have changed, by whatever process: caches are brought up to date then."""
+        ...
+
+    def changes(self, since: str | None = None) -> Changes:
+        """What was added, changed and deleted since a revision; all there is for None or one that says nothing here."""
+        ...
+
+    def facts(self, filters: Filters = ...) -> Facts:
+        """Of entries that pass: what is known without keys and payloads."""
+        ...
+
+    def sizes(self) -> Sizes:
+        """How large it is; at once, whatever its size."""
+        ...
+
+    def check(self, mend: bool = False) -> list[str]:
+        """Read everything and give a sentence for each fault; [] when all is well.
+
+        With `mend` what can be derived is made anew, and what is damaged beyond that is deleted; a sentence says so.
+        """
         ...
 
     def close(self) -> None:
@@ -50,11 +87,43 @@ class Store(Protocol):
     def __exit__(self, *exception: object) -> None: ...
 
 
-def open_store(folder: Path | str | None, kind: str = "sqlite") -> Store:
-    """The store in `folder`, made if it is not there; None keeps all in RAM, and nothing reaches a disk.
+def watching(store: Store, changed: Callable[[], None]) -> AbstractContextManager[object]:
+    """Inside it, `changed` is called from a thread soon after each write of any process, by a store that hears of them
+    (PostgreSQL). Other stores call nothing: who looks at `revision` from time to time finds writes with every store.
+    """
+    watch = getattr(store, "watch", None)
+    return watch(changed) if watch else nullcontext()
+
+
+def open_store(place: Path | str | None, kind: str | None = None, mend: bool = False) -> Store:
+    """The store at `place`, made if it is not there.
+
+    Args:
+        place: a folder; a URL, whose scheme names the kind of store (postgresql://user@host:port/database); None keeps
+            all in RAM, and nothing reaches a disk.
+        kind: which plugin of the group `devmind.stores`; by default the URL's, for folders and RAM sqlite.
+        mend: what is damaged is opened as far as it is whole, for `Store.check` to mend.
 
     Raises:
         PluginError: no such kind of store.
         StoreError: it cannot be opened, or is of a newer version.
     """
-    return plugins.load("stores", kind)(None if folder is None else Path(folder))
+    scheme = scheme_of(place)
+    found = place if scheme or place is None else Path(place)
+    return plugins.load("stores", kind or scheme or "sqlite")(found, mend=mend)
+
+
+def folder_of(place: Path | str) -> Path | None:
+    """The folder that a place is; None for a URL."""
+    return None if scheme_of(place) else Path(place)
+
+
+def shown(place: Path | str) -> str:
+    """A place for people: a URL without its password."""
+    return re.sub(r"(://[^/@:]*):[^/@]*@", r"\1@", str(place))
+
+
+def scheme_of(place: Path | str | None) -> str | None:
+    """What stands before :// in a URL; None for a folder."""
+    found = re.match(r"([a-z][a-z0-9+.-]*)://", place) if isinstance(place, str) else None
+    return found[1] if found else None

@@ -29,4 +29,73 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX entries_by_name ON entries (name) WHERE name IS NOT NULL",
         "CREATE INDEX keys_by_encoder ON keys (sense, encoder)",
     ),
+    (
+        "ALTER TABLE entries ADD COLUMN text TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE entries ADD COLUMN session TEXT",
+        "ALTER TABLE entries ADD COLUMN tick INTEGER",
+        "ALTER TABLE entries ADD COLUMN session_identity TEXT",
+        "ALTER TABLE entries ADD COLUMN recalled INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE entries ADD COLUMN recalled_s REAL",
+        "ALTER TABLE entries ADD COLUMN changed INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE entries ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE entries ADD COLUMN payload_checksum INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE keys ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE keys ADD COLUMN features_checksum INTEGER NOT NULL DEFAULT 0",
+        # Functions of `sqlite_functions.py`: what these columns hold cannot be said in SQL.
+        """
+        UPDATE entries SET
+            text = devmind_text(name, payload),
+            checksum = devmind_facts_checksum(id, time_s, importance, name, session, tick, session_identity)
+        """,
+        "UPDATE entries SET payload_checksum = devmind_payload_checksum(checksum, payload)",
+        "UPDATE keys SET checksum = devmind_key_checksum(entry, sense, encoder, vector)",
+        "UPDATE keys SET features_checksum = devmind_features_checksum(checksum, features)",
+        "CREATE TABLE deletions (entry INTEGER PRIMARY KEY, changed INTEGER NOT NULL)",
+        """
+        CREATE TABLE state (
+            identity TEXT NOT NULL,
+            changed INTEGER NOT NULL,
+            deletions_since INTEGER NOT NULL,
+            entries INTEGER NOT NULL,
+            payload_bytes INTEGER NOT NULL,
+            keys INTEGER NOT NULL,
+            key_bytes INTEGER NOT NULL,
+            keys_sum INTEGER NOT NULL
+        )
+        """,
+        """
+        INSERT INTO state SELECT
+            lower(hex(randomblob(16))), 0, 0,
+            (SELECT count(*) FROM entries),
+            (SELECT coalesce(sum(length(payload)), 0) FROM entries),
+            (SELECT count(*) FROM keys),
+            (SELECT coalesce(sum(length(vector) + coalesce(length(features), 0)), 0) FROM keys),
+            (SELECT coalesce(sum(checksum), 0) FROM keys)
+        """,
+        """
+        CREATE TRIGGER entry_added AFTER INSERT ON entries BEGIN
+            UPDATE state SET entries = entries + 1, payload_bytes = payload_bytes + length(NEW.payload);
+        END
+        """,
+        """
+        CREATE TRIGGER entry_deleted AFTER DELETE ON entries BEGIN
+            UPDATE state SET entries = entries - 1, payload_bytes = payload_bytes - length(OLD.payload);
+        END
+        """,
+        """
+        CREATE TRIGGER key_added AFTER INSERT ON keys BEGIN
+            UPDATE state SET keys = keys + 1, keys_sum = keys_sum + NEW.checksum,
+                key_bytes = key_bytes + length(NEW.vector) + coalesce(length(NEW.features), 0);
+        END
+        """,
+        """
+        CREATE TRIGGER key_deleted AFTER DELETE ON keys BEGIN
+            UPDATE state SET keys = keys - 1, keys_sum = keys_sum - OLD.checksum,
+                key_bytes = key_bytes - length(OLD.vector) - coalesce(length(OLD.features), 0);
+        END
+        """,
+        "CREATE INDEX entries_by_change ON entries (changed)",
+        "CREATE INDEX entries_by_session ON entries (session_identity) WHERE session_identity IS NOT NULL",
+        "CREATE INDEX deletions_by_change ON deletions (changed)",
+    ),
 )

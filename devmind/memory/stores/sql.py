@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from devmind.memory.entry import Filters
-
-_VECTOR = np.dtype("<f4")
+from devmind.memory.entry import Filters, searchable
+from devmind.memory.stores.checksums import VECTOR
 
 
 def make_private(file: Path) -> None:
@@ -26,26 +25,37 @@ def make_private(file: Path) -> None:
     os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
 
 
+def cut_off(file: Path) -> int:
+    """How many bytes are missing at a database's end by what its head says; only where no log is left.
+
+    https://www.sqlite.org/fileformat2.html#the_database_header
+    """
+    with file.open("rb") as opened:
+        head = opened.read(100)
+    if len(head) < 100 or head[24:28] != head[92:96]:  # the size is not told
+        return 0
+    page = int.from_bytes(head[16:18], "big")
+    wanted = int.from_bytes(head[28:32], "big") * (65536 if page == 1 else page)
+    return max(0, wanted - file.stat().st_size)
+
+
 def where(filters: Filters) -> tuple[str, list[object]]:
     """Filters as a condition and its values."""
     conditions = {
         "name = ?": filters.name,
         "time_s >= ?": filters.since_s,
         "time_s < ?": filters.until_s,
+        "instr(text, ?) > 0": None if filters.words is None else searchable(filters.words),
+        "session_identity = ?": filters.session,
     }
     used = {condition: value for condition, value in conditions.items() if value is not None}
     texts = [*used, *([] if filters.named is None else [f"name IS {'NOT ' if filters.named else ''}NULL"])]
     return " AND ".join(texts) or "TRUE", list(used.values())
 
 
-def blob(array: np.ndarray | None) -> bytes | None:
-    """A vector as little-endian float32."""
-    return None if array is None else array.astype(_VECTOR).tobytes()
-
-
 def array(blob: bytes) -> np.ndarray:
-    """What `blob` was given."""
-    return np.frombuffer(blob, _VECTOR).astype(np.float32)
+    """A vector kept as little-endian float32."""
+    return np.frombuffer(blob, VECTOR).astype(np.float32)
 
 
 def why(error: sqlite3.Error, waited_s: float) -> str:

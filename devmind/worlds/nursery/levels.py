@@ -115,6 +115,10 @@ LEVELS = {
         NurseryLevel("orient/sound", 10, tasks.spawn_orient_sound, *_turning(True), azimuth_only=True),
         NurseryLevel("orient/motion", 10, tasks.spawn_orient_motion, *_turning(False)),
         NurseryLevel("track", 30, tasks.spawn_track, _following, lambda s: gaze_error_deg(s) <= TRACKED_DEG),
+        NurseryLevel("clutter/orient", 10, tasks.spawn_clutter_orient, *_turning(False)),
+        NurseryLevel(
+            "clutter/track", 30, tasks.spawn_clutter_track, _following, lambda s: gaze_error_deg(s) <= TRACKED_DEG
+        ),
         NurseryLevel(
             "reach",
             30,

@@ -1,9 +1,9 @@
-"""Small compiled passes over rendered pictures: brightness, change between ticks, boxes of what is visible."""
+"""Small compiled passes over rendered pictures: backdrops, brightness, change between ticks, boxes of what is seen."""
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numba import njit, prange
 
 
 @njit(cache=True)
@@ -45,3 +45,35 @@ def visible_boxes(mask, boxes, counts):
                     boxes[n, i, 2] = max(boxes[n, i, 2], x + 1)
                     boxes[n, i, 3] = y + 1
                     counts[n, i] += 1
+
+
+@njit(cache=True)
+def _mirrored(degrees, side, texels, out):
+    """Indices into a row of `texels`, `side` degrees wide, laid out again and again, every other time mirrored."""
+    for i in range(degrees.shape[0]):
+        place = np.int64(np.floor(degrees[i] / side * texels)) % (2 * texels)
+        out[i] = place if place < texels else 2 * texels - 1 - place
+
+
+@njit(cache=True, parallel=True)
+def lay_backdrops(rgb, mask, backdrop, pictures, layers, gaze, aside):
+    """Paint `layers` (see backdrop.layers) where `mask` is 0, in the children with a backdrop."""
+    size, texels = rgb.shape[1], pictures.shape[1]
+    for n in prange(rgb.shape[0]):
+        if not backdrop[n]:
+            continue
+        left, up = gaze[n, 0] + aside, gaze[n, 1] + aside
+        columns, rows = np.empty((2, size), np.int64), np.empty((2, size), np.int64)
+        for k in range(2):
+            _mirrored(left - layers[n, k, 1], layers[n, k, 3], texels, columns[k])
+            _mirrored(up - layers[n, k, 2], layers[n, k, 3], texels, rows[k])
+        far, patch = np.int64(layers[n, 0, 0]), np.int64(layers[n, 1, 0])
+        across, above, radius = left - layers[n, 1, 4], up - layers[n, 1, 5], layers[n, 1, 6]
+        for y in range(size):
+            for x in range(size):
+                if mask[n, y, x] != 0:
+                    continue
+                k = 1 if across[x] * across[x] + above[y] * above[y] < radius * radius else 0
+                picture = patch if k else far
+                for c in range(3):
+                    rgb[n, y, x, c] = pictures[picture, rows[k, y], columns[k, x], c]

@@ -60,7 +60,7 @@ class NurseryRules:
     def initial(self, seeds: np.ndarray) -> NurseryState:
         """First states of len(seeds) children; int64 [N]. The wide view of a tick earlier is known already."""
         state = self.spec.spawn(np.asarray(seeds, np.int64))
-        state.wide_before = wide_view(state, state.position_before)
+        state.wide_before = wide_view(state, state.position_before, state.tick - 1)
         return state
 
     def legal(self, state: NurseryState) -> Mapping[str, np.ndarray]:

@@ -82,6 +82,7 @@ def empty_room(seeds: np.ndarray) -> NurseryState:
         false_alarms=count.copy(),
         target=count - 1,
         sound_class=count.copy(),
+        backdrop=flag.copy(),
         planes=_planes(seeds),
         wide_before=np.zeros((n, WIDE_SIZE, WIDE_SIZE), np.uint8),
         reward=np.zeros(n, np.float32),
@@ -164,7 +165,7 @@ def circle(state: NurseryState, slot: int, radius_deg: np.ndarray, speed_deg_s: 
     state.motion[where, slot] = PATH
 
 
-def wander(state: NurseryState, slot: int) -> None:
+def wander(state: NurseryState, slot: int, where: np.ndarray | bool = True) -> None:
     """Let the object swing smoothly to and fro on the sky, at up to 25 degrees a second, from where it is."""
     azimuth, elevation = angles_deg(state.position[:, slot])
     path = np.zeros((len(state), 12))
@@ -177,8 +178,9 @@ def wander(state: NurseryState, slot: int) -> None:
     path[:, 0] = azimuth - path[:, 1] * np.sin(path[:, 3].copy()) - path[:, 4] * np.sin(path[:, 6].copy())
     path[:, 7] = elevation - path[:, 8] * np.sin(path[:, 10].copy())
     path[:, 11] = _path_distance(state, slot, path[:, 7] - path[:, 8])
-    state.path[:, slot] = path
-    state.motion[:, slot] = PATH
+    chosen = np.broadcast_to(np.asarray(where), (len(state),))
+    state.path[chosen, slot] = path[chosen]
+    state.motion[chosen, slot] = PATH
 
 
 def launch(

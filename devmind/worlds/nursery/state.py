@@ -122,6 +122,7 @@ class NurseryState(Struct):
     false_alarms: np.ndarray  # int64 [N]
     target: np.ndarray  # int64 [N] object asked for, -1 none
     sound_class: np.ndarray  # int64 [N] into SOUND_CLASSES
+    backdrop: np.ndarray  # bool [N] a moving picture stands in place of the walls (see backdrop)
     planes: np.ndarray  # float32 [N, 6, 6] red, green, blue, two frequencies, contrast of x-, x+, y-, y+, z-, z+
     wide_before: np.ndarray  # uint8 [N, W, W] brightness of the wide view
     reward: np.ndarray  # float32 [N]

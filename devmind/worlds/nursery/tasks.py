@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from devmind.worlds.nursery.backdrop import hang
 from devmind.worlds.nursery.chance import integers, shuffled, uniform
 from devmind.worlds.nursery.geometry import direction
 from devmind.worlds.nursery.spawning import (
@@ -91,6 +92,26 @@ def spawn_track(seeds: np.ndarray) -> NurseryState:
     _put_off_axis(state, 0.0, 14.0)
     wander(state, 0)
     return settle(state)
+
+
+def spawn_clutter_orient(seeds: np.ndarray) -> NurseryState:
+    """One object, still or wandering, often before a moving picture instead of walls.
+
+    In a quarter of the children it is anywhere in the wide view and has to be looked for; else it is in sight.
+    """
+    state = empty_room(seeds)
+    state.pan, state.tilt = uniform(seeds, "pan", -45.0, 45.0), uniform(seeds, "tilt", -30.0, 30.0)
+    _put_off_axis(state, 0.0, 28.0)
+    away = uniform(seeds, "away") < 0.25
+    azimuth, elevation = uniform(seeds, "azimuth", -48.0, 48.0), uniform(seeds, "elevation", -26.0, 28.0)
+    put(state, 0, polar(azimuth, elevation, uniform(seeds, "distance", 1.1, 1.9)), away)
+    wander(state, 0, uniform(seeds, "wanders") < 0.5)
+    return settle(hang(state))
+
+
+def spawn_clutter_track(seeds: np.ndarray) -> NurseryState:
+    """As `spawn_track`, often before a moving picture instead of walls."""
+    return hang(spawn_track(seeds))
 
 
 def spawn_reach(seeds: np.ndarray) -> NurseryState:

@@ -96,12 +96,13 @@ def draw(
     return rgb, depth, mask
 
 
-def wide_view(state: NurseryState, position: np.ndarray) -> np.ndarray:
-    """Brightness of the wide view straight ahead, uint8 [N, W, W], with the objects at `position`."""
-    from devmind.worlds.nursery import pixels
+def wide_view(state: NurseryState, position: np.ndarray, tick: np.ndarray) -> np.ndarray:
+    """Brightness of the wide view straight ahead, uint8 [N, W, W], with the objects at `position`, at `tick` [N]."""
+    from devmind.worlds.nursery import backdrop, pixels
 
     level = np.zeros(len(state))
-    rgb, _, _ = draw(state, scene(state, position), level, level, WIDE_FOV_DEG, WIDE_SIZE)
+    rgb, _, mask = draw(state, scene(state, position), level, level, WIDE_FOV_DEG, WIDE_SIZE)
+    backdrop.paint(state, tick, rgb, mask, level, level, WIDE_FOV_DEG)
     gray = np.empty(rgb.shape[:3], np.uint8)
     pixels.brightness(rgb, gray)
     return gray
@@ -112,10 +113,14 @@ def views(state: NurseryState) -> dict[str, np.ndarray]:
 
     Rendered once for a state and kept with it, so that observing and asking for the truth share the work.
     """
+    from devmind.worlds.nursery import backdrop
+
     if not state.rendered:
         prims = scene(state, state.position)
         sight, depth, mask = draw(state, prims, state.pan, state.tilt, SIGHT_FOV_DEG, SIGHT_SIZE)
-        state.rendered.update(sight=sight, depth=depth, mask=mask, wide=wide_view(state, state.position))
+        backdrop.paint(state, state.tick, sight, mask, state.pan, state.tilt, SIGHT_FOV_DEG)
+        wide = wide_view(state, state.position, state.tick)
+        state.rendered.update(sight=sight, depth=depth, mask=mask, wide=wide)
     return state.rendered
 
 

@@ -1,0 +1,230 @@
+"""Exact search of memory beside peers: the top 8 of 10^5 (and 10^6) keys of 64 numbers, in one run, one thread.
+
+    OMP_NUM_THREADS=1 python benchmarks/memory_search.py [--rows 100000] [--queries 200] [--only devmind faiss]
+
+Needs the extra `bench` (faiss-cpu, hnswlib, usearch, lancedb); what is not installed is left out and named. Queries of
+all peers are taken in turn, so that other people's load falls on all alike. Two kinds of keys: `spread` are
+independent and uniform on the sphere, the hardest case of an approximate index and not what encoders give; `grouped`
+are noise round 1,000 centres (cosine to the own centre about 0.9). recall@8 is against exact search in float32.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from devmind.memory import Entry, Filters, Key, Memory, open_store
+from devmind.memory.columns import top
+from devmind.memory.cosines import cosines, quantised
+from devmind.memory.index import Precision
+from devmind.memory.scoring import Weights
+
+K = 8
+BUILD, WIDTHS = 100, (64, 256)
+"""How widely the graphs of approximate peers look while they are built, and at a question; each node has 16 links."""
+Search = Callable[[np.ndarray], np.ndarray]
+Approximate = Callable[[np.ndarray, int], np.ndarray]
+
+
+@dataclass
+class Peer:
+    """One way to search: `search` gives the numbers of the best K rows."""
+
+    name: str
+    search: Search
+    build_s: float
+
+
+def make_keys(n: int, kind: str, seed: int = 0) -> np.ndarray:
+    """Keys float32 [n, 64] of length 1."""
+    rng = np.random.default_rng(seed)
+    keys = rng.normal(size=(n, 64)).astype(np.float32)
+    if kind == "grouped":
+        centres = np.random.default_rng(99).normal(size=(1000, 64)).astype(np.float32)
+        keys = centres[rng.integers(0, 1000, n)] + np.float32(0.48) * keys
+    return keys / np.linalg.norm(keys, axis=1, keepdims=True)
+
+
+def of_devmind(keys: np.ndarray, precision: Precision) -> Search:
+    """The product and the choice of the best, as `Memory.recall` does it."""
+    held, scales = quantised(keys) if precision == "int8" else (keys, np.ones(len(keys), np.float32))
+    ids = np.arange(len(keys))
+    return lambda asked: top(cosines(held, asked, scales), ids, K)
+
+
+def of_memory(keys: np.ndarray, folder: Path) -> Search:
+    """A whole memory on a disk: `Memory.nearest` with the index brought up to date at each question."""
+    store = open_store(folder)
+    for start in range(0, len(keys), 10_000):
+        store.add([Entry(0.0, 0.0, None, {"s": Key(key, "e")}) for key in keys[start : start + 10_000]])
+    memory = Memory(store)
+
+    def search(asked: np.ndarray) -> np.ndarray:
+        found = memory.nearest(memory.index.update(), {"s": Key(asked, "e")}, K, Filters(), Weights())
+        return np.array(list(found)) - 1
+
+    search(keys[0])
+    return search
+
+
+def of_faiss(keys: np.ndarray) -> Search:
+    import faiss
+
+    faiss.omp_set_num_threads(1)
+    index = faiss.IndexFlatIP(64)
+    index.add(keys)
+    return lambda asked: index.search(asked[None], K)[1][0]
+
+
+def of_faiss_hnsw(keys: np.ndarray) -> Approximate:
+    import faiss
+
+    index = faiss.IndexHNSWFlat(64, 16, faiss.METRIC_INNER_PRODUCT)
+    index.hnsw.efConstruction = BUILD
+    index.add(keys)
+
+    def search(asked: np.ndarray, width: int) -> np.ndarray:
+        index.hnsw.efSearch = width
+        return index.search(asked[None], K)[1][0]
+
+    return search
+
+
+def of_hnswlib(keys: np.ndarray) -> Approximate:
+    import hnswlib
+
+    index = hnswlib.Index("ip", 64)
+    index.init_index(len(keys), M=16, ef_construction=BUILD)
+    index.set_num_threads(1)
+    index.add_items(keys, num_threads=1)
+
+    def search(asked: np.ndarray, width: int) -> np.ndarray:
+        index.set_ef(width)
+        return index.knn_query(asked, K, num_threads=1)[0][0].astype(np.int64)
+
+    return search
+
+
+def of_usearch(keys: np.ndarray, dtype: str) -> Approximate:
+    from usearch.index import Index
+
+    index = Index(ndim=64, metric="ip", dtype=dtype, connectivity=16, expansion_add=BUILD)
+    index.add(np.arange(len(keys)), keys, threads=1)
+
+    def search(asked: np.ndarray, width: int) -> np.ndarray:
+        index.expansion_search = width
+        return index.search(asked, K, threads=1).keys.astype(np.int64)
+
+    return search
+
+
+def of_lancedb(keys: np.ndarray, folder: Path) -> Search:
+    import lancedb
+    import pyarrow as pa
+
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(keys.ravel()), 64)
+    table = lancedb.connect(folder).create_table("t", pa.table({"vector": vectors, "id": np.arange(len(keys))}))
+    return lambda asked: np.array(
+        [row["id"] for row in table.search(asked).distance_type("dot").select(["id"]).limit(K).to_list()]
+    )
+
+
+def of_sqlite_scan(keys: np.ndarray, folder: Path) -> Search:
+    """Every row read and multiplied at each question: what a store without an index does."""
+    database = sqlite3.connect(folder / "scan.sqlite3")
+    database.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, vector BLOB)")
+    database.executemany("INSERT INTO t VALUES (?, ?)", ((n, key.tobytes()) for n, key in enumerate(keys)))
+    database.commit()
+
+    def search(asked: np.ndarray) -> np.ndarray:
+        rows = database.execute("SELECT vector FROM t ORDER BY id").fetchall()
+        matrix = np.frombuffer(b"".join(row[0] for row in rows), np.float32).reshape(-1, 64)
+        return top(matrix @ asked, np.arange(len(matrix)), K)
+
+    return search
+
+
+def peers(keys: np.ndarray, folder: Path, only: list[str]) -> list[Peer]:
+    """Build every peer that is installed."""
+    makers: list[tuple[str, str, Callable[[], Search]]] = [
+        ("devmind float32", "", lambda: of_devmind(keys, "float32")),
+        ("devmind int8", "", lambda: of_devmind(keys, "int8")),
+        ("devmind Memory", "", lambda: of_memory(keys, folder / "memory")),
+        ("faiss flat", "faiss", lambda: of_faiss(keys)),
+        ("lancedb flat", "lancedb", lambda: of_lancedb(keys, folder / "lance")),
+        ("sqlite scan", "", lambda: of_sqlite_scan(keys, folder)),
+    ]
+    approximate: list[tuple[str, str, Callable[[], Approximate]]] = [
+        ("faiss hnsw", "faiss", lambda: of_faiss_hnsw(keys)),
+        ("hnswlib", "hnswlib", lambda: of_hnswlib(keys)),
+        ("usearch f32", "usearch", lambda: of_usearch(keys, "f32")),
+        ("usearch i8", "usearch", lambda: of_usearch(keys, "i8")),
+    ]
+    built = []
+    for name, package, make in [*makers, *approximate]:
+        if only and not any(name.startswith(word) for word in only):
+            continue
+        try:
+            if package:
+                importlib.import_module(package)
+        except ImportError:
+            print(f"{name}: {package} is not installed")
+            continue
+        begun = time.perf_counter()
+        search: Any = make()
+        build_s = time.perf_counter() - begun
+        if (name, package, make) in approximate:
+            built += [Peer(f"{name} {width}", partial(search, width=width), build_s) for width in WIDTHS]
+        else:
+            built.append(Peer(name, search, build_s))
+        print(f"built {name} in {build_s:.1f} s", flush=True)
+    return built
+
+
+def measure(keys: np.ndarray, asked: np.ndarray, found: list[Peer]) -> None:
+    """Ask all peers in turn and print a table."""
+    spent: dict[str, list[float]] = {peer.name: [] for peer in found}
+    hits = dict.fromkeys(spent, 0)
+    for query in asked:
+        exact = set(top(keys @ query, np.arange(len(keys)), K).tolist())
+        for peer in found:
+            begun = time.perf_counter()
+            answer = peer.search(query)
+            spent[peer.name].append(time.perf_counter() - begun)
+            hits[peer.name] += len(exact & set(answer.tolist()))
+    flat = np.median(spent.get("faiss flat", [np.nan]))
+    print("| peer | build s | median ms | p95 ms | of faiss flat | recall@8 |\n|---|---|---|---|---|---|")
+    for peer in found:
+        times = np.array(spent[peer.name])
+        print(
+            f"| {peer.name} | {peer.build_s:.1f} | {1e3 * np.median(times):.2f} | {1e3 * np.quantile(times, 0.95):.2f} "
+            f"| {np.median(times) / flat:.2f} | {hits[peer.name] / (K * len(asked)):.3f} |"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--queries", type=int, default=40)
+    parser.add_argument("--kind", choices=("spread", "grouped"), default="grouped")
+    parser.add_argument("--only", nargs="*", default=[], help="peers whose names begin with one of these")
+    given = parser.parse_args()
+    keys = make_keys(given.rows, given.kind)
+    asked = make_keys(given.queries, given.kind, seed=1)
+    print(f"{given.rows:,} x 64 {given.kind} keys, {given.queries} questions, top {K}")
+    with tempfile.TemporaryDirectory() as folder:
+        measure(keys, asked, peers(keys, Path(folder), given.only))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""`devmind memory sleep`: memories are replayed into the weights, and what they know may go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from devmind.cli import show
+from devmind.cli.agents import agent_folder
+from devmind.cli.house import complain
+from devmind.cli.memory_files import MemoryOption, opened
+from devmind.errors import ConfigError
+
+OUT = Path("checkpoints/sleep")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the group `devmind memory`."""
+    app.command("sleep")(sleep)
+
+
+def sleep(
+    agent: Annotated[
+        Path | None,
+        typer.Option("--agent", metavar="DIR", help="Saved agent; else the newest milestone in ./checkpoints."),
+    ] = None,
+    memory: MemoryOption = "memory",
+    minutes: Annotated[
+        float | None, typer.Option("--minutes", metavar="M", help="How long; else a fixed number of steps.")
+    ] = None,
+    prune: Annotated[
+        bool, typer.Option("--prune/--keep", help="Delete memories that the weights answer alone now; never names.")
+    ] = False,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the night and the new agent go.")] = OUT,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Root of the night's random numbers.")] = 0,
+) -> None:
+    """Replay memories into the weights, so that they are known without the memory. The given agent stays as it is."""
+    if minutes is not None and minutes <= 0:
+        raise ConfigError(f"--minutes expects a number above 0; got {minutes:g}.")
+    folder = agent_folder(agent)
+    from devmind.agent.agent import Agent
+    from devmind.curriculum.night import night
+    from devmind.live.show_and_tell import ShowAndTell
+
+    raised = Agent.from_pretrained(folder)
+    with opened(memory) as mind:
+        if rebuilt := ShowAndTell(raised, mind).rebuilt:
+            complain(f"Note: this agent has other weights than before; {rebuilt} memories got new keys.")
+        done = night(raised, folder, mind, out, minutes=minutes, prune_known=prune, seed=seed)
+    slept = done.slept
+    what = f"{slept.asked:,} {'memory' if slept.asked == 1 else 'memories'}"
+    show.line(f"slept on {what}: {slept.steps} steps in {slept.seconds:.0f} s ({slept.status})")
+    show.line(f"answered without the memory as with it: {slept.before:.0%} before, {slept.after:.0%} now")
+    show.line(f"known on every view: {len(slept.known):,}; deleted: {len(done.pruned):,}")
+    show.path("agent", done.agent)

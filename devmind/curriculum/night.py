@@ -1,0 +1,88 @@
+"""A night: an agent sleeps on a memory, is saved as a new milestone, and only then what it knows may be deleted."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from pathlib import Path
+
+from devmind.agent.agent import Agent
+from devmind.agent.device import place
+from devmind.agent.threads import training_threads
+from devmind.config import RunConfig
+from devmind.curriculum.journal import Journal
+from devmind.curriculum.rehearsal import stages_of
+from devmind.curriculum.sleep import MOMENTS, Slept, lesson, load_state, prune, save_state, sleep
+from devmind.curriculum.stage import Context
+from devmind.curriculum.start import make_context
+from devmind.curriculum.teaching import steps_per_s
+from devmind.learners.replay import Replay, candidates
+from devmind.learners.sleeping import heads_to_sleep
+from devmind.memory import Memory
+
+DEFAULT_MINUTES = 10.0
+
+
+@dataclass(frozen=True)
+class Night:
+    """What came of it: how it went, the new agent's folder, and the numbers of the memories that were deleted."""
+
+    slept: Slept
+    agent: Path
+    pruned: tuple[int, ...]
+
+
+def night(
+    agent: Agent,
+    folder: Path,
+    memory: Memory,
+    out: Path,
+    *,
+    minutes: float | None = None,
+    prune_known: bool = False,
+    seed: int = 0,
+) -> Night:
+    """Let `agent` sleep on `memory`; called again with the same `out` after a kill, it goes on where it was.
+
+    Args:
+        agent: as it is saved in `folder`; it is changed, the folder is not.
+        memory: its keys are of this agent's encoders.
+        out: gets the journal, checkpoints, and the new agent below `milestones`.
+        minutes: how long to learn, measured once at the start; by default the steps of the agent's size.
+
+    Raises:
+        StoreError, ConfigError, CheckpointError: see `sleep`.
+    """
+    config = RunConfig.model_validate({"size": agent.config.size, "seed": seed, "loggers": ()})
+    context = make_context(config, out, None, ())
+    out.mkdir(parents=True, exist_ok=True)
+    journal = Journal(out / "journal.jsonl")
+    place(agent, context.device)
+    with training_threads():
+        slept = sleep(
+            agent,
+            memory,
+            context,
+            earlier=stages_of(agent),
+            steps=_planned(agent, memory, context, journal, minutes) if minutes else None,
+            minutes=minutes or DEFAULT_MINUTES,
+            slept_on=load_state(folder),
+        )
+    new = out / "milestones" / f"{len(agent.config.stages):02d}-sleep"
+    agent.save_pretrained(new)
+    # Only now: a kill before this line loses no memory.
+    pruned = prune(memory, slept, journal) if prune_known else []
+    save_state(new, slept.slept_on)
+    return Night(slept, new, tuple(pruned))
+
+
+def _planned(agent: Agent, memory: Memory, context: Context, journal: Journal, minutes: float) -> int:
+    """The steps that fit into `minutes`, decided once and kept in the journal."""
+    if (plan := journal.last("plan")) is not None:
+        return int(plan["steps"])
+    awake, size = copy.deepcopy(agent), context.config.size
+    few = candidates(memory, 64, context.seed)
+    replay = Replay(awake, memory, few, heads_to_sleep(agent), seed=context.seed, moments=MOMENTS[size])
+    steps = max(1, int(60 * minutes * steps_per_s(lesson(replay, minutes), awake, context)))
+    journal.write("plan", steps=steps)
+    return steps

@@ -1,0 +1,219 @@
+"""Sleep: memories are replayed into the weights until they answer alone, then what they know may be pruned.
+
+One lesson, taught as every other is: one Trainer.fit, checkpoints, an exact way back, a wall cap. What was slept on is
+kept in a reservoir of fixed size, so that the next nights go over it again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from devmind.agent.agent import Agent
+from devmind.checkpointing.files import write_atomically
+from devmind.curriculum.journal import Journal
+from devmind.curriculum.rehearsal import rehearsals
+from devmind.curriculum.stage import Batches, Context, Lesson, Stage
+from devmind.curriculum.teaching import position, teach
+from devmind.errors import CheckpointError
+from devmind.learners.replay import Replay, candidates
+from devmind.learners.sleeping import SleepLearner, heads_to_sleep
+from devmind.memory import Memory
+from devmind.memory.sampling import Reservoir
+
+LESSON = "sleep"
+STEPS = {"tiny": 60, "nursery": 240, "child": 2000, "adult": 4000}
+MOMENTS = {"tiny": 16, "nursery": 64, "child": 64, "adult": 64}
+"""Questions in a step."""
+LEARNING_RATE = {"tiny": 1e-2, "nursery": 2e-3, "child": 5e-4, "adult": 2e-4}
+LIMIT = 2048
+"""Memories slept on in one night, at most."""
+SLEPT_ON = 1024
+"""Memories of earlier nights that are gone over again, at most."""
+VIEWS = 4
+"""Views of a memory, none of them replayed, that must all be answered as the awake agent did for it to be known."""
+SURE = 0.5
+"""How certain (1 - entropy / log classes) the awake agent must have been for an answer to be there to know."""
+STATE = "sleep.json"
+
+
+@dataclass(frozen=True)
+class Slept:
+    """How a night went.
+
+    Args:
+        steps: of the learner. seconds: all of it. status: 'done', or 'cut' by the wall cap.
+        asked: how many memories could be asked and were slept on.
+        before, after: share of them answered alone as the awake agent does, on views that were never replayed.
+        known: numbers of those that are answered so on every view.
+        slept_on: what the next night should go over again.
+    """
+
+    steps: int
+    seconds: float
+    status: str
+    asked: int
+    before: float
+    after: float
+    known: tuple[int, ...]
+    slept_on: Reservoir = field(repr=False)
+
+
+def sleep(
+    agent: Agent,
+    memory: Memory,
+    context: Context,
+    *,
+    earlier: Sequence[Stage] = (),
+    heads: Sequence[str] | None = None,
+    steps: int | None = None,
+    minutes: float = 10.0,
+    slept_on: Reservoir | None = None,
+    limit: int = LIMIT,
+) -> Slept:
+    """Replay `memory` into the weights of `agent`, which is changed in place; nothing is deleted.
+
+    A killed night goes on exactly where it was when it is called again with the same agent, memory and `context.out`.
+
+    Args:
+        context: its `out` gets the journal and checkpoints; its seed and size decide the night.
+        earlier: stages whose lessons marked `rehearse` are mixed in, every fourth step.
+        heads: which heads answer; by default those that were taught to answer from memory.
+        steps: of the learner; by default those of the size.
+        minutes: it is cut after 1.5 times as many.
+        slept_on: what earlier nights have left.
+
+    Raises:
+        StoreError: nothing in the memory can be asked.
+        ConfigError: the agent has no such head.
+        Interrupted: asked to stop; the position is saved.
+    """
+    context.out.mkdir(parents=True, exist_ok=True)
+    journal, names = Journal(context.out / "journal.jsonl"), list(heads or heads_to_sleep(agent))
+    slept_on = slept_on or Reservoir(SLEPT_ON, context.seed, "slept on")
+    begun = _begun(journal, agent, names, context)
+    ids = begun or candidates(memory, limit, context.seed, slept_on.items)
+    replay = Replay(agent, memory, ids, names, seed=context.seed, moments=MOMENTS[context.config.size])
+    if not begun:
+        ids = replay.ids.tolist()
+        journal.write("sleep", ids=ids, heads=names, agent=agent.sha256(), seed=context.seed)
+    elif begun != replay.ids.tolist():
+        raise CheckpointError(
+            f"Memories that '{context.out}' had begun to sleep on were forgotten; give another --out."
+        )
+    before = float(known(replay, agent).mean())
+    taught = teach(
+        lesson(replay, minutes),
+        steps or STEPS[context.config.size],
+        agent,
+        context,
+        journal,
+        rehearsal=lambda: rehearsals(earlier, agent, context),
+        resume=position(context.out / "checkpoints") if begun else None,
+    )
+    right = known(replay, agent)
+    slept_on.discard(ids)
+    slept_on.offer(ids)
+    slept = Slept(
+        taught.steps,
+        taught.seconds,
+        taught.status,
+        len(ids),
+        before,
+        float(right.mean()),
+        tuple(replay.ids[right.all(0)].tolist()),
+        slept_on,
+    )
+    journal.write("slept", steps=slept.steps, status=slept.status, before=before, after=slept.after)
+    return slept
+
+
+def _begun(journal: Journal, agent: Agent, heads: Sequence[str], context: Context) -> list[int] | None:
+    """The memories of a night that was begun in this folder and not ended; None when none was."""
+    begun = journal.last("sleep")
+    if begun is None:
+        return None
+    if journal.last("slept"):
+        raise CheckpointError(f"The night in '{context.out}' has ended; give another --out for the next one.")
+    mine = {"heads": list(heads), "agent": agent.sha256(), "seed": context.seed}
+    changed = [name for name, value in mine.items() if begun[name] != value]
+    if changed:
+        raise CheckpointError(
+            f"'{context.out}' holds a night with another {' and '.join(changed)}; give another --out, or the same ones "
+            "to go on with it."
+        )
+    return [int(number) for number in begun["ids"]]
+
+
+def lesson(replay: Replay, minutes: float) -> Lesson:
+    """The night as a lesson, which `teach` teaches."""
+
+    def learner(agent: Agent, context: Context) -> SleepLearner:
+        return SleepLearner(agent, replay, seed=context.seed, learning_rate=LEARNING_RATE[context.config.size])
+
+    def batches(agent: Agent, context: Context, steps: int) -> Batches:
+        return Batches(lambda update: replay.batch(update, steps), steps)
+
+    return Lesson(LESSON, learner, batches, 0, minutes)
+
+
+def known(replay: Replay, agent: Agent) -> np.ndarray:
+    """Whether `agent` alone answers as the awake one did, on views that were never replayed: bool [VIEWS, n].
+
+    Heads count where the awake agent was sure; where none was, there is nothing to know.
+    """
+    rows = []
+    for view in range(VIEWS):
+        alone = replay.alone(agent, replay.ids, view)
+        right, asked = np.ones(len(replay.ids), bool), np.zeros(len(replay.ids), bool)
+        for head, wanted in replay.wanted.items():
+            sure = (replay.sure[head] >= SURE).cpu().numpy()
+            same = (alone[head].argmax(-1) == wanted.argmax(-1)).reshape(len(sure), -1).all(1).cpu().numpy()
+            right &= same | ~sure
+            asked |= sure
+        rows.append(right & asked)
+    return np.stack(rows)
+
+
+def prune(memory: Memory, slept: Slept, journal: Journal, *, names: bool = False) -> list[int]:
+    """Delete the memories that the weights answer alone now; gives their numbers.
+
+    They are never found again. It is no forgetting on purpose: recordings they point into stay as they are.
+
+    Args:
+        names: also examples of names, which are kept otherwise: they are what names are fitted on.
+    """
+    facts = memory.store.facts()
+    of = dict(zip(facts.ids.tolist(), facts.names, strict=True))
+    gone = [number for number in slept.known if number in of and (names or of[number] is None)]
+    memory.store.delete(gone, erase=False)
+    slept.slept_on.discard(gone)
+    journal.write("pruned", ids=gone, kept=len(of) - len(gone))
+    return gone
+
+
+def save_state(folder: Path, slept_on: Reservoir) -> None:
+    """Keep with an agent what it has slept on."""
+    write_atomically(folder / STATE, json.dumps(slept_on.state_dict()))
+
+
+def load_state(folder: Path) -> Reservoir | None:
+    """What the agent saved in `folder` has slept on; None when it never slept.
+
+    Raises:
+        CheckpointError: the file is damaged.
+    """
+    if not (folder / STATE).is_file():
+        return None
+    slept_on = Reservoir(1)
+    try:
+        slept_on.load_state_dict(json.loads((folder / STATE).read_text(encoding="utf-8")))
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"'{folder / STATE}' is damaged ({error}); delete it, and all nights count anew."
+        ) from error
+    return slept_on

@@ -1,0 +1,223 @@
+"""Recalling while living: what this Moment reminds of, and which Moments are worth keeping. Never in the loop's thread.
+
+The loop hands over each Moment and takes what was found last, in about a tick's time; a Moment that comes while the
+last one is still being asked for takes the place of the one that waits. What is found is encoded here too, so the
+loop only passes tokens on. Other weights make other tokens: `changed` throws away what was encoded before.
+
+A Moment is kept when nothing like it is remembered (its nearest memory's cosine is below 1 - novelty), and its
+importance is that novelty; and one is kept after a while whatever it is, so that a quiet hour leaves traces too.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.agent.batch import collate_recalled
+from devmind.agent.encoders import Encoded
+from devmind.agent.threads import stepping_threads
+from devmind.config import MemoryConfig
+from devmind.errors import DevmindError
+from devmind.live.show_and_tell import ShowAndTell
+from devmind.memory import Entry, Filters, Key, Weights
+from devmind.memory.scoring import passing
+from devmind.moment import TICK_SAMPLES, Moment, Sense
+
+KEPT = ("sight", "sound", "words", "body")
+"""What is kept of a Moment; what changed in the wide view says little later."""
+STAGE = "memory"
+"""Agents that were admitted to this stage have learned to use what is recalled."""
+WRITE_DOWN_S = 10.0
+STALE_S = 1.0
+"""What was found for a Moment so long ago belongs to another situation."""
+
+
+@dataclass(frozen=True)
+class Recalled:
+    """What a Moment reminded of.
+
+    Attributes:
+        entries: with scores, the highest first; ages_s: how old each was then, in seconds.
+        tokens: for `Agent.step`; None where the agent does not use them.
+        moment_s: when the Moment was, on the room's clock.
+    """
+
+    entries: tuple[Entry, ...]
+    ages_s: tuple[float, ...]
+    tokens: Encoded | None
+    moment_s: float
+
+    def note(self) -> dict[str, Any]:
+        """What a recording keeps of it, so that a check can step with it again."""
+        return {"ids": [entry.id for entry in self.entries], "ages_s": list(self.ages_s)}
+
+    def shown(self) -> list[dict[str, Any]]:
+        """What the page lights up."""
+        return [
+            {"id": entry.id, "name": entry.name or "", "time_s": entry.time_s, "score": round(entry.score or 0.0, 3)}
+            for entry in self.entries
+        ]
+
+
+def as_recalled(senses: Mapping[str, Sense]) -> dict[str, Sense]:
+    """A payload as a token is made of it: of a longer sound the last tick, as all in a batch must be of one length."""
+    sound = senses.get("sound")
+    if isinstance(sound, np.ndarray) and sound.shape[1] != TICK_SAMPLES:
+        last = sound[:, -TICK_SAMPLES:]
+        return {**senses, "sound": np.pad(last, ((0, 0), (TICK_SAMPLES - last.shape[1], 0)))}
+    return dict(senses)
+
+
+@torch.no_grad()
+def recalled_tokens(agent: Agent, payloads: list[tuple[Mapping[str, Sense], float]]) -> Encoded:
+    """Tokens [1, R, D] of payloads with their ages in seconds."""
+    known = set(agent.sense_order)
+    row = [({s: v for s, v in as_recalled(senses).items() if s in known}, age_s) for senses, age_s in payloads]
+    return agent.encode_recalled(collate_recalled([row]))
+
+
+class Recalling:
+    """A context manager; its thread is the only one that waits for memory's disk.
+
+    Args:
+        child: describes, and holds the memory.
+        config: weights of the score, how many entries, and when to keep a Moment.
+        keeps: whether Moments may be kept just now: nothing of a camera reaches a disk unless somebody asked for it.
+        clock: seconds since 1970, as the memory's.
+
+    Attributes:
+        fault: why nothing is recalled, a sentence; '' when all is well.
+        written: Moments kept so far.
+    """
+
+    def __init__(
+        self,
+        child: ShowAndTell,
+        config: MemoryConfig,
+        keeps: Callable[[], bool],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.child, self.config, self.fault, self.written = child, config, "", 0
+        self._keeps = keeps
+        self._clock, self._weights = (
+            clock,
+            Weights(config.relevance, config.recency, config.importance, config.half_life_h),
+        )
+        self._lock, self._wake = threading.Lock(), threading.Event()
+        self._waiting: Moment | None = None
+        self._found: Recalled | None = None
+        self._generation, self._ended = 0, False
+        self._kept_at_s, self._told_at_s, self._last_ids = -float("inf"), 0.0, frozenset[int]()
+        # No daemon: it must not be inside torch when the interpreter goes away.
+        self._thread = threading.Thread(target=self._run, name="recalling")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._ended = True
+        self._wake.set()
+        self._thread.join()
+
+    # -- in the loop's thread ------------------------------------------------------------------------------------
+
+    def offer(self, moment: Moment) -> None:
+        """A tick has passed; at once."""
+        with self._lock:
+            self._waiting = moment
+        self._wake.set()
+
+    def take(self, now_s: float) -> Recalled | None:
+        """What was found last, if it is not stale at `now_s` on the room's clock; at once."""
+        found = self._found
+        return found if found and found.entries and now_s - found.moment_s <= STALE_S else None
+
+    def latest(self) -> Recalled | None:
+        """What was found last, however long ago; from any thread."""
+        return self._found
+
+    def changed(self) -> None:
+        """Other weights act from here on."""
+        with self._lock:
+            self._generation, self._found = self._generation + 1, None
+
+    # -- in its own thread ---------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        with stepping_threads():
+            while not self._ended and threading.main_thread().is_alive():
+                self._wake.wait(WRITE_DOWN_S)
+                self._wake.clear()
+                with self._lock:
+                    moment, self._waiting = self._waiting, None
+                    generation = self._generation
+                try:
+                    if moment is not None:
+                        self._ask(moment, generation)
+                    self._write_down()
+                    self.fault = ""
+                except DevmindError as error:
+                    self.fault = str(error)
+            try:
+                self.child.memory.flush()
+            except DevmindError as error:
+                self.fault = str(error)
+
+    def _ask(self, moment: Moment, generation: int) -> None:
+        agent, keys = self.child.agent, self._keys(moment)
+        if not keys:
+            return
+        memory = self.child.memory
+        table = memory.index.update()
+        due_s = self._clock() - self._kept_at_s
+        relevance = table.relevance(keys) if self._keeps() and due_s >= self.config.shortest_s else None
+        if self.config.recalled:
+            scores = memory.nearest(table, keys, self.config.recalled, Filters(), self._weights)
+            self._publish(moment, agent, memory.get(scores), scores, generation)
+        if relevance is not None:
+            likest = float(relevance[passing(table, Filters())].max(initial=-1.0))
+            self._keep(moment, keys, max(0.0, 1 - likest), due_s)
+
+    def _keys(self, moment: Moment) -> dict[str, Key]:
+        found = self.child.describe({sense: moment.senses[sense] for sense in KEPT if sense in moment.senses})
+        return {sense: Key(key.vector, key.encoder) for sense, key in found.items()}  # features are for names
+
+    def _publish(
+        self, moment: Moment, agent: Agent, entries: list[Entry], scores: Mapping[int, float], generation: int
+    ) -> None:
+        now_s = self._clock()
+        entries = [replace(entry, score=scores[entry.id]) for entry in entries if entry.senses]
+        ages_s = tuple(max(0.0, now_s - entry.time_s) for entry in entries)
+        tokens = None
+        if entries and (self.config.use == "always" or STAGE in agent.config.stages):
+            payloads = [(entry.senses, age_s) for entry, age_s in zip(entries, ages_s, strict=True)]
+            tokens = recalled_tokens(agent, payloads)
+        found = Recalled(tuple(entries), ages_s, tokens, moment.time_s)
+        with self._lock:
+            if generation == self._generation:
+                self._found = found
+        ids = frozenset(entry.id for entry in entries)
+        self.child.memory.count(ids - self._last_ids)  # what stays in mind is not recalled anew at every tick
+        self._last_ids = ids
+
+    def _keep(self, moment: Moment, keys: Mapping[str, Key], novelty: float, due_s: float) -> None:
+        longest_s = self.config.longest_s
+        if novelty < self.config.novelty and not (longest_s is not None and due_s >= longest_s):
+            return
+        kept = {sense: moment.senses[sense] for sense in KEPT if sense in moment.senses}
+        self.child.memory.write(Moment(moment.time_s, kept), keys, importance=min(1.0, novelty))
+        self._kept_at_s, self.written = self._clock(), self.written + 1
+
+    def _write_down(self) -> None:
+        if self._clock() - self._told_at_s >= WRITE_DOWN_S:
+            self._told_at_s = self._clock()
+            self.child.memory.flush()

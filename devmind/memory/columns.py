@@ -1,0 +1,51 @@
+"""Arrays that grow at their end without being copied each time, and that readers keep while they grow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_ROOM = 1.25
+"""How much longer an array is made than it must be, when it has to be made longer."""
+
+
+class Column:
+    """An array [n, ...] whose rows are added at the end. What was seen by `rows` is never changed afterwards."""
+
+    def __init__(self, rows: np.ndarray) -> None:
+        self._all, self._n = rows, len(rows)
+
+    def __len__(self) -> int:
+        return self._n
+
+    @property
+    def rows(self) -> np.ndarray:
+        """All rows so far; the view keeps its length when more are added."""
+        return self._all[: self._n]
+
+    def append(self, rows: np.ndarray) -> None:
+        """Add rows at the end."""
+        n = self._n + len(rows)
+        if n > len(self._all):
+            longer = np.empty((max(16, int(_ROOM * n)), *self._all.shape[1:]), self._all.dtype)
+            longer[: self._n] = self.rows
+            self._all = longer
+        self._all[self._n : n] = rows
+        self._n = n
+
+    def keep(self, which: np.ndarray) -> None:
+        """Leave out all rows but those of a mask bool [n]; in a new array, for readers have the old one."""
+        self._all = self.rows[which]
+        self._n = len(self._all)
+
+
+def top(scores: np.ndarray, ids: np.ndarray, k: int) -> np.ndarray:
+    """Places of the k highest scores [n], the highest first; of equal ones the higher id. -inf is never among them."""
+    k = min(k, len(scores))
+    if k <= 0:
+        return np.zeros(0, np.int64)
+    least = np.partition(scores, len(scores) - k)[len(scores) - k]
+    places = np.flatnonzero((scores >= least) & (scores > -np.inf))
+    order: Any = np.lexsort((-ids[places], -scores[places]))
+    return places[order[:k]]

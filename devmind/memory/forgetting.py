@@ -1,0 +1,78 @@
+"""What goes first when memory is full: what is old, unimportant and was hardly ever recalled.
+
+value = 0.5^(hours since it was written or last recalled / half-life) x (1 + importance) x (1 + times recalled) x luck
+
+Luck is between 1/2 and 2 and belongs to an entry's number. Without it, of many Moments of nearly the same value those
+went together that were lived together, and a tenth of the entries found half of what a tenth taken by chance found
+(docs/log.md, "What memory costs"). What is worth four times as much always stays longer.
+
+Examples of names never go by themselves: somebody has taught them, and `forget` is how they go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from devmind.memory.scoring import recency
+from devmind.memory.tables import Facts, Sizes
+
+SLACK = 0.05
+"""What is over goes together with this share of the budget, so that not every writing has to look for the least."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much memory may hold; None: as much as the disk.
+
+    Args:
+        entries: how many.
+        bytes: of payloads, keys and features together, as `Sizes.bytes` counts them.
+        half_life_h: hours after which the value of what was not recalled has halved.
+    """
+
+    entries: int | None = None
+    bytes: int | None = None
+    half_life_h: float = 138.0
+
+    def exceeded(self, sizes: Sizes) -> bool:
+        """Whether something has to go."""
+        over = self.entries is not None and sizes.entries > self.entries
+        return over or (self.bytes is not None and sizes.bytes > self.bytes)
+
+
+def values(facts: Facts, now_s: float, half_life_h: float) -> np.ndarray:
+    """What each entry is worth keeping [n], from 0 on; infinity for examples of names."""
+    touched = np.fmax(facts.time_s, facts.recalled_s)
+    worth = recency(touched, now_s, half_life_h) * (1 + facts.importance) * (1 + facts.recalled)
+    return np.where([name is not None for name in facts.names], np.inf, worth)
+
+
+def luck(ids: np.ndarray) -> np.ndarray:
+    """A factor [n] in [1/2, 2), even on a logarithmic scale, for each number; always the same for the same number.
+
+    The numbers are scrambled by the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
+    """
+    x = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+    even = ((x ^ (x >> np.uint64(31))) >> np.uint64(11)) / float(1 << 53)
+    return np.exp2(2 * even - 1)
+
+
+def surplus(facts: Facts, sizes: Sizes, budget: Budget, now_s: float) -> np.ndarray:
+    """Numbers int64 of what has to go, so that the budget holds with some room to spare.
+
+    They may be too few: examples of names stay, whatever the budget. Keys count as their mean over all entries.
+    """
+    if not budget.exceeded(sizes):
+        return np.zeros(0, np.int64)
+    worth = values(facts, now_s, budget.half_life_h) * luck(facts.ids)
+    order = np.lexsort((facts.ids, worth))  # of equal ones the older number first
+    order = order[worth[order] < np.inf]
+    size = facts.payload_bytes[order] + sizes.key_bytes / max(1, sizes.entries)
+    over_entries = 0.0 if budget.entries is None else sizes.entries - (1 - SLACK) * budget.entries
+    over_bytes = 0.0 if budget.bytes is None else sizes.bytes - (1 - SLACK) * budget.bytes
+    enough = (np.arange(len(order)) >= over_entries) & (np.cumsum(size) - size >= over_bytes)
+    return facts.ids[order[: int(np.argmax(enough)) if enough.any() else len(order)]]

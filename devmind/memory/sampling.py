@@ -1,0 +1,204 @@
+"""Which memories are replayed: a reservoir of all that ever came by, and draws by priority. Both resume exactly.
+
+Random numbers are functions of (seed, position), never of a hidden generator, so a state is a few plain numbers and a
+resumed sampler goes on as if it had never stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from devmind.errors import StoreError
+from devmind.seeding import derive_seed, numpy_rng
+
+
+class Reservoir:
+    """A uniform sample of fixed size from a stream of unknown length (Vitter 1985, "Random sampling with a reservoir",
+    algorithm R): after n items each of them is held with probability capacity / n.
+
+    Args:
+        capacity: how many numbers are held at most.
+        seed: path of the random numbers.
+
+    Attributes:
+        items: the numbers held.
+        seen: how many were offered so far.
+
+    Raises:
+        StoreError: a capacity below 1.
+    """
+
+    def __init__(self, capacity: int, *seed: int | str) -> None:
+        if capacity < 1:
+            raise StoreError(f"A reservoir holds at least one item; got a capacity of {capacity}.")
+        self.capacity, self.seed = capacity, derive_seed("reservoir", *seed)
+        self.items: list[int] = []
+        self.seen = 0
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def offer(self, items: Iterable[int]) -> None:
+        """Let numbers (of entries, for instance) come by, in this order."""
+        for item in items:
+            self.seen += 1
+            if len(self.items) < self.capacity:
+                self.items.append(int(item))
+                continue
+            place = _below(self.seen, self.seed, self.seen)
+            if place < self.capacity:
+                self.items[place] = int(item)
+
+    def discard(self, items: Iterable[int]) -> None:
+        """Let go of numbers that are no more (forgotten entries); the next ones offered fill the gaps."""
+        gone = set(items)
+        self.items = [item for item in self.items if item not in gone]
+
+    def state_dict(self) -> dict[str, Any]:
+        """All it depends on, as JSON."""
+        return {"capacity": self.capacity, "seed": self.seed, "seen": self.seen, "items": list(self.items)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state_dict` gave."""
+        self.capacity, self.seed = int(state["capacity"]), int(state["seed"])
+        self.seen, self.items = int(state["seen"]), [int(item) for item in state["items"]]
+
+
+def _below(n: int, *seed: int | str) -> int:
+    """A uniform whole number in [0, n), named by the seed: 64 bits of a hash, so the bias is below n / 2^63."""
+    return derive_seed(*seed) % n
+
+
+class SumTree:
+    """Non-negative weights [size] whose prefix sums are searched and changed in O(log size).
+
+    Every inner node is the sum of its two children, computed anew from them, so the tree is a function of the weights
+    alone, in whatever order they were set.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._leaves = 1 << max(0, size - 1).bit_length()
+        self._nodes = np.zeros(2 * self._leaves)
+
+    @property
+    def total(self) -> float:
+        """The sum of all weights."""
+        return float(self._nodes[1])
+
+    @property
+    def weights(self) -> np.ndarray:
+        """float64 [size], a copy."""
+        return self._nodes[self._leaves : self._leaves + self.size].copy()
+
+    def set(self, places: np.ndarray, weights: np.ndarray) -> None:
+        """New weights float [n] at int64 [n]; of a place named twice the last one counts."""
+        nodes = np.asarray(places, np.int64) + self._leaves
+        self._nodes[nodes] = weights
+        while len(nodes) and nodes[0] > 1:
+            nodes = np.unique(nodes >> 1)
+            self._nodes[nodes] = self._nodes[2 * nodes] + self._nodes[2 * nodes + 1]
+
+    def find(self, sums: np.ndarray) -> np.ndarray:
+        """The places int64 [n] in whose share of [0, total) the numbers float [n] fall; never one of weight 0."""
+        nodes, left = np.ones(len(sums), np.int64), np.asarray(sums, np.float64).copy()
+        while nodes.size and nodes[0] < self._leaves:
+            nodes = 2 * nodes
+            # Rounding may leave a remainder as large as the left child: never step into what weighs nothing.
+            right = ((left >= self._nodes[nodes]) & (self._nodes[nodes + 1] > 0)) | (self._nodes[nodes] <= 0)
+            left = np.where(right, left - self._nodes[nodes], left)
+            nodes = nodes + right
+        return nodes - self._leaves
+
+
+class Prioritised:
+    """Draws numbers with probability p^alpha / sum p^alpha (Schaul et al. 2016, arXiv 1511.05952, eq. 1).
+
+    Args:
+        ids: what is drawn from; a fixed set, so nothing grows.
+        alpha: 0 draws uniformly, 1 in proportion to the priority.
+        floor: added to every priority, so that nothing is never drawn (the paper's epsilon).
+        seed: path of the random numbers.
+
+    Raises:
+        StoreError: no number, or one twice.
+    """
+
+    def __init__(self, ids: Sequence[int], *seed: int | str, alpha: float = 0.6, floor: float = 1e-3) -> None:
+        self.ids = np.asarray(ids, np.int64)
+        if not len(self.ids) or len(np.unique(self.ids)) != len(self.ids):
+            raise StoreError(f"Draws need numbers that all differ, at least one; got {len(self.ids)}.")
+        self.alpha, self.floor, self.seed = alpha, floor, derive_seed("prioritised", *seed)
+        self.draws = 0
+        self._place = {int(number): place for place, number in enumerate(self.ids)}
+        self._priorities = np.ones(len(self.ids))
+        self._tree = SumTree(len(self.ids))
+        self._weigh(np.arange(len(self.ids)))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def _weigh(self, places: np.ndarray) -> None:
+        self._tree.set(places, (self._priorities[places] + self.floor) ** self.alpha)
+
+    def priorities(self) -> np.ndarray:
+        """float64 [n] in the order of `ids`."""
+        return self._priorities.copy()
+
+    def probabilities(self) -> np.ndarray:
+        """P(i) float64 [n] in the order of `ids`."""
+        return self._tree.weights / self._tree.total
+
+    def update(self, ids: Sequence[int], priorities: np.ndarray) -> None:
+        """New priorities float [n], 0 or more.
+
+        Raises:
+            StoreError: a number that is not among those drawn from, or a priority that is negative or not finite.
+        """
+        priorities = np.asarray(priorities, np.float64)
+        if not (np.isfinite(priorities).all() and (priorities >= 0).all()):
+            raise StoreError(f"Priorities are finite numbers from 0 on; got {priorities.min()} to {priorities.max()}.")
+        unknown = [number for number in map(int, ids) if number not in self._place]
+        if unknown:
+            raise StoreError(f"Number {unknown[0]} is not among the {len(self)} that are drawn from.")
+        places = np.array([self._place[int(number)] for number in ids], np.int64)
+        self._priorities[places] = priorities
+        self._weigh(places)
+
+    def draw(self, n: int, beta: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+        """`n` numbers, one from each n-th of the total (the paper's appendix B.2.1), and their importance weights.
+
+        Args:
+            beta: 1 makes up for the priorities wholly, 0 not at all (eq. in section 3.4).
+
+        Returns:
+            numbers int64 [n] and weights float64 [n], (N P(i))^-beta divided by their largest possible value, so that
+            they only scale down.
+        """
+        rng = numpy_rng(self.seed, self.draws)
+        self.draws += 1
+        places = self._tree.find((np.arange(n) + rng.random(n)) / n * self._tree.total)
+        probabilities = self.probabilities()
+        least = probabilities[probabilities > 0].min()
+        return self.ids[places], (probabilities[places] / least) ** -beta
+
+    def state_dict(self) -> dict[str, Any]:
+        """All it depends on, as JSON; floats come back bit by bit."""
+        return {
+            "ids": self.ids.tolist(),
+            "priorities": self._priorities.tolist(),
+            "draws": self.draws,
+            "seed": self.seed,
+            "alpha": self.alpha,
+            "floor": self.floor,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state_dict` gave."""
+        self.__init__(state["ids"], alpha=state["alpha"], floor=state["floor"])  # type: ignore[misc]
+        self.seed, self.draws = int(state["seed"]), int(state["draws"])
+        self._priorities = np.asarray(state["priorities"], np.float64)
+        self._weigh(np.arange(len(self)))

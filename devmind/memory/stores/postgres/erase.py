@@ -1,0 +1,77 @@
+"""Leave nothing of deleted entries in the files of PostgreSQL's tables, as far as a user's rights reach.
+
+VACUUM FULL writes tables, their TOAST and indexes anew and lets the old files go. Two things it does in silence are
+looked for: it skips tables that belong to another role, and it carries along what an older snapshot still sees.
+The write-ahead log holds what was written until the server drops its segments: a role that may is used to end the
+segment and to call a checkpoint; when old segments, archives, replicas and backups go is the server's setting.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+
+import psycopg
+from psycopg import errors
+
+from devmind.errors import StoreError
+from devmind.memory.stores.postgres.link import PATIENCE_S, Connection
+from devmind.memory.stores.postgres.rows import rows_of
+
+TABLES = ("entries", "keys", "recalls")
+
+
+def erase(connection: Connection, place: str, wait_s: float = PATIENCE_S) -> None:
+    """Write the tables anew; outside a transaction.
+
+    Raises:
+        StoreError: another process is reading, or the tables belong to another role; traces may be left then.
+    """
+    kept: list[int] = []
+
+    def listen(notice: psycopg.errors.Diagnostic) -> None:
+        # "12 dead row versions cannot be removed yet", in the server's language.
+        number = re.match(r"\D*(\d+)", notice.message_detail or "")
+        if number and "devmind." in (notice.message_primary or ""):
+            kept.append(int(number[1]))
+
+    files = _files(connection)
+    connection.execute("SELECT set_config('lock_timeout', %s, false)", (f"{wait_s:g}s",))
+    connection.add_notice_handler(listen)
+    try:
+        for table in TABLES:
+            connection.execute(f"VACUUM (FULL, VERBOSE) devmind.{table}".encode())
+    except errors.LockNotAvailable as error:
+        raise StoreError(_busy(place)) from error
+    finally:
+        connection.remove_notice_handler(listen)
+        if not connection.closed:
+            connection.execute("SELECT set_config('lock_timeout', %s, false)", (f"{PATIENCE_S:g}s",))
+    if set(_files(connection)) & set(files):
+        raise StoreError(
+            f"It is deleted, but the tables of '{place}' belong to another role, and its traces stay in their files "
+            "until that one erases them: be a member of that role (GRANT owner TO you), and delete once more."
+        )
+    if any(kept):
+        raise StoreError(_busy(place))
+    connection.execute("UPDATE devmind.state SET erase_due = false")
+    _end_log(connection)
+
+
+def _busy(place: str) -> str:
+    return (
+        f"It is deleted, but another process is reading '{place}', and until that one ends traces may stay in its "
+        "files; end it and delete once more to be sure."
+    )
+
+
+def _files(connection: Connection) -> list[int]:
+    names = [f"devmind.{table}" for table in TABLES]
+    return [row[0] for row in rows_of(connection, "SELECT pg_relation_filenode(n) FROM unnest(%s::text[]) n", (names,))]
+
+
+def _end_log(connection: Connection) -> None:
+    """Have the server drop what it can of its write-ahead log, where the role may ask for it."""
+    for statement in (b"SELECT pg_switch_wal()", b"CHECKPOINT"):
+        with contextlib.suppress(errors.InsufficientPrivilege):
+            connection.execute(statement)

@@ -1,0 +1,232 @@
+"""One connection to a PostgreSQL server that comes back when it is lost, and never acknowledges what was not kept.
+
+A connection may break while COMMIT is under way, and then nobody here knows whether it was carried out. So each write
+leaves its number in a row of its writer, inside its own transaction; after such a break that row tells. Every write
+holds the row of `devmind.state` until it ends, so whoever holds it next sees how it ended.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+import psycopg
+from psycopg import errors, pq
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from devmind.errors import StoreError
+from devmind.memory.stores.postgres.sentences import shown_place, why
+from devmind.memory.stores.postgres.wire import register
+
+Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
+Result = TypeVar("Result")
+
+PATIENCE_S = 10.0
+"""How long a server that has gone is waited for, and another process that writes."""
+OPENING_S = 2.0
+"""The same when a store is opened: an address that is wrong is told of soon."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
+_DEFAULTS: dict[str, int | str] = {
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+    "fallback_application_name": "devmind",
+}
+_SETTINGS = """
+    SELECT set_config('lock_timeout', %s, false), set_config('idle_in_transaction_session_timeout', '60s', false),
+        set_config('jit', 'off', false),
+        CASE WHEN current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')
+            THEN set_config('synchronous_commit', 'on', false) END
+"""
+_AGAIN = (errors.SerializationFailure, errors.DeadlockDetected)
+
+
+class Link:
+    """See the module. Every function may be called from any thread; one at a time is served.
+
+    Args:
+        url: as libpq takes it.
+
+    Raises:
+        StoreError: a URL that is none, or a server that cannot be reached.
+    """
+
+    def __init__(self, url: str) -> None:
+        try:
+            given = conninfo_to_dict(url)
+        except psycopg.Error:
+            # Not what libpq says: it would repeat the password.
+            raise StoreError(
+                "The URL of the PostgreSQL store cannot be read; it is postgresql://user@host:port/database."
+            ) from None
+        self.conninfo = make_conninfo("", **{**_DEFAULTS, **given})
+        self.place = shown_place(given)
+        self._lock = threading.RLock()
+        self._connection: Connection | None = None
+        self._closed = False
+        self._gave_up = False
+        self._writer, self._writes = uuid.uuid4(), 0
+        self._with_patience(lambda connection: None, OPENING_S)
+
+    def close(self) -> None:
+        """Let go of the server."""
+        self._closed = True  # who waits for the server stops waiting
+        with self._lock:
+            self._drop()
+
+    def read(self, act: Callable[[Connection], Result]) -> Result:
+        """What `act` reads, all of one moment; it may be called again after a break."""
+
+        def once(connection: Connection) -> Result:
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            result = act(connection)
+            connection.execute("COMMIT")
+            return result
+
+        return self._with_patience(once)
+
+    def alone(self, act: Callable[[Connection], Result]) -> Result:
+        """What `act` does outside a transaction, in statements that each stand for themselves and may be repeated."""
+        return self._with_patience(act)
+
+    def write(self, act: Callable[[Connection], Result]) -> Result:
+        """What `act` writes in one transaction, kept once and for all when this returns; it may be called again.
+
+        `act` begins with what locks the row of `devmind.state`.
+        """
+        with self._lock:
+            self._writes += 1
+            return self._with_patience(_Write(act, self._writer, self._writes))
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _with_patience(self, act: Callable[[Connection], Result], patience_s: float | None = None) -> Result:
+        """Do it, and again after each break, until it is done or patience ends.
+
+        Raises:
+            StoreError: with what the server said.
+        """
+        with self._lock:
+            # When the last one waited in vain, the next one does not wait as long again.
+            patience_s = 0.0 if self._gave_up else PATIENCE_S if patience_s is None else patience_s
+            give_up_s, pause_s = time.monotonic() + patience_s, FIRST_PAUSE_S
+            while True:
+                if self._closed:
+                    raise StoreError(f"'{self.place}' is closed; open it again.")
+                try:
+                    result = act(self._connected())
+                    self._gave_up = False
+                    return result
+                except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+                    gone = self._lost(error)
+                    if not gone and not isinstance(error, _AGAIN):
+                        raise StoreError(self._why(error)) from error
+                    if time.monotonic() + pause_s > give_up_s:
+                        self._gave_up = gone
+                        raise StoreError(self._why(error) + _fate(act)) from error
+                except psycopg.Error as error:
+                    self._roll_back()
+                    raise StoreError(self._why(error)) from error
+                except BaseException:
+                    self._roll_back()
+                    raise
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def _connected(self) -> Connection:
+        if self._connection is None or self._connection.closed:
+            self._connection = connect(self.conninfo)
+        return self._connection
+
+    def _lost(self, error: psycopg.Error) -> bool:
+        """Whether the server has gone; waiting may help then. Else the connection is made fit for the next call."""
+        connection = self._connection
+        if connection is None:
+            # A server that has asked for a password is up, and will say the same again.
+            asked = error.pgconn is not None and (error.pgconn.used_password or error.pgconn.needs_password)
+            return not asked
+        if connection.closed:
+            return True
+        if isinstance(error, errors.AdminShutdown | errors.CrashShutdown | errors.CannotConnectNow):
+            self._drop()
+            return True
+        self._roll_back()
+        return connection.closed
+
+    def _roll_back(self) -> None:
+        connection = self._connection
+        if connection is None or connection.closed:
+            return
+        try:
+            if connection.info.transaction_status != pq.TransactionStatus.IDLE:
+                connection.execute("ROLLBACK")
+        except psycopg.Error:
+            self._drop()
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def _why(self, error: psycopg.Error) -> str:
+        return f"'{self.place}' cannot be used: {why(error, PATIENCE_S)}."
+
+
+class _Write:
+    """One write with its number; what came of it is looked up when a break left that open."""
+
+    def __init__(self, act: Callable[[Connection], Result], writer: uuid.UUID, number: int) -> None:
+        self._act, self._writer, self._number = act, writer, number
+        self._result: Any = None
+        self.in_doubt = False
+
+    def __call__(self, connection: Connection) -> Any:
+        if self.in_doubt:
+            if self._was_kept(connection):
+                return self._result
+            self.in_doubt = False
+        connection.execute("BEGIN")
+        self._result = self._act(connection)
+        connection.execute(
+            "INSERT INTO devmind.writers VALUES (%s, %s, now()) "
+            "ON CONFLICT (writer) DO UPDATE SET write = EXCLUDED.write, at = EXCLUDED.at",
+            (self._writer, self._number),
+        )
+        self.in_doubt = True
+        try:
+            connection.execute("COMMIT")
+        except psycopg.Error:
+            self.in_doubt = connection.closed  # an answer that says no is an answer
+            raise
+        self.in_doubt = False
+        return self._result
+
+    def _was_kept(self, connection: Connection) -> bool:
+        connection.execute("BEGIN")
+        connection.execute("SELECT FROM devmind.state FOR UPDATE")
+        row = connection.execute("SELECT write FROM devmind.writers WHERE writer = %s", (self._writer,)).fetchone()
+        connection.execute("COMMIT")
+        return row is not None and int(row[0]) == self._number
+
+
+def connect(conninfo: str) -> Connection:
+    """A connection on which each statement stands for itself, and what is acknowledged is on the server's disk."""
+    connection = psycopg.connect(conninfo, autocommit=True, client_encoding="utf8")
+    try:
+        register(connection)
+        connection.execute(_SETTINGS, (f"{PATIENCE_S:g}s",))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _fate(act: object) -> str:
+    if isinstance(act, _Write) and act.in_doubt:
+        return " Whether the last write was kept is not known: look before you write it again."
+    return ""

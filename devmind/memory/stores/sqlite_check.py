@@ -1,0 +1,99 @@
+"""The SQLite store read through and through: what is damaged, and what can be mended."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from devmind.errors import StoreError
+from devmind.memory.stores.sqlite_functions import devmind_text
+from devmind.memory.stores.sqlite_rows import read_entries
+
+MAX_TOLD = 20
+_TOTALS = """
+    SELECT (SELECT count(*) FROM entries), (SELECT coalesce(sum(length(payload)), 0) FROM entries),
+        (SELECT count(*) FROM keys),
+        (SELECT coalesce(sum(length(vector) + coalesce(length(features), 0)), 0) FROM keys),
+        (SELECT coalesce(sum(checksum), 0) FROM keys)
+"""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong, as a sentence; with the entry that must go, if it is one."""
+
+    sentence: str
+    entry: int | None = None
+
+
+def faults(database: sqlite3.Connection) -> list[Fault]:
+    """Every fault there is. A file so damaged that it cannot be read at all is a fault as well."""
+    try:
+        return [*_pages(database), *_entries(database), *_lost_keys(database), *_totals(database)]
+    except sqlite3.DatabaseError as error:
+        return [Fault(f"The database cannot be read through ({error}); take a copy of it from a backup.")]
+
+
+def mended(database: sqlite3.Connection, change: int) -> list[str]:
+    """Delete what is damaged, make anew what can be derived, inside a transaction; what was done, a sentence each.
+
+    Raises:
+        StoreError: pages are damaged in a way that only a backup mends.
+    """
+    found = faults(database)
+    for number in sorted({fault.entry for fault in found if fault.entry is not None}):
+        database.execute("DELETE FROM keys WHERE entry = ?", (number,))
+        database.execute("DELETE FROM entries WHERE id = ?", (number,))
+        database.execute("INSERT OR REPLACE INTO deletions VALUES (?, ?)", (number, change))
+    if not found:
+        return []
+    try:
+        database.execute("REINDEX")
+        totals = database.execute(_TOTALS).fetchone()
+    except sqlite3.DatabaseError as error:
+        raise StoreError(f"The memory cannot be mended ({error}); take a copy of it from a backup.") from error
+    database.execute("UPDATE state SET entries = ?, payload_bytes = ?, keys = ?, key_bytes = ?, keys_sum = ?", totals)
+    for fault in _texts(database):
+        row = database.execute("SELECT name, payload FROM entries WHERE id = ?", (fault.entry,)).fetchone()
+        database.execute("UPDATE entries SET text = ? WHERE id = ?", (devmind_text(*row), fault.entry))
+    left = faults(database)
+    if left:
+        raise StoreError(f"The memory cannot be mended: {left[0].sentence} Take a copy of it from a backup.")
+    return [
+        f"{fault.sentence} {'It was deleted.' if fault.entry is not None else 'It was made anew.'}" for fault in found
+    ]
+
+
+def _pages(database: sqlite3.Connection) -> Iterator[Fault]:
+    for (text,) in database.execute(f"PRAGMA integrity_check({MAX_TOLD})").fetchall():
+        if text != "ok":
+            yield Fault(f"The database's pages do not fit together: {text}.")
+
+
+def _entries(database: sqlite3.Connection) -> Iterator[Fault]:
+    """Entries and keys that are not as they were written."""
+    for (number,) in database.execute("SELECT id FROM entries ORDER BY id").fetchall():
+        try:
+            read_entries(database, "WHERE id = ?", (number,), payloads=True)
+        except StoreError as error:
+            yield Fault(str(error).split(". '")[0] + ".", number)
+    yield from (Fault(fault.sentence) for fault in _texts(database))
+
+
+def _texts(database: sqlite3.Connection) -> Iterator[Fault]:
+    for (number,) in database.execute("SELECT id FROM entries WHERE text <> devmind_text(name, payload)").fetchall():
+        yield Fault(f"What entry {number} is found by when searched by words is not what it holds.", number)
+
+
+def _lost_keys(database: sqlite3.Connection) -> Iterator[Fault]:
+    found = database.execute("SELECT * FROM keys WHERE entry NOT IN (SELECT id FROM entries)")
+    for number in sorted({row[0] for row in found}):
+        yield Fault(f"Keys of entry {number} are there, and the entry is not.", number)
+
+
+def _totals(database: sqlite3.Connection) -> Iterator[Fault]:
+    kept = database.execute("SELECT entries, payload_bytes, keys, key_bytes, keys_sum FROM state").fetchall()
+    counted = database.execute(_TOTALS).fetchone()
+    if kept != [counted]:
+        yield Fault(f"The store's totals say {kept}; counted were {counted}.")

@@ -1,0 +1,209 @@
+"""The file of the embedded store: opened with what it takes to survive kills, and brought up to today's tables."""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+from devmind.errors import StoreError
+from devmind.memory.stores.migrations import APPLICATION_ID, MIGRATIONS
+from devmind.memory.stores.sql import cut_off, make_private, why
+from devmind.memory.stores.sqlite_functions import add_functions
+from devmind.memory.stores.wal import damaged_log
+
+FILE = "memory.sqlite3"
+BUSY_S = 10.0
+"""How long a write waits for another process that is writing."""
+RETRY_S = 0.01
+
+
+def _write_ahead(database: sqlite3.Connection) -> str:
+    """Turn the write-ahead log on, and give the mode there is then.
+
+    SQLite waits for others everywhere but here: of several that open a new file at once, some are told "locked".
+    """
+    give_up_s = time.monotonic() + BUSY_S
+    while True:
+        try:
+            return str(database.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > give_up_s:
+                raise
+        time.sleep(RETRY_S)
+
+
+class SqliteFile:
+    """A database in a folder or in RAM, with `_reading` and `_writing` as its transactions; from any thread.
+
+    Args:
+        folder: holds the database; made with rights 0700. None: nothing is written to any disk.
+        mend: go on with what is whole of a damaged write-ahead log, where it would be refused.
+
+    Raises:
+        StoreError: the folder cannot be used, the file is no store or damaged, or it is of a newer version.
+    """
+
+    def __init__(self, folder: Path | None, mend: bool = False) -> None:
+        self.place = "memory in RAM" if folder is None else str(folder / FILE)
+        self._lock = threading.RLock()
+        self._private = folder is None
+        self._connection: sqlite3.Connection | None = None
+        with self._explained():
+            if folder is not None:
+                make_private(folder / FILE)
+                self._check_files(folder, mend)
+            # Transactions are begun by hand: the module's own would not cover the tables' making.
+            self._connection = sqlite3.connect(
+                ":memory:" if self._private else self.place, BUSY_S, isolation_level=None, check_same_thread=False
+            )
+        try:
+            with self._explained():
+                self._prepare()
+        except StoreError:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+            self._connection = None
+
+    def _check_files(self, folder: Path, mend: bool) -> None:
+        """Refuse a log that is damaged and a database that was cut off, before SQLite makes the best of it."""
+        log = folder / f"{FILE}-wal"
+        fault = "" if mend else damaged_log(log)
+        if fault:
+            raise StoreError(
+                f"The log '{log}' is damaged: {fault}. What was written last may be lost; "
+                "'devmind memory check --mend' goes on with what is whole."
+            )
+        if not log.exists() and (missing := cut_off(folder / FILE)):
+            raise StoreError(
+                f"'{self.place}' is cut off: {missing} bytes are missing; take a copy of it from a backup."
+            )
+
+    def _prepare(self) -> None:
+        """Refuse what is not ours or newer before anything is changed; then bring the tables up to date."""
+        with self._open() as database:
+            add_functions(database)
+            database.execute("PRAGMA temp_store = MEMORY")
+            database.execute("PRAGMA secure_delete = ON")
+            database.execute("PRAGMA foreign_keys = ON")
+            database.execute("BEGIN")  # of one moment: another process may be making the tables just now
+            try:
+                self._check_version(database)
+            finally:
+                database.execute("COMMIT")
+            if not self._private:
+                mode = _write_ahead(database)
+                if mode != "wal":
+                    raise StoreError(
+                        f"The file system of '{self.place}' allows no write-ahead log; keep memory on a local disk."
+                    )
+                database.execute("PRAGMA synchronous = FULL")
+                self._settle(database)
+        with self._writing() as database:
+            for statements in MIGRATIONS[self._check_version(database) :]:
+                for statement in statements:
+                    database.execute(statement)
+            database.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+            database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+    def _settle(self, database: sqlite3.Connection) -> None:
+        """Empty the log that a killed process has left: it may hold what that one had just deleted.
+
+        When another process is at work it does not wait for it; that one empties the log.
+        """
+        database.execute("PRAGMA busy_timeout = 0")
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        database.execute(f"PRAGMA busy_timeout = {int(1000 * BUSY_S)}")
+
+    def _check_version(self, database: sqlite3.Connection) -> int:
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        (application,) = database.execute("PRAGMA application_id").fetchone()
+        (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if application != APPLICATION_ID and (tables or version or application):
+            raise StoreError(f"'{self.place}' is a database of another program; choose another folder.")
+        if version > len(MIGRATIONS):
+            raise StoreError(
+                f"'{self.place}' is of version {version} and this devmind reads up to {len(MIGRATIONS)}: "
+                "update devmind."
+            )
+        return int(version)
+
+    def _erase(self) -> None:
+        """Leave nothing of deleted rows in the files: pages zeroed, the log emptied, the file packed."""
+        with self._open() as database:
+            busy = 0
+            try:
+                if not self._private:
+                    busy |= database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+                database.execute("VACUUM")
+                if not self._private:
+                    busy |= database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error):
+                    raise
+                busy = 1
+            if busy:
+                raise StoreError(
+                    f"It is deleted, but another process is reading '{self.place}', and until that one ends traces may "
+                    "stay in its files; end it and delete once more to be sure."
+                )
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, self._explained():
+            if self._connection is None:
+                raise StoreError(f"'{self.place}' is closed; open it again.")
+            yield self._connection
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """Everything that is read inside is of one moment."""
+        with self._open() as database:
+            database.execute("BEGIN")
+            try:
+                yield database
+            except (TypeError, ValueError, AttributeError, struct.error) as error:  # a text where a number should be
+                raise StoreError(
+                    f"'{self.place}' holds what was never written ({error}); 'devmind memory check --mend' mends it."
+                ) from error
+            finally:
+                database.execute("COMMIT")
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._open() as database:
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                yield database
+            except BaseException:
+                database.execute("ROLLBACK")
+                raise
+            database.execute("COMMIT")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """What SQLite and the system say, as a sentence."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StoreError(f"'{self.place}' cannot be used: {why(error, BUSY_S)}.") from error
+        except OSError as error:
+            raise StoreError(
+                f"'{self.place}' cannot be used: {error.strerror or error}; choose another folder."
+            ) from error

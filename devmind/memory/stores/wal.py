@@ -1,0 +1,96 @@
+"""Is SQLite's write-ahead log whole? SQLite itself takes a damaged one for shorter than it is, and says nothing.
+
+That would lose what was acknowledged. So the frames are counted here before SQLite sees them: frames of this log (they
+carry its salt) behind the first whose checksum is wrong, with a commit among them, were once written whole. The format:
+https://www.sqlite.org/fileformat2.html#walformat. The checksum s0 += x + s1, s1 += y + s0 over pairs of 32-bit words is
+linear, so all frames are summed at once. A killed process leaves its wal-index (`-shm`) behind, which knows how many
+frames there were: a log that was cut off shows there.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from pathlib import Path
+
+import numpy as np
+
+_HEAD, _FRAME_HEAD = 32, 24
+_MAGIC = (0x377F0682, 0x377F0683)
+_LOOKS, _BETWEEN_S = 4, 0.1
+"""Another process may be writing the log just now: only what looks damaged every time is."""
+
+
+def damaged_log(log: Path) -> str:
+    """What is wrong with a log, a sentence; '' when it is whole, empty or not there."""
+    fault = ""
+    for look in range(_LOOKS):
+        if look:
+            time.sleep(_BETWEEN_S)
+        try:
+            index = _read(log.with_name(log.name.removesuffix("-wal") + "-shm"))  # before the log: it must not be newer
+            fault = _fault(_read(log), index)
+        except FileNotFoundError:  # somebody has just closed the store
+            return ""
+        if not fault:
+            return ""
+    return fault
+
+
+def _read(file: Path) -> bytes:
+    return file.read_bytes() if file.exists() else b""
+
+
+def _known(index: bytes) -> tuple[int, int, bytes]:
+    """What a wal-index says: frames committed, of these copied into the database, and the log's salt."""
+    if len(index) < 100 or index[:48] != index[48:96] or not index[12]:
+        return 0, 0, b""
+    committed, *_ = struct.unpack_from("=I", index, 16)
+    copied, *_ = struct.unpack_from("=I", index, 96)
+    return committed, copied, index[32:40]
+
+
+def _fault(data: bytes, index: bytes = b"") -> str:
+    committed, copied, salt = _known(index)
+    if len(data) < _HEAD + _FRAME_HEAD:
+        return f"it should have {committed} frames and is empty" if committed > copied else ""
+    magic, _, page, _, *_ = struct.unpack_from(">8I", data)
+    if magic not in _MAGIC or not 512 <= page <= 65536 or page & (page - 1):
+        return "its head is not that of a log"
+    order = ">" if magic == _MAGIC[1] else "<"
+    state = _sums(np.frombuffer(data, f"{order}u4", 6)[None], (0, 0))[0]
+    if state != struct.unpack_from(">2I", data, 24):
+        return "its head is not as it was written"
+    size = _FRAME_HEAD + page
+    count = (len(data) - _HEAD) // size
+    frames = np.frombuffer(data, np.uint8, count * size, _HEAD).reshape(count, size)
+    heads = np.ascontiguousarray(frames[:, :_FRAME_HEAD]).view(">u4")
+    mine = (heads[:, 2:4] == np.frombuffer(data, ">u4", 2, 16)).all(1)
+    words = np.concatenate((frames[:, :8], frames[:, _FRAME_HEAD:]), axis=1).view(f"{order}u4")
+    sums = _sums(words, state)
+    right = mine & np.array([tuple(head[4:6]) == one for head, one in zip(heads.tolist(), sums, strict=True)], bool)
+    whole = int(np.argmin(right)) if not right.all() else count
+    if data[16:24] == salt and committed > max(whole, copied):
+        return f"frame {whole + 1} of {committed} is not as it was written"
+    later = np.flatnonzero(mine[whole:] & (heads[whole:, 1] > 0))
+    return f"frame {whole + 1} of {whole + int(later[-1]) + 1} is not as it was written" if len(later) else ""
+
+
+def _sums(words: np.ndarray, state: tuple[int, int]) -> list[tuple[int, int]]:
+    """The checksum after each row of words uint32 [n, 2 m], each going on from the one before."""
+    pairs = words.shape[1] // 2
+    powers = [(1, 0, 0, 1)]  # of [[1, 1], [1, 2]], one pair's effect on (s0, s1)
+    for _ in range(pairs):
+        a, b, c, d = powers[-1]
+        powers.append(tuple(x & 0xFFFFFFFF for x in (a + c, b + d, a + 2 * c, b + 2 * d)))  # type: ignore[arg-type]
+    e, f, g, h = (np.array(column, np.uint32) for column in zip(*powers[pairs - 1 :: -1], strict=True))
+    x, y = words[:, 0::2].astype(np.uint32), words[:, 1::2].astype(np.uint32)
+    first, second = x, x + y  # a pair adds (x, x + y)
+    added0 = (first * e + second * f).sum(1, dtype=np.uint32).tolist()
+    added1 = (first * g + second * h).sum(1, dtype=np.uint32).tolist()
+    a, b, c, d = powers[pairs]
+    found, (s0, s1) = [], state
+    for one, two in zip(added0, added1, strict=True):
+        s0, s1 = (a * s0 + b * s1 + one) & 0xFFFFFFFF, (c * s0 + d * s1 + two) & 0xFFFFFFFF
+        found.append((s0, s1))
+    return found

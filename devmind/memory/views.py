@@ -1,0 +1,58 @@
+"""Other views of what was remembered: the same thing a little aside, nearer, darker, louder, with other noise.
+
+A memory holds one look at a thing. Who learns it by heart from that look alone knows the pixels, not the thing; so what
+is replayed is varied as looks vary (data augmentation: Simard et al. 2003, "Best practices for convolutional neural
+networks", section 2). Senses other than sight and sound stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from devmind.moment import Sense
+
+SHIFT = 0.06
+"""How far a picture moves at most, as a share of its side."""
+ZOOM = 0.12
+BRIGHTNESS = 0.12
+GRAIN = 3.0
+"""Standard deviation of a picture's noise, of 255."""
+LOUDNESS_DB = 3.0
+HISS_DB = -36.0
+"""Power of the added noise beside the sound's own."""
+
+
+def other_view(senses: Mapping[str, Sense], rng: np.random.Generator) -> dict[str, Sense]:
+    """A payload as it might have been sensed at another look: equal names, dtypes and shapes."""
+    varied = dict(senses)
+    sight, sound = senses.get("sight"), senses.get("sound")
+    if isinstance(sight, np.ndarray):
+        varied["sight"] = _picture(sight, rng)
+    if isinstance(sound, np.ndarray):
+        varied["sound"] = _sound(sound, rng)
+    return varied
+
+
+def _picture(picture: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """uint8 [H, W, 3], moved and zoomed to the nearest pixel; what comes in from outside repeats the edge."""
+    height, width = picture.shape[:2]
+    zoom = 1 + rng.uniform(-ZOOM, ZOOM)
+    rows, columns = (
+        np.rint((np.arange(size) - size / 2) / zoom + size / 2 + size * rng.uniform(-SHIFT, SHIFT))
+        .clip(0, size - 1)
+        .astype(np.int64)
+        for size in (height, width)
+    )
+    moved = picture[rows][:, columns].astype(np.float32)
+    light = (1 + rng.uniform(-BRIGHTNESS, BRIGHTNESS)) * moved
+    return np.clip(light + rng.normal(0, GRAIN, picture.shape), 0, 255).astype(np.uint8)
+
+
+def _sound(sound: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """float32 [C, S], louder or softer, begun elsewhere (it goes round), with noise; within -1..1."""
+    gain = 10 ** (rng.uniform(-LOUDNESS_DB, LOUDNESS_DB) / 20)
+    turned = gain * np.roll(sound, int(rng.integers(0, max(1, sound.shape[1]))), axis=1)
+    hiss = float(np.sqrt(np.mean(np.square(turned)))) * 10 ** (HISS_DB / 20)
+    return np.clip(turned + rng.normal(0, hiss, sound.shape), -1, 1).astype(np.float32)

@@ -1,0 +1,167 @@
+"""What memory points to inside recordings: read it, and blank it when it is forgotten."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Protocol
+
+from devmind.errors import SessionError
+from devmind.moment import Sense
+from devmind.sessions import salvage
+from devmind.sessions.assembly import Tick
+from devmind.sessions.extras import Frame, Health, Note
+from devmind.sessions.parts import PART, RECORDING
+from devmind.sessions.reader import Session
+from devmind.sessions.recorder import Recorder
+
+IDENTITY, FORGOTTEN = "identity", "forgotten"
+"""A copy keeps the identity of what it was copied from; a note before each tick that was blanked."""
+QUIET_S = 10.0
+"""A recording without an end that was written to so lately is taken for one that is still being written."""
+_OPEN = 4
+
+
+class Place(Protocol):
+    """One tick of a recording; `devmind.memory.Pointer` is one."""
+
+    @property
+    def session(self) -> str: ...
+    @property
+    def tick(self) -> int: ...
+    @property
+    def identity(self) -> str: ...
+
+
+def identity(session: Session) -> str:
+    """Which recording a file is, whatever its name; copies made by `blank` keep it."""
+    about = session.metadata
+    known = about.get(IDENTITY) or (about.get(RECORDING, "") and f"{about[RECORDING]}/{about.get(PART, '1')}")
+    return known or f"{about.get('created', '')}/{about.get('source', '')}"
+
+
+class Pointed:
+    """Reads and blanks what is pointed to.
+
+    Args:
+        folder: what relative pointers are relative to, the memory's.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder or Path()
+        self._sessions: dict[Path, tuple[Session, float]] = {}
+
+    def fetch(self, place: Place) -> dict[str, Sense] | None:
+        """The senses of one tick; None when the recording is not there, is another one, or has no such tick."""
+        try:
+            session = self._session(self.folder / place.session)
+            if identity(session) != place.identity:
+                return None
+            return dict(session[place.tick][0].senses)
+        except (SessionError, IndexError):
+            return None
+
+    def forget(self, places: Iterable[Place]) -> list[str]:
+        """Blank what is pointed to; a sentence for each recording where that cannot be, [] when all is gone.
+
+        Raises:
+            SessionError: a recording cannot be rewritten; nothing of it is changed then.
+        """
+        told: list[str] = []
+        by_file: dict[str, list[Place]] = {}
+        for place in places:
+            by_file.setdefault(place.session, []).append(place)
+        for name, wanted in by_file.items():
+            path = self.folder / name
+            if not path.exists():
+                told.append(f"The recording '{path}' is not there; if it was moved, what it holds was not forgotten.")
+                continue
+            session = Session(path)
+            mine = [place.tick for place in wanted if place.identity == identity(session)]
+            if len(mine) < len(wanted):
+                told.append(f"'{path}' is another recording now; the one that was pointed to was not touched.")
+            self._sessions.pop(path, None)
+            if mine:
+                blank(path, mine)
+        return told
+
+    def _session(self, path: Path) -> Session:
+        changed_s = path.stat().st_mtime if path.exists() else 0.0
+        known = self._sessions.get(path)
+        if known is None or known[1] != changed_s:
+            known = Session(path), changed_s
+            self._sessions = {**dict(list(self._sessions.items())[1 - _OPEN :]), path: known}
+        return known[0]
+
+
+def blank(path: Path, ticks: Sequence[int]) -> None:
+    """Rewrite a recording so that these ticks have no senses, and no camera's frame was taken within one of them.
+
+    All else stays as it was: times, actions, notes, other ticks. A note says that it was done. The new file takes the
+    old one's place in one step, and the old bytes are overwritten.
+
+    Raises:
+        SessionError: it is damaged, is still being written, or the disk refuses.
+    """
+    session = Session(path)
+    gone = {tick for tick in ticks if 0 <= tick < len(session)}
+    if session.truncated and time.time() - path.stat().st_mtime < QUIET_S:
+        raise SessionError(f"'{path}' is still being written; end the recording, then forget again.")
+    about, channels = salvage.about(path)
+    details = {**about, IDENTITY: identity(session)}
+    source, tick_hz = details.pop("source"), float(details.pop("tick_hz"))
+    part = path.with_name(path.name + ".part")
+    try:
+        with Recorder(part, source=source, tick_hz=tick_hz, details=details, overwrite=True) as recorder:
+            _copy(path, channels, recorder, gone, [session.elapsed_s(tick) for tick in gone], 1.01 / tick_hz)
+        part.chmod(path.stat().st_mode & 0o777)
+        with path.open("r+b") as old:
+            os.replace(part, path)
+            _overwrite(old)
+        folder = os.open(path.parent, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
+    except OSError as error:
+        raise SessionError(f"'{path}' cannot be rewritten: {error.strerror}; nothing of it was changed.") from error
+    finally:
+        with suppress(FileNotFoundError):
+            part.unlink()
+
+
+def _copy(
+    path: Path,
+    channels: dict[int, tuple[str, str]],
+    to: Recorder,
+    gone: set[int],
+    times_s: Sequence[float],
+    tick_s: float,
+) -> None:
+    number = 0
+    for item in salvage.items(path, channels):
+        if isinstance(item, Tick):
+            moment, action = item.step()
+            if number in gone:
+                to.note(FORGOTTEN, {"tick": number})
+                moment = replace(moment, senses={})
+            to.write_at(moment, action, item.at_ns)
+            number += 1
+        elif isinstance(item, Frame):
+            if not any(abs(item.time_s - time_s) <= tick_s for time_s in times_s):
+                to.frame_at(item.jpeg, round(item.time_s * 1e9))
+        elif isinstance(item, Note):
+            to.note(item.kind, item.data)
+        elif isinstance(item, Health):
+            to.health(item.data)
+
+
+def _overwrite(old: IO[bytes]) -> None:
+    """Zeros over what a name no longer leads to."""
+    left = os.fstat(old.fileno()).st_size
+    while left > 0:
+        left -= old.write(bytes(min(left, 1 << 20)))
+    old.flush()
+    os.fsync(old.fileno())

@@ -1,0 +1,121 @@
+"""Lives of things: in one child's room each of some things has a name, drawn anew for every life.
+
+A thing is a coloured body of the nursery with a tone of its own; a look at it is one Moment of sight and sound. Two
+looks at one thing differ: it lies elsewhere in view, nearer or farther, turned, and the room's noise is another. Which
+name belongs to which thing is random in each life, so no weights can know it before it was shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from devmind.moment import SIGHT_SIZE
+from devmind.seeding import numpy_rng
+from devmind.worlds.nursery.chance import uniform
+from devmind.worlds.nursery.hearing import sound
+from devmind.worlds.nursery.spawning import empty_room, in_view, put, settle
+from devmind.worlds.nursery.state import COLOUR_NAMES, SHAPES, TEXTURES, NurseryState
+from devmind.worlds.nursery.views import SIGHT_FOV_DEG, draw, scene
+
+NAMES = ("tabiku", "delomi", "gusapo", "fikane", "robuti", "zemalu", "hopadi", "wunego")
+"""What a thing may be called; the answer is the number of its name."""
+BOTH = ("sight", "sound")
+SPREAD_DEG = 5.0
+"""How far from straight ahead a thing lies, to each side."""
+NEARER, FARTHER = 0.85, 1.15
+DISTANCE_M = 0.6
+SIZES_M = (0.08, 0.2)
+
+
+@dataclass(frozen=True)
+class Lives:
+    """N lives of P things each; all arrays are [N, P] but `seed`, int64 [N].
+
+    Attributes:
+        seed: of each life; its room follows from it.
+        shape, colour, texture: whole numbers; no two things of a life share all three.
+        size_m: radius, or half an edge; it sets the pitch of the thing's tone.
+        answer: the number of its name, into NAMES.
+    """
+
+    seed: np.ndarray
+    shape: np.ndarray
+    colour: np.ndarray
+    texture: np.ndarray
+    size_m: np.ndarray
+    answer: np.ndarray
+
+    @property
+    def things(self) -> int:
+        """P."""
+        return int(self.shape.shape[1])
+
+    def part(self, start: int, stop: int) -> Lives:
+        """The lives [start, stop)."""
+        return Lives(*(getattr(self, field.name)[start:stop] for field in fields(self)))
+
+    def singly(self) -> list[Lives]:
+        """Each life by itself."""
+        return [self.part(row, row + 1) for row in range(len(self.seed))]
+
+    def first(self, n: int) -> Lives:
+        """The first `n` lives."""
+        return self.part(0, n)
+
+
+def lives(seeds: np.ndarray, things: int) -> Lives:
+    """The lives of seeds int64 [N], each a function of its own seed."""
+    kinds, sizes, answers = [], [], []
+    for seed in seeds.tolist():
+        rng = numpy_rng("life of things", seed)
+        kinds.append(rng.choice(len(SHAPES) * len(COLOUR_NAMES) * len(TEXTURES), things, replace=False))
+        sizes.append(rng.uniform(*SIZES_M, things))
+        answers.append(rng.integers(0, len(NAMES), things))
+    kind = np.stack(kinds)
+    colours = len(COLOUR_NAMES)
+    return Lives(
+        np.asarray(seeds, np.int64),
+        kind % len(SHAPES),
+        kind // len(SHAPES) % colours,
+        kind // (len(SHAPES) * colours),
+        np.stack(sizes),
+        np.stack(answers),
+    )
+
+
+def looks(of: Lives, which: np.ndarray, look: int | str, senses: Sequence[str] = BOTH) -> dict[str, np.ndarray]:
+    """One look at the thing `which` int64 [N, Q] of each life: sight uint8 [N, Q, 64, 64, 3], sound [N, Q, 2, 1600].
+
+    Args:
+        look: names where things lie in these looks; another name is another look.
+        senses: only these are made.
+    """
+    n, q = which.shape
+    seeds = np.concatenate([numpy_rng("look", seed, look).integers(0, 2**31, q) for seed in of.seed.tolist()])
+    state = empty_room(seeds)
+    state.planes = np.repeat(empty_room(of.seed).planes, q, 0)  # the walls are the life's; hiss and place the look's
+    _place(state, of, which)
+    state = settle(state)
+    made = {}
+    for sense in senses:
+        value = sound(state) if sense == "sound" else _picture(state)
+        made[sense] = value.reshape(n, q, *value.shape[1:])
+    return made
+
+
+def _picture(state: NurseryState) -> np.ndarray:
+    """uint8 [N, 64, 64, 3], without the wide view, which costs as much again."""
+    return draw(state, scene(state, state.position), state.pan, state.tilt, SIGHT_FOV_DEG, SIGHT_SIZE)[0]
+
+
+def _place(state: NurseryState, of: Lives, which: np.ndarray) -> None:
+    """The thing alone, still and sounding, within SPREAD_DEG of straight ahead."""
+    for field, values in (("shape", of.shape), ("colour", of.colour), ("texture", of.texture), ("size", of.size_m)):
+        getattr(state, field)[:, 0] = np.take_along_axis(values, which, 1).reshape(-1)
+    left, up = (uniform(state.seed, f"thing {way}", -SPREAD_DEG, SPREAD_DEG) for way in ("left", "up"))
+    distance = DISTANCE_M * uniform(state.seed, "thing distance", NEARER, FARTHER)
+    put(state, 0, in_view(state, left, up, distance))
+    state.loudness[:, 0] = 1.0

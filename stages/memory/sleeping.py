@@ -1,0 +1,150 @@
+"""The skill sleep: names that only the store knew are answered from the weights after a night, with the store off.
+
+A copy of the agent lives a life of things, sleeps on its memory, and is asked again without it. The copy is thrown
+away: the names are of that life, and nothing of them belongs into the agent that is examined.
+"""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.agent.batch import RECALLED_BUDGET, collate, collate_recalled
+from devmind.agent.describing import encoder_hashes
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.rehearsal import stages_of
+from devmind.curriculum.sleep import Slept, sleep
+from devmind.curriculum.stage import Context
+from devmind.learners.replay import as_recall
+from devmind.memory import Key, Memory, open_store
+from devmind.moment import TICK_HZ, Moment, Sense
+from devmind.seeding import exam_seeds
+from stages.memory.lives import BOTH, NAMES, Lives, lives, looks
+from stages.memory.naming import HEAD, THINGS
+
+NIGHTS = {"tiny": 1, "nursery": 2, "child": 4, "adult": 4}
+MET_BY = BOTH
+"""The senses by which things are shown and asked."""
+VIEWS = 20
+"""Looks at each thing of a life that are asked, before and after."""
+OTHERS = 50
+"""Lives that were not slept on: whether the agent still uses a store as well as before."""
+STEPS = {"tiny": 4, "nursery": 240, "child": 400, "adult": 400}
+WORST_CHANGE = -0.05
+GATE = Gate([Threshold("sleep", 0.9), Threshold("sleep/awake change", WORST_CHANGE)])
+
+
+@dataclass
+class Night:
+    """Correct or not, float64 [questions], of one life: awake with the store, and alone before and after."""
+
+    awake: np.ndarray
+    before: np.ndarray
+    after: np.ndarray
+    slept: Slept
+    change: np.ndarray
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """The share of the episodic gain that is kept with the store off; and what the night did to using a store."""
+    nights = NIGHTS[context.config.size] if level == "full" else 1
+    begun = time.monotonic()
+    with torch.inference_mode(False), torch.enable_grad():
+        slept = [_night(agent, context, int(seed)) for seed in exam_seeds(nights, context.seed, "sleep")]
+    seconds = time.monotonic() - begun
+    awake, before, after = (
+        np.concatenate([getattr(night, name) for night in slept]) for name in ("awake", "before", "after")
+    )
+    gain = float(awake.mean() - before.mean())
+    note = (
+        f"{nights} lives of {THINGS} things, {VIEWS} looks each; a copy slept {slept[0].slept.steps} steps a night on "
+        f"{slept[0].slept.asked} memories; {seconds:.0f} s in all"
+    )
+    rows = {"store on, before sleep": awake.mean(), "store off, no sleep": before.mean(), "store off": after.mean()}
+    return [
+        Measure(
+            "sleep",
+            "share of the gain",
+            # A gain that is not there cannot be kept: the share is of at least a hundredth.
+            (after - before.mean()) / max(gain, 0.01),
+            chance=0.0,
+            ceiling=1.0,
+            floors={"no sleep": 0.0},
+            note=note,
+            rows={name: float(value) for name, value in rows.items()},
+        ),
+        Measure(
+            "sleep/awake change",
+            "called rightly",
+            np.concatenate([night.change for night in slept]),
+            chance=-1.0,
+            ceiling=0.0,
+            floors={"no sleep": 0.0},
+            note=f"with the store on, in {OTHERS} other lives: after the night less before, question by question",
+        ),
+    ]
+
+
+def _night(agent: Agent, context: Context, seed: int) -> Night:
+    """One life and its night, in a folder that is gone afterwards."""
+    of = lives(np.array([seed]), THINGS)
+    others = lives(exam_seeds(OTHERS, context.seed, "sleep", "others", seed), THINGS)
+    memory = remember(agent, of)
+    sleeper = copy.deepcopy(agent)
+    awake, before = questions(agent, of, [memory], VIEWS), questions(agent, of, None, VIEWS)
+    before_others = questions(agent, others, [remember(agent, each) for each in others.singly()], 1)
+    with tempfile.TemporaryDirectory(prefix="devmind-sleep-") as folder:
+        apart = replace(context, out=Path(folder), config=context.config.model_copy(update={"loggers": ()}))
+        slept = sleep(sleeper, memory, apart, earlier=stages_of(agent), heads=[HEAD], steps=STEPS[context.config.size])
+    sleeper.eval()
+    after = questions(sleeper, of, None, VIEWS)
+    after_others = questions(sleeper, others, [remember(sleeper, each) for each in others.singly()], 1)
+    return Night(awake, before, after, slept, after_others - before_others)
+
+
+def remember(agent: Agent, of: Lives) -> Memory:
+    """A memory in RAM that holds each thing of one life with its name."""
+    hashes, shown = encoder_hashes(agent), looks(of, np.arange(of.things)[None], "named", MET_BY)
+    memory, state = Memory(open_store(None)), agent.new_state(of.things, short_term=False)
+    rows: list[dict[str, Sense]] = [{name: x[0, thing] for name, x in shown.items()} for thing in range(of.things)]
+    keys = agent.encode(state, [Moment(0.0, senses, first=True) for senses in rows]).keys
+    for thing, senses in enumerate(rows):
+        own = {name: Key(keys[name][thing].cpu().numpy(), hashes[name]) for name in MET_BY}
+        said = {**senses, "words": NAMES[of.answer[0, thing]]}
+        memory.write(Moment(thing / TICK_HZ, said), own, importance=1.0)
+    return memory
+
+
+@torch.no_grad()
+def questions(agent: Agent, of: Lives, memories: Sequence[Memory] | None, views: int) -> np.ndarray:
+    """Whether each of `views` looks at each thing of N lives is called rightly, float64 [N * P * views].
+
+    By the agent's own step path on an empty state; with `memories`, one a life, what they bring back is given to it.
+    """
+    which = np.repeat(np.arange(of.things)[None], len(of.seed), 0)
+    hashes, right = encoder_hashes(agent), []
+    for view in range(views):
+        seen = looks(of, which, f"view {view}", MET_BY)
+        flat = [{name: x[row, at] for name, x in seen.items()} for row, at in np.ndindex(which.shape)]
+        state = agent.new_state(len(flat), short_term=False)
+        percepts = agent.encode(state, collate([[Moment(1e3, senses, first=True)] for senses in flat]))
+        recalled = None
+        if memories is not None:
+            back = []
+            for at in range(len(flat)):
+                keys = {name: Key(percepts.keys[name][at].cpu().numpy(), hashes[name]) for name in MET_BY}
+                found = memories[at // of.things].recall(keys, RECALLED_BUDGET)
+                back.append([as_recall(entry, entry.time_s + 1e3) for entry in found])
+            recalled = agent.encode_recalled(collate_recalled(back))
+        said = agent.step(state, percepts, recalled, effectors=(), heads=(HEAD,))[1].outputs[HEAD].mode()
+        right.append(said.cpu().numpy() == of.answer.reshape(-1))
+    return np.concatenate(right).astype(np.float64)

@@ -1,0 +1,78 @@
+"""Gaze: where to turn, shown before it is practised: towards what is seen, heard or moves, walls or clutter behind it.
+
+Only the looking arc learns here; encoders stay as perception has taught them, so every other skill stays bit for bit.
+In clutter many Moments are as a camera gives them: no sound, no hand, less change in the wide view. Without those the
+arc followed things before moving pictures in the nursery, and nothing in real ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.stage import Context
+from devmind.seeding import lesson_seeds, numpy_rng
+from devmind.worlds.nursery.state import BODY, MAX_TURN_DEG
+from stages.reflex.batches import clip
+from stages.reflex.parts import LOOK_SENSES
+
+HEAD = "look_arc"
+TRAINS = (f"heads.{HEAD}.",)
+LEVELS = (
+    "clutter/orient", "orient/motion", "clutter/track", "orient/sound",
+    "clutter/orient", "orient/motion", "clutter/orient", "orient/sight",
+)  # fmt: skip
+AS_FILMED = 0.6
+"""Share of the children in clutter who sense what a camera would give them."""
+TURNED = 0.7
+"""Share of the children who turn their head between the two Moments."""
+CAMERA_LACKS = tuple(BODY.index(name) for name in ("hand_x", "hand_y", "hand_z", "touch", "holding", "lean", "grip"))
+
+
+def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
+    """`size` children in two consecutive Moments, and the turn wanted in each, -1..1 of 25 degrees, left and up."""
+    level = LEVELS[update % len(LEVELS)]
+    world = context.make_world("nursery", level, lesson_seeds(size, context.seed, "gaze", update))
+    rng = numpy_rng(context.seed, "gaze", update)
+    shown, turns = [world.observe()], [wanted(world.truth())]
+    look = rng.uniform(-1, 1, (size, 2)) * (rng.random((size, 1)) < TURNED)
+    shown.append(world.step({"look": look.astype(np.float32)})[0])
+    turns.append(wanted(world.truth()))
+    batch = clip({name: torch.from_numpy(np.stack([each[name] for each in shown], 1)) for name in LOOK_SENSES})
+    if level.startswith("clutter/"):
+        as_filmed(batch, rng)
+    # A sound's height is not judged: the ears cannot tell it.
+    axes = torch.tensor([1.0, 0.0 if level == "orient/sound" else 1.0])
+    return batch | {"turn": torch.from_numpy(np.stack(turns, 1)), "axes": axes}
+
+
+def wanted(truth: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The command that turns to the target, or as far towards it as one tick allows, float32 [N, 2]."""
+    left = (truth["target_azimuth_deg"] - truth["pan_deg"] + 180) % 360 - 180
+    up = truth["target_elevation_deg"] - truth["tilt_deg"]
+    return np.clip(np.stack([left, up], 1) / MAX_TURN_DEG, -1, 1).astype(np.float32)
+
+
+def as_filmed(batch: dict[str, Any], rng: np.random.Generator) -> None:
+    """Take from most children what a camera lacks, in place; from some of them only a part of it."""
+    senses, present = batch["senses"], batch["present"]
+    ticks = senses["body"].shape[1]
+    filmed = rng.random(len(senses["body"])) < AS_FILMED
+    present["sound"] = torch.from_numpy(np.repeat(~filmed[:, None], ticks, 1))
+    body = senses["body"].clone()
+    body[filmed.nonzero()[0][:, None, None], torch.arange(ticks)[:, None], torch.tensor(CAMERA_LACKS)] = torch.nan
+    fainter = np.where(filmed, rng.uniform(0.1, 0.8, len(filmed)), 1.0).astype(np.float32)
+    senses["body"] = body
+    senses["periphery"] = senses["periphery"] * torch.from_numpy(fainter)[:, None, None, None, None]
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Mean absolute error of the turn, by axis."""
+    missed = (agent(batch, [HEAD])[HEAD].mode() - batch["turn"]).abs() * batch["axes"]
+    value = missed.mean()
+    return value, {"turn": value.detach()}

@@ -1,0 +1,172 @@
+"""`devmind memory`: what is there, what is recalled, what is forgotten, and the way through a file."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+import soundfile
+
+from devmind.memory import Memory, Pointer, open_store
+from devmind.memory.portable import export_memory, import_memory
+from devmind.memory.stores.sqlite import FILE
+from devmind.moment import Moment
+from devmind.testing import short_session, tiny_agent
+from devmind.testing.stores import example
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A saved newborn that sees and hears."""
+    folder = tmp_path_factory.mktemp("agent")
+    born = tiny_agent()
+    for sense in ("sight", "sound"):
+        born.add_encoder(sense)
+    born.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def mind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A memory of nine entries in ./memory."""
+    monkeypatch.chdir(tmp_path)
+    with open_store(tmp_path / "memory") as store:
+        store.add([example(number) for number in range(9)])
+    return tmp_path / "memory"
+
+
+def said(devmind: Any, *words: object) -> Any:
+    answer = devmind("memory", *words)
+    assert answer.exit_code == 0, answer.output
+    return json.loads(answer.output) if "--json" in words else answer.output
+
+
+def test_stats_count_what_is_there(devmind: Any, mind: Path) -> None:
+    found = said(devmind, "stats", "--json")
+    assert (found["entries"], found["named"], found["pointed"]) == (9, 5, 6)
+    assert found["names"] == {"name 0": 3, "name 2": 2}
+    assert found["senses"]["sight"]["keys"] == 9
+    assert found["disk_bytes"] > found["payload_bytes"] > 9 * 192
+    assert "9, 5 of them examples of names, 6 pointing" in said(devmind, "stats")
+
+
+def test_recall_by_words_needs_no_agent_and_is_counted(devmind: Any, mind: Path) -> None:
+    found = said(devmind, "recall", "ENTRY", "3", "--json")
+    assert [one["words"] for one in found] == ["entry 3 \u00e9"]
+    assert [one["id"] for one in said(devmind, "recall", "name", "0", "--json", "-k", "2")] == [9, 5]
+    assert said(devmind, "show", "4", "--json")["recalled"] == 1
+    assert "nothing is remembered" in said(devmind, "recall", "nonsense")
+    assert "name 2" in said(devmind, "recall", "name 2")
+    nothing = devmind("memory", "recall")
+    assert (nothing.exit_code, "WORDS, --image FILE or --sound FILE" in nothing.output) == (2, True)
+
+
+def test_recall_by_picture_and_by_sound(devmind: Any, agent: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, colour in (("red", (30, 30, 220)), ("green", (40, 200, 40))):
+        cv2.imwrite(f"{name}.png", np.full((80, 80, 3), colour, np.uint8))
+    for name, pitch_hz in (("low", 200), ("high", 3000)):
+        wave = 0.3 * np.sin(2 * np.pi * pitch_hz * np.arange(16_000) / 16_000)
+        soundfile.write(f"{name}.wav", wave, 16_000)
+    for name in ("red.png", "green.png", "low.wav", "high.wav"):
+        assert devmind("teach", name.split(".")[0], name, "--agent", agent).exit_code == 0
+    for option, name in (("--image", "red.png"), ("--image", "green.png"), ("--sound", "high.wav")):
+        found = said(devmind, "recall", option, name, "--agent", agent, "--json", "-k", "1")
+        assert found[0]["name"] == name.split(".")[0]
+        assert found[0]["score"] > 0.999
+    found = said(devmind, "recall", "green", "--image", "red.png", "--agent", agent, "--json")
+    assert [one["name"] for one in found] == ["green"]
+    wrong = devmind("memory", "recall", "--sound", "red.png", "--agent", agent)
+    assert (wrong.exit_code, "has no sound" in wrong.output) == (2, True)
+    files = said(devmind, "show", str(found[0]["id"]), "--out", "seen", "--json")["files"]
+    assert cv2.imread(files[0]).shape == (64, 64, 3)
+
+
+def test_forgetting_is_for_good_and_says_what_stays(devmind: Any, mind: Path, tmp_path: Path) -> None:
+    key = example(3).keys["sight"].vector.tobytes()
+    assert key in (mind / FILE).read_bytes()
+    with open_store(mind) as store:
+        pointers = [entry.pointer for entry in store.find()]
+        assert pointers[3] is None
+    output = said(devmind, "forget", "4")
+    assert "1 entry forgotten" in output
+    assert "Weights that have already slept on it keep what they learned" in output
+    assert not any(key in file.read_bytes() for file in mind.iterdir())
+    answer = devmind("memory", "forget", "--name", "name 2")
+    assert answer.exit_code == 0
+    assert "is not there; if it was moved" in answer.output  # it points into a recording that is gone
+    assert said(devmind, "stats", "--json")["names"] == {"name 0": 3}
+    assert "3 entries forgotten" in said(devmind, "forget", "--older-than-h", "1")
+    assert said(devmind, "stats", "--json")["named"] == 3  # examples of names stay
+    assert devmind("memory", "forget").exit_code == 2
+    assert devmind("memory", "forget", "1", "--name", "name 0").exit_code == 2
+
+
+def test_forgetting_reaches_into_a_recording(devmind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    from devmind.sessions.pointed import identity
+    from devmind.sessions.reader import Session
+
+    session = Session(short_session(tmp_path / "life.mcap"))
+    with open_store(tmp_path / "memory") as store:
+        pointer = Pointer("../life.mcap", 1, identity(session))
+        Memory(store).write(Moment(0.0, {}), example(1).keys, pointer=pointer)
+    assert session[1][0].senses
+    assert said(devmind, "show", "1", "--json")["senses"]
+    said(devmind, "forget", "1")
+    assert Session(tmp_path / "life.mcap")[1][0].senses == {}
+    assert Session(tmp_path / "life.mcap")[2][0].senses
+
+
+def test_a_memory_survives_the_way_through_a_file(devmind: Any, mind: Path, tmp_path: Path) -> None:
+    assert "9 exported" in said(devmind, "export", "mind.zip")
+    assert oct(Path("mind.zip").stat().st_mode & 0o777) == "0o600"
+    assert devmind("memory", "export", "mind.zip").exit_code == 2
+    assert "9 imported, 0 were there" in said(devmind, "import", "mind.zip", "--memory", "other")
+    assert "0 imported, 9 were there" in said(devmind, "import", "mind.zip", "--memory", "other")
+    with open_store(mind) as one, open_store("other") as two:
+        for kept, came in zip(one.find(), two.find(), strict=True):
+            assert (kept.time_s, kept.importance, kept.name) == (came.time_s, came.importance, came.name)
+            assert kept.text == came.text
+            for sense, key in kept.keys.items():
+                assert key.vector.tobytes() == came.keys[sense].vector.tobytes()
+                features = came.keys[sense].features
+                assert (key.features is None) == (features is None)
+            assert (kept.pointer is None) == (came.pointer is None)
+            if came.pointer and kept.pointer:
+                assert came.pointer.session == str((mind / kept.pointer.session).resolve())
+        export_memory(two, tmp_path / "again.zip", Path("other"))
+        with open_store(None) as third:
+            assert import_memory(third, tmp_path / "again.zip").added == 9
+    data = bytearray(Path("mind.zip").read_bytes())
+    data[len(data) // 2] ^= 1
+    Path("broken.zip").write_bytes(data)
+    broken = devmind("memory", "import", "broken.zip", "--memory", "third")
+    assert (broken.exit_code, "damaged" in broken.output) == (2, True)
+    assert said(devmind, "stats", "--memory", "third", "--json")["entries"] == 0
+
+
+def test_check_finds_and_mends(devmind: Any, mind: Path) -> None:
+    assert said(devmind, "check") == "9 entries, all is well\n"
+    with sqlite3.connect(mind / FILE) as beside:
+        beside.execute("UPDATE entries SET payload = x'00' WHERE id = 3")
+    beside.close()
+    found = devmind("memory", "check")
+    assert (found.exit_code, "Entry 3" in found.output) == (1, True)
+    recalled = devmind("memory", "recall", "entry 2")
+    assert (recalled.exit_code, "Entry 3 of the memory is damaged" in recalled.output) == (2, True)
+    mended = said(devmind, "check", "--mend")
+    assert "It was deleted" in mended
+    assert said(devmind, "check") == "8 entries, all is well\n"
+
+
+def test_there_must_be_a_memory(devmind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = devmind("memory", "stats")
+    assert (answer.exit_code, "There is no memory in 'memory'" in answer.output) == (2, True)
+    assert not Path("memory").exists()

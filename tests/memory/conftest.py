@@ -1,0 +1,35 @@
+"""A real PostgreSQL server, started when the first test asks for it, with a database that each test finds empty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from postgres_server import PostgresServer, binaries
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A server that tests share; whoever stops it starts it again."""
+    found = binaries()
+    if found is None:
+        pytest.skip("no PostgreSQL server: make test-system")
+    server = PostgresServer(found)
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def database(postgres: PostgresServer) -> str:
+    """One database for all tests: to make one takes longer than most of them."""
+    return postgres.database()
+
+
+@pytest.fixture
+def url(database: str) -> str:
+    """A database without a store."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA IF EXISTS devmind CASCADE")
+        connection.execute(f"ALTER DATABASE {database.rpartition('/')[2]} RESET ALL".encode())
+    return database

@@ -1,0 +1,156 @@
+"""What a damaged disk leaves is mended or refused with a sentence: never believed."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from devmind.errors import StoreError
+from devmind.memory import open_store
+from devmind.memory.index import Index
+from devmind.memory.stores.sqlite import FILE, SqliteStore
+from devmind.memory.stores.wal import damaged_log
+from devmind.testing.stores import example
+
+WAL = f"{FILE}-wal"
+
+
+def copied(folder: Path, to: Path) -> Path:
+    """The files as a kill leaves them: the log not emptied, the wal-index still there."""
+    return Path(shutil.copytree(folder, to))
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of 12 entries, all of them still in the log."""
+    folder = tmp_path_factory.mktemp("killed")
+    with open_store(folder / "memory") as store:
+        for number in range(12):
+            store.add([example(number)])
+        return copied(folder / "memory", folder / "copy")
+
+
+def content(store: SqliteStore) -> list[tuple[object, ...]]:
+    found = []
+    for entry in store.find():
+        keys = sorted((sense, key.vector.tobytes(), key.encoder) for sense, key in entry.keys.items())
+        picture = entry.senses["sight"]
+        assert not isinstance(picture, str)
+        found.append(
+            (entry.id, entry.time_s, entry.importance, entry.name, str(entry.pointer), keys, picture.tobytes())
+        )
+    return found
+
+
+def test_a_killed_store_is_whole(killed: Path, tmp_path: Path) -> None:
+    folder = copied(killed, tmp_path / "m")
+    assert damaged_log(folder / WAL) == ""
+    with open_store(folder) as store:
+        assert len(store.find()) == 12
+        assert store.check() == []
+
+
+@pytest.mark.parametrize("place", [0.001, 0.1, 0.5, 0.98, 0.9999])
+def test_a_damaged_log_is_refused_until_it_is_mended(killed: Path, tmp_path: Path, place: float) -> None:
+    folder = copied(killed, tmp_path / "m")
+    data = bytearray((folder / WAL).read_bytes())
+    data[int(place * len(data))] ^= 0x10
+    (folder / WAL).write_bytes(data)
+    for _ in range(2):  # being refused leaves it as it is
+        with pytest.raises(StoreError, match=r"log .* is damaged: .*devmind memory check --mend"):
+            open_store(folder)
+        assert (folder / WAL).read_bytes() == data
+    with open_store(folder, mend=True) as store:
+        assert store.check(mend=True) == []
+        left = len(store.find())
+        assert left < 12
+    with open_store(folder) as store:
+        assert len(store.find()) == left
+
+
+@pytest.mark.parametrize("left", [0, 40, 100_000])
+def test_a_log_that_was_cut_off_is_refused(killed: Path, tmp_path: Path, left: int) -> None:
+    folder = copied(killed, tmp_path / "m")
+    data = (folder / WAL).read_bytes()
+    (folder / WAL).write_bytes(data[:left])
+    with pytest.raises(StoreError, match="is damaged"):
+        open_store(folder)
+
+
+def test_a_half_written_entry_at_the_logs_end_is_no_damage(killed: Path, tmp_path: Path) -> None:
+    """It was never acknowledged: a kill in the middle of a write leaves this."""
+    folder = copied(killed, tmp_path / "m")
+    size = 24 + 4096
+    data = (folder / WAL).read_bytes()
+    with sqlite3.connect(folder / FILE, isolation_level=None) as database:
+        database.execute("PRAGMA user_version").fetchone()
+    begun = data + data[32 + 5 * size : 32 + 6 * size][: size - 100]
+    (folder / WAL).write_bytes(begun)
+    assert damaged_log(folder / WAL) == ""
+
+
+def test_a_database_that_was_cut_off_is_refused(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        store.add([example(number) for number in range(12)])
+    data = (tmp_path / FILE).read_bytes()
+    for share in (0.2, 0.5, 0.99):
+        (tmp_path / FILE).write_bytes(data[: int(share * len(data))])
+        with pytest.raises(StoreError, match=r"cut off: .* backup|damaged"):
+            open_store(tmp_path)
+
+
+def test_no_flipped_byte_is_believed(tmp_path: Path) -> None:
+    """Whatever byte of the database changes: all is as it was, or somebody says so."""
+    with open_store(tmp_path / "m") as store:
+        store.add([example(number) for number in range(9)])
+        store.delete([2, 5])
+        was, total = content(store), store.changes().keys_sum  # type: ignore[arg-type]
+    data, chance = (tmp_path / "m" / FILE).read_bytes(), random.Random(0)
+    told = 0
+    for trial in range(60):
+        folder = tmp_path / "flipped"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        flipped = bytearray(data)
+        # Every other one in the first pages, where the tables' roots are.
+        at = chance.randrange(len(data) if trial % 2 else 30_000)
+        flipped[at] ^= 1 << chance.randrange(8)
+        (folder / FILE).write_bytes(flipped)
+        try:
+            with open_store(folder) as store:
+                same = content(store) == was  # type: ignore[arg-type]
+                index = Index(store).update()
+                assert same, f"byte {at}"
+                assert len(index.ids) == len(was)
+                assert store.changes().keys_sum == total
+        except StoreError:
+            told += 1
+    assert told > 8
+
+
+def test_what_is_damaged_goes_and_the_rest_stays(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        store.add([example(number) for number in range(6)])
+        for damage in (
+            "UPDATE entries SET payload = x'00' WHERE id = 1",
+            "UPDATE entries SET time_s = time_s + 1 WHERE id = 2",
+            "UPDATE keys SET features = zeroblob(28) WHERE entry = 3 AND sense = 'sight'",
+            "UPDATE entries SET text = 'other' WHERE id = 4",
+            "UPDATE state SET entries = 17",
+        ):
+            with sqlite3.connect(tmp_path / FILE) as beside:
+                beside.execute(damage)
+            beside.close()
+            assert len(store.check()) >= 1, damage
+        for read in (store.find, store.facts, lambda: store.get([1]), lambda: store.get([3])):
+            with pytest.raises(StoreError, match="damaged"):
+                read()
+        told = store.check(mend=True)
+        assert len(told) >= 5
+        assert store.check() == []
+        assert [entry.id for entry in store.find()] == [4, 5, 6]
+        assert len(Index(store).update().ids) == 3

@@ -1,0 +1,142 @@
+"""What memory points to is found again, and really gone from the file when it is forgotten."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from devmind.errors import SessionError, StoreError
+from devmind.memory import Filters, Key, Memory, Pointer, open_store
+from devmind.moment import Action, Moment, same_arrays
+from devmind.sessions.pointed import Pointed, blank, identity
+from devmind.sessions.reader import Session
+from devmind.sessions.recorder import Recorder
+from devmind.sessions.rotating import RotatingRecorder
+
+
+def picture(number: int) -> np.ndarray:
+    """Noise: no compression hides its bytes from a scan."""
+    return np.random.default_rng(number).integers(0, 256, (32, 32, 3), dtype=np.uint8)
+
+
+def frame(number: int) -> bytes:
+    return b"\xff\xd8" + np.random.default_rng(1000 + number).bytes(3000) + b"\xff\xd9"
+
+
+def moment(number: int) -> Moment:
+    return Moment(number / 10, {"sight": picture(number), "words": f"said {number}"}, first=number == 0)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Path:
+    path = tmp_path / "life.mcap"
+    with Recorder(path, source="test", tick_hz=10, details={"world": "none"}) as recorder:
+        for number in range(8):
+            recorder.note("number", number)
+            recorder.write(moment(number), Action({"look": np.full(2, number / 10, np.float32)}))
+            recorder.frame(frame(number), number / 10)
+            recorder.flush()
+    path.chmod(0o600)
+    return path
+
+
+def key(seed: int) -> Key:
+    vector = np.random.default_rng(seed).normal(size=64)
+    return Key((vector / np.linalg.norm(vector)).astype(np.float32), "a")
+
+
+def holds(path: Path, mark: bytes) -> bool:
+    return mark in path.read_bytes()
+
+
+def marks(number: int) -> list[bytes]:
+    return [picture(number).tobytes()[300:380], frame(number)[100:180]]
+
+
+def test_blanked_ticks_are_gone_and_the_rest_is_as_it_was(session: Path) -> None:
+    before = Session(session)
+    steps, named, notes = list(before), identity(before), list(before.notes)
+    assert all(holds(session, mark) for mark in marks(3))
+    old = session.open("rb")
+    blank(session, [3])
+    after = Session(session)
+    assert identity(after) == named
+    assert not after.truncated
+    assert oct(session.stat().st_mode & 0o777) == "0o600"
+    assert after.metadata["world"] == "none"
+    assert not any(holds(session, mark) for mark in marks(3))
+    assert not any(mark in old.read() for mark in marks(3))  # nor in what the file was before
+    old.close()
+    for number, (kept, action) in enumerate(after):
+        wanted = {} if number == 3 else steps[number][0].senses
+        assert same_arrays(kept.senses, wanted)
+        assert kept.time_s == steps[number][0].time_s
+        assert action is not None
+        assert steps[number][1] is not None
+        assert same_arrays(action.effectors, steps[number][1].effectors)
+        assert holds(session, marks(number)[0]) == (number != 3)
+        assert holds(session, marks(number)[1]) == (number not in (2, 3, 4))  # frames taken within a tick of it
+    kinds = [note for note in after.notes if note.kind == "number"]
+    assert [note.data for note in kinds] == [note.data for note in notes]
+    assert [(note.data, note.tick) for note in after.notes if note.kind == "forgotten"] == [({"tick": 3}, 3)]
+    blank(session, [5])  # a copy may be blanked again
+    assert identity(Session(session)) == named
+    assert sorted(path.name for path in session.parent.iterdir()) == ["life.mcap"]
+
+
+def test_what_is_being_written_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "open.mcap"
+    with Recorder(path, source="test", tick_hz=10) as recorder:
+        recorder.write(moment(0))
+        recorder.flush()
+        before = path.read_bytes()
+        with pytest.raises(SessionError, match="still being written"):
+            blank(path, [0])
+        assert path.read_bytes() == before
+        killed = tmp_path / "killed.mcap"
+        killed.write_bytes(before)
+    os.utime(killed, (0, 0))  # of a life that was killed long ago
+    blank(killed, [0])
+    assert not holds(killed, marks(0)[0])
+
+
+def test_a_memory_recalls_and_forgets_what_it_points_to(session: Path, tmp_path: Path) -> None:
+    named = identity(Session(session))
+    with open_store(tmp_path / "memory") as store:
+        memory = Memory(store, pointed=Pointed(tmp_path / "memory"))
+        for number in (3, 5):
+            pointer = Pointer("../life.mcap", number, named)
+            memory.write(Moment(0.0, {"words": f"said {number}"}), {"sight": key(number)}, pointer=pointer)
+        (found,) = memory.recall({"sight": key(3)}, k=1)
+        np.testing.assert_array_equal(found.senses["sight"], picture(3))
+        assert memory.forget(Filters(words="said 3")) == 1
+        assert not any(holds(session, mark) for mark in marks(3))
+        assert holds(session, marks(5)[0])
+        (found,) = memory.recall({"sight": key(5)}, k=1)
+        np.testing.assert_array_equal(found.senses["sight"], picture(5))
+        with pytest.raises(StoreError, match="point into recordings"):
+            Memory(store).forget(Filters())
+        session.rename(tmp_path / "moved.mcap")
+        assert memory.get([2])[0].senses == {"words": "said 5"}
+        assert "is not there" in memory.erase([2])[0]
+        assert store.find() == []
+
+
+def test_another_recording_of_the_same_name_is_not_touched(session: Path, tmp_path: Path) -> None:
+    pointed = Pointed(tmp_path)
+    place = Pointer("life.mcap", 2, "some other recording")
+    before = session.read_bytes()
+    assert pointed.fetch(place) is None
+    assert "another recording" in pointed.forget([place])[0]
+    assert session.read_bytes() == before
+
+
+def test_parts_of_one_recording_are_told_apart(tmp_path: Path) -> None:
+    with RotatingRecorder(tmp_path / "r.mcap", source="test", tick_hz=10, rotate_s=0.3) as recorder:
+        for number in range(6):
+            recorder.write(moment(number))
+        paths = recorder.paths
+    assert len({identity(Session(path)) for path in paths}) == len(paths) == 2
