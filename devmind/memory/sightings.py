@@ -61,7 +61,7 @@ class Habits:
         surest: no belief is surer than that, since heads go on being wrong in the same way.
         missed, doubted: chance of no sighting though it is there: where the eye sees past the place or another kind of
             thing stands there, and where it sees something at that distance.
-        gate: largest squared distance at which a sighting belongs to a belief (chi-square with 3 degrees: 0.9997).
+        gate: largest squared distance at which a sighting belongs to a belief (chi-square with 3 degrees: 0.99).
         begin, leap: how sure a sighting must be to begin a belief, and to move one beyond the gate.
         nearer, beyond: depth over the expected distance below which something hides the place, and above which the eye
             sees past it.
@@ -72,7 +72,7 @@ class Habits:
     angle_deg: float = 3.0
     log_distance: float = 0.15
     walk_m: float = 0.05
-    walk_seen_m: float = 0.3
+    walk_seen_m: float = 0.2
     spread_m: float = 2.0
     drain_s: float = 60.0
     hit: float = 0.95
@@ -80,10 +80,10 @@ class Habits:
     surest: float = 0.98
     missed: float = 0.01
     doubted: float = 0.5
-    gate: float = 19.0
+    gate: float = 11.3
     begin: float = 0.5
     leap: float = 0.85
-    nearer: float = 0.9
-    before: float = 0.82
-    beyond: float = 1.33
+    nearer: float = 0.8
+    before: float = 0.8
+    beyond: float = 1.4
     confirm: int = 2

@@ -35,7 +35,7 @@ VARIANTS: Mapping[str, tuple[bool, bool]] = {
 """Whether beliefs are recalled, and whether short-term memory is on."""
 FILTER, LAST_SEEN = "the filter alone", "last-seen rule"
 GATE = Gate([Threshold(f"permanence/{kind}", 0.95) for kind in ("unmoved", "moved", "swapped")])
-_CANONICAL_DEG, _CANONICAL_M = np.array([[15.2, -9.7], [0.0, 9.7], [-15.2, -9.7]]), 1.4
+_CANONICAL_DEG, _CANONICAL_M = np.array([[15.2, -9.7], [0.0, 9.7], [-15.2, -9.7]]), 1.5
 
 
 @dataclass

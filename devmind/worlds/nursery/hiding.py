@@ -154,7 +154,7 @@ def script(kind: str) -> Callable[[NurseryState], None]:
         for thing in range(THINGS):
             start, end = at[every, made.before[:, thing]], at[every, made.after[:, thing]]
             way = start + moved[:, None] * (end - start)
-            distance = uniform(seeds, f"distance {thing}", 1.25, 1.4)
+            distance = uniform(seeds, f"distance {thing}", 1.45, 1.6)
             if made.carried:
                 # In front of the other thing, not behind it.
                 distance = distance - 4 * _BULGE_M * moved * (1 - moved) * (thing == made.target)
@@ -176,7 +176,7 @@ def spawn(kind: str) -> Callable[[np.ndarray], NurseryState]:
         state.pan = at[:, 1, 0] + uniform(seeds, "pan", -3.0, 3.0)
         state.tilt = at[..., 1].mean(1) + uniform(seeds, "tilt", -3.0, 3.0)
         state.present[:, : COVERS.stop] = True
-        state.size[:, :THINGS] = uniform(seeds, "thing size", 0.1, 0.12, (THINGS,))
+        state.size[:, :THINGS] = uniform(seeds, "thing size", 0.115, 0.135, (THINGS,))
         state.size[:, COVERS], state.shape[:, COVERS] = _COVER_SIZE_M, BOX
         state.yaw[:, COVERS] = at[..., 0]
         _leave_out_pale(state)
