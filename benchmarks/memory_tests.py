@@ -138,19 +138,19 @@ def bsuite_score(measure: Measure) -> float:
     return sum((1 - rate) / 0.5 < LEARNED_BELOW for rate in correct) / len(correct)
 
 
-def table(agent: Mapping[str, Measure], gru: Mapping[str, Measure]) -> str:
-    """One row a measure: agent and GRU with intervals, memory off, the best floor; then the curve of memory_len."""
-    rows = [f"{'':24}{'n':>5}  {'agent':24}{'GRU':24}{'memory off':>10}{'floor':>8}"]
-    for name, mine in agent.items():
-        cells = "".join(
-            f"{m.score:.3f} [{m.interval()[0]:.3f}, {m.interval()[1]:.3f}]".ljust(24) for m in (mine, gru[name])
-        )
-        rows.append(f"{name:24}{mine.n:5}  {cells}{mine.rows[SHORT_OFF]:10.3f}{mine.floor:8.3f}")
-    mine, theirs = agent["memory_len"], gru["memory_len"]
-    rows.append(f"{'bsuite-like score':31}{bsuite_score(mine):<24.2f}{bsuite_score(theirs):<24.2f}")
+def table(found: Mapping[str, Mapping[str, Measure]]) -> str:
+    """One row a measure: each pupil with its interval, memory off, the best floor; then the curve of memory_len."""
+    pupils = list(found.values())
+    rows = [f"{'':31}" + "".join(f"{name:24}" for name in found) + "memory off   floor"]
+    for name, first in pupils[0].items():
+        measures = [pupil[name] for pupil in pupils]
+        cells = "".join(f"{m.score:.3f} [{m.interval()[0]:.3f}, {m.interval()[1]:.3f}]".ljust(24) for m in measures)
+        rows.append(f"{name:24}n={first.n:<5}{cells}{first.rows[SHORT_OFF]:10.3f}{first.floor:8.3f}")
+    curves = [pupil["memory_len"] for pupil in pupils]
+    rows.append(f"{'bsuite-like score':31}" + "".join(f"{bsuite_score(curve):<24.2f}" for curve in curves))
     for length in LENGTHS:
-        key = f"length {length}"
-        rows.append(f"  {'memory_len, ' + key:29}{mine.rows[key]:<24.3f}{theirs.rows[key]:<24.3f}")
+        at = "".join(f"{curve.rows[f'length {length}']:<24.3f}" for curve in curves)
+        rows.append(f"  {f'memory_len, length {length}':29}{at}")
     return "\n".join(rows)
 
 
@@ -161,18 +161,21 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sign", type=int, help="steps of the lesson 'sign' (its own by default)")
     parser.add_argument("--tests", type=int, help="steps of the lesson 'tests'")
+    parser.add_argument("--only", choices=("agent", "GRU"), help="raise one of the two, print its figures alone")
     options = parser.parse_args()
-    lessons = {"sign": options.sign, "tests": options.tests}
+    lessons = {"boards": None, "sign": options.sign, "tests": options.tests}
     config = load(options.size, {"seed": options.seed, "device": "cpu"})
     config = config.model_copy(update={"loggers": (), "checkpoint_every_s": 1e9})
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, make in (("agent", untaught), ("GRU", with_gru)):
+            if options.only not in (None, name):
+                continue
             agent = make(options.size, options.seed)
             print(f"{name}: {trained(agent):,} parameters that learn")
             context = Context(config, options.seed, "cpu", Path(folder, name), worlds.make)
             found[name] = raise_and_examine(agent, context, lessons)
-    print(table(found["agent"], found["GRU"]))
+    print(table(found))
 
 
 if __name__ == "__main__":

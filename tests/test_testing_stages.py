@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from devmind import plugins
+from devmind import plugins, worlds
 from devmind.agent import Agent, collate_tick
 from devmind.agent.heads import CategoricalHead, DenseHead, Head, Inlet, NormalHead, RegressionHead, Tapped, ValueHead
 from devmind.agent.output import Categorical, Output
@@ -25,6 +25,8 @@ from devmind.worlds.adapter import VectorWorld
 
 
 def make_lamps(name: str, level: str, seeds: np.ndarray) -> VectorWorld:
+    if name != "lamps":
+        return worlds.make(name, level, seeds)
     world = VectorWorld(LampRules(), len(seeds))
     world.reset(seeds)
     return world
@@ -172,9 +174,38 @@ class UpsideDown(LampStage):
     skills = skill_of(lambda agent, context, level: [measure(np.ones(8), ceiling=0.0)])
 
 
+class Narrow(LampStage):
+    """Trains one head of its own, and does not say that nothing is to be rehearsed."""
+
+    requires = ("reflex",)
+    rehearses = True
+
+    def lessons(self, context: Context) -> Sequence[Lesson]:
+        (lesson,) = super().lessons(context)
+
+        def learner(agent: Agent, context: Context) -> GradientLearner:
+            own = ("heads.lit.",)
+            return GradientLearner(
+                agent, loss, steps=0, seed=0, learning_rate=3e-3, trains=own, rehearses=self.rehearses
+            )
+
+        return [Lesson("lamps", learner, lesson.make_batches, 10, 0.1)]
+
+
+class Apart(Narrow):
+    """Says so."""
+
+    rehearses = False
+
+
+def test_a_lesson_that_changes_nothing_of_earlier_stages_rehearses_nothing() -> None:
+    check_stage(Apart(), make_world=make_lamps)
+
+
 @pytest.mark.parametrize(
     ("stage", "law"),
     [
+        (Narrow, "can be taught among rehearsals"),
         (Hooked, "requires is a tuple"),
         (Twice, "admit is idempotent"),
         (Meddling, "admit changes no weight that was there"),

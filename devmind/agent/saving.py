@@ -21,6 +21,8 @@ from devmind.agent.parts import PartHolder
 from devmind.errors import CheckpointError
 
 CONFIG, WEIGHTS, CHECKSUMS = "config.json", "model.safetensors", "checksums.json"
+LATER = ("recalled_rank",)
+"""Weights that folders saved before there were any lack; zeros there change no answer."""
 
 
 def hash_tensors(tensors: Mapping[str, Tensor]) -> str:
@@ -127,6 +129,8 @@ def load_weights(agent: PartHolder, folder: Path) -> None:
 
     tensors, missing = load_file(folder / WEIGHTS), agent.missing_prefixes()
     agent.kept_tensors = {name: value for name, value in tensors.items() if missing and name.startswith(missing)}
+    for name in LATER:
+        tensors.setdefault(name, torch.zeros_like(agent.get_parameter(name)))
     try:
         agent.load_state_dict({n: x for n, x in tensors.items() if n not in agent.kept_tensors}, strict=True)
     except RuntimeError as error:

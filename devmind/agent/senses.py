@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from devmind.agent.batch import Batch, to_device
+from devmind.agent.batch import RECALLED_BUDGET, Batch, to_device
 from devmind.agent.config import AgentConfig
 from devmind.agent.encoders import Encoded, encode_rows
 from devmind.agent.parts import PartHolder, named_seed
@@ -28,6 +28,8 @@ class Perceiver(PartHolder):
         with named_seed(config.seed, "recalled"):
             self.recalled_type = nn.Parameter(torch.randn(config.width) * 0.3)
             self.age = nn.Linear(1, config.width)
+        with named_seed(config.seed, "recalled rank"):
+            self.recalled_rank = nn.Parameter(torch.randn(RECALLED_BUDGET, config.width) * 0.3)
         projection = torch.randn(config.width, KEY_SIZE, generator=torch_generator(config.seed, "key"))
         self.key_projection: Tensor
         self.register_buffer("key_projection", projection)
@@ -85,9 +87,10 @@ class Perceiver(PartHolder):
         return Perceived(encoded, batch["senses"].get("body"), batch["present"].get("body"))
 
     def encode_recalled(self, recalled: Batch) -> Encoded:
-        """What memory gave, one token an entry, with type and age: tokens [..., R, D], presence [..., R].
+        """What memory gave, one token an entry, with type, rank and age: tokens [..., R, D], presence [..., R].
 
-        The mean of its senses, each of which is the mean of its tokens: one word beside a picture is half of it.
+        The mean of its senses, each of which is the mean of its tokens: one word beside a picture is half of it. Its
+        rank says what a store knows best: which entry is most like what is asked (or, of beliefs, is named just now).
 
         Args:
             recalled: from `collate_recalled`: senses [..., R, *], present and valid bool [..., R], age_s [..., R].
@@ -99,7 +102,7 @@ class Perceiver(PartHolder):
             weight = encoded.present[..., None].to(encoded.tokens.dtype)
             total = total + (encoded.tokens * weight).sum(-2) / weight.sum(-2).clamp_min(1)
             count = count + weight.amax(-2)
-        tokens = total / count.clamp_min(1) + age + self.recalled_type
+        tokens = total / count.clamp_min(1) + age + self.recalled_type + self.recalled_rank[: age.shape[-2]]
         return Encoded(tokens, recalled["valid"] & (count[..., 0] > 0))
 
     def key(self, encoded: Encoded) -> Tensor:

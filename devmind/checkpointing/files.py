@@ -48,6 +48,18 @@ def explained(path: Path) -> Iterator[None]:
         raise refusal(OSError(code, os.strerror(code)), path) from error
 
 
+def make_folder(path: Path) -> None:
+    """Make the folder `path`, and those above it, where they are missing.
+
+    Raises:
+        CheckpointError: a file is in its way, or the disk refuses.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CheckpointError(f"The folder {path} cannot be made: {error.strerror}; give another --out.") from error
+
+
 def write_atomically(path: Path, data: bytes | str) -> None:
     """Replace the file `path` by `data` (text as UTF-8); a kill leaves the old content or the new, never a mixture.
 

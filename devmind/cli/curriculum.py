@@ -11,7 +11,7 @@ import typer
 from devmind import plugins
 from devmind.cli import show
 from devmind.cli.house import group
-from devmind.cli.paths import existing, existing_files
+from devmind.cli.paths import existing
 from devmind.cli.settings import (
     AgentOption,
     ConfigOption,
@@ -24,6 +24,7 @@ from devmind.cli.settings import (
     SizeOption,
     resumable,
     run_config,
+    run_inputs,
 )
 
 if TYPE_CHECKING:
@@ -56,8 +57,7 @@ def run(
     """
     settings = run_config(size, minutes, sets, config, seed)
     names = [plugins.find("stages", name).name for name in stages or plugins.available("stages")]
-    agent, data = existing(agent, "--agent"), existing(data, "--data")
-    sessions = existing_files(experience, "--experience")
+    agent, data, sessions = run_inputs(agent, data, experience)
     folder = out or Path("checkpoints") / f"curriculum-{settings.size}-seed{settings.seed}"
     with resumable(f"devmind curriculum resume {folder}"):
         from devmind.curriculum.runner import Curriculum

@@ -10,6 +10,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from devmind.cli.house import Terminated, complain
+from devmind.cli.paths import existing, existing_files
 from devmind.config import RunConfig, Size, load
 from devmind.errors import ConfigError, nearest
 
@@ -61,6 +62,17 @@ def run_config(
     changes: dict[str, Any] = {"size": size, "minutes": minutes, "seed": seed}
     given = {key: value for key, value in changes.items() if value is not None}
     return load(name or size or "nursery", given, sets or ())
+
+
+def run_inputs(
+    agent: Path | None, data: Path | None, experience: Sequence[Path] | None
+) -> tuple[Path | None, Path | None, list[Path]]:
+    """What a run is given besides its configuration: the folders of `--agent` and `--data`, and the sessions.
+
+    Raises:
+        ConfigError: one of them is not there (the nearest is named).
+    """
+    return existing(agent, "--agent"), existing(data, "--data"), existing_files(experience, "--experience")
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from devmind.cli import show
 from devmind.cli.agents import agent_folder
 from devmind.cli.house import complain
 from devmind.cli.memory_files import MemoryOption, opened
+from devmind.cli.settings import resumable
 from devmind.errors import ConfigError
 
 OUT = Path("checkpoints/sleep")
@@ -22,6 +23,7 @@ def register(app: typer.Typer) -> None:
 
 
 def sleep(
+    ctx: typer.Context,
     agent: Annotated[
         Path | None,
         typer.Option("--agent", metavar="DIR", help="Saved agent; else the newest milestone in ./checkpoints."),
@@ -34,18 +36,20 @@ def sleep(
         bool, typer.Option("--prune/--keep", help="Delete memories that the weights answer alone now; never names.")
     ] = False,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the night and the new agent go.")] = OUT,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Root of the night's random numbers.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Root of the night's random numbers.")] = 0,
 ) -> None:
     """Replay memories into the weights, so that they are known without the memory. The given agent stays as it is."""
-    if minutes is not None and minutes <= 0:
+    if minutes is not None and not 0 < minutes < float("inf"):
         raise ConfigError(f"--minutes expects a number above 0; got {minutes:g}.")
     folder = agent_folder(agent)
     from devmind.agent.agent import Agent
     from devmind.curriculum.night import night
+    from devmind.learners.sleeping import heads_to_sleep
     from devmind.live.show_and_tell import ShowAndTell
 
     raised = Agent.from_pretrained(folder)
-    with opened(memory) as mind:
+    heads_to_sleep(raised)  # refuses an agent that cannot sleep before the memory gets keys of its encoders
+    with opened(memory) as mind, resumable(ctx.obj):
         if rebuilt := ShowAndTell(raised, mind).rebuilt:
             complain(f"Note: this agent has other weights than before; {rebuilt} memories got new keys.")
         done = night(raised, folder, mind, out, minutes=minutes, prune_known=prune, seed=seed)

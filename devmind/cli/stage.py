@@ -11,7 +11,7 @@ import typer
 from devmind import plugins
 from devmind.cli import show
 from devmind.cli.house import group
-from devmind.cli.paths import existing, existing_files, writable_file
+from devmind.cli.paths import existing, writable_file
 from devmind.cli.settings import (
     AgentOption,
     ConfigOption,
@@ -24,6 +24,7 @@ from devmind.cli.settings import (
     SizeOption,
     resumable,
     run_config,
+    run_inputs,
 )
 
 if TYPE_CHECKING:
@@ -102,8 +103,7 @@ def run(
     """
     settings = run_config(size, minutes, sets, config, seed)
     plugins.find("stages", stage)
-    agent, data = existing(agent, "--agent"), existing(data, "--data")
-    sessions = existing_files(experience, "--experience")
+    agent, data, sessions = run_inputs(agent, data, experience)
     with resumable(ctx.obj):
         show.line(
             f"Stage {stage}, size {settings.size}, seed {settings.seed}. Loading torch takes some seconds.", "dim"

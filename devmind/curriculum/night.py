@@ -9,6 +9,7 @@ from pathlib import Path
 from devmind.agent.agent import Agent
 from devmind.agent.device import place
 from devmind.agent.threads import training_threads
+from devmind.checkpointing.files import make_folder
 from devmind.config import RunConfig
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.rehearsal import stages_of
@@ -55,8 +56,14 @@ def night(
     """
     config = RunConfig.model_validate({"size": agent.config.size, "seed": seed, "loggers": ()})
     context = make_context(config, out, None, ())
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     journal = Journal(out / "journal.jsonl")
+    new = out / "milestones" / f"{len(agent.config.stages):02d}-sleep"
+
+    def save(slept: Slept) -> None:
+        agent.save_pretrained(new)
+        save_state(new, slept.slept_on)
+
     place(agent, context.device)
     with training_threads():
         slept = sleep(
@@ -67,9 +74,8 @@ def night(
             steps=_planned(agent, memory, context, journal, minutes) if minutes else None,
             minutes=minutes or DEFAULT_MINUTES,
             slept_on=load_state(folder),
+            save=save,
         )
-    new = out / "milestones" / f"{len(agent.config.stages):02d}-sleep"
-    agent.save_pretrained(new)
     # Only now: a kill before this line loses no memory.
     pruned = prune(memory, slept, journal) if prune_known else []
     save_state(new, slept.slept_on)

@@ -1,4 +1,7 @@
-"""Rehearsal: later stages mix batches of earlier stages' lessons into their own, a quarter of the steps."""
+"""Rehearsal: later stages mix batches of earlier stages' lessons into their own, a quarter of the steps.
+
+What is rehearsed comes from behind a lesson's end: batches that were not met yet, and as hard as its last ones.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any
 
 from devmind import plugins
 from devmind.agent.agent import Agent
-from devmind.curriculum.stage import Context, Stage
+from devmind.curriculum.stage import Batches, Context, Stage
 from devmind.errors import PluginError
 from devmind.learners.gradient import GradientLearner, Loss
 
@@ -38,5 +41,9 @@ def rehearsals(earlier: Sequence[Stage], agent: Agent, context: Context) -> list
                 continue
             learner = lesson.make_learner(agent, context)
             if isinstance(learner, GradientLearner):
-                found.append((learner.loss, lesson.make_batches(agent, context, lesson.steps).make))
+                found.append((learner.loss, _behind(lesson.make_batches(agent, context, lesson.steps))))
     return found
+
+
+def _behind(batches: Batches) -> Callable[[int], Any]:
+    return lambda number: batches.make(batches.steps + number)

@@ -9,6 +9,7 @@ from typing import Any
 from devmind.agent.agent import Agent
 from devmind.agent.device import pick_device, place
 from devmind.agent.threads import training_threads
+from devmind.checkpointing.files import make_folder
 from devmind.config import RunConfig, validate
 from devmind.curriculum.examining import examine_skill, pick_skills, plain
 from devmind.curriculum.journal import Journal
@@ -98,7 +99,7 @@ class Curriculum:
         order = in_order(self.stages)
         plan = self._plan(order)
         if (known := self.journal.last("plan")) is None:
-            self.out.mkdir(parents=True, exist_ok=True)
+            make_folder(self.out)
             self.journal.write("plan", **plan)
         elif {key: known.get(key) for key in plan} != plan:
             raise ConfigError(

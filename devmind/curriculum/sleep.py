@@ -7,18 +7,18 @@ kept in a reservoir of fixed size, so that the next nights go over it again.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from devmind.agent.agent import Agent
-from devmind.checkpointing.files import write_atomically
+from devmind.checkpointing.files import make_folder, write_atomically
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.rehearsal import rehearsals
 from devmind.curriculum.stage import Batches, Context, Lesson, Stage
-from devmind.curriculum.teaching import position, teach
+from devmind.curriculum.teaching import Taught, position, teach
 from devmind.errors import CheckpointError
 from devmind.learners.replay import Replay, candidates
 from devmind.learners.sleeping import SleepLearner, heads_to_sleep
@@ -26,10 +26,10 @@ from devmind.memory import Memory
 from devmind.memory.sampling import Reservoir
 
 LESSON = "sleep"
-STEPS = {"tiny": 60, "nursery": 240, "child": 2000, "adult": 4000}
+STEPS = {"tiny": 60, "nursery": 360, "child": 2000, "adult": 4000}
 MOMENTS = {"tiny": 16, "nursery": 64, "child": 64, "adult": 64}
 """Questions in a step."""
-LEARNING_RATE = {"tiny": 1e-2, "nursery": 2e-3, "child": 5e-4, "adult": 2e-4}
+LEARNING_RATE = {"tiny": 1e-2, "nursery": 1e-3, "child": 5e-4, "adult": 2e-4}
 LIMIT = 2048
 """Memories slept on in one night, at most."""
 SLEPT_ON = 1024
@@ -74,6 +74,7 @@ def sleep(
     minutes: float = 10.0,
     slept_on: Reservoir | None = None,
     limit: int = LIMIT,
+    save: Callable[[Slept], None] = lambda slept: None,
 ) -> Slept:
     """Replay `memory` into the weights of `agent`, which is changed in place; nothing is deleted.
 
@@ -81,30 +82,25 @@ def sleep(
 
     Args:
         context: its `out` gets the journal and checkpoints; its seed and size decide the night.
-        earlier: stages whose lessons marked `rehearse` are mixed in, every fourth step.
+        earlier: stages whose lessons marked `rehearse` are mixed in, every second step.
         heads: which heads answer; by default those that were taught to answer from memory.
         steps: of the learner; by default those of the size.
         minutes: it is cut after 1.5 times as many.
         slept_on: what earlier nights have left.
+        save: keeps what came of the night, before it counts as ended: a kill until then loses nothing.
 
     Raises:
         StoreError: nothing in the memory can be asked.
         ConfigError: the agent has no such head.
         Interrupted: asked to stop; the position is saved.
     """
-    context.out.mkdir(parents=True, exist_ok=True)
+    make_folder(context.out)
     journal, names = Journal(context.out / "journal.jsonl"), list(heads or heads_to_sleep(agent))
     slept_on = slept_on or Reservoir(SLEPT_ON, context.seed, "slept on")
     begun = _begun(journal, agent, names, context)
     ids = begun or candidates(memory, limit, context.seed, slept_on.items)
     replay = Replay(agent, memory, ids, names, seed=context.seed, moments=MOMENTS[context.config.size])
-    if not begun:
-        ids = replay.ids.tolist()
-        journal.write("sleep", ids=ids, heads=names, agent=agent.sha256(), seed=context.seed)
-    elif begun != replay.ids.tolist():
-        raise CheckpointError(
-            f"Memories that '{context.out}' had begun to sleep on were forgotten; give another --out."
-        )
+    _check_or_note(replay, begun, agent, context, journal)
     before = float(known(replay, agent).mean())
     taught = teach(
         lesson(replay, minutes),
@@ -115,21 +111,30 @@ def sleep(
         rehearsal=lambda: rehearsals(earlier, agent, context),
         resume=position(context.out / "checkpoints") if begun else None,
     )
-    right = known(replay, agent)
-    slept_on.discard(ids)
-    slept_on.offer(ids)
-    slept = Slept(
-        taught.steps,
-        taught.seconds,
-        taught.status,
-        len(ids),
-        before,
-        float(right.mean()),
-        tuple(replay.ids[right.all(0)].tolist()),
-        slept_on,
-    )
+    slept = _slept(taught, replay, before, known(replay, agent), slept_on)
+    save(slept)
     journal.write("slept", steps=slept.steps, status=slept.status, before=before, after=slept.after)
     return slept
+
+
+def _check_or_note(replay: Replay, begun: list[int] | None, agent: Agent, context: Context, journal: Journal) -> None:
+    """Note what a new night sleeps on; of one that was begun, check that it is all there still."""
+    ids = replay.ids.tolist()
+    if not begun:
+        journal.write("sleep", ids=ids, heads=replay.heads, agent=agent.sha256(), seed=context.seed)
+    elif begun != ids:
+        raise CheckpointError(
+            f"Memories that '{context.out}' had begun to sleep on were forgotten; give another --out."
+        )
+
+
+def _slept(taught: Taught, replay: Replay, before: float, right: np.ndarray, slept_on: Reservoir) -> Slept:
+    """What came of a night, from what is known after it, `right` bool [VIEWS, n]; brings `slept_on` up to date."""
+    ids = replay.ids.tolist()
+    slept_on.discard(ids)
+    slept_on.offer(ids)
+    learned = tuple(replay.ids[right.all(0)].tolist())
+    return Slept(taught.steps, taught.seconds, taught.status, len(ids), before, float(right.mean()), learned, slept_on)
 
 
 def _begun(journal: Journal, agent: Agent, heads: Sequence[str], context: Context) -> list[int] | None:

@@ -15,7 +15,7 @@ import yaml
 from devmind.agent.agent import Agent
 from devmind.agent.device import place
 from devmind.agent.threads import training_threads
-from devmind.checkpointing.files import write_atomically
+from devmind.checkpointing.files import make_folder, write_atomically
 from devmind.config import RunConfig
 from devmind.curriculum import results as made
 from devmind.curriculum.examining import Examined, examine_skill
@@ -24,7 +24,7 @@ from devmind.curriculum.rehearsal import rehearsals
 from devmind.curriculum.stage import Context, Lesson, Stage
 from devmind.curriculum.start import check_same_run, load_stage, make_context, starting_agent
 from devmind.curriculum.teaching import position, steps_per_s, teach
-from devmind.errors import CheckpointError, ConfigError
+from devmind.errors import ConfigError
 from devmind.report.page import render
 
 
@@ -95,12 +95,7 @@ class StageRun:
         self.stage.admit(agent)
         agent.config.stages = [*(s for s in agent.config.stages if s != self.stage.name), self.stage.name]
         self._check_lessons()
-        try:
-            (self.out / "checkpoints").mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise CheckpointError(
-                f"The folder {self.out} cannot be made: {error.strerror}; give another --out."
-            ) from error
+        make_folder(self.out / "checkpoints")
         agent.save_pretrained(self.out / "start")
         write_atomically(self.out / "config.yaml", yaml.safe_dump(self.config.model_dump(mode="json"), sort_keys=False))
         self.journal.write(

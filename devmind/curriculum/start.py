@@ -13,7 +13,7 @@ from devmind.agent.config import AgentConfig
 from devmind.agent.device import pick_device
 from devmind.config import RunConfig
 from devmind.curriculum.stage import Context, Stage
-from devmind.errors import ConfigError
+from devmind.errors import CheckpointError, ConfigError
 
 
 def load_stage(name: str) -> Stage:
@@ -63,12 +63,26 @@ def starting_agent(stage: Stage, config: RunConfig, given: Path | None, runs: Pa
 
 
 def newest_milestone(runs: Path, requires: Sequence[str]) -> Path | None:
-    """The newest milestone below the folder `runs` whose agent has been through the stages `requires`."""
+    """The newest milestone below the folder `runs` whose agent has been through the stages `requires`.
+
+    Raises:
+        CheckpointError: a newer one is damaged, so nobody knows.
+    """
     found = sorted(Path(runs).glob("**/milestones/*/config.json"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in found:
-        if set(requires) <= set(json.loads(path.read_text(encoding="utf-8")).get("stages", [])):
+        if set(requires) <= _stages_in(path):
             return path.parent
     return None
+
+
+def _stages_in(config: Path) -> set[str]:
+    try:
+        return set(json.loads(config.read_text(encoding="utf-8")).get("stages", []))
+    except (ValueError, AttributeError, TypeError) as error:
+        raise CheckpointError(
+            f"The newest milestone '{config.parent}' is damaged: its config.json cannot be read ({error}). "
+            "Delete it, or give --agent DIR."
+        ) from error
 
 
 def _passed(folder: Path) -> bool:

@@ -22,7 +22,8 @@ class Learner(LightningModule):
 
     The position `update` counts training steps since the lesson began; learning rates and random numbers are functions
     of it, so a resumed lesson goes on as if it had never stopped. `rehearsal` holds losses and batch makers of earlier
-    stages' lessons; learners by gradient take every fourth step from them.
+    stages' lessons; learners by gradient take every fourth step from them, from each lesson in turn: its batch
+    number 0, 1, 2, ...
     """
 
     def __init__(self, agent: Agent, *, steps: int, seed: int) -> None:
@@ -81,7 +82,14 @@ class GradientLearner(Learner):
 
     Args:
         trains: prefixes of parameter names to train ('' trains everything); all others are frozen meanwhile.
+        rehearses: False where nothing is trained that an earlier lesson uses: there is nothing to keep then, and a
+            rehearsal would have no gradient.
+
+    Attributes:
+        rehearsal_every: one of so many steps is a rehearsal.
     """
+
+    rehearsal_every = 4
 
     def __init__(
         self,
@@ -93,8 +101,10 @@ class GradientLearner(Learner):
         learning_rate: float,
         trains: Sequence[str] = ("",),
         weight_decay: float = 0.02,
+        rehearses: bool = True,
     ) -> None:
         super().__init__(agent, steps=steps, seed=seed)
+        self.rehearses = rehearses
         self.loss, self.learning_rate, self.weight_decay = loss, learning_rate, weight_decay
         self.trains = tuple(trains)
 
@@ -129,9 +139,10 @@ class GradientLearner(Learner):
         for group in optimizer.param_groups:  # type: ignore[union-attr]
             group["lr"] = self.learning_rate * schedule(self.update, self.steps)
         loss_of, prefix = self.loss, ""
-        if self.rehearsal and self.update % 4 == 3:
-            loss_of, make = self.rehearsal[self.update // 4 % len(self.rehearsal)]
-            batch, prefix = self.transfer_batch_to_device(make(self.update), self.device, 0), "rehearsal/"
+        if self.rehearses and self.rehearsal and self.update % self.rehearsal_every == self.rehearsal_every - 1:
+            number, which = divmod(self.update // self.rehearsal_every, len(self.rehearsal))
+            loss_of, make = self.rehearsal[which]
+            batch, prefix = self.transfer_batch_to_device(make(number), self.device, 0), "rehearsal/"
         loss, scalars = loss_of(self.agent, batch)
         self.report({prefix + "loss": loss.detach()} | {prefix + name: value for name, value in scalars.items()})
         return loss

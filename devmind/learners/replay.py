@@ -180,7 +180,8 @@ class Replay:
     def surprised(self, ids: np.ndarray, surprise: np.ndarray) -> None:
         """How surprised the sleeping agent was by these memories: those that surprise are replayed more."""
         importance = self.importance[[self.place[int(number)] for number in ids]]
-        self.sampler.update(ids.tolist(), surprise + IMPORTANCE_SHARE * importance)
+        # A divergence of almost nothing may be rounded to below it.
+        self.sampler.update(ids.tolist(), np.maximum(surprise, 0.0) + IMPORTANCE_SHARE * importance)
 
     def batch(self, update: int, steps: int) -> dict[str, Any]:
         """Views of memories drawn by priority, alone and in rows of a window: `place` int64 and `weight` float [B, T].

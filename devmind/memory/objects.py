@@ -185,7 +185,8 @@ def _missed(old: Beliefs, seen: Sightings, gaze: Gaze, habits: Habits) -> Belief
     along = seen.distance_m[..., None] / np.maximum(distance[:, None], 0.05)
     other = seen.here[..., None] & (seen.kind[..., None] != old.kind[:, None]) & (aside < 2 * habits.angle_deg)
     hidden = (ratio < habits.nearer) | (other & (along < habits.before)).any(1)
-    looked = old.used & ~old.in_sight & inside & ~hidden
+    hinted = ((seen.kind[..., None] == old.kind[:, None]) & (seen.sure >= habits.hint)[..., None]).any(1)
+    looked = old.used & ~old.in_sight & inside & ~hidden & ~hinted
     instead = (other & (along < habits.beyond)).any(1)
     chance = np.where((ratio > habits.beyond) | instead, habits.missed, habits.doubted)
     there = np.where(looked, old.there * chance, old.there)

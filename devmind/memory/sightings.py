@@ -61,6 +61,7 @@ class Habits:
         surest: no belief is surer than that, since heads go on being wrong in the same way.
         missed, doubted: chance of no sighting though it is there: where the eye sees past the place or another kind of
             thing stands there, and where it sees something at that distance.
+        hint: how sure a head may be of a kind, short of a sighting, for nothing of that kind to be found absent.
         gate: largest squared distance at which a sighting belongs to a belief (chi-square with 3 degrees: 0.99).
         begin, leap: how sure a sighting must be to begin a belief, and to move one beyond the gate.
         nearer, beyond: depth over the expected distance below which something hides the place, and above which the eye
@@ -80,6 +81,7 @@ class Habits:
     surest: float = 0.98
     missed: float = 0.01
     doubted: float = 0.5
+    hint: float = 0.35
     gate: float = 11.3
     begin: float = 0.5
     leap: float = 0.85

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -124,21 +125,28 @@ def check_learner(lesson: Lesson, agent: Agent, context: Context, *, steps: int 
     with tempfile.TemporaryDirectory() as folder:
         config = context.config.model_copy(update={"checkpoint_every_s": 1e-9, "loggers": ()})
         here = [replace(context, config=config, out=Path(folder, name)) for name in ("straight", "again", "resumed")]
-        straight = _taught(lesson, agent, here[0], steps)
+        straight = taught_hash(lesson, agent, here[0], steps)
         require(
             agent.sha256() == before, "a learner improves the agent it is given", "weights of another agent changed"
         )
         require(straight != before, "a learner improves its agent", f"no weight changed in {steps} steps")
         law = "a lesson is a function of seed, update and weights"
-        require(_taught(lesson, agent, here[1], steps) == straight, law, "other weights when it was taught again")
+        require(taught_hash(lesson, agent, here[1], steps) == straight, law, "other weights when it was taught again")
         saved = [bundle.load(path) for path in (here[0].out / "checkpoints").iterdir()]
         stopped = next(state for state in saved if state["update"] == steps - 1)
-        resumed = _taught(lesson, agent, here[2], steps, resume=stopped)
+        resumed = taught_hash(lesson, agent, here[2], steps, resume=stopped)
         law = "a lesson that was stopped goes on exactly where it was (extra_state holds all the next step needs)"
         require(resumed == straight, law, "other weights after going on from a checkpoint")
 
 
-def _taught(lesson: Lesson, agent: Agent, context: Context, steps: int, resume: Any = None) -> str:
+def taught_hash(
+    lesson: Lesson,
+    agent: Agent,
+    context: Context,
+    steps: int,
+    resume: Any = None,
+    rehearsal: Callable[[], list[Any]] = list,
+) -> str:
     """The hash of a copy's weights after the lesson."""
     import torch
 
@@ -147,7 +155,8 @@ def _taught(lesson: Lesson, agent: Agent, context: Context, steps: int, resume: 
 
     pupil = copy.deepcopy(agent)
     context.out.mkdir(parents=True)
-    taught = teach(lesson, steps, pupil, context, Journal(context.out / "journal.jsonl"), resume=resume)
+    journal = Journal(context.out / "journal.jsonl")
+    taught = teach(lesson, steps, pupil, context, journal, resume=resume, rehearsal=rehearsal)
     require(taught.steps == steps, "a learner counts its steps", f"{taught.steps} after {steps} batches")
     finite = all(
         bool(torch.isfinite(value).all()) for value in pupil.state_dict().values() if value.is_floating_point()

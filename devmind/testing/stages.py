@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from devmind.testing.fakes import tiny_agent, tiny_context
 from devmind.testing.laws import require
-from devmind.testing.parts import check_learner
+from devmind.testing.parts import check_learner, taught_hash
 
 if TYPE_CHECKING:
     from devmind.agent.agent import Agent
@@ -37,13 +38,15 @@ def check_stage(stage: Any, *, make_world: Callable[..., Any] | None = None, ste
     with tempfile.TemporaryDirectory() as folder:
         context = tiny_context(Path(folder), make_world=make_world)
         agent = tiny_agent(context.seed)
-        for name in stage.requires:
-            _required(name).admit(agent)
+        earlier = [_required(name) for name in stage.requires]
+        for one in earlier:
+            one.admit(agent)
         _check_admission(stage, agent, Path(folder, "agent"))
         lessons = list(stage.lessons(context))
         _check_lessons(stage, lessons)
         for lesson in lessons:
             check_learner(lesson, agent, context, steps=steps)
+            _check_among_rehearsals(lesson, earlier, agent, context)
         for skill in stage.skills:
             check_skill(skill, agent, context)
 
@@ -99,6 +102,19 @@ def _check_lessons(stage: Any, lessons: Sequence[Lesson]) -> None:
         require(lesson.minutes > 0, "a lesson says the minutes its steps take", f"{where}: {lesson.minutes}")
         unknown = set(lesson.skills) - skills
         require(not unknown, "a lesson names skills of its stage", f"{where}: {', '.join(sorted(unknown))}")
+
+
+def _check_among_rehearsals(lesson: Lesson, earlier: Sequence[Any], agent: Agent, context: Context) -> None:
+    """Four steps of the lesson: the last one is a rehearsal, where an earlier stage has a lesson to rehearse."""
+    from devmind.curriculum.rehearsal import rehearsals
+
+    apart = replace(context, out=context.out / "among-rehearsals" / lesson.name)
+    try:
+        taught_hash(lesson, agent, apart, 4, rehearsal=lambda: rehearsals(earlier, agent, apart))
+    except RuntimeError as error:
+        advice = "where it trains nothing that they use, its GradientLearner says rehearses=False"
+        law = "a lesson can be taught among rehearsals of the stages that are required"
+        require(False, law, f"lesson '{lesson.name}' raised '{error}'; {advice}")
 
 
 def check_skill(skill: Skill, agent: Agent, context: Context) -> None:

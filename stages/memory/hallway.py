@@ -73,10 +73,15 @@ class Hallway:
 
     def teach(self) -> int:
         """The teacher's action: go and look until the first thing was in view, then to the one that equals it."""
-        self.looked = self.looked or self.env.agent_sees(1, self.env.height // 2 - 1)
+        self.looked = self.looked or self.in_view
         steps = self.to_goal if self.looked else self.to_look
         here = int(self.env.agent_pos[0]), int(self.env.agent_pos[1]), int(self.env.agent_dir)
         return min((LEFT, RIGHT, FORWARD), key=lambda action: steps.get(self._after(here, action), 10**6))
+
+    @property
+    def in_view(self) -> bool:
+        """The child sees the first thing now."""
+        return bool(self.env.agent_sees(1, self.env.height // 2 - 1))
 
     @property
     def first_thing(self) -> int:

@@ -32,6 +32,10 @@ BLANK, ASKED = 0.25, 0.5
 """Share of rows without beliefs, and of ticks with a question."""
 ALONE, POOL = 32, 6
 """Single Moments asked beside each row; of how many of the latest blocks of episodes they are."""
+LOST, ALONE_LOST = 0.3, 0.5
+"""From which share of belief in `elsewhere` on a thing counts as lost; how many of the single Moments ask for such."""
+ELSEWHERE = -2
+"""Its place among a belief's numbers."""
 
 
 @dataclass(frozen=True)
@@ -121,35 +125,67 @@ def _episodes(agent: Agent, context: Context, block: int, size: int) -> dict[str
     return stacked | {"colours": torch.from_numpy(colours)}
 
 
-def lesson_batch(agent: Agent, context: Context, update: int, size: int, whole: bool = True) -> dict[str, Any]:
+def lesson_batch(
+    agent: Agent, context: Context, update: int, size: int, whole: bool = True, steps: int | None = None
+) -> dict[str, Any]:
     """Single Moments of the latest episodes under the name `alone`, and if `whole` also episodes with their questions.
+
+    Behind `steps` of its lesson no more episodes are lived, only other questions asked: rehearsals are far apart, and
+    each would have to live through all of its episodes.
 
     `place` int64 [B, T] is where the asked thing is, `asked` bool [B, T] where there is a question. A quarter of the
     whole rows come without beliefs, so that the trunk also learns to remember by itself.
     """
-    block = update // REUSE
+    block = (update if steps is None else min(update, steps - 1)) // REUSE
     pool = episodes(agent, context, range(max(0, block - POOL + 1), block + 1), size)
     rng, told = numpy_rng(context.seed, "hidden", "questions", update), named(agent)
     batch = {"alone": _alone(pool, size * ALONE, rng, told)}
     if not whole:
         return batch
-    n, ticks = pool[-1]["body"].shape[:2]
-    asked, thing = rng.random((n, ticks)) < ASKED, rng.integers(0, hiding.THINGS, (n, ticks))
-    return batch | _batch(pool[-1], asked, thing, rng.random(n) < BLANK, told)
+    lost = absent(pool[-1])
+    n, ticks = lost.shape[:2]
+    thing = np.where(lost.any(-1), lost.argmax(-1), rng.integers(0, hiding.THINGS, (n, ticks)))
+    asked = lost.any(-1) | (rng.random((n, ticks)) < ASKED)
+    return batch | _batch(pool[-1], asked, thing, np.asarray(rng.random(n) < BLANK), told)
+
+
+def absent(lives: Lives) -> np.ndarray:
+    """Which of the two things are believed to be no longer where they were seen last, bool [B, T, 2].
+
+    Those Moments are few, and what is to be learned in them is another answer: they are asked about more often.
+    """
+    values, colours = lives["values"].numpy(), lives["colours"].numpy()
+    mine = np.take_along_axis(values[..., : len(NAMES)], colours[:, None, None], -1)
+    return np.asarray(((mine * values[..., ELSEWHERE, None]).max(2)) >= LOST)
 
 
 def _alone(pool: Sequence[Lives], n: int, rng: np.random.Generator, told: np.ndarray) -> dict[str, Any]:
-    """`n` single Moments without their pictures, each with a question."""
+    """`n` single Moments without their pictures, each with a question; about ALONE_LOST of them for what is lost."""
+    every, lost = (np.concatenate(part) for part in zip(*map(_askable, pool, range(len(pool))), strict=True))
+    picked = every[rng.integers(0, len(every), n)]
+    if len(lost):
+        some = rng.random(n) < ALONE_LOST
+        picked[some] = lost[rng.integers(0, len(lost), int(some.sum()))]
     parts: dict[str, list[Tensor]] = {}
-    for lives, count in zip(pool, np.bincount(rng.integers(0, len(pool), n), minlength=len(pool)), strict=True):
-        rows = rng.integers(0, lives["body"].shape[0], count)
-        at = rng.integers(1, lives["body"].shape[1], count)
+    for number, lives in enumerate(pool):
+        rows, at = picked[picked[:, 3] == number, :2].T
         for name, value in lives.items():
             if name != "sight":
                 parts.setdefault(name, []).append(value[rows] if name == "colours" else value[rows, at][:, None])
-    yes = np.ones((n, 1), bool)
     joined = {name: torch.cat(values) for name, values in parts.items()}
-    return _batch(joined, yes, rng.integers(0, hiding.THINGS, (n, 1)), ~yes[:, 0], told)
+    thing = picked[np.argsort(picked[:, 3], kind="stable"), 2]
+    return _batch(joined, np.ones((n, 1), bool), thing[:, None], np.zeros(n, bool), told)
+
+
+def _askable(lives: Lives, number: int) -> tuple[np.ndarray, np.ndarray]:
+    """Row, tick (not the first) and thing of all that can be asked, and of what is lost: int64 [m, 4] with `number`."""
+    lost = absent(lives)
+    later = np.ones_like(lost)
+    later[:, 0] = False
+    every, gone = (
+        np.pad(np.argwhere(which), ((0, 0), (0, 1)), constant_values=number) for which in (later, lost & later)
+    )
+    return every, gone
 
 
 @torch.no_grad()

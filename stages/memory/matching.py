@@ -26,37 +26,48 @@ Episode = dict[str, np.ndarray]
 PADDING = {"told": -1}
 
 
-def lesson_batch(context: Context, size: int, update: int, rows: int) -> dict[str, Any]:
-    """`rows` episodes of MiniGrid-MemoryS`size` that a teacher with an unsteady hand walks, padded to one length."""
-    seeds = lesson_seeds(POOL, context.seed, "hallway", size)
-    rng = numpy_rng(context.seed, "hallway", size, update)
-    episodes = [walk(size, int(seeds[i])) for i in rng.integers(0, POOL, rows)]
+def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
+    """`rows` episodes of a teacher with an unsteady hand, small and large rooms in turn, padded to one length."""
+    rng = numpy_rng(context.seed, "hallway", update)
+    episodes = [_walk(context, row, int(rng.integers(POOL))) for row in range(rows)]
     lengths = [len(episode["choice"]) for episode in episodes]
     valid = torch.arange(max(lengths))[None] < torch.tensor(lengths)[:, None]
-    stacked = {name: _padded(name, [episode[name] for episode in episodes], max(lengths)) for name in episodes[0]}
+    stacked = {
+        name: _padded(name, [episode[name] for episode in episodes], max(lengths))
+        for name in ("board", "choice", "asked", "told")
+    }
     return imitation.whole_episodes({"board": stacked.pop("board")}, stacked, valid)
 
 
-def view_batch(context: Context, size: int, update: int, rows: int) -> dict[str, Any]:
-    """`rows` single Moments of such episodes, unrelated, as a Batch with T = 1; with the targets of `view_loss`."""
-    seeds = lesson_seeds(POOL, context.seed, "hallway", size)
-    rng = numpy_rng(context.seed, "view", size, update)
-    episodes = [walk(size, int(seeds[i])) for i in rng.integers(0, POOL, rows)]
-    at = [int(rng.integers(len(episode["choice"]))) for episode in episodes]
-    board, choice = (
-        torch.from_numpy(np.stack([episode[name][k] for episode, k in zip(episodes, at, strict=True)]))[:, None]
-        for name in ("board", "choice")
-    )
+def view_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
+    """`rows` single Moments of such episodes, unrelated, as a Batch with T = 1; with the targets of `view_loss`.
+
+    In half of them the first thing of its room is in view.
+    """
+    rng = numpy_rng(context.seed, "view", update)
+    picked = []
+    for row in range(rows):
+        episode = _walk(context, row // 2, int(rng.integers(POOL)))
+        shown = np.flatnonzero(episode["in_view"] >= 0)
+        at = int(rng.choice(shown if row % 2 and len(shown) else len(episode["choice"])))
+        picked.append((episode["board"][at], episode["choice"][at], episode["in_view"][at]))
+    board, choice, told = (torch.from_numpy(np.stack(column))[:, None] for column in zip(*picked, strict=True))
     ones = torch.ones(rows, 1, dtype=torch.bool)
-    return imitation.whole_episodes({"board": board}, {"choice": choice, "asked": ones}, ones)
+    return imitation.whole_episodes({"board": board}, {"choice": choice, "asked": ones, "told": told}, ones)
 
 
-def view_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+def view_loss(
+    agent: Agent, batch: Mapping[str, Any], by_trunk: bool = True
+) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """Cross-entropy of every cell's kind and of the teacher's choice, from the board's tokens alone.
 
     Cells with a thing count once more by themselves: there are one or two of them among 49.
+
+    Args:
+        by_trunk: also that of the first thing where it is in view, as the trunk tells it: what is to be remembered
+            has to be seen first.
     """
-    outputs = agent(batch, ["cells", "glance"])
+    outputs = agent(batch, ["cells", "glance", *(["told"] if by_trunk else [])])
     kinds = batch["senses"]["board"][:, :, :OBJECTS].flatten(3).argmax(2)
     things = (kinds == KEY) | (kinds == BALL)
     parts = {
@@ -64,7 +75,15 @@ def view_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[torch.Tensor, dic
         "things": outputs["cells"].loss(kinds, things),
         "glance": outputs["glance"].loss(batch["choice"]),
     }
+    if by_trunk:
+        parts["in view"] = outputs["told"].loss(batch["told"].clamp_min(0), batch["told"] >= 0)
     return torch.stack(list(parts.values())).sum(), {name: value.detach() for name, value in parts.items()}
+
+
+def _walk(context: Context, row: int, number: int) -> Episode:
+    """One of the lessons' POOL walks in a room of row's size: small ones and large ones in turn."""
+    size = tuple(LONGEST)[row % len(LONGEST)]
+    return walk(size, int(lesson_seeds(POOL, context.seed, "hallway", size)[number]))
 
 
 def _padded(name: str, values: list[np.ndarray], length: int) -> torch.Tensor:
@@ -82,14 +101,18 @@ def _hallway(size: int) -> Hallway:
 
 @lru_cache(maxsize=4 * POOL)
 def walk(size: int, seed: int) -> Episode:
-    """One episode: `board` int8 [T, 13, 7, 7], and targets [T] as `imitation.whole_episodes` has them."""
+    """One episode: `board` int8 [T, 13, 7, 7], and targets [T] as `imitation.whole_episodes` has them.
+
+    `in_view` is the first thing at Moments that show it, else -1.
+    """
     hallway, rng = _hallway(size), numpy_rng("hallway", size, seed)
     board, over = hallway.reset(seed), False
     rows: list[dict[str, Any]] = []
     while not over and len(rows) < LONGEST[size]:
         choice = hallway.teach()
-        told = hallway.first_thing if hallway.looked else -1
-        rows.append({"board": board, "choice": choice, "asked": hallway.at_the_fork, "told": told})
+        thing, asked = hallway.first_thing, hallway.at_the_fork
+        told, in_view = thing if hallway.looked else -1, thing if hallway.in_view else -1
+        rows.append({"board": board, "choice": choice, "asked": asked, "told": told, "in_view": in_view})
         slips = rng.random() < STRAY and not hallway.at_the_fork
         board, _, over = hallway.step(int(rng.integers(LEFT, FORWARD + 1)) if slips else choice)
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]}

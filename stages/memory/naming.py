@@ -24,12 +24,13 @@ from stages.memory.lives import BOTH, NAMES, Lives, lives, looks
 HEAD = "called"
 THINGS = 12
 MET_BY = (("sound",), BOTH, ("sight",), BOTH)
-"""The senses by which things are met in a batch, and kept; hearing is the cheapest to compute."""
+"""The senses by which things are met in a batch, and kept."""
 LENGTHS = (1, 8, 1, 32)
 """Moments in a row, batch after batch: alone, and with others before it in the window."""
 SHARED = 8
 """Looks that share a life in a batch, also where each is a row of its own: what it kept is encoded once."""
-BEGINNING = 0.4
+BEGINNING, TOLD = 0.4, 0.5
+"""The part of the lesson in which names are also told, and how often."""
 YOUNGEST_S, OLDEST_S = 3.0, 1e6
 SPELT = torch.from_numpy(np.stack([encode_words(name) for name in NAMES]))
 """The names as the words sense has them, uint8 [8, 64]."""
@@ -39,13 +40,12 @@ def lesson_batch(agent: Agent, context: Context, update: int, size: int, steps: 
     """`size` looks at things as a Batch, in rows that are one life each, with `called` int64 and `asked` bool [B, T].
 
     Of longer rows half of the Moments are asked, always the last one; the others bring nothing back. In the first
-    BEGINNING of the lesson's `steps` all are asked alone: first by ear, where to copy a name is learned soonest, then
-    by eye and ear.
+    BEGINNING of the lesson's `steps` all are asked alone, by eye and ear, and half of them hear the name at that very
+    Moment and bring nothing back: what is to be copied has to be understood first.
     """
-    done = update / steps
-    begins = done < BEGINNING
+    begins = update < BEGINNING * steps
     length = 1 if begins else min(LENGTHS[update // len(MET_BY) % len(LENGTHS)], agent.config.window, size)
-    senses = MET_BY[int(2 * done / BEGINNING) % 2 if begins else update % len(MET_BY)]
+    senses = BOTH if begins else MET_BY[update % len(MET_BY)]
     together = max(length, min(size, SHARED))
     rng = numpy_rng(context.seed, "recall", update)
     of = lives(lesson_seeds(max(1, size // together), context.seed, "recall", update), THINGS)
@@ -53,24 +53,34 @@ def lesson_batch(agent: Agent, context: Context, update: int, size: int, steps: 
     kept, seen = (tensors(looks(of, what, look, senses)) for what, look in ((every(of), 0), (which, 1)))
     asked = (rng.random(which.shape) < 0.5) | (np.arange(together) % length == length - 1)
     ages = np.exp(rng.uniform(np.log(YOUNGEST_S), np.log(OLDEST_S), (*which.shape, RECALLED_BUDGET)))
+    called = torch.from_numpy(np.take_along_axis(of.answer, which, 1))
+    told = torch.from_numpy(begins & (rng.random(which.shape) < TOLD))
     batch = {
         "senses": seen,
         "recalled": entries(kept, of, most_alike(agent, seen, kept), torch.from_numpy(ages).float()),
-        "called": torch.from_numpy(np.take_along_axis(of.answer, which, 1)),
+        "called": called,
         "asked": torch.from_numpy(asked),
+        "told": told,
     }
+    if begins:
+        seen["words"] = SPELT[called] * told[..., None]
     return _in_rows(batch, length)
 
 
 def _in_rows(batch: dict[str, Any], length: int) -> dict[str, Any]:
-    """Lives [N, Q, ...] cut into rows [N * Q / length, length, ...], where only what is asked brings anything back."""
+    """Lives [N, Q, ...] cut into rows [N * Q / length, length, ...].
+
+    Only what is asked and not told brings anything back.
+    """
     batch = map_tensors(batch, lambda x: x.reshape(-1, length, *x.shape[2:]))
     here = torch.ones_like(batch["asked"])
     first = torch.zeros_like(here)
     first[:, 0] = True
-    back = batch["asked"][..., None].expand(*here.shape, RECALLED_BUDGET)
+    told = batch.pop("told")
+    back = (batch["asked"] & ~told)[..., None].expand(*here.shape, RECALLED_BUDGET)
     batch["recalled"] |= {"present": dict.fromkeys(batch["recalled"]["senses"], back), "valid": back}
-    return batch | {"present": dict.fromkeys(batch["senses"], here), "first": first, "valid": here}
+    present = {name: told if name == "words" else here for name in batch["senses"]}
+    return batch | {"present": present, "first": first, "valid": here}
 
 
 def tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, Tensor]:

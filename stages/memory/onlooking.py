@@ -18,8 +18,6 @@ from devmind.memory.sightings import KINDS, Gaze, Sightings
 from devmind.worlds.nursery.state import MAX_LEAN_M, MAX_TILT_DEG, TICK_S
 
 HEAD, NAMED = "things", "named"
-LOOK_EVERY = 2
-"""The depth of a picture is asked for every second tick, and only where something believed is out of sight."""
 _SIZE = 64
 
 
@@ -27,7 +25,7 @@ class Onlooker:
     """Beliefs of `n` children with one agent's weights; they begin with none."""
 
     def __init__(self, agent: Agent, n: int) -> None:
-        self.agent, self.tick = agent, 0
+        self.agent = agent
         self.beliefs: Beliefs = no_beliefs(n)
         self._depth = np.ones((n, _SIZE, _SIZE), np.float32)
         self._shown: list[np.ndarray | None] = [None] * n
@@ -42,13 +40,12 @@ class Onlooker:
         seen = sightings(told, pan, tilt)
         known = self._look(percepts, sight, seen)
         self.beliefs = update(self.beliefs, seen, Gaze(pan, tilt, eye, self._depth, known), TICK_S)
-        self.tick += 1
         return self.beliefs
 
     def _look(self, percepts: Percepts, sight: np.ndarray, seen: Sightings) -> np.ndarray:
-        """Ask for depth where it may tell that something is gone; in which children it is known, bool [N]."""
+        """Ask for depth where something believed is not seen; in which children it is known, bool [N]."""
         told = (seen.here[:, None] & (seen.kind[:, None] == self.beliefs.kind[..., None])).any(-1)
-        known = (self.beliefs.used & ~told).any(1) & (self.tick % LOOK_EVERY == 0)
+        known = (self.beliefs.used & ~told).any(1)
         # The same picture has the same depth.
         new = [int(i) for i in np.flatnonzero(known) if not _equal(sight[i], self._shown[i])]
         if new:

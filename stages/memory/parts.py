@@ -64,7 +64,7 @@ def trained(agent: Agent) -> tuple[str, ...]:
     """
     mine = tuple(f"encoders.{entry['name']}." for entry in agent.config.encoders if entry["stage"] == NAME)
     taught = [entry for entry in agent.config.heads if entry["stage"] == NAME or taps_trunk(_tap(entry["tap"]))]
-    return ("trunk.", "readout", "recalled_type", "age.", *mine, *(f"heads.{entry['name']}." for entry in taught))
+    return ("trunk.", "readout", "recalled_", "age.", *mine, *(f"heads.{entry['name']}." for entry in taught))
 
 
 def _tap(tap: str | list[str]) -> str | tuple[str, ...]:

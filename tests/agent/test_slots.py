@@ -244,11 +244,10 @@ def test_an_agent_saved_before_slots_has_none_and_answers_the_same(
     assert Agent.from_pretrained(tmp_path / "again").trunk.slots is None
 
 
-def test_the_newborn_has_no_slots() -> None:
+def test_the_newborn_has_slots() -> None:
     newborn = Agent.from_pretrained(FOLDER, strict=True)
-    assert newborn.config.slots == 0
-    assert not [name for name in newborn.state_dict() if "slots" in name]
-    assert newborn.new_state().slots is None
+    assert newborn.config.slots == 4
+    assert newborn.new_state().slots is not None
 
 
 def test_saved_slots_are_loaded(small_agent: Callable[..., Agent], tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from devmind.cli import app
+from devmind.testing import tiny_agent
 
 Devmind = Callable[..., Result]
 
@@ -37,6 +38,17 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         monkeypatch.setitem(sys.modules, name, module)
 
     return place
+
+
+@pytest.fixture(scope="session")
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A saved newborn that sees and hears."""
+    folder = tmp_path_factory.mktemp("agent")
+    born = tiny_agent()
+    for sense in ("sight", "sound"):
+        born.add_encoder(sense)
+    born.save_pretrained(folder)
+    return folder
 
 
 class FileServer(ThreadingHTTPServer):

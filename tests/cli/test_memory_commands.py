@@ -16,19 +16,8 @@ from devmind.memory import Memory, Pointer, open_store
 from devmind.memory.portable import export_memory, import_memory
 from devmind.memory.stores.sqlite import FILE
 from devmind.moment import Moment
-from devmind.testing import short_session, tiny_agent
+from devmind.testing import short_session
 from devmind.testing.stores import example
-
-
-@pytest.fixture(scope="module")
-def agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A saved newborn that sees and hears."""
-    folder = tmp_path_factory.mktemp("agent")
-    born = tiny_agent()
-    for sense in ("sight", "sound"):
-        born.add_encoder(sense)
-    born.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture

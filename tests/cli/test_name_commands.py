@@ -11,18 +11,6 @@ import pytest
 import soundfile
 
 from devmind.memory.stores.sqlite import FILE
-from devmind.testing import tiny_agent
-
-
-@pytest.fixture(scope="module")
-def agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A saved newborn that sees and hears."""
-    folder = tmp_path_factory.mktemp("agent")
-    born = tiny_agent()
-    for sense in ("sight", "sound"):
-        born.add_encoder(sense)
-    born.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture

@@ -32,6 +32,8 @@ def test_an_output_folder_below_a_file_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(CheckpointError, match="cannot be made"):
         runner.run_stage("lamps", config(), out=tmp_path / "file" / "run")
+    with pytest.raises(CheckpointError, match="cannot be made"):
+        runner.Curriculum(["lamps"], config(), tmp_path / "file" / "run").run()
 
 
 @pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES])

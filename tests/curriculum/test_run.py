@@ -89,6 +89,15 @@ def test_another_seed_gives_other_weights(straight, tmp_path):
     assert weights(runner.run_stage("lamps", config(seed=1), out=tmp_path / "run")) != weights(straight)
 
 
+def goes_on_to_the_same(straight, tmp_path, monkeypatch):
+    monkeypatch.undo()
+    for module in (runner, stage_run):
+        monkeypatch.setattr(module, "load_stage", STAGES.__getitem__)
+    result = runner.run_stage("lamps", config(), out=tmp_path / "run")
+    assert weights(result) == weights(straight)
+    same_scores(result, straight)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("at", [("one", 5), ("two", 1), ("two", 12)])
 def test_an_interrupted_run_goes_on_to_the_same_weights(straight, tmp_path, monkeypatch, number, at):
@@ -96,12 +105,7 @@ def test_an_interrupted_run_goes_on_to_the_same_weights(straight, tmp_path, monk
     with pytest.raises(Interrupted):
         runner.run_stage("lamps", config(), out=tmp_path / "run")
     assert all_gone(), "a thread that makes batches outlives its lesson"
-    monkeypatch.undo()
-    for module in (runner, stage_run):
-        monkeypatch.setattr(module, "load_stage", STAGES.__getitem__)
-    result = runner.run_stage("lamps", config(), out=tmp_path / "run")
-    assert weights(result) == weights(straight)
-    same_scores(result, straight)
+    goes_on_to_the_same(straight, tmp_path, monkeypatch)
 
 
 class Killed(BaseException):
@@ -116,12 +120,7 @@ def test_a_killed_run_goes_on_to_the_same_weights(straight, tmp_path, monkeypatc
     interrupt_at(monkeypatch, at, die)
     with pytest.raises(Killed):
         runner.run_stage("lamps", config(), out=tmp_path / "run")
-    monkeypatch.undo()
-    for module in (runner, stage_run):
-        monkeypatch.setattr(module, "load_stage", STAGES.__getitem__)
-    result = runner.run_stage("lamps", config(), out=tmp_path / "run")
-    assert weights(result) == weights(straight)
-    same_scores(result, straight)
+    goes_on_to_the_same(straight, tmp_path, monkeypatch)
 
 
 def interrupt_at(monkeypatch, at, act):

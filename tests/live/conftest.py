@@ -25,6 +25,7 @@ class FakeLife:
 
     Attributes:
         done: the commands that came, with their arguments.
+        moments: memories besides what was taught, as the page gets them; recalled: what each tick reminds of.
         frames: times of the frames it has seen; loudest: the largest sample it has heard.
     """
 
@@ -36,6 +37,8 @@ class FakeLife:
         self.frames: list[float] = []
         self.heard_s, self.loudest, self.ticks = 0.0, 0.0, 0
         self.taught: list[dict[str, Any]] = []
+        self.moments: list[dict[str, Any]] = []
+        self.recalled: list[dict[str, Any]] = []
         self.is_recording = self.is_paused = False
         self.faults: list[str] = []
         self.colour: np.ndarray | None = None
@@ -78,7 +81,8 @@ class FakeLife:
             return {"forgotten": forgotten, "examples": self._examples()}
         if command == "memories":
             shown = ("id", "name", "time_s", "picture", "sound_s")
-            return {"memories": [{name: memory[name] for name in shown} for memory in reversed(self.taught)]}
+            every = [*reversed(self.taught), *self.moments]
+            return {"memories": [{name: memory[name] for name in shown} for memory in every]}
         if command == "record":
             self.is_recording = bool(arguments["on"])
             return {"recording": self.is_recording, "file": "me.mcap"}
@@ -107,6 +111,7 @@ class FakeLife:
             begun_s = time.perf_counter()
             view = {"type": "tick", "tick": self.ticks, "time_s": self.ticks * TICK_S, "writing": self.is_recording}
             view |= {"recording": self.is_recording, "paused": self.is_paused, "skipped": 0, "faults": self.faults}
+            view |= {"recalled": self.recalled} if self.recalled else {}
             view |= self._look() | self._listen()
             self.hub.publish(view | {"work_ms": 1e3 * (time.perf_counter() - begun_s)})
             self.ticks += 1

@@ -8,6 +8,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from devmind.live.recalling import Recalled
+from devmind.live.remembered import as_shown
 from devmind.live.server import PageServer
+from devmind.memory import Entry
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -153,6 +157,32 @@ def test_the_fovea_moves_and_a_taught_thing_is_recognised(page: Page, life: Fake
     page.get_by_label("forget apple").click()
     page.get_by_text("It has forgotten “apple” (one example).").wait_for()
     assert [memory["name"] for memory in life.taught] == ["ball"]
+
+
+def test_what_it_is_reminded_of_is_lit_with_its_picture_and_in_sight(page: Page, life: FakeLife) -> None:
+    names = ["cup", *(f"a rather long name of thing {number}" for number in range(20))]
+    picture = np.full((64, 64, 3), RED, np.uint8)
+    entries = [Entry(1e9 + at, 0.0, name, {}, {"sight": picture}, id=at) for at, name in enumerate(names, 1)]
+    heard = Entry(1e9 + 99, 0.0, None, {}, {"sound": np.zeros((2, 1600), np.float32)}, id=99)
+    life.moments = [as_shown(entry) for entry in (heard, *reversed(entries))]
+    found = Recalled((replace(entries[0], score=0.9), replace(heard, score=0.5)), (5.0, 5.0), None, 0.0)
+    life.recalled = found.shown()
+    wait_for(page, "() => document.querySelectorAll('#memories .recalled').length === 2")
+    cup = page.locator("#memories .recalled", has_text="cup")
+    wait_for(page, "() => document.querySelector('#memories .recalled img')?.naturalWidth === 64")
+    whole = page.locator("#memories").bounding_box() or {}
+    box = cup.bounding_box() or {}
+    right, end = box["x"] + box["width"], whole["x"] + whole["width"]
+    assert whole["x"] <= box["x"] < right <= end, "nobody has to scroll for it"
+    widths = page.locator("#memories li").evaluate_all("items => [...new Set(items.map((item) => item.offsetWidth))]")
+    assert widths == [84], "a long name takes no more room than its picture"
+    assert "♪ 0.1 s" in page.locator("#memories .recalled", has_text="no name").inner_text()
+    said = page.locator("#reminded").inner_text()
+    assert said.startswith("This reminds it of cup (")
+    assert ", something (" in said
+    life.recalled = []
+    wait_for(page, "() => !document.querySelector('#memories .recalled')")
+    assert page.locator("#reminded").inner_text() == ""
 
 
 def test_what_is_wrong_is_told_until_it_is_mended(page: Page, life: FakeLife) -> None:

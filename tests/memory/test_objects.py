@@ -132,6 +132,15 @@ def test_what_is_looked_for_and_absent_is_believed_elsewhere_and_no_more_there()
     assert away.there[0, 0] > 0.9
 
 
+def test_what_a_head_half_suspects_is_not_found_absent() -> None:
+    hint = seen((0, 30.0, 1.5), sure=Habits().hint + 0.01)
+    unseen = Sightings(
+        np.zeros_like(hint.here), hint.kind, hint.azimuth_deg, hint.elevation_deg, hint.distance_m, hint.sure
+    )
+    assert after(red_ahead(), unseen, gaze(depth_m=FAR), 3).there[0, 0] > 0.9
+    assert after(red_ahead(), nothing(), gaze(depth_m=FAR), 3).there[0, 0] < 0.1
+
+
 def test_another_thing_in_its_place_means_that_it_is_gone() -> None:
     taken = after(red_ahead(), seen((4, 10.0, 1.5)), gaze(depth_m=1.5), 3)
     assert taken.there[0, 0] < 0.01

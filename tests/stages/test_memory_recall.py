@@ -14,7 +14,7 @@ from devmind.agent.config import AgentConfig
 from devmind.agent.senses import AGE_SCALE
 from devmind.config import RunConfig
 from devmind.curriculum.stage import Context
-from stages.memory import naming, parts, recalling, sleeping
+from stages.memory import keeping, naming, parts, recalling, sleeping
 from stages.memory.lives import NAMES, lives, looks
 from stages.memory.naming import SPELT, lesson_batch, most_alike
 
@@ -65,6 +65,9 @@ def test_a_batch_brings_back_the_right_names(agent: Agent, context: Context, upd
     assert rows * length == 16
     assert batch["asked"][:, -1].all()
     recalled, asked = batch["recalled"], batch["asked"]
+    told = batch["present"].get("words", torch.zeros_like(asked))
+    assert told.any() == (update < 40)
+    asked = asked & ~told
     assert (recalled["valid"] == asked[..., None]).all()
     assert set(recalled["senses"]) == {*batch["senses"], "words"}
     # With the keys of an agent that has learned nothing, most things are still found among the four.
@@ -133,9 +136,10 @@ def test_the_store_decides_what_is_answered_in_the_exam(agent: Agent) -> None:
 def test_an_exam_of_sleep_changes_nothing(agent: Agent, context: Context) -> None:
     before = agent.sha256()
     with torch.inference_mode():
-        kept, change = sleeping.examine(agent, context, "full")
+        kept, change, earlier = sleeping.examine(agent, context, "full")
     assert agent.sha256() == before
     assert kept.floors == {"no sleep": 0.0}
     assert kept.n == recalling.THINGS * sleeping.VIEWS
     assert change.n == recalling.THINGS * sleeping.OTHERS
+    assert earlier.n == len(keeping.played(agent, context, 0))
     assert not any(parameter.is_inference() for parameter in agent.parameters())

@@ -15,7 +15,7 @@ from devmind.config import load
 from devmind.curriculum.stage import Context
 from devmind.testing import tiny_agent
 from devmind.worlds.memory_len import LENGTHS
-from stages.memory import cards, hallway, imitation, lessons, matching, mazes, parts, playing, remembering
+from stages.memory import cards, hallway, imitation, keeping, lessons, matching, mazes, parts, playing, remembering
 from stages.reflex import parts as reflex
 
 
@@ -84,7 +84,7 @@ def test_short_term_memory_off_forgets_within_a_moment(context):
 
 
 def test_the_loss_counts_what_is_asked_and_leaves_padding_out(agent, context):
-    batch = matching.lesson_batch(context, 7, 0, 6)
+    batch = matching.lesson_batch(context, 0, 6)
     assert not batch["valid"].all()
     before, scalars = imitation.loss(agent, batch)
     changed = dict(batch, choice=torch.where(batch["valid"], batch["choice"], 5), told=batch["told"].clone())
@@ -94,7 +94,7 @@ def test_the_loss_counts_what_is_asked_and_leaves_padding_out(agent, context):
 
 
 def test_a_batch_is_a_function_of_seed_and_update(context):
-    for make in (lessons.sign_batch, lessons.tests_batch):
+    for make in (lessons.boards_batch, lessons.sign_batch, lessons.tests_batch):
         for update in (0, 5):
             one, two = (make(None, context, update, 4) for _ in range(2))
             assert torch.equal(one["choice"], two["choice"])
@@ -105,6 +105,15 @@ def test_every_turn_comes_also_where_each_fourth_step_is_a_rehearsal():
     own = [update for update in range(72) if update % 4 != 3]
     met = [lessons.CYCLE[(update - update // 4) % len(lessons.CYCLE)] for update in own]
     assert all(met.count(turn) == 6 * lessons.CYCLE.count(turn) for turn in lessons.CYCLE)
+
+
+@pytest.mark.parametrize("lesson", lessons.TURNS)
+def test_the_turns_of_later_lessons_are_numbered_one_by_one(lesson):
+    met = [lessons._turn(lesson, update) for update in range(80)]
+    for turn in set(lessons.TURNS[lesson]):
+        numbers = [number for name, number in met if name == turn]
+        assert numbers == list(range(10 * lessons.TURNS[lesson].count(turn)))
+    assert lessons.TURNS[lesson][3] == lessons.TURNS[lesson][7] == "own"  # no other lesson always loses its turn
 
 
 def test_ways_grow(context):
@@ -134,6 +143,14 @@ def test_without_minigrid_its_measures_are_left_out_and_the_report_says_so(agent
     assert [decision.measure for decision in decisions] == [mazes.T_MAZE]
     turns = {frozenset(lessons.tests_batch(agent, context, update, 4)["senses"]) for update in range(8)}
     assert turns == {frozenset({"signal"})}
+
+
+def test_what_else_is_there_is_played_on_other_episodes_by_number_and_repeats(agent, context):
+    one, again, other = (keeping.played(agent, context, number) for number in (1, 1, 2))
+    assert len(one) >= 5 * 8
+    assert np.array_equal(one, again)
+    assert not np.array_equal(one, other)
+    assert one.max() <= 1.0
 
 
 @pytest.mark.slow

@@ -1,10 +1,12 @@
-// What it remembers, newest first, with the picture and when; what it is reminded of is lit.
+// What it remembers, newest first, with the picture and when; what it is reminded of is lit and stands before the rest.
 
 import { at, make, when, write } from "./dom.js";
 
 const REFRESH_MS = 2000;
+const CALM_MS = 500; // what is lit changes no faster, or nobody could read it
 let shown = new Map();
 let asked = -Infinity;
+let lit = -Infinity;
 
 /** Ask for the memories and list them. */
 export async function refresh(link) {
@@ -19,6 +21,8 @@ export async function refresh(link) {
 
 /** Light what this tick reminded it of; ask again when that is not in the list. */
 export function showRecalled(link, recalled = []) {
+  if (performance.now() - lit < CALM_MS) return;
+  lit = performance.now();
   const ids = new Set(recalled.map(({ id }) => id));
   for (const [id, item] of shown) item.classList.toggle("recalled", ids.has(id));
   const names = [...new Set(recalled.map(({ name, time_s }) => `${name || "something"} (${when(time_s)})`))];
@@ -34,8 +38,8 @@ function list(memories) {
 }
 
 function item({ name, time_s: timeS, picture, sound_s: soundS }) {
-  const image = picture
-    ? make("img", { src: picture, alt: "" })
-    : make("span", { className: "no-image", textContent: soundS ? `♪ ${soundS.toFixed(1)} s` : "?", title: "a sound without a picture" });
-  return make("li", {}, image, make("b", { textContent: name || "no name" }), make("small", { textContent: when(timeS) }));
+  const [sign, title] = soundS ? [`♪ ${soundS.toFixed(1)} s`, "a sound without a picture"] : ["?", "neither picture nor sound"];
+  const image = picture ? make("img", { src: picture, alt: "" }) : make("span", { className: "no-image", textContent: sign, title });
+  const label = make("b", { textContent: name || "no name", title: name });
+  return make("li", {}, image, label, make("small", { textContent: when(timeS) }));
 }

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from devmind.memory.entry import Filters, searchable
+from devmind.memory.entry import Filters
 from devmind.memory.stores.checksums import VECTOR
+from devmind.memory.stores.filtering import condition
 
 
 def make_private(file: Path) -> None:
@@ -41,16 +42,7 @@ def cut_off(file: Path) -> int:
 
 def where(filters: Filters) -> tuple[str, list[object]]:
     """Filters as a condition and its values."""
-    conditions = {
-        "name = ?": filters.name,
-        "time_s >= ?": filters.since_s,
-        "time_s < ?": filters.until_s,
-        "instr(text, ?) > 0": None if filters.words is None else searchable(filters.words),
-        "session_identity = ?": filters.session,
-    }
-    used = {condition: value for condition, value in conditions.items() if value is not None}
-    texts = [*used, *([] if filters.named is None else [f"name IS {'NOT ' if filters.named else ''}NULL"])]
-    return " AND ".join(texts) or "TRUE", list(used.values())
+    return condition(filters, "?", "instr")
 
 
 def array(blob: bytes) -> np.ndarray:

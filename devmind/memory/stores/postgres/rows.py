@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from devmind.errors import StoreError
-from devmind.memory.entry import Entry, Filters, Key, searchable
+from devmind.memory.entry import Entry, Filters, Key
+from devmind.memory.stores import filtering
 from devmind.memory.stores.checksums import facts_checksum, key_parts, payload_checksum
 from devmind.memory.stores.postgres.link import Connection
 from devmind.memory.stores.postgres.wire import Reals
@@ -32,22 +33,13 @@ _TABLES = {
     "recalls": {"entry": "int8", "recalled": "int8", "recalled_s": "float8"},
 }  # fmt: skip
 """Columns as rows are written, with their types."""
-ALL = "TRUE"
+ALL = filtering.EVERYTHING
 _ENTRIES = "devmind.entries LEFT JOIN devmind.recalls ON recalls.entry = id"
 
 
 def where(filters: Filters) -> tuple[str, list[object]]:
     """Filters as a condition and its values."""
-    conditions = {
-        "name = %s": filters.name,
-        "time_s >= %s": filters.since_s,
-        "time_s < %s": filters.until_s,
-        "strpos(text, %s) > 0": None if filters.words is None else searchable(filters.words),
-        "session_identity = %s": filters.session,
-    }
-    used = {condition: value for condition, value in conditions.items() if value is not None}
-    texts = [*used, *([] if filters.named is None else [f"name IS {'NOT ' if filters.named else ''}NULL"])]
-    return " AND ".join(texts) or ALL, list(used.values())
+    return filtering.condition(filters, "%s", "strpos")
 
 
 def rows_of(connection: Connection, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:

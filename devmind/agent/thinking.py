@@ -1,0 +1,105 @@
+"""From tokens to features to answers: the layer of Agent that runs its trunk, and its heads on what was perceived."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from devmind.agent.batch import Batch, to_device
+from devmind.agent.config import AgentConfig
+from devmind.agent.encoders import Encoded
+from devmind.agent.output import Output
+from devmind.agent.parts import named_seed
+from devmind.agent.ring import State
+from devmind.agent.senses import Perceiver
+from devmind.agent.taps import Perceived, Tapped, read_tap, tapped_senses, taps_trunk
+from devmind.agent.trunk import Trunk
+from devmind.errors import DevmindError
+
+
+class Thinker(Perceiver):
+    """Encoders, trunk and heads, run as far as it takes; no acting yet."""
+
+    def __init__(self, config: AgentConfig) -> None:
+        super().__init__(config)
+        with named_seed(config.seed, "trunk"):
+            self.trunk = Trunk(config)
+        with named_seed(config.seed, "readout"):
+            self.readout = nn.Parameter(torch.randn(config.width) * 0.3)
+
+    def perceive(self, batch: Batch, taps: Iterable[str | Sequence[str]], short_term: bool = True) -> Perceived:
+        """Run a Batch [B, T, ...] as far as the taps need it: only tapped senses, the trunk only for a tap on it.
+
+        `short_term` as in `forward`.
+        """
+        batch, taps = to_device(batch, self.device), list(taps)
+        trunk = any(taps_trunk(tap) for tap in taps)
+        seen = self.encode_batch(batch, None if trunk else {sense for tap in taps for sense in tapped_senses(tap)})
+        if trunk:
+            recalled = self.encode_recalled(batch["recalled"]) if "recalled" in batch else None
+            self._run_trunk(seen, recalled, batch["first"], short_term=short_term)
+        return seen
+
+    def run_heads(self, names: Iterable[str], seen: Perceived | Mapping[str, Encoded]) -> dict[str, Output]:
+        """Outputs of heads on what was perceived; a mapping of encoded senses serves heads that tap senses.
+
+        Raises:
+            DevmindError: a head taps something that was not sensed, or the trunk when it was not run.
+        """
+        seen = seen if isinstance(seen, Perceived) else Perceived(dict(seen))
+        outputs = {}
+        for name in names:
+            tapped = self._read(name, seen)
+            if tapped is None:
+                raise DevmindError(
+                    f"The head '{name}' taps '{self.tap_of(name)}', which is not among what was perceived "
+                    f"({', '.join(seen.encoded) or 'nothing'}{'' if seen.readout is None else ', trunk'})."
+                )
+            outputs[name] = self.head(name)(tapped)
+        return outputs
+
+    def _read(self, name: str, seen: Perceived) -> Tapped | None:
+        tap = self.tap_of(name)
+        return read_tap(tap, seen, {sense: self.encoder(sense).n_tokens for sense in tapped_senses(tap)})
+
+    def _assemble(
+        self, encoded: Mapping[str, Encoded], recalled: Encoded | None, lead: Sequence[int]
+    ) -> tuple[Tensor, Tensor, dict[str, slice]]:
+        """All tokens of a Moment in their fixed order: tokens [..., n, D], presence [..., n], each sense's place."""
+        tokens, present, places, at = [], [], {}, 0
+        if recalled is not None:
+            tokens, present, at = [recalled.tokens], [recalled.present], recalled.tokens.shape[-2]
+        for name in self.sense_order:
+            if name in encoded:
+                tokens.append(encoded[name].tokens + self.encoder(name).type_embedding)
+                present.append(encoded[name].present)
+                places[name] = slice(at, at + tokens[-1].shape[-2])
+                at = places[name].stop
+        tokens.append(self.readout.expand(*lead, 1, -1))
+        present.append(torch.ones(*lead, 1, dtype=torch.bool, device=self.device))
+        return torch.cat(tokens, -2), torch.cat(present, -1), places
+
+    def _run_trunk(
+        self,
+        seen: Perceived,
+        recalled: Encoded | None,
+        first: Tensor,
+        state: State | None = None,
+        short_term: bool = True,
+    ) -> None:
+        """Fill in the trunk's features, of a Batch (first [B, T]) or as one step of `state` (first [B])."""
+        tokens, present, places = self._assemble(seen.encoded, recalled, first.shape)
+        # Columns that no Moment of the batch uses are not computed: an absent sense costs nothing.
+        used = present.flatten(0, -2).any(0)
+        full = bool(used.all())
+        packed = (tokens, present) if full else (tokens[..., used, :], present[..., used])
+        if state is None:
+            features = self.trunk(*packed, first, short_term)
+        else:
+            features = self.trunk.step(*packed, first, state.ring, state.slots)
+        seen.readout = features[..., -1, :]
+        if not full:
+            features = features.new_zeros(tokens.shape).index_copy(-2, used.nonzero().squeeze(-1), features)
+        seen.of_senses = {name: Encoded(features[..., at, :], present[..., at]) for name, at in places.items()}

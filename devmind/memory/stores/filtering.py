@@ -1,0 +1,27 @@
+"""Filters as a condition of SQL, the same for all databases but for how they mark a value and find a text."""
+
+from __future__ import annotations
+
+from devmind.memory.entry import Filters, searchable
+
+EVERYTHING = "TRUE"
+"""The condition of filters that let all pass."""
+
+
+def condition(filters: Filters, mark: str, find: str) -> tuple[str, list[object]]:
+    """The condition and its values.
+
+    Args:
+        mark: stands for a value.
+        find: a function of a text and what is looked for, above 0 where it is found.
+    """
+    conditions = {
+        f"name = {mark}": filters.name,
+        f"time_s >= {mark}": filters.since_s,
+        f"time_s < {mark}": filters.until_s,
+        f"{find}(text, {mark}) > 0": None if filters.words is None else searchable(filters.words),
+        f"session_identity = {mark}": filters.session,
+    }
+    used = {text: value for text, value in conditions.items() if value is not None}
+    texts = [*used, *([] if filters.named is None else [f"name IS {'NOT ' if filters.named else ''}NULL"])]
+    return " AND ".join(texts) or EVERYTHING, list(used.values())

@@ -1,0 +1,174 @@
+"""`devmind memory sleep`: what it says, an agent that loads, memories that may go, and refusals in sentences."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.curriculum import sleep as sleeping
+from devmind.curriculum.journal import Journal
+from devmind.learners.replay import Replay
+from devmind.live.show_and_tell import ShowAndTell
+from devmind.memory import Memory, open_store
+from devmind.moment import Moment
+from devmind.testing import tiny_agent
+
+WORDS = ("ba", "di", "gu")
+
+
+class KilledError(Exception):
+    """As a kill: nobody handles it."""
+
+
+@pytest.fixture(scope="module")
+def agents(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two saved agents that see: `newborn`, and `sure`, whose head answers one and the same word without a doubt."""
+    folder, born = tmp_path_factory.mktemp("agents"), tiny_agent()
+    for sense in ("sight", "words"):
+        born.add_encoder(sense)
+    born.save_pretrained(folder / "newborn")
+    born.add_head("called", "head.categorical", options={"classes": len(WORDS)}, recalls=True)
+    *_, bias = born.head("called").parameters()
+    with torch.no_grad():
+        bias.copy_(torch.tensor([9.0, 0.0, 0.0]))
+    born.save_pretrained(folder / "sure")
+    return folder
+
+
+@pytest.fixture
+def night(devmind: Any, agents: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Run the command for a few steps on ./memory: six things with words, and one example of a name."""
+    monkeypatch.setitem(sleeping.STEPS, "tiny", 4)
+    with open_store("memory") as store:
+        child = ShowAndTell(Agent.from_pretrained(agents / "sure"), memory := Memory(store))
+        for number in range(6):
+            senses = {"sight": np.full((64, 64, 3), 40 * number, np.uint8), "words": WORDS[number % 3]}
+            memory.write(Moment(float(number), senses), child.describe(senses))
+        child.teach("cup", Moment(9.0, {"sight": np.full((64, 64, 3), 99, np.uint8)}))
+    return lambda *words, agent="sure": devmind("memory", "sleep", "--agent", agents / agent, *words)
+
+
+def left(memory: str = "memory") -> list[str | None]:
+    """The names, or None, of what is in a memory."""
+    with open_store(memory) as store:
+        return [entry.name for entry in store.find()]
+
+
+def test_it_sleeps_says_so_and_leaves_an_agent_that_loads(night: Any, agents: Path) -> None:
+    done = night("--out", "night")
+    assert done.exit_code == 0, done.output
+    assert "slept on 7 memories: 4 steps in" in done.stdout
+    assert "answered without the memory as with it: 100% before, 100% now" in done.stdout
+    assert "known on every view: 7; deleted: 0" in done.stdout
+    assert "agent: night/milestones/00-sleep" in done.stdout
+    assert len(left()) == 7
+    slept, awake = (Agent.from_pretrained(p) for p in ("night/milestones/00-sleep", agents / "sure"))
+    assert slept.sha256() != awake.sha256()
+    assert slept.sha256("encoders.") == awake.sha256("encoders.")
+    again = night("--out", "night")
+    assert (again.exit_code, "The night in 'night' has ended; give another --out" in again.stderr) == (2, True)
+    next_night = night("--out", "second", agent=Path("night/milestones/00-sleep").absolute())
+    assert "slept on 7 memories" in next_night.stdout
+
+
+def test_what_is_known_is_deleted_on_request_but_no_names(night: Any) -> None:
+    done = night("--prune")
+    assert "known on every view: 7; deleted: 6" in done.stdout, done.output
+    assert left() == ["cup"]
+    slept_on = sleeping.load_state(Path("checkpoints/sleep/milestones/00-sleep"))
+    assert slept_on is not None
+    assert len(slept_on.items) == 1
+
+
+def test_minutes_become_steps_once(night: Any) -> None:
+    done = night("--minutes", "0.005", "--out", "night")
+    steps = Journal(Path("night/journal.jsonl")).last("plan")
+    assert steps is not None
+    assert f": {steps['steps']} steps in" in done.stdout, done.output
+
+
+def test_a_stopped_night_says_how_to_go_on_and_does(night: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = Replay.batch
+
+    def interrupted(self: Replay, update: int, steps: int) -> Any:
+        if update == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return batch(self, update, steps)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Replay, "batch", interrupted)
+        stopped = night("--out", "night")
+    assert stopped.exit_code == 130
+    assert "the same command goes on from there: devmind memory sleep --agent" in stopped.stderr
+    done = night("--out", "night")
+    assert "slept on 7 memories: 4 steps in" in done.stdout, done.output
+
+
+def test_a_night_killed_before_its_agent_was_saved_is_not_lost(night: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(self: Agent, folder: Path) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Agent, "save_pretrained", killed)
+        assert isinstance(night("--out", "night", "--prune").exception, KilledError)
+    assert len(left()) == 7
+    done = night("--out", "night", "--prune")
+    assert "slept on 7 memories: 4 steps in" in done.stdout, done.output
+    assert left() == ["cup"]
+    assert Agent.from_pretrained("night/milestones/00-sleep").heads
+
+
+def test_a_refused_agent_leaves_the_memory_as_it_is(night: Any) -> None:
+    before = Path("memory/memory.sqlite3").read_bytes()
+    refused = night(agent="newborn")
+    assert (refused.exit_code, "No head of this agent was taught to answer" in refused.stderr) == (2, True)
+    assert Path("memory/memory.sqlite3").read_bytes() == before
+    assert not Path("checkpoints").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--memory", "nowhere"], "There is no memory in 'nowhere'; live or teach first"),
+        (["--memory", "empty"], "There is nothing to sleep on: no memory has both words (or a name) and a sense"),
+        (["--out", "file"], "The folder file cannot be made: File exists; give another --out."),
+        (["--out", "file/night"], "The folder file/night cannot be made: Not a directory; give another --out."),
+        (["--minutes", "0"], "--minutes expects a number above 0; got 0."),
+        (["--minutes", "nan"], "--minutes expects a number above 0; got nan."),
+        (["--minutes", "inf"], "--minutes expects a number above 0; got inf."),
+        (["--seed", "-1"], "Invalid value for '--seed'"),
+        (["--agent", "hurt"], "The file 'hurt/model.safetensors' is damaged"),
+        (["--agent", "worn"], "'worn/sleep.json' is damaged"),
+    ],
+)
+def test_what_cannot_be_slept_on_is_a_sentence(night: Any, agents: Path, words: list[str], sentence: str) -> None:
+    Path("file").write_text("no folder")
+    with open_store("empty"):
+        pass
+    sure = Agent.from_pretrained(agents / "sure")
+    for name in ("hurt", "worn"):
+        sure.save_pretrained(name)
+    Path("worn/sleep.json").write_text("[]")
+    with Path("hurt/model.safetensors").open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"\x7f")
+    refused = night(*words)
+    assert (refused.exit_code, sentence in refused.stderr) == (2, True), refused.output
+    assert len(left()) == 7
+
+
+@pytest.mark.parametrize("config", ["{half", "[]"])
+def test_a_damaged_newest_milestone_is_a_sentence(devmind: Any, config: str) -> None:
+    newest = Path("checkpoints/run/milestones/00-reflex")
+    newest.mkdir(parents=True)
+    (newest / "config.json").write_text(config)
+    refused = devmind("memory", "sleep")
+    assert (refused.exit_code, f"The newest milestone '{newest}' is damaged" in refused.stderr) == (2, True)
