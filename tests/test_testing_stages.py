@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -178,24 +179,29 @@ class Narrow(LampStage):
     """Trains one head of its own, and does not say that nothing is to be rehearsed."""
 
     requires = ("reflex",)
-    rehearses = True
+    rehearsal_every = 4
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
         (lesson,) = super().lessons(context)
 
         def learner(agent: Agent, context: Context) -> GradientLearner:
             own = ("heads.lit.",)
-            return GradientLearner(
-                agent, loss, steps=0, seed=0, learning_rate=3e-3, trains=own, rehearses=self.rehearses
-            )
+            return GradientLearner(agent, loss, steps=0, seed=0, learning_rate=3e-3, trains=own)
 
-        return [Lesson("lamps", learner, lesson.make_batches, 10, 0.1)]
+        return [Lesson("lamps", learner, lesson.make_batches, 10, 0.1, rehearsal_every=self.rehearsal_every)]
+
+
+class Hasty(LampStage):
+    """Rehearses what was not taught yet."""
+
+    def lessons(self, context: Context) -> Sequence[Lesson]:
+        return [replace(lesson, rehearses=("writing",)) for lesson in super().lessons(context)]
 
 
 class Apart(Narrow):
     """Says so."""
 
-    rehearses = False
+    rehearsal_every = 0
 
 
 def test_a_lesson_that_changes_nothing_of_earlier_stages_rehearses_nothing() -> None:
@@ -206,6 +212,7 @@ def test_a_lesson_that_changes_nothing_of_earlier_stages_rehearses_nothing() -> 
     ("stage", "law"),
     [
         (Narrow, "can be taught among rehearsals"),
+        (Hasty, "rehearses lessons that were taught before it"),
         (Hooked, "requires is a tuple"),
         (Twice, "admit is idempotent"),
         (Meddling, "admit changes no weight that was there"),

@@ -92,10 +92,14 @@ class Lesson:
     Args:
         name: unique within the stage.
         make_learner: `(agent, context) -> LightningModule` that improves the agent.
-        make_batches: `(agent, context, steps) -> Batches`.
+        make_batches: `(agent, context, steps) -> Batches`; rehearsals are not counted among its steps.
         steps: optimizer steps by default, at the context's size.
         minutes: wall minutes those steps take on two cores; `--minutes` is shared out in this proportion.
         rehearse: later stages mix this lesson's batches into theirs.
+        rehearses: lessons of its own stage, taught before it, that it mixes in too; one named twice comes twice as
+            often. Each of these and of what earlier stages have to rehearse comes in turn.
+        rehearsal_every: one of so many steps is a rehearsal; 0: none, where nothing is trained that an earlier lesson
+            uses: there is nothing to keep then, and a rehearsal would have no gradient.
         skills: names of the skills it should improve (shown while it runs).
         learns_from: groups of files (speakers, sources) it uses; they are listed in the agent's `trained_on`.
     """
@@ -106,6 +110,8 @@ class Lesson:
     steps: int
     minutes: float
     rehearse: bool = False
+    rehearses: tuple[str, ...] = ()
+    rehearsal_every: int = 4
     skills: tuple[str, ...] = ()
     learns_from: tuple[str, ...] = ()
 

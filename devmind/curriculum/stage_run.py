@@ -139,7 +139,7 @@ class StageRun:
         done = self._done([lesson.name for lesson in lessons], saved)
         if saved:
             agent.load_state_dict(saved["agent"])
-        for lesson in lessons:
+        for number, lesson in enumerate(lessons):
             met = agent.config.trained_on
             agent.config.trained_on = [*met, *(group for group in lesson.learns_from if group not in met)]
             if lesson.name in done:
@@ -151,7 +151,7 @@ class StageRun:
                 self.context,
                 self.journal,
                 attempt=attempt,
-                rehearsal=lambda: rehearsals(earlier, agent, self.context),
+                rehearsal=rehearsals(lesson, lessons[:number], earlier, agent, self.context),
                 resume=saved if saved and saved["lesson"] == lesson.name else None,
                 scores=self.scores,
             )

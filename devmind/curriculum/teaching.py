@@ -6,7 +6,7 @@ import logging
 import signal
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from devmind.agent.device import pick_device, place, trainer_device
 from devmind.checkpointing import bundle
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.progress import LessonProgress
+from devmind.curriculum.rehearsal import Rehearsal, mixed
 from devmind.curriculum.stage import Context, Lesson
 from devmind.curriculum.timing import Stopwatch, TimedBatches, shares
 from devmind.learners.gradient import Learner
@@ -145,7 +146,7 @@ def teach(
     journal: Journal,
     *,
     attempt: int = 0,
-    rehearsal: Callable[[], list[Any]] = list,
+    rehearsal: Sequence[Rehearsal] = (),
     resume: Mapping[str, Any] | None = None,
     scores: str = "",
 ) -> Taught:
@@ -156,8 +157,7 @@ def teach(
     """
     learner: Learner = lesson.make_learner(agent, context)  # type: ignore[assignment]
     learner.steps, watch = steps, Stopwatch()
-    learner.rehearsal = tuple((loss, watch.counted("data", make)) for loss, make in rehearsal())
-    batches = lesson.make_batches(agent, context, steps)
+    batches = mixed(lesson, learner, agent, context, steps, rehearsal)
     seconds = 0.0
     if resume:
         agent.load_state_dict(resume["agent"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from lightning import LightningModule
@@ -17,13 +17,18 @@ if TYPE_CHECKING:
 Loss = Callable[["Agent", Any], tuple[Tensor, Mapping[str, Tensor]]]
 
 
+class Rehearsed(NamedTuple):
+    """A batch of another lesson than the one that is taught; `which` counts the learner's `rehearsal`."""
+
+    which: int
+    batch: Any
+
+
 class Learner(LightningModule):
     """Base of every learner: an agent, a position in its lesson, and what the runner keeps for an exact resume.
 
     The position `update` counts training steps since the lesson began; learning rates and random numbers are functions
-    of it, so a resumed lesson goes on as if it had never stopped. `rehearsal` holds losses and batch makers of earlier
-    stages' lessons; learners by gradient take every fourth step from them, from each lesson in turn: its batch
-    number 0, 1, 2, ...
+    of it, so a resumed lesson goes on as if it had never stopped.
     """
 
     def __init__(self, agent: Agent, *, steps: int, seed: int) -> None:
@@ -32,7 +37,6 @@ class Learner(LightningModule):
         self.steps = steps
         self.seed = seed
         self.update = 0
-        self.rehearsal: tuple[tuple[Loss, Callable[[int], Any]], ...] = ()
         self.resumed_optimizers: list[dict[str, Any]] = []
 
     def extra_state(self) -> dict[str, Any]:
@@ -66,6 +70,8 @@ class Learner(LightningModule):
             return batch.to(device)
         if isinstance(batch, Mapping):
             return {key: self.transfer_batch_to_device(value, device, dataloader_idx) for key, value in batch.items()}
+        if isinstance(batch, Rehearsed):
+            return Rehearsed(batch.which, self.transfer_batch_to_device(batch.batch, device, dataloader_idx))
         return batch
 
 
@@ -82,14 +88,10 @@ class GradientLearner(Learner):
 
     Args:
         trains: prefixes of parameter names to train ('' trains everything); all others are frozen meanwhile.
-        rehearses: False where nothing is trained that an earlier lesson uses: there is nothing to keep then, and a
-            rehearsal would have no gradient.
 
     Attributes:
-        rehearsal_every: one of so many steps is a rehearsal.
+        rehearsal: losses of the lessons whose batches come among its own, as `Rehearsed`.
     """
-
-    rehearsal_every = 4
 
     def __init__(
         self,
@@ -101,10 +103,9 @@ class GradientLearner(Learner):
         learning_rate: float,
         trains: Sequence[str] = ("",),
         weight_decay: float = 0.02,
-        rehearses: bool = True,
     ) -> None:
         super().__init__(agent, steps=steps, seed=seed)
-        self.rehearses = rehearses
+        self.rehearsal: tuple[Loss, ...] = ()
         self.loss, self.learning_rate, self.weight_decay = loss, learning_rate, weight_decay
         self.trains = tuple(trains)
 
@@ -139,10 +140,8 @@ class GradientLearner(Learner):
         for group in optimizer.param_groups:  # type: ignore[union-attr]
             group["lr"] = self.learning_rate * schedule(self.update, self.steps)
         loss_of, prefix = self.loss, ""
-        if self.rehearses and self.rehearsal and self.update % self.rehearsal_every == self.rehearsal_every - 1:
-            number, which = divmod(self.update // self.rehearsal_every, len(self.rehearsal))
-            loss_of, make = self.rehearsal[which]
-            batch, prefix = self.transfer_batch_to_device(make(number), self.device, 0), "rehearsal/"
+        if isinstance(batch, Rehearsed):
+            loss_of, batch, prefix = self.rehearsal[batch.which], batch.batch, "rehearsal/"
         loss, scalars = loss_of(self.agent, batch)
         self.report({prefix + "loss": loss.detach()} | {prefix + name: value for name, value in scalars.items()})
         return loss

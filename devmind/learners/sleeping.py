@@ -51,9 +51,6 @@ class SleepLearner(GradientLearner):
         replay: its batches are what this learner is fed with.
     """
 
-    rehearsal_every = 2
-    """At a quarter, a night cost 0.39 of the skill score of the short-term tests."""
-
     def __init__(self, agent: Agent, replay: Replay, *, seed: int, learning_rate: float) -> None:
         on_trunk = [e["name"] for e in agent.config.heads if e["name"] in agent.heads and taps_trunk(e["tap"])]
         trains = ("trunk.", "readout", "slots", *(f"heads.{name}." for name in on_trunk))

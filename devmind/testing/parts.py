@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import tempfile
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -145,7 +145,7 @@ def taught_hash(
     context: Context,
     steps: int,
     resume: Any = None,
-    rehearsal: Callable[[], list[Any]] = list,
+    rehearsal: Sequence[Any] = (),
 ) -> str:
     """The hash of a copy's weights after the lesson."""
     import torch

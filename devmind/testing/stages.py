@@ -44,9 +44,9 @@ def check_stage(stage: Any, *, make_world: Callable[..., Any] | None = None, ste
         _check_admission(stage, agent, Path(folder, "agent"))
         lessons = list(stage.lessons(context))
         _check_lessons(stage, lessons)
-        for lesson in lessons:
+        for number, lesson in enumerate(lessons):
             check_learner(lesson, agent, context, steps=steps)
-            _check_among_rehearsals(lesson, earlier, agent, context)
+            _check_among_rehearsals(lesson, lessons[:number], earlier, agent, context)
         for skill in stage.skills:
             check_skill(skill, agent, context)
 
@@ -96,24 +96,29 @@ def _check_lessons(stage: Any, lessons: Sequence[Lesson]) -> None:
     names = [lesson.name for lesson in lessons]
     require(bool(names) and len(set(names)) == len(names), "a stage has lessons with names of their own", repr(names))
     skills = {skill.name for skill in stage.skills}
-    for lesson in lessons:
+    for number, lesson in enumerate(lessons):
         where = f"lesson '{lesson.name}'"
         require(lesson.steps >= 1, "a lesson's budget is a number of optimizer steps", f"{where}: {lesson.steps}")
         require(lesson.minutes > 0, "a lesson says the minutes its steps take", f"{where}: {lesson.minutes}")
         unknown = set(lesson.skills) - skills
         require(not unknown, "a lesson names skills of its stage", f"{where}: {', '.join(sorted(unknown))}")
+        later = [name for name in lesson.rehearses if name not in names[:number]]
+        require(not later, "a lesson rehearses lessons that were taught before it", f"{where}: {', '.join(later)}")
 
 
-def _check_among_rehearsals(lesson: Lesson, earlier: Sequence[Any], agent: Agent, context: Context) -> None:
-    """Four steps of the lesson: the last one is a rehearsal, where an earlier stage has a lesson to rehearse."""
+def _check_among_rehearsals(
+    lesson: Lesson, before: Sequence[Lesson], earlier: Sequence[Any], agent: Agent, context: Context
+) -> None:
+    """As many steps of the lesson as it takes to come upon each lesson that it rehearses."""
     from devmind.curriculum.rehearsal import rehearsals
 
     apart = replace(context, out=context.out / "among-rehearsals" / lesson.name)
     try:
-        taught_hash(lesson, agent, apart, 4, rehearsal=lambda: rehearsals(earlier, agent, apart))
+        every = rehearsals(lesson, before, earlier, agent, apart)
+        taught_hash(lesson, agent, apart, max(1, lesson.rehearsal_every * len(every)), rehearsal=every)
     except RuntimeError as error:
-        advice = "where it trains nothing that they use, its GradientLearner says rehearses=False"
-        law = "a lesson can be taught among rehearsals of the stages that are required"
+        advice = "where it trains nothing that they use, it says Lesson(..., rehearsal_every=0)"
+        law = "a lesson can be taught among rehearsals of what was taught before"
         require(False, law, f"lesson '{lesson.name}' raised '{error}'; {advice}")
 
 

@@ -24,15 +24,16 @@ from stages.memory.onlooking import NAMED, Onlooker, recalled_batch
 from stages.memory.things import NAMES
 
 SENSES = ("sight", "body", "words")
-KINDS = ("unmoved", "a-not-b", "moved", "unmoved", "swapped", "unmoved")
-"""The turns of the lesson. In half of them nothing moves: where a thing was seen last is the likeliest place."""
+KINDS = ("unmoved", "moved", "a-not-b", "swapped", "unmoved", "moved", "unmoved", "swapped")
+"""The turns of the lesson. In half of them nothing moves unseen: where a thing was seen last is the likeliest place.
+With fewer of the others, a quarter of what was believed lost lay where it had been seen, and nothing was learned."""
 REUSE = 3
 """Updates that share their episodes; each asks other questions."""
 BLANK, ASKED = 0.25, 0.5
 """Share of rows without beliefs, and of ticks with a question."""
 ALONE, POOL = 32, 6
 """Single Moments asked beside each row; of how many of the latest blocks of episodes they are."""
-LOST, ALONE_LOST = 0.3, 0.5
+LOST, ALONE_LOST = 0.8, 0.5
 """From which share of belief in `elsewhere` on a thing counts as lost; how many of the single Moments ask for such."""
 ELSEWHERE = -2
 """Its place among a belief's numbers."""

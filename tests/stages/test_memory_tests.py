@@ -96,28 +96,13 @@ def test_the_loss_counts_what_is_asked_and_leaves_padding_out(agent, context):
 def test_a_batch_is_a_function_of_seed_and_update(context):
     for make in (lessons.boards_batch, lessons.sign_batch, lessons.tests_batch):
         for update in (0, 5):
-            one, two = (make(None, context, update, 4) for _ in range(2))
+            one, two = (make(None, context, update, 4, 12) for _ in range(2))
             assert torch.equal(one["choice"], two["choice"])
             assert all(torch.equal(one["senses"][name], two["senses"][name]) for name in one["senses"])
 
 
-def test_every_turn_comes_also_where_each_fourth_step_is_a_rehearsal():
-    own = [update for update in range(72) if update % 4 != 3]
-    met = [lessons.CYCLE[(update - update // 4) % len(lessons.CYCLE)] for update in own]
-    assert all(met.count(turn) == 6 * lessons.CYCLE.count(turn) for turn in lessons.CYCLE)
-
-
-@pytest.mark.parametrize("lesson", lessons.TURNS)
-def test_the_turns_of_later_lessons_are_numbered_one_by_one(lesson):
-    met = [lessons._turn(lesson, update) for update in range(80)]
-    for turn in set(lessons.TURNS[lesson]):
-        numbers = [number for name, number in met if name == turn]
-        assert numbers == list(range(10 * lessons.TURNS[lesson].count(turn)))
-    assert lessons.TURNS[lesson][3] == lessons.TURNS[lesson][7] == "own"  # no other lesson always loses its turn
-
-
 def test_ways_grow(context):
-    longest = [lessons._longest(context, "tests", update) for update in range(lessons.STEPS["tests"]["tiny"])]
+    longest = [lessons._longest(context, done / 12) for done in range(12)]
     assert longest[0] == 2
     assert longest == sorted(longest)
     assert longest[-1] == lessons.LONGEST["tiny"]
@@ -141,7 +126,7 @@ def test_without_minigrid_its_measures_are_left_out_and_the_report_says_so(agent
     assert "not installed" in measures[0].note
     decisions = mazes.GATE.judge({measure.name: measure for measure in measures}).decisions
     assert [decision.measure for decision in decisions] == [mazes.T_MAZE]
-    turns = {frozenset(lessons.tests_batch(agent, context, update, 4)["senses"]) for update in range(8)}
+    turns = {frozenset(lessons.tests_batch(agent, context, update, 4, 12)["senses"]) for update in range(8)}
     assert turns == {frozenset({"signal"})}
 
 
