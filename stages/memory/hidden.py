@@ -34,7 +34,8 @@ BLANK, ASKED = 0.25, 0.5
 ALONE, POOL = 32, 6
 """Single Moments asked beside each row; of how many of the latest blocks of episodes they are."""
 LOST, ALONE_LOST = 0.8, 0.5
-"""From which share of belief in `elsewhere` on a thing counts as lost; how many of the single Moments ask for such."""
+"""From which share of belief in `elsewhere` on a thing counts as lost; how many of the single Moments ask for such,
+once it is learned where things are that are not: together, "there" and "not there" tell nothing of a place at first."""
 ELSEWHERE = -2
 """Its place among a belief's numbers."""
 
@@ -127,7 +128,13 @@ def _episodes(agent: Agent, context: Context, block: int, size: int) -> dict[str
 
 
 def lesson_batch(
-    agent: Agent, context: Context, update: int, size: int, whole: bool = True, steps: int | None = None
+    agent: Agent,
+    context: Context,
+    update: int,
+    size: int,
+    whole: bool = True,
+    lost: float = ALONE_LOST,
+    steps: int | None = None,
 ) -> dict[str, Any]:
     """Single Moments of the latest episodes under the name `alone`, and if `whole` also episodes with their questions.
 
@@ -140,13 +147,13 @@ def lesson_batch(
     block = (update if steps is None else min(update, steps - 1)) // REUSE
     pool = episodes(agent, context, range(max(0, block - POOL + 1), block + 1), size)
     rng, told = numpy_rng(context.seed, "hidden", "questions", update), named(agent)
-    batch = {"alone": _alone(pool, size * ALONE, rng, told)}
+    batch = {"alone": _alone(pool, size * ALONE, lost, rng, told)}
     if not whole:
         return batch
-    lost = absent(pool[-1])
-    n, ticks = lost.shape[:2]
-    thing = np.where(lost.any(-1), lost.argmax(-1), rng.integers(0, hiding.THINGS, (n, ticks)))
-    asked = lost.any(-1) | (rng.random((n, ticks)) < ASKED)
+    gone = absent(pool[-1])
+    n, ticks = gone.shape[:2]
+    thing = np.where(gone.any(-1), gone.argmax(-1), rng.integers(0, hiding.THINGS, (n, ticks)))
+    asked = gone.any(-1) | (rng.random((n, ticks)) < ASKED)
     return batch | _batch(pool[-1], asked, thing, np.asarray(rng.random(n) < BLANK), told)
 
 
@@ -160,13 +167,13 @@ def absent(lives: Lives) -> np.ndarray:
     return np.asarray(((mine * values[..., ELSEWHERE, None]).max(2)) >= LOST)
 
 
-def _alone(pool: Sequence[Lives], n: int, rng: np.random.Generator, told: np.ndarray) -> dict[str, Any]:
-    """`n` single Moments without their pictures, each with a question; about ALONE_LOST of them for what is lost."""
-    every, lost = (np.concatenate(part) for part in zip(*map(_askable, pool, range(len(pool))), strict=True))
+def _alone(pool: Sequence[Lives], n: int, lost: float, rng: np.random.Generator, told: np.ndarray) -> dict[str, Any]:
+    """`n` single Moments without their pictures, each with a question; `lost` of them for what is lost."""
+    every, gone = (np.concatenate(part) for part in zip(*map(_askable, pool, range(len(pool))), strict=True))
     picked = every[rng.integers(0, len(every), n)]
-    if len(lost):
-        some = rng.random(n) < ALONE_LOST
-        picked[some] = lost[rng.integers(0, len(lost), int(some.sum()))]
+    if len(gone):
+        some = rng.random(n) < lost
+        picked[some] = gone[rng.integers(0, len(gone), int(some.sum()))]
     parts: dict[str, list[Tensor]] = {}
     for number, lives in enumerate(pool):
         rows, at = picked[picked[:, 3] == number, :2].T

@@ -19,8 +19,8 @@ from stages.memory import cards, hallway, hidden, imitation, matching, mazes, na
 STEPS: Mapping[str, Mapping[str, int]] = {
     "boards": {"tiny": 6, "nursery": 800, "child": 2000, "adult": 3000},
     "sign": {"tiny": 6, "nursery": 160, "child": 2000, "adult": 6000},
-    "tests": {"tiny": 12, "nursery": 960, "child": 6000, "adult": 18000},
-    "recall": {"tiny": 8, "nursery": 440, "child": 3000, "adult": 8000},
+    "tests": {"tiny": 12, "nursery": 900, "child": 6000, "adult": 18000},
+    "recall": {"tiny": 8, "nursery": 420, "child": 3000, "adult": 8000},
     "things": {"tiny": 6, "nursery": 300, "child": 3000, "adult": 9000},
     "hidden": {"tiny": 6, "nursery": 320, "child": 2000, "adult": 6000},
 }
@@ -133,9 +133,13 @@ def things_batch(agent: Agent, context: Context, update: int, size: int, steps: 
 
 
 def hidden_batch(agent: Agent, context: Context, update: int, size: int, steps: int) -> dict[str, Any]:
-    """Where hidden things are, of single Moments; after a third of the steps every other time of whole episodes too."""
-    whole = update >= steps // 3 and update % 2 == 0
-    return hidden.lesson_batch(agent, context, update, size, whole=whole, steps=steps)
+    """Where hidden things are, of single Moments; after a third of the steps every other time of whole episodes too.
+
+    From then on, half of the single Moments ask for what was looked for and not found.
+    """
+    later = update >= steps // 3
+    lost = hidden.ALONE_LOST if later else 0.0
+    return hidden.lesson_batch(agent, context, update, size, later and update % 2 == 0, lost, steps)
 
 
 def _longest(context: Context, done: float) -> int:
