@@ -31,8 +31,9 @@ REUSE = 3
 """Updates that share their episodes; each asks other questions."""
 BLANK, ASKED = 0.25, 0.5
 """Share of rows without beliefs, and of ticks with a question."""
-ALONE, POOL = 32, 6
-"""Single Moments asked beside each row; of how many of the latest blocks of episodes they are."""
+ALONE, POOL = 32, 8
+"""Single Moments asked beside each row; from how many of the latest blocks of episodes these and the rows are drawn: a
+block is of one kind, and a step of one kind alone taught what it was, not what to look at."""
 LOST, ALONE_LOST = 0.8, 0.5
 """From which share of belief in `elsewhere` on a thing counts as lost; how many of the single Moments ask for such,
 once it is learned where things are that are not: together, "there" and "not there" tell nothing of a place at first."""
@@ -141,20 +142,36 @@ def lesson_batch(
     Behind `steps` of its lesson no more episodes are lived, only other questions asked: rehearsals are far apart, and
     each would have to live through all of its episodes.
 
-    `place` int64 [B, T] is where the asked thing is, `asked` bool [B, T] where there is a question. A quarter of the
-    whole rows come without beliefs, so that the trunk also learns to remember by itself.
+    `place` int64 [B, T] is where the asked thing is, `asked` bool [B, T] where there is a question, `lost` where what
+    is asked for is believed to be elsewhere. A quarter of the whole rows come without beliefs, so that the trunk also
+    learns to remember by itself.
     """
     block = (update if steps is None else min(update, steps - 1)) // REUSE
     pool = episodes(agent, context, range(max(0, block - POOL + 1), block + 1), size)
     rng, told = numpy_rng(context.seed, "hidden", "questions", update), named(agent)
-    batch = {"alone": _alone(pool, size * ALONE, lost, rng, told)}
+    batch = {"alone": alone(pool, size * ALONE, lost, rng, told)}
     if not whole:
         return batch
-    gone = absent(pool[-1])
-    n, ticks = gone.shape[:2]
+    lives, valid = _drawn(pool, size, rng)
+    gone = absent(lives) & valid[..., None]
+    n, ticks = valid.shape
     thing = np.where(gone.any(-1), gone.argmax(-1), rng.integers(0, hiding.THINGS, (n, ticks)))
-    asked = gone.any(-1) | (rng.random((n, ticks)) < ASKED)
-    return batch | _batch(pool[-1], asked, thing, np.asarray(rng.random(n) < BLANK), told)
+    asked = (gone.any(-1) | (rng.random((n, ticks)) < ASKED)) & valid
+    batch |= _batch(lives, asked, thing, np.asarray(rng.random(n) < BLANK), told)
+    return batch | {"lost": torch.from_numpy(gone.any(-1)), "valid": torch.from_numpy(valid)}
+
+
+def _drawn(pool: Sequence[Lives], n: int, rng: np.random.Generator) -> tuple[Lives, np.ndarray]:
+    """`n` whole episodes out of all blocks of the pool, and where they are not over yet, bool [n, T]."""
+    picked = [(pool[b], int(rng.integers(len(pool[b]["colours"])))) for b in rng.integers(0, len(pool), n)]
+    ticks = np.array([len(lives["places"][row]) for lives, row in picked])
+
+    def drawn(name: str, lives: Lives, row: int) -> Tensor:
+        value = lives[name][row]  # shorter ones go on with their last tick, which nobody asks about
+        return value if name == "colours" else value[torch.arange(int(ticks.max())).clamp(max=len(value) - 1)]
+
+    together = {name: torch.stack([drawn(name, *each) for each in picked]) for name in pool[0]}
+    return together, np.arange(ticks.max()) < ticks[:, None]
 
 
 def absent(lives: Lives) -> np.ndarray:
@@ -167,7 +184,7 @@ def absent(lives: Lives) -> np.ndarray:
     return np.asarray(((mine * values[..., ELSEWHERE, None]).max(2)) >= LOST)
 
 
-def _alone(pool: Sequence[Lives], n: int, lost: float, rng: np.random.Generator, told: np.ndarray) -> dict[str, Any]:
+def alone(pool: Sequence[Lives], n: int, lost: float, rng: np.random.Generator, told: np.ndarray) -> dict[str, Any]:
     """`n` single Moments without their pictures, each with a question; `lost` of them for what is lost."""
     every, gone = (np.concatenate(part) for part in zip(*map(_askable, pool, range(len(pool))), strict=True))
     picked = every[rng.integers(0, len(every), n)]
@@ -230,15 +247,26 @@ def _batch(
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Cross-entropy of the place where there is a question: of Moments alone, and of whole episodes."""
-    total, right = _asked(agent, batch["alone"])
-    scalars = {"alone": total.detach(), "right alone": right}
+    """Cross-entropy of the place where there is a question: of Moments alone, and of whole episodes.
+
+    In episodes what is lost counts by itself: it is asked for in a few Moments, and in all others the answer is where
+    it was seen last.
+    """
+    found = _told(agent, batch["alone"], {"alone": batch["alone"]["asked"]})
     if "senses" in batch:
-        lived_loss, right = _asked(agent, batch)
-        total, scalars = total + lived_loss, scalars | {"episodes": lived_loss.detach(), "right": right}
-    return total, scalars
+        asked, lost = batch["asked"], batch["lost"]
+        found |= _told(agent, batch, {"episodes": asked & ~lost, "lost": asked & lost})
+    right = {f"right {name}": share for name, (_, share) in found.items()}
+    losses = {name: value for name, (value, _) in found.items()}
+    return torch.stack(list(losses.values())).sum(), {k: v.detach() for k, v in losses.items()} | right
 
 
-def _asked(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
-    logits, asked = agent(batch, ["place"])["place"].logits[batch["asked"]], batch["place"][batch["asked"]]
-    return F.cross_entropy(logits, asked), (logits.argmax(-1) == asked).float().mean()
+def _told(agent: Agent, batch: Mapping[str, Any], asked: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
+    """The loss and the share that is right over each part of what is asked, if there is any of it."""
+    logits = agent(batch, ["place"])["place"].logits
+    found = {}
+    for name, which in asked.items():
+        if which.any():
+            said, place = logits[which], batch["place"][which]
+            found[name] = F.cross_entropy(said, place), (said.argmax(-1) == place).float().mean()
+    return found

@@ -14,7 +14,19 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Batches, Context, Lesson
 from devmind.learners.gradient import GradientLearner, Loss
-from stages.memory import cards, hallway, hidden, imitation, matching, mazes, naming, parts, remembering, things
+from stages.memory import (
+    believing,
+    cards,
+    hallway,
+    hidden,
+    imitation,
+    matching,
+    mazes,
+    naming,
+    parts,
+    remembering,
+    things,
+)
 
 STEPS: Mapping[str, Mapping[str, int]] = {
     "boards": {"tiny": 6, "nursery": 800, "child": 2000, "adult": 3000},
@@ -22,7 +34,8 @@ STEPS: Mapping[str, Mapping[str, int]] = {
     "tests": {"tiny": 12, "nursery": 900, "child": 6000, "adult": 18000},
     "recall": {"tiny": 8, "nursery": 420, "child": 3000, "adult": 8000},
     "things": {"tiny": 6, "nursery": 300, "child": 3000, "adult": 9000},
-    "hidden": {"tiny": 6, "nursery": 320, "child": 2000, "adult": 6000},
+    "beliefs": {"tiny": 6, "nursery": 600, "child": 2000, "adult": 4000},
+    "hidden": {"tiny": 6, "nursery": 480, "child": 2000, "adult": 6000},
 }
 CYCLE = ("corridor", "hallway", "cards", "corridor", "hallway", "sign", "corridor", "cards", "hallway")
 """The turns of the lesson `tests`."""
@@ -40,7 +53,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
     boards = taught(context, "boards", boards_loss, boards_batch, 32, 3e-3, 0.7, trains=BOARDS, skills=("maze",))
     return [
         *([boards] if hallway.installed() else []),
-        taught(context, "sign", imitation.loss, sign_batch, 32, 1e-3, 3.0, skills=("memory_len",)),
+        taught(context, "sign", imitation.loss, sign_batch, 32, 1e-3, 2.0, skills=("memory_len",)),
         taught(
             context,
             "tests",
@@ -48,7 +61,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
             tests_batch,
             16,
             1e-3,
-            13.0,
+            10.0,
             rehearse=True,
             skills=("memory_len", "maze", "repeat_previous"),
         ),
@@ -59,7 +72,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
             recall_batch,
             64,
             1e-3,
-            6.0,
+            5.0,
             rehearse=True,
             rehearses=("tests",),
             rehearsal_every=2,
@@ -70,12 +83,23 @@ def lessons(context: Context) -> Sequence[Lesson]:
         ),
         taught(
             context,
+            "beliefs",
+            believing.loss,
+            beliefs_batch,
+            256,
+            3e-3,
+            0.7,
+            trains=believing.TRAINS,
+            skills=("permanence",),
+        ),
+        taught(
+            context,
             "hidden",
             hidden.loss,
             hidden_batch,
             8,
             1e-3,
-            7.0,
+            8.0,
             rehearse=True,
             rehearses=("tests", "recall", "tests"),
             rehearsal_every=2,
@@ -130,6 +154,11 @@ def recall_batch(agent: Agent, context: Context, update: int, size: int, steps: 
 def things_batch(agent: Agent, context: Context, update: int, size: int, steps: int) -> dict[str, Any]:
     """Where things are, in rooms with covers."""
     return things.lesson_batch(context, update, size)
+
+
+def beliefs_batch(agent: Agent, context: Context, update: int, size: int, steps: int) -> dict[str, Any]:
+    """What is believed, and where the thing is."""
+    return believing.lesson_batch(agent, context, update, size)
 
 
 def hidden_batch(agent: Agent, context: Context, update: int, size: int, steps: int) -> dict[str, Any]:

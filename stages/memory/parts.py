@@ -53,6 +53,7 @@ def heads() -> list[Part]:
         ("called", "head.categorical", "trunk", None, {"classes": 8}),  # a name that memory brings back
         ("things", "head.reflex-places", ("sight", "words"), None, {"slots": KINDS}),
         ("named", "head.categorical", "words", None, {"classes": KINDS}),
+        ("believed", "head.categorical", SENSE, None, {"classes": PLACES}),  # only teaches
         ("place", "head.categorical", "trunk", None, {"classes": PLACES}),
     ]
 

@@ -34,7 +34,15 @@ VARIANTS: Mapping[str, tuple[bool, bool]] = {
 }
 """Whether beliefs are recalled, and whether short-term memory is on."""
 FILTER, LAST_SEEN = "the filter alone", "last-seen rule"
-GATE = Gate([Threshold(f"permanence/{kind}", 0.95) for kind in ("unmoved", "moved", "swapped")])
+CHANCE_ELSEWHERE = 1 - 1 / len(PLACES)
+"""How often whoever knows nothing names another place than the one found empty: a belief has fallen to chance there."""
+GATE = Gate(
+    [
+        Threshold("permanence/unmoved", 0.95),
+        Threshold("permanence/moved", CHANCE_ELSEWHERE),
+        Threshold("permanence/swapped", CHANCE_ELSEWHERE),
+    ]
+)
 _CANONICAL_DEG, _CANONICAL_M = np.array([[15.2, -9.7], [0.0, 9.7], [-15.2, -9.7]]), 1.5
 
 
@@ -155,7 +163,7 @@ def _moved(kind: str, found: Answers, full: bool) -> Measure:
         f"permanence/{kind}",
         "another place than the one looked at and found without it",
         (said != found.last_seen).astype(np.float64),
-        chance=1 - 1 / len(PLACES),
+        chance=CHANCE_ELSEWHERE,
         ceiling=1.0,
         rate=True,
         floors={LAST_SEEN: 1 - found.share(LAST_SEEN, AFTER_LOOKING, found.last_seen)} if full else {},

@@ -14,8 +14,9 @@ from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.config import RunConfig
 from devmind.curriculum.stage import Context
+from devmind.memory.objects import BELIEF_NUMBERS
 from devmind.worlds.nursery import hiding
-from stages.memory import hidden, onlooking, parts, permanence, things
+from stages.memory import believing, hidden, onlooking, parts, permanence, things
 from stages.reflex import parts as reflex
 
 
@@ -49,9 +50,16 @@ def test_a_batch_is_a_function_of_its_update(agent: Agent, context: Context, bat
     assert torch.equal(batch["senses"]["sight"], again["senses"]["sight"])
     assert torch.equal(batch["recalled"]["senses"]["belief"], again["recalled"]["senses"]["belief"])
     assert torch.equal(batch["place"], again["place"])
-    same_rooms = hidden.lesson_batch(agent, context, 2, 4)
-    assert torch.equal(batch["senses"]["sight"], same_rooms["senses"]["sight"])
-    assert not torch.equal(batch["asked"], same_rooms["asked"])
+    assert not torch.equal(batch["alone"]["place"], hidden.lesson_batch(agent, context, 2, 4)["alone"]["place"])
+
+
+def test_whole_episodes_of_several_lengths_end_where_they_end(agent: Agent, context: Context) -> None:
+    batch = hidden.lesson_batch(agent, context, 23, 8)  # eight blocks behind it, one with other delays
+    lengths = batch["valid"].sum(1)
+    assert len(lengths.unique()) > 1
+    assert torch.equal(batch["valid"], torch.arange(batch["valid"].shape[1]) < lengths[:, None])
+    assert not (batch["asked"] & ~batch["valid"]).any()
+    assert not (batch["lost"] & ~batch["asked"]).any()
 
 
 def test_questions_are_answered_by_where_the_named_thing_is(batch: dict) -> None:
@@ -65,6 +73,46 @@ def test_questions_are_answered_by_where_the_named_thing_is(batch: dict) -> None
     assert len(batch["alone"]["asked"]) == 4 * hidden.ALONE
 
 
+def test_single_moments_ask_for_what_is_lost_as_often_as_wanted() -> None:
+    # One row, four Moments; from the third on the first of two things is believed to be elsewhere.
+    values = torch.zeros(1, 4, 8, BELIEF_NUMBERS)
+    values[0, :, 0, 3], values[0, :, 1, 5] = 1, 1
+    values[0, 2:, 0, hidden.ELSEWHERE] = 0.9
+    lives = {
+        "values": values,
+        "age_s": torch.zeros(1, 4, 8),
+        "valid": torch.arange(8).expand(1, 4, 8) < 2,
+        "body": torch.zeros(1, 4, 16),
+        "places": torch.tensor([0, 2]).expand(1, 4, 2),
+        "colours": torch.tensor([[3, 5]]),
+    }
+    told, shares = np.eye(8), []
+    for lost in (0.0, 0.5, 1.0):
+        moments = hidden.alone([lives], 400, lost, np.random.default_rng(0), told)
+        first = moments["recalled"]["senses"]["belief"][:, 0, 0]
+        assert (first[:, -1] > 0.5).all()  # what is asked for comes first
+        assert torch.equal(moments["place"][:, 0], torch.where(first[:, 3] > 0, 0, 2))
+        shares.append(float((first[:, hidden.ELSEWHERE] > 0.5).float().mean()))
+    assert shares[2] == 1.0
+    assert shares[0] == pytest.approx(2 / 6, abs=0.1)  # by chance: two of the six that can be asked for
+    assert shares[1] == pytest.approx(0.5 + 1 / 6, abs=0.1)
+
+
+def test_beliefs_alone_teach_their_encoder_and_nothing_else(agent: Agent, context: Context) -> None:
+    batch, again = (believing.lesson_batch(agent, context, 1, 16) for _ in range(2))
+    assert batch["senses"]["belief"].shape == (16, 1, BELIEF_NUMBERS)
+    assert torch.equal(batch["senses"]["belief"], again["senses"]["belief"])
+    assert torch.equal(batch["place"], again["place"])
+    batch["asked"] = batch["present"]["belief"] = torch.ones_like(batch["asked"])  # an untrained eye believes nothing
+    agent = copy.deepcopy(agent)
+    loss, scalars = believing.loss(agent, batch)
+    loss.backward()
+    moved = {name for name, p in agent.named_parameters() if p.grad is not None and p.grad.any()}
+    assert moved
+    assert all(name.startswith(believing.TRAINS) for name in moved)
+    assert 0 <= scalars["right"] <= 1
+
+
 def test_losses_teach_the_trunk(agent: Agent, batch: dict) -> None:
     # An untrained eye sees nothing, and attention begins at zero: entries and weights are put in.
     agent = copy.deepcopy(agent)
@@ -75,7 +123,23 @@ def test_losses_teach_the_trunk(agent: Agent, batch: dict) -> None:
     loss, scalars = hidden.loss(agent, {**batch, "recalled": told})
     loss.backward()
     assert agent.encoders["belief"].net[0].weight.grad.abs().sum() > 0
-    assert 0 <= scalars["right"] <= 1
+    assert set(scalars) == {"alone", "episodes", "right alone", "right episodes"}  # nothing is believed lost
+    assert loss.item() == pytest.approx(float(scalars["alone"] + scalars["episodes"]), rel=1e-5)
+
+
+def test_what_is_lost_counts_by_itself_in_episodes(agent: Agent, batch: dict) -> None:
+    agent, lost = copy.deepcopy(agent), torch.zeros_like(batch["asked"])
+    for parameter in agent.head("place").parameters():
+        torch.nn.init.normal_(parameter, std=0.1)
+    row, tick = batch["asked"].nonzero()[5]
+    lost[row, tick] = True
+    before = hidden.loss(agent, batch)[1]
+    loss, scalars = hidden.loss(agent, {**batch, "lost": lost})
+    logits, n = agent(batch, ["place"])["place"].logits[row, tick], int(batch["asked"].sum())
+    wanted = torch.nn.functional.cross_entropy(logits, batch["place"][row, tick])
+    assert torch.allclose(scalars["lost"], wanted, atol=1e-4)
+    assert torch.allclose(scalars["episodes"], (n * before["episodes"] - wanted) / (n - 1), atol=1e-4)
+    assert torch.allclose(loss.detach(), scalars["alone"] + scalars["episodes"] + scalars["lost"], atol=1e-4)
 
 
 def test_stepping_through_a_room_sees_what_its_batch_says(agent: Agent, context: Context) -> None:
