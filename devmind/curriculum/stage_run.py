@@ -18,12 +18,13 @@ from devmind.agent.threads import training_threads
 from devmind.checkpointing.files import make_folder, write_atomically
 from devmind.config import RunConfig
 from devmind.curriculum import results as made
+from devmind.curriculum.ablation import compared, fresh_trunk
 from devmind.curriculum.examining import Examined, examine_skill
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.rehearsal import rehearsals
 from devmind.curriculum.stage import Context, Lesson, Stage
-from devmind.curriculum.start import check_same_run, load_stage, make_context, starting_agent
-from devmind.curriculum.teaching import position, steps_per_s, teach
+from devmind.curriculum.start import check_same_run, load_stage, make_context, planned, starting_agent
+from devmind.curriculum.teaching import position, teach
 from devmind.errors import ConfigError
 from devmind.report.page import render
 
@@ -135,7 +136,7 @@ class StageRun:
 
     def _teach(self, agent: Agent, earlier: Sequence[Stage], attempt: int, saved: dict[str, Any] | None) -> None:
         lessons = list(self.stage.lessons(self.context))
-        plan = self._plan(lessons)
+        plan = planned(lessons, self.context, self.journal, self.out / "start")
         done = self._done([lesson.name for lesson in lessons], saved)
         if saved:
             agent.load_state_dict(saved["agent"])
@@ -177,25 +178,6 @@ class StageRun:
         at = (saved["attempt"], saved["lesson"], saved["update"])
         ended = any((e["attempt"], e["lesson"], e["steps"]) == at for e in self.journal.events("lesson_done"))
         return set(names[: names.index(saved["lesson"]) + ended])
-
-    def _plan(self, lessons: Sequence[Lesson]) -> dict[str, int]:
-        """Optimizer steps of every lesson, decided once and kept in the journal."""
-        if (plan := self.journal.last("plan")) is not None:
-            return plan["steps"]
-        total = sum(lesson.minutes for lesson in lessons)
-        steps = {}
-        for lesson in lessons:
-            changed = self.config.lessons.get(lesson.name)
-            if changed and changed.steps:
-                steps[lesson.name] = changed.steps
-            elif self.config.minutes:
-                copy = place(Agent.from_pretrained(self.out / "start"), self.context.device)
-                seconds = 60 * self.config.minutes * lesson.minutes / total
-                steps[lesson.name] = max(1, int(seconds * steps_per_s(lesson, copy, self.context)))
-            else:
-                steps[lesson.name] = lesson.steps
-        self.journal.write("plan", steps=steps)
-        return steps
 
     def _glimpse(self, lesson: Lesson, agent: Agent) -> None:
         """A fifth of the exam after a lesson: shown in the bar, never judged."""
@@ -256,19 +238,13 @@ class StageRun:
         )
 
     def _twin(self) -> dict[str, Any]:
-        """The fresh-trunk twin: the same parts, lessons and steps, its trunk as new; the report compares the scores."""
+        """The fresh-trunk twin, raised in a folder of its own."""
         out = self.out / "twin"
-        start = Agent.from_pretrained(self.out / "start")
-        twin = Agent(start.config)
-        twin.load_state_dict({k: v for k, v in start.state_dict().items() if not k.startswith("trunk.")}, strict=False)
-        twin.save_pretrained(out / "newborn")
         run = StageRun(
-            self.stage, self.config, out / "run", out / "newborn", self.context.data,
+            self.stage, self.config, out / "run", fresh_trunk(self.out / "start", out / "newborn"), self.context.data,
             self.context.sessions, f"{self.command} (fresh-trunk twin)", ablate=False,
         )  # fmt: skip
-        results = json.loads(run.run().results.read_text())
-        scores = {m["name"]: m["score"] for skill in results["skills"] for m in skill["measures"]}
-        return {"skills": scores, "note": "the same lessons and steps on a fresh trunk"}
+        return compared(run.run().results)
 
     def _result(self, already: bool = False) -> RunResult:
         finished = self.journal.last("finished") or {}

@@ -1,4 +1,4 @@
-"""How a stage's run begins: which stage, agent and context, and whether a folder holds the same run already."""
+"""How a stage's run begins: which stage, agent, context and plan, and whether a folder holds the same run already."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Any
 from devmind import plugins, worlds
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
-from devmind.agent.device import pick_device
+from devmind.agent.device import pick_device, place
 from devmind.config import RunConfig
-from devmind.curriculum.stage import Context, Stage
+from devmind.curriculum.journal import Journal
+from devmind.curriculum.stage import Context, Lesson, Stage
+from devmind.curriculum.teaching import steps_per_s
 from devmind.errors import CheckpointError, ConfigError
 
 
@@ -88,6 +90,28 @@ def _stages_in(config: Path) -> set[str]:
 def _passed(folder: Path) -> bool:
     results = folder / "results.json"
     return results.is_file() and bool(json.loads(results.read_text(encoding="utf-8"))["verdict"]["passed"])
+
+
+def planned(lessons: Sequence[Lesson], context: Context, journal: Journal, start: Path) -> dict[str, int]:
+    """Optimizer steps of every lesson, decided once and kept in the journal.
+
+    Where the configuration has minutes they are shared out, by each lesson's speed on the agent saved in `start`.
+    """
+    if (plan := journal.last("plan")) is not None:
+        return dict(plan["steps"])
+    config, total, steps = context.config, sum(lesson.minutes for lesson in lessons), {}
+    for lesson in lessons:
+        changed = config.lessons.get(lesson.name)
+        if changed and changed.steps:
+            steps[lesson.name] = changed.steps
+        elif config.minutes:
+            copy = place(Agent.from_pretrained(start), context.device)
+            seconds = 60 * config.minutes * lesson.minutes / total
+            steps[lesson.name] = max(1, int(seconds * steps_per_s(lesson, copy, context)))
+        else:
+            steps[lesson.name] = lesson.steps
+    journal.write("plan", steps=steps)
+    return steps
 
 
 def check_same_run(out: Path, mine: dict[str, Any], theirs: dict[str, Any]) -> None:

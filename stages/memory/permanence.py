@@ -19,7 +19,7 @@ from devmind.memory.belief_entries import shares
 from devmind.memory.tracking import point
 from devmind.seeding import exam_seeds
 from devmind.worlds.nursery.hiding import AFTER_LOOKING, BEFORE_LOOKING, NOT_ASKED, PLACES, plan
-from stages.memory.hidden import Tick, delays, lived, of_delay
+from stages.memory.living import Tick, delays, lived, of_delay
 from stages.memory.onlooking import as_recalled
 from stages.memory.playing import TOGETHER
 from stages.memory.playing import episodes as how_many

@@ -16,7 +16,7 @@ from devmind.config import RunConfig
 from devmind.curriculum.stage import Context
 from devmind.memory.objects import BELIEF_NUMBERS
 from devmind.worlds.nursery import hiding
-from stages.memory import believing, hidden, onlooking, parts, permanence, things
+from stages.memory import believing, hidden, living, onlooking, parts, permanence, things
 from stages.reflex import parts as reflex
 
 
@@ -143,15 +143,15 @@ def test_what_is_lost_counts_by_itself_in_episodes(agent: Agent, batch: dict) ->
 
 
 def test_stepping_through_a_room_sees_what_its_batch_says(agent: Agent, context: Context) -> None:
-    seeds = hidden.of_delay(np.arange(40), "unmoved", 4)[:2]
+    seeds = living.of_delay(np.arange(40), "unmoved", 4)[:2]
     state, ticks, outputs = agent.new_state(2), [], []
-    for tick in hidden.lived(agent, context, "unmoved", seeds):
+    for tick in living.lived(agent, context, "unmoved", seeds):
         recalled = onlooking.as_recalled(agent, tick.percepts, tick.beliefs)
         state, step = agent.step(state, tick.percepts, agent.encode_recalled(recalled), effectors=[], heads=["place"])
         outputs.append(step.outputs["place"].logits)
         ticks.append((tick, recalled))
-    senses = {name: torch.cat([t.percepts.batch["senses"][name] for t, _ in ticks], 1) for name in hidden.SENSES}
-    present = {name: torch.cat([t.percepts.batch["present"][name] for t, _ in ticks], 1) for name in hidden.SENSES}
+    senses = {name: torch.cat([t.percepts.batch["senses"][name] for t, _ in ticks], 1) for name in living.SENSES}
+    present = {name: torch.cat([t.percepts.batch["present"][name] for t, _ in ticks], 1) for name in living.SENSES}
     first = torch.cat([t.percepts.batch["first"] for t, _ in ticks], 1)
     together = {"senses": senses, "present": present, "first": first, "valid": torch.ones_like(first)}
     entries = [recalled for _, recalled in ticks]
@@ -172,7 +172,7 @@ def test_heads_that_are_turned_away_come_back_before_the_question() -> None:
     for tick in range(hiding.HORIZON):
         if (tick == plan.ask).any():
             assert np.abs(pan[tick == plan.ask]).max() < 1e-9
-        pan = pan + hidden.turned(seeds, plan, tick)[:, 0] * 25
+        pan = pan + living.turned(seeds, plan, tick)[:, 0] * 25
         most = np.maximum(most, np.abs(pan))
     assert set(most) == {0.0, 50.0}
     assert 0.4 < (most > 0).mean() < 0.6

@@ -1,0 +1,72 @@
+"""Episodes in which things are hidden, as the agent lives them, with what it believes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from devmind.agent.agent import Agent, Percepts
+from devmind.agent.batch import collate_tick
+from devmind.curriculum.stage import Context
+from devmind.memory.objects import Beliefs
+from devmind.worlds.nursery import hiding
+from devmind.worlds.nursery.chance import uniform
+from stages.memory.onlooking import Onlooker
+
+SENSES = ("sight", "body", "words")
+
+
+@dataclass(frozen=True)
+class Tick:
+    """One tick of N children: what they sense, what the agent made of it, what they believe, what is true."""
+
+    senses: Mapping[str, Any]
+    percepts: Percepts
+    beliefs: Beliefs
+    truth: Mapping[str, np.ndarray]
+    first: bool
+
+
+def lived(agent: Agent, context: Context, kind: str, seeds: np.ndarray) -> Iterator[Tick]:
+    """Tick by tick until the last question of the rooms `seeds`, all of one delay; some heads are turned away.
+
+    The percepts' state is the caller's business where the trunk is to step; encoding needs none of it but the last
+    picture, which is kept here.
+    """
+    plan, n = hiding.plan(seeds, kind), len(seeds)
+    world = context.make_world("nursery", f"hide/{kind}", seeds)
+    state, onlooker, observation = agent.new_state(n), Onlooker(agent, n), world.observe()
+    for tick in range(last_tick(plan) + 1):
+        senses = {name: observation[name] for name in SENSES}
+        percepts = agent.encode(state, collate_tick(senses, np.full(n, tick == 0)))
+        state, _ = agent.step(state, percepts, effectors=[], trunk=False)
+        beliefs = onlooker.watch(percepts, senses["sight"], senses["body"])
+        yield Tick(senses, percepts, beliefs, world.truth(), tick == 0)
+        observation = world.step({"look": turned(seeds, plan, tick)})[0]
+
+
+def last_tick(plan: hiding.Plan) -> int:
+    """The tick of the last question."""
+    return int(plan.ask.max()) + hiding.SECOND_QUESTION + hiding.ASK_TICKS - 1
+
+
+def turned(seeds: np.ndarray, plan: hiding.Plan, tick: int) -> np.ndarray:
+    """How the head is turned at `tick`, [N, 2]: in half of the rooms away while things are hidden, and back in time."""
+    hidden = plan.ask - plan.delay
+    away = (uniform(seeds, "turns") < 0.5) & (plan.delay >= 4)
+    way = np.where(uniform(seeds, "turn way") < 0.5, 1.0, -1.0) * away
+    goes, returns = (tick >= hidden) & (tick < hidden + 2), (tick >= plan.ask - 2) & (tick < plan.ask)
+    return np.stack((way * goes - way * returns, np.zeros(len(seeds))), 1)
+
+
+def of_delay(seeds: np.ndarray, kind: str, delay: int) -> np.ndarray:
+    """Those of `seeds` whose rooms have this delay."""
+    return np.asarray(seeds[hiding.plan(seeds, kind).delay == delay])
+
+
+def delays(kind: str) -> tuple[int, ...]:
+    """The delays of a level in ticks."""
+    return hiding.SHORT_DELAYS if kind == "a-not-b" else hiding.DELAYS
