@@ -30,8 +30,8 @@ STEPS = {"tiny": 60, "nursery": 480, "child": 2000, "adult": 4000}
 MOMENTS = {"tiny": 16, "nursery": 64, "child": 64, "adult": 64}
 """Questions in a step."""
 LEARNING_RATE = {"tiny": 1e-2, "nursery": 1e-3, "child": 5e-4, "adult": 2e-4}
-REHEARSAL_EVERY = 2
-"""One of so many steps; at four, a night cost 0.39 of the skill score of the short-term tests."""
+REHEARSAL_EVERY = 3
+"""One of so many steps; at four and twice the rate, a night cost 0.39 of the skill score of the short-term tests."""
 LIMIT = 2048
 """Memories slept on in one night, at most."""
 SLEPT_ON = 1024
@@ -84,7 +84,7 @@ def sleep(
 
     Args:
         context: its `out` gets the journal and checkpoints; its seed and size decide the night.
-        earlier: stages whose lessons marked `rehearse` are mixed in, every second step.
+        earlier: stages whose lessons marked `rehearse` are mixed in, every third step.
         heads: which heads answer; by default those that were taught to answer from memory.
         steps: of the learner; by default those of the size.
         minutes: it is cut after 1.5 times as many.
