@@ -139,13 +139,17 @@ def bsuite_score(measure: Measure) -> float:
 
 
 def table(found: Mapping[str, Mapping[str, Measure]]) -> str:
-    """One row a measure: each pupil with its interval, memory off, the best floor; then the curve of memory_len."""
+    """One row a measure: each pupil with its interval, memory off, the best floor; then the curve of memory_len.
+
+    A GRU's memory cannot be switched off: that column is the agent's.
+    """
     pupils = list(found.values())
     rows = [f"{'':31}" + "".join(f"{name:24}" for name in found) + "memory off   floor"]
     for name, first in pupils[0].items():
         measures = [pupil[name] for pupil in pupils]
         cells = "".join(f"{m.score:.3f} [{m.interval()[0]:.3f}, {m.interval()[1]:.3f}]".ljust(24) for m in measures)
-        rows.append(f"{name:24}n={first.n:<5}{cells}{first.rows[SHORT_OFF]:10.3f}{first.floor:8.3f}")
+        off = f"{found['agent'][name].rows[SHORT_OFF]:.3f}" if "agent" in found else "-"
+        rows.append(f"{name:24}n={first.n:<5}{cells}{off:>10}{first.floor:8.3f}")
     curves = [pupil["memory_len"] for pupil in pupils]
     rows.append(f"{'bsuite-like score':31}" + "".join(f"{bsuite_score(curve):<24.2f}" for curve in curves))
     for length in LENGTHS:
