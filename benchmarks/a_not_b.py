@@ -1,8 +1,8 @@
 """The A-not-B error by age: how the answers of the exam `permanence` change while the lesson `hidden` is taught.
 
-The agent given is one that the reflex stage raised; it is admitted to the memory stage, taught `things`, then `hidden`,
-and examined in `n` rooms of each level after 0, and then every `--every` steps. Steps are the lesson's own; earlier
-lessons of the stage are left out, so the figures are of this lesson alone.
+The agent given is one that the reflex stage raised; it is admitted to the memory stage, taught `things` and `beliefs`,
+then `hidden`, and examined in `--rooms` rooms of each level after 0, and then every `--every` steps. Steps are the
+lesson's own; earlier lessons of the stage and rehearsals are left out, so the figures are of this lesson alone.
 
     OMP_NUM_THREADS=1 python benchmarks/a_not_b.py --agent checkpoints/.../milestones/01-reflex
 """
@@ -22,7 +22,8 @@ from devmind.config import RunConfig
 from devmind.curriculum.stage import Context
 from devmind.learners.gradient import Loss, schedule
 from devmind.worlds.nursery.hiding import AFTER_LOOKING, BEFORE_LOOKING
-from stages.memory import hidden, parts, permanence, things
+from stages.memory import believing, hidden, parts, permanence, things
+from stages.memory.lessons import STEPS, hidden_batch
 
 KINDS = ("unmoved", "moved", "swapped", "a-not-b")
 
@@ -66,8 +67,8 @@ def main() -> None:
     """Teach, examine, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--agent", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=120)
-    parser.add_argument("--every", type=int, default=30)
+    parser.add_argument("--steps", type=int, default=240)
+    parser.add_argument("--every", type=int, default=40)
     parser.add_argument("--rooms", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="write the taught agent there")
@@ -75,7 +76,11 @@ def main() -> None:
     context = Context(RunConfig(), given.seed, "cpu", Path("unused"), worlds.make)
     agent = Agent.from_pretrained(given.agent).float()
     parts.admit(agent)
-    teach(agent, things.loss, lambda u: things.lesson_batch(context, u, 64), range(360), 360, 2e-3, things.TRAINS)
+    n = STEPS["things"]["nursery"]
+    teach(agent, things.loss, lambda u: things.lesson_batch(context, u, 64), range(n), n, 2e-3, things.TRAINS)
+    n = STEPS["beliefs"]["nursery"]
+    believed = lambda u: believing.lesson_batch(agent, context, u, 256)  # noqa: E731
+    teach(agent, believing.loss, believed, range(n), n, 3e-3, believing.TRAINS)
     print("steps | unmoved before | after | moved before | after | swapped before | after | A-not-B error", flush=True)
     optimizer = None
     for start in range(0, given.steps + 1, given.every):
@@ -85,7 +90,7 @@ def main() -> None:
             optimizer = teach(
                 agent,
                 hidden.loss,
-                lambda u: hidden.lesson_batch(agent, context, u, 16),
+                lambda u: hidden_batch(agent, context, u, 8, given.steps),
                 range(start, min(start + given.every, given.steps)),
                 given.steps,
                 1e-3,

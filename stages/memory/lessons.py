@@ -69,7 +69,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
             context,
             "recall",
             naming.loss,
-            recall_batch,
+            naming.lesson_batch,
             64,
             1e-3,
             5.0,
@@ -144,11 +144,6 @@ def tests_batch(agent: Agent, context: Context, update: int, size: int, steps: i
         return remembering.lesson_batch(context, update, size, longest)
     views = matching.view_batch(context, update, VIEWS.get(context.config.size, 64))
     return matching.lesson_batch(context, update, 2 * size) | {"view": views}
-
-
-def recall_batch(agent: Agent, context: Context, update: int, size: int, steps: int) -> dict[str, Any]:
-    """Names that memories bring back."""
-    return naming.lesson_batch(agent, context, update, size, steps)
 
 
 def things_batch(agent: Agent, context: Context, update: int, size: int, steps: int) -> dict[str, Any]:
