@@ -12,7 +12,10 @@ _BLOCK = 8192
 def cosines(vectors: np.ndarray, vector: np.ndarray, scales: np.ndarray) -> np.ndarray:
     """Cosines float32 [m] of keys [m, 64] (float32, or int8 in units of `scales` [m]) with one key float32 [64]."""
     if vectors.dtype == np.float32:
-        return vectors @ vector
+        import torch  # here, since who asks by keys has it for the agent that made them, and others need not load it
+
+        # Numpy's product of a matrix by rows takes half as long again.
+        return np.asarray(torch.mv(torch.from_numpy(vectors), torch.from_numpy(np.array(vector, np.float32))))
     found = np.empty(len(vectors), np.float32)
     for start in range(0, len(vectors), _BLOCK):
         found[start : start + _BLOCK] = vectors[start : start + _BLOCK].astype(np.float32) @ vector

@@ -141,7 +141,7 @@ class Memory:
             best = top(total, some.ids, k)
             return dict(zip(some.ids[best].tolist(), total[best].tolist(), strict=True))
         relevance = table.relevance(keys)
-        if filters != Filters() or not table.alive.all():
+        if filters != Filters() or not table.all_alive:
             mask = passing(table, filters)
             if filters.words is not None or filters.session is not None:
                 mask = mask & np.isin(table.ids, self.store.facts(filters).ids)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -62,6 +63,11 @@ class Table:
     alive: np.ndarray
     senses: Mapping[str, SenseKeys]
     epoch: int = 0
+
+    @cached_property
+    def all_alive(self) -> bool:
+        """Whether no row is of a deleted entry."""
+        return bool(self.alive.all())
 
     def relevance(self, keys: Mapping[str, Key]) -> np.ndarray:
         """The mean cosine of each row [n] over the asked senses that it has a key of; -inf where it has none.

@@ -122,6 +122,19 @@ def test_int8_memories_recall(tmp_path: Path) -> None:
         assert [e.id for e in memory.recall({"s": Key(keys(500, 5)[123], "a")}, k=1)] == [124]
 
 
+@pytest.mark.parametrize("n", [4095, 4096, 10_000])
+@pytest.mark.parametrize("levels", [3, 100, 10**9])
+def test_top_of_many_is_what_sorting_gives(n: int, levels: int) -> None:
+    rng = np.random.default_rng(n)
+    scores, ids = rng.integers(0, levels, n).astype(np.float32), rng.permutation(n)
+    for there in (1.0, 0.5, 5 / n):  # the others are filtered out
+        some = np.where(rng.random(n) < there, scores, np.float32(-np.inf))
+        order = np.lexsort((-ids, -some))
+        for k in (1, 8, 60, 100):
+            wanted = order[:k][some[order[:k]] > -np.inf]
+            assert top(some, ids, k).tolist() == wanted.tolist()
+
+
 def test_top_is_a_stable_sort() -> None:
     rng = np.random.default_rng(0)
     for n in (0, 1, 5, 300):
