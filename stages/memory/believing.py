@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
+from torch.nn import functional as F
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context
@@ -26,7 +27,7 @@ ROWS = 8
 
 
 def lesson_batch(agent: Agent, context: Context, update: int, size: int) -> dict[str, Any]:
-    """`size` single beliefs about what is asked for as the sense `belief`, with its true `place` int64 and `asked`."""
+    """`size` single beliefs about what is asked for as the sense `belief`, with what can be `known`, and `asked`."""
     block = update // REUSE
     pool = hidden.episodes(agent, context, range(max(0, block - hidden.POOL + 1), block + 1), ROWS)
     rng = numpy_rng(context.seed, "beliefs", update)
@@ -38,13 +39,14 @@ def lesson_batch(agent: Agent, context: Context, update: int, size: int) -> dict
         "first": moments["first"],
         "valid": moments["valid"],
         "place": moments["place"],
+        "known": moments["known"],
         "asked": recalled["valid"][:, :, 0],
     }
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Cross-entropy of the place, over all that something is believed of."""
+    """Cross-entropy with what can be known of the place, over all that something is believed of."""
     answer: Any = agent(batch, [HEAD])[HEAD]
-    value = answer.loss(batch["place"], batch["asked"])
+    value = F.cross_entropy(answer.logits[batch["asked"]], batch["known"][batch["asked"]])
     right = (answer.mode() == batch["place"])[batch["asked"]]
     return value, {"believed": value.detach(), "right": right.float().mean()}

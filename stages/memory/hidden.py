@@ -45,8 +45,8 @@ _KEPT: WeakKeyDictionary[Agent, tuple[tuple[int, int], dict[int, Lives]]] = Weak
 def episodes(agent: Agent, context: Context, blocks: range, size: int) -> list[Lives]:
     """`size` whole episodes of one level and delay for each block, by (seed, block) and the agent's fixed heads.
 
-    sight, body [B, T, ...]; values [B, T, 8, 15], age_s and valid [B, T, 8]; places [B, T, 2]; colours [B, 2]. Blocks
-    that are asked for again are not lived again.
+    sight, body [B, T, ...]; values [B, T, 8, 15], age_s and valid [B, T, 8]; places [B, T, 2] and what can be known
+    of them [B, T, 2, 3]; colours [B, 2]. Blocks that are asked for again are not lived again.
     """
     key = (context.seed, size)
     kept = _KEPT.get(agent)
@@ -61,11 +61,12 @@ def _episodes(agent: Agent, context: Context, block: int, size: int) -> dict[str
     every = delays(kind)
     delay = every[block // len(KINDS) % len(every)] if context.config.size != "tiny" else every[0]
     seeds = of_delay(lesson_seeds(20 * size, context.seed, "hidden", block), kind, delay)[:size]
-    rows: dict[str, list[Any]] = {}
-    for tick in lived(agent, context, kind, seeds):
+    plan, rows = hiding.plan(seeds, kind), dict[str, list[Any]]()
+    for number, tick in enumerate(lived(agent, context, kind, seeds)):
         told = dict(zip(("values", "age_s", "valid"), entries(tick.beliefs), strict=True))
-        seen = {"sight": tick.senses["sight"], "body": pad_body(tick.senses["body"]), "places": tick.truth["places"]}
-        for name, value in (seen | told).items():
+        seen = {"sight": tick.senses["sight"], "body": pad_body(tick.senses["body"])}
+        known = plan.known(np.full(len(seeds), number)).astype(np.float32)
+        for name, value in (seen | told | {"places": tick.truth["places"], "known": known}).items():
             rows.setdefault(name, []).append(value)
         colours = tick.truth["colour"][:, : hiding.THINGS]
     stacked = {name: torch.from_numpy(np.stack(values, 1)) for name, values in rows.items()}
@@ -86,9 +87,9 @@ def lesson_batch(
     Behind `steps` of its lesson no more episodes are lived, only other questions asked: rehearsals are far apart, and
     each would have to live through all of its episodes.
 
-    `place` int64 [B, T] is where the asked thing is, `asked` bool [B, T] where there is a question, `lost` where what
-    is asked for is believed to be elsewhere. A quarter of the whole rows come without beliefs, so that the trunk also
-    learns to remember by itself.
+    `place` int64 [B, T] is where the asked thing is and `known` [B, T, 3] what can be known of it, `asked` bool [B, T]
+    where there is a question, `lost` where what is asked for is believed to be elsewhere. A quarter of the whole rows
+    come without beliefs, so that the trunk also learns to remember by itself.
     """
     block = (update if steps is None else min(update, steps - 1)) // REUSE
     pool = episodes(agent, context, range(max(0, block - POOL + 1), block + 1), size)
@@ -170,7 +171,8 @@ def named(agent: Agent) -> np.ndarray:
 def _batch(
     lives: Mapping[str, Tensor], asked: np.ndarray, thing: np.ndarray, blank: np.ndarray, told: np.ndarray
 ) -> dict[str, Any]:
-    colour = lives["colours"].numpy()[np.arange(len(thing))[:, None], thing]
+    row, tick = np.indices(thing.shape)
+    colour = lives["colours"].numpy()[row, thing]
     words = np.where(asked[..., None], NAMES[colour], 0)
     every = tuple(lives[name].numpy() for name in ("values", "age_s", "valid"))
     values, age_s, valid = recall(every, told[colour] * asked[..., None])  # type: ignore[arg-type]
@@ -185,14 +187,16 @@ def _batch(
         "first": first,
         "valid": here,
         "recalled": recalled_batch(*(torch.from_numpy(value) for value in (values, age_s, valid))),
-        "place": lives["places"].gather(2, torch.from_numpy(thing)[..., None])[..., 0],
+        "place": lives["places"][row, tick, thing],
+        "known": lives["known"][row, tick, thing],
         "asked": torch.from_numpy(asked),
     }
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Cross-entropy of the place where there is a question: of Moments alone, and of whole episodes.
+    """Cross-entropy with what can be known, where there is a question: of Moments alone, and of whole episodes.
 
+    Where a thing went unseen nobody can tell: taught by the truth, the trunk learned the lesson's rooms by heart.
     In episodes what is lost counts by itself: it is asked for in a few Moments, and in all others the answer is where
     it was seen last.
     """
@@ -212,5 +216,5 @@ def _told(agent: Agent, batch: Mapping[str, Any], asked: Mapping[str, Tensor]) -
     for name, which in asked.items():
         if which.any():
             said, place = logits[which], batch["place"][which]
-            found[name] = F.cross_entropy(said, place), (said.argmax(-1) == place).float().mean()
+            found[name] = F.cross_entropy(said, batch["known"][which]), (said.argmax(-1) == place).float().mean()
     return found

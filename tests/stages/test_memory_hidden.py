@@ -84,6 +84,7 @@ def test_single_moments_ask_for_what_is_lost_as_often_as_wanted() -> None:
         "valid": torch.arange(8).expand(1, 4, 8) < 2,
         "body": torch.zeros(1, 4, 16),
         "places": torch.tensor([0, 2]).expand(1, 4, 2),
+        "known": torch.eye(3)[[0, 2]].expand(1, 4, 2, 3),
         "colours": torch.tensor([[3, 5]]),
     }
     told, shares = np.eye(8), []
@@ -92,6 +93,7 @@ def test_single_moments_ask_for_what_is_lost_as_often_as_wanted() -> None:
         first = moments["recalled"]["senses"]["belief"][:, 0, 0]
         assert (first[:, -1] > 0.5).all()  # what is asked for comes first
         assert torch.equal(moments["place"][:, 0], torch.where(first[:, 3] > 0, 0, 2))
+        assert torch.equal(moments["known"].argmax(-1), moments["place"])
         shares.append(float((first[:, hidden.ELSEWHERE] > 0.5).float().mean()))
     assert shares[2] == 1.0
     assert shares[0] == pytest.approx(2 / 6, abs=0.1)  # by chance: two of the six that can be asked for
@@ -136,7 +138,7 @@ def test_what_is_lost_counts_by_itself_in_episodes(agent: Agent, batch: dict) ->
     before = hidden.loss(agent, batch)[1]
     loss, scalars = hidden.loss(agent, {**batch, "lost": lost})
     logits, n = agent(batch, ["place"])["place"].logits[row, tick], int(batch["asked"].sum())
-    wanted = torch.nn.functional.cross_entropy(logits, batch["place"][row, tick])
+    wanted = torch.nn.functional.cross_entropy(logits, batch["known"][row, tick])
     assert torch.allclose(scalars["lost"], wanted, atol=1e-4)
     assert torch.allclose(scalars["episodes"], (n * before["episodes"] - wanted) / (n - 1), atol=1e-4)
     assert torch.allclose(loss.detach(), scalars["alone"] + scalars["episodes"] + scalars["lost"], atol=1e-4)
@@ -196,3 +198,24 @@ def test_things_are_told_for_visible_colours_only(context: Context) -> None:
     assert 1 <= here.sum(-1).float().mean() <= 5
     named = (batch["senses"]["words"] != 0).any(-1)
     assert torch.equal(named, here.any(-1))
+
+
+@pytest.mark.parametrize("kind", ["unmoved", "moved", "swapped", "a-not-b"])
+def test_what_can_be_known_is_the_truth_as_far_as_it_was_shown(kind: str) -> None:
+    plan, row = hiding.plan(np.arange(60), kind), np.arange(60)
+    before, hidden_away = np.zeros(60, np.int64), plan.move + 1
+    assert (plan.known(before).argmax(-1) == plan.where(before)).all()
+    after = plan.ask + hiding.SECOND_QUESTION
+    for tick in (before, hidden_away, after):
+        np.testing.assert_allclose(plan.known(tick).sum(-1), 1)
+    if kind in ("unmoved", "a-not-b"):  # moved in full view, or not at all
+        for tick in (hidden_away, after):
+            np.testing.assert_array_equal(plan.known(tick), np.eye(3)[plan.where(tick)])
+        return
+    np.testing.assert_array_equal(plan.known(hidden_away), np.eye(3)[plan.before])
+    looked, other = plan.known(after), plan.where(after)[row, 1 - plan.target]
+    assert (looked[row, plan.target, plan.last_seen] == 0).all()  # looked for and not found
+    assert (np.sort(looked[row, plan.target])[:, 1:] == 0.5).all()
+    seen = other == plan.last_seen
+    assert (looked[row, 1 - plan.target, other][seen] == 1).all()
+    assert seen.all() == (kind == "swapped")

@@ -74,6 +74,22 @@ class Plan:
         """The place of each thing at `tick` [N], [N, 2]; while it is carried, where it goes."""
         return np.where((tick >= self.move)[:, None], self.after, self.before)
 
+    def known(self, tick: np.ndarray) -> np.ndarray:
+        """What whoever watched can know of where each thing is at `tick` [N]: shares of the places, [N, 2, 3].
+
+        Where it is, unless it was moved unseen; then where it was, until the cover before that place is up and it is
+        empty; then either of the others, alike.
+        """
+        where, places = self.where(tick), np.eye(len(PLACES))
+        if self.carried:
+            return np.asarray(places[where])
+        looked = (tick >= self.ask + ASK_TICKS + FALL_TICKS)[:, None]
+        in_view = looked & (where == self.last_seen[:, None])
+        empty = looked & (self.before == self.last_seen[:, None])
+        old = places[self.before]
+        believed = np.where(empty[..., None], (1 - old) / (len(PLACES) - 1), old)
+        return np.where(((where == self.before) | in_view)[..., None], places[where], believed)
+
     def asked(self, tick: np.ndarray) -> np.ndarray:
         """Which question is asked at `tick` [N]: NOT_ASKED, BEFORE_LOOKING, AFTER_LOOKING or REHEARSED."""
         second = self.ask + SECOND_QUESTION
