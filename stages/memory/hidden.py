@@ -32,8 +32,7 @@ ALONE, POOL = 32, 8
 """Single Moments asked beside each row; from how many of the latest blocks of episodes these and the rows are drawn: a
 block is of one kind, and a step of one kind alone taught what it was, not what to look at."""
 LOST, ALONE_LOST = 0.8, 0.5
-"""From which share of belief in `elsewhere` on a thing counts as lost; how many of the single Moments ask for such,
-once it is learned where things are that are not: together, "there" and "not there" tell nothing of a place at first."""
+"""From which share of belief in `elsewhere` on a thing counts as lost; how many of the single Moments ask for such."""
 ELSEWHERE = -2
 """Its place among a belief's numbers."""
 
@@ -74,13 +73,7 @@ def _episodes(agent: Agent, context: Context, block: int, size: int) -> dict[str
 
 
 def lesson_batch(
-    agent: Agent,
-    context: Context,
-    update: int,
-    size: int,
-    whole: bool = True,
-    lost: float = ALONE_LOST,
-    steps: int | None = None,
+    agent: Agent, context: Context, update: int, size: int, whole: bool = True, steps: int | None = None
 ) -> dict[str, Any]:
     """Single Moments of the latest episodes under the name `alone`, and if `whole` also episodes with their questions.
 
@@ -94,7 +87,7 @@ def lesson_batch(
     block = (update if steps is None else min(update, steps - 1)) // REUSE
     pool = episodes(agent, context, range(max(0, block - POOL + 1), block + 1), size)
     rng, told = numpy_rng(context.seed, "hidden", "questions", update), named(agent)
-    batch = {"alone": alone(pool, size * ALONE, lost, rng, told)}
+    batch = {"alone": alone(pool, size * ALONE, ALONE_LOST, rng, told)}
     if not whole:
         return batch
     lives, valid = _drawn(pool, size, rng)

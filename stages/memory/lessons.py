@@ -157,13 +157,9 @@ def beliefs_batch(agent: Agent, context: Context, update: int, size: int, steps:
 
 
 def hidden_batch(agent: Agent, context: Context, update: int, size: int, steps: int) -> dict[str, Any]:
-    """Where hidden things are, of single Moments; after a third of the steps every other time of whole episodes too.
-
-    From then on, half of the single Moments ask for what was looked for and not found.
-    """
-    later = update >= steps // 3
-    lost = hidden.ALONE_LOST if later else 0.0
-    return hidden.lesson_batch(agent, context, update, size, later and update % 2 == 0, lost, steps)
+    """Where hidden things are, of single Moments; after a third of the steps every other time of whole episodes too."""
+    whole = update >= steps // 3 and update % 2 == 0
+    return hidden.lesson_batch(agent, context, update, size, whole=whole, steps=steps)
 
 
 def _longest(context: Context, done: float) -> int:
