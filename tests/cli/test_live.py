@@ -66,7 +66,7 @@ def test_a_session_is_lived_in_again(devmind: Any, raised: Path, tmp_path: Path)
 def test_the_page_opens_once_and_the_newborn_needs_no_agent(devmind: Any, tmp_path: Path) -> None:
     lived = devmind("hello", "--seconds", 0.3, "--no-open")
     assert lived.exit_code == 0, lived.output
-    assert re.search(r"http://127\.0\.0\.1:\d+/\?token=\w+", lived.output)
+    assert re.search(r"http://127\.0\.0\.1:\d+/\?token=[\w-]+", lived.output)
     assert "sight: missing in" in lived.output, "nobody opened the page"
     assert [path.name for path in tmp_path.iterdir()] == ["memory"]
 
