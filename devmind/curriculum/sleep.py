@@ -26,7 +26,7 @@ from devmind.memory import Memory
 from devmind.memory.sampling import Reservoir
 
 LESSON = "sleep"
-STEPS = {"tiny": 60, "nursery": 600, "child": 2000, "adult": 4000}
+STEPS = {"tiny": 60, "nursery": 480, "child": 2000, "adult": 4000}
 MOMENTS = {"tiny": 16, "nursery": 64, "child": 64, "adult": 64}
 """Questions in a step."""
 LEARNING_RATE = {"tiny": 1e-2, "nursery": 1e-3, "child": 5e-4, "adult": 2e-4}

@@ -39,7 +39,7 @@ VIEWS = 20
 """Looks at each thing of a life that are asked, before and after."""
 OTHERS = 50
 """Lives that were not slept on: whether the agent still uses a store as well as before."""
-STEPS = {"tiny": 4, "nursery": 600, "child": 600, "adult": 600}
+STEPS = {"tiny": 4, "nursery": 480, "child": 600, "adult": 600}
 WORST_CHANGE = -0.05
 WORST_LOSS = -0.02
 """Of the skill score of earlier tests; as a bound, this is stricter than DESIGN, section 5.2, where it is a mean."""
