@@ -13,10 +13,10 @@ import numpy as np
 
 from devmind.moment import Sense
 
-SHIFT = 0.06
+SHIFT = 0.12
 """How far a picture moves at most, as a share of its side."""
-ZOOM = 0.12
-BRIGHTNESS = 0.12
+ZOOM = 0.25
+BRIGHTNESS = 0.2
 GRAIN = 3.0
 """Standard deviation of a picture's noise, of 255."""
 LOUDNESS_DB = 3.0
