@@ -34,11 +34,13 @@ def check_stage(stage: Any, *, make_world: Callable[..., Any] | None = None, ste
     Raises:
         BrokenLawError: the first law that does not hold, with what was found.
     """
+    from devmind.curriculum.start import load_stage
+
     _check_members(stage)
     with tempfile.TemporaryDirectory() as folder:
         context = tiny_context(Path(folder), make_world=make_world)
         agent = tiny_agent(context.seed)
-        earlier = [_required(name) for name in stage.requires]
+        earlier = [load_stage(name) for name in stage.requires]
         for one in earlier:
             one.admit(agent)
         _check_admission(stage, agent, Path(folder, "agent"))
@@ -60,13 +62,6 @@ def _check_members(stage: Any) -> None:
     require(stage.name not in stage.requires, "a stage does not require itself", repr(stage.requires))
     names = [skill.name for skill in stage.skills]
     require(bool(names) and len(set(names)) == len(names), "a stage has skills with names of their own", repr(names))
-
-
-def _required(name: str) -> Any:
-    from devmind import plugins
-
-    loaded = plugins.load("stages", name)
-    return loaded() if isinstance(loaded, type) else loaded
 
 
 def _check_admission(stage: Any, agent: Agent, folder: Path) -> None:
