@@ -1,4 +1,4 @@
-"""Other views of what was remembered: the same thing a little aside, nearer, darker, louder, with other noise.
+"""Other views of what was remembered: the same thing a little aside, nearer, darker, louder, amid other noise.
 
 A memory holds one look at a thing. Who learns it by heart from that look alone knows the pixels, not the thing; so what
 is replayed is varied as looks vary (data augmentation: Simard et al. 2003, "Best practices for convolutional neural
@@ -20,6 +20,10 @@ BRIGHTNESS = 0.2
 GRAIN = 3.0
 """Standard deviation of a picture's noise, of 255."""
 LOUDNESS_DB = 3.0
+ASIDE_DB = 2.0
+"""How much louder one ear hears a sound at most than it did, beside the other."""
+FADE = 1 / 8
+"""Part of a sound on each side of the seam over which it fades: a click there says more than the sound."""
 HISS_DB = -36.0
 """Power of the added noise beside the sound's own."""
 
@@ -51,8 +55,13 @@ def _picture(picture: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _sound(sound: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """float32 [C, S], louder or softer, begun elsewhere (it goes round), with noise; within -1..1."""
-    gain = 10 ** (rng.uniform(-LOUDNESS_DB, LOUDNESS_DB) / 20)
-    turned = gain * np.roll(sound, int(rng.integers(0, max(1, sound.shape[1]))), axis=1)
+    """float32 [C, S], another loudness, side and beginning (it goes round), with noise; within -1..1."""
+    channels, samples = sound.shape
+    aside = rng.uniform(-ASIDE_DB, ASIDE_DB) * np.linspace(-0.5, 0.5, channels)
+    gain = 10 ** ((rng.uniform(-LOUDNESS_DB, LOUDNESS_DB) + aside[:, None]) / 20)
+    seam = int(rng.integers(0, max(1, samples)))
+    away = np.abs((np.arange(samples) - seam + samples / 2) % max(1, samples) - samples / 2)
+    fade = np.clip((away + 0.5) / max(1.0, FADE * samples), 0.0, 1.0)
+    turned = gain * fade * np.roll(sound, seam, axis=1)
     hiss = float(np.sqrt(np.mean(np.square(turned)))) * 10 ** (HISS_DB / 20)
     return np.clip(turned + rng.normal(0, hiss, sound.shape), -1, 1).astype(np.float32)

@@ -39,7 +39,6 @@ VIEWS = 20
 """Looks at each thing of a life that are asked, before and after."""
 OTHERS = 50
 """Lives that were not slept on: whether the agent still uses a store as well as before."""
-STEPS = {"tiny": 4, "nursery": 480, "child": 600, "adult": 600}
 WORST_CHANGE = -0.05
 WORST_LOSS = -0.02
 """Of the skill score of earlier tests; as a bound, this is stricter than DESIGN, section 5.2, where it is a mean."""
@@ -127,7 +126,7 @@ def _night(agent: Agent, context: Context, seed: int) -> Night:
     before_others = questions(agent, others, [remember(agent, each) for each in others.singly()], 1)
     with tempfile.TemporaryDirectory(prefix="devmind-sleep-") as folder:
         apart = replace(context, out=Path(folder), config=context.config.model_copy(update={"loggers": ()}))
-        slept = sleep(sleeper, memory, apart, earlier=stages_of(agent), heads=[HEAD], steps=STEPS[context.config.size])
+        slept = sleep(sleeper, memory, apart, earlier=stages_of(agent), heads=[HEAD])
     sleeper.eval()
     after = questions(sleeper, of, None, VIEWS)
     after_others = questions(sleeper, others, [remember(sleeper, each) for each in others.singly()], 1)
