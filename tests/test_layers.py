@@ -21,7 +21,7 @@ EXAM = frozenset({f"curriculum.{part}" for part in ("stage", "ahead", "exam", "g
 RUN = frozenset(
     {
         f"curriculum.{part}"
-        for part in ("runner", "stage_run", "start", "teaching", "timing", "ablation", "results", "night")
+        for part in ("runner", "stage_run", "start", "teaching", "timing", "ablation", "results", "night", "run_exams")
     }
 )  # the runner and what it is made of: no stage and no live room imports them
 RUNNER = RUN | {"curriculum.rehearsal", "curriculum.sleep", "curriculum.examining"}

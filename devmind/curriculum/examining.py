@@ -43,6 +43,11 @@ def examine_skill(stage: Stage, skill: Skill, agent: Agent, context: Context, le
     """Examine one skill; level 'full' or 'glimpse'."""
     with examination(agent):
         measures = {measure.name: measure for measure in skill.examine(agent, context, level)}
+    return judged(stage, skill, measures, context)
+
+
+def judged(stage: Stage, skill: Skill, measures: dict[str, Measure], context: Context) -> Examined:
+    """What was measured, with what the skill's gate says of it."""
     verdict = skill.gate_in(context).judge(measures, context.config.exam.bootstrap)
     return Examined(stage.name, skill, measures, verdict)
 

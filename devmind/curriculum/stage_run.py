@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from devmind.curriculum.ablation import compared, fresh_trunk
 from devmind.curriculum.examining import Examined, examine_skill
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.rehearsal import rehearsals
+from devmind.curriculum.run_exams import hold
 from devmind.curriculum.stage import Context, Lesson, Stage
 from devmind.curriculum.start import check_same_run, load_stage, make_context, planned, starting_agent
 from devmind.curriculum.teaching import position, teach
@@ -193,21 +193,7 @@ class StageRun:
     # -- examining and ending
 
     def _examine(self, stages: Sequence[Stage], agent: Agent, when: str) -> list[Examined]:
-        examined = []
-        for stage in stages:
-            for skill in stage.skills:
-                begun = time.monotonic()
-                examined.append(item := examine_skill(stage, skill, agent, self.context))
-                self.journal.write(
-                    "exam",
-                    when=when,
-                    stage=stage.name,
-                    skill=skill.name,
-                    seconds=round(time.monotonic() - begun, 2),
-                    passed=item.verdict.passed,
-                    scores={name: round(measure.score, 4) for name, measure in item.measures.items()},
-                )
-        return examined
+        return hold(stages, agent, self.context, self.journal, when)
 
     def _finish(self, agent: Agent, before: list[Examined], examined: list[Examined], moved: float) -> None:
         start = self.journal.last("start") or {}

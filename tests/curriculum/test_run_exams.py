@@ -1,0 +1,106 @@
+"""A run's exams: held once, kept whole, and held again when what was kept cannot be trusted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from devmind.curriculum import run_exams, runner, stage_run
+from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.journal import Journal
+from tests.curriculum.lamp_stage import LampStage
+from tests.curriculum.test_run import Killed, config, interrupt_at
+
+STAGES = {"lamps": LampStage(), "later": LampStage(name="later", requires=("lamps",), lesson_names=("third",))}
+RICH = Measure(
+    "see/shape",
+    "correct",
+    np.array([0.1, 1.0, 1 / 3]),
+    chance=0.25,
+    ceiling=1.0,
+    floors={"colour": np.float64(0.3)},
+    higher_is_better=False,
+    reference="others: 0.5",
+    note="a note",
+    exhibits=(Exhibit("failure", "a ball", png=b"\x89PNG", wav=None), Exhibit("example", "a tone", wav=b"RIFF")),
+    rows={"sight off": np.float64(0.2)},
+    answered={"pan": {"reach": np.int64(3)}},  # type: ignore[dict-item]
+)
+
+
+@pytest.fixture(autouse=True)
+def own_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (runner, stage_run):
+        monkeypatch.setattr(module, "load_stage", STAGES.__getitem__)
+
+
+def held(run: Path) -> list[tuple[str, str, str]]:
+    return [(e["when"], e["stage"], e["skill"]) for e in Journal(run / "journal.jsonl").events("exam")]
+
+
+def killed_behind_its_exams(tmp_path: Path) -> Path:
+    """A run of a second stage that was killed when all its exams were over."""
+
+    def die() -> None:
+        raise Killed
+
+    first = runner.run_stage("lamps", config(), out=tmp_path / "lamps")
+    with pytest.MonkeyPatch.context() as patch:
+        interrupt_at(patch, ("finished", 0), die)
+        with pytest.raises(Killed):
+            runner.run_stage("later", config(), out=tmp_path / "later", agent=first.agent)
+    return tmp_path / "later"
+
+
+def skills(result: stage_run.RunResult) -> object:
+    return json.loads(result.results.read_text())["skills"]
+
+
+def go_on(run: Path) -> stage_run.RunResult:
+    return runner.run_stage("later", config(), out=run, agent=run.parent / "lamps" / "milestones" / "01-lamps")
+
+
+def test_a_run_that_goes_on_holds_no_exam_twice(tmp_path: Path) -> None:
+    run = killed_behind_its_exams(tmp_path)
+    before = held(run)
+    assert before == [
+        ("before", "lamps", "lamps-lit"),
+        ("attempt 0", "lamps", "lamps-lit"),
+        ("attempt 0", "later", "later-lit"),
+    ]
+    result = go_on(run)
+    assert held(run) == before
+    straight = runner.run_stage(
+        "later", config(), out=tmp_path / "straight", agent=tmp_path / "lamps" / "milestones" / "01-lamps"
+    )
+    assert skills(result) == skills(straight)
+    assert result.passed == straight.passed
+
+
+def test_a_damaged_exam_is_held_again(tmp_path: Path) -> None:
+    run = killed_behind_its_exams(tmp_path)
+    tensors = run / run_exams.FOLDER / "attempt-0-later-later-lit" / "tensors.safetensors"
+    data = bytearray(tensors.read_bytes())
+    data[-1] ^= 1
+    tensors.write_bytes(bytes(data))
+    go_on(run)
+    assert held(run)[3:] == [("attempt 0", "later", "later-lit")]
+
+
+def test_measures_come_back_whole_and_of_the_same_weights_only(tmp_path: Path) -> None:
+    run_exams.save(tmp_path / "see", "abc", {RICH.name: RICH})
+    assert run_exams.load(tmp_path / "see", "abd") is None
+    assert run_exams.load(tmp_path / "other", "abc") is None
+    back = run_exams.load(tmp_path / "see", "abc")
+    assert back is not None
+    measure = back["see/shape"]
+    np.testing.assert_array_equal(measure.values, RICH.values)
+    assert measure.values.dtype == np.float64
+    for name in ("unit", "chance", "ceiling", "floors", "rate", "higher_is_better", "reference", "note", "exhibits"):
+        assert getattr(measure, name) == getattr(RICH, name), name
+    assert measure.rows == RICH.rows
+    assert measure.answered == RICH.answered
+    assert measure.interval() == RICH.interval()
