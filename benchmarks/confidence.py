@@ -21,8 +21,8 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.agent.threads import stepping_threads
-from devmind.live.agreement import rightness
-from devmind.live.confidence import (
+from devmind.live.viewing.agreement import rightness
+from devmind.live.viewing.confidence import (
     TAUGHT,
     Calibration,
     Evidence,
@@ -31,10 +31,10 @@ from devmind.live.confidence import (
     gather,
     learn,
 )
-from devmind.live.hearing import DIRECTION_HEAD, direction_deg
-from devmind.live.spoilt import THINGS, Spoil, spoilt_rooms
-from devmind.live.sureness import Sureness
-from devmind.live.view import SURE, overlay_head
+from devmind.live.viewing.hearing import DIRECTION_HEAD, direction_deg
+from devmind.live.viewing.spoilt import THINGS, Spoil, spoilt_rooms
+from devmind.live.viewing.sureness import Sureness
+from devmind.live.viewing.view import SURE, overlay_head
 from devmind.moment import TICK_HZ, Moment
 from devmind.seeding import exam_seeds, numpy_rng
 from devmind.worlds.fovea import Fovea

@@ -24,7 +24,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.describing import describe
 from devmind.agent.threads import stepping_threads
 from devmind.live.newborn import FOLDER
-from devmind.live.recalling import KEPT
+from devmind.live.remembering.recalling import KEPT
 from devmind.memory import Budget, Entry, Key, Memory, open_store
 from devmind.memory.columns import top
 from devmind.memory.cosines import cosines, quantised

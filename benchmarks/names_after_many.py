@@ -22,7 +22,7 @@ import numpy as np
 from devmind.agent.agent import Agent
 from devmind.agent.describing import encoder_hashes
 from devmind.agent.threads import stepping_threads
-from devmind.live.show_and_tell import ShowAndTell, cut_examples
+from devmind.live.remembering.show_and_tell import ShowAndTell, cut_examples
 from devmind.memory import Key, Memory, open_store
 from devmind.moment import Moment
 from devmind.seeding import numpy_rng

@@ -27,7 +27,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.describing import Description, describe
 from devmind.agent.features import log_mel
 from devmind.agent.threads import stepping_threads
-from devmind.live.show_and_tell import cut_examples
+from devmind.live.remembering.show_and_tell import cut_examples
 from devmind.memory.likeness import Likeness
 from devmind.memory.names import Fitted
 from devmind.sessions.media import media_moments

@@ -19,11 +19,11 @@ import torch
 from devmind.agent.agent import Agent
 from devmind.agent.attention import ReadoutAttention
 from devmind.agent.threads import stepping_threads
-from devmind.live.agreement import SENSE, agreement, back, mirrored
-from devmind.live.drawing import drawn, jpeg
-from devmind.live.hearing import direction_deg, heard
-from devmind.live.sureness import EVERY_TICKS
-from devmind.live.view import overlay_head
+from devmind.live.viewing.agreement import SENSE, agreement, back, mirrored
+from devmind.live.viewing.drawing import drawn, jpeg
+from devmind.live.viewing.hearing import direction_deg, heard
+from devmind.live.viewing.sureness import EVERY_TICKS
+from devmind.live.viewing.view import overlay_head
 from devmind.moment import TICK_HZ, Moment
 from devmind.seeding import exam_seeds, numpy_rng
 from devmind.worlds import make

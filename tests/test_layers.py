@@ -60,6 +60,15 @@ ROOMS: Mapping[str, frozenset[str]] = {
 SENSOR_PARTS = frozenset({f"sensors.{part}" for part in ("frames", "series", "device", "portaudio", "links")})
 """What sensors share. They may import these; these import no sensor."""
 
+LIVE: Mapping[str, frozenset[str]] = {
+    "serving": frozenset(),
+    "learning": frozenset(),
+    "viewing": frozenset({"loop"}),
+    "remembering": frozenset({"viewing"}),
+    "rerun": frozenset({"serving", "viewing"}),
+}
+"""Room of `devmind.live` -> what else of `devmind.live` it may import: none knows the life that holds them all."""
+
 HEAVY = frozenset({"torch", "lightning", "pytorch_lightning", "transformers", "diffusers", "librosa", "cv2", "numba"})
 LIGHT_ROOMS = ("", "errors", "seeding", "moment", "config", "plugins", "datasets", "scaffold", "sessions", "cli")
 LIGHTNING_ROOMS = {"learners", "stages", "live", "testing", *RUNNER}
@@ -177,6 +186,24 @@ def _arrow_fault(module: Module, item: Import) -> str:
     if room == module.room or room in allowed or inner in allowed:
         return ""
     return f"'{module.room}' may import only {', '.join(sorted(allowed)) or 'nothing'}"
+
+
+def live_faults(known: Mapping[str, Module]) -> list[str]:
+    """Arrows between the rooms of a life that `LIVE` does not have."""
+    faults = []
+    for module in known.values():
+        here = _live_room(module.name)
+        if here not in LIVE:
+            continue
+        for item in imports(module, known):
+            if (there := _live_room(item.target)) and there != here and there not in LIVE[here]:
+                faults.append(f"{module.path.name}:{item.line} {module.name} -> {item.target}")
+    return faults
+
+
+def _live_room(module: str) -> str:
+    """The part of a life that a dotted name belongs to; '' outside."""
+    return module.removeprefix("devmind.live.").partition(".")[0] if module.startswith("devmind.live.") else ""
 
 
 def cycles(known: Mapping[str, Module]) -> list[list[str]]:
@@ -308,6 +335,11 @@ def test_every_arrow_is_in_the_ladder(house: dict[str, Module]) -> None:
     assert not (faults := ladder_faults(house)), "\n".join(faults)
 
 
+def test_rooms_of_a_life_do_not_know_the_life(house: dict[str, Module]) -> None:
+    assert set(LIVE) <= set(map(_live_room, house))
+    assert not (faults := live_faults(house)), "\n".join(faults)
+
+
 def test_no_module_imports_itself_in_a_circle(house: dict[str, Module]) -> None:
     assert not (found := cycles(house)), "\n".join(" -> ".join(circle) for circle in found)
 
@@ -372,6 +404,16 @@ def test_a_wrong_arrow_is_found(tmp_path: Path, file: str, text: str, fault: str
     found = ladder_faults(_house(tmp_path, base | {file: text}))
     assert len(found) == 1
     assert fault in found[0]
+
+
+def test_a_room_of_a_life_that_knows_the_life_is_found(tmp_path: Path) -> None:
+    files = {
+        "devmind/live/life.py": "from devmind.live.serving.hub import Hub",
+        "devmind/live/serving/hub.py": "",
+        "devmind/live/rerun/page.py": "from devmind.live.serving.hub import Hub",
+        "devmind/live/serving/server.py": "def f():\n    from devmind.live.life import Life",
+    }
+    assert live_faults(_house(tmp_path, files)) == ["server.py:2 devmind.live.serving.server -> devmind.live.life"]
 
 
 def test_right_arrows_pass(tmp_path: Path) -> None:

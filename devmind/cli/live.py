@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from devmind.live.home import Wishes
     from devmind.live.life import Life
     from devmind.live.loop import LiveSummary
-    from devmind.live.rerun_viewer import RerunViewer
+    from devmind.live.rerun.viewer import RerunViewer
 
 TOLD_EVERY_S = 1.0
 RERUN = "rerun"
@@ -130,7 +130,7 @@ def _viewer(name: str | None) -> RerunViewer | None:
         return None
     if name != RERUN:
         raise ConfigError(f"There is no viewer '{name}'{nearest(name, [RERUN])}")
-    from devmind.live.rerun_viewer import RerunViewer
+    from devmind.live.rerun.viewer import RerunViewer
 
     return RerunViewer()
 

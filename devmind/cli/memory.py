@@ -164,7 +164,7 @@ def _asked(mind: Memory, image: Path | None, sound: Path | None, agent: Path | N
         existing(file, option, "file")
     raised = saved_agent(agent)
     from devmind.agent.threads import stepping_threads
-    from devmind.live.show_and_tell import ShowAndTell, cut_examples
+    from devmind.live.remembering.show_and_tell import ShowAndTell, cut_examples
     from devmind.sessions.media import media_moments
 
     senses: dict[str, Any] = {}

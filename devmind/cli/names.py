@@ -16,7 +16,7 @@ from devmind.cli.paths import existing_files
 from devmind.errors import SessionError, StoreError
 
 if TYPE_CHECKING:
-    from devmind.live.show_and_tell import ShowAndTell
+    from devmind.live.remembering.show_and_tell import ShowAndTell
     from devmind.memory import Named
     from devmind.moment import Moment
 
@@ -85,7 +85,7 @@ def _child(agent: Path | None, memory: str) -> Iterator[ShowAndTell]:
     """The agent with its memory open; keys are rebuilt when the agent has other weights than they were made with."""
     raised = saved_agent(agent)
     from devmind.agent.threads import stepping_threads
-    from devmind.live.show_and_tell import ShowAndTell
+    from devmind.live.remembering.show_and_tell import ShowAndTell
     from devmind.memory import Memory, folder_of, open_store
     from devmind.sessions.pointed import Pointed
 
@@ -98,7 +98,7 @@ def _child(agent: Path | None, memory: str) -> Iterator[ShowAndTell]:
 
 def _read(file: Path) -> list[tuple[str, Moment]]:
     """Every example of a file, with where it is: the file, and the seconds when there are several."""
-    from devmind.live.show_and_tell import EXAMPLE_TICKS, cut_examples
+    from devmind.live.remembering.show_and_tell import EXAMPLE_TICKS, cut_examples
     from devmind.moment import TICK_HZ
     from devmind.sessions.media import media_moments
 

@@ -45,7 +45,7 @@ def sleep(
     from devmind.agent.agent import Agent
     from devmind.curriculum.night import night
     from devmind.learners.sleeping import heads_to_sleep
-    from devmind.live.show_and_tell import ShowAndTell
+    from devmind.live.remembering.show_and_tell import ShowAndTell
 
     raised = Agent.from_pretrained(folder)
     heads_to_sleep(raised)  # refuses an agent that cannot sleep before the memory gets keys of its encoders

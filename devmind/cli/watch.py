@@ -23,8 +23,8 @@ def watch(
 ) -> None:
     """Watch a training run on a page: its lesson, curves and scores. The run is only read."""
     existing(run, "RUN")
-    from devmind.live.hub import Hub
-    from devmind.live.server import PageServer
+    from devmind.live.serving.hub import Hub
+    from devmind.live.serving.server import PageServer
     from devmind.live.watching import Watching
 
     hub = Hub()

@@ -20,7 +20,7 @@ from devmind.agent.encoders import Encoded
 from devmind.agent.ring import State
 from devmind.agent.threads import stepping_threads
 from devmind.errors import CheckpointError
-from devmind.live.recalling import recalled_tokens
+from devmind.live.remembering.recalling import recalled_tokens
 from devmind.moment import Action, Moment, Sense, same_arrays
 from devmind.sessions.pointed import FORGOTTEN
 from devmind.sessions.reader import Note, Session

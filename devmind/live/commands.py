@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from devmind.agent.agent import Agent
 from devmind.agent.threads import stepping_threads
 from devmind.errors import ConfigError, nearest
-from devmind.live.remembered import as_shown, remembered
+from devmind.live.remembering.remembered import as_shown, remembered
 
 if TYPE_CHECKING:
     from devmind.live.life import Life

@@ -11,12 +11,12 @@ from typing import Any
 from devmind.agent.agent import Agent
 from devmind.config import LiveConfig
 from devmind.errors import ConfigError
-from devmind.live.hub import Hub
-from devmind.live.learning import LiveLearner
+from devmind.live.learning.learner import LiveLearner
 from devmind.live.life import Life
 from devmind.live.recording import Recording
-from devmind.live.rerun_viewer import RerunViewer
-from devmind.live.server import PageServer, check_host
+from devmind.live.rerun.viewer import RerunViewer
+from devmind.live.serving.hub import Hub
+from devmind.live.serving.server import PageServer, check_host
 from devmind.memory import Budget, Memory, Store, folder_of, open_store
 from devmind.sessions.pointed import Pointed
 from devmind.worlds.room import Room

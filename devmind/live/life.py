@@ -21,15 +21,15 @@ from devmind.agent.prediction import predicting, surprise
 from devmind.config import MemoryConfig
 from devmind.live.ages import ages
 from devmind.live.commands import Commands
-from devmind.live.hub import Hub
-from devmind.live.lately import Lately
-from devmind.live.learning import LiveLearner
+from devmind.live.learning.learner import LiveLearner
 from devmind.live.loop import LiveLoop, LiveSummary, Tick
-from devmind.live.naming import Naming
-from devmind.live.recalling import Recalled, Recalling
 from devmind.live.recording import Recording
-from devmind.live.show_and_tell import ShowAndTell
-from devmind.live.view import View
+from devmind.live.remembering.lately import Lately
+from devmind.live.remembering.naming import Naming
+from devmind.live.remembering.recalling import Recalled, Recalling
+from devmind.live.remembering.show_and_tell import ShowAndTell
+from devmind.live.serving.hub import Hub
+from devmind.live.viewing.view import View
 from devmind.memory import Memory
 from devmind.moment import Moment
 from devmind.worlds.room import Room

@@ -16,7 +16,7 @@ from devmind.agent.agent import Agent
 from devmind.curriculum import sleep as sleeping
 from devmind.curriculum.journal import Journal
 from devmind.learners.replay import Replay
-from devmind.live.show_and_tell import ShowAndTell
+from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.memory import Memory, open_store
 from devmind.moment import Moment
 from devmind.testing import tiny_agent

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from devmind.errors import DevmindError, StaleReading, StoreError
-from devmind.live.hub import Hub
+from devmind.live.serving.hub import Hub
 from sensors.browser import BrowserCamera, BrowserMicrophone
 
 TICK_S = 0.1

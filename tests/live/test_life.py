@@ -17,10 +17,10 @@ from devmind.agent.agent import Agent
 from devmind.config import LiveConfig, MemoryConfig
 from devmind.errors import ConfigError, DevmindError, SessionError, StoreError
 from devmind.live.checking import check_replay
-from devmind.live.hub import Hub
-from devmind.live.learning import Handover
+from devmind.live.learning.learner import Handover
 from devmind.live.life import Life
 from devmind.live.recording import Recording
+from devmind.live.serving.hub import Hub
 from devmind.memory import Memory, open_store
 from devmind.memory.stores.sqlite import SqliteStore
 from devmind.sessions.reader import Session

@@ -24,7 +24,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.prediction import predicting
 from devmind.agent.saving import WEIGHTS
 from devmind.errors import DevmindError
-from devmind.live.improving import TRAINED, keep
+from devmind.live.learning.improving import TRAINED, keep
 
 INTERVAL_S = 60.0
 STOP_S = 2.0
@@ -34,7 +34,7 @@ _START = (
     "import os, signal, sys\n"
     "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
     f"getattr(os, 'nice', int)({NICENESS})\n"
-    "from devmind.live.learner_process import main\n"
+    "from devmind.live.learning.process import main\n"
     "main(*sys.argv[1:])"
 )
 """Nice, and deaf to the Ctrl-C that is meant for the parent, before the heavy imports: they take a core for seconds."""

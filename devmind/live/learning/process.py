@@ -1,4 +1,4 @@
-"""The learner's process: what `learning.LiveLearner` starts, and what it tells.
+"""The learner's process: what `learner.LiveLearner` starts, and what it tells.
 
 One JSON object a line on stdout: `ready`, `progress`, `fault` and the verdicts of `improving.Judged`. It ends when its
 stdin does, so it never outlives the one that started it.
@@ -17,8 +17,8 @@ from typing import IO, Any
 from devmind.agent.agent import Agent
 from devmind.agent.threads import intra_op_threads
 from devmind.errors import DevmindError
-from devmind.live.following import Following
-from devmind.live.improving import FIRST_TICKS, Improver, keep
+from devmind.live.learning.following import Following
+from devmind.live.learning.improving import FIRST_TICKS, Improver, keep
 
 IDLE_S = 0.2
 PATIENCE = 3
@@ -73,7 +73,7 @@ def _end_with_the_parent() -> None:
 
 
 def main(agent: str, session: str, kept: str, every_s: str, seed: str) -> None:
-    """What `learning.LiveLearner` starts."""
+    """What `learner.LiveLearner` starts."""
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
     say, sys.stdout = sys.stdout, sys.stderr  # nobody's print may get between the lines
     with intra_op_threads(1):

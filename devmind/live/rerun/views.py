@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from devmind.live.drawing import WIDEST_PX, jpeg
-from devmind.live.hearing import BANDS, COLUMNS
-from devmind.live.hub import Published
+from devmind.live.serving.hub import Published
+from devmind.live.viewing.drawing import WIDEST_PX, jpeg
+from devmind.live.viewing.hearing import BANDS, COLUMNS
 
 HEARD_COLUMNS = 60 * COLUMNS
 """Of the tones of the last 60 ticks: six seconds."""

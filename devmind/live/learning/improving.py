@@ -21,7 +21,7 @@ from devmind.agent.batch import Batch, as_opening, collate
 from devmind.agent.drift import drifts
 from devmind.agent.prediction import Missed, missed, predicting
 from devmind.agent.taps import taps_trunk
-from devmind.live.following import Following
+from devmind.live.learning.following import Following
 from devmind.moment import TICK_HZ, Moment
 from devmind.seeding import numpy_rng
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from devmind.errors import StoreError
-from devmind.live.lately import Lately
+from devmind.live.remembering.lately import Lately
 from devmind.moment import TICK_SAMPLES, Moment
 
 PICTURE = np.full((64, 64, 3), 7, np.uint8)

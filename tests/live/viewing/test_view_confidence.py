@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from devmind.agent.agent import Agent
-from devmind.live import sureness
-from devmind.live.agreement import agreement, back, mirrored, rightness
-from devmind.live.confidence import Calibration, Evidence, Reliability, Usual, gather, learn, look_at
-from devmind.live.spoilt import SPOILS, Rooms, dead_leaves, pink, spoilt_rooms
-from devmind.live.sureness import Sureness
+from devmind.live.viewing import sureness
+from devmind.live.viewing.agreement import agreement, back, mirrored, rightness
+from devmind.live.viewing.confidence import Calibration, Evidence, Reliability, Usual, gather, learn, look_at
+from devmind.live.viewing.spoilt import SPOILS, Rooms, dead_leaves, pink, spoilt_rooms
+from devmind.live.viewing.sureness import Sureness
 from devmind.seeding import lesson_seeds
 from devmind.testing import tiny_agent
 from stages.reflex import parts

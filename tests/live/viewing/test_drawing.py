@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
-from devmind.live.drawing import WIDEST_PX, jpeg
+from devmind.live.viewing.drawing import WIDEST_PX, jpeg
 from devmind.worlds.fovea import Fovea
 
 

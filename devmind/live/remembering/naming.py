@@ -13,8 +13,8 @@ from typing import Self
 
 from devmind.agent.threads import stepping_threads
 from devmind.errors import StoreError
-from devmind.live.lately import Lately
-from devmind.live.show_and_tell import ShowAndTell
+from devmind.live.remembering.lately import Lately
+from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.memory import Named
 from devmind.memory.stores import watching
 

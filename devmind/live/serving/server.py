@@ -23,9 +23,9 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from devmind.errors import ConfigError
-from devmind.live.conversation import LARGEST_BYTES, Conversation, Desk, PageLife
-from devmind.live.guard import Guard, is_loopback
-from devmind.live.hub import Hub
+from devmind.live.serving.conversation import LARGEST_BYTES, Conversation, Desk, PageLife
+from devmind.live.serving.guard import Guard, is_loopback
+from devmind.live.serving.hub import Hub
 
 STOP_S = 2.0
 START_S = 10.0

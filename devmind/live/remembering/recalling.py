@@ -26,7 +26,7 @@ from devmind.agent.encoders import Encoded
 from devmind.agent.threads import stepping_threads
 from devmind.config import MemoryConfig
 from devmind.errors import DevmindError
-from devmind.live.show_and_tell import ShowAndTell
+from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.memory import Entry, Filters, Key, Weights
 from devmind.memory.scoring import passing
 from devmind.moment import TICK_SAMPLES, Moment, Sense

@@ -15,8 +15,8 @@ import torch
 
 from devmind.agent.agent import Agent, Percepts
 from devmind.agent.batch import Batch
-from devmind.live.agreement import KINDS, SENSE, Overlays, agreement, back, mirrored, rightness
-from devmind.live.spoilt import Rooms, spoilt_rooms
+from devmind.live.viewing.agreement import KINDS, SENSE, Overlays, agreement, back, mirrored, rightness
+from devmind.live.viewing.spoilt import Rooms, spoilt_rooms
 from devmind.seeding import lesson_seeds
 
 ROOMS = 250

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from devmind.errors import ConfigError
-from devmind.live.hub import Hub
-from devmind.live.rerun_page import LOOPBACK, START_S, page
-from devmind.live.rerun_views import RerunViews
+from devmind.live.rerun.page import LOOPBACK, START_S, page
+from devmind.live.rerun.views import RerunViews
+from devmind.live.serving.hub import Hub
 
 MEMORY = "256MiB"
 """What the server keeps for who comes late; some minutes."""

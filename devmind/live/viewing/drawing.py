@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from devmind.live.agreement import Overlays
+from devmind.live.viewing.agreement import Overlays
 
 WIDEST_PX = 480
 JPEG_QUALITY = 75

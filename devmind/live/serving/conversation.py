@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from devmind.errors import DevmindError
-from devmind.live.hub import Hub, Viewer, as_json
+from devmind.live.serving.hub import Hub, Viewer, as_json
 
 WIDE_VIEW = b"\x01"
 LOOK_S = 0.02

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from devmind.agent.agent import Agent
-from devmind.live.lately import Lately
-from devmind.live.naming import STRANGE, Naming
-from devmind.live.show_and_tell import ShowAndTell
+from devmind.live.remembering.lately import Lately
+from devmind.live.remembering.naming import STRANGE, Naming
+from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.memory import Memory, open_store
 from devmind.memory.stores.sqlite import SqliteStore
 from devmind.moment import Moment
@@ -67,7 +67,7 @@ class Hearing(SqliteStore):
 def test_what_another_process_taught_is_known_as_soon_as_the_store_hears_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("devmind.live.naming.LOOK_S", 60.0)
+    monkeypatch.setattr("devmind.live.remembering.naming.LOOK_S", 60.0)
     store = Hearing(tmp_path)
     with store, SqliteStore(tmp_path) as other, Naming(ShowAndTell(seeing(0), Memory(store))) as naming:
         ShowAndTell(seeing(0), Memory(other)).teach("cup", seen().this())

@@ -13,9 +13,9 @@ import torch
 from devmind.agent.agent import Agent
 from devmind.errors import DevmindError
 from devmind.live.checking import check_replay
-from devmind.live.following import Following
-from devmind.live.improving import TRAINED, Improver, Judged, keep
-from devmind.live.learning import Handover, LiveLearner
+from devmind.live.learning.following import Following
+from devmind.live.learning.improving import TRAINED, Improver, Judged, keep
+from devmind.live.learning.learner import Handover, LiveLearner
 from devmind.moment import Moment
 from devmind.sessions.recorder import Recorder
 from devmind.testing import tiny_agent

@@ -12,9 +12,9 @@ import torch
 
 from devmind.agent.agent import Agent, Percepts
 from devmind.agent.threads import for_a_helper
-from devmind.live.agreement import SENSE, Overlays
-from devmind.live.confidence import Calibration, Evidence, calibration_rooms, gather, learn
-from devmind.live.spoilt import Rooms
+from devmind.live.viewing.agreement import SENSE, Overlays
+from devmind.live.viewing.confidence import Calibration, Evidence, calibration_rooms, gather, learn
+from devmind.live.viewing.spoilt import Rooms
 
 EVERY_TICKS = 3
 MEMORY_S = 2.0

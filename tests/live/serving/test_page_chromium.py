@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from devmind.live.recalling import Recalled
-from devmind.live.remembered import as_shown
-from devmind.live.server import PageServer
+from devmind.live.remembering.recalling import Recalled
+from devmind.live.remembering.remembered import as_shown
+from devmind.live.serving.server import PageServer
 from devmind.memory import Entry
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from devmind.errors import ConfigError, StoreError
-from devmind.live.guard import host_name
-from devmind.live.hub import Hub, as_json
-from devmind.live.server import PageServer, check_host
+from devmind.live.serving.guard import host_name
+from devmind.live.serving.hub import Hub, as_json
+from devmind.live.serving.server import PageServer, check_host
 
 if TYPE_CHECKING:
     from tests.live.conftest import FakeLife

@@ -16,11 +16,11 @@ import torch
 from devmind.agent.agent import Agent
 from devmind.agent.attention import ReadoutAttention
 from devmind.agent.taps import taps_trunk
-from devmind.live.agreement import SENSE, Overlays
-from devmind.live.drawing import drawn, jpeg
-from devmind.live.hearing import heard
 from devmind.live.loop import Tick
-from devmind.live.sureness import Sureness
+from devmind.live.viewing.agreement import SENSE, Overlays
+from devmind.live.viewing.drawing import drawn, jpeg
+from devmind.live.viewing.hearing import heard
+from devmind.live.viewing.sureness import Sureness
 from devmind.memory import Named
 from devmind.worlds.room import Room, sensor_health
 

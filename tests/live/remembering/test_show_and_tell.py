@@ -10,7 +10,7 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.errors import StoreError
-from devmind.live.show_and_tell import ShowAndTell, as_example, cut_examples
+from devmind.live.remembering.show_and_tell import ShowAndTell, as_example, cut_examples
 from devmind.memory import Memory, open_store
 from devmind.moment import Moment, Sense
 from devmind.testing import tiny_agent

@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from devmind.agent.agent import Agent
-from devmind.live import sureness
-from devmind.live.drawing import drawn, jpeg
-from devmind.live.hearing import direction_deg, level_db, mel_columns
 from devmind.live.loop import LiveLoop, Tick
-from devmind.live.spoilt import spoilt_rooms
-from devmind.live.view import View, overlay_head
+from devmind.live.viewing import sureness
+from devmind.live.viewing.drawing import drawn, jpeg
+from devmind.live.viewing.hearing import direction_deg, level_db, mel_columns
+from devmind.live.viewing.spoilt import spoilt_rooms
+from devmind.live.viewing.view import View, overlay_head
 from devmind.memory import Named
 from devmind.seeding import lesson_seeds
 from devmind.testing import tiny_agent

@@ -24,11 +24,11 @@ import numpy as np
 import pytest
 
 from devmind.errors import ConfigError
-from devmind.live import rerun_viewer
-from devmind.live.drawing import WIDEST_PX, data_url, jpeg
-from devmind.live.hub import Hub, Published
-from devmind.live.rerun_viewer import RerunViewer, program
-from devmind.live.rerun_views import RerunViews
+from devmind.live.rerun import viewer
+from devmind.live.rerun.viewer import RerunViewer, program
+from devmind.live.rerun.views import RerunViews
+from devmind.live.serving.hub import Hub, Published
+from devmind.live.viewing.drawing import WIDEST_PX, data_url, jpeg
 
 FRAME = np.random.default_rng(0).integers(0, 255, (300, 960, 3)).astype(np.uint8)
 needs_rerun = pytest.mark.skipif(
@@ -159,7 +159,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
         found.append(real(*args, **named))
         return found[-1]
 
-    monkeypatch.setattr(rerun_viewer.subprocess, "Popen", popen)
+    monkeypatch.setattr(viewer.subprocess, "Popen", popen)
     return found
 
 
@@ -258,7 +258,7 @@ def test_the_server_goes_when_devmind_was_killed(tmp_path: Path) -> None:
     import psutil
 
     code = (
-        "import time\nfrom devmind.live.hub import Hub\nfrom devmind.live.rerun_viewer import RerunViewer\n"
+        "import time\nfrom devmind.live.serving.hub import Hub\nfrom devmind.live.rerun.viewer import RerunViewer\n"
         "with RerunViewer().watch(Hub()):\n    print('watching', flush=True)\n    time.sleep(60)\n"
     )
     env = {**os.environ, "TMPDIR": str(tmp_path)}
@@ -300,6 +300,6 @@ def test_the_page_shows_the_life_and_asks_nobody_else() -> None:
 
 
 def test_without_the_extra_the_command_to_mend_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rerun_viewer, "find_spec", lambda name: None)
+    monkeypatch.setattr(viewer, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'devmind\[viewer\]'"):
         RerunViewer()

@@ -1,0 +1,1 @@
+"""A life in Rerun, one more way to look at it."""
