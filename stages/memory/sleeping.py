@@ -74,12 +74,12 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         slept = [_night(agent, context, int(seed)) for seed in exam_seeds(nights, context.seed, "sleep")]
     seconds = time.monotonic() - begun
     awake, before, after = (
-        np.concatenate([getattr(night, name) for night in slept]) for name in ("awake", "before", "after")
+        np.concatenate([by_thing(getattr(night, name)) for night in slept]) for name in ("awake", "before", "after")
     )
     gain = float(awake.mean() - before.mean())
     note = (
-        f"{nights} lives of {THINGS} things, {VIEWS} looks each; a copy slept {slept[0].slept.steps} steps a night on "
-        f"{slept[0].slept.asked} memories; {seconds:.0f} s in all"
+        f"{nights} lives of {THINGS} things, a value each, of {VIEWS} looks; a copy slept {slept[0].slept.steps} steps "
+        f"a night on {slept[0].slept.asked} memories; {seconds:.0f} s in all"
     )
     rows = {"store on, before sleep": awake.mean(), "store off, no sleep": before.mean(), "store off": after.mean()}
     return [
@@ -108,6 +108,14 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             "alone, as all skills of reflex do, stays the same",
         ),
     ]
+
+
+def by_thing(right: np.ndarray) -> np.ndarray:
+    """Answers of one life [VIEWS * THINGS] to the share right of each thing, float64 [THINGS].
+
+    What a night has not learned of a thing it gets wrong look after look: looks are no independent episodes.
+    """
+    return right.reshape(-1, THINGS).mean(0)
 
 
 def _change(name: str, unit: str, values: Sequence[np.ndarray], note: str) -> Measure:

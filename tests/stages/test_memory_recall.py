@@ -132,6 +132,13 @@ def test_the_store_decides_what_is_answered_in_the_exam(agent: Agent) -> None:
     assert both.said.shape == (2, recalling.ASKED)
 
 
+def test_looks_at_one_thing_are_one_value_of_the_exam_of_sleep() -> None:
+    things = sleeping.THINGS
+    right = np.tile(np.arange(things) % 2, sleeping.VIEWS).astype(float)  # every second thing, in all looks at it
+    right[0] = 1.0  # and the first thing in its first look
+    np.testing.assert_allclose(sleeping.by_thing(right), [1 / sleeping.VIEWS, *(np.arange(1, things) % 2)])
+
+
 @pytest.mark.slow
 def test_an_exam_of_sleep_changes_nothing(agent: Agent, context: Context) -> None:
     before = agent.sha256()
@@ -139,7 +146,7 @@ def test_an_exam_of_sleep_changes_nothing(agent: Agent, context: Context) -> Non
         kept, change, earlier = sleeping.examine(agent, context, "full")
     assert agent.sha256() == before
     assert kept.floors == {"no sleep": 0.0}
-    assert kept.n == recalling.THINGS * sleeping.VIEWS
+    assert kept.n == recalling.THINGS
     assert change.n == recalling.THINGS * sleeping.OTHERS
     assert earlier.n == len(keeping.played(agent, context, 0))
     assert not any(parameter.is_inference() for parameter in agent.parameters())
