@@ -38,6 +38,10 @@ class StoreError(DevmindError):
     """Long-term memory cannot be read or written, or was asked with keys of another encoder."""
 
 
+class TracesError(StoreError):
+    """What was to be forgotten is deleted, and traces of it may stay in files; the sentence says why and what to do."""
+
+
 class ExamError(DevmindError):
     """A skill could not be examined (no data, overlap with what was trained on, missing part)."""
 
@@ -50,10 +54,15 @@ class StaleReading(DevmindError):  # noqa: N818 - the name in the Sensor law
     """A sensor has nothing new enough, or its series has a gap."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+LISTED = 20
+"""A sentence lists so many names at most; whole folders and catalogues are for other commands."""
+
+
+def nearest(name: str, known: Iterable[str], listed: int = LISTED) -> str:
     """`; did you mean 'x'?`, or the list of what is known when nothing is near: the tail of an error sentence."""
     known = sorted(known)
     close = get_close_matches(name, known, n=1, cutoff=0.5)
     if close:
         return f"; did you mean '{close[0]}'?"
-    return f"; known are: {', '.join(known)}." if known else "; none are known."
+    more = f" and {len(known) - listed} more" if len(known) > listed else ""
+    return f"; known are: {', '.join(known[:listed])}{more}." if known else "; none are known."

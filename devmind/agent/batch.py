@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from devmind.errors import MomentError
-from devmind.moment import Moment, Sense
+from devmind.moment import TICK_SAMPLES, Moment, Sense
 
 WORDS_BYTES = 64
 BODY_SIZE = 16
@@ -88,6 +88,15 @@ def collate_senses(rows: Sequence[Sequence[Mapping[str, Sense]]]) -> Batch:
         "present": {name: pair[1] for name, pair in stacked.items()},
         "valid": valid,
     }
+
+
+def last_tick(senses: Mapping[str, Sense]) -> dict[str, Sense]:
+    """A payload as a token is made of it: of a longer sound the last tick, as all in a batch must be of one length."""
+    sound = senses.get("sound")
+    if isinstance(sound, np.ndarray) and sound.shape[1] != TICK_SAMPLES:
+        last = sound[:, -TICK_SAMPLES:]
+        return {**senses, "sound": np.pad(last, ((0, 0), (TICK_SAMPLES - last.shape[1], 0)))}
+    return dict(senses)
 
 
 def collate_recalled(rows: Sequence[Sequence[Recall]]) -> Batch:

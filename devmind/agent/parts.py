@@ -83,12 +83,14 @@ class PartHolder(PreTrainedModel):
         stage: str = "newborn",
         options: Mapping[str, Any] | None = None,
         recalls: bool = False,
+        labels: Sequence[str] = (),
     ) -> None:
         """Give the agent a head; with `effector`, it is one of those that may answer for it.
 
         Args:
             options: keyword arguments of the head's class, as JSON; they are saved in the config.
             recalls: it is taught to answer from what memory brings back; sleep moves such answers into the weights.
+            labels: what each class of a head that chooses is called; what memories say is compared with them.
 
         Raises:
             PluginError: no such part, the name is taken, or the tap's sense has no encoder.
@@ -96,7 +98,7 @@ class PartHolder(PreTrainedModel):
         _check_new(name, self.config.heads, "head")
         entry: dict[str, Any] = {"name": name, "part": part, "stage": stage, "effector": effector}
         entry |= {"tap": tap if isinstance(tap, str) else list(tap), "options": dict(options or {})}
-        entry |= {"recalls": True} if recalls else {}
+        entry |= ({"recalls": True} if recalls else {}) | ({"labels": list(labels)} if labels else {})
         self._build_head(entry)
         self.config.heads = [*self.config.heads, entry]
 

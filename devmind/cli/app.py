@@ -8,25 +8,29 @@ import sys
 import traceback
 from typing import Annotated, Any, NoReturn
 
-import typer
+try:
+    import typer
 
-from devmind.cli import (
-    config,
-    curriculum,
-    data,
-    doctor,
-    live,
-    memory,
-    names,
-    new,
-    plugins,
-    report,
-    sensors,
-    session,
-    stage,
-    watch,
-)
-from devmind.cli.house import HouseGroup, Terminated
+    from devmind.cli import (
+        config,
+        curriculum,
+        data,
+        doctor,
+        live,
+        memory,
+        names,
+        new,
+        plugins,
+        report,
+        sensors,
+        session,
+        stage,
+        watch,
+    )
+    from devmind.cli.house import HouseGroup, Terminated, complain
+except KeyboardInterrupt:  # loading takes a moment, and nothing else would answer Ctrl-C with a sentence then
+    print("Interrupted.", file=sys.stderr)
+    sys.exit(130)
 
 app = typer.Typer(
     name="devmind",
@@ -83,6 +87,9 @@ def main() -> NoReturn:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         app()
+    except KeyboardInterrupt:  # before a command had begun
+        complain("Interrupted.")
+        sys.exit(130)
     except Exception:
         traceback.print_exc()
         print("This is a fault in devmind or in a plugin: please report the lines above.", file=sys.stderr)

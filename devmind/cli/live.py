@@ -12,7 +12,8 @@ import typer
 from devmind.cli import show
 from devmind.cli.agents import agent_folder
 from devmind.cli.devices import NO_DEVICE, devices, voice
-from devmind.cli.house import Terminated
+from devmind.cli.house import Terminated, complain
+from devmind.cli.memory_files import named_place
 from devmind.cli.paths import existing, writable_file
 from devmind.errors import ConfigError, nearest
 
@@ -30,7 +31,10 @@ WAKING = "waking up: loading takes some seconds"
 MemoryOption = Annotated[
     str,
     typer.Option(
-        "--memory", metavar="PLACE", help="Long-term memory, made if it is not there: a folder, or a database's URL."
+        "--memory",
+        metavar="PLACE",
+        callback=named_place,
+        help="Long-term memory, made if it is not there: a folder, or a database's URL.",
     ),
 ]
 SecondsOption = Annotated[
@@ -165,7 +169,7 @@ def _live(wishes: Wishes, seconds: float | None, open_: bool) -> None:
             show.line("It works once, in one browser; Ctrl-C ends the life.")
             open_browser(server.address, open_)
         else:
-            life.loop.watchers["telling"] = _Teller()
+            life.loop.watchers["telling"] = _Teller(life)
         try:
             life.run(seconds)
         except (KeyboardInterrupt, Terminated):
@@ -186,10 +190,10 @@ def open_browser(address: str, wanted: bool) -> None:
 
 
 class _Teller:
-    """A line a second: where the gaze is, what came, what it cost."""
+    """A line a second: where the gaze is, what came, what it cost; and what is wrong with memory, once."""
 
-    def __init__(self) -> None:
-        self.next_s = 0.0
+    def __init__(self, life: Life) -> None:
+        self.life, self.next_s, self.told = life, 0.0, ""
 
     def __call__(self, tick: Any) -> None:
         """Print when a second has passed since the last line."""
@@ -199,6 +203,10 @@ class _Teller:
         senses = ", ".join(name for name in ("sight", "periphery", "sound", "words") if name in tick.moment.senses)
         line = f"{tick.moment.time_s:7.1f} s · {senses or 'nothing sensed'} · {1e3 * tick.work_s:.0f} ms"
         show.line(line + _looks(tick.action.effectors.get("look")))
+        fault = self.life.naming.fault or self.life.recalling.fault
+        if fault != self.told:
+            complain(f"Note: {fault or 'memory is well again.'}")
+        self.told = fault
 
 
 def _looks(look: Any) -> str:

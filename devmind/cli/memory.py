@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,9 +13,9 @@ import typer
 from devmind.cli import memory_files, show, sleeping
 from devmind.cli.agents import saved_agent
 from devmind.cli.house import complain, group
-from devmind.cli.memory_files import Json, MemoryOption, opened
+from devmind.cli.memory_files import Json, MemoryOption, erased, opened
 from devmind.cli.paths import existing
-from devmind.errors import ConfigError, StoreError
+from devmind.errors import ConfigError, StoreError, nearest
 
 if TYPE_CHECKING:
     from devmind.memory import Entry, Key, Memory
@@ -26,7 +26,12 @@ app.command("import")(memory_files.import_file)
 app.command("check")(memory_files.check)
 sleeping.register(app)
 
-TRACES = "Weights that have already slept on it keep what they learned: forgetting reaches files, not weights."
+TRACES = (
+    "Weights that have already slept on it keep what they learned: forgetting reaches files, not weights. A recording "
+    "made meanwhile to which no entry points keeps what it recorded; delete that session file by hand."
+)
+NUMBERS = range(1, 2**63)
+"""What a store can number an entry by; it cannot even be asked for another one."""
 
 
 @app.command()
@@ -37,9 +42,9 @@ def stats(memory: MemoryOption = "memory", as_json: Json = False) -> None:
         from devmind.memory.stats import statistics
 
         found = statistics(mind)
-    folder = folder_of(memory)
-    files = [] if folder is None else [file for file in folder.rglob("*") if file.is_file()]
-    found["disk_bytes"] = sum(file.stat().st_size for file in files) if files else None
+        folder = folder_of(memory)  # asked while it is open: closing it takes its log away
+        sizes = [file.stat().st_size for file in memory_files.store_files(folder)] if folder else []
+    found["disk_bytes"] = sum(sizes) if sizes else None
     if as_json:
         show.line(json.dumps(found))
         return
@@ -50,11 +55,11 @@ def stats(memory: MemoryOption = "memory", as_json: Json = False) -> None:
             f"{found['entries']:,}, {found['named']:,} of them examples of names, {found['pointed']:,} pointing",
         ),
         ("names", names),
-        ("written", f"{_when(found['first_s'])} to {_when(found['last_s'])}" if found["entries"] else "never"),
+        ("written", f"{show.when(found['first_s'])} to {show.when(found['last_s'])}" if found["entries"] else "never"),
         ("recalled", f"{found['recalls']:,} times, {found['never_recalled']:,} entries never"),
         ("payloads", show.megabytes(found["payload_bytes"])),
         ("keys", show.megabytes(found["key_bytes"])),
-        ("on disk", show.megabytes(found["disk_bytes"]) if files else "in a database: its server knows"),
+        ("on disk", show.megabytes(found["disk_bytes"]) if sizes else "in a database: its server knows"),
         *((f"keys of {sense}", f"{one['keys']:,} by {one['encoder'][:8]}") for sense, one in found["senses"].items()),
     ]
     show.table(("what", ""), rows)
@@ -71,14 +76,18 @@ def recall(
     agent: Annotated[
         Path | None, typer.Option("--agent", metavar="DIR", help="Saved agent; else the newest milestone.")
     ] = None,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Make all keys anew when they are another agent's; that one loses them.")
+    ] = False,
     memory: MemoryOption = "memory",
     as_json: Json = False,
 ) -> None:
     """Ask memory by words, by a picture, by a sound; with several, what is like the picture and has the words.
 
-    By words alone the newest come first and no agent is needed.
+    WORDS are looked for as one phrase. By words alone the newest come first and no agent is needed. What is found
+    counts as recalled once more.
     """
-    text = " ".join(words or [])
+    text = " ".join(words or []).strip()
     if not (text or image or sound):
         raise ConfigError("Ask by something: WORDS, --image FILE or --sound FILE.")
     from devmind.memory import Filters
@@ -86,9 +95,11 @@ def recall(
     with opened(memory) as mind:
         filters = Filters(words=text or None)
         if image or sound:
-            found = mind.recall(_asked(mind, image, sound, agent), count, filters)
+            found = mind.recall(_asked(mind, image, sound, agent, rebuild), count, filters)
         else:
-            found = mind.get(mind.store.facts(filters).ids[::-1][:count].tolist())
+            facts = mind.store.facts(filters)
+            newest = sorted(zip(facts.time_s.tolist(), facts.ids.tolist(), strict=True), reverse=True)
+            found = mind.get(number for _, number in newest[:count])
             mind.count(entry.id for entry in found)
         mind.flush()
     _print(found, as_json)
@@ -104,16 +115,20 @@ def show_entry(
     as_json: Json = False,
 ) -> None:
     """Show one entry with everything that is known of it."""
+    if out is not None and out.exists():
+        existing(out, "--out")
     with opened(memory) as mind:
-        found = mind.get([number])
+        found = mind.get([number]) if number in NUMBERS else []
     if not found:
         raise StoreError(
             f"There is no entry {number} in '{show.place(memory)}'; 'devmind memory recall' prints numbers."
         )
-    from devmind.memory.stats import as_plain, write_senses
+    from devmind.memory.stats import as_plain, why_nothing, write_senses
 
     plain = as_plain(found[0])
     files = write_senses(found[0], out) if out else []
+    if out and not files:
+        complain(f"Note: {why_nothing(found[0])}")
     if as_json:
         show.line(json.dumps(plain | {"files": [str(file) for file in files]}))
         return
@@ -138,27 +153,51 @@ def forget(
     ways = [numbers or None, name, words, older_than_h]
     if sum(way is not None for way in ways) != 1:
         raise ConfigError("Say what to forget, by one of: ID..., --name NAME, --words TEXT, --older-than-h H.")
-    import time
-
+    for option, text in (("--name", name), ("--words", words)):
+        if text is not None and not text.strip():  # a blank text is part of every other one
+            raise ConfigError(f"{option} expects a text; got a blank one, which says nothing of what to forget.")
     from devmind.memory import Filters
 
     with opened(memory) as mind:
         if numbers:
-            there = set(mind.store.facts().ids.tolist())
-            ids = [number for number in numbers if number in there]
+            ids, missing = _by_number(mind, numbers)
         elif older_than_h is not None:
             ids = mind.store.facts(Filters(named=False, until_s=time.time() - 3600 * older_than_h)).ids.tolist()
+            missing = ""
         else:
-            ids = mind.store.facts(Filters(name=name, words=words)).ids.tolist()
-        told = mind.erase(ids)
-    for sentence in told:
+            ids, missing = _by_text(mind, name and name.strip(), words and words.strip())
+        told = erased(mind, ids)  # also when nothing was found: it erases what a reader kept from being erased before
+    if missing and not ids:
+        raise StoreError(missing)
+    for sentence in filter(None, (missing, *told)):
         complain(f"Note: {sentence}")
-    show.line(f"{show.counted(len(ids), 'entry').replace('entrys', 'entries')} forgotten")
+    show.line(f"{show.entries(len(ids))} forgotten")
     if ids:
         show.line(TRACES)
 
 
-def _asked(mind: Memory, image: Path | None, sound: Path | None, agent: Path | None) -> dict[str, Key]:
+def _by_number(mind: Memory, numbers: Sequence[int]) -> tuple[list[int], str]:
+    """Those of the numbers that are there, each once; and a sentence on the others."""
+    there = set(mind.store.facts().ids.tolist())
+    asked = dict.fromkeys(numbers)
+    missing = ", ".join(str(number) for number in asked if number not in there)
+    sentence = f"There is no entry {missing}; 'devmind memory recall' prints numbers." if missing else ""
+    return [number for number in asked if number in there], sentence
+
+
+def _by_text(mind: Memory, name: str | None, words: str | None) -> tuple[list[int], str]:
+    """The entries of a name, or with words; and a sentence if there are none."""
+    from devmind.memory import Filters, Names
+
+    ids = mind.store.facts(Filters(name=name, words=words)).ids.tolist()
+    if ids:
+        return ids, ""
+    if name:
+        return ids, f"No name '{name}' was taught{nearest(name, Names(mind).known())}"
+    return ids, f"Nothing has '{words}' in its name or its words; 'devmind memory recall' looks for words too."
+
+
+def _asked(mind: Memory, image: Path | None, sound: Path | None, agent: Path | None, rebuild: bool) -> dict[str, Key]:
     """Keys of the picture and the sound by the agent whose memory it is."""
     for file, option in ((image, "--image"), (sound, "--sound")):
         existing(file, option, "file")
@@ -174,7 +213,7 @@ def _asked(mind: Memory, image: Path | None, sound: Path | None, agent: Path | N
             raise ConfigError(f"'{file}' has no {sense}; give a file that has.")
         senses |= {sense: shown[sense]} if file else {}
     with stepping_threads():
-        child = ShowAndTell(raised, mind)
+        child = ShowAndTell(raised, mind, rebuild)
         if child.rebuilt:
             complain(f"Note: this agent has other weights than before; {child.rebuilt} memories got new keys.")
         return child.describe(senses)
@@ -190,21 +229,20 @@ def _print(found: Sequence[Entry], as_json: bool) -> None:
     if not plain:
         show.line("nothing is remembered of it")
         return
+    columns = ["id", "score", "when", "recalled", "name", "senses", "words"]
     rows = [
-        (
-            one["id"], "" if one["score"] is None else f"{one['score']:.3f}", _when(one["time_s"]), one["recalled"],
+        [
+            one["id"], "" if one["score"] is None else f"{one['score']:.3f}", show.when(one["time_s"]), one["recalled"],
             one["name"] or "", ", ".join(one["senses"]), one["words"],
-        )
+        ]
         for one in plain
     ]  # fmt: skip
-    show.table(("id", "score", "when", "recalled", "name", "senses", "words"), rows)
-
-
-def _when(time_s: float | None) -> str:
-    return "never" if time_s is None else f"{datetime.fromtimestamp(time_s):%Y-%m-%d %H:%M:%S}"
+    if not any(row[1] for row in rows):  # words give no score, and its room is theirs
+        columns, rows = [columns[0], *columns[2:]], [[row[0], *row[2:]] for row in rows]
+    show.table(columns, rows, wrapping=("name", "senses"))
 
 
 def _text(key: str, value: Any) -> str:
     if key.endswith("_s") and isinstance(value, float):
-        return _when(value)
+        return show.when(value)
     return ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)

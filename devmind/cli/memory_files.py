@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,13 +13,27 @@ import typer
 from devmind.cli import show
 from devmind.cli.house import complain
 from devmind.cli.paths import existing
-from devmind.errors import ConfigError, StoreError
+from devmind.errors import ConfigError, StoreError, TracesError
 
 if TYPE_CHECKING:
     from devmind.memory import Memory
 
+
+def named_place(place: str) -> str:
+    """What --memory was given; an empty one would be the current folder, which nobody has named."""
+    if not place.strip():
+        raise ConfigError("--memory expects a folder or a database's URL; got nothing. Leave it out for ./memory.")
+    return place
+
+
 MemoryOption = Annotated[
-    str, typer.Option("--memory", metavar="PLACE", help="The memory: a folder, or a PostgreSQL database's URL.")
+    str,
+    typer.Option(
+        "--memory",
+        metavar="PLACE",
+        callback=named_place,
+        help="The memory: a folder, or a PostgreSQL database's URL.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
 
@@ -36,7 +50,7 @@ def export_file(
 
     with opened(memory) as mind:
         count = export_memory(mind.store, file, folder_of(memory) or Path())
-    show.line(f"{count:,} exported, {show.megabytes(file.stat().st_size)}")
+    show.line(f"{show.entries(count)} exported, {show.megabytes(file.stat().st_size)}")
     show.path("memory", file)
 
 
@@ -47,11 +61,12 @@ def import_file(
     """Add what is in an exported file and not yet in the memory, which is made if it is not there."""
     existing(file, "FILE", "file")
     from devmind.memory import open_store
-    from devmind.memory.portable import import_memory
+    from devmind.memory.portable import check_export, import_memory
 
+    check_export(file)  # before a memory is made for it
     with open_store(memory) as store:
         done = import_memory(store, file)
-    show.line(f"{done.added:,} imported, {done.there:,} were there already")
+    show.line(f"{show.entries(done.added)} imported; {done.there:,} of the file were there already")
     show.line(f"memory: {show.place(memory)}")
 
 
@@ -71,7 +86,7 @@ def check(
     else:
         for sentence in told:
             complain(sentence)
-        show.line(f"{entries:,} entries, {'all is well' if not told else 'mended' if mend else 'damaged'}")
+        show.line(f"{show.entries(entries)}, {'all is well' if not told else 'mended' if mend else 'damaged'}")
     if told and not mend:
         raise typer.Exit(1)
 
@@ -79,12 +94,36 @@ def check(
 @contextmanager
 def opened(place: str, mend: bool = False) -> Iterator[Memory]:
     """A memory that is there, with what its pointers lead to."""
+    if is_missing(place):
+        raise StoreError(f"There is no memory in '{place}'; live or teach first, or give --memory DIR.")
     from devmind.memory import Memory, folder_of, open_store
-
-    folder = folder_of(place)
-    if folder is not None and not any(folder.glob("*")):
-        raise StoreError(f"There is no memory in '{folder}'; live or teach first, or give --memory DIR.")
     from devmind.sessions.pointed import Pointed
 
     with open_store(place, mend=mend) as store:
-        yield Memory(store, pointed=Pointed(folder))
+        yield Memory(store, pointed=Pointed(folder_of(place)))
+
+
+def is_missing(place: str) -> bool:
+    """Whether it is a folder without a memory: opening one makes it, which commands that only read must not.
+
+    A log without its database counts: there was a memory, and one must not be told that there never was.
+    """
+    from devmind.memory import folder_of
+
+    folder = folder_of(place)
+    return folder is not None and not any(file.suffix != ".sqlite3-shm" for file in store_files(folder))
+
+
+def store_files(folder: Path) -> list[Path]:
+    """The files of the store in a folder: the database, and what SQLite keeps beside it; other files are others'."""
+    from devmind.memory.stores.sqlite import FILE
+
+    return [file for beside in ("", "-wal", "-shm") if (file := folder / f"{FILE}{beside}").is_file()]
+
+
+def erased(mind: Memory, ids: Sequence[int]) -> list[str]:
+    """Erase entries; gives what stays of them elsewhere, as sentences."""
+    try:
+        return mind.erase(ids)
+    except TracesError as error:  # they are deleted all the same
+        return [str(error)] if ids else []

@@ -12,8 +12,9 @@ import typer
 from devmind.cli import show
 from devmind.cli.agents import saved_agent
 from devmind.cli.house import complain
+from devmind.cli.memory_files import is_missing, named_place
 from devmind.cli.paths import existing_files
-from devmind.errors import SessionError, StoreError
+from devmind.errors import SessionError, StoreError, TracesError
 
 if TYPE_CHECKING:
     from devmind.live.remembering.show_and_tell import ShowAndTell
@@ -27,6 +28,7 @@ MemoryOption = Annotated[
     typer.Option(
         "--memory",
         metavar="PLACE",
+        callback=named_place,
         help="Where names are kept: a folder (only you can read one made here), or a PostgreSQL database's URL.",
     ),
 ]
@@ -75,9 +77,17 @@ def forget(
     from devmind.memory import Memory, Names, folder_of, open_store
     from devmind.sessions.pointed import Pointed
 
+    name = name.strip()
     with open_store(memory) as store:
-        gone = Names(Memory(store, pointed=Pointed(folder_of(memory)))).forget(name.strip())
-    show.line(f"{name.strip()}: {show.counted(gone, 'example')} forgotten")
+        names = Names(Memory(store, pointed=Pointed(folder_of(memory))))
+        there = names.known().get(name, 0)
+        try:
+            names.forget(name)
+        except TracesError as error:  # they are deleted all the same
+            if not there:
+                raise
+            complain(f"Note: {error}")
+    show.line(f"{name}: {show.counted(there, 'example')} forgotten")
 
 
 @contextmanager
@@ -123,8 +133,5 @@ def _answer(named: Named | None) -> str:
 
 
 def _taught(memory: str) -> None:
-    from devmind.memory import folder_of
-
-    folder = folder_of(memory)
-    if folder is not None and not any(folder.glob("*")):
+    if is_missing(memory):
         raise StoreError(f"There is no memory in '{memory}'; teach a name first: 'devmind teach NAME FILE...'.")

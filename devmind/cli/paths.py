@@ -8,6 +8,9 @@ from pathlib import Path
 
 from devmind.errors import ConfigError, nearest
 
+LISTED = 8
+"""So many names of a folder are listed when none of them is near."""
+
 
 def existing(path: Path | None, option: str, kind: str = "folder") -> Path | None:
     """`path` when it exists and is a folder (or a file); None stays None.
@@ -19,7 +22,7 @@ def existing(path: Path | None, option: str, kind: str = "folder") -> Path | Non
         return path
     if path.exists():
         raise ConfigError(f"{option} expects a {kind}, and '{path}' is {'a file' if kind == 'folder' else 'a folder'}.")
-    raise ConfigError(f"There is no {kind} '{path}' ({option}){_nearby(path)}")
+    raise ConfigError(f"There is no {kind} '{path}' ({option}){_nearby(path, kind)}")
 
 
 def existing_files(paths: Sequence[Path] | None, option: str) -> list[Path]:
@@ -27,15 +30,16 @@ def existing_files(paths: Sequence[Path] | None, option: str) -> list[Path]:
     return [path for path in paths or () if existing(path, option, "file")]
 
 
-def _nearby(path: Path) -> str:
-    """The tail of the sentence: the most similar name in the deepest folder of `path` that exists."""
+def _nearby(path: Path, kind: str) -> str:
+    """The tail of the sentence: the most similar name of this kind in the deepest folder of `path` that exists."""
     parent, missing = path.parent, path.name
     while not parent.is_dir() and parent != parent.parent:
-        parent, missing = parent.parent, parent.name
-    names = [entry.name for entry in parent.iterdir() if not entry.name.startswith(".")]
+        parent, missing, kind = parent.parent, parent.name, "folder"
+    fits = Path.is_dir if kind == "folder" else Path.is_file
+    names = [entry.name for entry in parent.iterdir() if not entry.name.startswith(".") and fits(entry)]
     if not names:
-        return f"; '{parent}' is empty."
-    tail = nearest(missing, names)
+        return f"; there is no {kind} in '{parent}'."
+    tail = nearest(missing, names, LISTED)
     return tail.replace("did you mean '", f"did you mean '{parent}/" if str(parent) != "." else "did you mean '")
 
 

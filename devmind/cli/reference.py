@@ -51,11 +51,15 @@ def _usage(command: Any, path: str) -> str:
 
 
 def _label(parameter: Any) -> str:
-    """`NAME` of an argument, `--name VALUE` of an option; what may be left out stands in brackets."""
+    """`NAME` of an argument, `--name, -n VALUE` of an option, `--yes/--no` of a switch; what may be left out stands in
+    brackets, and what may be given several times has dots.
+    """
     value = parameter.metavar or "VALUE"
     if parameter.param_type_name == "argument":
-        return value if parameter.required or value.startswith("[") else f"[{value}]"
-    return parameter.opts[0] if getattr(parameter, "is_flag", False) else f"{parameter.opts[0]} {value}"
+        several = "..." if parameter.nargs == -1 and not value.rstrip("]").endswith("...") else ""
+        return (value if parameter.required or value.startswith("[") else f"[{value}]") + several
+    names = "/".join(", ".join(some) for some in (parameter.opts, parameter.secondary_opts) if some)
+    return names if getattr(parameter, "is_flag", False) else f"{names} {value}"
 
 
 def _row(parameter: Any) -> str:

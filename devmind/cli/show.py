@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -28,13 +30,21 @@ def lamp(word: str, text: str) -> None:
     console().print(f"[bold red]{word}[/] {escape(text)}", soft_wrap=True)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A plain table; the last column takes what is left of the width."""
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], wrapping: Collection[str] = ()) -> None:
+    """A plain table; the last column takes what is left of the width.
+
+    Args:
+        wrapping: columns that are wrapped as well when there is no room. With any, all others keep their full width:
+            the least of a number that is cropped is another number.
+    """
+    cells = [[str(cell) for cell in row] for row in rows]
     grid = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     for number, column in enumerate(columns):
-        grid.add_column(column, overflow="fold", no_wrap=number < len(columns) - 1)
-    for row in rows:
-        grid.add_row(*(escape(str(cell)) for cell in row))
+        wraps = column in wrapping or number == len(columns) - 1
+        whole = max(map(cell_len, [column, *(row[number] for row in cells)])) if wrapping and not wraps else None
+        grid.add_column(column, overflow="fold", no_wrap=not wraps, min_width=whole)
+    for row in cells:
+        grid.add_row(*map(escape, row))
     console().print(grid)
 
 
@@ -43,9 +53,19 @@ def megabytes(size: int) -> str:
     return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"
 
 
-def counted(number: int, what: str) -> str:
-    """`1 file`, `2,000 files`."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def counted(number: int, what: str, many: str | None = None) -> str:
+    """`1 file`, `2,000 files`; `many` where it is not made with an s."""
+    return f"{number:,} {what if number == 1 else many or what + 's'}"
+
+
+def entries(number: int) -> str:
+    """`1 entry`, `2,000 entries`."""
+    return counted(number, "entry", "entries")
+
+
+def when(time_s: float | None) -> str:
+    """A time since 1970 for people, by their clock."""
+    return "never" if time_s is None else f"{datetime.fromtimestamp(time_s):%Y-%m-%d %H:%M:%S}"
 
 
 def path(label: str, place: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,7 @@ from devmind.cli.memory_files import MemoryOption, opened
 from devmind.cli.settings import resumable
 from devmind.errors import ConfigError
 
-OUT = Path("checkpoints/sleep")
+OUT = "checkpoints/sleep"
 
 
 def register(app: typer.Typer) -> None:
@@ -35,27 +36,35 @@ def sleep(
     prune: Annotated[
         bool, typer.Option("--prune/--keep", help="Delete memories that the weights answer alone now; never names.")
     ] = False,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the night and the new agent go.")] = OUT,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help=f"Where the night and the new agent go; else a new one: {OUT}-N."),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Root of the night's random numbers.")] = 0,
 ) -> None:
     """Replay memories into the weights, so that they are known without the memory. The given agent stays as it is."""
     if minutes is not None and not 0 < minutes < float("inf"):
         raise ConfigError(f"--minutes expects a number above 0; got {minutes:g}.")
-    folder = agent_folder(agent)
+    from devmind.curriculum.night import is_over, night, sleeper
+
+    out = out or next(path for n in count(1) if not is_over(path := Path(f"{OUT}-{n}" if n > 1 else OUT)))
+    folder = agent_folder(agent or sleeper(out))
     from devmind.agent.agent import Agent
-    from devmind.curriculum.night import night
+    from devmind.learners.replay import candidates
     from devmind.learners.sleeping import heads_to_sleep
     from devmind.live.remembering.show_and_tell import ShowAndTell
 
     raised = Agent.from_pretrained(folder)
-    heads_to_sleep(raised)  # refuses an agent that cannot sleep before the memory gets keys of its encoders
+    heads_to_sleep(raised)  # an agent that cannot sleep is refused before the memory gets keys of its encoders
     with opened(memory) as mind, resumable(ctx.obj):
+        candidates(mind, 1, raised.sense_order, ())  # and so is a memory that says nothing
         if rebuilt := ShowAndTell(raised, mind).rebuilt:
             complain(f"Note: this agent has other weights than before; {rebuilt} memories got new keys.")
         done = night(raised, folder, mind, out, minutes=minutes, prune_known=prune, seed=seed)
     slept = done.slept
     what = f"{slept.asked:,} {'memory' if slept.asked == 1 else 'memories'}"
-    show.line(f"slept on {what}: {slept.steps} steps in {slept.seconds:.0f} s ({slept.status})")
+    cut = "" if slept.status == "done" else "; it was cut, since it took longer than was planned"
+    show.line(f"slept on {what}: {slept.steps} steps in {slept.seconds:.0f} s{cut}")
     show.line(f"answered without the memory as with it: {slept.before:.0%} before, {slept.after:.0%} now")
-    show.line(f"known on every view: {len(slept.known):,}; deleted: {len(done.pruned):,}")
+    show.line(f"known on every view as the memory has it: {len(slept.known):,}; deleted: {len(done.pruned):,}")
     show.path("agent", done.agent)

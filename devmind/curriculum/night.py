@@ -9,11 +9,21 @@ from pathlib import Path
 from devmind.agent.agent import Agent
 from devmind.agent.device import place
 from devmind.agent.threads import training_threads
-from devmind.checkpointing.files import make_folder
+from devmind.checkpointing.files import make_folder, write_atomically
 from devmind.config import RunConfig
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.rehearsal import stages_of
-from devmind.curriculum.sleep import MOMENTS, Slept, lesson, load_state, prune, save_state, sleep
+from devmind.curriculum.sleep import (
+    MOMENTS,
+    Slept,
+    has_ended,
+    lesson,
+    load_state,
+    prune,
+    save_state,
+    sleep,
+    slept_in,
+)
 from devmind.curriculum.stage import Context
 from devmind.curriculum.start import make_context
 from devmind.curriculum.teaching import steps_per_s
@@ -22,6 +32,7 @@ from devmind.learners.sleeping import heads_to_sleep
 from devmind.memory import Memory
 
 DEFAULT_MINUTES = 10.0
+JOURNAL, RESULTS, OVER = "journal.jsonl", "results.json", "over"
 
 
 @dataclass(frozen=True)
@@ -45,6 +56,8 @@ def night(
 ) -> Night:
     """Let `agent` sleep on `memory`; called again with the same `out` after a kill, it goes on where it was.
 
+    The new agent takes the results along of the milestone that fell asleep: they say what it has passed.
+
     Args:
         agent: as it is saved in `folder`; it is changed, the folder is not.
         memory: its keys are of this agent's encoders.
@@ -57,16 +70,14 @@ def night(
     config = RunConfig.model_validate({"size": agent.config.size, "seed": seed, "loggers": ()})
     context = make_context(config, out, None, ())
     make_folder(out)
-    journal = Journal(out / "journal.jsonl")
-    new = out / "milestones" / f"{len(agent.config.stages):02d}-sleep"
-
-    def save(slept: Slept) -> None:
-        agent.save_pretrained(new)
-        save_state(new, slept.slept_on)
-
+    journal, new = Journal(out / JOURNAL), out / "milestones" / f"{len(agent.config.stages):02d}-sleep"
+    if is_over(out):
+        raise has_ended(out)
+    if journal.last("sleep") is None:
+        journal.write("night", agent=str(folder))
     place(agent, context.device)
     with training_threads():
-        slept = sleep(
+        slept = slept_in(journal, new) or sleep(
             agent,
             memory,
             context,
@@ -74,12 +85,34 @@ def night(
             steps=_planned(agent, memory, context, journal, minutes) if minutes else None,
             minutes=minutes or DEFAULT_MINUTES,
             slept_on=load_state(folder),
-            save=save,
+            save=lambda slept: _save(agent, slept, folder, new),
         )
     # Only now: a kill before this line loses no memory.
     pruned = prune(memory, slept, journal) if prune_known else []
     save_state(new, slept.slept_on)
+    journal.write(OVER)
     return Night(slept, new, tuple(pruned))
+
+
+def _save(agent: Agent, slept: Slept, folder: Path, new: Path) -> None:
+    agent.save_pretrained(new)
+    if (folder / RESULTS).is_file():
+        write_atomically(new / RESULTS, (folder / RESULTS).read_text(encoding="utf-8"))
+    save_state(new, slept.slept_on)
+
+
+def is_over(out: Path) -> bool:
+    """Whether a night in this folder has ended and nothing of it is left to be done."""
+    journal = Journal(out / JOURNAL)
+    slept = journal.last("slept")
+    return journal.last(OVER) is not None or (slept is not None and "known" not in slept)  # as older nights ended
+
+
+def sleeper(out: Path) -> Path | None:
+    """The folder of the agent whose night in `out` was begun; None when there is none."""
+    journal = Journal(out / JOURNAL)
+    begun = journal.last("night")
+    return Path(begun["agent"]) if begun and journal.last("sleep") else None
 
 
 def _planned(agent: Agent, memory: Memory, context: Context, journal: Journal, minutes: float) -> int:
@@ -87,7 +120,7 @@ def _planned(agent: Agent, memory: Memory, context: Context, journal: Journal, m
     if (plan := journal.last("plan")) is not None:
         return int(plan["steps"])
     awake, size = copy.deepcopy(agent), context.config.size
-    few = candidates(memory, 64, context.seed)
+    few = candidates(memory, 64, agent.sense_order, (context.seed,))
     replay = Replay(awake, memory, few, heads_to_sleep(agent), seed=context.seed, moments=MOMENTS[size])
     steps = max(1, int(60 * minutes * steps_per_s(lesson(replay, minutes), awake, context)))
     journal.write("plan", steps=steps)

@@ -51,7 +51,7 @@ class Slept:
         steps: of the learner. seconds: all of it. status: 'done', or 'cut' by the wall cap.
         asked: how many memories could be asked and were slept on.
         before, after: share of them answered alone as the awake agent does, on views that were never replayed.
-        known: numbers of those that are answered so on every view.
+        known: numbers of those that are answered so on every view, with what the memory itself says.
         slept_on: what the next night should go over again.
     """
 
@@ -98,9 +98,9 @@ def sleep(
     """
     make_folder(context.out)
     journal, names = Journal(context.out / "journal.jsonl"), list(heads or heads_to_sleep(agent))
-    slept_on = slept_on or Reservoir(SLEPT_ON, context.seed, "slept on")
+    slept_on = Reservoir(SLEPT_ON, context.seed, "slept on") if slept_on is None else slept_on
     begun = _begun(journal, agent, names, context)
-    ids = begun or candidates(memory, limit, context.seed, slept_on.items)
+    ids = begun or candidates(memory, limit, agent.sense_order, (context.seed, slept_on.seen), slept_on.items)
     replay = Replay(agent, memory, ids, names, seed=context.seed, moments=MOMENTS[context.config.size])
     _check_or_note(replay, begun, agent, context, journal)
     before = float(known(replay, agent).mean())
@@ -116,7 +116,8 @@ def sleep(
     )
     slept = _slept(taught, replay, before, known(replay, agent), slept_on)
     save(slept)
-    journal.write("slept", steps=slept.steps, status=slept.status, before=before, after=slept.after)
+    told = {name: value for name, value in vars(slept).items() if name != "slept_on"}
+    journal.write("slept", **told | {"known": list(slept.known)})
     return slept
 
 
@@ -134,9 +135,8 @@ def _check_or_note(replay: Replay, begun: list[int] | None, agent: Agent, contex
 def _slept(taught: Taught, replay: Replay, before: float, right: np.ndarray, slept_on: Reservoir) -> Slept:
     """What came of a night, from what is known after it, `right` bool [VIEWS, n]; brings `slept_on` up to date."""
     ids = replay.ids.tolist()
-    slept_on.discard(ids)
     slept_on.offer(ids)
-    learned = tuple(replay.ids[right.all(0)].tolist())
+    learned = tuple(replay.ids[right.all(0) & replay.told].tolist())
     return Slept(taught.steps, taught.seconds, taught.status, len(ids), before, float(right.mean()), learned, slept_on)
 
 
@@ -146,7 +146,7 @@ def _begun(journal: Journal, agent: Agent, heads: Sequence[str], context: Contex
     if begun is None:
         return None
     if journal.last("slept"):
-        raise CheckpointError(f"The night in '{context.out}' has ended; give another --out for the next one.")
+        raise has_ended(context.out)
     mine = {"heads": list(heads), "agent": agent.sha256(), "seed": context.seed}
     changed = [name for name, value in mine.items() if begun[name] != value]
     if changed:
@@ -155,6 +155,20 @@ def _begun(journal: Journal, agent: Agent, heads: Sequence[str], context: Contex
             "to go on with it."
         )
     return [int(number) for number in begun["ids"]]
+
+
+def has_ended(out: Path) -> CheckpointError:
+    """A sentence on a folder whose night is over."""
+    return CheckpointError(f"The night in '{out}' has ended; give another --out for the next one.")
+
+
+def slept_in(journal: Journal, saved: Path) -> Slept | None:
+    """How the night of this journal went, whose agent is saved in `saved`; None when it has not ended."""
+    event, slept_on = journal.last("slept"), load_state(saved)
+    if event is None or slept_on is None:
+        return None
+    told = {name: event[name] for name in ("steps", "seconds", "status", "asked", "before", "after")}
+    return Slept(**told, known=tuple(event["known"]), slept_on=slept_on)
 
 
 def lesson(replay: Replay, minutes: float) -> Lesson:
@@ -207,6 +221,12 @@ def prune(memory: Memory, slept: Slept, journal: Journal, *, names: bool = False
 def save_state(folder: Path, slept_on: Reservoir) -> None:
     """Keep with an agent what it has slept on."""
     write_atomically(folder / STATE, json.dumps(slept_on.state_dict()))
+
+
+def carry_state(source: Path, folder: Path) -> None:
+    """What the agent in `source` has slept on, also for the one it became, in `folder`."""
+    if (slept_on := load_state(source)) is not None:
+        save_state(folder, slept_on)
 
 
 def load_state(folder: Path) -> Reservoir | None:

@@ -22,6 +22,7 @@ from devmind.curriculum.examining import Examined, examine_skill
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.rehearsal import rehearsals
 from devmind.curriculum.run_exams import hold
+from devmind.curriculum.sleep import carry_state
 from devmind.curriculum.stage import Context, Lesson, Stage
 from devmind.curriculum.start import check_same_run, load_stage, make_context, planned, starting_agent
 from devmind.curriculum.teaching import position, teach
@@ -216,6 +217,8 @@ class StageRun:
             folder = self.out / "milestones" / f"{len(agent.config.stages):02d}-{self.stage.name}"
         agent.save_pretrained(folder)
         text = json.dumps(results, indent=1)
+        if start.get("agent"):
+            carry_state(Path(start["agent"]), folder)
         write_atomically(folder / "results.json", text)
         write_atomically(self.reports / "results.json", text)
         write_atomically(self.reports / "report.html", render(results))

@@ -16,10 +16,11 @@ import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
-from devmind.agent.batch import RECALLED_BUDGET, Recall, collate
+from devmind.agent.batch import RECALLED_BUDGET, Recall, collate, last_tick
 from devmind.agent.output import Categorical
 from devmind.errors import ConfigError, StoreError
 from devmind.memory import Entry, Filters, Memory
+from devmind.memory.entry import searchable
 from devmind.memory.sampling import Prioritised, Reservoir
 from devmind.memory.scoring import Weights
 from devmind.memory.views import other_view
@@ -29,7 +30,6 @@ from devmind.seeding import numpy_rng
 SAID = "words"
 """The sense that says what a memory is of: it is never part of the question."""
 TOGETHER = 32
-KEPT_PAYLOADS = 1024
 IMPORTANCE_SHARE = 0.1
 """What the most important memory adds to its priority, beside a surprise in nats."""
 LEAST = 0.05
@@ -51,7 +51,7 @@ def questions(memory: Memory, ids: Iterable[int], senses: Sequence[str]) -> Iter
     table = memory.index.update()
     for number in ids:
         for entry in memory.get([number]):
-            asked = {name: value for name, value in entry.senses.items() if name != SAID and name in senses}
+            asked = last_tick({name: x for name, x in entry.senses.items() if name != SAID and name in senses})
             keys = {name: key for name, key in entry.keys.items() if name in asked}
             if not keys or not says(entry):
                 continue
@@ -69,20 +69,33 @@ def says(entry: Entry) -> bool:
 def as_recall(entry: Entry, now_s: float) -> Recall:
     """An entry as the agent gets it back: its payload, the name as words where no others were heard, and its age."""
     said = {} if entry.name is None or entry.senses.get(SAID) else {SAID: entry.name}
-    return {**entry.senses, **said}, max(0.0, now_s - entry.time_s)
+    return {**last_tick(entry.senses), **said}, max(0.0, now_s - entry.time_s)
 
 
-def candidates(memory: Memory, limit: int, seed: int, kept: Iterable[int] = ()) -> list[int]:
+def candidates(
+    memory: Memory, limit: int, senses: Iterable[str], seed: Sequence[int | str], kept: Iterable[int] = ()
+) -> list[int]:
     """Numbers of up to `limit` memories to sleep on: half the most important (of these the newest), half of the others
-    drawn evenly (a reservoir); and besides those the ones in `kept`, slept on before, which are there still."""
-    facts = memory.store.facts()
-    order = np.lexsort((-facts.ids, -facts.importance))
-    chosen = set(facts.ids[order[: limit - limit // 2]].tolist())
+    drawn evenly (a reservoir); and besides those the ones in `kept`, slept on before, which are there still.
+
+    Only what says something and has a key of one of `senses` can be asked.
+
+    Raises:
+        StoreError: nothing can.
+    """
+    facts, table = memory.store.facts(Filters(says=True)), memory.index.update()
+    held = [table.ids[table.senses[sense].places] for sense in senses if sense != SAID and sense in table.senses]
+    here = np.isin(facts.ids, np.concatenate(held) if held else [])
+    ids, importance = facts.ids[here], facts.importance[here]
+    if not len(ids):
+        raise nothing_to_ask()
+    order = np.lexsort((-ids, -importance))
+    chosen = set(ids[order[: limit - limit // 2]].tolist())
     if limit // 2:
-        others = Reservoir(limit // 2, seed, "candidates")
-        others.offer(number for number in facts.ids.tolist() if number not in chosen)
+        others = Reservoir(limit // 2, *seed, "candidates")
+        others.offer(number for number in ids.tolist() if number not in chosen)
         chosen.update(others.items)
-    return sorted(chosen | (set(facts.ids.tolist()) & set(kept)))
+    return sorted(chosen | (set(ids.tolist()) & set(kept)))
 
 
 class Replay:
@@ -98,6 +111,7 @@ class Replay:
         ids: of the memories that are asked, in ascending order.
         wanted: by head, the awake agent's probabilities [n, ..., classes].
         sure: by head, how certain those are, [n], 1 for no doubt and 0 for no idea.
+        told: whether one of those answers is what the memory itself says, bool [n]; see `Agent.add_head(labels=...)`.
 
     Raises:
         StoreError: no memory can be asked.
@@ -107,37 +121,27 @@ class Replay:
     def __init__(
         self, agent: Agent, memory: Memory, ids: Iterable[int], heads: Sequence[str], *, seed: int, moments: int = 64
     ) -> None:
-        self.memory, self.heads, self.seed, self.moments = memory, list(heads), seed, moments
-        self._senses, self._window = list(agent.sense_order), agent.config.window
+        self.heads, self.seed, self.moments, self._window = list(heads), seed, moments, agent.config.window
+        # All of them, some 25 kB each: the memory they are from may let go of them while it is slept on.
         self._payloads: dict[int, Mapping[str, Sense]] = {}
-        found, importance, wanted = [], [], []
-        for part in _parts(questions(memory, ids, self._senses), TOGETHER):
-            found += [entry.id for entry, _ in part]
+        importance, wanted, words = [], [], []
+        for part in _parts(questions(memory, ids, list(agent.sense_order)), TOGETHER):
+            self._payloads |= {entry.id: question.senses for entry, question in part}
             importance += [entry.importance for entry, _ in part]
+            words += [entry.name or str(entry.senses[SAID]) for entry, _ in part]
             wanted.append(self._answers(agent, [(q.senses, q.recalled) for _, q in part]))
-        if not found:
-            raise StoreError(
-                "There is nothing to sleep on: no memory has both words (or a name) and a sense that this agent has. "
-                "Let it live with a memory, or teach names, first."
-            )
-        self.ids = np.array(found, np.int64)
-        self.place = {number: at for at, number in enumerate(found)}
-        self.importance = np.array(importance) / max(1e-9, *importance) if any(importance) else np.zeros(len(found))
+        if not self._payloads:
+            raise nothing_to_ask()
+        self.ids = np.array(list(self._payloads), np.int64)
+        self.place = {number: at for at, number in enumerate(self._payloads)}
+        self.importance = np.array(importance) / max(1e-9, *importance) if any(importance) else np.zeros(len(words))
         self.wanted = {head: torch.cat([each[head] for each in wanted]) for head in self.heads}
         self.sure = {head: _certainty(probabilities) for head, probabilities in self.wanted.items()}
-        self.sampler = Prioritised(found, seed, "sleep", floor=LEAST)
+        self.told = _told(agent, self.wanted, words)
+        self.sampler = Prioritised(self.ids.tolist(), seed, "sleep", floor=LEAST)
         self.surprised(self.ids, self.surprise(self.alone(agent, self.ids, view=None)).mean(0))
 
     # -- asking --------------------------------------------------------------------------------------------------
-
-    def question(self, number: int) -> Mapping[str, Sense]:
-        """What is asked of a memory; the latest payloads are kept at hand."""
-        if number not in self._payloads:
-            if len(self._payloads) >= KEPT_PAYLOADS:
-                self._payloads.pop(next(iter(self._payloads)))
-            (entry,) = self.memory.get([number])
-            self._payloads[number] = {k: v for k, v in entry.senses.items() if k != SAID and k in self._senses}
-        return self._payloads[number]
 
     @torch.no_grad()
     def _answers(
@@ -160,7 +164,7 @@ class Replay:
         """
         found = []
         for part in _parts(iter(ids), TOGETHER):
-            asked = [self.question(int(number)) for number in part]
+            asked = [self._payloads[int(number)] for number in part]
             if view is not None:
                 rngs = (numpy_rng(self.seed, "held out", view, int(number)) for number in part)
                 asked = [other_view(senses, rng) for senses, rng in zip(asked, rngs, strict=True)]
@@ -195,7 +199,7 @@ class Replay:
         order = rng.permutation(len(ids))
         rows: list[list[Moment]] = []
         for at, number in enumerate(ids[order].tolist()):
-            senses = other_view(self.question(number), rng)
+            senses = other_view(self._payloads[number], rng)
             if rng.random() < 1 / 3:
                 only = sorted(senses)[rng.integers(len(senses))]
                 senses = {only: senses[only]}
@@ -209,10 +213,29 @@ class Replay:
         }
 
 
+def nothing_to_ask() -> StoreError:
+    """A sentence on a memory that says nothing."""
+    return StoreError(
+        "There is nothing to sleep on: no memory has both words (or a name) and a sense that this agent has. "
+        "Let it live with a memory, or teach names, first."
+    )
+
+
 def divergence(wanted: Tensor, log_p: Tensor) -> Tensor:
     """KL(wanted || p) in nats [n]; probabilities [n, ..., classes]; the mean over further dimensions."""
     each = (wanted * (wanted.clamp_min(1e-9).log() - log_p)).sum(-1)
     return each.flatten(1).mean(1) if each.ndim > 1 else each
+
+
+def _told(agent: Agent, wanted: Mapping[str, Tensor], words: Sequence[str]) -> np.ndarray:
+    """Whether a head's answer, by the label of its class, is what each memory says: bool [n]."""
+    told = np.zeros(len(words), bool)
+    for entry in agent.config.heads:
+        labels = [searchable(label) for label in entry.get("labels", ())]
+        if labels and entry["name"] in wanted:
+            best = wanted[entry["name"]].argmax(-1).tolist()
+            told |= [labels[answer] == searchable(said) for answer, said in zip(best, words, strict=True)]
+    return told
 
 
 def _certainty(probabilities: Tensor) -> Tensor:

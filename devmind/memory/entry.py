@@ -116,6 +116,10 @@ class Filters:
         since_s, until_s: written in [since_s, until_s), seconds since 1970.
         words: these are part of its name or of what it heard and read, whatever the case.
         session: what it points to lies in the recording of this identity.
+        says: True for what has a name or words, False for what has neither.
+
+    Raises:
+        StoreError: blank words, which are part of every text, or a text that no database can keep as it is.
     """
 
     name: str | None = None
@@ -124,3 +128,16 @@ class Filters:
     until_s: float | None = None
     words: str | None = None
     session: str | None = None
+    says: bool | None = None
+
+    def __post_init__(self) -> None:
+        for what, text in (("words", self.words), ("name", self.name), ("session", self.session)):
+            if text is not None and any("\ud800" <= letter <= "\udfff" for letter in text):
+                raise StoreError(
+                    f"A filter's {what} are text; got {text!r}, with half a letter (a lone surrogate). Write it anew."
+                )
+        if self.words is not None and not searchable(self.words):
+            raise StoreError(
+                f"A filter's words have a letter at least; got {self.words!r}, which every entry has. Leave words out "
+                "to mean all."
+            )

@@ -16,12 +16,13 @@ from typing import Protocol
 
 import numpy as np
 
-from devmind.errors import StoreError
+from devmind.errors import StoreError, TracesError
 from devmind.memory.approximate import Graphs
 from devmind.memory.columns import top
 from devmind.memory.entry import Entry, Filters, Key, Pointer
 from devmind.memory.forgetting import Budget, surplus
 from devmind.memory.index import Index, Precision, Table
+from devmind.memory.rebuilding import Describe, described, gained
 from devmind.memory.scoring import Weights, passing, scores
 from devmind.memory.stores import Store
 from devmind.moment import Moment, Sense
@@ -78,11 +79,12 @@ class Memory:
     ) -> Entry:
         """Keep a Moment's senses under its keys; with a name it is an example of that name.
 
-        When it returns, the entry survives a kill. With a pointer, `moment` holds what is to be kept besides.
+        When it returns, the entry survives a kill. With a pointer, `moment` holds what is to be kept besides. What
+        the budget takes for it is older.
 
         Raises:
-            StoreError: no key at all, a negative importance, keys of another encoder than the store's, or a disk that
-                refuses.
+            StoreError: no key at all, a negative importance, keys of another encoder than the store's, a disk that
+                refuses, or a budget that is filled by examples of names, which only `forget` takes.
         """
         if not keys:
             raise StoreError("An entry needs a key of one sense at least; got none, so nothing could recall it.")
@@ -90,20 +92,33 @@ class Memory:
             raise StoreError(f"Importance is a number from 0 on; got {importance}.")
         entry = Entry(self._clock(), float(importance), name, dict(keys), dict(moment.senses), pointer=pointer)
         entry = replace(entry, id=self.store.add([entry])[0])
-        self.keep_to_budget()
+        self.keep_to_budget(newest=entry.id)
         return entry
 
-    def keep_to_budget(self) -> int:
+    def keep_to_budget(self, newest: int | None = None) -> int:
         """Let go of what is over the budget; gives how many went.
 
         They are never found again. Their bytes are gone from the database, and may stay in its log until something is
         forgotten on purpose.
+
+        Args:
+            newest: the number of what was just written: it goes last, and not in silence.
+
+        Raises:
+            StoreError: there was no room for `newest`.
         """
         sizes = self.store.sizes()
         if not self.budget.exceeded(sizes):
             return 0
         self.flush()
-        return self.store.delete(surplus(self.store.facts(), sizes, self.budget, self._clock()).tolist(), erase=False)
+        gone = surplus(self.store.facts(), sizes, self.budget, self._clock(), newest).tolist()
+        count = self.store.delete(gone, erase=False)
+        if newest in gone:
+            raise StoreError(
+                "Memory is full of examples of names, which never go by themselves, and this one was not kept: forget "
+                "some ('devmind memory forget --name NAME'), or give memory a larger budget."
+            )
+        return count
 
     def recall(
         self,
@@ -143,7 +158,7 @@ class Memory:
         relevance = table.relevance(keys)
         if filters != Filters() or not table.all_alive:
             mask = passing(table, filters)
-            if filters.words is not None or filters.session is not None:
+            if not (filters.words is None and filters.session is None and filters.says is None):
                 mask = mask & np.isin(table.ids, self.store.facts(filters).ids)
             relevance = np.where(mask, relevance, np.float32(-np.inf))
         total = scores(table, relevance, weights, now_s)
@@ -209,10 +224,13 @@ class Memory:
                 "Some of these point into recordings, which are not at hand; forget with 'devmind memory'."
             )
         told = self.pointed.forget(places) if self.pointed and places else []
-        self.store.delete(ids)
+        try:
+            self.store.delete(ids)
+        except TracesError as error:
+            raise TracesError(" ".join([*told, str(error)])) from error
         return told
 
-    def rebuild(self, describe: Callable[[Mapping[str, Sense]], Mapping[str, Key]], encoders: Mapping[str, str]) -> int:
+    def rebuild(self, describe: Describe, encoders: Mapping[str, str]) -> int:
         """Make the keys of all entries anew from their payloads, unless they are of today's encoders already.
 
         It takes as long as describing every entry does; from any thread.
@@ -226,24 +244,10 @@ class Memory:
         """
         table = self.index.update()
         used = {(sense, held.encoder) for sense, held in table.senses.items() if sense in encoders}
-        if used <= set(encoders.items()):
+        if used <= set(encoders.items()) and not gained(table, self.get, describe, encoders):
             return 0
         # One by one, since the payloads of all of them may not fit into memory together.
         old = table.ids[table.alive].tolist()
-        new = {entry.id: _described(entry, describe, encoders) for number in old for entry in self.get([number])}
+        new = {entry.id: described(entry, describe, encoders) for number in old for entry in self.get([number])}
         self.store.replace_keys(new)
         return len(new)
-
-
-def _described(
-    entry: Entry, describe: Callable[[Mapping[str, Sense]], Mapping[str, Key]], encoders: Mapping[str, str]
-) -> dict[str, Key]:
-    """New keys of an entry; features are kept for examples of names only.
-
-    An old key that cannot be made anew, since what it was made of is gone, goes as well: it compares with nothing.
-    """
-    strange = {sense: key for sense, key in entry.keys.items() if sense not in encoders}
-    new = {
-        sense: replace(k, features=k.features if entry.name else None) for sense, k in describe(entry.senses).items()
-    }
-    return {**strange, **new}

@@ -61,18 +61,25 @@ def luck(ids: np.ndarray) -> np.ndarray:
     return np.exp2(2 * even - 1)
 
 
-def surplus(facts: Facts, sizes: Sizes, budget: Budget, now_s: float) -> np.ndarray:
+def surplus(facts: Facts, sizes: Sizes, budget: Budget, now_s: float, newest: int | None = None) -> np.ndarray:
     """Numbers int64 of what has to go, so that the budget holds with some room to spare.
 
-    They may be too few: examples of names stay, whatever the budget. Keys count as their mean over all entries.
+    They may be too few: examples of names stay, whatever the budget. Keys count as their mean over all entries. The
+    entry `newest` goes only when the budget would not hold without it.
     """
     if not budget.exceeded(sizes):
         return np.zeros(0, np.int64)
     worth = values(facts, now_s, budget.half_life_h) * luck(facts.ids)
-    order = np.lexsort((facts.ids, worth))  # of equal ones the older number first
+    last = facts.ids == (0 if newest is None else newest)
+    order = np.lexsort((facts.ids, worth, last))  # of equal ones the older number first
     order = order[worth[order] < np.inf]
     size = facts.payload_bytes[order] + sizes.key_bytes / max(1, sizes.entries)
     over_entries = 0.0 if budget.entries is None else sizes.entries - (1 - SLACK) * budget.entries
     over_bytes = 0.0 if budget.bytes is None else sizes.bytes - (1 - SLACK) * budget.bytes
     enough = (np.arange(len(order)) >= over_entries) & (np.cumsum(size) - size >= over_bytes)
-    return facts.ids[order[: int(np.argmax(enough)) if enough.any() else len(order)]]
+    gone = order[: int(np.argmax(enough)) if enough.any() else len(order)]
+    others = gone[~last[gone]]
+    left = sizes.bytes - int(np.ceil(size[: len(others)].sum()))
+    if len(others) < len(gone) and not budget.exceeded(Sizes(sizes.entries - len(others), left, 0)):
+        return facts.ids[others]  # it has room, and the next one takes the slack
+    return facts.ids[gone]

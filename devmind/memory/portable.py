@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from devmind.errors import StoreError
 from devmind.memory.entry import Entry, Key, Pointer
 from devmind.memory.payload import pack, unpack
 from devmind.memory.stores import Store
+from devmind.memory.stores.sqlite_rows import mixed
 from devmind.moment import Sense, same_arrays
 
 FORMAT = "devmind.memory/1"
@@ -68,29 +70,79 @@ def export_memory(store: Store, path: Path, folder: Path) -> int:
     return count
 
 
+def check_export(path: Path) -> dict[str, str]:
+    """Read a whole file that `export_memory` wrote; gives the encoder of its keys by sense. Nothing is changed.
+
+    Raises:
+        StoreError: it is no such file, damaged, of a newer format, or has keys of two encoders.
+    """
+    encoders: dict[str, str] = {}
+    for entry in _entries(path):
+        for sense, key in entry.keys.items():
+            if encoders.setdefault(sense, key.encoder) != key.encoder:
+                raise StoreError(f"'{path}' has keys of '{sense}' from two encoders; export it once more.")
+    return encoders
+
+
 def import_memory(store: Store, path: Path) -> Imported:
     """Add every entry of a file that is not in the store yet: an equal one is there when all but its counts is equal.
 
+    It is added in parts, so a kill or a full disk may leave some of it; importing once more adds the rest. Of what two
+    imports add at once, the later one takes its own away again.
+
     Raises:
-        StoreError: it is no such file, damaged, or of a newer format; nothing of it is added then. Or its keys are of
-            another encoder than the store's.
+        StoreError: it is no such file, damaged, or of a newer format, or its keys are of another encoder than the
+            store's; nothing of it is added then. Or the store cannot be written.
     """
-    there = store.facts()
-    by_time: dict[float, list[int]] = {}
-    for number, time_s in zip(there.ids.tolist(), there.time_s.tolist(), strict=True):
-        by_time.setdefault(time_s, []).append(number)
-    for _ in _entries(path):  # all of it is read before any of it is written
-        pass
-    added, known, waiting = 0, 0, list[Entry]()
-    for entry in _entries(path):
-        if any(_equal(entry, other) for other in store.get(by_time.get(entry.time_s, []))):
-            known += 1
-            continue
-        waiting.append(entry)
-        if len(waiting) == AT_ONCE:
-            added += len(store.add(waiting))
-            waiting = []
-    return Imported(added + (len(store.add(waiting)) if waiting else 0), known)
+    encoders = check_export(path)  # all of it is read before any of it is written
+    there = _There(store)
+    for sense, encoder in encoders.items():
+        if there.encoders.get(sense, encoder) != encoder:
+            raise mixed(f"'{sense}'")
+    added = known = 0
+    entries = _entries(path)
+    while part := list(islice(entries, AT_ONCE)):
+        there.update()
+        new = [entry for entry in part if not there.has(entry)]
+        ids = store.add(new) if new else []
+        there.update(ids)
+        twice = [number for number, entry in zip(ids, new, strict=True) if there.has(entry, before=number)]
+        if twice:
+            store.delete(twice, erase=False)
+        added += len(ids) - len(twice)
+        known += len(part) - len(ids) + len(twice)
+    return Imported(added, known)
+
+
+class _There:
+    """What is in a store besides what this import adds (a file may hold two equal entries, and both come in).
+
+    Attributes:
+        encoders: of the store's keys by sense, when the import began.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._revision: str | None = None
+        self._by_time: dict[float, set[int]] = {}
+        self._mine: set[int] = set()
+        self.encoders = self.update()
+
+    def update(self, mine: Iterable[int] = ()) -> dict[str, str]:
+        """Hear of what was written since; gives the encoders of the keys among it."""
+        self._mine.update(mine)
+        changes = self._store.changes(self._revision)
+        self._revision = changes.revision
+        for number, time_s in zip(changes.facts.ids.tolist(), changes.facts.time_s.tolist(), strict=True):
+            if number not in self._mine:
+                self._by_time.setdefault(time_s, set()).add(number)
+        return {sense: rows.encoder for sense, rows in changes.keys.items()}
+
+    def has(self, entry: Entry, before: int | None = None) -> bool:
+        """Whether an equal entry is there; with `before`, one of a lower number."""
+        numbers = sorted(self._by_time.get(entry.time_s, ()))
+        found = self._store.get(number for number in numbers if before is None or number < before)
+        return any(_equal(entry, other) for other in found)
 
 
 def _as_bytes(entry: Entry, folder: Path) -> bytes:
@@ -143,4 +195,10 @@ def _entries(path: Path) -> Iterator[Entry]:
 
 
 def _equal(one: Entry, other: Entry) -> bool:
-    return (one.importance, one.name) == (other.importance, other.name) and same_arrays(one.senses, other.senses)
+    same = (one.importance, one.name, _place(one)) == (other.importance, other.name, _place(other))
+    return same and same_arrays(one.senses, other.senses)
+
+
+def _place(entry: Entry) -> tuple[str, int] | None:
+    """Where it points to; a file's path may be written in two ways, the recording's identity in one."""
+    return None if entry.pointer is None else (entry.pointer.identity, entry.pointer.tick)

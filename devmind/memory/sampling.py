@@ -7,6 +7,7 @@ resumed sampler goes on as if it had never stopped.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from heapq import heapify, heappush, heapreplace
 from typing import Any
 
 import numpy as np
@@ -16,16 +17,19 @@ from devmind.seeding import derive_seed, numpy_rng
 
 
 class Reservoir:
-    """A uniform sample of fixed size from a stream of unknown length (Vitter 1985, "Random sampling with a reservoir",
-    algorithm R): after n items each of them is held with probability capacity / n.
+    """A uniform sample of fixed size from a stream of unknown length, in which a number may come by again and again.
+
+    Every number has a random rank, and the lowest are held (a bottom-k sample: Cohen and Kaplan 2007, "Summarizing data
+    using bottom-k sketches"): after n different ones each of them is held with probability capacity / n, whatever their
+    order and however often they came. Vitter's algorithm R (1985) would take a number that comes again for another one.
 
     Args:
         capacity: how many numbers are held at most.
         seed: path of the random numbers.
 
     Attributes:
-        items: the numbers held.
-        seen: how many were offered so far.
+        items: the numbers held, in the order in which they came.
+        seen: how many were offered so far, also again.
 
     Raises:
         StoreError: a capacity below 1.
@@ -42,15 +46,26 @@ class Reservoir:
         return len(self.items)
 
     def offer(self, items: Iterable[int]) -> None:
-        """Let numbers (of entries, for instance) come by, in this order."""
-        for item in items:
+        """Let numbers (of entries, for instance) come by."""
+        highest = [(-self._rank(item), item) for item in self.items]
+        heapify(highest)
+        held = dict.fromkeys(self.items)
+        for item in map(int, items):
             self.seen += 1
-            if len(self.items) < self.capacity:
-                self.items.append(int(item))
+            if item in held:
                 continue
-            place = _below(self.seen, self.seed, self.seen)
-            if place < self.capacity:
-                self.items[place] = int(item)
+            ranked = (-self._rank(item), item)
+            if len(held) < self.capacity:
+                heappush(highest, ranked)
+            elif ranked > highest[0]:
+                del held[heapreplace(highest, ranked)[1]]
+            else:
+                continue
+            held[item] = None
+        self.items = list(held)
+
+    def _rank(self, item: int) -> int:
+        return derive_seed(self.seed, item)
 
     def discard(self, items: Iterable[int]) -> None:
         """Let go of numbers that are no more (forgotten entries); the next ones offered fill the gaps."""
@@ -65,11 +80,6 @@ class Reservoir:
         """Go on from what `state_dict` gave."""
         self.capacity, self.seed = int(state["capacity"]), int(state["seed"])
         self.seen, self.items = int(state["seen"]), [int(item) for item in state["items"]]
-
-
-def _below(n: int, *seed: int | str) -> int:
-    """A uniform whole number in [0, n), named by the seed: 64 bits of a hash, so the bias is below n / 2^63."""
-    return derive_seed(*seed) % n
 
 
 class SumTree:

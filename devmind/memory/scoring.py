@@ -48,8 +48,10 @@ def weight_of(importance: np.ndarray) -> np.ndarray:
 
 
 def scores(table: Table, relevance: np.ndarray, weights: Weights, now_s: float) -> np.ndarray:
-    """Scores [n] of a table's rows by their relevance [n]; -inf stays -inf."""
-    total = relevance if weights.relevance == 1 else weights.relevance * relevance
+    """Scores [n] of a table's rows by their relevance [n]; -inf stays -inf, which times 0 would be NaN."""
+    total = relevance
+    if weights.relevance != 1:
+        total = np.multiply(relevance, weights.relevance, out=relevance.copy(), where=relevance > -np.inf)
     if weights.recency:
         total = total + weights.recency * recency(table.time_s, now_s, weights.half_life_h)
     if weights.importance:
@@ -58,7 +60,7 @@ def scores(table: Table, relevance: np.ndarray, weights: Weights, now_s: float) 
 
 
 def passing(table: Table, filters: Filters) -> np.ndarray:
-    """Rows bool [n] that are there and pass; `words` and `session` only the store can tell."""
+    """Rows bool [n] that are there and pass; `words`, `session` and `says` only the store can tell."""
     mask = table.alive
     if filters.name is not None:
         mask = mask & (table.names == table.known.get(filters.name, -2))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from devmind.errors import StoreError
 from devmind.memory.entry import Entry
 from devmind.memory.episodic import Memory
 from devmind.moment import SOUND_RATE_HZ
@@ -60,10 +61,34 @@ def as_plain(entry: Entry) -> dict[str, Any]:
 
 
 def write_senses(entry: Entry, folder: Path) -> list[Path]:
-    """Write an entry's picture as PNG and its sound as WAV, for its owner only; gives the files."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    files = []
+    """Write an entry's picture as PNG and its sound as WAV, for its owner only; gives the files, [] without either.
+
+    Raises:
+        StoreError: they cannot be written there.
+    """
+    try:
+        return _written(entry, folder)
+    except OSError as error:
+        raise StoreError(
+            f"The files of entry {entry.id} cannot be written into '{folder}': {error.strerror}; choose another folder."
+        ) from error
+
+
+def why_nothing(entry: Entry) -> str:
+    """Why `write_senses` wrote no file, a sentence."""
+    if entry.pointer is None:
+        return "nothing was written, since it has neither a picture nor a sound."
+    return (
+        f"nothing was written: '{entry.pointer.session}', the recording it points to, is gone, is another one now, or "
+        "has no picture and no sound at that tick."
+    )
+
+
+def _written(entry: Entry, folder: Path) -> list[Path]:
+    files: list[Path] = []
     picture, sound = entry.senses.get("sight"), entry.senses.get("sound")
+    if isinstance(picture, np.ndarray) or isinstance(sound, np.ndarray):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if isinstance(picture, np.ndarray):
         import cv2
 

@@ -153,7 +153,10 @@ def _check_whole_steps(store: Store, ids: list[int]) -> None:
 def _check_revision(store: Store) -> None:
     first, again = store.revision(), store.revision()
     require(first == again, "revision stays while nothing changes", f"{first} and {again}")
-    store.add([example(8, "encoder-b")])
+    of_numpy = replace(example(8, "encoder-b"), time_s=np.float32(7), importance=np.float32(0.5))  # type: ignore[arg-type]
+    (kept,) = store.get(store.add([of_numpy]))
+    law = "numbers of numpy are kept as numbers"
+    require((kept.time_s, kept.importance) == (7, 0.5), law, f"{kept.time_s!r}, {kept.importance!r}")
     after = store.revision()
     require(after != first, "revision changes with an add", f"{after}")
     store.delete([max(entry.id for entry in store.find(payloads=False))])

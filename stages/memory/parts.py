@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from devmind.agent.agent import Agent
 from devmind.agent.taps import taps_trunk
 from devmind.memory.belief_entries import SENSE
 from devmind.memory.objects import BELIEF_NUMBERS
 from devmind.memory.sightings import KINDS
+from stages.memory.lives import NAMES
 
 NAME = "memory"
 SIGNAL_SIZE = 8
@@ -14,8 +17,8 @@ CHOICES = 7
 """MiniGrid has seven actions; the other tests have two or four choices, the first ones of the same head."""
 BOARD_KINDS, BOARD_CELLS = 11, 49
 """MiniGrid's view: seven by seven cells of eleven kinds, one plane a kind."""
-RECALLS = ("called",)
-"""Heads that answer from what memory brings back."""
+RECALLS: Mapping[str, Sequence[str]] = {"called": NAMES}
+"""Heads that answer from what memory brings back, and what their classes are called."""
 
 PLACES = 3
 """Where a thing is hidden: left, in the middle, right."""
@@ -36,7 +39,8 @@ def admit(agent: Agent) -> None:
         agent.add_encoder(SENSE, "encoder.vector", stage=NAME, options={"size": BELIEF_NUMBERS})
     for name, part, tap, effector, options in heads():
         if name not in agent.heads:
-            agent.add_head(name, part, tap=tap, effector=effector, stage=NAME, options=options, recalls=name in RECALLS)
+            recalls, labels = name in RECALLS, RECALLS.get(name, ())
+            agent.add_head(name, part, tap, effector, NAME, options, recalls, labels)
             if name in STARTS_FROM and STARTS_FROM[name] in agent.heads:
                 agent.head(name).load_state_dict(agent.head(STARTS_FROM[name]).state_dict())
 
@@ -50,7 +54,7 @@ def heads() -> list[Part]:
         ("told", "head.categorical", "trunk", None, {"classes": 2}),
         ("cells", "head.categorical", "board", None, {"classes": BOARD_KINDS, "slots": BOARD_CELLS}),
         ("glance", "head.categorical", "board", None, {"classes": CHOICES}),
-        ("called", "head.categorical", "trunk", None, {"classes": 8}),  # a name that memory brings back
+        ("called", "head.categorical", "trunk", None, {"classes": len(NAMES)}),  # a name that memory brings back
         ("things", "head.reflex-places", ("sight", "words"), None, {"slots": KINDS}),
         ("named", "head.categorical", "words", None, {"classes": KINDS}),
         ("believed", "head.categorical", SENSE, None, {"classes": PLACES}),  # only teaches

@@ -106,6 +106,39 @@ def test_ctrl_c_and_sigterm_end_with_a_sentence(raising: Raising) -> None:
     assert (raising(Terminated()).exit_code, raising(Terminated()).stderr) == (143, "Terminated.\n")
 
 
+INTERRUPTED = """
+import sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["devmind", "stage", "list"]
+from devmind.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["typer", "devmind.cli.doctor", "devmind.cli.house"])
+def test_ctrl_c_while_the_command_line_loads_is_a_sentence_too(module: str) -> None:
+    code = INTERRUPTED.format(module=module)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "Interrupted.\n")
+
+
+def test_ctrl_c_before_a_command_has_begun_is_a_sentence_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*args: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("typer.main.get_command", interrupted)
+    monkeypatch.setattr("signal.signal", lambda *args: None)
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    assert (left.value.code, capsys.readouterr().err) == (130, "Interrupted.\n")
+
+
 def test_a_disk_that_refuses_is_one_sentence(raising: Raising) -> None:
     result = raising(OSError(errno.ENOSPC, "No space left on device", "/data/x"))
     expected = "The system refuses '/data/x': No space left on device; the disk is full, free some space.\n"

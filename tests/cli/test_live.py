@@ -6,13 +6,16 @@ import re
 import stat
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
+from devmind.cli.live import _Teller
 from devmind.live.checking import check_replay
 from devmind.live.newborn import FOLDER
+from devmind.moment import Moment
 from devmind.sessions.reader import Session
 from devmind.testing import short_session, tiny_agent
 from stages.reflex import parts
@@ -48,6 +51,18 @@ def test_a_second_of_life_is_told_and_recorded_for_its_owner_only(devmind: Any, 
     checked = devmind("session", "replay", "--check", "s.mcap", "--agent", raised)
     assert checked.exit_code == 0, checked.output
     assert "all as recorded" in checked.output
+
+
+def test_a_fault_of_memory_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    life: Any = SimpleNamespace(naming=SimpleNamespace(fault=""), recalling=SimpleNamespace(fault=""))
+    teller = _Teller(life)
+    for second, fault in enumerate(("", "the disk is full.", "the disk is full.", "it is damaged.", "", "")):
+        life.recalling.fault = fault
+        action = SimpleNamespace(effectors={})
+        teller(SimpleNamespace(moment=Moment(float(second), {}), action=action, work_s=0.0))
+    told = capsys.readouterr()
+    assert told.err == "Note: the disk is full.\nNote: it is damaged.\nNote: memory is well again.\n"
+    assert len(told.out.splitlines()) == 6
 
 
 def test_a_session_is_lived_in_again(devmind: Any, raised: Path, tmp_path: Path) -> None:

@@ -68,6 +68,8 @@ def test_recall_by_picture_and_by_sound(devmind: Any, agent: Path, tmp_path: Pat
         found = said(devmind, "recall", option, name, "--agent", agent, "--json", "-k", "1")
         assert found[0]["name"] == name.split(".")[0]
         assert found[0]["score"] > 0.999
+    again = said(devmind, "recall", "--image", "red.png", "--agent", agent, "--json", "--rebuild")
+    assert again[0]["name"] == "red"
     found = said(devmind, "recall", "green", "--image", "red.png", "--agent", agent, "--json")
     assert [one["name"] for one in found] == ["green"]
     wrong = devmind("memory", "recall", "--sound", "red.png", "--agent", agent)
@@ -113,11 +115,11 @@ def test_forgetting_reaches_into_a_recording(devmind: Any, tmp_path: Path, monke
 
 
 def test_a_memory_survives_the_way_through_a_file(devmind: Any, mind: Path, tmp_path: Path) -> None:
-    assert "9 exported" in said(devmind, "export", "mind.zip")
+    assert "9 entries exported" in said(devmind, "export", "mind.zip")
     assert oct(Path("mind.zip").stat().st_mode & 0o777) == "0o600"
     assert devmind("memory", "export", "mind.zip").exit_code == 2
-    assert "9 imported, 0 were there" in said(devmind, "import", "mind.zip", "--memory", "other")
-    assert "0 imported, 9 were there" in said(devmind, "import", "mind.zip", "--memory", "other")
+    assert "9 entries imported; 0 of the file were there" in said(devmind, "import", "mind.zip", "--memory", "other")
+    assert "0 entries imported; 9 of the file were there" in said(devmind, "import", "mind.zip", "--memory", "other")
     with open_store(mind) as one, open_store("other") as two:
         for kept, came in zip(one.find(), two.find(), strict=True):
             assert (kept.time_s, kept.importance, kept.name) == (came.time_s, came.importance, came.name)
@@ -137,7 +139,11 @@ def test_a_memory_survives_the_way_through_a_file(devmind: Any, mind: Path, tmp_
     Path("broken.zip").write_bytes(data)
     broken = devmind("memory", "import", "broken.zip", "--memory", "third")
     assert (broken.exit_code, "damaged" in broken.output) == (2, True)
-    assert said(devmind, "stats", "--memory", "third", "--json")["entries"] == 0
+    if Path("third").exists():
+        assert said(devmind, "stats", "--memory", "third", "--json")["entries"] == 0
+    Path("text.zip").write_text("no memory")
+    assert devmind("memory", "import", "text.zip", "--memory", "fourth").exit_code == 2
+    assert not Path("fourth").exists()
 
 
 def test_check_finds_and_mends(devmind: Any, mind: Path) -> None:
@@ -159,3 +165,28 @@ def test_there_must_be_a_memory(devmind: Any, tmp_path: Path, monkeypatch: pytes
     answer = devmind("memory", "stats")
     assert (answer.exit_code, "There is no memory in 'memory'" in answer.output) == (2, True)
     assert not Path("memory").exists()
+
+
+@pytest.mark.parametrize(
+    "words", [("memory", "stats"), ("memory", "recall", "cup"), ("memory", "check"), ("forget", "cup"), ("name", "a")]
+)
+def test_a_folder_of_something_else_is_no_memory(devmind: Any, tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "notes.txt").touch()
+    answer = devmind(*words, "--memory", "foreign")
+    assert (answer.exit_code, "There is no memory in 'foreign'" in answer.output) == (2, True)
+    nothing = devmind(*words, "--memory", "")
+    assert (nothing.exit_code, "--memory expects a folder" in nothing.output) == (2, True)
+    assert [path.name for path in tmp_path.rglob("*")] == ["foreign", "notes.txt"]
+
+
+def test_stats_count_the_stores_own_files(devmind: Any, mind: Path) -> None:
+    before = said(devmind, "stats", "--json")["disk_bytes"]
+    (mind / "film.mp4").write_bytes(bytes(1_000_000))
+    assert said(devmind, "stats", "--json")["disk_bytes"] == before
+
+
+def test_memory_has_a_plural(devmind: Any, tmp_path: Path) -> None:
+    with open_store(tmp_path / "memory") as store:
+        store.add([example(1)])
+    assert said(devmind, "check") == "1 entry, all is well\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -35,7 +36,7 @@ def agents(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for sense in ("sight", "words"):
         born.add_encoder(sense)
     born.save_pretrained(folder / "newborn")
-    born.add_head("called", "head.categorical", options={"classes": len(WORDS)}, recalls=True)
+    born.add_head("called", "head.categorical", options={"classes": len(WORDS)}, recalls=True, labels=WORDS)
     *_, bias = born.head("called").parameters()
     with torch.no_grad():
         bias.copy_(torch.tensor([9.0, 0.0, 0.0]))
@@ -56,6 +57,12 @@ def night(devmind: Any, agents: Path, monkeypatch: pytest.MonkeyPatch) -> Callab
     return lambda *words, agent="sure": devmind("memory", "sleep", "--agent", agents / agent, *words)
 
 
+def words(memory: str = "memory") -> list[object]:
+    """What the entries of a memory say in words."""
+    with open_store(memory) as store:
+        return [entry.senses.get("words") for entry in store.find()]
+
+
 def left(memory: str = "memory") -> list[str | None]:
     """The names, or None, of what is in a memory."""
     with open_store(memory) as store:
@@ -67,7 +74,7 @@ def test_it_sleeps_says_so_and_leaves_an_agent_that_loads(night: Any, agents: Pa
     assert done.exit_code == 0, done.output
     assert "slept on 7 memories: 4 steps in" in done.stdout
     assert "answered without the memory as with it: 100% before, 100% now" in done.stdout
-    assert "known on every view: 7; deleted: 0" in done.stdout
+    assert "known on every view as the memory has it: 2; deleted: 0" in done.stdout
     assert "agent: night/milestones/00-sleep" in done.stdout
     assert len(left()) == 7
     slept, awake = (Agent.from_pretrained(p) for p in ("night/milestones/00-sleep", agents / "sure"))
@@ -79,13 +86,50 @@ def test_it_sleeps_says_so_and_leaves_an_agent_that_loads(night: Any, agents: Pa
     assert "slept on 7 memories" in next_night.stdout
 
 
-def test_what_is_known_is_deleted_on_request_but_no_names(night: Any) -> None:
+def test_what_is_known_as_the_memory_has_it_is_deleted_on_request(night: Any) -> None:
+    """The head says "ba" to everything: of seven memories two say so, and no name is ever deleted."""
     done = night("--prune")
-    assert "known on every view: 7; deleted: 6" in done.stdout, done.output
-    assert left() == ["cup"]
+    assert "known on every view as the memory has it: 2; deleted: 2" in done.stdout, done.output
+    assert words() == ["di", "gu", "di", "gu", None]
     slept_on = sleeping.load_state(Path("checkpoints/sleep/milestones/00-sleep"))
     assert slept_on is not None
-    assert len(slept_on.items) == 1
+    assert len(slept_on.items) == 5
+
+
+def test_the_plain_command_takes_the_next_night(night: Any, agents: Path) -> None:
+    assert "agent: checkpoints/sleep/milestones" in night().stdout
+    assert "agent: checkpoints/sleep-2/milestones" in night().stdout
+
+
+def test_a_night_takes_the_results_of_its_agent_along(night: Any, agents: Path) -> None:
+    (agents / "sure" / "results.json").write_text("{}")
+    night("--out", "night")
+    (agents / "sure" / "results.json").unlink()
+    assert Path("night/milestones/00-sleep/results.json").read_text() == "{}"
+
+
+@pytest.mark.parametrize("where", ["slept", "pruned", "over"])
+def test_a_night_killed_at_its_end_goes_on_by_the_same_command(
+    night: Any, devmind: Any, agents: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Also without --agent: the half-finished night's own agent is the newest milestone then."""
+    milestone = Path("checkpoints/run/milestones/00-sure")
+    shutil.copytree(agents / "sure", milestone)
+    write = Journal.write
+
+    def killed(self: Journal, event: str, **fields: Any) -> None:
+        if event == where:
+            raise KilledError
+        write(self, event, **fields)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "write", killed)
+        assert isinstance(devmind("memory", "sleep", "--prune").exception, KilledError)
+    done = devmind("memory", "sleep", "--prune")
+    assert done.exit_code == 0, done.output
+    assert words() == ["di", "gu", "di", "gu", None]
+    assert "agent: checkpoints/sleep/milestones/01-sleep" in done.stdout or "00-sleep" in done.stdout
+    assert "agent: checkpoints/sleep-2/milestones" in devmind("memory", "sleep").stdout
 
 
 def test_minutes_become_steps_once(night: Any) -> None:
@@ -122,7 +166,7 @@ def test_a_night_killed_before_its_agent_was_saved_is_not_lost(night: Any, monke
     assert len(left()) == 7
     done = night("--out", "night", "--prune")
     assert "slept on 7 memories: 4 steps in" in done.stdout, done.output
-    assert left() == ["cup"]
+    assert len(left()) == 5
     assert Agent.from_pretrained("night/milestones/00-sleep").heads
 
 

@@ -147,7 +147,7 @@ def test_a_stopped_run_says_how_to_go_on(devmind: Any, calls: Calls, error: Base
         (["--data", "dat"], "There is no folder 'dat' (--data); did you mean 'data'?"),
         (["--experience", "wlk.mcap"], "There is no file 'wlk.mcap' (--experience); did you mean 'walk.mcap'?"),
         (["--experience", "data"], "--experience expects a file, and 'data' is a folder."),
-        (["--data", "data/sub"], "There is no folder 'data/sub' (--data); 'data' is empty."),
+        (["--data", "data/sub"], "There is no folder 'data/sub' (--data); there is no folder in 'data'."),
     ],
 )
 def test_a_mistyped_path_names_the_nearest(

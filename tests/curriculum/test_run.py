@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,8 +17,10 @@ from devmind.agent.agent import Agent
 from devmind.config import load
 from devmind.curriculum import runner, stage_run
 from devmind.curriculum.journal import Journal
+from devmind.curriculum.sleep import load_state, save_state
 from devmind.curriculum.teaching import Interrupted
 from devmind.errors import ConfigError
+from devmind.memory.sampling import Reservoir
 from tests.curriculum.lamp_stage import LampStage
 from tests.curriculum.test_ahead import all_gone
 
@@ -244,3 +247,13 @@ def test_a_process_killed_with_kill_9_goes_on_to_the_same_weights(straight, tmp_
     result = runner.run_stage("lamps", config(), out=out)
     assert weights(result) == weights(straight)
     same_scores(result, straight)
+
+
+def test_what_an_agent_has_slept_on_stays_with_it_through_a_stage(straight, tmp_path):
+    slept = tmp_path / "slept"
+    shutil.copytree(straight.agent, slept)
+    reservoir = Reservoir(4, 0)
+    reservoir.offer(range(10))
+    save_state(slept, reservoir)
+    later = runner.run_stage("later", config(), out=tmp_path / "later", agent=slept)
+    assert load_state(later.agent).state_dict() == reservoir.state_dict()

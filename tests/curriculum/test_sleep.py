@@ -25,7 +25,7 @@ from devmind.learners.replay import Replay, as_recall, candidates, questions
 from devmind.learners.sleeping import heads_to_sleep
 from devmind.memory import Entry, Key, Memory, open_store
 from devmind.memory.sampling import Reservoir
-from devmind.moment import Moment
+from devmind.moment import TICK_SAMPLES, Moment
 
 WORDS = ("ba", "di", "gu", "ko")
 THINGS = 6
@@ -41,7 +41,7 @@ def awake() -> Agent:
     agent = Agent(AgentConfig(size="tiny", width=32, attention_heads=2))
     for sense in ("body", "words"):
         agent.add_encoder(sense)
-    agent.add_head("said", "head.categorical", options={"classes": len(WORDS)}, recalls=True)
+    agent.add_head("said", "head.categorical", options={"classes": len(WORDS)}, recalls=True, labels=WORDS)
     agent.add_head("other", "head.regression", options={"shape": 3})
     rng, optimizer = np.random.default_rng(0), torch.optim.AdamW(agent.parameters(), lr=5e-3)
     for name, parameter in agent.named_parameters():
@@ -212,14 +212,69 @@ def test_a_memory_is_asked_without_its_words_and_comes_back_first(awake: Agent, 
 def test_candidates_are_the_most_important_others_and_those_of_earlier_nights(awake: Agent) -> None:
     memory = Memory(open_store(None))
     ids = [entry.id for entry in write(awake, memory, 30)]
-    assert candidates(memory, 100, 0) == ids
-    chosen = candidates(memory, 8, 0, kept=[ids[0], 999])
+    assert candidates(memory, 100, ["body"], (0,)) == ids
+    chosen = candidates(memory, 8, ["body"], (0,), kept=[ids[0], 999])
     assert set(ids[-4:]) <= set(chosen)
     assert ids[0] in chosen
     assert 999 not in chosen
     assert len(chosen) in (8, 9)
-    assert chosen == candidates(memory, 8, 0, kept=[ids[0]])
-    assert chosen != candidates(memory, 8, 1, kept=[ids[0]])
+    assert chosen == candidates(memory, 8, ["body"], (0,), kept=[ids[0]])
+    assert chosen != candidates(memory, 8, ["body"], (1,), kept=[ids[0]])
+
+
+def test_only_what_can_be_asked_is_chosen_and_every_night_draws_anew(awake: Agent) -> None:
+    memory = Memory(open_store(None))
+    hashes, rng = encoder_hashes(awake), np.random.default_rng(0)
+    for number in range(200):  # a life in which hardly anything is said
+        silent = thing(rng)
+        key = Key(describe(awake, {"body": silent})["body"].vector, hashes["body"])
+        memory.write(Moment(0.0, {"body": silent}), {"body": key}, importance=float(number))
+    ids = {entry.id for entry in write(awake, memory, 20)}
+    assert set(candidates(memory, 40, ["body", "words"], (0,))) == ids
+    with pytest.raises(StoreError, match="nothing to sleep on"):
+        candidates(memory, 40, ["sight"], (0,))
+    nights = [set(candidates(memory, 8, ["body"], (0, night))) for night in range(40)]
+    assert set.union(*nights) == ids
+
+
+def test_what_the_weights_know_otherwise_than_the_memory_says_is_not_known(awake: Agent, context: Context) -> None:
+    memory = Memory(open_store(None))
+    ids = [entry.id for entry in write(awake, memory, 4)]
+    rng, body = np.random.default_rng(9), thing(np.random.default_rng(9))
+    key = Key(describe(awake, {"body": body})["body"].vector, encoder_hashes(awake)["body"])
+    secret = memory.write(Moment(0.0, {"body": body, "words": f"the number is {rng.integers(9)}"}), {"body": key})
+    replay = Replay(awake, memory, [*ids, secret.id], ["said"], seed=0)
+    assert replay.told.tolist() == [*[True] * 4, False]
+    slept = sleep(copy.deepcopy(awake), memory, context, steps=60)
+    assert secret.id not in slept.known
+    without = copy.deepcopy(awake)
+    for entry in without.config.heads:
+        entry.pop("labels", None)
+    assert not Replay(without, memory, ids, ["said"], seed=0).told.any()
+
+
+def test_a_memory_that_goes_in_the_night_does_not_end_it(awake: Agent, memory: Memory, context: Context) -> None:
+    ids = [entry.id for entry in memory.store.find()]
+    replay = Replay(awake, memory, ids, ["said"], seed=0, moments=16)
+    memory.store.delete(ids)
+    assert replay.batch(0, 10)["place"].shape == (16, 1)
+    assert replay.alone(awake, ids, view=0)["said"].shape == (len(ids), len(WORDS))
+
+
+def test_sounds_of_any_length_are_slept_on(tmp_path: Path) -> None:
+    """What was taught by ear lasts as long as it was said; a batch has one length."""
+    agent = Agent(AgentConfig(size="tiny", width=32, attention_heads=2))
+    for sense in ("sound", "words"):
+        agent.add_encoder(sense)
+    agent.add_head("said", "head.categorical", options={"classes": len(WORDS)}, recalls=True)
+    memory, rng = Memory(open_store(None)), np.random.default_rng(0)
+    for name, samples in (("ba", TICK_SAMPLES), ("di", 19_200), ("gu", 900)):
+        sound = rng.normal(0, 0.1, (1, samples)).astype(np.float32)
+        key = Key(describe(agent, {"sound": sound})["sound"].vector, encoder_hashes(agent)["sound"])
+        memory.write(Moment(0.0, {"sound": sound}), {"sound": key}, name=name)
+    config = RunConfig(size="tiny", device="cpu", loggers=())
+    slept = sleep(agent, memory, Context(config, 0, "cpu", tmp_path / "night", worlds.make), steps=2)
+    assert slept.asked == 3
 
 
 def test_what_was_slept_on_is_kept_with_the_agent(tmp_path: Path) -> None:

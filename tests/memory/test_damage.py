@@ -13,6 +13,7 @@ from devmind.errors import StoreError
 from devmind.memory import open_store
 from devmind.memory.index import Index
 from devmind.memory.stores.sqlite import FILE, SqliteStore
+from devmind.memory.stores.sqlite_rows import COLUMNS
 from devmind.memory.stores.wal import damaged_log
 from devmind.testing.stores import example
 
@@ -132,6 +133,16 @@ def test_no_flipped_byte_is_believed(tmp_path: Path) -> None:
     assert told > 8
 
 
+def test_a_key_without_its_entry_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two pages that do not agree which entries there are: the key of one that was not read used to be a KeyError."""
+    with open_store(tmp_path) as store:
+        store.add([example(1), example(2)])
+        monkeypatch.setattr("devmind.memory.stores.sqlite_rows.COLUMNS", f"7 * {COLUMNS}")
+        for read in (store.find, lambda: store.get([1])):
+            with pytest.raises(StoreError, match=r"a key of entry 1 is there, and the entry is not.*check --mend"):
+                read()
+
+
 def test_what_is_damaged_goes_and_the_rest_stays(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         store.add([example(number) for number in range(6)])
@@ -139,7 +150,7 @@ def test_what_is_damaged_goes_and_the_rest_stays(tmp_path: Path) -> None:
             "UPDATE entries SET payload = x'00' WHERE id = 1",
             "UPDATE entries SET time_s = time_s + 1 WHERE id = 2",
             "UPDATE keys SET features = zeroblob(28) WHERE entry = 3 AND sense = 'sight'",
-            "UPDATE entries SET text = 'other' WHERE id = 4",
+            "UPDATE searched SET text = x'00' WHERE entry = 4",
             "UPDATE state SET entries = 17",
         ):
             with sqlite3.connect(tmp_path / FILE) as beside:

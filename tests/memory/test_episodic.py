@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from devmind.errors import StoreError
-from devmind.memory import Entry, Filters, Key, Memory, open_store
+from devmind.memory import Entry, Filters, Key, Memory, Weights, open_store
 from devmind.moment import Moment, Sense
 
 
@@ -107,6 +108,53 @@ def test_an_agent_that_lacks_a_sense_leaves_its_keys_for_one_that_has_it(memory:
     assert memory.recall({"sight": key(2, "b")})[0].score == pytest.approx(1)
     assert memory.recall({"sound": key(1)})[0].score == pytest.approx(1)
     assert memory.rebuild(lambda senses: {}, {"sight": "b"}) == 0
+
+
+def test_a_sense_that_an_agent_gains_gets_keys_of_what_was_there(memory: Memory) -> None:
+    for number in range(200):
+        memory.write(moment(number), {"sight": key(number)})
+    asked: list[Mapping[str, Sense]] = []
+
+    def describe(senses: Mapping[str, Sense]) -> dict[str, Key]:
+        asked.append(senses)
+        return {"sight": key(1), "words": key(100 + int(str(senses["words"]).split()[1]), "w")}
+
+    assert memory.rebuild(describe, {"sight": "a", "sound": "s"}) == 0  # none of them holds a sound
+    assert not asked
+    assert memory.rebuild(describe, {"sight": "a", "words": "w"}) == 200
+    assert memory.recall({"words": key(107, "w")}, k=1)[0].id == 8
+    asked.clear()
+    assert memory.rebuild(describe, {"sight": "a", "words": "w"}) == 0
+    assert not asked
+
+
+def test_relevance_that_counts_nothing_leaves_out_what_is_gone(memory: Memory) -> None:
+    """0 x -inf was NaN, and NaN came first."""
+    for number in range(40):
+        memory.write(moment(number), {"sight": key(number)}, name="cup" if number < 30 else None)
+    memory.store.delete([1, 2, 3])
+    for weights in (Weights(relevance=0, recency=1), Weights(relevance=-1)):
+        found = memory.recall({"sight": key(0)}, 9, Filters(name="cup"), weights)
+        assert len(found) == 9
+        assert all(entry.name == "cup" and np.isfinite(entry.score or 0) for entry in found)
+        assert {entry.id for entry in found} <= set(range(4, 31))
+
+
+@pytest.mark.parametrize("words", ["", "  ", "\0", "\u3000\n"])
+def test_blank_words_mean_nothing_and_not_everything(memory: Memory, words: str) -> None:
+    memory.write(moment(0), {"sight": key(0)})
+    with pytest.raises(StoreError, match="a letter at least"):
+        memory.forget(Filters(words=words))
+    assert len(memory.store.find()) == 1
+
+
+def test_half_a_letter_is_no_question_mark(memory: Memory) -> None:
+    memory.write(Moment(0.0, {"words": "what?"}), {"sight": key(0)})
+    half: list[dict[str, Any]] = [{"words": "\ud800"}, {"name": "cup\udfff"}, {"session": "\udc80"}]
+    for filters in half:
+        with pytest.raises(StoreError, match="lone surrogate"):
+            memory.forget(Filters(**filters))
+    assert len(memory.store.find()) == 1
 
 
 @pytest.mark.parametrize(

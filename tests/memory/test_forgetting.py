@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from devmind.errors import StoreError
 from devmind.memory import Budget, Facts, Key, Memory, Sizes, open_store
 from devmind.memory.forgetting import luck, surplus, values
 from devmind.moment import Moment
@@ -89,6 +90,21 @@ def test_a_memory_keeps_to_its_budget_and_to_its_names() -> None:
             memory.write(Moment(0.0, {"words": "lived"}), {"sight": key(number)})
         assert 41 in store.facts().ids  # it was recalled
         assert 42 not in store.facts().ids
+
+
+def test_what_a_budget_full_of_names_has_no_room_for_is_not_said_to_be_kept() -> None:
+    with open_store(None) as store:
+        memory = Memory(store, budget=Budget(entries=10))
+        for number in range(9):
+            memory.write(Moment(0.0, {"words": "shown"}), {"sight": key(number)}, name="cup")
+        for number in range(9, 14):
+            lived = memory.write(Moment(0.0, {"words": "lived"}), {"sight": key(number)})
+            assert [entry.id for entry in store.find() if entry.name is None] == [lived.id]  # the newest stays
+        memory.write(Moment(0.0, {"words": "shown"}), {"sight": key(20)}, name="cup")
+        with pytest.raises(StoreError, match=r"full of examples of names.*forget --name"):
+            memory.write(Moment(0.0, {"words": "lived"}), {"sight": key(21)})
+        memory.write(Moment(0.0, {"words": "shown"}), {"sight": key(22)}, name="cup")  # what is taught stays
+        assert store.facts().names == ["cup"] * 11
 
 
 def test_a_budget_in_bytes_holds() -> None:

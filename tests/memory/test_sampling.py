@@ -33,6 +33,18 @@ def test_every_item_of_a_stream_is_held_alike(n: int, capacity: int) -> None:
     assert p_value(1500 - counts, np.full(n, 1 - capacity / n)) > RARE
 
 
+def test_what_comes_by_again_and_again_is_held_no_more_than_others() -> None:
+    counts = np.zeros(40)
+    for seed in range(1500):
+        reservoir = Reservoir(8, seed)
+        for _ in range(5):
+            reservoir.offer(range(30))  # the same ones night after night
+        reservoir.offer(range(30, 40))
+        counts[reservoir.items] += 1
+    assert p_value(counts, np.full(40, 8 / 40)) > RARE
+    assert p_value(1500 - counts, np.full(40, 1 - 8 / 40)) > RARE
+
+
 def test_a_biased_reservoir_would_be_found() -> None:
     counts = np.zeros(40)
     for seed in range(1500):
@@ -53,8 +65,11 @@ def test_a_reservoir_never_grows_and_resumes_exactly(items: list[int], capacity:
     resumed.load_state_dict(json.loads(json.dumps(part.state_dict())))
     resumed.offer(items[cut:])
     assert resumed.state_dict() == whole.state_dict()
-    assert len(whole) == min(capacity, len(items))
+    assert len(whole) == len(set(whole.items)) == min(capacity, len(set(items)))
     assert set(whole.items) <= set(items)
+    again = list(whole.items)
+    whole.offer(items)
+    assert whole.items == again  # what comes by again changes nothing
 
 
 def test_what_was_discarded_makes_room() -> None:

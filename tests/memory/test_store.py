@@ -265,6 +265,7 @@ def test_migrations_are_only_appended() -> None:
     assert [hashlib.sha256(text.encode()).hexdigest()[:16] for text in texts] == [
         "0fa41880084a56c0",
         "152b881476cc87e7",
+        "266f45a8f1cb3a2c",
     ]
 
 

@@ -17,11 +17,10 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
 import torch
 
 from devmind.agent.agent import Agent
-from devmind.agent.batch import collate_recalled
+from devmind.agent.batch import collate_recalled, last_tick
 from devmind.agent.encoders import Encoded
 from devmind.agent.threads import stepping_threads
 from devmind.config import MemoryConfig
@@ -29,7 +28,7 @@ from devmind.errors import DevmindError
 from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.memory import Entry, Filters, Key, Weights
 from devmind.memory.scoring import passing
-from devmind.moment import TICK_SAMPLES, Moment, Sense
+from devmind.moment import Moment, Sense
 
 KEPT = ("sight", "sound", "words", "body")
 """What is kept of a Moment; what changed in the wide view says little later."""
@@ -67,21 +66,19 @@ class Recalled:
         ]
 
 
-def as_recalled(senses: Mapping[str, Sense]) -> dict[str, Sense]:
-    """A payload as a token is made of it: of a longer sound the last tick, as all in a batch must be of one length."""
-    sound = senses.get("sound")
-    if isinstance(sound, np.ndarray) and sound.shape[1] != TICK_SAMPLES:
-        last = sound[:, -TICK_SAMPLES:]
-        return {**senses, "sound": np.pad(last, ((0, 0), (TICK_SAMPLES - last.shape[1], 0)))}
-    return dict(senses)
-
-
 @torch.no_grad()
 def recalled_tokens(agent: Agent, payloads: list[tuple[Mapping[str, Sense], float]]) -> Encoded:
     """Tokens [1, R, D] of payloads with their ages in seconds."""
     known = set(agent.sense_order)
-    row = [({s: v for s, v in as_recalled(senses).items() if s in known}, age_s) for senses, age_s in payloads]
+    row = [({s: v for s, v in last_tick(senses).items() if s in known}, age_s) for senses, age_s in payloads]
     return agent.encode_recalled(collate_recalled([row]))
+
+
+def _sentence(error: Exception) -> str:
+    """What went wrong, for the page."""
+    if isinstance(error, DevmindError):
+        return str(error)
+    return f"Recalling failed ({type(error).__name__}: {error}); it goes on with the next Moment. Please report it."
 
 
 class Recalling:
@@ -165,12 +162,12 @@ class Recalling:
                         self._ask(moment, generation)
                     self._write_down()
                     self.fault = ""
-                except DevmindError as error:
-                    self.fault = str(error)
+                except Exception as error:  # whatever it is: a thread that died would never say so
+                    self.fault = _sentence(error)
             try:
                 self.child.memory.flush()
-            except DevmindError as error:
-                self.fault = str(error)
+            except Exception as error:
+                self.fault = _sentence(error)
 
     def _ask(self, moment: Moment, generation: int) -> None:
         agent, keys = self.child.agent, self._keys(moment)
@@ -214,8 +211,9 @@ class Recalling:
         if novelty < self.config.novelty and not (longest_s is not None and due_s >= longest_s):
             return
         kept = {sense: moment.senses[sense] for sense in KEPT if sense in moment.senses}
+        self._kept_at_s = self._clock()  # also when it is refused: not every tick shall try again
         self.child.memory.write(Moment(moment.time_s, kept), keys, importance=min(1.0, novelty))
-        self._kept_at_s, self.written = self._clock(), self.written + 1
+        self.written += 1
 
     def _write_down(self) -> None:
         if self._clock() - self._told_at_s >= WRITE_DOWN_S:

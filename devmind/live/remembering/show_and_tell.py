@@ -59,12 +59,21 @@ class ShowAndTell:
 
     Making it compares the memory's keys with the agent's encoders, and rebuilds them when the weights have changed.
 
+    Args:
+        rebuild: False leaves the memory to the agent whose it is: who only asks must not take it from another one that
+            may be living with it just now.
+
     Attributes:
         rebuilt: how many entries got new keys by the last comparison.
+
+    Raises:
+        StoreError: with rebuild=False, keys of another agent's encoders.
     """
 
-    def __init__(self, agent: Agent, memory: Memory) -> None:
+    def __init__(self, agent: Agent, memory: Memory, rebuild: bool = True) -> None:
         self.memory, self.names = memory, Names(memory)
+        if not rebuild:
+            _refuse_strange_keys(memory, encoder_hashes(agent))
         self.rebuilt = self.refresh(agent)
 
     def refresh(self, agent: Agent) -> int:
@@ -121,3 +130,13 @@ class ShowAndTell:
     def forget(self, name: str) -> int:
         """See `Names.forget`."""
         return self.names.forget(name)
+
+
+def _refuse_strange_keys(memory: Memory, encoders: Mapping[str, str]) -> None:
+    for sense, held in memory.index.update().senses.items():
+        if encoders.get(sense, held.encoder) != held.encoder:
+            raise StoreError(
+                f"This memory is another agent's: its keys of '{sense}' are by {held.encoder[:8]}, this agent's by "
+                f"{encoders[sense][:8]}. Ask with that agent, or add --rebuild: all keys are made anew, and that agent "
+                "keeps nothing more in it until it is started again."
+            )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from devmind import plugins
+from devmind.errors import StoreError
 from devmind.memory.entry import Entry, Filters, Key
 from devmind.memory.tables import Changes, Facts, Sizes
 
@@ -109,6 +110,8 @@ def open_store(place: Path | str | None, kind: str | None = None, mend: bool = F
         StoreError: it cannot be opened, or is of a newer version.
     """
     scheme = scheme_of(place)
+    if scheme and (kind or scheme) == "sqlite":
+        raise StoreError(f"A memory of kind sqlite lies in a folder; got the URL '{shown(str(place))}': give a path.")
     found = place if scheme or place is None else Path(place)
     return plugins.load("stores", kind or scheme or "sqlite")(found, mend=mend)
 

@@ -29,6 +29,11 @@ def payload_checksum(facts_sum: int, payload: bytes) -> int:
     return zlib.crc32(payload, facts_sum)
 
 
+def search_checksum(text: bytes, number: int) -> int:
+    """Of what entry `number` is found by, its name or its text in UTF-8; 0..2^32-1."""
+    return zlib.crc32(text, number & 0xFFFFFFFF)
+
+
 def key_checksum(number: int, sense: str, encoder: str, vector: bytes) -> int:
     """Of the key of entry `number` (little-endian float32); 0..2^32-1."""
     return zlib.crc32(vector, zlib.crc32(f"{number}\0{sense}\0{encoder}".encode()))

@@ -24,4 +24,5 @@ def condition(filters: Filters, mark: str, find: str) -> tuple[str, list[object]
     }
     used = {text: value for text, value in conditions.items() if value is not None}
     texts = [*used, *([] if filters.named is None else [f"name IS {'NOT ' if filters.named else ''}NULL"])]
+    texts += [] if filters.says is None else [f"text {'<>' if filters.says else '='} ''"]
     return " AND ".join(texts) or EVERYTHING, list(used.values())

@@ -5,6 +5,29 @@ from __future__ import annotations
 APPLICATION_ID = 0x6465764D
 """'devM': marks the file as ours, so that another program's database is never touched."""
 
+SEARCHED = (
+    """
+    CREATE TABLE searched (
+        entry INTEGER PRIMARY KEY REFERENCES entries (id) ON DELETE CASCADE,
+        name BLOB,
+        text BLOB NOT NULL,
+        name_checksum INTEGER NOT NULL,
+        text_checksum INTEGER NOT NULL
+    )
+    """,
+    """
+    CREATE TRIGGER searched_added AFTER INSERT ON searched BEGIN
+        UPDATE state SET names_sum = names_sum + NEW.name_checksum, texts_sum = texts_sum + NEW.text_checksum;
+    END
+    """,
+    """
+    CREATE TRIGGER searched_deleted AFTER DELETE ON searched BEGIN
+        UPDATE state SET names_sum = names_sum - OLD.name_checksum, texts_sum = texts_sum - OLD.text_checksum;
+    END
+    """,
+)
+"""The table that names and texts are searched in, and its triggers; `check --mend` makes them anew."""
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """
@@ -97,5 +120,31 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX entries_by_change ON entries (changed)",
         "CREATE INDEX entries_by_session ON entries (session_identity) WHERE session_identity IS NOT NULL",
         "CREATE INDEX deletions_by_change ON deletions (changed)",
+    ),
+    (
+        # See `sqlite_search.py`. The column entries.text stays as it is and is not read any more: to take it away would
+        # write every payload anew.
+        SEARCHED[0],
+        # Made anew, since the old text may be damaged; of a damaged payload the old one is the better.
+        """
+        INSERT INTO searched SELECT id, CAST(name AS BLOB),
+            CAST(CASE WHEN payload_checksum = devmind_payload_checksum(checksum, payload)
+                THEN devmind_text(name, payload) ELSE text END AS BLOB),
+            0, 0 FROM entries
+        """,
+        """
+        UPDATE searched SET
+            name_checksum = CASE WHEN name IS NULL THEN 0 ELSE devmind_search_checksum(name, entry) END,
+            text_checksum = devmind_search_checksum(text, entry)
+        """,
+        "ALTER TABLE state ADD COLUMN names_sum INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE state ADD COLUMN texts_sum INTEGER NOT NULL DEFAULT 0",
+        """
+        UPDATE state SET
+            names_sum = (SELECT coalesce(sum(name_checksum), 0) FROM searched),
+            texts_sum = (SELECT coalesce(sum(text_checksum), 0) FROM searched)
+        """,
+        *SEARCHED[1:],
+        "DROP INDEX entries_by_name",
     ),
 )

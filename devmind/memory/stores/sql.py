@@ -1,4 +1,4 @@
-"""How the file, filters, vectors and faults look to SQLite."""
+"""How the file, vectors and faults look to SQLite."""
 
 from __future__ import annotations
 
@@ -8,13 +8,23 @@ from pathlib import Path
 
 import numpy as np
 
-from devmind.memory.entry import Filters
 from devmind.memory.stores.checksums import VECTOR
-from devmind.memory.stores.filtering import condition
 
 
-def make_private(file: Path) -> None:
-    """An empty database file with rights 0600 (SQLite gives its log the same), in a folder made with 0700."""
+def size_of(file: Path) -> int:
+    """Its bytes; 0 when it is not there."""
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def make_private(file: Path) -> bool:
+    """An empty database file with rights 0600 (SQLite gives its log the same), in a folder made with 0700.
+
+    Returns:
+        whether it was made just now; False when it was there.
+    """
     folder = file.parent
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -23,7 +33,11 @@ def make_private(file: Path) -> None:
     except FileExistsError:  # also when another process made it just now
         if not folder.is_dir():
             raise
-    os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
+    try:
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        return False
+    return True
 
 
 def cut_off(file: Path) -> int:
@@ -38,11 +52,6 @@ def cut_off(file: Path) -> int:
     page = int.from_bytes(head[16:18], "big")
     wanted = int.from_bytes(head[28:32], "big") * (65536 if page == 1 else page)
     return max(0, wanted - file.stat().st_size)
-
-
-def where(filters: Filters) -> tuple[str, list[object]]:
-    """Filters as a condition and its values."""
-    return condition(filters, "?", "instr")
 
 
 def array(blob: bytes) -> np.ndarray:

@@ -1,7 +1,8 @@
 """The embedded store: one SQLite database in a folder of its own, or in RAM.
 
 Write-ahead logging with `synchronous=FULL`: what was acknowledged survives a kill and a power cut. Two processes may
-write one store. Deleted content is overwritten (`secure_delete`), the log emptied and the file packed.
+write one store. Deleted content is overwritten (`secure_delete`), the log emptied, and a file that is not large
+packed.
 """
 
 from __future__ import annotations
@@ -9,15 +10,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from devmind.errors import StoreError
 from devmind.memory.entry import Entry, Filters, Key
 from devmind.memory.payload import pack
 from devmind.memory.stores.checksums import key_parts
-from devmind.memory.stores.sql import where
 from devmind.memory.stores.sqlite_changes import forget_deletions, read_changes, revision_of
 from devmind.memory.stores.sqlite_check import faults, mended
 from devmind.memory.stores.sqlite_file import FILE, SqliteFile
-from devmind.memory.stores.sqlite_rows import add_entry, read_entries, read_facts
+from devmind.memory.stores.sqlite_rows import add_entry, mixed, read_entries, read_facts
+from devmind.memory.stores.sqlite_search import where
 from devmind.memory.tables import Changes, Facts, Sizes
 
 __all__ = ["FILE", "SqliteStore"]
@@ -58,9 +58,8 @@ class SqliteStore(SqliteFile):
         return ids
 
     def find(self, filters: Filters = Filters(), payloads: bool = True) -> list[Entry]:  # noqa: B008 - it is frozen
-        conditions, values = where(filters)
         with self._reading() as database:
-            return read_entries(database, f"WHERE {conditions}", values, payloads)
+            return read_entries(database, *where(database, filters), payloads)
 
     def get(self, ids: Iterable[int]) -> list[Entry]:
         ids = [int(number) for number in ids]
@@ -74,7 +73,8 @@ class SqliteStore(SqliteFile):
     def replace_keys(self, keys: Mapping[int, Mapping[str, Key]]) -> None:
         with self._writing() as database:
             change, there = self._next_change(database), []
-            for number, new in keys.items():
+            for given, new in keys.items():
+                number = int(given)
                 if database.execute("UPDATE entries SET changed = ? WHERE id = ?", (change, number)).rowcount:
                     database.execute("DELETE FROM keys WHERE entry = ?", (number,))
                     self._put_keys(database, number, new)
@@ -82,7 +82,7 @@ class SqliteStore(SqliteFile):
             self._one_encoder(database, there)
 
     def mark_recalled(self, times: Mapping[int, int], at_s: float) -> None:
-        rows = [(count, at_s, number) for number, count in times.items()]
+        rows = [(int(count), float(at_s), int(number)) for number, count in times.items()]
         with self._writing() as database:
             database.executemany("UPDATE entries SET recalled = recalled + ?, recalled_s = ? WHERE id = ?", rows)
 
@@ -108,9 +108,8 @@ class SqliteStore(SqliteFile):
             return read_changes(database, since)
 
     def facts(self, filters: Filters = Filters()) -> Facts:  # noqa: B008 - it is frozen
-        conditions, values = where(filters)
         with self._reading() as database:
-            return read_facts(database, f"WHERE {conditions}", values)
+            return read_facts(database, *where(database, filters))
 
     def sizes(self) -> Sizes:
         with self._open() as database:
@@ -145,7 +144,4 @@ class SqliteStore(SqliteFile):
             for other in ("<", ">"):
                 found = f"SELECT 1 FROM keys WHERE sense = ? AND encoder {other} ? LIMIT 1"
                 if database.execute(found, (sense, encoder)).fetchone():
-                    raise StoreError(
-                        f"Keys of '{sense}' from two encoders cannot be compared: after a change of weights, rebuild "
-                        "all keys of the memory first."
-                    )
+                    raise mixed(f"'{sense}'")

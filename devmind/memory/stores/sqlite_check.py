@@ -7,16 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from devmind.errors import StoreError
-from devmind.memory.stores.sqlite_functions import devmind_text
 from devmind.memory.stores.sqlite_rows import read_entries
+from devmind.memory.stores.sqlite_search import empty, fill, unfound
 
 MAX_TOLD = 20
 _TOTALS = """
     SELECT (SELECT count(*) FROM entries), (SELECT coalesce(sum(length(payload)), 0) FROM entries),
         (SELECT count(*) FROM keys),
         (SELECT coalesce(sum(length(vector) + coalesce(length(features), 0)), 0) FROM keys),
-        (SELECT coalesce(sum(checksum), 0) FROM keys)
+        (SELECT coalesce(sum(checksum), 0) FROM keys),
+        (SELECT coalesce(sum(name_checksum), 0) FROM searched), (SELECT coalesce(sum(text_checksum), 0) FROM searched)
 """
+_COUNTED = "entries, payload_bytes, keys, key_bytes, keys_sum, names_sum, texts_sum"
 
 
 @dataclass(frozen=True)
@@ -42,21 +44,20 @@ def mended(database: sqlite3.Connection, change: int) -> list[str]:
         StoreError: pages are damaged in a way that only a backup mends.
     """
     found = faults(database)
+    if not found:
+        return []
+    empty(database)  # first: to delete an entry would look into it
     for number in sorted({fault.entry for fault in found if fault.entry is not None}):
         database.execute("DELETE FROM keys WHERE entry = ?", (number,))
         database.execute("DELETE FROM entries WHERE id = ?", (number,))
         database.execute("INSERT OR REPLACE INTO deletions VALUES (?, ?)", (number, change))
-    if not found:
-        return []
     try:
         database.execute("REINDEX")
+        fill(database)
         totals = database.execute(_TOTALS).fetchone()
     except sqlite3.DatabaseError as error:
         raise StoreError(f"The memory cannot be mended ({error}); take a copy of it from a backup.") from error
-    database.execute("UPDATE state SET entries = ?, payload_bytes = ?, keys = ?, key_bytes = ?, keys_sum = ?", totals)
-    for fault in _texts(database):
-        row = database.execute("SELECT name, payload FROM entries WHERE id = ?", (fault.entry,)).fetchone()
-        database.execute("UPDATE entries SET text = ? WHERE id = ?", (devmind_text(*row), fault.entry))
+    database.execute(f"UPDATE state SET ({_COUNTED}) = (?, ?, ?, ?, ?, ?, ?)", totals)
     left = faults(database)
     if left:
         raise StoreError(f"The memory cannot be mended: {left[0].sentence} Take a copy of it from a backup.")
@@ -78,12 +79,8 @@ def _entries(database: sqlite3.Connection) -> Iterator[Fault]:
             read_entries(database, "WHERE id = ?", (number,), payloads=True)
         except StoreError as error:
             yield Fault(str(error).split(". '")[0] + ".", number)
-    yield from (Fault(fault.sentence) for fault in _texts(database))
-
-
-def _texts(database: sqlite3.Connection) -> Iterator[Fault]:
-    for (number,) in database.execute("SELECT id FROM entries WHERE text <> devmind_text(name, payload)").fetchall():
-        yield Fault(f"What entry {number} is found by when searched by words is not what it holds.", number)
+    for number in unfound(database):
+        yield Fault(f"What entry {number} is found by when searched by words is not what it holds.")
 
 
 def _lost_keys(database: sqlite3.Connection) -> Iterator[Fault]:
@@ -93,7 +90,7 @@ def _lost_keys(database: sqlite3.Connection) -> Iterator[Fault]:
 
 
 def _totals(database: sqlite3.Connection) -> Iterator[Fault]:
-    kept = database.execute("SELECT entries, payload_bytes, keys, key_bytes, keys_sum FROM state").fetchall()
+    kept = database.execute(f"SELECT {_COUNTED} FROM state").fetchall()
     counted = database.execute(_TOTALS).fetchone()
     if kept != [counted]:
         yield Fault(f"The store's totals say {kept}; counted were {counted}.")

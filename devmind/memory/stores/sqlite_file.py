@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
-from devmind.errors import StoreError
+from devmind.errors import StoreError, TracesError
 from devmind.memory.stores.migrations import APPLICATION_ID, MIGRATIONS
-from devmind.memory.stores.sql import cut_off, make_private, why
+from devmind.memory.stores.sql import cut_off, make_private, size_of, why
 from devmind.memory.stores.sqlite_functions import add_functions
 from devmind.memory.stores.wal import damaged_log
 
@@ -21,6 +21,10 @@ FILE = "memory.sqlite3"
 BUSY_S = 10.0
 """How long a write waits for another process that is writing."""
 RETRY_S = 0.01
+MADE_WITHIN_S = 2.0
+"""Another process that makes a new database has written to it by then."""
+PACKED_BYTES = 512 << 20
+"""Larger files are not packed when something is forgotten."""
 
 
 def _write_ahead(database: sqlite3.Connection) -> str:
@@ -56,7 +60,7 @@ class SqliteFile:
         self._connection: sqlite3.Connection | None = None
         with self._explained():
             if folder is not None:
-                make_private(folder / FILE)
+                self._check_there(folder / FILE)
                 self._check_files(folder, mend)
             # Transactions are begun by hand: the module's own would not cover the tables' making.
             self._connection = sqlite3.connect(
@@ -80,6 +84,26 @@ class SqliteFile:
             if self._connection is not None:
                 self._connection.close()
             self._connection = None
+
+    def _check_there(self, file: Path) -> None:
+        """Make the file unless it is there. Refuse an empty one: what it held is lost, and SQLite would not say so."""
+        log = file.with_name(f"{FILE}-wal")
+        # The log is looked at first: another process that makes a store has written to the database before.
+        if size_of(log) and not size_of(file):
+            raise StoreError(
+                f"'{file}' is missing or empty, and what its log '{log.name}' holds would be lost. Take both from a "
+                "backup, or move the log elsewhere to begin anew."
+            )
+        give_up_s = time.monotonic() + MADE_WITHIN_S
+        if make_private(file):
+            return
+        while not size_of(file):
+            if time.monotonic() > give_up_s:
+                raise StoreError(
+                    f"'{file}' is empty, and a memory never is: take a copy of it from a backup, or delete it to begin "
+                    "anew."
+                )
+            time.sleep(RETRY_S)
 
     def _check_files(self, folder: Path, mend: bool) -> None:
         """Refuse a log that is damaged and a database that was cut off, before SQLite makes the best of it."""
@@ -145,13 +169,19 @@ class SqliteFile:
         return int(version)
 
     def _erase(self) -> None:
-        """Leave nothing of deleted rows in the files: pages zeroed, the log emptied, the file packed."""
+        """Leave nothing of deleted rows in the files: pages zeroed, the log emptied, the file packed.
+
+        A large one is not packed, as the copy that SQLite makes for it lies in RAM; its free pages are zeroed already.
+        """
         with self._open() as database:
             busy = 0
             try:
                 if not self._private:
                     busy |= database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-                database.execute("VACUUM")
+                (pages,) = database.execute("PRAGMA page_count").fetchone()
+                (page,) = database.execute("PRAGMA page_size").fetchone()
+                if pages * page <= PACKED_BYTES:
+                    database.execute("VACUUM")
                 if not self._private:
                     busy |= database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             except sqlite3.OperationalError as error:
@@ -159,7 +189,7 @@ class SqliteFile:
                     raise
                 busy = 1
             if busy:
-                raise StoreError(
+                raise TracesError(
                     f"It is deleted, but another process is reading '{self.place}', and until that one ends traces may "
                     "stay in its files; end it and delete once more to be sure."
                 )

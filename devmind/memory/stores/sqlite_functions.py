@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import zlib
 
 from devmind.errors import StoreError
 from devmind.memory.entry import Entry, Pointer
@@ -13,10 +14,12 @@ from devmind.memory.stores.checksums import facts_checksum, features_checksum, k
 def add_functions(database: sqlite3.Connection) -> None:
     """Make the functions known to one connection."""
     for function in (
-        devmind_text, devmind_facts_checksum, devmind_payload_checksum, devmind_key_checksum, devmind_features_checksum
+        devmind_text, devmind_facts_checksum, devmind_payload_checksum, devmind_key_checksum, devmind_features_checksum,
     ):  # fmt: skip
         arguments = function.__code__.co_argcount
         database.create_function(function.__name__, arguments, function, deterministic=True)
+    # `search_checksum` without Python in between, which would take longer than the rest of a search.
+    database.create_function("devmind_search_checksum", 2, zlib.crc32, deterministic=True)
 
 
 def devmind_text(name: str | None, payload: bytes) -> str:

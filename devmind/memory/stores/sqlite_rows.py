@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import struct
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from devmind.memory.payload import unpack
 from devmind.memory.stores.checksums import VECTOR, facts_checksum, features_checksum, key_checksum, payload_checksum
 from devmind.memory.stores.sql import array
 from devmind.memory.stores.sqlite_functions import as_pointer
+from devmind.memory.stores.sqlite_search import put_text
 from devmind.memory.tables import Facts, KeyRows
 
 COLUMNS = (
@@ -40,20 +42,28 @@ def read_entries(database: sqlite3.Connection, condition: str, values: Sequence[
         f"(SELECT id FROM entries {condition})",
         values,
     ):
-        keys[row[0]][row[1]] = read_key(row)
+        keys_of(keys, row[0])[row[1]] = read_key(row)
     if condition == ALL:
         count_all(database, "keys", sum(map(len, keys.values())))
     return [as_entry(row, keys[row[0]]) for row in rows]
 
 
+def keys_of(keys: dict[int, dict[str, Key]], number: int) -> dict[str, Key]:
+    """Where the keys of an entry are gathered; StoreError when there is no such entry."""
+    if number not in keys:
+        raise StoreError(f"The memory is damaged: a key of entry {number} is there, and the entry is not. {MENDED_BY}.")
+    return keys[number]
+
+
 def add_entry(database: sqlite3.Connection, entry: Entry, payload: bytes, change: int) -> int:
     """Write an entry without its keys as part of a change; gives its number. Inside a transaction."""
+    entry = plain(entry)
     pointer = entry.pointer
     cursor = database.execute(
-        "INSERT INTO entries (time_s, importance, name, payload, text, session, tick, session_identity, recalled, "
-        "recalled_s, changed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO entries (time_s, importance, name, payload, session, tick, session_identity, recalled, "
+        "recalled_s, changed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            entry.time_s, entry.importance, entry.name, payload, entry.text, pointer and pointer.session,
+            entry.time_s, entry.importance, entry.name, payload, pointer and pointer.session,
             pointer and pointer.tick, pointer and pointer.identity, entry.recalled, entry.recalled_s, change,
         ),
     )  # fmt: skip
@@ -61,7 +71,30 @@ def add_entry(database: sqlite3.Connection, entry: Entry, payload: bytes, change
     own = facts_checksum(number, entry.time_s, entry.importance, entry.name, pointer)
     sums = own, payload_checksum(own, payload), number
     database.execute("UPDATE entries SET checksum = ?, payload_checksum = ? WHERE id = ?", sums)
+    put_text(database, number, entry)
     return number
+
+
+def plain(entry: Entry) -> Entry:
+    """With numbers as Python has them: databases keep those of numpy as bytes, or not at all."""
+    at = entry.pointer
+    return replace(
+        entry,
+        time_s=float(entry.time_s),
+        importance=float(entry.importance),
+        pointer=at and replace(at, tick=int(at.tick)),
+        recalled=int(entry.recalled),
+        recalled_s=None if entry.recalled_s is None else float(entry.recalled_s),
+    )
+
+
+def mixed(what: str) -> StoreError:
+    """A sentence on keys of two encoders, with what to do."""
+    return StoreError(
+        f"Keys of {what} from two encoders cannot be compared. Import what is to come into an empty folder ('devmind "
+        "memory import FILE --memory NEW'), ask it once with this memory's agent, which makes its keys anew ('devmind "
+        "memory recall --image PICTURE --agent AGENT --rebuild --memory NEW'), export that and import it here."
+    )
 
 
 def read_key(row: Sequence[Any]) -> Key:

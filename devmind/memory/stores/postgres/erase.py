@@ -14,7 +14,7 @@ import re
 import psycopg
 from psycopg import errors
 
-from devmind.errors import StoreError
+from devmind.errors import TracesError
 from devmind.memory.stores.postgres.link import PATIENCE_S, Connection
 from devmind.memory.stores.postgres.rows import rows_of
 
@@ -25,7 +25,7 @@ def erase(connection: Connection, place: str, wait_s: float = PATIENCE_S) -> Non
     """Write the tables anew; outside a transaction.
 
     Raises:
-        StoreError: another process is reading, or the tables belong to another role; traces may be left then.
+        TracesError: another process is reading, or the tables belong to another role; traces may be left then.
     """
     kept: list[int] = []
 
@@ -42,18 +42,18 @@ def erase(connection: Connection, place: str, wait_s: float = PATIENCE_S) -> Non
         for table in TABLES:
             connection.execute(f"VACUUM (FULL, VERBOSE) devmind.{table}".encode())
     except errors.LockNotAvailable as error:
-        raise StoreError(_busy(place)) from error
+        raise TracesError(_busy(place)) from error
     finally:
         connection.remove_notice_handler(listen)
         if not connection.closed:
             connection.execute("SELECT set_config('lock_timeout', %s, false)", (f"{PATIENCE_S:g}s",))
     if set(_files(connection)) & set(files):
-        raise StoreError(
+        raise TracesError(
             f"It is deleted, but the tables of '{place}' belong to another role, and its traces stay in their files "
             "until that one erases them: be a member of that role (GRANT owner TO you), and delete once more."
         )
     if any(kept):
-        raise StoreError(_busy(place))
+        raise TracesError(_busy(place))
     connection.execute("UPDATE devmind.state SET erase_due = false")
     _end_log(connection)
 

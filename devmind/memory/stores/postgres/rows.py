@@ -13,7 +13,7 @@ from devmind.memory.stores import filtering
 from devmind.memory.stores.checksums import facts_checksum, key_parts, payload_checksum
 from devmind.memory.stores.postgres.link import Connection
 from devmind.memory.stores.postgres.wire import Reals
-from devmind.memory.stores.sqlite_rows import as_entry, as_facts, compare_count, read_key, read_keys
+from devmind.memory.stores.sqlite_rows import as_entry, as_facts, compare_count, keys_of, read_key, read_keys
 from devmind.memory.tables import Changes, Facts
 
 _COLUMNS = (
@@ -60,7 +60,7 @@ def read_entries(connection: Connection, condition: str, values: Sequence[object
         _count_all(connection, "entries", len(rows))
     columns = "entry, sense, encoder, vector, checksum, features, features_checksum"
     for row in _keys_of(connection, columns, None if condition == ALL else list(keys)):
-        keys[row[0]][row[1]] = read_key(row)
+        keys_of(keys, row[0])[row[1]] = read_key(row)
     if condition == ALL:
         _count_all(connection, "keys", sum(map(len, keys.values())))
     return [as_entry(row, keys[row[0]]) for row in rows]

@@ -30,6 +30,7 @@ from devmind.memory.stores.postgres.rows import (
 from devmind.memory.stores.postgres.standing import migrate, next_change, version_of
 from devmind.memory.stores.postgres.vectors import extension, nearest
 from devmind.memory.stores.sqlite_changes import KEPT_DELETIONS
+from devmind.memory.stores.sqlite_rows import mixed, plain
 from devmind.memory.tables import Changes, Facts, Sizes
 
 
@@ -62,7 +63,7 @@ class PostgresStore:
         self._link.close()
 
     def add(self, entries: Sequence[Entry]) -> list[int]:
-        packed = [(entry, pack(entry.senses)) for entry in entries]
+        packed = [(plain(entry), pack(entry.senses)) for entry in entries]
 
         def act(connection: Connection) -> list[int]:
             change, last = next_change(connection, self.place, len(packed))
@@ -185,10 +186,7 @@ def _one_encoder(connection: Connection) -> None:
     try:
         connection.execute("SET CONSTRAINTS devmind.one_encoder IMMEDIATE")
     except errors.ForeignKeyViolation as error:
-        raise StoreError(
-            "Keys of one sense from two encoders cannot be compared: after a change of weights, rebuild all keys of "
-            "the memory first."
-        ) from error
+        raise mixed("one sense") from error
 
 
 def _tidy(connection: Connection) -> None:

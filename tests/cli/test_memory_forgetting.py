@@ -1,0 +1,77 @@
+"""`devmind memory forget` and `devmind forget`: what is counted, what is refused, and what another reader keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devmind.errors import TracesError
+from devmind.memory import open_store
+from devmind.memory.stores.sqlite import SqliteStore
+from devmind.testing.stores import example
+
+
+@pytest.fixture
+def mind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A memory of nine entries in ./memory."""
+    monkeypatch.chdir(tmp_path)
+    with open_store(tmp_path / "memory") as store:
+        store.add([example(number) for number in range(9)])
+    return tmp_path / "memory"
+
+
+def left(mind: Path) -> int:
+    with open_store(mind) as store:
+        return store.sizes().entries
+
+
+def test_each_number_counts_once_and_missing_ones_are_named(devmind: Any, mind: Path) -> None:
+    answer = devmind("memory", "forget", "4", "77", "4", "78")
+    assert (answer.exit_code, left(mind)) == (0, 8)
+    assert "1 entry forgotten" in answer.output
+    assert "There is no entry 77, 78" in answer.output
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("77",), "There is no entry 77"),
+        (("--name", "nam 0"), "No name 'nam 0' was taught; did you mean 'name 0'?"),
+        (("--words", "nonsense"), "Nothing has 'nonsense'"),
+        (("--words", ""), "--words expects a text"),
+        (("--words", " \t"), "--words expects a text"),
+        (("--name", " "), "--name expects a text"),
+    ],
+)
+def test_what_matches_nothing_or_everything_is_refused(
+    devmind: Any, mind: Path, words: tuple[str, ...], sentence: str
+) -> None:
+    answer = devmind("memory", "forget", *words)
+    assert (answer.exit_code, sentence in answer.output, left(mind)) == (2, True, 9)
+
+
+def test_names_are_stripped_as_when_they_are_taught(devmind: Any, mind: Path) -> None:
+    assert "3 entries forgotten" in devmind("memory", "forget", "--name", " name 0 ").output
+
+
+def test_nothing_old_enough_is_no_error(devmind: Any, mind: Path) -> None:
+    answer = devmind("memory", "forget", "--older-than-h", "1e6")
+    assert (answer.exit_code, answer.output) == (0, "0 entries forgotten\n")
+
+
+def test_traces_that_another_process_keeps_are_a_note(
+    devmind: Any, mind: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(store: SqliteStore) -> None:
+        raise TracesError("It is deleted, but another process is reading.")
+
+    monkeypatch.setattr(SqliteStore, "_erase", busy)
+    answer = devmind("memory", "forget", "1", "4")
+    assert answer.exit_code == 0
+    assert "Note: It is deleted, but another process is reading." in answer.output
+    assert "2 entries forgotten" in answer.output
+    named = devmind("forget", "name 0")
+    assert (named.exit_code, "name 0: 2 examples forgotten" in named.output) == (0, True)
+    assert left(mind) == 5

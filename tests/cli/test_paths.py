@@ -1,0 +1,36 @@
+"""Paths that a user typed: the nearest of the kind that is wanted, and never a whole folder in a sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from devmind.cli.paths import existing
+from devmind.errors import ConfigError, nearest
+
+
+def refusal(path: Path, kind: str) -> str:
+    with pytest.raises(ConfigError) as raised:
+        existing(path, "--it", kind)
+    return str(raised.value)
+
+
+def test_where_a_folder_is_wanted_files_are_not_proposed(tmp_path: Path) -> None:
+    (tmp_path / "agent.zip").touch()
+    assert refusal(tmp_path / "agent", "folder").endswith(f"; there is no folder in '{tmp_path}'.")
+    (tmp_path / "agents").mkdir()
+    assert f"did you mean '{tmp_path}/agents'?" in refusal(tmp_path / "agent", "folder")
+    assert f"did you mean '{tmp_path}/agent.zip'?" in refusal(tmp_path / "agent.zi", "file")
+    assert f"did you mean '{tmp_path}/agents'?" in refusal(tmp_path / "agnts" / "life.mcap", "file")
+
+
+def test_a_full_folder_is_not_listed_whole(tmp_path: Path) -> None:
+    for number in range(30):
+        (tmp_path / f"x{number:02}").mkdir()
+    assert refusal(tmp_path / "nosuch", "folder").endswith("x06, x07 and 22 more.")
+
+
+def test_a_long_list_of_names_is_cut() -> None:
+    assert nearest("zzz", ["one", "two"]) == "; known are: one, two."
+    assert nearest("zzz", [f"n{number:02}" for number in range(21)]).endswith("n18, n19 and 1 more.")
