@@ -32,7 +32,7 @@ def verdict_table(results: Results | Mapping[str, Any]) -> Table:
         box=box.SIMPLE_HEAD,
         padding=0,  # the box's own gaps do: the table must fit 80 columns
     )
-    table.add_column("measure", no_wrap=True)
+    table.add_column("measure", overflow="fold")  # the one that may be wrapped: a number that is cropped is another one
     for head in ("score", "95 %", "n", "chance", "floor", "gate"):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)

@@ -45,6 +45,16 @@ def test_eighty_columns_are_enough(results: dict[str, Any]) -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
+def test_no_number_is_cropped_for_a_long_name(results: dict[str, Any]) -> None:
+    """A number that is cropped is another one; a name may go over two lines."""
+    measure = results["skills"][0]["measures"][0]
+    measure |= {"name": "sleep/earlier skills", "score": -8.3e-4, "low": -0.003, "high": 0.0, "n": 1200, "chance": -1.0}
+    text = printed(results, width=80)
+    assert "…" not in text
+    row = next(line for line in text.splitlines() if "−8.3e−04" in line)
+    assert {"−0.003–0.000", "1,200", "−1.000"} <= set(row.split())
+
+
 @pytest.mark.parametrize(
     ("said", "text"),
     [
