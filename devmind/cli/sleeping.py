@@ -12,6 +12,7 @@ from devmind.cli import show
 from devmind.cli.agents import agent_folder
 from devmind.cli.house import complain
 from devmind.cli.memory_files import MemoryOption, opened
+from devmind.cli.paths import existing
 from devmind.cli.settings import resumable
 from devmind.errors import ConfigError
 
@@ -45,6 +46,7 @@ def sleep(
     """Replay memories into the weights, so that they are known without the memory. The given agent stays as it is."""
     if minutes is not None and not 0 < minutes < float("inf"):
         raise ConfigError(f"--minutes expects a number above 0; got {minutes:g}.")
+    existing(agent, "--agent")  # before the seconds that loading takes
     from devmind.curriculum.night import is_over, night, sleeper
 
     out = out or next(path for n in count(1) if not is_over(path := Path(f"{OUT}-{n}" if n > 1 else OUT)))

@@ -15,7 +15,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from devmind.cli import app
+from devmind.memory import open_store
 from devmind.testing import tiny_agent
+from devmind.testing.stores import example
 
 Devmind = Callable[..., Result]
 
@@ -26,6 +28,15 @@ def devmind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Devmind:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     return lambda *words: CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.fixture
+def mind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A memory of nine entries in ./memory."""
+    monkeypatch.chdir(tmp_path)
+    with open_store(tmp_path / "memory") as store:
+        store.add([example(number) for number in range(9)])
+    return tmp_path / "memory"
 
 
 @pytest.fixture

@@ -20,15 +20,6 @@ from devmind.testing import short_session
 from devmind.testing.stores import example
 
 
-@pytest.fixture
-def mind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A memory of nine entries in ./memory."""
-    monkeypatch.chdir(tmp_path)
-    with open_store(tmp_path / "memory") as store:
-        store.add([example(number) for number in range(9)])
-    return tmp_path / "memory"
-
-
 def said(devmind: Any, *words: object) -> Any:
     answer = devmind("memory", *words)
     assert answer.exit_code == 0, answer.output

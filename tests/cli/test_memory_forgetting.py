@@ -10,16 +10,6 @@ import pytest
 from devmind.errors import TracesError
 from devmind.memory import open_store
 from devmind.memory.stores.sqlite import SqliteStore
-from devmind.testing.stores import example
-
-
-@pytest.fixture
-def mind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A memory of nine entries in ./memory."""
-    monkeypatch.chdir(tmp_path)
-    with open_store(tmp_path / "memory") as store:
-        store.add([example(number) for number in range(9)])
-    return tmp_path / "memory"
 
 
 def left(mind: Path) -> int:
