@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -112,15 +112,19 @@ def child(given: argparse.Namespace) -> None:
     """Live and print JSON lines: the page's address, each tick's time, and what it was like."""
     from devmind.cli.devices import ear
     from devmind.config import LiveConfig, MemoryConfig
-    from devmind.live.home import Wishes, at_home
+    from devmind.live.home import at_home
+    from devmind.live.wishes import Wishes
     from devmind.plugins import load
 
     config = LiveConfig(memory=MemoryConfig(**RECALL[given.recall]))
     if given.memories:
         remember(given.agent, given.folder / "memory", given.memories)
     sensors = {"camera": load("sensors", "webcam")(given.camera), "microphone": ear(given.mic)}
+    opened = ExitStack()
+    for sensor in sensors.values():
+        opened.enter_context(sensor)
     wishes = Wishes(given.agent, sensors, None, given.folder / "memory", given.record, learn=given.learn, config=config)
-    with at_home(wishes) as (life, server):
+    with opened, at_home(wishes) as (life, server):
         assert server is not None
         _say(address=server.address)
         life.loop.watchers["benchmark"] = lambda tick: _say(

@@ -12,20 +12,20 @@ from __future__ import annotations
 import argparse
 import time
 from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from devmind import worlds
+from devmind.acting import Senses
 from devmind.algorithms.distributions import Categorical
-from devmind.algorithms.ppo import minibatches, normalize, ppo_loss
-from devmind.algorithms.returns import generalized_advantages
-from devmind.algorithms.rollout import Rollout, Step, collect, rows
+from devmind.learners.policy import PPO, collect, improve
 from devmind.seeding import lesson_seeds, numpy_rng, torch_generator
-from devmind.worlds.cartpole import CartPoleRules
+from devmind.worlds.restarting import Restarting
 
 GOAL_RETURN, WINDOW, MOST_STEPS = 475.0, 100, 100_000
 
@@ -34,15 +34,10 @@ GOAL_RETURN, WINDOW, MOST_STEPS = 475.0, 100, 100_000
 class Settings:
     """Of our side. The learning rate and the clip fall linearly to zero over MOST_STEPS."""
 
-    children: int = 8
+    rows: int = 8
     length: int = 32
-    epochs: int = 12
-    batches: int = 1
-    discount: float = 0.98
-    gae_lambda: float = 0.8
-    clip: float = 0.2
+    ppo: PPO = field(default_factory=lambda: PPO(0.98, 0.8, epochs=12, batches=1))
     learning_rate: float = 1.5e-3
-    max_grad_norm: float = 0.5
 
 
 class Result(NamedTuple):
@@ -53,47 +48,15 @@ class Result(NamedTuple):
     solved: bool
 
 
-def is_solved(finished: deque[float]) -> bool:
+def is_solved(finished: Sequence[float]) -> bool:
     """The last WINDOW finished episodes (steps survived = return) have a mean of GOAL_RETURN."""
     return len(finished) == WINDOW and sum(finished) >= GOAL_RETURN * WINDOW
 
 
-class Children:
-    """N carts that start anew when they end; counts returns for the criterion."""
-
-    def __init__(self, n: int, seed: int) -> None:
-        self.rules = CartPoleRules()
-        self.seeds = numpy_rng("cartpole-starts", seed)
-        self.state = self.rules.initial(lesson_seeds(n, seed))
-        self.finished: deque[float] = deque(maxlen=WINDOW)
-
-    def observation(self) -> Tensor:
-        return torch.from_numpy(self.rules.observe(self.state)["body"])
-
-    def step(self, action: Tensor) -> Step[Tensor]:
-        self.state = self.rules.step(self.state, {"push": action.numpy()})
-        outcome = self.rules.outcome(self.state)
-        led_to = self.observation()
-        ended = np.flatnonzero(outcome.terminal | outcome.truncated)
-        if len(ended):
-            self.finished.extend(self.state.tick[ended].tolist())
-            self.restart(ended)
-        return Step(
-            self.observation() if len(ended) else led_to,
-            torch.from_numpy(outcome.reward),
-            torch.from_numpy(outcome.terminal),
-            torch.from_numpy(outcome.truncated),
-            led_to if len(ended) else None,
-        )
-
-    def restart(self, ended: np.ndarray) -> None:
-        fresh = self.rules.initial(self.seeds.integers(0, 2**31, len(ended)))
-        for name, values in vars(fresh).items():
-            getattr(self.state, name)[ended] = values
-
-
 class Network(nn.Module):
-    """Policy and value networks 4-64-64 with tanh, evaluated as one batch of two."""
+    """Policy and value networks 4-64-64 with tanh, evaluated as one batch of two; an `ActorCritic`."""
+
+    effector = "push"
 
     def __init__(self, generator: torch.Generator) -> None:
         super().__init__()
@@ -106,12 +69,24 @@ class Network(nn.Module):
         self.policy_bias = nn.Parameter(torch.zeros(2))
         self.value_bias = nn.Parameter(torch.zeros(1))
 
-    def forward(self, body: Tensor) -> tuple[Tensor, Tensor]:
-        """Body [B, 4] to logits [B, 2] and values [B]."""
+    def read(self, senses: Senses, first: np.ndarray) -> Tensor:
+        """The body is all there is."""
+        return torch.from_numpy(senses["body"])
+
+    def peek(self, senses: Senses) -> Tensor:
+        """Nothing is carried from tick to tick."""
+        return torch.from_numpy(senses["body"])
+
+    def as_command(self, action: Tensor) -> np.ndarray:
+        """0 pushes left, 1 right."""
+        return action.numpy()
+
+    def forward(self, body: Tensor) -> tuple[Categorical, Tensor]:
+        """Body [B, 4] to the distribution over pushes and values [B]."""
         hidden = torch.tanh(torch.baddbmm(self.first_bias, body.expand(2, -1, -1), self.first))
         hidden = torch.tanh(torch.baddbmm(self.second_bias, hidden, self.second))
         logits = torch.addmm(self.policy_bias, hidden[0], self.policy[0])
-        return logits, torch.addmm(self.value_bias, hidden[1], self.value[0]).squeeze(1)
+        return Categorical(logits), torch.addmm(self.value_bias, hidden[1], self.value[0]).squeeze(1)
 
 
 def _orthogonal(n: int, rows_: int, columns: int, gain: float, generator: torch.Generator) -> nn.Parameter:
@@ -122,66 +97,24 @@ def _orthogonal(n: int, rows_: int, columns: int, gain: float, generator: torch.
 
 
 def train_ours(seed: int, most_steps: int = MOST_STEPS, settings: Settings | None = None) -> Result:
-    """devmind's pure functions on devmind's CartPole."""
+    """`devmind.learners.policy`, as the reflex stage runs it, on devmind's CartPole."""
     settings = settings or Settings()
     began = time.process_time()
     generator = torch_generator("ppo", seed)
-    network, children = Network(generator), Children(settings.children, seed)
+    network = Network(generator)
+    start = worlds.make("cartpole", "", lesson_seeds(settings.rows, seed))
+    world = Restarting(start, numpy_rng("cartpole-starts", seed))
     optimizer = torch.optim.Adam(network.parameters(), lr=settings.learning_rate, eps=1e-5, fused=True)
-
-    def policy(body: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-        logits, value = network(body)
-        choice = Categorical(logits)
-        action = choice.sample(generator)
-        return action, choice.log_prob(action), value
-
-    def value_of(body: Tensor) -> Tensor:
-        return network(body)[1]
-
-    body, steps = children.observation(), 0
-    while steps < most_steps and not is_solved(children.finished):
-        rollout, body = collect(policy, value_of, children.step, body, settings.length, generator)
-        update(network, optimizer, rollout, settings, 1 - steps / MOST_STEPS, generator)
-        steps += settings.children * settings.length
-    return Result(steps, time.process_time() - began, is_solved(children.finished))
-
-
-def update(
-    network: Network,
-    optimizer: torch.optim.Optimizer,
-    rollout: Rollout[Tensor, Tensor],
-    settings: Settings,
-    left: float,
-    generator: torch.Generator,
-) -> None:
-    """One PPO update; `left` is the share of the schedule that is left, 1 at the start."""
-    for group in optimizer.param_groups:
-        group["lr"] = settings.learning_rate * left
-    advantage, target = generalized_advantages(
-        rollout.reward,
-        rollout.value,
-        rollout.next_value,
-        rollout.terminal,
-        rollout.last,
-        discount=settings.discount,
-        gae_lambda=settings.gae_lambda,
-    )
-    for index in minibatches(rollout.mask, settings.epochs, settings.batches, generator):
-        logits, value = network(rows(rollout.observation, index))
-        choice = Categorical(logits)
-        loss = ppo_loss(
-            choice.log_prob(rows(rollout.action, index)),
-            rows(rollout.log_prob, index),
-            normalize(rows(advantage, index)),
-            value,
-            rows(target, index),
-            choice.entropy(),
-            clip=settings.clip * left,
-        )
-        optimizer.zero_grad()
-        loss.total.backward()
-        nn.utils.clip_grad_norm_(network.parameters(), settings.max_grad_norm)
-        optimizer.step()
+    first, steps = np.ones(settings.rows, bool), 0
+    while steps < most_steps and not is_solved(world.finished[-WINDOW:]):
+        left = 1 - steps / MOST_STEPS
+        for group in optimizer.param_groups:
+            group["lr"] = settings.learning_rate * left
+        rollout = collect(network, world, settings.length, generator, first)
+        ppo = replace(settings.ppo, clip=settings.ppo.clip * left)
+        improve(network, optimizer, rollout, ppo, generator, [list(network.parameters())])
+        first, steps = rollout.last[-1].numpy(), steps + settings.rows * settings.length
+    return Result(steps, time.process_time() - began, is_solved(world.finished[-WINDOW:]))
 
 
 def train_sb3(seed: int, most_steps: int = MOST_STEPS) -> Result:

@@ -2,7 +2,8 @@
 
 No source (ESC-10) and no speaker (spoken digits) is on both sides; written digits have no groups to hold out. Each draw
 takes other examples. `accuracy` is over ten taught names; for the other columns half of the names are taught and the
-other half are unknown: `AUROC` of the likeness, and what the calibrated threshold did. Intervals are over draws, which
+other half are unknown: `AUROC` of the confidence, and what its threshold did, without strangers (`names_calibrated.py`
+has them). Intervals are over draws, which
 share recordings: they say how much the choice of examples matters, not how much other recordings would.
 
 The features of names were chosen on the ESC-10 sounds, on the first 2,500 pictures and on takes of even number; the
@@ -28,7 +29,6 @@ from devmind.agent.describing import Description, describe
 from devmind.agent.features import log_mel
 from devmind.agent.threads import stepping_threads
 from devmind.live.remembering.show_and_tell import cut_examples
-from devmind.memory.likeness import Likeness
 from devmind.memory.names import Fitted
 from devmind.sessions.media import media_moments
 from devmind.sessions.pictures import fovea
@@ -135,15 +135,9 @@ def fitted(x: np.ndarray, names: np.ndarray, asked: np.ndarray) -> Answers:
     answers = [fit.ask(row) for row in asked]
     return (
         np.array([answer.nearest for answer in answers]),
-        np.array([answer.likeness for answer in answers]),
+        np.array([answer.confidence for answer in answers]),
         np.array([answer.name is not None for answer in answers]),
     )
-
-
-def most_alike(x: np.ndarray, names: np.ndarray, asked: np.ndarray) -> Answers:
-    """The name of the most alike example, by the likeness that tells known from unknown."""
-    likeness = Likeness(x, names).of(asked)
-    return names[likeness.argmax(1)], likeness.max(1), np.ones(len(asked), dtype=bool)
 
 
 def discriminant(x: np.ndarray, names: np.ndarray, asked: np.ndarray) -> Answers:
@@ -203,14 +197,13 @@ def report(task: Task, draws: int) -> None:
     columns = ("accuracy", "AUROC", "known refused", "unknown named")
     print(f"  {'':<44}" + "".join(f"{column:<24}" for column in columns))
     for name, rows, method in (
-        ("names: ridge on the agent's features", features, fitted),
-        ("most alike example", features, most_alike),
+        ("names, on the agent's features", features, fitted),
         ("nearest class mean", features, nearest_mean),
         ("linear discriminant", features, discriminant),
-        ("names: ridge on the agent's 64-d keys", keys, fitted),
+        ("names, on the agent's 64-d keys", keys, fitted),
         ("nearest class mean on the keys", keys, nearest_mean),
         (f"FLOOR: nearest class mean on {task.raw_name}", task.raw, nearest_mean),
-        (f"names' ridge on {task.raw_name}", task.raw, fitted),
+        (f"names, on {task.raw_name}", task.raw, fitted),
     ):
         if method is discriminant and rows.shape[1] > MAX_DISCRIMINANT:
             continue

@@ -11,6 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from devmind.acting.actor import Actor
+    from devmind.acting.rollout import rollout
     from devmind.agent.agent import Agent
     from devmind.config import RunConfig
     from devmind.curriculum.runner import examine, run_stage
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "Action": ("devmind.moment", "Action"),
+    "Actor": ("devmind.acting.actor", "Actor"),
     "Agent": ("devmind.agent.agent", "Agent"),
     "Moment": ("devmind.moment", "Moment"),
     "Recorder": ("devmind.sessions", "Recorder"),
@@ -28,12 +31,13 @@ _NAMES = {
     "import_media": ("devmind.sessions", "import_media"),
     "make_world": ("devmind.worlds", "make"),
     "open_session": ("devmind.sessions", "open_session"),
+    "rollout": ("devmind.acting.rollout", "rollout"),
     "run_stage": ("devmind.curriculum.runner", "run_stage"),
 }
 
 __all__ = [
-    "Action", "Agent", "Moment", "Recorder", "RunConfig", "examine", "import_media", "make_world", "open_session",
-    "run_stage",
+    "Action", "Actor", "Agent", "Moment", "Recorder", "RunConfig", "examine", "import_media", "make_world",
+    "open_session", "rollout", "run_stage",
 ]  # fmt: skip
 
 

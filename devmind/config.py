@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from devmind.errors import ConfigError, nearest
 
 Size = Literal["tiny", "nursery", "child", "adult"]
+TRIAL_SIZES = ("tiny",)
+"""Sizes that try the machinery in minutes: some steps a lesson, few episodes an exam. Their scores mean nothing."""
 
 
 class Section(BaseModel):
@@ -53,7 +55,13 @@ class RunConfig(Section):
     device: str = Field("auto", description="'auto', 'cpu', or a torch device")
     precision: Literal["32-true", "bf16-mixed"] = Field("32-true", description="Lightning's precision")
     threads: int | None = Field(None, ge=1, description="intra-op threads while training; None: all cores")
-    minutes: float | None = Field(None, gt=0, description="wall minutes for all lessons of a stage; None: fixed steps")
+    minutes: float | None = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="all lessons of a stage are made shorter or longer alike, to about so many minutes on the machine "
+        "that begins the run; None: their own steps",
+    )
     checkpoint_every_s: float = Field(20.0, gt=0, description="seconds between checkpoints inside a lesson")
     loggers: tuple[Literal["csv", "tensorboard", "wandb"], ...] = Field(("csv",), description="Lightning loggers")
     attempts: int = Field(1, ge=1, description="how often a stage that fails its gate is taught again")

@@ -2,12 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from typing import Any
+
+_LOGIN = re.compile(
+    r"""(?<=\w\w:/)(/?)(?:                             # paths have one slash left of the two
+      [^\s/?\#:@]*:(?!\d{0,5}(?:[/?\#\s'",;)]|$))\S*  # name:password, unless what follows the colon is a port
+      | [^\s/?\#]*                                   # a name or a token alone
+    )@
+    | (?<![^\s'"(=])[^\s/:@='"(]+:[^\s/@]+@(?=[\w\[])  # name:password@host where :// was forgotten
+    """,
+    re.VERBOSE,
+)
+_SECRET = re.compile(
+    r"""(?<=[?&;/\#_])
+    ((?:[\w.-]*(?:token|passw|pwd|secret|auth|credential|signature|session|api.?key|access.?key)[\w.-]*
+        |pass|loginpas|loginuse|login|user|usr|username|key|sig|sid|pin)=)
+    [^&;\#\s'"<>]+""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_WORD = re.compile(r"\S+")
+HIDDEN = "***"
+
+
+def without_secrets(what: Any) -> Any:
+    """Text with what opens doors taken out of its URLs; of mappings and lists, of every text in them.
+
+    `rtsp://me:pass@host/x?token=abc` becomes `rtsp://host/x?token=***`. It is for everything that is written, shown or
+    logged; only who opens the address needs all of it. A password with a blank, or one that begins with digits and a
+    slash, is no part of a URL and is not recognised: such characters are written as %20 and %2F.
+    """
+    if isinstance(what, str):
+        if "@" not in what and "=" not in what:
+            return what
+        return _WORD.sub(_without_query_secrets, _LOGIN.sub(r"\1", what))
+    if isinstance(what, Mapping):
+        return {name: without_secrets(value) for name, value in what.items()}
+    return [without_secrets(one) for one in what] if isinstance(what, list | tuple) else what
+
+
+def _without_query_secrets(word: re.Match[str]) -> str:
+    is_address = ":/" in word[0] or "?" in word[0]
+    return _SECRET.sub(rf"\1{HIDDEN}", word[0]) if is_address else word[0]
 
 
 class DevmindError(Exception):
-    """Base of every error a user can mend; the command line prints it as one sentence and exits with 2."""
+    """Base of every error a user can mend; the command line prints it as one sentence and exits with 2.
+
+    Sentences quote what was given, which may be an address with a password: that is taken out here, for all of them.
+    """
+
+    def __init__(self, *what: object) -> None:
+        super().__init__(*map(without_secrets, what))
 
 
 class ConfigError(DevmindError):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
 from devmind.errors import PluginError, nearest
@@ -22,6 +25,21 @@ class Plugin:
     distribution: str
     version: str
 
+    @property
+    def about(self) -> str:
+        """The first paragraph of its docstring, read from its file without running it; '' when there is none.
+
+        What `load` would refuse is no error here: a list of plugins shows the broken ones too.
+        """
+        module, _, name = self.value.partition(":")
+        try:
+            spec = importlib.util.find_spec(module)
+            tree = ast.parse(Path(spec.origin).read_bytes()) if spec and spec.origin else ast.parse("")
+        except (ImportError, OSError, SyntaxError, ValueError):
+            return ""
+        found = [node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name]
+        return about(ast.get_docstring(found[0])) if found else ""
+
     def load(self) -> Any:
         """Import and return the object.
 
@@ -34,12 +52,15 @@ class Plugin:
             raise PluginError(_why_broken(self, error)) from error
 
 
+def about(docstring: str | None) -> str:
+    """What a plugin says of itself: the first paragraph of its docstring, as one line."""
+    return " ".join((docstring or "").strip().partition("\n\n")[0].split())
+
+
 def _why_broken(plugin: Plugin, error: Exception) -> str:
     top = plugin.value.partition(":")[0].partition(".")[0]
     head = f"The plugin '{plugin.name}' ({plugin.value} of {plugin.distribution} {plugin.version}) cannot be loaded"
     if isinstance(error, (ModuleNotFoundError, AttributeError)) and top in ("stages", "sensors"):
-        import importlib.util
-
         spec = importlib.util.find_spec(top)
         places = list(spec.submodule_search_locations or []) if spec else []
         if not places or not spec or spec.origin is None:

@@ -8,7 +8,7 @@ from collections import deque
 
 import numpy as np
 
-from devmind.errors import StaleReading
+from devmind.errors import StaleReading, without_secrets
 
 REMEMBERED = 256
 """Captures that the measured rate and jitter rest on."""
@@ -21,7 +21,7 @@ class Health:
         captures: frames (or blocks of samples) that came.
         drops: frames (for a series: samples) that were lost, damaged or refused.
         reconnects: times the device was opened again after it had gone.
-        fault: why nothing comes now, a sentence; '' when all is well.
+        fault: why nothing comes now, a sentence without credentials; '' when all is well.
     """
 
     def __init__(self) -> None:
@@ -39,6 +39,15 @@ class Health:
         """`count` captures were lost; `why` is a sentence."""
         self.drops += count
         self.fault = why or self.fault
+
+    @property
+    def fault(self) -> str:
+        """Why nothing comes now; what a library complains of may quote the whole address."""
+        return self._fault
+
+    @fault.setter
+    def fault(self, sentence: str) -> None:
+        self._fault = without_secrets(sentence)
 
     @property
     def capture_hz(self) -> float:

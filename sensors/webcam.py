@@ -1,8 +1,7 @@
 """A camera that OpenCV opens: by number, device path, file, or address (MJPEG over HTTP, RTSP).
 
 The time of a frame is taken at `grab()`. The decoder of a stream conceals damage where it can, and says nothing of it;
-a frame that it cannot decode at all is counted as a drop. Addresses may hold a password, so sentences show the host
-only.
+a frame that it cannot decode at all is counted as a drop.
 """
 
 from __future__ import annotations
@@ -10,12 +9,15 @@ from __future__ import annotations
 import sys
 import threading
 import time
+import urllib.error
+import urllib.request
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import numpy as np
 
+from devmind.errors import without_secrets
 from sensors.device import FrameDevice
 
 FAILURES = 10
@@ -65,9 +67,7 @@ class Webcam(FrameDevice):
             camera = self._open_local()
         if not camera.isOpened():
             camera.release()
-            raise OSError(
-                f"The camera {self._shown()} cannot be opened: is it connected, free, and allowed to be used?"
-            )
+            raise OSError(self._why_closed())
         self._failures = 0
         return camera
 
@@ -124,6 +124,25 @@ class Webcam(FrameDevice):
     def _close(self, handle: Any) -> None:
         handle.release()
 
+    def _why_closed(self) -> str:
+        if "://" in str(self.source):
+            return f"The camera {self._shown()} gives no video: {_answer(str(self.source), self.open_timeout_s)}."
+        if self._is_file():
+            return f"The file {self._shown()} is no video that can be read."
+        return f"The camera {self._shown()} cannot be opened: is it connected, free, and allowed to be used?"
+
     def _shown(self) -> str:
-        source = str(self.source)
-        return f"'{urlsplit(source).scheme}://{urlsplit(source).hostname}'" if "://" in source else f"'{source}'"
+        return f"'{without_secrets(str(self.source))}'"
+
+
+def _answer(address: str, timeout_s: float) -> str:
+    """What is wrong with an address, as far as plain HTTP tells; a part of a sentence."""
+    if not address.startswith(("http://", "https://")) or without_secrets(address) != address:
+        return "nothing answers there, or what answers is no video stream"
+    try:
+        with urllib.request.urlopen(address, timeout=timeout_s) as answer:
+            return f"what answers there is {answer.headers.get_content_type()}"
+    except urllib.error.HTTPError as error:
+        return f"the answer there is {error.code} {error.reason}"
+    except (OSError, ValueError, HTTPException) as error:
+        return f"nothing answers there ({getattr(error, 'reason', error)})"

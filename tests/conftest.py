@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import tempfile
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ["DEVMIND_CACHE"] = os.path.join(tempfile.gettempdir(), f"devmind-tests-{os.getuid()}")  # never a user's own
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 ROOT = Path(__file__).parent.parent
@@ -28,6 +30,14 @@ def data_folder() -> Path:
     if not DATA.is_dir():
         pytest.skip(f"no recordings: set DEVMIND_DATA to a folder like {DATA.name}/")
     return DATA
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_data(tmp_path_factory: pytest.TempPathFactory) -> Generator[None, None, None]:
+    """No test writes to what the user of this machine keeps."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("own")))
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -26,6 +26,7 @@ def test_sets_are_typed_and_nested():
         ("seed=a", "integer"),
         ("seed=-1", "greater than or equal to 0"),
         ("minutes=0", "greater than 0"),
+        ("minutes=.nan", "finite number"),
         ("size", "expects key=value"),
         ("exam=3", "exam"),
     ],

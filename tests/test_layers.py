@@ -17,15 +17,15 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("devmind", "stages", "sensors")
 
 BASE = frozenset({"errors", "seeding", "moment", "config", "plugins"})
-EXAM = frozenset({f"curriculum.{part}" for part in ("stage", "ahead", "exam", "gate", "journal", "progress")})
-RUN = frozenset(
-    {
-        f"curriculum.{part}"
-        for part in ("runner", "stage_run", "start", "teaching", "timing", "ablation", "results", "night", "run_exams")
-    }
-)  # the runner and what it is made of: no stage and no live room imports them
+EXAM = frozenset(
+    {f"curriculum.{part}" for part in ("stage", "ahead", "exam", "gate", "journal", "progress", "finished")}
+)
+RUN = frozenset({"curriculum.plan", "curriculum.machine"}) | {
+    f"curriculum.{part}"
+    for part in ("runner", "stage_run", "start", "teaching", "timing", "ablation", "results", "night", "run_exams")
+}  # the runner and what it is made of: no stage and no live room imports them
 RUNNER = RUN | {"curriculum.rehearsal", "curriculum.sleep", "curriculum.examining"}
-BELOW_EXAM = frozenset({"agent", "memory", "worlds", "sessions", "algorithms"})
+BELOW_EXAM = frozenset({"agent", "acting", "memory", "worlds", "sessions", "algorithms"})
 BELOW_RUNNER = BASE | BELOW_EXAM | EXAM | {"feed", "checkpointing", "report", "learners"}
 EVERYTHING = BELOW_RUNNER | RUNNER | {"live", "testing", "datasets", "scaffold"}
 
@@ -42,12 +42,13 @@ ROOMS: Mapping[str, frozenset[str]] = {
     "worlds": BASE | {"sessions.reader", "sessions.pictures"},
     "agent": BASE,
     "memory": BASE | {"algorithms"},
+    "acting": BASE | {"agent", "memory", "worlds"},
     "checkpointing": BASE,
     "report": BASE,
     "datasets": BASE,
     "scaffold": BASE,
     **dict.fromkeys(EXAM, BASE | BELOW_EXAM | EXAM),
-    "learners": BASE | {"agent", "memory", "worlds", "sessions.reader", "algorithms", "curriculum.stage"},
+    "learners": BASE | {"agent", "acting", "memory", "worlds", "sessions.reader", "algorithms", "curriculum.stage"},
     **dict.fromkeys(RUNNER, BELOW_RUNNER | RUNNER),
     "live": BELOW_RUNNER | (RUNNER - RUN),
     "testing": BELOW_RUNNER | RUNNER | {"live"},

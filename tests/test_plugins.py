@@ -28,6 +28,20 @@ def test_finding_a_plugin_imports_nothing(monkeypatch):
     assert "stages.reflex.stage" not in sys.modules
 
 
+def test_what_a_plugin_says_of_itself_is_read_without_running_it(tmp_path, monkeypatch):
+    (tmp_path / "saying.py").write_text(
+        'class A:\n    """One\n    line.\n\n    More."""\nraise SystemExit("it was run")\n'
+    )
+    (tmp_path / "wrong.py").write_text("class A(:")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert plugin("saying:A").about == "One line."
+    assert [plugin(value).about for value in ("saying:B", "wrong:A", "gone:A", "gone.deep:A")] == [""] * 4
+    stages = plugins.available("stages")
+    monkeypatch.delitem(sys.modules, "stages.reflex.stage", raising=False)
+    assert stages["reflex"].about.startswith("Senses and reflexes")
+    assert "stages.reflex.stage" not in sys.modules
+
+
 def test_a_mistyped_name_or_group_gets_the_nearest():
     with pytest.raises(PluginError, match="did you mean 'reflex'"):
         plugins.load("stages", "reflx")

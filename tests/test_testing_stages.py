@@ -204,6 +204,18 @@ class Apart(Narrow):
     rehearsal_every = 0
 
 
+class ByHand(LampStage):
+    """Its exam steps the world itself, so what it proves is proved of another program than life."""
+
+    @staticmethod
+    def _examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+        seeds = exam_seeds(8, "lamp")
+        context.make_world("lamps", "", seeds).step({})
+        return [measure(right(agent, context, seeds))]
+
+    skills = skill_of(_examine.__func__)
+
+
 def test_a_lesson_that_changes_nothing_of_earlier_stages_rehearses_nothing() -> None:
     check_stage(Apart(), make_world=make_lamps)
 
@@ -219,6 +231,7 @@ def test_a_lesson_that_changes_nothing_of_earlier_stages_rehearses_nothing() -> 
         (Anonymous, "the parts a stage adds carry its name"),
         (NoSuchSkill, "a lesson names skills of its stage"),
         (Guessing, "an exam's seeds are fixed"),
+        (ByHand, "worlds are stepped by devmind.acting.rollout"),
         (Floorless, "a full exam prints a floor"),
         (Unmeasured, "a gate's thresholds are measured"),
         (Cramming, "nothing is learned in an exam"),

@@ -16,7 +16,7 @@ _EXPORTS = {
     "Head": "heads",
     "Output": "output",
     "Perceived": "taps",
-    "State": "ring",
+    "State": "state",
     "Tapped": "taps",
     "register_auto_classes": "agent",
     "stepping_threads": "threads",

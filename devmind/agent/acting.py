@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from devmind.agent.output import Output
+from devmind.agent.parts import Effector
 from devmind.agent.taps import Tapped
 from devmind.moment import Action
 
@@ -54,28 +56,84 @@ class Answer:
     counts: Mapping[str, int]
 
 
-def decide(names: Iterable[str], ask: Ask, rows: int, generator: torch.Generator | None) -> Answer | None:
+def decide(
+    effector: Effector,
+    names: Iterable[str],
+    ask: Ask,
+    rows: int,
+    generator: torch.Generator | None,
+    carry: dict[str, Any],
+) -> Answer | None:
     """Ask heads in order until every row is decided; None when none of them has anything to read.
 
-    An arc cannot fire on a sense that its row lacks. Heads after the last open row are not run.
+    An arc cannot fire on a sense that its row lacks. Heads after the last open row are not run. A row that is in the
+    middle of a sequence goes on with it, unless a head before the one that gave it fires: then the rest is dropped.
 
     Args:
         ask: runs the head of that name: what it read and its output, or None when nothing of its tap was sensed.
         generator: samples the actions; without, the most likely is taken.
+        carry: the state's; under "head.<name>" it holds what is left of sequences: `rest` [B, H - 1, *shape] and
+            `left` int64 [B], how many of them are still to be carried out.
     """
     action: Tensor | None = None
     open_rows = torch.ones(rows, dtype=torch.bool)
     counts = dict.fromkeys(names, 0)
     for name in counts:
-        reply = ask(name) if bool(open_rows.any()) else None
-        if reply is None:
+        waiting: Any = carry.pop(f"head.{name}", None)
+        if waiting is not None:
+            open_rows = open_rows.to(waiting["left"].device)
+        follows = open_rows & (waiting["left"] > 0) if waiting is not None else torch.zeros_like(open_rows)
+        reply = ask(name) if bool((open_rows & ~follows).any()) else None
+        answers = _Sequence(waiting["rest"], waiting["left"]) if waiting is not None else None
+        takes = follows
+        if reply is not None:
+            tapped, output = reply
+            value, fires = output.answer(generator), output.fires()
+            effector.check(name, output, value)
+            asked = open_rows.to(value.device) & ~follows.to(value.device) & tapped.present.any(-1)
+            asked = asked if fires is None else asked & fires
+            takes = asked | follows.to(value.device)
+            answers = _Sequence.of(value, output).among(asked, answers)
+        if answers is None or not (reply is not None or bool(takes.any())):
             continue
-        tapped, output = reply
-        value, fires = output.answer(generator), output.fires()
-        takes = open_rows.to(value.device) & tapped.present.any(-1)
-        takes = takes if fires is None else takes & fires
-        action = torch.zeros_like(value) if action is None else action
-        action = torch.where(takes.reshape(rows, *[1] * (value.ndim - 1)), value, action)
+        now = answers.values[:, 0]
+        action = torch.zeros_like(now) if action is None else action
+        action = torch.where(takes.reshape(rows, *[1] * (now.ndim - 1)), now, action)
         counts[name] = int(takes.sum())
-        open_rows = open_rows.to(value.device) & ~takes
+        open_rows = open_rows.to(now.device) & ~takes
+        rest = answers.after(takes)
+        if rest is not None:
+            carry[f"head.{name}"] = rest
     return None if action is None else Answer(action, ~open_rows, counts)
+
+
+@dataclass
+class _Sequence:
+    """Actions to come, values [B, H, *shape], of which each row carries out the next `left`, int64 [B]."""
+
+    values: Tensor
+    left: Tensor
+
+    @classmethod
+    def of(cls, answer: Tensor, output: Output) -> _Sequence:
+        values = answer if output.horizon > 1 else answer[:, None]
+        follow = min(output.follow or output.horizon, output.horizon)
+        return cls(values, torch.full((len(values),), follow, device=values.device))
+
+    def among(self, rows: Tensor, others: _Sequence | None) -> _Sequence:
+        """These where `rows` bool [B], the others elsewhere."""
+        if others is None:
+            return self
+        length = max(self.values.shape[1], others.values.shape[1])
+        mine, theirs = (_padded(x.values, length) for x in (self, others))
+        where = rows.reshape(-1, *[1] * (mine.ndim - 1))
+        return _Sequence(torch.where(where, mine, theirs), torch.where(rows, self.left, others.left))
+
+    def after(self, takes: Tensor) -> dict[str, Tensor] | None:
+        """What is left in the rows that took the first one, [B, H - 1, ...]; None when nothing is, in no row."""
+        left = torch.where(takes, self.left - 1, 0)
+        return {"rest": self.values[:, 1:], "left": left} if bool((left > 0).any()) else None
+
+
+def _padded(values: Tensor, length: int) -> Tensor:
+    return torch.cat((values, values.new_zeros(len(values), length - values.shape[1], *values.shape[2:])), 1)

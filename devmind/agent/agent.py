@@ -8,7 +8,7 @@ disk.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -22,9 +22,11 @@ from devmind.agent.batch import Batch, collate, to_device
 from devmind.agent.config import AgentConfig
 from devmind.agent.encoders import Encoded
 from devmind.agent.output import Output
-from devmind.agent.ring import Ring, State
+from devmind.agent.parts import Effector
+from devmind.agent.ring import Ring
 from devmind.agent.slots import SlotState
-from devmind.agent.taps import Perceived, Tapped
+from devmind.agent.state import State
+from devmind.agent.taps import Perceived, Tapped, tapped_senses, taps_trunk
 from devmind.agent.thinking import Thinker
 from devmind.errors import DevmindError, nearest
 from devmind.moment import Moment
@@ -86,7 +88,13 @@ class Agent(Thinker):
 
     # -- all at once ---------------------------------------------------------------------------------------------
 
-    def forward(self, batch: Batch, heads: Iterable[str] | None = None, short_term: bool = True) -> dict[str, Output]:
+    def forward(
+        self,
+        batch: Batch,
+        heads: Iterable[str] | None = None,
+        short_term: bool = True,
+        targets: Mapping[str, Any] | None = None,
+    ) -> dict[str, Output]:
         """Outputs [B, T, ...] of `heads` (all by default) for a Batch of consecutive Moments.
 
         A row starts with an empty window and the learned slots; Moments never see beyond a `first`. Only what the
@@ -95,18 +103,36 @@ class Agent(Thinker):
         Args:
             short_term: False switches short-term memory off: a window of one Moment, no slots. Encoders that see
                 change still see it.
+            targets: by head, what those that are taught by it (`Head.takes_targets`) shall answer.
         """
         names = list(self.heads if heads is None else heads)
-        return self.run_heads(names, self.perceive(batch, [self.tap_of(name) for name in names], short_term))
+        return self.run_heads(names, self.perceive(batch, [self.tap_of(name) for name in names], short_term), targets)
 
     @torch.no_grad()
-    def evaluate(self, boards: Tensor, heads: Iterable[str]) -> dict[str, Output]:
-        """Outputs [N, ...] of heads for N unrelated boards int8 [N, C, H, W]: one Moment each, no state."""
-        ones = torch.ones(len(boards), 1, dtype=torch.bool)
-        batch = {"senses": {"board": boards[:, None]}, "present": {"board": ones}, "first": ones}
+    def evaluate(
+        self, senses: Mapping[str, Tensor], heads: Iterable[str], present: Mapping[str, Tensor] | None = None
+    ) -> dict[str, Output]:
+        """Outputs [N, ...] of heads for N unrelated Moments: no state, no slots, nothing seen before.
+
+        This is what a search asks: the same as `forward` with `short_term=False` on N rows of one Moment.
+
+        Args:
+            senses: readings [N, ...] by sense; present: bool [N] by sense, everywhere by default.
+        """
         names = list(heads)
-        seen = self.perceive(batch, [self.tap_of(name) for name in names])
-        return self.run_heads(names, seen.map(lambda x: x[:, 0]))
+        taps = [self.tap_of(name) for name in names]
+        trunk = any(taps_trunk(tap) for tap in taps)
+        wanted = None if trunk else {sense for tap in taps for sense in tapped_senses(tap)}
+        senses, present = to_device(dict(senses), self.device), to_device(dict(present or {}), self.device)
+        seen = Perceived(self.encode_senses(senses, present, names=wanted), senses.get("body"), present.get("body"))
+        if trunk:
+            n = len(next(iter(senses.values())))
+            tokens, here, places = self._assemble(seen.encoded, None, (n,))
+            first = torch.ones(n, 1, dtype=torch.bool, device=self.device)
+            features = self.trunk(tokens[:, None], here[:, None], first, short_term=False)[:, 0]
+            seen.readout = features[:, -1]
+            seen.of_senses = {name: Encoded(features[:, at], here[:, at]) for name, at in places.items()}
+        return self.run_heads(names, seen)
 
     # -- tick by tick --------------------------------------------------------------------------------------------
 
@@ -116,12 +142,26 @@ class Agent(Thinker):
         Args:
             short_term: False switches short-term memory off, as in `forward`.
         """
-        ring = Ring(n, self.config.window if short_term else 1, self.trunk.n_layers, self.device)
+        window = self.config.window if short_term else 1
+        ring = Ring(n, window, self.trunk.n_layers, self.device, self.config.window_tokens)
         slots = self.trunk.slots if short_term else None
         return State(ring, slots=None if slots is None else SlotState.empty(n, slots))
 
+    def set_window(self, moments: int, tokens: int | None = None) -> None:
+        """Let the trunk see the last `moments` Moments, and at most `tokens` tokens (by default as many as before).
+
+        No weight changes: slots are written as often as before. States made before do not fit: make new ones.
+
+        Raises:
+            ConfigError: there would be less than one Moment, or less than one token.
+        """
+        config = AgentConfig(size=self.config.size, window=moments, window_tokens=tokens or self.config.window_tokens)
+        self.config.window, self.config.window_tokens = config.window, config.window_tokens
+        self.trunk.window, self.trunk.limit = config.window, config.window_tokens
+
     def _check(self, state: State, batch: Batch) -> None:
-        state.check(len(batch["first"]), self.trunk.n_layers, self.config.slots or 0)
+        config = self.config
+        state.check(len(batch["first"]), self.trunk.n_layers, config.slots or 0, config.window, config.window_tokens)
 
     @torch.no_grad()
     def encode(self, state: State, moments: Moment | Sequence[Moment] | Batch) -> Percepts:
@@ -135,7 +175,9 @@ class Agent(Thinker):
         batch = moments if isinstance(moments, dict) else collate([[moment] for moment in moments])
         batch = to_device(batch, self.device)
         self._check(state, batch)
-        seen = self.encode_batch(batch, carried=state.previous).map(lambda x: x[:, 0])
+        before = {sense: state.carry.get(f"encoder.{sense}") for sense in self.sense_order}
+        carried = {sense: (kept["reading"], kept["present"]) for sense, kept in before.items() if kept is not None}
+        seen = self.encode_batch(batch, carried=carried).map(lambda x: x[:, 0])
         return Percepts(seen, {name: self.key(value) for name, value in seen.encoded.items()}, batch)
 
     @torch.no_grad()
@@ -158,22 +200,110 @@ class Agent(Thinker):
             generator: actions are sampled with it; without, the most likely one is taken.
             trunk: False leaves the window as it is and lets only arcs answer (rollouts and exams of arcs).
         """
-        batch, seen = percepts.batch, percepts.seen
-        self._check(state, batch)
+        self._open(state, percepts)
         if trunk:
-            self._run_trunk(seen, recalled, batch["first"][:, 0], state)
-        state.previous = {
-            name: (batch["senses"][name][:, 0], batch["present"][name][:, 0])
-            for name in seen.encoded
-            if self.encoder(name).uses_previous
-        }
+            self._step_trunk(percepts.seen, recalled, percepts.batch["first"][:, 0], state)
+        return state, self._act(state, percepts.seen, effectors, heads, generator)
+
+    @torch.no_grad()
+    def begin(
+        self, state: State, percepts: Percepts, recalled: Encoded | None = None, heads: Iterable[str] = ()
+    ) -> tuple[State, StepOutput]:
+        """Open a Moment that is still being read or said; `extend` adds to it, and `end` closes it and acts.
+
+        Begin, extend and end come to what `step` does with the whole Moment at once.
+
+        Args:
+            heads: those wanted now; they may tap senses, and the trunk's features of a sense's tokens.
+        """
+        self._open(state, percepts)
+        self._step_trunk(percepts.seen, recalled, percepts.batch["first"][:, 0], state, closes=False)
+        return state, StepOutput(outputs=self.run_heads(heads, percepts.seen))
+
+    @torch.no_grad()
+    def extend(
+        self, state: State, sense: str, value: Tensor, present: Tensor | None = None, heads: Iterable[str] = ()
+    ) -> tuple[State, StepOutput]:
+        """Add to the open Moment's last sense, which must be one that streams.
+
+        Args:
+            value: a reading of the sense for each row, [B, ...]; present: bool [B], rows that are extended, by default
+                all.
+            heads: those wanted on the new tokens, which tap this sense or the trunk's features of it.
+
+        Raises:
+            DevmindError: the sense does not stream, or a row's Moment is not open.
+        """
+        streaming = [name for name in self.sense_order if self.encoder(name).streams]
+        if sense not in streaming[-1:]:
+            last = f"that is '{streaming[-1]}'" if streaming else "this agent has none"
+            raise DevmindError(
+                f"A Moment is extended by the sense that streams and stands last ({last}); got '{sense}'."
+            )
+        encoded = self.encode_senses({sense: value}, None if present is None else {sense: present})[sense]
+        seen = self._extend_trunk(sense, encoded, state)
+        return state, StepOutput(outputs=self.run_heads(heads, seen))
+
+    @torch.no_grad()
+    def end(
+        self,
+        state: State,
+        percepts: Percepts,
+        effectors: Iterable[str] | None = None,
+        heads: Iterable[str] = (),
+        generator: torch.Generator | None = None,
+    ) -> tuple[State, StepOutput]:
+        """Close the open Moment with its readout and act, as `step` does; `percepts` are those it began with."""
+        percepts.seen.readout = self._end_trunk(state)
+        return state, self._act(state, percepts.seen, effectors, heads, generator)
+
+    def _open(self, state: State, percepts: Percepts) -> None:
+        """What parts carry over from the last tick becomes what they carry to the next one."""
+        batch = percepts.batch
+        self._check(state, batch)
+        state.reset(batch["first"][:, 0])
+        for name in self.sense_order:
+            if self.encoder(name).uses_previous or self.encoder(name).effector is not None:
+                state.carry.pop(f"encoder.{name}", None)
+                if name in percepts.encoded and self.encoder(name).uses_previous:
+                    reading, present = batch["senses"][name][:, 0], batch["present"][name][:, 0]
+                    state.carry[f"encoder.{name}"] = {"reading": reading, "present": present}
+
+    def _act(
+        self,
+        state: State,
+        seen: Perceived,
+        effectors: Iterable[str] | None,
+        heads: Iterable[str],
+        generator: torch.Generator | None,
+    ) -> StepOutput:
+        """Ask the wanted heads, and for each effector those that may answer for it."""
         result = StepOutput(outputs=self.run_heads(heads, seen), features=seen.readout)
         for effector in self.effectors if effectors is None else effectors:
-            self._answer(effector, seen, len(state), result, generator)
-        return state, result
+            self._answer(effector, seen, state, result, generator)
+        self.note_actions(state, result.action, result.acted)
+        return result
+
+    def note_actions(
+        self, state: State, actions: Mapping[str, Tensor], acted: Mapping[str, Tensor] | None = None
+    ) -> None:
+        """Tell the agent what it did in the Moment just stepped, for encoders that read it in the next one.
+
+        `step` notes what it answered; who then does something else (a teacher, a search, noise) says so here.
+
+        Args:
+            actions: [B, ...] by effector; acted: bool [B] by effector, everywhere by default.
+        """
+        for name in self.sense_order:
+            effector = self.encoder(name).effector
+            if effector is not None and effector in actions:
+                done = torch.as_tensor(actions[effector], device=self.device)
+                here = (acted or {}).get(effector)
+                here = torch.ones(len(done), dtype=torch.bool) if here is None else torch.as_tensor(here)
+                state.carry[f"encoder.{name}"] = {"reading": done, "present": here.to(self.device)}
 
     def _answer(
-        self, effector: str, seen: Perceived, rows: int, result: StepOutput, generator: torch.Generator | None
+        self, effector: str, seen: Perceived, state: State, result: StepOutput, generator: torch.Generator | None
     ) -> None:
         names = self.heads_of(effector)
         if not names:
@@ -184,10 +314,12 @@ class Agent(Thinker):
             if tapped is None:
                 return None
             if name not in result.outputs:
-                result.outputs[name] = self.head(name)(tapped)
+                result.outputs[name] = self.head(name).respond(tapped)
             return tapped, result.outputs[name]
 
-        answer = decide(names, ask, rows, generator)
+        # A head that could not be tried when it was added shows now what the effector takes.
+        form = self.declared(effector) or Effector(effector)
+        answer = decide(form, names, ask, len(state), generator, state.carry)
         result.answered[effector] = dict(answer.counts) if answer else dict.fromkeys(names, 0)
         if answer:
             result.action[effector], result.acted[effector] = answer.action, answer.acted
@@ -216,7 +348,7 @@ class Agent(Thinker):
             PluginError: a plugin is missing and `strict` is set.
         """
         folder = Path(pretrained_model_name_or_path)
-        agent = cls(saving.read_config(folder), strict=strict)
+        agent = cls(AgentConfig.from_dict(saving.read_config(folder)), strict=strict)
         saving.load_weights(agent, folder)
         agent.eval()
         return agent

@@ -26,8 +26,7 @@ class _Heard:
     sin: Tensor
     mask: Tensor
     ring: RingLayer
-    offset: int
-    n_tokens: int
+    columns: Tensor
 
 
 class ReadoutAttention:
@@ -58,8 +57,8 @@ class ReadoutAttention:
         if not isinstance(layer, RingLayer) or mask is None or hidden is None:
             return
         cos, sin = (angle[:, -1:] for angle in given["position_embeddings"])
-        at = layer.ring.offset
-        self._heard = _Heard(hidden[:, -1:], cos, sin, mask[:, :, -1:], layer, at, hidden.shape[1])
+        columns = layer.ring.last_columns()
+        self._heard = _Heard(hidden[:, -1:], cos, sin, mask[:, :, -1:], layer, columns)
 
     @torch.no_grad()
     def weights(self) -> Tensor | None:
@@ -90,11 +89,13 @@ class ReadoutAttention:
         if weights is None or heard is None or sense not in percepts.encoded or not _columns(percepts, sense):
             return None
         # Counted from the end: the readout is last, and only tokens that somebody has are in the trunk.
-        end = heard.offset + heard.n_tokens - 1
+        end = heard.columns.shape[1] - 1
         order = [name for name in self.agent.sense_order if name in percepts.encoded]
         for name in order[order.index(sense) + 1 :]:
             end -= _columns(percepts, name)
-        shares = weights[:, end - _columns(percepts, sense) : end]
+        if end < _columns(percepts, sense):
+            return None  # the Moment was written in several calls: the last one held the readout alone
+        shares = weights.gather(1, heard.columns[:, end - _columns(percepts, sense) : end])
         return shares / shares.sum(-1, keepdim=True).clamp_min(1e-12)
 
 

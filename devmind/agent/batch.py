@@ -4,6 +4,9 @@
     batch["present"][name]   bool [B, T]
     batch["first"]           bool [B, T]  this Moment opens an episode
     batch["valid"]           bool [B, T]  false where a shorter row was padded
+    batch["reward"]          float32 [B, T]  received with this Moment
+    batch["actions"][name]   optional: what was done in this Moment, by effector, [B, T, ...], zeros where nothing was
+    batch["acted"][name]     with it: bool [B, T]
     batch["recalled"]        optional: senses [B, T, R, ...], present, age_s float32 [B, T, R], valid bool [B, T, R]
 
 Lessons add their targets under further names.
@@ -20,7 +23,7 @@ import torch
 from torch import Tensor
 
 from devmind.errors import MomentError
-from devmind.moment import TICK_SAMPLES, Moment, Sense
+from devmind.moment import TICK_SAMPLES, Action, Moment, Sense
 
 WORDS_BYTES = 64
 BODY_SIZE = 16
@@ -32,9 +35,25 @@ Recall = tuple[Mapping[str, Sense], float]
 
 
 def encode_words(text: str) -> np.ndarray:
-    """UTF-8 bytes of `text`, cut at a whole character, zero-padded, uint8 [64]."""
-    data = text.encode()[:WORDS_BYTES].decode(errors="ignore").encode()
+    """UTF-8 bytes of `text`, zero-padded, uint8 [64].
+
+    Raises:
+        MomentError: they are more than 64.
+    """
+    data = text.encode()
+    if len(data) > WORDS_BYTES:
+        raise MomentError(
+            f"Sense 'words' may have up to {WORDS_BYTES} bytes in a tick; got {len(data)} ('{text[:20]}...'). Give it "
+            "in several ticks, or as the sense 'text'."
+        )
     return np.frombuffer(data.ljust(WORDS_BYTES, b"\0"), dtype=np.uint8)
+
+
+def encode_text(text: str) -> np.ndarray:
+    """UTF-8 bytes of `text`, uint8 [L]; MomentError when one of them is zero, which marks a page's end in a batch."""
+    if "\0" in text:
+        raise MomentError("Sense 'text' may hold any character but the one with number zero.")
+    return np.frombuffer(text.encode(), dtype=np.uint8)
 
 
 def pad_body(body: np.ndarray) -> np.ndarray:
@@ -47,7 +66,7 @@ def pad_body(body: np.ndarray) -> np.ndarray:
 
 def _as_array(name: str, value: Sense) -> np.ndarray:
     if isinstance(value, str):
-        return encode_words(value)
+        return encode_text(value) if name == "text" else encode_words(value)
     if name == "body":
         return pad_body(value)
     return value if value.dtype in (np.uint8, np.int8) else value.astype(np.float32, copy=False)
@@ -59,7 +78,7 @@ def _stack(name: str, rows: Sequence[Sequence[Mapping[str, Sense]]], length: int
         (b, t, _as_array(name, senses[name]))
         for b, row in enumerate(rows)
         for t, senses in enumerate(row)
-        if name in senses and not (name == "words" and senses[name] == "")
+        if name in senses and not (isinstance(senses[name], str) and senses[name] == "")
     ]
     present = torch.zeros(len(rows), length, dtype=torch.bool)
     if not found:
@@ -67,6 +86,9 @@ def _stack(name: str, rows: Sequence[Sequence[Mapping[str, Sense]]], length: int
     if name == "sound":
         ears = max(value.shape[0] for _, _, value in found)
         found = [(b, t, np.repeat(value, ears // value.shape[0], axis=0)) for b, t, value in found]
+    if name == "text":
+        widest = max(len(value) for _, _, value in found)
+        found = [(b, t, np.pad(value, (0, widest - len(value)))) for b, t, value in found]
     shapes = {value.shape for _, _, value in found}
     if len(shapes) > 1:
         raise MomentError(f"Sense '{name}' must have one shape in a batch; got {sorted(shapes)}. Batch them apart.")
@@ -109,21 +131,56 @@ def collate_recalled(rows: Sequence[Sequence[Recall]]) -> Batch:
     return {**batch, "age_s": age_s}
 
 
-def collate(moments: Sequence[Sequence[Moment]], recalled: Sequence[Sequence[Sequence[Recall]]] | None = None) -> Batch:
-    """B rows of consecutive Moments (and what was recalled for each) as one Batch [B, T, ...].
+def collate(
+    moments: Sequence[Sequence[Moment]],
+    recalled: Sequence[Sequence[Sequence[Recall]]] | None = None,
+    actions: Sequence[Sequence[Action]] | None = None,
+) -> Batch:
+    """B rows of consecutive Moments (and what was recalled for each, and done in each) as one Batch [B, T, ...].
 
     Raises:
-        MomentError: a sense has several shapes among the Moments, or a body more than 16 dimensions.
+        MomentError: a sense or an effector has several shapes among the Moments, or a body more than 16 dimensions.
     """
     batch = collate_senses([[moment.senses for moment in row] for row in moments])
     first = torch.zeros_like(batch["valid"])
     for b, row in enumerate(moments):
         first[b, : len(row)] = torch.tensor([moment.first for moment in row])
     batch["first"] = first
+    batch["reward"] = torch.zeros(first.shape)
+    for b, row in enumerate(moments):
+        batch["reward"][b, : len(row)] = torch.tensor([moment.reward for moment in row], dtype=torch.float32)
+    if actions is not None:
+        batch |= collate_actions(actions, first.shape[1])
     if recalled is not None:
         length = first.shape[1]
         flat = [list(tick) for row in recalled for tick in [*row, *[[]] * (length - len(row))]]
         batch["recalled"] = map_tensors(collate_recalled(flat), lambda x: x.unflatten(0, (len(moments), length)))
+    return batch
+
+
+def collate_actions(rows: Sequence[Sequence[Action]], length: int) -> Batch:
+    """What was done, as `actions` [B, T, ...] (float32, or int64 for choices) and `acted` bool [B, T] by effector.
+
+    Raises:
+        MomentError: an effector has several shapes.
+    """
+    batch: Batch = {"actions": {}, "acted": {}}
+    for name in sorted({name for row in rows for action in row for name in action.effectors}):
+        found = [
+            (b, t, np.asarray(action.effectors[name]))
+            for b, row in enumerate(rows)
+            for t, action in enumerate(row)
+            if name in action.effectors
+        ]
+        shapes = {value.shape for _, _, value in found}
+        if len(shapes) > 1:
+            raise MomentError(f"Effector '{name}' must have one shape in a batch; got {sorted(shapes)}.")
+        dtype = torch.float32 if found[0][2].dtype.kind == "f" else torch.int64
+        batch["actions"][name] = torch.zeros(len(rows), length, *found[0][2].shape, dtype=dtype)
+        batch["acted"][name] = torch.zeros(len(rows), length, dtype=torch.bool)
+        for b, t, value in found:
+            batch["actions"][name][b, t] = torch.as_tensor(value)
+            batch["acted"][name][b, t] = True
     return batch
 
 
@@ -132,29 +189,34 @@ def as_opening(moments: Sequence[Moment]) -> list[Moment]:
     return [replace(moments[0], first=True), *moments[1:]]
 
 
-def collate_tick(observation: Mapping[str, Any], first: np.ndarray | Tensor) -> Batch:
+def collate_tick(
+    observation: Mapping[str, Any], first: np.ndarray | Tensor, reward: np.ndarray | Tensor | None = None
+) -> Batch:
     """One tick of N worlds as a Batch with T = 1, without a copy where possible.
 
     The arrays must not be written to afterwards: the next tick's eye still looks at this one's picture.
 
     Args:
-        observation: arrays [N, ...] by sense; `words` a list of N str, where "" is absent.
-        first: bool [N].
+        observation: arrays [N, ...] by sense; `words` and `text` lists of N str, where "" is absent.
+        first: bool [N]; reward: float [N], zeros by default.
     """
     n = len(first)
+    earned = torch.zeros(n) if reward is None else torch.as_tensor(reward, dtype=torch.float32)
     senses: dict[str, Tensor] = {}
     present: dict[str, Tensor] = {}
     for name, value in observation.items():
         here = torch.ones(n, 1, dtype=torch.bool)
-        if name == "words":
+        if name in ("words", "text"):
             here = torch.tensor([[text != ""] for text in value])
-            value = np.stack([encode_words(text) for text in value])
+            each = [encode_words(text) if name == "words" else encode_text(text) for text in value]
+            value = np.stack([np.pad(one, (0, max(map(len, each)) - len(one))) for one in each])
         senses[name] = torch.as_tensor(_as_array(name, np.asarray(value)))[:, None]
         present[name] = here
     return {
         "senses": senses,
         "present": present,
         "first": torch.as_tensor(first, dtype=torch.bool)[:, None],
+        "reward": earned[:, None],
         "valid": torch.ones(n, 1, dtype=torch.bool),
     }
 

@@ -7,10 +7,8 @@ from typing import Any
 
 from transformers import PreTrainedConfig
 
+from devmind.agent.saving import FORMAT_VERSION, MODEL_TYPE
 from devmind.errors import ConfigError, nearest
-
-FORMAT_VERSION = 1
-"""Raised when a saved folder of this version cannot be read by the one before."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +21,9 @@ class Size:
     window: int
     slots: int
 
+
+WINDOW_TOKENS = 1024
+"""The most tokens that one token may see: a window is shorter where its Moments hold many."""
 
 SIZES = {
     "tiny": Size(width=16, layers=1, attention_heads=2, window=8, slots=2),
@@ -44,10 +45,14 @@ class AgentConfig(PreTrainedConfig):
 
     Attributes:
         size: the dial; width, layers, attention_heads and window follow it where they are 0.
+        window: W, in Moments; window_tokens: how many tokens it may hold, None for any number. An agent that was saved
+            before there was such a limit has none.
         slots: tokens that carry what leaves the window (`slots.py`); None: the size's own, 0: none. An agent that was
-            saved before there were any has none.
+            saved before there were any has none. They are written every `slots_every` Moments, which is half the
+            window at birth and stays when the window changes.
         encoders, heads: one dict a part, `{"name", "part", "stage", "options", ...}`; `part` is an entry point of the
             group `devmind.parts`. A head also has `tap` and `effector`. Filled by `Agent.add_encoder` and `add_head`.
+        effectors: what the heads act with, one dict each: `{"name", "shape", "dtype", "horizon"}` (`parts.Effector`).
         pretrained: folder or name of a decoder to start the trunk from; becomes `trunk_source` once it was read.
         trunk: the decoder's own config when it is not the default Llama.
         trunk_stage: the stage under which the trunk's parameters are grouped.
@@ -58,17 +63,20 @@ class AgentConfig(PreTrainedConfig):
         devmind_version: the format of the saved folder.
     """
 
-    model_type = "devmind-agent"
+    model_type = MODEL_TYPE
 
     size: str = "nursery"
     width: int = 0
     layers: int = 0
     attention_heads: int = 0
     window: int = 0
+    window_tokens: int | None = WINDOW_TOKENS
     slots: int | None = None
+    slots_every: int = 0
     seed: int = 0
     encoders: list = field(default_factory=list)
     heads: list = field(default_factory=list)
+    effectors: list = field(default_factory=list)
     pretrained: str | None = None
     trunk: dict | None = None
     trunk_source: str | None = None
@@ -85,6 +93,7 @@ class AgentConfig(PreTrainedConfig):
                 setattr(self, name, getattr(size, name))
         if self.slots is None:
             self.slots = size.slots if self.window > 1 else 0
+        self.slots_every = self.slots_every or self.window // 2
         if self.slots < 0 or (self.slots and self.window < 2):
             raise ConfigError(
                 f"Slots are written every half window: 0 or more of them, and a window of 2 Moments at least; "
@@ -95,11 +104,16 @@ class AgentConfig(PreTrainedConfig):
                 f"The width must be a multiple of 8 and of the attention heads ({self.attention_heads}); "
                 f"got {self.width}."
             )
+        if self.window < 1 or (self.window_tokens is not None and self.window_tokens < 1):
+            raise ConfigError(
+                f"A window holds one Moment and one token at least; got {self.window} Moments and "
+                f"{self.window_tokens} tokens."
+            )
         if not 0 < self.rebase_at <= 32_768:
             raise ConfigError(f"rebase_at must lie in 1..32768; got {self.rebase_at}.")
         super().__post_init__(**kwargs)
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
-        """The config of a saved agent: one that names no slots was saved before there were any."""
-        return super().from_dict({"slots": 0, **config_dict}, **kwargs)
+        """The config of a saved agent: one that names no slots was saved before there were any; so with the limit."""
+        return super().from_dict({"slots": 0, "window_tokens": None, **config_dict}, **kwargs)

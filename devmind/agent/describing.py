@@ -2,27 +2,39 @@
 
 A key is short (64 numbers) so that millions can be searched; averaging a picture's sixteen tokens into it loses where
 things are, which tells digits apart. Names are fitted on few examples, so they can afford more: all tokens of a
-picture, and of a sound how the ear's hidden layer is over time. Figures: docs/log.md, "Show and tell".
+picture and its colours, and of a sound how the ear's hidden layer is over time, with the course of its log-mel.
+Figures: docs/log.md, "Show and tell".
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from operator import itemgetter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
-from devmind.agent.agent import Agent
+from devmind.agent import saving
 from devmind.agent.batch import collate_senses
 from devmind.agent.encoders import Encoded
+from devmind.agent.features import log_mel
+from devmind.agent.sensing import Sensing, attempt
 from devmind.moment import TICK_SAMPLES, Sense
 
-VERSION = 1
+VERSION = 4
 """Counts changes of what `describe` computes: it is part of the hash, so old keys are rebuilt."""
+COLOURS = 5 * 16 * 16
+"""The last so many features of a picture are how much there is of each colour, square roots that are of length 1."""
+QUIET_DB = 35.0
+"""So far below its loudest tick a sound has not begun yet, or is over: silence around it is no part of it."""
+PARTS = 8
+"""Of a sound, whose course features keep."""
 
 
 class Description(NamedTuple):
@@ -32,38 +44,91 @@ class Description(NamedTuple):
     features: np.ndarray
 
 
-@torch.no_grad()
-def describe(agent: Agent, senses: Mapping[str, Sense]) -> dict[str, Description]:
+class Describer(Sensing):
+    """The encoders of a saved agent without the rest of it: it describes as that agent does, to the bit.
+
+    Attributes:
+        device: where it computes: this process's CPU.
+    """
+
+    device = torch.device("cpu")
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        """Build the encoders that the `config.json` of an agent names; one whose plugin is missing is left out."""
+        super().__init__()
+        self.config = SimpleNamespace(width=config["width"], seed=config["seed"])
+        self.encoders = nn.ModuleDict()
+        for entry in config["encoders"]:
+            attempt(self.build_encoder, entry)
+        self.add_key_projection()
+
+    @classmethod
+    def from_pretrained(cls, folder: Path) -> Self:
+        """That of the agent saved in `folder`, in eval mode.
+
+        Raises:
+            CheckpointError: a file is missing or damaged, or of a newer version.
+        """
+        describer = cls(saving.read_config(folder))
+        saving.fill(describer, saving.read_tensors(folder, tuple(describer.state_dict())), folder)
+        return describer.eval()
+
+
+def describe(agent: Sensing, senses: Mapping[str, Sense]) -> dict[str, Description]:
     """Key and features of everything in `senses` that the agent has an encoder for.
 
     Nothing else goes in: no state and no earlier Moment, so the same payload is described alike at any time. Sound
-    [C, S] of any length is heard tick by tick; less than a whole last tick is left out.
+    [C, S] of any length is heard tick by tick; less than a whole last tick is left out, and so is what is quiet before
+    and after it.
     """
     described = {}
     for name in agent.sense_order:
         value = senses.get(name)
         if value is not None and not (isinstance(value, str) and value == ""):
-            rows = [{name: part} for part in _ticks(name, value)]
-            stacked = collate_senses([rows])
-            encoded = agent.encode_senses(stacked["senses"], stacked["present"])[name].map(lambda x: x[0])
-            vector = F.normalize(agent.key(encoded).mean(0), dim=-1)
-            described[name] = Description(vector.cpu().numpy(), _features(encoded).float().cpu().numpy())
+            [described[name]] = describe_many(agent, name, [value])
     return described
 
 
-def encoder_hashes(agent: Agent) -> dict[str, str]:
+@torch.no_grad()
+def describe_many(agent: Sensing, name: str, values: Sequence[Sense]) -> list[Description]:
+    """The same of one sense of many payloads at once; pictures of one shape, sounds of any length."""
+    rows = [_ticks(name, value) for value in values]
+    stacked = collate_senses([[{name: part} for part in row] for row in rows])
+    encoded = agent.encode_senses(stacked["senses"], stacked["present"])[name]
+    found = []
+    for number, row in enumerate(rows):
+        own = encoded.map(itemgetter((number, slice(len(row)))))
+        vector = F.normalize(agent.key(own).mean(0), dim=-1).cpu().numpy()
+        features = (_mean(own) if agent.encoder(name).streams else _features(own)).float()
+        if name == "sound":
+            features = torch.cat((features, _course(row).to(features.device)))
+        if name == "sight":
+            features = torch.cat((features, _colours(np.asarray(values[number])).to(features.device)))
+        found.append(Description(vector, features.cpu().numpy()))
+    return found
+
+
+def encoder_hashes(agent: Sensing) -> dict[str, str]:
     """What the keys of each sense are made with, 32 hexadecimal digits: its encoder's weights and the projection."""
-    projection = agent.sha256("key_projection")
-    texts = {sense: f"{VERSION} {projection} {agent.sha256(f'encoders.{sense}.')}" for sense in agent.sense_order}
+    tensors = agent.state_dict()
+
+    def made_of(prefix: str) -> str:
+        return saving.hash_tensors({name: value for name, value in tensors.items() if name.startswith(prefix)})
+
+    projection = made_of("key_projection")
+    texts = {sense: f"{VERSION} {projection} {made_of(f'encoders.{sense}.')}" for sense in agent.sense_order}
     return {sense: hashlib.sha256(text.encode()).hexdigest()[:32] for sense, text in texts.items()}
 
 
 def _ticks(name: str, value: Sense) -> Sequence[Sense]:
-    """A sound as its ticks [C, 1600], anything else as it is."""
+    """A sound as its ticks [C, 1600] from the first loud one to the last, anything else as it is."""
     if name != "sound" or isinstance(value, str) or value.shape[1] < 2 * TICK_SAMPLES:
         return [value]
     whole = value.shape[1] // TICK_SAMPLES
-    return np.split(value[:, : whole * TICK_SAMPLES], whole, axis=1)
+    ticks = np.split(value[:, : whole * TICK_SAMPLES], whole, axis=1)
+    power = np.array([np.mean(np.square(tick, dtype=np.float64)) for tick in ticks])
+    loud = np.flatnonzero(power >= power.max() * 10 ** (-QUIET_DB / 10))
+    return ticks[loud[0] : loud[-1] + 1]
 
 
 def _features(encoded: Encoded) -> Tensor:
@@ -73,3 +138,35 @@ def _features(encoded: Encoded) -> Tensor:
     frames = encoded.maps["hidden"].squeeze(2).transpose(1, 2).flatten(0, 1)
     change = frames.diff(dim=0).abs().mean(0)
     return torch.cat((frames.mean(0), frames.std(0, correction=0), change))
+
+
+def _mean(encoded: Encoded) -> Tensor:
+    """The mean token [D] of a sense of any number of tokens."""
+    return encoded.tokens[encoded.present].mean(0)
+
+
+def _colours(picture: np.ndarray) -> Tensor:
+    """How much of a picture [H, W, 3] each colour takes (CIE Lab, 5 levels of light by 16 by 16), float32 [1280].
+
+    A colour stays when a thing is turned or comes nearer (Swain and Ballard 1991, "Color indexing"). The middle counts,
+    and the corners, where the ground is, do not. Inner products of square roots are Bhattacharyya's coefficient.
+    """
+    import cv2
+
+    whole = picture if picture.dtype == np.uint8 else np.clip(255 * picture, 0, 255).astype(np.uint8)
+    height, width = whole.shape[:2]
+    lab = cv2.cvtColor(whole, cv2.COLOR_RGB2LAB).reshape(-1, 3)
+    y, x = np.mgrid[-1 : 1 : height * 1j, -1 : 1 : width * 1j]
+    weight = np.clip((1.1 - np.hypot(x, y)) / 0.35, 0, 1).ravel()
+    place = (np.minimum(lab[:, 0] // 52, 4).astype(int) * 16 + lab[:, 1] // 16) * 16 + lab[:, 2] // 16
+    shares = np.bincount(place, weight, COLOURS) / weight.sum()
+    return torch.from_numpy(np.sqrt(shares)).float()
+
+
+def _course(ticks: Sequence[Sense]) -> Tensor:
+    """How a sound goes on, whatever its length: its log-mel [C, S] averaged over each eighth of it, float32 [512].
+
+    What the ear's layer is over time on average does not say what came first: "six" and a chirp need it.
+    """
+    sound = np.concatenate([np.asarray(tick, np.float32) for tick in ticks], axis=1)
+    return F.adaptive_avg_pool1d(log_mel(torch.from_numpy(sound).mean(0)).T[None], PARTS)[0].T.flatten()

@@ -38,6 +38,12 @@ def place(agent: Agent, device: torch.device | str) -> Agent:
     return agent
 
 
+def wait_for(device: torch.device | str) -> None:
+    """Return when `device` has done all that it was asked: an accelerator works on while its host goes on."""
+    if torch.device(device).type != "cpu":
+        torch.accelerator.synchronize(torch.device(device))
+
+
 def trainer_device(device: torch.device) -> dict[str, object]:
     """Arguments of Lightning's Trainer for `device`."""
     kind = device.type if device.type in ("cpu", "mps") else "gpu"

@@ -5,7 +5,7 @@ The eye is in `sight.py`, the ear in `hearing.py`, words and boards in `symbols.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -46,10 +46,17 @@ class Encoder(nn.Module):
     last tick's reading too; what it makes of it must be nothing where `previous_present` is false) and `map_channels`
     (channels of each map), takes `width` and JSON options, and implements `encode` on flat batches [N, ...].
     Tokens leave an encoder at unit scale (LayerNorm); absent Moments are not shown to it.
+
+    With `streams` the sense has any number of tokens, `n_tokens` at most, which share one type embedding and are told
+    apart by their rotary places; a Moment that was begun can be extended by more of them.
+
+    With an `effector` it reads no sense but what the agent did with that effector in the last Moment.
     """
 
-    sense_dims: ClassVar[int] = 1
+    sense_dims: int = 1
     uses_previous: ClassVar[bool] = False
+    streams: ClassVar[bool] = False
+    effector: str | None = None
 
     def __init__(self, width: int, n_tokens: int) -> None:
         super().__init__()
@@ -57,7 +64,7 @@ class Encoder(nn.Module):
         self.n_tokens = n_tokens
         self.map_channels: dict[str, int] = {}
         self.norm = nn.LayerNorm(width)
-        self.type_embedding = nn.Parameter(torch.randn(n_tokens, width) * _TYPE_STD)
+        self.type_embedding = nn.Parameter(torch.randn(1 if self.streams else n_tokens, width) * _TYPE_STD)
 
     def encode(self, x: Tensor, previous: Tensor | None, previous_present: Tensor | None) -> Encoded:
         """Tokens of flat readings x [N, ...]; previous [N, ...] and previous_present [N] come where they are used."""
@@ -95,8 +102,9 @@ def encode_rows(
         return None if tensor is None else tensor.reshape(-1, *tensor.shape[len(lead) :])[rows]
 
     if not len(rows):
-        empty = torch.zeros(*lead, encoder.n_tokens, encoder.width, device=x.device, dtype=encoder.type_embedding.dtype)
-        return Encoded(empty, torch.zeros(*lead, encoder.n_tokens, dtype=torch.bool, device=x.device))
+        shape = (*lead, 0 if encoder.streams else encoder.n_tokens)
+        empty = torch.zeros(*shape, encoder.width, device=x.device, dtype=encoder.type_embedding.dtype)
+        return Encoded(empty, torch.zeros(shape, dtype=torch.bool, device=x.device))
     some = encoder(take(x), take(previous), take(previous_present))
 
     def put(values: Tensor) -> Tensor:
@@ -139,6 +147,32 @@ class PeripheryEncoder(Encoder):
 
     def encode(self, x: Tensor, previous: Tensor | None, previous_present: Tensor | None) -> Encoded:
         tokens = self.net(x.float().flatten(1))[:, None]
+        return Encoded(tokens, self.all_present(tokens))
+
+
+class DoneEncoder(Encoder):
+    """What the agent did last with one effector, to one token: numbers of a `shape`, or one of `classes`.
+
+    It is given to the agent as a sense of any name: `add_encoder("did", "encoder.done", options={"effector": "move",
+    "shape": [2]})`. An episode's first Moment lacks it.
+    """
+
+    def __init__(self, width: int, effector: str, shape: Sequence[int] = (), classes: int | None = None) -> None:
+        super().__init__(width, n_tokens=1)
+        if classes is not None and (shape or classes < 2):
+            raise PluginError(
+                f"A choice is one of 2 classes or more, without a shape; got {classes} and {list(shape)}."
+            )
+        self.effector, self.classes, self.shape = effector, classes, tuple(shape)
+        self.sense_dims = len(self.shape)
+        self.net = mlp(classes or max(1, torch.Size(self.shape).numel()), width, width)
+
+    def encode(self, x: Tensor, previous: Tensor | None, previous_present: Tensor | None) -> Encoded:
+        if x.shape[1:] != self.shape:
+            got = list(x.shape[1:])
+            raise MomentError(f"What was done with '{self.effector}' expected {list(self.shape)}; got {got}.")
+        flat = x.reshape(len(x), -1).float() if self.classes is None else F.one_hot(x.long(), self.classes).float()
+        tokens = self.net(flat)[:, None]
         return Encoded(tokens, self.all_present(tokens))
 
 

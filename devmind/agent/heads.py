@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -27,14 +28,26 @@ class Inlet:
 
 
 class Head(nn.Module):
-    """Base of all heads: takes the inlet and JSON options, `forward(tapped) -> Output`."""
+    """Base of all heads: takes the inlet and JSON options, `forward(tapped) -> Output`.
+
+    With `takes_targets` it is called as `forward(tapped, targets)`: in teaching with what it shall answer (so that each
+    part of an answer is predicted from the right ones before it), otherwise with None. A subclass with `critic` says
+    what something is worth; only learning asks it, so who lives or is examined may lack it.
+    """
+
+    takes_targets: bool = False
+    critic: ClassVar[bool] = False
 
     def __init__(self, inlet: Inlet) -> None:
         super().__init__()
         self.inlet = inlet
 
-    def forward(self, tapped: Tapped) -> Output:
+    def forward(self, tapped: Tapped, *targets: Any) -> Output:
         raise NotImplementedError
+
+    def respond(self, tapped: Tapped, targets: Any = None) -> Output:
+        """`forward`, with `targets` for a head that takes them."""
+        return self(tapped, targets) if self.takes_targets else self(tapped)
 
     def reading(self) -> Iterable[nn.Parameter]:
         """The parameters by which it reads its tap, which `start_from` takes over; those that answer are not in it."""
@@ -158,6 +171,8 @@ class NormalHead(ReaderHead):
 class ValueHead(ReaderHead):
     """One number [...]: a critic's value."""
 
+    critic = True
+
     def __init__(
         self, inlet: Inlet, loss: str = "mse", hidden: int | None = None, depth: int = 1, activation: str = "gelu"
     ) -> None:
@@ -170,7 +185,11 @@ class ValueHead(ReaderHead):
 
 
 class RegressionHead(ReaderHead):
-    """Numbers of any `shape` [..., *shape]: directions, boxes, a prediction of the next tokens."""
+    """Numbers of any `shape` [..., *shape]: directions, boxes, a prediction of the next tokens.
+
+    With a `horizon` above 1 it answers with that many of them, [..., horizon, *shape], one for each tick to come, and
+    is asked again after `follow` ticks.
+    """
 
     def __init__(
         self,
@@ -180,14 +199,26 @@ class RegressionHead(ReaderHead):
         hidden: int | None = None,
         depth: int = 1,
         activation: str = "gelu",
+        horizon: int = 1,
+        follow: int | None = None,
     ) -> None:
         super().__init__(inlet)
+        if horizon < 1 or not 1 <= (follow or 1) <= horizon:
+            raise ConfigError(
+                f"A head answers for 1 tick or more, and is followed for 1 to {horizon} of them; got a horizon of "
+                f"{horizon} and follow={follow}."
+            )
+        self.horizon, self.follow = horizon, follow
         self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        if horizon > 1:
+            self.shape = (horizon, *self.shape)
         self.kind = loss
         self.read = Reader(inlet, torch.Size(self.shape).numel(), hidden, depth, activation, 1.0)
 
     def forward(self, tapped: Tapped) -> Regression:
-        return Regression(self.read(tapped).unflatten(-1, self.shape), self.kind)
+        value = self.read(tapped)
+        value = value.unflatten(-1, self.shape) if self.shape else value.squeeze(-1)
+        return Regression(value, self.kind, self.horizon, self.follow)
 
 
 class DenseHead(Head):

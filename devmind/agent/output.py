@@ -22,10 +22,23 @@ def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:
 
 
 class Output:
-    """Base of all outputs; [...] is [B, T] in a batch, [B] in a tick."""
+    """Base of all outputs; [...] is [B, T] in a batch, [B] in a tick.
 
-    def loss(self, target: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Mean loss against `target`, a scalar; `mask` bool [...] says which entries count."""
+    Attributes:
+        horizon: how many ticks one answer covers: above 1 it is a sequence [..., horizon, *shape], whose rest waits in
+            the state; follow: after how many of them the head is asked again (None: after all).
+    """
+
+    horizon: int = 1
+    follow: int | None = None
+
+    def loss(self, target: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        """Mean loss against `target`, a scalar.
+
+        Args:
+            mask: bool [...], which entries count.
+            generator: where a loss draws random numbers (the noise of a denoiser), they come from it.
+        """
         raise NotImplementedError
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
@@ -88,9 +101,12 @@ class Categorical(Output):
             self.logits.masked_fill(~legal, torch.finfo(self.logits.dtype).min), self.threshold, self.rest, self.table
         )
 
-    def loss(self, target: Tensor, mask: Tensor | None = None) -> Tensor:
-        losses = F.cross_entropy(self.logits.flatten(0, -2), target.long().flatten(), reduction="none")
-        return masked_mean(losses.reshape(target.shape), mask)
+    def loss(self, target: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        """Cross-entropy against classes int64 [...], or against soft targets: probabilities, float [..., n]."""
+        soft = target.is_floating_point() and target.shape == self.logits.shape
+        wanted = target.flatten(0, -2) if soft else target.long().flatten()
+        losses = F.cross_entropy(self.logits.flatten(0, -2), wanted, reduction="none")
+        return masked_mean(losses.reshape(self.logits.shape[:-1]), mask)
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
         flat = self.logits.flatten(0, -2).softmax(-1)
@@ -127,7 +143,7 @@ class Normal(Output):
         """In nats, summed over K, [...]."""
         return (self.log_std + 0.5 * math.log(2.0 * math.pi * math.e)).sum(-1)
 
-    def loss(self, target: Tensor, mask: Tensor | None = None) -> Tensor:
+    def loss(self, target: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return masked_mean(-self.log_prob(target), mask)
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
@@ -143,16 +159,21 @@ _ELEMENTWISE = {"mse": F.mse_loss, "l1": F.l1_loss, "smooth_l1": F.smooth_l1_los
 
 @dataclass
 class Regression(Output):
-    """A value of any shape [..., *shape] with an elementwise loss: `mse`, `l1` or `smooth_l1`."""
+    """A value of any shape [..., *shape] with an elementwise loss: `mse`, `l1` or `smooth_l1`.
+
+    With a `horizon` above 1 the first dimension of the shape is time.
+    """
 
     value: Tensor
     kind: str = "mse"
+    horizon: int = 1
+    follow: int | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in _ELEMENTWISE:
             raise ConfigError(f"A regression's loss must be one of {', '.join(_ELEMENTWISE)}; got '{self.kind}'.")
 
-    def loss(self, target: Tensor, mask: Tensor | None = None) -> Tensor:
+    def loss(self, target: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return masked_mean(_ELEMENTWISE[self.kind](self.value, target.to(self.value.dtype), reduction="none"), mask)
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:

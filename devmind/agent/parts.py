@@ -1,13 +1,10 @@
-"""The parts of an agent: encoders and heads by name, built from the config through entry points.
-
-Every part draws its first weights from its own named seed, so adding one leaves all others bit-equal.
-"""
+"""The parts of an agent: encoders and heads by name, built from the config through entry points."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,23 +14,46 @@ from transformers import PreTrainedModel
 from devmind import plugins
 from devmind.agent.batch import BODY_SIZE
 from devmind.agent.config import AgentConfig
-from devmind.agent.encoders import Encoder, default_part
+from devmind.agent.encoders import default_part
 from devmind.agent.heads import Head, Inlet
-from devmind.agent.taps import Tap, tapped_senses, taps_trunk
-from devmind.errors import PluginError, nearest
+from devmind.agent.output import Output
+from devmind.agent.sensing import Sensing, attempt, named_seed
+from devmind.agent.taps import Tap, Tapped, tapped_senses, taps_trunk
+from devmind.agent.text import TextHead
+from devmind.errors import DevmindError, PluginError, nearest
 from devmind.moment import STANDARD_SENSES
-from devmind.seeding import derive_seed
 
 
-@contextmanager
-def named_seed(*parts: int | str) -> Iterator[None]:
-    """Within the block torch's random numbers come from a seed named by `parts`; outside they are untouched."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive_seed(*parts))
-        yield
+@dataclass(frozen=True)
+class Effector:
+    """What an effector is given in one tick: an array of this shape and dtype ("float32" or "int64").
+
+    Attributes:
+        horizon: the most ticks that one answer may cover; 1: every tick is answered for itself.
+    """
+
+    name: str
+    shape: tuple[int, ...] = ()
+    dtype: str = "float32"
+    horizon: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.dtype} {list(self.shape)}, sequences of up to {self.horizon}"
+
+    def check(self, head: str, output: Output, answer: Tensor) -> None:
+        """Raise PluginError unless `answer` [B, ...], which `output` gave, is one for this effector."""
+        shape, dtype = tuple(answer.shape[1:]), "float32" if answer.is_floating_point() else "int64"
+        sequence = output.horizon > 1
+        if (shape[1:] if sequence else shape, dtype) == (self.shape, self.dtype) and output.horizon <= self.horizon:
+            return
+        got = f"{dtype} {list(shape)}, {'a sequence of ' + str(output.horizon) if sequence else 'no sequence'}"
+        raise PluginError(
+            f"The effector '{self.name}' takes {self}; the head '{head}' answers with {got}. Declare the effector with "
+            "`add_effector` before its first head, or let the head answer in its form."
+        )
 
 
-class PartHolder(PreTrainedModel):
+class PartHolder(Sensing, PreTrainedModel):
     """The layer of Agent that knows its encoders and heads."""
 
     config_class = AgentConfig
@@ -46,9 +66,9 @@ class PartHolder(PreTrainedModel):
 
     def build_parts(self, strict: bool) -> None:
         """Build what the config names; a part whose plugin is missing is an error or a warning."""
-        for build, entries in ((self._build_encoder, self.config.encoders), (self._build_head, self.config.heads)):
+        for build, entries in ((self.build_encoder, self.config.encoders), (self._build_head, self.config.heads)):
             for entry in entries:
-                self._attempt(build, entry, strict)
+                attempt(build, entry, strict)
 
     def add_encoder(
         self,
@@ -71,7 +91,7 @@ class PartHolder(PreTrainedModel):
             part, options = default_part(space)
         _check_new(sense, self.config.encoders, "encoder")
         entry = {"name": sense, "part": part, "stage": stage, "options": dict(options or {})}
-        self._build_encoder(entry)
+        self.build_encoder(entry)
         self.config.encoders = [*self.config.encoders, entry]
 
     def add_head(
@@ -100,27 +120,65 @@ class PartHolder(PreTrainedModel):
         entry |= {"tap": tap if isinstance(tap, str) else list(tap), "options": dict(options or {})}
         entry |= ({"recalls": True} if recalls else {}) | ({"labels": list(labels)} if labels else {})
         self._build_head(entry)
+        self._tell_of_silence(entry)
         self.config.heads = [*self.config.heads, entry]
 
-    def _attempt(self, build: Callable[[Mapping[str, Any]], None], entry: Mapping[str, Any], strict: bool) -> None:
-        try:
-            build(entry)
-        except PluginError as error:
-            if strict:
-                raise
-            warnings.warn(f"The part '{entry['name']}' is left out, its weights are kept: {error}", stacklevel=2)
+    def add_effector(self, name: str, shape: Sequence[int] = (), dtype: str = "float32", horizon: int = 1) -> None:
+        """Declare what an effector is given; one that is not declared takes the form of its first head's answers.
 
-    def _build_encoder(self, entry: Mapping[str, Any]) -> None:
-        factory = plugins.load("parts", entry["part"])
-        with named_seed(self.config.seed, "encoder", entry["name"]):
-            encoder = factory(self.config.width, **entry["options"])
-        self.encoders[entry["name"]] = encoder.to(self.device)
+        Raises:
+            PluginError: it is declared already in another form, or the form is none.
+        """
+        effector = Effector(name, tuple(shape), dtype, horizon)
+        if dtype not in ("float32", "int64") or horizon < 1:
+            raise PluginError(
+                f"An effector takes 'float32' or 'int64' and sequences of 1 tick or more; got '{dtype}' and {horizon}."
+            )
+        known = self.declared(name)
+        if known is not None and known != effector:
+            raise PluginError(f"The effector '{name}' takes {known} already; got {effector}.")
+        if known is None:
+            entry = {"name": name, "shape": list(shape), "dtype": dtype, "horizon": horizon}
+            self.config.effectors = [*self.config.effectors, entry]
+
+    def declared(self, name: str) -> Effector | None:
+        """The form of the effector `name`; None before it is declared or has a head."""
+        for entry in self.config.effectors:
+            if entry["name"] == name:
+                return Effector(name, tuple(entry["shape"]), entry["dtype"], entry["horizon"])
+        return None
 
     def _build_head(self, entry: Mapping[str, Any]) -> None:
         factory, inlet = plugins.load("parts", entry["part"]), self.inlet(entry["tap"])
         with named_seed(self.config.seed, "head", entry["name"]):
             head = factory(inlet, **entry["options"])
+            output = _try_out(head) if entry["effector"] else None
+        if output is not None:
+            answer = output.answer()
+            if self.declared(entry["effector"]) is None:
+                shape = answer.shape[2:] if output.horizon > 1 else answer.shape[1:]
+                dtype = "float32" if answer.is_floating_point() else "int64"
+                self.add_effector(entry["effector"], shape, dtype, output.horizon)
+            declared = self.declared(entry["effector"])
+            assert declared is not None
+            declared.check(entry["name"], output, answer)
+        if isinstance(head, TextHead):
+            head.tie(self.encoder(str(entry["tap"]).removeprefix("trunk:")))
         self.heads[entry["name"]] = head.to(self.device)
+
+    def _tell_of_silence(self, new: Mapping[str, Any]) -> None:
+        """Warn where of two heads for one effector that always fire the later one can never answer."""
+        output = _try_out(self.head(new["name"])) if new["effector"] else None
+        if output is None or output.fires() is not None:
+            return
+        for name in self.heads_of(new["effector"]):
+            other = _try_out(self.head(name))
+            if other is not None and other.fires() is None and self.tap_of(name) == new["tap"]:
+                warnings.warn(
+                    f"Both '{name}' and '{new['name']}' always fire for '{new['effector']}' and tap the same: only "
+                    f"'{name}', which was added first, will answer. Ask the other by name, or give it a threshold.",
+                    stacklevel=3,
+                )
 
     def inlet(self, tap: Tap) -> Inlet:
         """The shape a head with this tap reads; PluginError when its sense has no encoder."""
@@ -135,12 +193,6 @@ class PartHolder(PreTrainedModel):
         encoders = [self.encoder(sense) for sense in senses]
         maps = encoders[0].map_channels if len(senses) == 1 and not taps_trunk(tap) else {}
         return Inlet(width, sum(encoder.n_tokens for encoder in encoders), maps)
-
-    def encoder(self, sense: str) -> Encoder:
-        """The encoder of `sense`; PluginError names the nearest when there is none."""
-        if sense not in self.encoders:
-            raise PluginError(f"This agent has no encoder for the sense '{sense}'{nearest(sense, self.encoders)}")
-        return self.encoders[sense]  # type: ignore[return-value]
 
     def head(self, name: str) -> Head:
         """The head `name`; PluginError names the nearest when there is none."""
@@ -162,12 +214,6 @@ class PartHolder(PreTrainedModel):
     def effectors(self) -> list[str]:
         """Every effector some head answers for, sorted."""
         return sorted({entry["effector"] for entry in self._present(self.config.heads, self.heads)} - {None})
-
-    @property
-    def sense_order(self) -> list[str]:
-        """The fixed order of senses within a Moment: the standard ones, then own ones as they were added."""
-        own = [sense for sense in self.encoders if sense not in STANDARD_SENSES]
-        return [sense for sense in STANDARD_SENSES if sense in self.encoders] + own
 
     def part_parameters(self) -> dict[tuple[str, str], list[nn.Parameter]]:
         """Parameters of encoders and heads by (part, stage): ("encoder.sight", "reflex"), ("head.look", ...)."""
@@ -195,6 +241,22 @@ class PartHolder(PreTrainedModel):
     @staticmethod
     def _present(entries: Iterable[Mapping[str, Any]], modules: nn.ModuleDict) -> list[Mapping[str, Any]]:
         return [entry for entry in entries if entry["name"] in modules]
+
+
+def _try_out(head: Head) -> Output | None:
+    """What the head answers to one Moment of zeros; None when it cannot be asked like this."""
+    inlet = head.inlet
+    maps = {}
+    for name, channels in inlet.map_channels.items():
+        side = 64 // int(name.removeprefix("stride")) if name.removeprefix("stride").isdigit() else 8
+        maps[name] = torch.zeros(1, channels, side, side)
+    tapped = Tapped(torch.zeros(1, inlet.n_tokens, inlet.width), torch.ones(1, inlet.n_tokens, dtype=torch.bool), maps)
+    try:
+        with torch.no_grad():
+            return head.respond(tapped.map(lambda x: x.to(next(head.parameters(), x).device)))
+    # A head of another kind may want more than zeros; its answers are looked at when it gives them (`acting.py`).
+    except (RuntimeError, ValueError, KeyError, IndexError, TypeError, AttributeError, DevmindError):
+        return None
 
 
 def _check_new(name: str, entries: Sequence[Mapping[str, Any]], kind: str) -> None:

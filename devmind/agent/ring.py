@@ -1,20 +1,28 @@
-"""Short-term memory: the ring of the last W Moments' keys and values, and the state an agent is stepped with."""
+"""Short-term memory: a ring of tokens, the keys and values of the last W Moments of B agents.
+
+Rows are independent: each has its own clock, its own Moments of any number of tokens, and its own columns. A column
+whose token has left its row's window is free for the next token of that row, so the ring is as wide as the fullest row
+and no wider. In which column a token stands means nothing; the mask reads its Moment and its place in it.
+"""
 
 from __future__ import annotations
-
-from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-from devmind.agent.slots import SlotState
-from devmind.agent.window import rotate_keys, window_mask
+from devmind.agent.rows import Index, as_index
+from devmind.agent.window import Asking, Columns, rotate_keys, window_mask
 from devmind.errors import DevmindError
+
+_CLOCKS = ("tick", "opened", "position", "begins", "order", "is_open")
+_COLUMNS = ("moment", "seen_order", "seen_begins", "valid")
+_SPARE = 1.25
+"""A ring that is too narrow is made this much wider than what it must hold, so that it seldom grows."""
 
 
 class RingLayer(CacheLayerMixin):
-    """One layer's keys and values [B, H, W * slot, D] in fixed buffers: `update` writes the slot, returns the ring."""
+    """One layer's keys and values [B, H, C, D] in fixed buffers: `update` writes the ring's columns, returns all."""
 
     keys: Tensor
     values: Tensor
@@ -26,10 +34,9 @@ class RingLayer(CacheLayerMixin):
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         # Buffers made under inference_mode could not be written outside of it.
         with torch.inference_mode(False):
-            batch, heads, _, _ = key_states.shape
-            slots = self.ring.window * self.ring.slot
-            self.keys = key_states.new_zeros(batch, heads, slots, key_states.shape[-1])
-            self.values = value_states.new_zeros(batch, heads, slots, value_states.shape[-1])
+            heads, capacity = key_states.shape[1], self.ring.valid.shape[1]
+            self.keys = key_states.new_zeros(len(self.ring), heads, capacity, key_states.shape[-1])
+            self.values = value_states.new_zeros(len(self.ring), heads, capacity, value_states.shape[-1])
         self.is_initialized = True
 
     def update(
@@ -37,9 +44,14 @@ class RingLayer(CacheLayerMixin):
     ) -> tuple[Tensor, Tensor]:
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
-        start, n = self.ring.offset, key_states.shape[-2]
-        self.keys[:, :, start : start + n] = key_states
-        self.values[:, :, start : start + n] = value_states
+        for buffer, states in ((self.keys, key_states), (self.values, value_states)):
+            if isinstance(self.ring.columns, slice):
+                buffer[:, :, self.ring.columns] = states
+            elif self.ring.columns.ndim == 1:
+                buffer.index_copy_(2, self.ring.columns, states)
+            else:
+                index = self.ring.columns[:, None, :, None].expand(-1, states.shape[1], -1, states.shape[3])
+                buffer.scatter_(2, index, states)
         return self.keys[:, :, : self.ring.filled], self.values[:, :, : self.ring.filled]
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
@@ -49,109 +61,153 @@ class RingLayer(CacheLayerMixin):
         return self.ring.filled if self.is_initialized else 0
 
     def get_max_length(self) -> int:
-        return self.ring.window * self.ring.slot
+        return -1
 
 
 class Ring:
-    """The last W Moments of B agents that step together.
+    """The last W Moments of B agents, at most `limit` tokens of each.
 
-    Every Moment has one slot of `slot` tokens, as wide as the widest Moment so far (it is re-laid when a wider one
-    comes, which is rare). Absent tokens leave holes that no token sees.
+    A Moment is opened by `begin`, filled by any number of `write`s and closed by `end`.
 
     Attributes:
-        tick: number of Moments written since the ring was made.
-        opened: int64 [B], the tick that opened the current episode.
-        position: int64 [B], position of the next present token.
-        valid: bool [B, W * slot]; moment, order: int64 [1, W * slot]; slot_position: int64 [B, W].
+        window, limit: W in Moments, and the most tokens of a row that one token can see (None: any number).
+        tick: int64 [B], number of the Moment that is open, or of the next one.
+        opened: int64 [B], the Moment that opened the current episode.
+        position: int64 [B], position of the next present token; begins: of the current Moment's first token.
+        order: int64 [B], index of the next token in its Moment; is_open: bool [B], whether the Moment is open.
+        moment, seen_order, seen_begins: int64 [B, C]; valid: bool [B, C]: the tokens in the columns (`Columns`).
+        columns: where the last write went: a slice or int64 [n] where all rows wrote alike, else int64 [B, n].
+        filled: columns from this one on hold nothing.
         highest: no position is above this (kept on the host, so that a tick need not wait for the device).
     """
 
-    def __init__(self, n: int, window: int, layers: int, device: torch.device) -> None:
+    tick: Tensor
+    opened: Tensor
+    position: Tensor
+    begins: Tensor
+    order: Tensor
+    is_open: Tensor
+    moment: Tensor
+    seen_order: Tensor
+    seen_begins: Tensor
+    valid: Tensor
+
+    def __init__(self, n: int, window: int, layers: int, device: torch.device, limit: int | None = None) -> None:
+        self.window, self.limit, self.highest, self.filled = window, limit, 0, 0
+        self.columns: slice | Tensor = slice(0, 0)
+        # Buffers made under inference_mode could not be written outside of it.
         with torch.inference_mode(False):
-            self.window, self.slot, self.tick, self.highest = window, 0, 0, 0
-            self.opened = torch.zeros(n, dtype=torch.int64, device=device)
-            self.position = torch.zeros(n, dtype=torch.int64, device=device)
-            self.slot_position = torch.zeros(n, window, dtype=torch.int64, device=device)
-            self.valid = torch.zeros(n, 0, dtype=torch.bool, device=device)
-            self.moment = torch.full((1, 0), -1, dtype=torch.int64, device=device)
-            self.order = torch.zeros(1, 0, dtype=torch.int64, device=device)
+            for name in _CLOCKS:
+                setattr(self, name, torch.zeros(n, dtype=torch.int64, device=device))
+            self.is_open = self.is_open.bool()
+            for name in _COLUMNS:
+                setattr(self, name, torch.zeros(n, 0, dtype=torch.int64, device=device))
+            self.valid = self.valid.bool()
         self.layers = [RingLayer(self) for _ in range(layers)]
         self.cache = Cache(layers=[*self.layers])
 
     def __len__(self) -> int:
-        return len(self.opened)
+        return len(self.tick)
 
-    @property
-    def offset(self) -> int:
-        """Where the current Moment's slot starts."""
-        return self.tick % self.window * self.slot
+    # -- one Moment ----------------------------------------------------------------------------------------------
 
-    @property
-    def filled(self) -> int:
-        """Length of the part of the ring that was ever written, the current Moment included."""
-        return min(self.tick + 1, self.window) * self.slot
+    def begin(self, first: Tensor) -> None:
+        """Open the next Moment of every row; `first` bool [B]: it opens an episode.
 
-    def widen(self, n_tokens: int) -> None:
-        """Re-lay the slots so that a Moment of `n_tokens` fits."""
-        if n_tokens <= self.slot:
-            return
-        grown = n_tokens - self.slot
+        Raises:
+            DevmindError: a row's Moment is open still.
+        """
+        if bool(self.is_open.any()):
+            raise DevmindError("A Moment is still open in this state: close it with `end` before the next one begins.")
+        self.opened.copy_(torch.where(first, self.tick, self.opened))
+        self.position.masked_fill_(first, 0)
+        self.begins.copy_(self.position)
+        self.order.zero_()
+        self.is_open.fill_(True)
+
+    def write(self, present: Tensor) -> tuple[Tensor, Tensor]:
+        """Take columns for tokens of the open Moments, present bool [B, n], which the layers then fill.
+
+        Returns:
+            Positions int64 [B, n], and the mask [B, 1, n, filled].
+        """
+        if not bool(self.is_open.all()):
+            raise DevmindError("No Moment is open in this state: begin one before tokens are written.")
+        n = present.shape[1]
+        self._forget()
+        columns = self._free_columns(n)
+        count = present.cumsum(-1)
+        asking = Asking(
+            self.tick[:, None],
+            self.order[:, None] + torch.arange(n, device=present.device),
+            self.opened[:, None],
+            (self.position[:, None] + count - 1).clamp_min(0),
+        )
+        self.moment.scatter_(1, columns, asking.moment.expand(-1, n))
+        self.seen_order.scatter_(1, columns, asking.order)
+        self.seen_begins.scatter_(1, columns, self.begins[:, None].expand(-1, n))
+        self.valid.scatter_(1, columns, present)
+        self.position += count[:, -1]
+        self.order += n
+        self.highest += n
+        used = self.valid.any(0).index_fill_(0, columns.flatten(), True)
+        self.filled = int(used.nonzero()[-1]) + 1
+        self.columns = _shared(columns)
+        names = (self.moment, self.seen_order, self.seen_begins, self.valid)
+        seen = Columns(*(tensor[:, : self.filled] for tensor in names))
+        return asking.position, window_mask(asking, seen, self.window, self.limit)
+
+    def end(self) -> None:
+        """The open Moments are complete: what is written next belongs to the next ones."""
+        self.tick += 1
+        self.is_open.fill_(False)
+
+    def last_columns(self) -> Tensor:
+        """The columns of the last write, int64 [B, n]."""
+        if isinstance(self.columns, Tensor):
+            return self.columns.expand(len(self), -1)
+        return torch.arange(self.columns.start, self.columns.stop, device=self.tick.device).expand(len(self), -1)
+
+    def _forget(self) -> None:
+        """Free the columns of tokens that no later token of their row can see; `window_mask` says which these are."""
+        tick = self.tick[:, None]
+        seen = (self.moment > tick - self.window) & (self.moment >= self.opened[:, None])
+        if self.limit is not None and self.valid.shape[1] > self.limit:
+            seen &= (self.position[:, None] - self.seen_begins < self.limit) | (self.moment == tick)
+        self.valid &= seen
+
+    def _free_columns(self, n: int) -> Tensor:
+        """The first `n` columns of each row that hold nothing, int64 [B, n] rising; the ring grows where needed."""
+        held = int(self.valid.sum(1).amax()) if len(self) else 0
+        if held + n > self.valid.shape[1]:
+            self._widen(max(int(_SPARE * self.valid.shape[1]), held + n))
+        return self.valid.to(torch.uint8).argsort(dim=1, stable=True)[:, :n]
+
+    def _widen(self, capacity: int) -> None:
+        """Make room for `capacity` tokens a row."""
 
         def wider(tensor: Tensor, dim: int, fill: int = 0) -> Tensor:
-            slots = tensor.unflatten(dim, (self.window, self.slot))
-            shape = list(slots.shape)
-            shape[dim + 1] = grown
-            return torch.cat((slots, slots.new_full(shape, fill)), dim + 1).flatten(dim, dim + 1)
+            shape = list(tensor.shape)
+            shape[dim] = capacity - shape[dim]
+            return torch.cat((tensor, tensor.new_full(shape, fill)), dim)
 
         with torch.inference_mode(False):
-            self.valid = wider(self.valid, 1)
-            self.moment = wider(self.moment, 1, -1)
-            self.order = torch.arange(n_tokens, device=self.order.device).repeat(self.window)[None]
+            for name in _COLUMNS:
+                # A token always sees itself, which is found by its numbers: an empty column may not have them.
+                setattr(self, name, wider(getattr(self, name), 1, -1 if name == "moment" else 0))
             for layer in self.layers:
                 if layer.is_initialized:
                     layer.keys, layer.values = wider(layer.keys, 2), wider(layer.values, 2)
-        self.slot = n_tokens
-        # A re-laid slot keeps its Moment's number on the new columns too: they stay invalid, which is what counts.
 
-    def open(self, present: Tensor, first: Tensor) -> tuple[Tensor, Tensor]:
-        """Take the next Moment's slot: returns positions int64 [B, n] and the mask [B, 1, n, filled].
-
-        Args:
-            present: bool [B, n]; first: bool [B], rows whose episode starts with this Moment.
-        """
-        n = present.shape[1]
-        self.widen(n)
-        self.opened.masked_fill_(first, self.tick)
-        self.position.masked_fill_(first, 0)
-        self.slot_position[:, self.tick % self.window] = self.position
-        span = slice(self.offset, self.offset + self.slot)
-        self.valid[:, span] = False
-        self.valid[:, self.offset : self.offset + n] = present
-        self.moment[:, span] = self.tick
-        position = (self.position[:, None] + present.cumsum(-1) - 1).clamp_min(0)
-        self.position += present.sum(-1)
-        self.highest += n
-        asking = torch.full((1, n), self.tick, device=present.device)
-        mask = window_mask(
-            asking,
-            self.order[:, :n],
-            self.opened[:, None],
-            self.moment[:, : self.filled],
-            self.order[:, : self.filled],
-            self.valid[:, : self.filled],
-            self.window,
-        )
-        return position, mask
-
-    def close(self) -> None:
-        """The Moment's keys are written: the next one takes the next slot."""
-        self.tick += 1
+    # -- positions -----------------------------------------------------------------------------------------------
 
     def oldest_position(self) -> Tensor:
-        """Position of the oldest Moment that the next one can see, int64 [B]."""
-        first_tick = (self.tick - self.window + 1 + torch.zeros_like(self.opened)).maximum(self.opened).clamp_min(0)
-        oldest = self.slot_position.gather(1, (first_tick % self.window)[:, None]).squeeze(1)
-        return torch.where(first_tick < self.tick, oldest, self.position)
+        """Where the oldest Moment that can still be seen begins, int64 [B]."""
+        self._forget()
+        now = torch.where(self.is_open, self.begins, self.position)
+        if not self.valid.shape[1]:
+            return now
+        return torch.where(self.valid, self.seen_begins, now[:, None]).amin(1)
 
     def rebase(self, cos: Tensor, sin: Tensor, shift: Tensor) -> None:
         """Move every position back by `shift` int64 [B]; cos and sin [B, 1, R] are the angles of -shift."""
@@ -159,57 +215,64 @@ class Ring:
             if layer.is_initialized:
                 layer.keys.copy_(rotate_keys(layer.keys, cos, sin))
         self.position -= shift
-        self.slot_position -= shift[:, None]
+        self.begins -= shift
+        self.seen_begins -= shift[:, None]
         self.highest = int(self.position.max())
 
-    def clone(self) -> Ring:
-        """A copy that shares nothing with this ring."""
-        copy = Ring(len(self), self.window, len(self.layers), self.opened.device)
-        copy.slot, copy.tick, copy.highest = self.slot, self.tick, self.highest
+    # -- rows ----------------------------------------------------------------------------------------------------
+
+    def take(self, index: Index) -> Ring:
+        """The rows `index`, as a ring of their own."""
+        rows = as_index(index, len(self), self.tick.device)
+        taken = Ring(len(rows), self.window, len(self.layers), self.tick.device, self.limit)
+        taken.highest, taken.filled = self.highest, self.filled
         with torch.inference_mode(False):
-            for name in ("opened", "position", "slot_position", "valid", "moment", "order"):
-                setattr(copy, name, getattr(self, name).clone())
-            for mine, theirs in zip(self.layers, copy.layers, strict=True):
+            for name in _CLOCKS:
+                setattr(taken, name, getattr(self, name)[rows])
+            for name in _COLUMNS:
+                setattr(taken, name, getattr(self, name)[rows, : self.filled])
+            for mine, theirs in zip(self.layers, taken.layers, strict=True):
                 if mine.is_initialized:
-                    theirs.keys, theirs.values, theirs.is_initialized = mine.keys.clone(), mine.values.clone(), True
-        return copy
+                    theirs.keys, theirs.values = mine.keys[rows, :, : self.filled], mine.values[rows, :, : self.filled]
+                    theirs.is_initialized = True
+        return taken
 
+    def put(self, index: Index, other: Ring) -> None:
+        """Replace the rows `index` by those of `other`, however full either ring is.
 
-@dataclass
-class State:
-    """What an agent carries from tick to tick, for B agents stepping together; `Agent.step` consumes it.
-
-    Attributes:
-        ring: the trunk's window.
-        previous: for each sense whose encoder sees change, the last tick's readings [B, ...] and presence bool [B].
-        slots: what left the window; None where none are given (an agent without slots, or short-term memory off).
-    """
-
-    ring: Ring
-    previous: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
-    slots: SlotState | None = None
-
-    def __len__(self) -> int:
-        return len(self.ring)
-
-    def clone(self) -> State:
-        """A copy that shares nothing with this state: step one, keep the other."""
-        previous = {name: (value.clone(), here.clone()) for name, (value, here) in self.previous.items()}
-        return State(self.ring.clone(), previous, self.slots.clone() if self.slots else None)
-
-    def check(self, rows: int, layers: int, slots: int) -> None:
-        """Raise unless this state was made for `rows` agents with `layers` trunk layers and, if it has any, `slots`."""
-        if rows != len(self):
+        Raises:
+            DevmindError: the other ring is of another window, depth or number of rows.
+        """
+        rows = as_index(index, len(self), self.tick.device)
+        mine = (len(rows), self.window, self.limit, len(self.layers))
+        theirs = (len(other), other.window, other.limit, len(other.layers))
+        if mine != theirs:
             raise DevmindError(
-                f"This state is for {len(self)} agents; got a tick of {rows}. Make one with new_state({rows})."
+                "Rows can be put into a state of the same agent only: expected {} rows, a window of {} Moments and {} "
+                "tokens, {} layers; got {}, {}, {}, {}.".format(*mine, *theirs)
             )
-        if layers != len(self.ring.layers):
-            raise DevmindError(
-                f"This state is for a trunk of {len(self.ring.layers)} layers, the agent has {layers} now: "
-                "make a new one with new_state."
-            )
-        if self.slots is not None and self.slots.slots.shape[1] != slots:
-            raise DevmindError(
-                f"This state carries {self.slots.slots.shape[1]} slots, the agent has {slots}: "
-                "make a new one with new_state."
-            )
+        if other.filled > self.valid.shape[1]:
+            self._widen(other.filled)
+        for name in _CLOCKS:
+            getattr(self, name)[rows] = getattr(other, name)
+        for name in _COLUMNS:
+            getattr(self, name)[rows, : other.filled] = getattr(other, name)[:, : other.filled]
+        self.valid[rows, other.filled :] = False
+        self.moment[rows, other.filled :] = -1
+        for kept, put in zip(self.layers, other.layers, strict=True):
+            if put.is_initialized:
+                if not kept.is_initialized:
+                    kept.lazy_initialization(put.keys, put.values)
+                kept.keys[rows, :, : other.filled] = put.keys[:, :, : other.filled]
+                kept.values[rows, :, : other.filled] = put.values[:, :, : other.filled]
+        self.filled, self.highest = max(self.filled, other.filled), max(self.highest, other.highest)
+
+
+def _shared(columns: Tensor) -> slice | Tensor:
+    """Rising columns [B, n] in the form that is cheapest to write to: a slice, [n] if all rows are alike, or as is."""
+    if not columns.numel():
+        return slice(0, 0)
+    if len(columns) > 1 and not bool((columns == columns[:1]).all()):
+        return columns
+    start, stop = torch.stack((columns[0, 0], columns[0, -1] + 1)).tolist()
+    return slice(start, stop) if stop - start == columns.shape[1] else columns[0]

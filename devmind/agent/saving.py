@@ -9,17 +9,21 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from devmind.agent.config import FORMAT_VERSION, AgentConfig
-from devmind.agent.parts import PartHolder
 from devmind.errors import CheckpointError
 
+if TYPE_CHECKING:
+    from devmind.agent.parts import PartHolder
+
+FORMAT_VERSION = 1
+"""Raised when a saved folder of this version cannot be read by the one before."""
+MODEL_TYPE = "devmind-agent"
 CONFIG, WEIGHTS, CHECKSUMS = "config.json", "model.safetensors", "checksums.json"
 LATER = ("recalled_rank",)
 """Weights that folders saved before there were any lack; zeros there change no answer."""
@@ -74,14 +78,14 @@ def _write(path: Path, data: bytes) -> None:
     temporary.replace(path)
 
 
-def read_config(folder: Path) -> AgentConfig:
-    """The config of a saved agent, after its version and every file's checksum were verified.
+def read_config(folder: Path) -> dict[str, Any]:
+    """The `config.json` of a saved agent, after its version and every file's checksum were verified.
 
     Raises:
         CheckpointError: a file is missing or damaged, or the folder is of a newer version.
     """
     config = _read_json(folder / CONFIG)
-    if config.get("model_type") != AgentConfig.model_type:
+    if config.get("model_type") != MODEL_TYPE:
         raise CheckpointError(f"'{folder}' holds a model of type '{config.get('model_type')}', not a devmind agent.")
     version = config.get("devmind_version", 0)
     if version > FORMAT_VERSION:
@@ -90,7 +94,7 @@ def read_config(folder: Path) -> AgentConfig:
             "update devmind."
         )
     _verify(folder)
-    return AgentConfig.from_dict(config)
+    return config
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -125,13 +129,24 @@ def load_weights(agent: PartHolder, folder: Path) -> None:
     Raises:
         CheckpointError: the tensors do not fit the agent's parts.
     """
-    from safetensors.torch import load_file
-
-    tensors, missing = load_file(folder / WEIGHTS), agent.missing_prefixes()
+    tensors, missing = read_tensors(folder), agent.missing_prefixes()
     agent.kept_tensors = {name: value for name, value in tensors.items() if missing and name.startswith(missing)}
     for name in LATER:
         tensors.setdefault(name, torch.zeros_like(agent.get_parameter(name)))
+    fill(agent, {n: x for n, x in tensors.items() if n not in agent.kept_tensors}, folder)
+
+
+def read_tensors(folder: Path, names: Collection[str] | None = None) -> dict[str, Tensor]:
+    """The saved tensors: those of `names` that are there, or all."""
+    from safetensors import safe_open
+
+    with safe_open(folder / WEIGHTS, framework="pt") as file:
+        return {name: file.get_tensor(name) for name in file.keys() if names is None or name in names}  # noqa: SIM118
+
+
+def fill(module: nn.Module, tensors: Mapping[str, Tensor], folder: Path) -> None:
+    """Fill in the weights of `module`; CheckpointError when they are not exactly its own."""
     try:
-        agent.load_state_dict({n: x for n, x in tensors.items() if n not in agent.kept_tensors}, strict=True)
+        module.load_state_dict(tensors, strict=True)
     except RuntimeError as error:
         raise CheckpointError(f"The weights in '{folder}' do not fit its config: {error}") from error

@@ -1,4 +1,4 @@
-"""A Batch through a trunk with slots: segment by segment, the last W Moments' keys and values carried along.
+"""A Batch through the trunk: with slots segment by segment, the last W Moments' keys and values carried along.
 
 Slots that enter at Moment t are made of readouts up to t - H - 1, so a segment may go on until the first Moment whose
 slots would be made of the segment itself: it has H + 1 Moments at least, and W where all rows' episodes start together.
@@ -7,17 +7,17 @@ Gradients flow through the slots and through what is carried, so they are those 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from devmind.agent.slots import Slots
-from devmind.agent.window import opening_moments, window_mask
+from devmind.agent.window import Asking, Columns, opening_moments, window_mask
 
 Decode = Callable[[Tensor, Tensor, Tensor, Any], Tensor]
 """Tokens [B, Q, D], mask [B, 1, Q, K], positions [B, Q] and a Cache or None to features [B, Q, D]."""
@@ -57,21 +57,9 @@ class CarriedLayer(CacheLayerMixin):
         return -1
 
 
-@dataclass
-class Columns:
-    """Tokens as the mask sees them: number of the Moment and order in it [B or 1, S], presence [B, S]."""
-
-    moment: Tensor
-    order: Tensor
-    valid: Tensor
-
-    def __len__(self) -> int:
-        return self.moment.shape[1]
-
-    def after(self, others: list[Columns]) -> Columns:
-        """These columns behind others."""
-        every = [*others, self]
-        return Columns(*(torch.cat([getattr(one, name) for one in every], 1) for name in ("moment", "order", "valid")))
+_T = TypeVar("_T", Asking, Columns)
+PACKED_BELOW = 0.8
+"""Where fewer of a segment's tokens than this share are present, they are moved together and the rest not computed."""
 
 
 class Carried:
@@ -108,10 +96,13 @@ class Plan:
     starts: list[int]
 
 
-def plan(first: Tensor, half: int) -> Plan:
-    """Where slots enter and segments start, from `first` bool [B, T]."""
+def plan(first: Tensor, half: int | None) -> Plan:
+    """Where slots enter and segments start, from `first` bool [B, T]; without slots (None) there is one segment."""
     opened = opening_moments(first)
     tick = torch.arange(first.shape[1], device=first.device) - opened
+    if half is None:
+        never = torch.zeros_like(first)
+        return Plan(opened, tick, never, never, [0])
     entering = tick % half == 0
     late = entering & (tick >= 2 * half)
     starts = [0]
@@ -122,35 +113,79 @@ def plan(first: Tensor, half: int) -> Plan:
 
 
 def run(
-    slots: Slots, window: int, layers: int, tokens: Tensor, present: Tensor, first: Tensor, decode: Decode
+    slots: Slots | None,
+    window: int,
+    limit: int | None,
+    layers: int,
+    tokens: Tensor,
+    present: Tensor,
+    first: Tensor,
+    decode: Decode,
 ) -> Tensor:
     """Features [B, T, n, D] of T consecutive Moments, slots included where they enter.
 
     Args:
+        window, limit: of `window_mask`.
         tokens: [B, T, n, D], the last one of each Moment its readout; present: bool [B, T, n]; first: bool [B, T].
     """
-    cut = plan(first, slots.every)
+    count = 0 if slots is None else len(slots)
+    cut = plan(first, None if slots is None else slots.every)
     length, n = tokens.shape[1:3]
-    offset = _offsets(present.sum(-1) + len(slots) * cut.entering, cut.opened)
+    offset = _offsets(present.sum(-1) + count * cut.entering, cut.opened)
     # Where all rows open their episodes alike, one row says for all which Moments a token may see.
     lines = 1 if bool((cut.opened == cut.opened[:1]).all()) else len(tokens)
     carried = Carried(layers)
     cache = carried.cache if len(cut.starts) > 1 else None
     features: list[Tensor] = []
-    current = slots.initial.expand(len(tokens), -1, -1)
+    current = None if slots is None else slots.initial.expand(len(tokens), -1, -1)
     for start, stop in pairwise([*cut.starts, length]):
-        when, entries, current = _entries(slots, cut, start, stop, features, current)
-        mine = _columns(len(slots), present, when, lines, start, stop)
-        position = _positions(len(slots), present, cut, offset, when, start, stop)
+        flat = tokens[:, start:stop].flatten(1, 2)
+        when: Tensor | None = None
+        if slots is not None and current is not None:
+            when, entries, current = _entries(slots, cut, start, stop, features, current)
+            flat = torch.cat((entries.flatten(1, 2), flat), 1)
+        asking, mine = number_tokens(count, present, cut, offset, when, lines, start, stop)
+        packed = _packing(mine.valid)
+        if packed is not None:
+            asking, mine = _gather(asking, packed), _gather(mine, packed)
         carried.forget(start - window + 1)
-        seen = mine.after([columns for _, columns in carried.segments])
-        asking = cut.opened[:lines].gather(1, mine.moment.clamp_min(0))
-        mask = window_mask(mine.moment, mine.order, asking, seen.moment, seen.order, seen.valid, window)
-        flat = torch.cat((entries.flatten(1, 2), tokens[:, start:stop].flatten(1, 2)), 1)
-        found = decode(flat, mask, position, cache)
-        features.append(found[:, entries.shape[1] * len(slots) :].unflatten(1, (stop - start, n)))
+        seen = _join([*(columns for _, columns in carried.segments), mine])
+        mask = window_mask(asking, seen, window, limit)
+        if packed is None:
+            found = decode(flat, mask, asking.position, cache)
+        else:
+            wide = packed[..., None].expand(-1, -1, flat.shape[2])
+            some = decode(flat.gather(1, wide), mask, asking.position, cache)
+            found = some.new_zeros(flat.shape).scatter(1, wide, some)
+        features.append(found[:, -(stop - start) * n :].unflatten(1, (stop - start, n)))
         carried.segments.append((stop, mine))
     return features[0] if len(features) == 1 else torch.cat(features, 1)
+
+
+def _packing(valid: Tensor) -> Tensor | None:
+    """Which tokens of valid bool [B, S] to compute, int64 [B, P], the present ones of each row first; None: all."""
+    most = int(valid.sum(1).amax())
+    if most >= PACKED_BELOW * valid.shape[1]:
+        return None
+    return (~valid).to(torch.uint8).argsort(dim=1, stable=True)[:, :most]
+
+
+def _gather(tokens: _T, index: Tensor) -> _T:
+    """Every field [B or 1, S] at index [B, P]."""
+    return type(tokens)(**{name: x.expand(len(index), -1).gather(1, index) for name, x in vars(tokens).items()})
+
+
+def _join(columns: Sequence[Columns]) -> Columns:
+    """Columns one behind the other; those that speak for all rows at once are widened where others do not."""
+    if len(columns) == 1:
+        return columns[0]
+
+    def joined(name: str) -> Tensor:
+        each = [getattr(one, name) for one in columns]
+        rows = max(len(one) for one in each)
+        return torch.cat([one.expand(rows, -1) for one in each], 1)
+
+    return Columns(*(joined(name) for name in ("moment", "order", "begins", "valid")))
 
 
 def _offsets(count: Tensor, opened: Tensor) -> Tensor:
@@ -184,25 +219,28 @@ def _entries(
     return when, torch.stack(entries, 1) if entries else slots.initial.new_zeros(shape), current
 
 
-def _columns(count: int, present: Tensor, when: Tensor, lines: int, start: int, stop: int) -> Columns:
-    """The segment's tokens as the mask sees them, slots before the Moments' own; `lines` rows of numbers (B or 1)."""
+def number_tokens(
+    count: int, present: Tensor, cut: Plan, offset: Tensor, when: Tensor | None, lines: int, start: int, stop: int
+) -> tuple[Asking, Columns]:
+    """The segment's tokens as the mask sees them: slots that enter before the Moments' own.
+
+    Args:
+        count: K, slots that enter; when: int64 [B, E], the Moments they enter, -1 for none.
+        lines: how many rows of Moment numbers it takes, B or 1.
+    """
     n, device = present.shape[2], present.device
-    of_slots = Columns(
-        when[:lines].repeat_interleave(count, 1),
-        torch.arange(count, device=device).repeat(when.shape[1]).expand(lines, -1),
-        (when >= 0).repeat_interleave(count, 1),
-    )
-    of_senses = Columns(
-        torch.arange(start, stop, device=device).repeat_interleave(n).expand(lines, -1),
-        (count + torch.arange(n, device=device)).repeat(stop - start).expand(lines, -1),
-        present[:, start:stop].flatten(1),
-    )
-    return of_senses.after([of_slots])
-
-
-def _positions(count: int, present: Tensor, cut: Plan, offset: Tensor, when: Tensor, start: int, stop: int) -> Tensor:
-    """The positions int64 [B, Q] of the same tokens."""
-    index = torch.arange(count, device=present.device)
-    entered = (offset.gather(1, when.clamp_min(0))[..., None] + index).flatten(1)
+    moment = torch.arange(start, stop, device=device).repeat_interleave(n).expand(lines, -1)
+    order = (count + torch.arange(n, device=device)).repeat(stop - start).expand(lines, -1)
+    valid, begins = present[:, start:stop].flatten(1), offset[:, start:stop].repeat_interleave(n, 1)
     own = present[:, start:stop].cumsum(-1) - 1 + count * cut.entering[:, start:stop, None]
-    return torch.cat((entered, (offset[:, start:stop, None] + own).clamp_min(0).flatten(1)), 1)
+    position = (offset[:, start:stop, None] + own).clamp_min(0).flatten(1)
+    if when is not None:
+        index = torch.arange(count, device=device)
+        entered = offset.gather(1, when.clamp_min(0))
+        moment = torch.cat((when[:lines].repeat_interleave(count, 1), moment), 1)
+        order = torch.cat((index.repeat(when.shape[1]).expand(lines, -1), order), 1)
+        valid = torch.cat(((when >= 0).repeat_interleave(count, 1), valid), 1)
+        begins = torch.cat((entered.repeat_interleave(count, 1), begins), 1)
+        position = torch.cat(((entered[..., None] + index).flatten(1), position), 1)
+    opened = cut.opened[:lines].gather(1, moment.clamp_min(0))
+    return Asking(moment, order, opened, position), Columns(moment, order, begins, valid)

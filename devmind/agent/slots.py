@@ -1,14 +1,15 @@
-"""Slots: K learned tokens that carry what leaves the window. Once every half window they are written and enter anew.
+"""Slots: K learned tokens that carry what leaves the window. Once every H Moments they are written and enter anew.
 
-Number the Moments of an episode t = 0, 1, ... and let H = W/2. At t = jH the slots S_j enter the trunk as the first
-tokens of that Moment and stay visible as its other tokens do, so the newest ones are at most H - 1 Moments old.
+Number the Moments of an episode t = 0, 1, ...; H is half the window that the agent was born with. At t = jH the slots
+S_j enter the trunk as the first tokens of that Moment and stay visible as its other tokens do, so the newest ones are
+at most H - 1 Moments old.
 
     S_0 = S_1 = learned;    S_j = write(S_{j-1}, readouts of Moments (j-2)H .. (j-1)H - 1)    for j >= 2
 
-The segment that is written is the one that begins to leave the window at that very Moment. `write` is block-recurrent
-transformers' cross-attention from a recurrent state to a segment (Hutchins et al. 2022, arXiv 2203.07852, section 3)
-with the gated unit of GTrXL (Parisotto et al. 2020, arXiv 1910.06764, section 3.2), one GRU-like gate a slot as in Slot
-Attention (Locatello et al. 2020, arXiv 2006.15055, algorithm 1).
+The segment that is written is the one that begins to leave a window of 2 H Moments just then. `write` is
+block-recurrent transformers' cross-attention from a recurrent state to a segment (Hutchins et al. 2022, arXiv
+2203.07852, section 3) with the gated unit of GTrXL (Parisotto et al. 2020, arXiv 1910.06764, section 3.2), one GRU-like
+gate a slot as in Slot Attention (Locatello et al. 2020, arXiv 2006.15055, algorithm 1).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from devmind.agent import rows
 
 KEEP = 2.0
 """Bias of the update gate at birth: a write replaces sigmoid(-2) = 12 % of a slot (GTrXL's b_g)."""
@@ -31,9 +34,9 @@ class Slots(nn.Module):
         initial: S_0, float [K, D].
     """
 
-    def __init__(self, count: int, width: int, heads: int, window: int) -> None:
+    def __init__(self, count: int, width: int, heads: int, every: int) -> None:
         super().__init__()
-        self.every, self.heads = window // 2, heads
+        self.every, self.heads = every, heads
         self.initial = nn.Parameter(torch.randn(count, width) * 0.3)
         self.place = nn.Parameter(torch.randn(self.every, width) * 0.3)
         self.of_slots, self.of_readouts = nn.LayerNorm(width), nn.LayerNorm(width)
@@ -124,12 +127,12 @@ class SlotState:
         if not bool(entering.any()):
             return None
         late = entering & (self.tick >= 2 * every)
-        rows = late.nonzero().squeeze(-1)
-        if len(rows):
-            tick = self.tick[rows]
+        written = late.nonzero().squeeze(-1)
+        if len(written):
+            tick = self.tick[written]
             # The older half of the ring: it is written over from this Moment on.
             at = (tick % (2 * every))[:, None] + torch.arange(every, device=tick.device)
-            self.slots[rows] = slots.advance(self.slots[rows], tick, self.readouts[rows[:, None], at])
+            self.slots[written] = slots.advance(self.slots[written], tick, self.readouts[written[:, None], at])
         return torch.where(late[:, None, None], self.slots, slots.initial), entering
 
     def keep(self, readout: Tensor) -> None:
@@ -138,7 +141,12 @@ class SlotState:
         self.readouts[torch.arange(len(at), device=at.device), at] = readout.to(self.readouts.dtype)
         self.tick += 1
 
-    def clone(self) -> SlotState:
-        """A copy that shares nothing with this one."""
+    def take(self, index: Tensor) -> SlotState:
+        """The rows `index` int64 [k], as copies."""
         with torch.inference_mode(False):
-            return SlotState(self.slots.clone(), self.readouts.clone(), self.tick.clone())
+            return SlotState(**rows.take(vars(self), index))
+
+    def put(self, index: Tensor, other: SlotState) -> None:
+        """Replace the rows `index` int64 [k] by those of `other`."""
+        for name, value in vars(other).items():
+            getattr(self, name)[index] = value

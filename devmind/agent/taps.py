@@ -29,6 +29,11 @@ class Tapped:
     present: Tensor
     maps: Mapping[str, Tensor] = field(default_factory=dict)
 
+    def map(self, function: Callable[[Tensor], Tensor]) -> Tapped:
+        """`function` applied to every tensor."""
+        maps = {name: function(value) for name, value in self.maps.items()}
+        return Tapped(function(self.tokens), function(self.present), maps)
+
 
 @dataclass
 class Perceived:

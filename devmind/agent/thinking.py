@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,9 +12,9 @@ from devmind.agent.batch import Batch, to_device
 from devmind.agent.config import AgentConfig
 from devmind.agent.encoders import Encoded
 from devmind.agent.output import Output
-from devmind.agent.parts import named_seed
-from devmind.agent.ring import State
 from devmind.agent.senses import Perceiver
+from devmind.agent.sensing import named_seed
+from devmind.agent.state import State
 from devmind.agent.taps import Perceived, Tapped, read_tap, tapped_senses, taps_trunk
 from devmind.agent.trunk import Trunk
 from devmind.errors import DevmindError
@@ -42,7 +43,12 @@ class Thinker(Perceiver):
             self._run_trunk(seen, recalled, batch["first"], short_term=short_term)
         return seen
 
-    def run_heads(self, names: Iterable[str], seen: Perceived | Mapping[str, Encoded]) -> dict[str, Output]:
+    def run_heads(
+        self,
+        names: Iterable[str],
+        seen: Perceived | Mapping[str, Encoded],
+        targets: Mapping[str, Any] | None = None,
+    ) -> dict[str, Output]:
         """Outputs of heads on what was perceived; a mapping of encoded senses serves heads that tap senses.
 
         Raises:
@@ -57,7 +63,7 @@ class Thinker(Perceiver):
                     f"The head '{name}' taps '{self.tap_of(name)}', which is not among what was perceived "
                     f"({', '.join(seen.encoded) or 'nothing'}{'' if seen.readout is None else ', trunk'})."
                 )
-            outputs[name] = self.head(name)(tapped)
+            outputs[name] = self.head(name).respond(tapped, (targets or {}).get(name))
         return outputs
 
     def _read(self, name: str, seen: Perceived) -> Tapped | None:
@@ -65,41 +71,74 @@ class Thinker(Perceiver):
         return read_tap(tap, seen, {sense: self.encoder(sense).n_tokens for sense in tapped_senses(tap)})
 
     def _assemble(
-        self, encoded: Mapping[str, Encoded], recalled: Encoded | None, lead: Sequence[int]
+        self, encoded: Mapping[str, Encoded], recalled: Encoded | None, lead: Sequence[int], closes: bool = True
     ) -> tuple[Tensor, Tensor, dict[str, slice]]:
-        """All tokens of a Moment in their fixed order: tokens [..., n, D], presence [..., n], each sense's place."""
-        tokens, present, places, at = [], [], {}, 0
+        """All tokens of a Moment in their fixed order: tokens [..., n, D], presence [..., n], each sense's place.
+
+        Args:
+            closes: the readout closes the Moment; otherwise more tokens will follow.
+        """
+        tokens, present, places = [self.readout.new_zeros(*lead, 0, self.config.width)], [], {}
+        present.append(torch.ones(*lead, 0, dtype=torch.bool, device=self.device))
+        at = 0
         if recalled is not None:
-            tokens, present, at = [recalled.tokens], [recalled.present], recalled.tokens.shape[-2]
+            tokens.append(recalled.tokens)
+            present.append(recalled.present)
+            at = recalled.tokens.shape[-2]
         for name in self.sense_order:
             if name in encoded:
                 tokens.append(encoded[name].tokens + self.encoder(name).type_embedding)
                 present.append(encoded[name].present)
                 places[name] = slice(at, at + tokens[-1].shape[-2])
                 at = places[name].stop
-        tokens.append(self.readout.expand(*lead, 1, -1))
-        present.append(torch.ones(*lead, 1, dtype=torch.bool, device=self.device))
+        if closes:
+            tokens.append(self.readout.expand(*lead, 1, -1))
+            present.append(torch.ones(*lead, 1, dtype=torch.bool, device=self.device))
         return torch.cat(tokens, -2), torch.cat(present, -1), places
 
-    def _run_trunk(
-        self,
-        seen: Perceived,
-        recalled: Encoded | None,
-        first: Tensor,
-        state: State | None = None,
-        short_term: bool = True,
-    ) -> None:
-        """Fill in the trunk's features, of a Batch (first [B, T]) or as one step of `state` (first [B])."""
+    def _run_trunk(self, seen: Perceived, recalled: Encoded | None, first: Tensor, short_term: bool = True) -> None:
+        """Fill in the trunk's features of a Batch, first bool [B, T]."""
         tokens, present, places = self._assemble(seen.encoded, recalled, first.shape)
-        # Columns that no Moment of the batch uses are not computed: an absent sense costs nothing.
-        used = present.flatten(0, -2).any(0)
-        full = bool(used.all())
-        packed = (tokens, present) if full else (tokens[..., used, :], present[..., used])
-        if state is None:
-            features = self.trunk(*packed, first, short_term)
-        else:
-            features = self.trunk.step(*packed, first, state.ring, state.slots)
+        packed, used = _pack(tokens, present)
+        features = _unpack(self.trunk(*packed, first, short_term), tokens.shape, used)
         seen.readout = features[..., -1, :]
-        if not full:
-            features = features.new_zeros(tokens.shape).index_copy(-2, used.nonzero().squeeze(-1), features)
         seen.of_senses = {name: Encoded(features[..., at, :], present[..., at]) for name, at in places.items()}
+
+    def _step_trunk(
+        self, seen: Perceived, recalled: Encoded | None, first: Tensor, state: State, closes: bool = True
+    ) -> None:
+        """The same for one tick, first bool [B]; the Moment stays open unless it `closes`."""
+        tokens, present, places = self._assemble(seen.encoded, recalled, first.shape, closes)
+        packed, used = _pack(tokens, present)
+        run = self.trunk.step if closes else self.trunk.begin
+        features = _unpack(run(*packed, first, state.ring, state.slots), tokens.shape, used)
+        seen.readout = features[..., -1, :] if closes else None
+        seen.of_senses = {name: Encoded(features[..., at, :], present[..., at]) for name, at in places.items()}
+
+    def _extend_trunk(self, sense: str, encoded: Encoded, state: State) -> Perceived:
+        """Features of further tokens [B, n, D] of a sense in the open Moment."""
+        packed, used = _pack(encoded.tokens + self.encoder(sense).type_embedding, encoded.present)
+        features = _unpack(self.trunk.extend(*packed, state.ring), encoded.tokens.shape, used)
+        return Perceived({sense: encoded}, of_senses={sense: Encoded(features, encoded.present)})
+
+    def _end_trunk(self, state: State) -> Tensor:
+        """Close the open Moment with its readout: the readout's feature [B, D]."""
+        n = len(state)
+        ones = torch.ones(n, 1, dtype=torch.bool, device=self.device)
+        feature = self.trunk.extend(self.readout.expand(n, 1, -1), ones, state.ring)[:, 0]
+        self.trunk.end(feature, state.ring, state.slots)
+        return feature
+
+
+def _pack(tokens: Tensor, present: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor | None]:
+    """Tokens [..., n, D] and presence without the columns that no Moment uses, and which are left (None: all)."""
+    used = present.flatten(0, -2).any(0)
+    if bool(used.all()):
+        return (tokens, present), None
+    return (tokens[..., used, :], present[..., used]), used
+
+
+def _unpack(features: Tensor, shape: torch.Size, used: Tensor | None) -> Tensor:
+    if used is None:
+        return features
+    return features.new_zeros(shape).index_copy(-2, used.nonzero().squeeze(-1), features)

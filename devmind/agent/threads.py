@@ -12,6 +12,12 @@ from contextlib import contextmanager
 import torch
 
 
+def cores() -> int:
+    """How many cores this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
 @contextmanager
 def intra_op_threads(n: int) -> Iterator[None]:
     """Run the body with `n` intra-op threads, then put the former number back."""
@@ -46,9 +52,7 @@ def stepping_threads() -> Iterator[None]:
 @contextmanager
 def training_threads(n: int | None = None) -> Iterator[None]:
     """`n` threads, or one for each core this process may use: for optimizer steps on large batches."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    with intra_op_threads(n or cores):
+    with intra_op_threads(n or cores()):
         yield
 
 

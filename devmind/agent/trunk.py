@@ -14,10 +14,9 @@ from transformers.cache_utils import Cache
 from devmind.agent import segments
 from devmind.agent.config import AgentConfig
 from devmind.agent.decoders import angles_back, build_decoder, zero_outputs
-from devmind.agent.parts import named_seed
 from devmind.agent.ring import Ring
+from devmind.agent.sensing import named_seed
 from devmind.agent.slots import Slots, SlotState
-from devmind.agent.window import opening_moments, present_positions, window_mask
 from devmind.seeding import derive_seed
 
 
@@ -26,7 +25,7 @@ class Trunk(nn.Module):
 
     def __init__(self, config: AgentConfig) -> None:
         super().__init__()
-        self.window, self.rebase_at = config.window, config.rebase_at
+        self.window, self.limit, self.rebase_at = config.window, config.window_tokens, config.rebase_at
         self.decoder: Any = build_decoder(config)
         width = self.decoder.config.hidden_size
         if width == config.width:
@@ -37,7 +36,7 @@ class Trunk(nn.Module):
         self.slots: Slots | None = None
         if config.slots:
             with named_seed(config.seed, "slots"):
-                self.slots = Slots(config.slots, config.width, config.attention_heads, config.window)
+                self.slots = Slots(config.slots, config.width, config.attention_heads, config.slots_every or 1)
 
     @property
     def n_layers(self) -> int:
@@ -54,53 +53,55 @@ class Trunk(nn.Module):
         Returns:
             [B, T, n, D]; rows of absent tokens mean nothing.
         """
-        batch, length, n, _ = tokens.shape
-        if not short_term:
-            alone = self._pass(tokens.flatten(0, 1)[:, None], present.flatten(0, 1)[:, None], first.reshape(-1, 1))
-            return alone.reshape(batch, length, n, -1)
-        if self.slots is not None:
-            return segments.run(self.slots, self.window, self.n_layers, tokens, present, first, self._decode)
-        return self._pass(tokens, present, first)
+        if short_term:
+            return self._run(self.slots, tokens, present, first)
+        alone = tokens.flatten(0, 1)[:, None], present.flatten(0, 1)[:, None], first.reshape(-1, 1)
+        return self._run(None, *alone).reshape(tokens.shape)
 
-    def _pass(self, tokens: Tensor, present: Tensor, first: Tensor) -> Tensor:
-        """All at once, without slots; see `forward`."""
-        batch, length, n, _ = tokens.shape
-        opened = opening_moments(first)
-        position = present_positions(present, opened).flatten(1)
-        order = torch.arange(n, device=tokens.device).repeat(length)[None]
-        moment = torch.arange(length, device=tokens.device).repeat_interleave(n)[None]
-        start = opened.repeat_interleave(n, 1)
-        mask = window_mask(moment, order, start, moment, order, present.flatten(1), self.window)
-        return self._decode(tokens.flatten(1, 2), mask, position, None).reshape(batch, length, n, -1)
+    def _run(self, slots: Slots | None, tokens: Tensor, present: Tensor, first: Tensor) -> Tensor:
+        return segments.run(slots, self.window, self.limit, self.n_layers, tokens, present, first, self._decode)
 
     def step(
         self, tokens: Tensor, present: Tensor, first: Tensor, ring: Ring, carried: SlotState | None = None
     ) -> Tensor:
-        """Features [B, n, D] of one tick's tokens, which are written into `ring` (it is consumed).
+        """Features [B, n, D] of a whole Moment's tokens, which are written into `ring` (it is consumed).
 
         Args:
             tokens: [B, n, D], the last one the readout; present: bool [B, n]; first: bool [B].
             carried: slots, which enter at their ticks and keep the readout (they are consumed); None: without slots.
         """
-        if carried is None or self.slots is None:
-            return self._tick(tokens, present, first, ring)
-        n, entering = tokens.shape[1], carried.enter(self.slots, first)
+        features = self.begin(tokens, present, first, ring, carried)
+        self.end(features[:, -1], ring, carried)
+        return features
+
+    def begin(
+        self, tokens: Tensor, present: Tensor, first: Tensor, ring: Ring, carried: SlotState | None = None
+    ) -> Tensor:
+        """Open a Moment with its first tokens, slots before them; as `step`, but `end` has to close it."""
+        n = tokens.shape[1]
+        ring.begin(first)
+        entering = None if carried is None or self.slots is None else carried.enter(self.slots, first)
         if entering is not None:
             slots, rows = entering
             tokens = torch.cat((slots, tokens), 1)
-            present = torch.cat((rows[:, None].expand(-1, len(self.slots)), present), 1)
-        features = self._tick(tokens, present, first, ring)[:, -n:]
-        carried.keep(features[:, -1])
-        return features
+            present = torch.cat((rows[:, None].expand(-1, slots.shape[1]), present), 1)
+        return self.extend(tokens, present, ring)[:, tokens.shape[1] - n :]
 
-    def _tick(self, tokens: Tensor, present: Tensor, first: Tensor, ring: Ring) -> Tensor:
-        """One tick's tokens as they are; see `step`."""
+    def extend(self, tokens: Tensor, present: Tensor, ring: Ring) -> Tensor:
+        """Features [B, n, D] of further tokens of the open Moment, tokens [B, n, D] and present bool [B, n]."""
+        if not tokens.shape[1]:
+            return tokens
         if ring.highest + tokens.shape[1] > self.rebase_at:
-            self._rebase(ring)
-        position, mask = ring.open(present, first)
-        features = self._decode(tokens, mask, position, ring.cache)
-        ring.close()
-        return features
+            shift = ring.oldest_position()
+            ring.rebase(*angles_back(self.decoder, shift), shift)
+        position, mask = ring.write(present)
+        return self._decode(tokens, mask, position, ring.cache)
+
+    def end(self, readout: Tensor, ring: Ring, carried: SlotState | None = None) -> None:
+        """Close the Moment; readout [B, D] is the feature of its last token, of which slots are made."""
+        ring.end()
+        if carried is not None and self.slots is not None:
+            carried.keep(readout)
 
     def _decode(self, tokens: Tensor, mask: Tensor, position: Tensor, cache: Cache | None) -> Tensor:
         output = self.decoder(
@@ -111,10 +112,6 @@ class Trunk(nn.Module):
             use_cache=cache is not None,
         )
         return self.outlet(output.last_hidden_state)
-
-    def _rebase(self, ring: Ring) -> None:
-        shift = ring.oldest_position()
-        ring.rebase(*angles_back(self.decoder, shift), shift)
 
     def grow(self, layers: int, seed: int) -> None:
         """Append decoder layers whose output projections are zero: features stay exactly as they are."""

@@ -1,46 +1,69 @@
 """The window: which tokens a token may see, at which position it stands, and how cached keys are moved.
 
 One mask function serves both ways of running the trunk, so stepping with state and running all at once cannot drift
-apart: it is applied to the tokens themselves, or to the slots of the ring (`ring.py`).
+apart: it is applied to the tokens themselves, or to the columns of the ring (`ring.py`).
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 
-def window_mask(
-    moment: Tensor, order: Tensor, start: Tensor, seen_moment: Tensor, seen_order: Tensor, valid: Tensor, window: int
-) -> Tensor:
+@dataclass
+class Asking:
+    """Tokens that look, int64 [B or 1, Q]; of a single Moment `moment` and `opened` may be [B, 1].
+
+    Attributes:
+        moment, order: number of the token's Moment, and its index in it.
+        opened: number of the Moment that opened its episode.
+        position: its place among the present tokens of its episode.
+    """
+
+    moment: Tensor
+    order: Tensor
+    opened: Tensor
+    position: Tensor
+
+
+@dataclass
+class Columns:
+    """Tokens that are looked at, int64 [B or 1, K].
+
+    Attributes:
+        moment, order: number of the token's Moment, and its index in it.
+        begins: position of the first token of its Moment.
+        valid: which of them are present, bool [B, K].
+    """
+
+    moment: Tensor
+    order: Tensor
+    begins: Tensor
+    valid: Tensor
+
+    def __len__(self) -> int:
+        return self.moment.shape[1]
+
+
+def window_mask(asking: Asking, seen: Columns, window: int, limit: int | None = None) -> Tensor:
     """Which tokens may be seen, bool [B, 1, Q, K], true where visible.
 
-    A token sees the present tokens of its own Moment up to itself and of the `window` - 1 Moments before it, never
-    beyond its episode's first. It always sees itself, so that an absent token's row is no softmax over nothing.
+    A token sees the present tokens of its own Moment up to itself, and those of earlier whole Moments of its episode:
+    of at most `window` - 1 of them, and of only as many as fit into `limit` tokens, all up to itself counted. It
+    always sees itself, so that an absent token's row is no softmax over nothing.
 
-    Args:
-        moment, order, start: of the asking tokens, int64 [B or 1, Q]: number of the Moment, index in it, number of the
-            Moment that opened the episode.
-        seen_moment, seen_order: of the tokens seen, int64 [B or 1, K].
-        valid: which of these are present, bool [B, K].
+    How many tokens its own Moment will have in the end plays no part: a Moment may still be growing.
     """
-    moment, order, start = moment[:, :, None], order[:, :, None], start[:, :, None]
-    seen_moment, seen_order, valid = seen_moment[:, None], seen_order[:, None], valid[:, None]
+    moment, order = asking.moment[:, :, None], asking.order[:, :, None]
+    seen_moment, seen_order = seen.moment[:, None], seen.order[:, None]
     same = seen_moment == moment
-    before = (seen_moment < moment) & (seen_moment > moment - window) & (seen_moment >= start)
-    return ((before | (same & (seen_order <= order))) & valid | (same & (seen_order == order)))[:, None]
-
-
-def present_positions(present: Tensor, opened: Tensor) -> Tensor:
-    """Positions counted over present tokens since the episode's first Moment, int64 [B, T, n].
-
-    Args:
-        present: bool [B, T, n]; opened: number of the Moment that opened the episode of each Moment, int64 [B, T].
-    """
-    count = present.sum(-1)
-    before = count.cumsum(1) - count
-    offset = before - before.gather(1, opened)
-    return (offset[..., None] + present.cumsum(-1) - 1).clamp_min(0)
+    before = (seen_moment < moment) & (seen_moment > moment - window) & (seen_moment >= asking.opened[:, :, None])
+    # Fewer tokens than the limit in all: no Moment can be beyond it.
+    if limit is not None and len(seen) > limit:
+        before = before & (asking.position[:, :, None] - seen.begins[:, None] < limit)
+    return ((before | (same & (seen_order <= order))) & seen.valid[:, None] | (same & (seen_order == order)))[:, None]
 
 
 def opening_moments(first: Tensor) -> Tensor:

@@ -1,40 +1,74 @@
-"""Which saved agent a command means."""
+"""Which saved agent a command means: a folder, `newborn`, or what was raised last."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from devmind.cli.house import complain
 from devmind.cli.paths import existing
-from devmind.errors import ConfigError
+from devmind.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
-    from devmind.agent.agent import Agent
+    from devmind.agent.describing import Describer
 
 RUNS = Path("checkpoints")
+NEWBORN = "newborn"
+"""The name of the agent that comes with the package."""
 
 
-def saved_agent(given: Path | None) -> Agent:
-    """The agent of `--agent`, else the newest milestone in ./checkpoints; see `agent_folder`."""
-    folder = agent_folder(given)
-    from devmind.agent.agent import Agent
+def named_agent(given: Path | None) -> Path | None:
+    """The folder that `--agent` means; None stays None.
 
-    return Agent.from_pretrained(folder)
+    Raises:
+        ConfigError: there is no such folder, or no agent in it.
+    """
+    if given is None:
+        return None
+    if str(given) == NEWBORN:
+        from devmind.live.newborn import FOLDER
+
+        return FOLDER
+    if not given.exists() and (tail := nearest(str(given), [NEWBORN])) == f"; did you mean '{NEWBORN}'?":
+        raise ConfigError(f"There is no folder '{given}' (--agent){tail}")
+    existing(given, "--agent")
+    if not (given / "config.json").is_file():
+        raise ConfigError(
+            f"There is no agent in '{given}' (--agent): it holds no config.json. Give a milestone, such as "
+            f"{RUNS}/reflex-nursery-seed0/milestones/01-reflex, or '{NEWBORN}'."
+        )
+    return given
+
+
+AgentOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--agent",
+        metavar="DIR",
+        callback=named_agent,
+        help="Saved agent, or 'newborn'; else the newest milestone in ./checkpoints, else the newborn.",
+    ),
+]
 
 
 def agent_folder(given: Path | None) -> Path:
-    """The folder of `--agent`, else of the newest milestone in ./checkpoints.
-
-    Raises:
-        ConfigError: there is none.
-    """
-    existing(given, "--agent")
-    from devmind.curriculum.start import newest_milestone
+    """The folder of `--agent`, else of the newest milestone in ./checkpoints, else the newborn, which is said."""
+    from devmind.checkpointing.milestones import newest_milestone
+    from devmind.live.newborn import FOLDER
 
     folder = given or newest_milestone(RUNS, ())
     if folder is None:
-        raise ConfigError(
-            f"There is no saved agent below ./{RUNS}; give --agent DIR, raise one with 'make reflex', or meet the "
-            "newborn with 'devmind hello'."
-        )
-    return folder
+        complain(f"Note: no agent was raised below ./{RUNS}, so this is the newborn that comes with devmind.")
+    return folder or FOLDER
+
+
+def describer(folder: Path) -> Describer:
+    """The encoders of a saved agent, for a command that steps nothing: one thread, and no package but torch."""
+    import torch
+
+    from devmind.agent.describing import Describer
+
+    torch.set_num_threads(1)  # a second one costs more than it brings on one picture
+    return Describer.from_pretrained(folder)

@@ -28,6 +28,7 @@ try:
         watch,
     )
     from devmind.cli.house import HouseGroup, Terminated, complain
+    from devmind.errors import without_secrets
 except KeyboardInterrupt:  # loading takes a moment, and nothing else would answer Ctrl-C with a sentence then
     print("Interrupted.", file=sys.stderr)
     sys.exit(130)
@@ -37,7 +38,7 @@ app = typer.Typer(
     cls=HouseGroup,
     add_completion=False,
     pretty_exceptions_enable=False,
-    epilog="Start here: devmind doctor, then devmind stage run reflex.",
+    epilog="Start here: devmind hello. To raise one yourself: devmind doctor, then devmind stage run reflex.",
 )
 
 
@@ -52,7 +53,7 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def root(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and leave.", is_eager=True, callback=_print_version)
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
     """Raise one multimodal agent through developmental stages, and prove what it learned."""
@@ -67,14 +68,14 @@ app.add_typer(report.app, name="report")
 app.add_typer(config.app, name="config")
 app.add_typer(plugins.app, name="plugins")
 app.add_typer(data.app, name="data")
-app.command("doctor")(doctor.doctor)
-app.command("new")(new.new)
 app.command("hello")(live.hello)
 app.command("live")(live.live)
-app.command("watch")(watch.watch)
 app.command("teach")(names.teach)
 app.command("name")(names.name)
 app.command("forget")(names.forget)
+app.command("watch")(watch.watch)
+app.command("doctor")(doctor.doctor)
+app.command("new")(new.new)
 
 
 def main() -> NoReturn:
@@ -91,7 +92,7 @@ def main() -> NoReturn:
         complain("Interrupted.")
         sys.exit(130)
     except Exception:
-        traceback.print_exc()
+        print(without_secrets(traceback.format_exc()), end="", file=sys.stderr)
         print("This is a fault in devmind or in a plugin: please report the lines above.", file=sys.stderr)
         sys.exit(2)  # 1 would say that a gate was failed
     sys.exit(0)

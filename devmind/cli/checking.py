@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 def check_life(session: Path, agent: Path | None, memory: str | None) -> None:
     """Check all parts of a recording and say what came of it; exits with 1 unless every action was equal."""
-    existing(agent, "--agent")
     from devmind.live.checking import check_replay
     from devmind.sessions.parts import parts
 
@@ -47,8 +46,8 @@ def _outcome(check: Check) -> str:
 def _agents(given: Path | None) -> dict[str, Agent]:
     """The given agent, else the newest milestone if there is one, and the newborn."""
     from devmind.agent.agent import Agent
+    from devmind.checkpointing.milestones import newest_milestone
     from devmind.cli.agents import RUNS
-    from devmind.curriculum.start import newest_milestone
     from devmind.live.newborn import FOLDER
 
     folders = [given] if given else [FOLDER, newest_milestone(RUNS, ())]
@@ -59,6 +58,7 @@ def _agents(given: Path | None) -> dict[str, Agent]:
 def _memories(place: str | None, stack: ExitStack) -> Remembered:
     if place is None:
         return lambda _: None
+    from devmind.acting.recall import payload
     from devmind.memory import Memory, folder_of, open_store
     from devmind.sessions.pointed import Pointed
 
@@ -67,6 +67,6 @@ def _memories(place: str | None, stack: ExitStack) -> Remembered:
 
     def remembered(number: int) -> object:
         found = memory.get([number])
-        return found[0].senses if found else None
+        return payload(found[0]) if found else None
 
     return remembered  # type: ignore[return-value]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import yaml
 
 from devmind.cli import show
 from devmind.cli.house import group
 from devmind.cli.settings import SetOption
-from devmind.config import RunConfig, find, known_keys, load, named, validate
+
+if TYPE_CHECKING:
+    from devmind.config import RunConfig
 
 app = group("What a run depends on: show.")
 
@@ -25,6 +26,10 @@ def show_(
     ] = False,
 ) -> None:
     """Print a configuration with everything it extends, as YAML."""
+    import yaml
+
+    from devmind.config import load, named
+
     config = load(name, sets=sets or ())
     if explain:
         show.table(("key", "value", "from", "meaning"), explained(config, name, sets or ()))
@@ -35,6 +40,8 @@ def show_(
 
 def explained(config: RunConfig, name: str, sets: Sequence[str]) -> list[tuple[str, str, str, str]]:
     """One row a key: its name, value, origin ('default', a file's name, '--set') and meaning with the default."""
+    from devmind.config import known_keys, validate
+
     values, defaults = config.model_dump(mode="json"), validate({}).model_dump(mode="json")
     layers = [("--set", _nested(sets)), *_files(name)]
     rows = []
@@ -67,6 +74,10 @@ def _text(value: Any) -> str:
 
 def _files(name: str) -> list[tuple[str, Any]]:
     """What each file says itself, from `name` back through all it extends."""
+    import yaml
+
+    from devmind.config import find
+
     layers: list[tuple[str, Any]] = []
     following: str | None = name
     while following:

@@ -13,8 +13,10 @@ from devmind.cli import show
 from devmind.cli.house import group
 from devmind.cli.paths import existing
 from devmind.cli.settings import (
+    NEXT_LESSON,
     AgentOption,
     ConfigOption,
+    CutOption,
     DataOption,
     ExperienceOption,
     MinutesOption,
@@ -25,6 +27,7 @@ from devmind.cli.settings import (
     resumable,
     run_config,
     run_inputs,
+    uncut,
 )
 
 if TYPE_CHECKING:
@@ -50,6 +53,7 @@ def run(
     data: DataOption = None,
     seed: SeedOption = None,
     out: OutOption = None,
+    cut: CutOption = False,
 ) -> None:
     """Walk stages in the order of what they require; a failed gate ends the walk.
 
@@ -57,24 +61,24 @@ def run(
     """
     settings = run_config(size, minutes, sets, config, seed)
     names = [plugins.find("stages", name).name for name in stages or plugins.available("stages")]
-    agent, data, sessions = run_inputs(agent, data, experience)
+    data, sessions = run_inputs(data, experience)
     folder = out or Path("checkpoints") / f"curriculum-{settings.size}-seed{settings.seed}"
-    with resumable(f"devmind curriculum resume {folder}"):
+    with resumable(f"devmind curriculum resume {folder}", NEXT_LESSON):
         from devmind.curriculum.runner import Curriculum
 
-        walk = Curriculum(names, settings, folder, agent=agent, data=data, sessions=sessions, command=ctx.obj)
-        results = walk.run()
+        walk = Curriculum(names, settings, folder, agent=agent, data=data, sessions=sessions, command=uncut(ctx.obj))
+        results = walk.run(cut)
     _tell(results)
 
 
 @app.command()
-def resume(out: Folder) -> None:
+def resume(out: Folder, cut: CutOption = False) -> None:
     """Go on with a curriculum that was stopped, with the settings it was begun with."""
     existing(out, "OUT")
-    with resumable(f"devmind curriculum resume {out}"):
+    with resumable(f"devmind curriculum resume {out}", NEXT_LESSON):
         from devmind.curriculum.runner import Curriculum
 
-        results = Curriculum.resume(out)
+        results = Curriculum.resume(out, cut)
     _tell(results)
 
 

@@ -1,17 +1,36 @@
-"""Sensors by what a user writes: a name, or `name=source`."""
+"""Sensors by what a user writes: a name, or `name=source`; opened, with the reason where one gives nothing."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from inspect import signature
-from typing import Any
+from typing import Annotated, Any, Self
+
+import typer
 
 from devmind import plugins
+from devmind.cli import show
+from devmind.cli.house import complain
 from devmind.errors import ConfigError
+
+LOOK_S = 0.1
 
 CAMERAS = {"browser": "browser_camera", "synthetic": "synthetic_camera"}
 EARS = {"browser": "browser_microphone", "default": "microphone", "synthetic": "synthetic_microphone"}
 VOICES = {"default": "speaker"}
 NO_DEVICE = "none"
+
+
+def by_name(every: Iterable[str]) -> dict[str, str]:
+    """What was written for each sensor, by its name (a second one is `name-2`): a source may hold a password."""
+    named: dict[str, str] = {}
+    for words in every:
+        name = words.partition("=")[0]
+        named[f"{name}-{len(named) + 1}" if name in named else name] = words
+    return named
 
 
 def argument(loaded: Any) -> str:
@@ -37,10 +56,130 @@ def make_sensor(words: str) -> Any:
         raise ConfigError(f"The sensor '{name}' {has}; write {example}.") from None
 
 
-def devices(camera_words: str, mic_words: str) -> dict[str, Any]:
-    """The camera and the microphone of `--camera` and `--mic`, not opened yet; 'none' leaves one out."""
+CameraOption = Annotated[
+    str | None,
+    typer.Option("--camera", metavar="SOURCE", help="Index, address or file, a sensor's name, or none; else 0."),
+]
+MicOption = Annotated[
+    str | None,
+    typer.Option("--mic", metavar="SOURCE", help="Part of a device's name, a sensor's name, or none; else default."),
+]
+SensorOption = Annotated[
+    list[str] | None,
+    typer.Option("--sensor", metavar="NAME[=SOURCE]", help="A further sensor of 'devmind sensors list'; repeatable."),
+]
+
+
+@dataclass(frozen=True)
+class Doors:
+    """The sensors that a command was asked for, not opened yet.
+
+    Attributes:
+        sensors: by name; each has a sense of its own.
+        details: what was asked for in words, for a recording's metadata, which is written without credentials.
+    """
+
+    sensors: dict[str, Any]
+    details: dict[str, str]
+
+
+def doors(camera_words: str | None, mic_words: str | None, others: Sequence[str] = ()) -> Doors:
+    """What `--camera`, `--mic` and `--sensor` mean; 'none' leaves one out.
+
+    Where nothing is said, it is the first camera and the default microphone, unless another sensor has that sense.
+
+    Raises:
+        ConfigError: two have the same sense, one is no sensor, or there is none at all.
+    """
+    further = {name: make_sensor(words) for name, words in by_name(others).items()}
+    taken = {getattr(sensor, "sense", None) for sensor in further.values()}
+    camera_words = camera_words or (NO_DEVICE if "sight" in taken else "0")
+    mic_words = mic_words or (NO_DEVICE if "sound" in taken else "default")
     made = (("camera", camera, camera_words), ("microphone", ear, mic_words))
-    return {name: make(words) for name, make, words in made if words != NO_DEVICE}
+    sensors = {name: make(words) for name, make, words in made if words != NO_DEVICE} | further
+    senses: dict[str, str] = {}
+    for name, sensor in sensors.items():
+        if not hasattr(sensor, "sense"):
+            raise ConfigError(f"'{name}' senses nothing, it acts; see 'devmind sensors list'.")
+        if sensor.sense in senses:
+            both = f"'{senses[sensor.sense]}' and '{name}'"
+            raise ConfigError(f"Each sense may have one sensor, and {both} both give {sensor.sense}; leave one out.")
+        senses[sensor.sense] = name
+    if "sight" in senses and "body" in senses:
+        raise ConfigError(
+            f"With a camera 'body' is where it looks, so '{senses['body']}' cannot give it too; leave one out "
+            "(--camera none), or let the sensor have a sense of its own."
+        )
+    if not sensors:
+        raise ConfigError("There is nothing to sense; give --camera, --mic or --sensor.")
+    said = {"sensors": ", ".join(others)} if others else {}
+    return Doors(sensors, {"camera": camera_words, "microphone": mic_words} | said)
+
+
+@contextmanager
+def opened(sensors: Mapping[str, Any]) -> Iterator[None]:
+    """Open them all; what is wrong with one is said as soon as it is known, and when it gives something again.
+
+    Raises:
+        SensorError: what waiting cannot mend, such as a package that is not installed.
+    """
+    with ExitStack() as stack:
+        for sensor in sensors.values():
+            stack.enter_context(sensor)
+        stack.enter_context(Complaints(sensors))
+        yield
+
+
+class Complaints:
+    """Says why a sensor gives nothing, each reason once, while its `with` block lasts.
+
+    On stdout: a microphone that is being opened silences stderr for the whole process.
+    """
+
+    def __init__(self, sensors: Mapping[str, Any]) -> None:
+        self.healths = {name: sensor.health for name, sensor in sensors.items() if hasattr(sensor, "health")}
+        self.told: dict[str, str] = {}
+        self._captures: dict[str, int] = {}
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="complaints", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._end.set()
+        self._thread.join()
+        self.look()
+
+    def _watch(self) -> None:
+        while not self._end.wait(LOOK_S):
+            self.look()
+
+    def look(self) -> None:
+        """Say what is new since the last look. A fault beside new captures is a loss, and no reason to complain."""
+        for name, health in self.healths.items():
+            came = health.captures != self._captures.get(name, 0)
+            self._captures[name] = health.captures
+            fault, told = health.fault, self.told.get(name, "")
+            if came and told:
+                show.line(f"{name}: it gives something again", "green")
+                self.told[name] = ""
+            elif fault and fault != told and not came:
+                show.line(f"{name}: {fault}", "yellow")
+                self.told[name] = fault
+
+
+def check_sensed(room: Any) -> None:
+    """Leave with exit code 1 when this machine's sensors gave nothing in a whole life.
+
+    What comes from a page is not counted: nobody may have opened it.
+    """
+    health = room.health
+    from_page = any(hasattr(sensor, "accept") for sensor in room.sensors.values())
+    if not from_page and all(health.missing.get(sense, 0) >= health.ticks for sense in room.sensors):
+        complain("Nothing was ever sensed; 'devmind sensors list' shows what there is here.")
+        raise typer.Exit(1)
 
 
 def camera(words: str) -> Any:

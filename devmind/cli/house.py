@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command as click_command
 
 from devmind import plugins
-from devmind.errors import DevmindError, nearest
+from devmind.errors import DevmindError, nearest, without_secrets
 
 REFUSALS = {
     errno.ENOSPC: "the disk is full, free some space",
@@ -24,6 +25,13 @@ REFUSALS = {
     errno.EPERM: "change its permissions, or choose another folder",
 }
 """What a disk may say to any command, and what to do."""
+
+
+EXPECTED = {
+    r"Input should be a valid integer.*": "a whole number is expected",
+    r"Input should be a valid number.*": "a number is expected",
+}
+"""What the checker of numbers says, in our words."""
 
 
 class Terminated(BaseException):
@@ -39,12 +47,16 @@ class HouseGroup(TyperGroup):
     """A group that names the nearest command, shows its help when called alone, and adds the plugins' commands."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As Typer does; without arguments, the help."""
+        """As Typer does; without arguments, the help. `devmind help COMMAND` and `devmind version` are understood."""
+        if ctx.parent is None and args[:1] == ["help"]:
+            args = [*args[1:], "--help"]
+        if ctx.parent is None and args == ["version"]:
+            args = ["--version"]
         return super().parse_args(ctx, args or ["--help"])
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Own groups, own single commands, then those of plugins (in the root only)."""
-        own = sorted(super().list_commands(ctx), key=lambda name: not isinstance(self.commands[name], TyperGroup))
+        """Own single commands, own groups, then those of plugins (in the root only)."""
+        own = sorted(super().list_commands(ctx), key=lambda name: isinstance(self.commands[name], TyperGroup))
         return own if ctx.parent else [*own, *(name for name in plugins.available("commands") if name not in own)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -108,8 +120,8 @@ def exit_codes() -> Iterator[None]:
 
 
 def complain(sentence: str) -> None:
-    """One line on stderr."""
-    print(" ".join(sentence.split()), file=sys.stderr)
+    """One line on stderr, without credentials."""
+    print(without_secrets(" ".join(sentence.split())), file=sys.stderr)
 
 
 def _leave(sentence: str, code: int) -> None:
@@ -130,4 +142,7 @@ def _usage_sentence(error: Any) -> str:
         known = [name for parameter in context.command.params for name in parameter.opts if name.startswith("--")]
         where = f"devmind {_after(context, '')}".strip()
         return f"'{where}' has no option '{option}'{nearest(option, [*known, '--help'])}"
-    return error.format_message().rstrip(".") + (f"; see '{context.command_path} --help'." if context else ".")
+    said = error.format_message().rstrip(".")
+    for theirs, ours in EXPECTED.items():
+        said = re.sub(theirs, ours, said)
+    return said + (f"; see '{context.command_path} --help'." if context else ".")

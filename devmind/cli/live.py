@@ -4,24 +4,35 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import agent_folder
-from devmind.cli.devices import NO_DEVICE, devices, voice
+from devmind.cli.agents import AgentOption, agent_folder
+from devmind.cli.devices import (
+    NO_DEVICE,
+    CameraOption,
+    Doors,
+    MicOption,
+    SensorOption,
+    check_sensed,
+    doors,
+    opened,
+    voice,
+)
 from devmind.cli.house import Terminated, complain
 from devmind.cli.memory_files import named_place
-from devmind.cli.paths import existing, writable_file
+from devmind.cli.paths import existing, user_data, writable_file
 from devmind.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
-    from devmind.live.home import Wishes
     from devmind.live.life import Life
     from devmind.live.loop import LiveSummary
     from devmind.live.rerun.viewer import RerunViewer
+    from devmind.live.wishes import Wishes
 
 TOLD_EVERY_S = 1.0
 RERUN = "rerun"
@@ -45,6 +56,10 @@ KeyOption = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="T
 ViewerOption = Annotated[
     str | None, typer.Option("--viewer", metavar="rerun", help="Show the life in Rerun as well; extra 'viewer'.")
 ]
+BrowserCameraOption = Annotated[
+    str, typer.Option("--camera", metavar="SOURCE", help="The page's, or as of 'devmind live'.")
+]
+BrowserMicOption = Annotated[str, typer.Option("--mic", metavar="SOURCE", help="The page's, or as of 'devmind live'.")]
 LiveSetOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of configs/live.yaml.")
 ]
@@ -52,37 +67,53 @@ PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, metavar="N"
 OpenOption = Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser of this desktop.")]
 
 
+OwnMemoryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        metavar="PLACE",
+        callback=lambda place: place if place is None else named_place(place),
+        help="Long-term memory; else one place of yours, wherever you start.",
+    ),
+]
+
+
 def hello(
-    memory: MemoryOption = "memory",
+    camera_: BrowserCameraOption = "browser",
+    mic: BrowserMicOption = "browser",
+    memory: OwnMemoryOption = None,
     port: PortOption = 0,
     open_: OpenOption = True,
     seconds: SecondsOption = None,
 ) -> None:
     """Meet a newborn: a page whose camera and microphone it sees and hears with. No training, nothing to install."""
-    show.line(WAKING)
-    from devmind.live.home import Wishes
+    asked = doors(camera_, mic)
     from devmind.live.newborn import FOLDER
+    from devmind.live.wishes import Wishes
 
-    sensors = devices("browser", "browser")
-    wishes = Wishes(FOLDER, sensors, memory=memory, port=port, details={"camera": "browser", "microphone": "browser"})
+    kept = _own_memory() if memory is None else memory
+    show.line(f"what you teach it is kept in {show.place(str(kept))}")
+    wishes = Wishes(FOLDER, asked.sensors, memory=kept, port=port, details=asked.details, command="devmind hello")
     _live(wishes, seconds, open_)
 
 
+def _own_memory() -> Path:
+    """The memory of whoever says hello; one that lies in the working folder, as earlier versions made it, is named."""
+    from devmind.memory.stores.sqlite import FILE
+
+    if (Path("memory") / FILE).is_file():
+        show.line("there is a memory in ./memory too; to wake with that one: devmind hello --memory memory")
+    return user_data() / "memory"
+
+
 def live(
-    agent: Annotated[
-        Path | None,
-        typer.Option("--agent", metavar="DIR", help="Saved agent; else the newest milestone in ./checkpoints."),
-    ] = None,
-    camera_: Annotated[
-        str,
-        typer.Option("--camera", metavar="0|URL|browser|NAME|none", help="Index, address or file, or a sensor's name."),
-    ] = "0",
-    mic: Annotated[
-        str,
-        typer.Option("--mic", metavar="default|NAME|browser|none", help="Microphone by device, or a sensor's name."),
-    ] = "default",
+    agent: AgentOption = None,
+    camera_: CameraOption = None,
+    mic: MicOption = None,
+    sensor: SensorOption = None,
     speaker: Annotated[
-        str, typer.Option("--speaker", metavar="default|NAME|none", help="What it utters is played here.")
+        str,
+        typer.Option("--speaker", metavar="SOURCE", help="What plays what it utters: default, or a device's name."),
     ] = NO_DEVICE,
     record: Annotated[
         Path | None, typer.Option("--record", metavar="FILE", help="Record the session; nothing is kept without it.")
@@ -118,13 +149,12 @@ def live(
     from devmind.config import LIVE, LiveConfig, load_as
 
     config = load_as(LiveConfig, LIVE, {} if hz is None else {"hz": hz}, sets or ())
-    show.line(WAKING)
-    sensors = _tape(demo) if demo else devices(camera_, mic)
-    from devmind.live.home import Wishes
+    asked = Doors(_tape(demo), {"demo": str(demo)}) if demo else doors(camera_, mic, sensor or ())
+    from devmind.live.wishes import Wishes
 
     wishes = Wishes(
-        agent_folder(agent), sensors, voice(speaker), memory, record, private, learn, page, host, port,
-        _tls(cert, key), {"camera": camera_, "microphone": mic, "demo": demo or ""}, config, _viewer(viewer),
+        agent_folder(agent), asked.sensors, voice(speaker), memory, record, private, learn, page, host, port,
+        _tls(cert, key), asked.details, config, _viewer(viewer),
     )  # fmt: skip
     _live(wishes, seconds, open_)
 
@@ -157,15 +187,18 @@ def _tape(demo: Path) -> dict[str, Any]:
 
 
 def _live(wishes: Wishes, seconds: float | None, open_: bool) -> None:
-    from devmind.live.home import at_home
-
     wishes.check()
-    with at_home(wishes) as (life, server):
+    show.line(WAKING)
+    with ExitStack() as stack:
+        stack.enter_context(opened(wishes.sensors))
+        from devmind.live.home import at_home
+
+        life, server = stack.enter_context(at_home(wishes))
         if wishes.viewer:
             show.line(f"see it in Rerun: {wishes.viewer.address}")
             show.line(f"or in Rerun's own program: rerun --connect {wishes.viewer.stream}")
         if server:
-            show.line(f"open this page: {server.address}")
+            show.door(server.address)
             show.line("It works once, in one browser; Ctrl-C ends the life.")
             open_browser(server.address, open_)
         else:
@@ -178,6 +211,7 @@ def _live(wishes: Wishes, seconds: float | None, open_: bool) -> None:
     _sum_up(life)
     for file in files:
         show.path("session", file)
+    check_sensed(life.room)
 
 
 def open_browser(address: str, wanted: bool) -> None:
@@ -200,7 +234,7 @@ class _Teller:
         if tick.moment.time_s < self.next_s:
             return
         self.next_s = tick.moment.time_s + TOLD_EVERY_S
-        senses = ", ".join(name for name in ("sight", "periphery", "sound", "words") if name in tick.moment.senses)
+        senses = ", ".join(name for name in sorted(tick.moment.senses) if name != "body")
         line = f"{tick.moment.time_s:7.1f} s · {senses or 'nothing sensed'} · {1e3 * tick.work_s:.0f} ms"
         show.line(line + _looks(tick.action.effectors.get("look")))
         fault = self.life.naming.fault or self.life.recalling.fault

@@ -4,25 +4,18 @@ is ever marked as to be mended; where something is in the way, the command that 
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from devmind.cli import here
 from devmind.cli.machine import Check
+from devmind.cli.show import counted
 
-ANSWER_S = 20.0
 DEVICES = Path("/dev")
 APT = "apt install portaudio19-dev (or brew install portaudio), then: "
-_LIST_INPUTS = """
-import json, pyaudio
-audio = pyaudio.PyAudio()
-every = [audio.get_device_info_by_index(k) for k in range(audio.get_device_count())]
-print(json.dumps([str(one["name"]) for one in every if one["maxInputChannels"] > 0]))
-"""
 
 
 def checks() -> Iterator[Check]:
@@ -33,33 +26,17 @@ def checks() -> Iterator[Check]:
 
 
 def microphone() -> Check:
-    """Whether PortAudio can be loaded through PyAudio, and which sound inputs it lists.
-
-    Asked in a process of its own: ALSA fills stderr with every device it lacks, and a broken driver may hang or crash.
-    """
-    try:
-        asked = subprocess.run(
-            [sys.executable, "-c", _LIST_INPUTS], capture_output=True, text=True, timeout=ANSWER_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return Check("microphone", None, f"the sound system does not answer within {ANSWER_S:g} s", _sound_mend())
-    if asked.returncode:
-        return _no_sound(asked.stderr)
-    inputs: list[str] = json.loads(asked.stdout.strip().splitlines()[-1])
-    if not inputs:
-        return Check("microphone", None, "PortAudio works, but finds no sound input", _sound_mend())
-    return Check("microphone", None, f"{len(inputs)} sound inputs: {_some(inputs)}")
-
-
-def _no_sound(stderr: str) -> Check:
-    """What the last line of a failed question means."""
-    last = (stderr.strip().splitlines() or ["the process ended without a word"])[-1]
+    """Whether PortAudio can be loaded through PyAudio, and which sound inputs it lists."""
+    found = here.microphones()
+    if found.devices:
+        names = [device.name for device in found.devices]
+        return Check("microphone", None, f"{counted(len(names), 'sound input')}: {_some(names)}")
     install = f'{sys.executable} -m pip install "devmind[live]"'
-    if "No module named 'pyaudio'" in last:
-        return Check("microphone", None, "PyAudio is not installed", APT + install)
-    if "ImportError" in last:
-        return Check("microphone", None, f"PortAudio cannot be loaded ({last})", f"{APT}{install} --force-reinstall")
-    return Check("microphone", None, f"PortAudio does not start ({last})", _sound_mend())
+    if "No module named 'pyaudio'" in found.error:
+        return Check("microphone", None, found.why, APT + install)
+    if "ImportError" in found.error:
+        return Check("microphone", None, found.why, f"{APT}{install} --force-reinstall")
+    return Check("microphone", None, found.why, _sound_mend())
 
 
 def _sound_mend() -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from devmind.cli import memory_files, show, sleeping
-from devmind.cli.agents import saved_agent
+from devmind.cli.agents import AgentOption, agent_folder, describer
 from devmind.cli.house import complain, group
 from devmind.cli.memory_files import Json, MemoryOption, erased, opened
 from devmind.cli.paths import existing
@@ -73,9 +73,7 @@ def recall(
     image: Annotated[Path | None, typer.Option("--image", metavar="FILE", help="A picture to be reminded by.")] = None,
     sound: Annotated[Path | None, typer.Option("--sound", metavar="FILE", help="A sound to be reminded by.")] = None,
     count: Annotated[int, typer.Option("--count", "-k", min=1, metavar="N", help="How many, at most.")] = 8,
-    agent: Annotated[
-        Path | None, typer.Option("--agent", metavar="DIR", help="Saved agent; else the newest milestone.")
-    ] = None,
+    agent: AgentOption = None,
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Make all keys anew when they are another agent's; that one loses them.")
     ] = False,
@@ -201,22 +199,20 @@ def _asked(mind: Memory, image: Path | None, sound: Path | None, agent: Path | N
     """Keys of the picture and the sound by the agent whose memory it is."""
     for file, option in ((image, "--image"), (sound, "--sound")):
         existing(file, option, "file")
-    raised = saved_agent(agent)
-    from devmind.agent.threads import stepping_threads
-    from devmind.live.remembering.show_and_tell import ShowAndTell, cut_examples
-    from devmind.sessions.media import media_moments
+    folder = agent_folder(agent)
+    from devmind.live.remembering.given import examples_in
+    from devmind.live.remembering.show_and_tell import ShowAndTell
 
     senses: dict[str, Any] = {}
     for file, sense in ((image, "sight"), (sound, "sound")):
-        shown = cut_examples(media_moments(file))[0].senses if file else {}
+        shown = examples_in(file, [])[0].senses if file else {}
         if file and sense not in shown:
             raise ConfigError(f"'{file}' has no {sense}; give a file that has.")
         senses |= {sense: shown[sense]} if file else {}
-    with stepping_threads():
-        child = ShowAndTell(raised, mind, rebuild)
-        if child.rebuilt:
-            complain(f"Note: this agent has other weights than before; {child.rebuilt} memories got new keys.")
-        return child.describe(senses)
+    child = ShowAndTell(describer(folder), mind, rebuild)
+    if child.rebuilt:
+        complain(f"Note: this agent has other weights than before; {show.memories(child.rebuilt)} got new keys.")
+    return child.describe(senses)
 
 
 def _print(found: Sequence[Entry], as_json: bool) -> None:

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import saved_agent
+from devmind.cli.agents import AgentOption, agent_folder, describer
 from devmind.cli.house import complain
 from devmind.cli.memory_files import is_missing, named_place
 from devmind.cli.paths import existing_files
-from devmind.errors import SessionError, StoreError, TracesError
+from devmind.errors import StoreError, TracesError
 
 if TYPE_CHECKING:
     from devmind.live.remembering.show_and_tell import ShowAndTell
     from devmind.memory import Named
     from devmind.moment import Moment
+
+LOADING = "loading takes some seconds"
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What it is called; it may have any number of examples.")]
 Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Pictures, sounds or videos.")]
@@ -32,9 +34,6 @@ MemoryOption = Annotated[
         help="Where names are kept: a folder (only you can read one made here), or a PostgreSQL database's URL.",
     ),
 ]
-AgentOption = Annotated[
-    Path | None, typer.Option("--agent", metavar="DIR", help="Saved agent; else the newest milestone in ./checkpoints.")
-]
 
 
 def teach(name: Name, files: Files, agent: AgentOption = None, memory: MemoryOption = "memory") -> None:
@@ -42,13 +41,17 @@ def teach(name: Name, files: Files, agent: AgentOption = None, memory: MemoryOpt
 
     Each file is an example, a longer sound or video one for every five seconds. What was taught before stays.
     """
+    from devmind.live.remembering.show_and_tell import proper_name
+
+    name = proper_name(name)
     examples = [example for file in existing_files(files, "FILE") for _, example in _read(file)]
+    show.line(LOADING, "dim")
     with _child(agent, memory) as child:
         for example in examples:
             child.teach(name, example)
         known = child.names.known()
-    there = show.counted(known[name.strip()], "example")
-    show.line(f"{name.strip()}: {show.counted(len(examples), 'example')} taught, {there} in all")
+    there = show.counted(known[name], "example")
+    show.line(f"{name}: {show.counted(len(examples), 'example')} taught, {there} in all")
     show.line(f"known: {', '.join(known)}")
     show.line(f"memory: {show.place(memory)}")
 
@@ -93,30 +96,26 @@ def forget(
 @contextmanager
 def _child(agent: Path | None, memory: str) -> Iterator[ShowAndTell]:
     """The agent with its memory open; keys are rebuilt when the agent has other weights than they were made with."""
-    raised = saved_agent(agent)
-    from devmind.agent.threads import stepping_threads
+    folder = agent_folder(agent)
     from devmind.live.remembering.show_and_tell import ShowAndTell
     from devmind.memory import Memory, folder_of, open_store
     from devmind.sessions.pointed import Pointed
 
-    with open_store(memory) as store, stepping_threads():
-        child = ShowAndTell(raised, Memory(store, pointed=Pointed(folder_of(memory))))
+    with open_store(memory) as store:
+        child = ShowAndTell(describer(folder), Memory(store, pointed=Pointed(folder_of(memory))))
         if child.rebuilt:
-            complain(f"Note: this agent has other weights than before; {child.rebuilt} memories got new keys.")
+            complain(f"Note: this agent has other weights than before; {show.memories(child.rebuilt)} got new keys.")
         yield child
 
 
 def _read(file: Path) -> list[tuple[str, Moment]]:
     """Every example of a file, with where it is: the file, and the seconds when there are several."""
-    from devmind.live.remembering.show_and_tell import EXAMPLE_TICKS, cut_examples
+    from devmind.live.remembering.given import examples_in
+    from devmind.live.remembering.show_and_tell import EXAMPLE_TICKS
     from devmind.moment import TICK_HZ
-    from devmind.sessions.media import media_moments
 
     warnings: list[str] = []
-    try:
-        examples = cut_examples(media_moments(file, warnings=warnings))
-    except StoreError as error:
-        raise SessionError(f"'{file}': {error}") from error
+    examples = examples_in(file, warnings)
     for sentence in warnings:
         complain(f"Note: {sentence}")
     seconds = EXAMPLE_TICKS // TICK_HZ
@@ -125,11 +124,7 @@ def _read(file: Path) -> list[tuple[str, Moment]]:
 
 
 def _answer(named: Named | None) -> str:
-    if named is None:
-        return "unknown (no example of this sense was taught)"
-    if named.name is not None:
-        return f"{named.name} (confidence {named.confidence:.2f})"
-    return f"unknown (nearest is {named.nearest}: {named.likeness:.2f} alike, needs {named.threshold:.2f})"
+    return "unknown (no example of this sense was taught)" if named is None else str(named)
 
 
 def _taught(memory: str) -> None:

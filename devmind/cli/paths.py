@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +11,19 @@ from devmind.errors import ConfigError, nearest
 
 LISTED = 8
 """So many names of a folder are listed when none of them is near."""
+
+
+def user_data() -> Path:
+    """devmind's folder for what one user keeps, wherever a command was started: `devmind` in XDG_DATA_HOME (an
+    absolute path, says its standard), or where the system keeps such things. It need not exist."""
+    given = Path(os.environ.get("XDG_DATA_HOME", ""))
+    if given.is_absolute():
+        return given / "devmind"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "devmind"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "devmind"
+    return Path.home() / ".local" / "share" / "devmind"
 
 
 def existing(path: Path | None, option: str, kind: str = "folder") -> Path | None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from devmind.cli import show
-from devmind.cli.devices import NO_DEVICE, devices
+from devmind.cli.devices import CameraOption, MicOption, SensorOption, check_sensed, doors, opened
 from devmind.cli.house import Terminated, complain
 from devmind.errors import ConfigError
 
@@ -18,16 +17,15 @@ if TYPE_CHECKING:
     from devmind.worlds.room import Room
 
 TOLD_EVERY_S = 1.0
+DERIVED = ("periphery", "body")
+"""Senses that a room makes of the camera's frame."""
 
 
 def record(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The new recording (.mcap).")],
-    camera_: Annotated[
-        str, typer.Option("--camera", metavar="0|URL|NAME|none", help="Index, address or file, or a sensor's name.")
-    ] = "0",
-    mic: Annotated[
-        str, typer.Option("--mic", metavar="default|NAME|none", help="Microphone by device, or a sensor's name.")
-    ] = "default",
+    camera_: CameraOption = None,
+    mic: MicOption = None,
+    sensor: SensorOption = None,
     seconds: Annotated[
         float | None, typer.Option("--seconds", min=0.1, metavar="N", help="How long; else until Ctrl-C.")
     ] = None,
@@ -38,24 +36,23 @@ def record(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
 ) -> None:
     """Record what is seen and heard here and now, without an agent; a new part every ten minutes."""
-    if camera_ == mic == NO_DEVICE:
-        raise ConfigError("With neither camera nor microphone there is nothing to record; give --camera or --mic.")
-    sensors = devices(camera_, mic)
+    asked = doors(camera_, mic, sensor or ())
+    if from_page := [name for name, one in asked.sensors.items() if hasattr(one, "accept")]:
+        raise ConfigError(f"The browser as {' and '.join(from_page)} needs a page; use 'devmind live --record'.")
     from devmind.sessions.background import BackgroundRecorder
     from devmind.worlds.room import Room
 
-    details = {"camera": camera_, "microphone": mic}
-    with ExitStack() as stack:
-        opened = {name: stack.enter_context(sensor) for name, sensor in sensors.items()}
-        recorder = stack.enter_context(
-            BackgroundRecorder(file, source="room", tick_hz=hz, details=details, overwrite=overwrite)
-        )
-        room = Room(opened, hz)
-        try:
-            _record(room, recorder, seconds, frames)
-        except (KeyboardInterrupt, Terminated):
-            show.line("stopped")
+    with opened(asked.sensors):
+        room = Room(asked.sensors, hz)
+        with BackgroundRecorder(
+            file, source="room", tick_hz=hz, details=asked.details, overwrite=overwrite, names=room.names
+        ) as recorder:
+            try:
+                _record(room, recorder, seconds, frames)
+            except (KeyboardInterrupt, Terminated):
+                show.line("stopped")
     _sum_up(room, recorder)
+    check_sensed(room)
 
 
 def _record(room: Room, recorder: BackgroundRecorder, seconds: float | None, frames: bool) -> None:
@@ -80,7 +77,7 @@ def _record(room: Room, recorder: BackgroundRecorder, seconds: float | None, fra
 
 
 def _tell(moment: Any, recorder: BackgroundRecorder) -> None:
-    senses = ", ".join(name for name in ("sight", "sound") if name in moment.senses) or "nothing sensed"
+    senses = ", ".join(name for name in sorted(moment.senses) if name not in DERIVED) or "nothing sensed"
     lost = recorder.dropped_ticks + recorder.dropped_frames
     show.lamp("recording", f"{moment.time_s:6.1f} s · {senses}" + (f" · {lost} given up" if lost else ""))
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from devmind.cli import show
 from devmind.cli.house import group
 from devmind.cli.paths import existing
-from devmind.errors import ConfigError
+from devmind.errors import ConfigError, DevmindError
+
+if TYPE_CHECKING:
+    from devmind.report.results import Results
 
 app = group("What runs have shown: show.")
 
@@ -28,6 +31,17 @@ def show_(
     show.verdict(results, page)
     if open_page:
         typer.launch(page.resolve().as_uri())
+
+
+def newest_of(stage: str, folder: Path = Path("checkpoints")) -> Results | None:
+    """The results of the newest run of a stage below `folder`; None where none has ended, or they cannot be read."""
+    from devmind.report.results import load
+
+    found = sorted(folder.glob(f"**/reports/{stage}/results.json"), key=lambda path: path.stat().st_mtime)
+    try:
+        return load(found[-1]) if found else None
+    except DevmindError:
+        return None
 
 
 def newest_results(folder: Path) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +12,8 @@ import typer
 
 from devmind import plugins
 from devmind.cli import show
-from devmind.cli.devices import argument, make_sensor
+from devmind.cli.devices import Complaints, argument, by_name, make_sensor
+from devmind.cli.here import Found, cameras, microphones
 from devmind.cli.house import complain, group
 from devmind.cli.paths import writable_file
 from devmind.errors import ConfigError, DevmindError, PluginError
@@ -25,7 +28,10 @@ PICTURE_ENDINGS = (".png", ".jpg")
 
 @app.command("list")
 def list_() -> None:
-    """Show every sensor that is installed, and what it gives (or, as an effector, takes)."""
+    """Show this machine's cameras and microphones, and every sensor that is installed with what it gives or takes."""
+    for what, find in (("camera", cameras), ("microphone", microphones)):
+        _here(what, find())
+    show.line()
     rows = []
     for plugin in plugins.available("sensors").values():
         try:
@@ -36,14 +42,14 @@ def list_() -> None:
             complain(str(error))
             named, what = plugin.name, "broken"
         rows.append((named, what, f"{plugin.distribution} {plugin.version}"))
-    show.table(("sensor", "", "from"), rows)
+    show.table(("sensor", "gives or takes", "from"), rows)
 
 
 @app.command("test")
 def watch(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME[=SOURCE]...]", help="Sensors, each with the device, file or address it reads."),
+        typer.Argument(metavar="NAME[=SOURCE]", help="Sensors, each with the device, file or address it reads."),
     ] = None,
     seconds: Annotated[float, typer.Option("--seconds", min=0.5, max=3600, metavar="N", help="How long.")] = 5.0,
     save: Annotated[
@@ -62,20 +68,30 @@ def watch(
     failed = False
     with ExitStack() as room:
         opened: dict[str, Any] = {}
-        for name in names or USUAL:
+        for name, words in by_name(names or USUAL).items():
             try:
-                opened[name] = room.enter_context(make_sensor(name))
+                opened[name] = room.enter_context(make_sensor(words))
             except DevmindError as error:
                 complain(f"{name}: {error}")
                 failed = True
         senses = {name: sensor for name, sensor in opened.items() if hasattr(sensor, "sense")}
         for name, sensor in opened.items():
             failed |= name not in senses and not _heard_from(name, sensor, seconds)
-        found = probe(senses, seconds) if senses else {}
-        failed |= _tell(found, senses)
+        with Complaints(senses) as complaints:
+            found = probe(senses, seconds) if senses else {}
+        failed |= _tell(found, senses, complaints.told)
     if save:
         _save(save, list(found.values()))
     raise typer.Exit(1 if failed else 0)
+
+
+def _here(what: str, found: Found) -> None:
+    """One line a device with what to type, or why there is none."""
+    option = {"camera": "--camera", "microphone": "--mic"}[what]
+    for device in found.devices:
+        show.line(f"{what}: {device.name}  {option} {shlex.quote(device.source)}")
+    if not found.devices:
+        show.line(f"{what}: {found.why}")
 
 
 def _sense(loaded: Any) -> str:
@@ -99,14 +115,15 @@ def _heard_from(name: str, effector: Any, seconds: float) -> bool:
     return took
 
 
-def _tell(found: dict[str, Probed], senses: dict[str, Any]) -> bool:
+def _tell(found: dict[str, Probed], senses: dict[str, Any], told: Mapping[str, str]) -> bool:
     """Print what came; True when something gave nothing."""
     from devmind.worlds.probe import skew_s
 
     if found:
-        show.table(("sensor", "sense", "rate", "jitter", "drops", "missing", ""), [_row(one) for one in found.values()])
+        columns = ("sensor", "sense", "rate", "jitter", "drops", "lost", "gives")
+        show.table(columns, [_row(one) for one in found.values()], wrapping=("sensor",))
     for one in found.values():
-        if one.fault:
+        if one.fault and one.fault != told.get(one.name):
             complain(f"{one.name}: {one.fault}")
     cameras = [one for one in found.values() if one.sense == "sight" and one.times]
     ears = [one for one in found.values() if one.sense == "sound" and one.windows]

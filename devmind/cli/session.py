@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from devmind.cli import show
+from devmind.cli.agents import named_agent
 from devmind.cli.checking import check_life
 from devmind.cli.house import complain, group
 from devmind.cli.paths import existing
@@ -92,7 +93,10 @@ def replay(
         bool, typer.Option("--check", help="Step the agent through it again; every action must be the recorded one.")
     ] = False,
     agent: Annotated[
-        Path | None, typer.Option("--agent", metavar="DIR", help="For --check: the agent that lived it, if not kept.")
+        Path | None,
+        typer.Option(
+            "--agent", metavar="DIR", callback=named_agent, help="For --check: the agent that lived it, if not kept."
+        ),
     ] = None,
     memory: Annotated[
         str | None, typer.Option("--memory", metavar="PLACE", help="For --check: the memory it recalled from.")
@@ -125,7 +129,10 @@ def repair(
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="The mended copy.")] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Copy what can be read of a cut or damaged recording into a whole one and say what is lost; the original stays."""
+    """Copy what can be read of a cut or damaged recording into a whole one and say what is lost; the original stays.
+
+    Credentials that older recordings hold are not in the copy.
+    """
     existing(session, "SESSION", "file")
     from devmind.sessions import repair as mend
 
@@ -135,6 +142,9 @@ def repair(
     show.line(f"{show.counted(done.ticks, 'Moment')}{frames} kept")
     for lost in done.lost:
         show.line(f"lost of {lost.path.name}: {_missing(lost)}")
+    if done.secrets:
+        show.line(f"credentials removed from: {', '.join(sorted(done.secrets))}")
+        complain(f"Note: '{session}' still holds them; delete it, and change the password if others have that file.")
     for path in done.paths:
         show.path("session", path)
 

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
+from devmind.cli.agents import named_agent
 from devmind.cli.house import Terminated, complain
 from devmind.cli.paths import existing, existing_files
-from devmind.config import RunConfig, Size, load
 from devmind.errors import ConfigError, nearest
+
+if TYPE_CHECKING:
+    from devmind.config import RunConfig
 
 SizeOption = Annotated[
     str | None,
     typer.Option("--size", metavar="nursery|child|adult", help="The one dial: two CPU cores, one GPU, a 64 GB GPU."),
 ]
 MinutesOption = Annotated[
-    float | None, typer.Option("--minutes", metavar="M", help="Wall minutes for all lessons of a stage.")
+    float | None,
+    typer.Option(
+        "--minutes", metavar="M", help="Shorten or lengthen all lessons of a stage alike, to about M minutes here."
+    ),
+]
+CutOption = Annotated[
+    bool, typer.Option("--cut", help="End the lesson that was stopped where it is, and go on with the next one.")
 ]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one configuration key; repeatable.")
@@ -34,7 +44,13 @@ DataOption = Annotated[
     typer.Option("--data", metavar="DIR", help="Folder of labelled recordings ('devmind data get' makes one)."),
 ]
 AgentOption = Annotated[
-    Path | None, typer.Option("--agent", metavar="DIR", help="Saved agent to go on from; else the newest that fits.")
+    Path | None,
+    typer.Option(
+        "--agent",
+        metavar="DIR",
+        callback=named_agent,
+        help="Saved agent to go on from, or 'newborn'; else the newest that fits.",
+    ),
 ]
 ExperienceOption = Annotated[
     list[Path] | None,
@@ -57,6 +73,9 @@ def run_config(
     Raises:
         ConfigError: an unknown size, configuration or key (the nearest is named), or a value of the wrong type.
     """
+    check_minutes(minutes)
+    from devmind.config import Size, load
+
     if size is not None and size not in get_args(Size):
         raise ConfigError(f"There is no size '{size}'{nearest(size, get_args(Size))}")
     changes: dict[str, Any] = {"size": size, "minutes": minutes, "seed": seed}
@@ -64,20 +83,41 @@ def run_config(
     return load(name or size or "nursery", given, sets or ())
 
 
-def run_inputs(
-    agent: Path | None, data: Path | None, experience: Sequence[Path] | None
-) -> tuple[Path | None, Path | None, list[Path]]:
-    """What a run is given besides its configuration: the folders of `--agent` and `--data`, and the sessions.
+def check_minutes(minutes: float | None) -> None:
+    """Refuse what is no length of time.
+
+    Raises:
+        ConfigError: `minutes` is not a number above 0.
+    """
+    if minutes is not None and not 0 < minutes < float("inf"):
+        raise ConfigError(f"--minutes expects a number above 0; got {minutes:g}.")
+
+
+def run_inputs(data: Path | None, experience: Sequence[Path] | None) -> tuple[Path | None, list[Path]]:
+    """What a run is given besides its configuration and its agent: the folder of `--data`, and the sessions.
 
     Raises:
         ConfigError: one of them is not there (the nearest is named).
     """
-    return existing(agent, "--agent"), existing(data, "--data"), existing_files(experience, "--experience")
+    return existing(data, "--data"), existing_files(experience, "--experience")
+
+
+def uncut(command: str) -> str:
+    """A command line as it is written down: `--cut` is for one time."""
+    return shlex.join(word for word in shlex.split(command) if word != "--cut")
+
+
+NEXT_LESSON = "it goes on with the next lesson, and the report says that this one was cut"
 
 
 @contextmanager
-def resumable(command: str) -> Iterator[None]:
-    """Say how to go on when the work inside is asked to stop; exit 130 (Ctrl-C) or 143 (SIGTERM)."""
+def resumable(command: str, cut: str = "") -> Iterator[None]:
+    """Say how to go on when the work inside is asked to stop; exit 130 (Ctrl-C) or 143 (SIGTERM).
+
+    Args:
+        command: what goes on.
+        cut: what `--cut` behind it does.
+    """
     try:
         yield
     except (KeyboardInterrupt, Terminated) as stop:
@@ -90,4 +130,6 @@ def resumable(command: str) -> Iterator[None]:
     else:
         return
     complain(f"Stopped; everything so far is saved, and the same command goes on from there: {command}")
+    if cut:
+        complain(f"With --cut {cut}.")
     raise typer.Exit(code)

@@ -1,4 +1,7 @@
-"""How the commands print: tables and lines that read well on a terminal, in a pipe, and at 80 columns."""
+"""How the commands print: tables and lines that read well on a terminal, in a pipe, and at 80 columns.
+
+Nothing is printed with credentials but the address of a page, by `door`.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from devmind.errors import without_secrets
+
 
 def console() -> Console:
     """A console on the present stdout; made anew because tests and pipes replace it."""
@@ -19,7 +24,16 @@ def console() -> Console:
 
 
 def line(text: str = "", style: str = "") -> None:
-    """One line as it is, at once, also into a pipe: never wrapped, so that paths and commands can be copied."""
+    """One line, at once, also into a pipe: never wrapped, so that paths and commands can be copied."""
+    _print(without_secrets(text), style)
+
+
+def door(address: str) -> None:
+    """The address of a page, whole: its token is for whoever sits at this terminal."""
+    _print(f"open this page: {address}")
+
+
+def _print(text: str, style: str = "") -> None:
     out = console()
     out.print(escape(text), style=style or None, soft_wrap=True)
     out.file.flush()
@@ -27,7 +41,7 @@ def line(text: str = "", style: str = "") -> None:
 
 def lamp(word: str, text: str) -> None:
     """One line that begins with a red word: something is being kept."""
-    console().print(f"[bold red]{word}[/] {escape(text)}", soft_wrap=True)
+    console().print(f"[bold red]{word}[/] {escape(without_secrets(text))}", soft_wrap=True)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], wrapping: Collection[str] = ()) -> None:
@@ -37,7 +51,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], wrapping: Co
         wrapping: columns that are wrapped as well when there is no room. With any, all others keep their full width:
             the least of a number that is cropped is another number.
     """
-    cells = [[str(cell) for cell in row] for row in rows]
+    cells = [[without_secrets(str(cell)) for cell in row] for row in rows]
     grid = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     for number, column in enumerate(columns):
         wraps = column in wrapping or number == len(columns) - 1
@@ -63,6 +77,11 @@ def entries(number: int) -> str:
     return counted(number, "entry", "entries")
 
 
+def memories(number: int) -> str:
+    """`1 memory`, `2,000 memories`."""
+    return counted(number, "memory", "memories")
+
+
 def when(time_s: float | None) -> str:
     """A time since 1970 for people, by their clock."""
     return "never" if time_s is None else f"{datetime.fromtimestamp(time_s):%Y-%m-%d %H:%M:%S}"
@@ -74,11 +93,11 @@ def path(label: str, place: Path) -> None:
 
 
 def place(memory: str) -> str:
-    """Where a memory is, for people: a folder like other paths, a URL without its password."""
-    from devmind.memory.stores import folder_of, shown
+    """Where a memory is, for people: a folder like other paths, a URL without credentials."""
+    from devmind.memory.stores import folder_of
 
     folder = folder_of(memory)
-    return shown(memory) if folder is None else str(_from_here(folder))
+    return without_secrets(memory) if folder is None else str(_from_here(folder))
 
 
 def _from_here(path: Path) -> Path:

@@ -9,12 +9,10 @@ from typing import Annotated
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import agent_folder
+from devmind.cli.agents import AgentOption, agent_folder
 from devmind.cli.house import complain
 from devmind.cli.memory_files import MemoryOption, opened
-from devmind.cli.paths import existing
-from devmind.cli.settings import resumable
-from devmind.errors import ConfigError
+from devmind.cli.settings import check_minutes, resumable, uncut
 
 OUT = "checkpoints/sleep"
 
@@ -26,13 +24,10 @@ def register(app: typer.Typer) -> None:
 
 def sleep(
     ctx: typer.Context,
-    agent: Annotated[
-        Path | None,
-        typer.Option("--agent", metavar="DIR", help="Saved agent; else the newest milestone in ./checkpoints."),
-    ] = None,
+    agent: AgentOption = None,
     memory: MemoryOption = "memory",
     minutes: Annotated[
-        float | None, typer.Option("--minutes", metavar="M", help="How long; else a fixed number of steps.")
+        float | None, typer.Option("--minutes", metavar="M", help="About how long here; else a fixed number of steps.")
     ] = None,
     prune: Annotated[
         bool, typer.Option("--prune/--keep", help="Delete memories that the weights answer alone now; never names.")
@@ -42,11 +37,12 @@ def sleep(
         typer.Option("--out", metavar="DIR", help=f"Where the night and the new agent go; else a new one: {OUT}-N."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Root of the night's random numbers.")] = 0,
+    cut: Annotated[
+        bool, typer.Option("--cut", help="End the night that was stopped with what it has learned.")
+    ] = False,
 ) -> None:
     """Replay memories into the weights, so that they are known without the memory. The given agent stays as it is."""
-    if minutes is not None and not 0 < minutes < float("inf"):
-        raise ConfigError(f"--minutes expects a number above 0; got {minutes:g}.")
-    existing(agent, "--agent")  # before the seconds that loading takes
+    check_minutes(minutes)
     from devmind.curriculum.night import is_over, night, sleeper
 
     out = out or next(path for n in count(1) if not is_over(path := Path(f"{OUT}-{n}" if n > 1 else OUT)))
@@ -58,15 +54,15 @@ def sleep(
 
     raised = Agent.from_pretrained(folder)
     heads_to_sleep(raised)  # an agent that cannot sleep is refused before the memory gets keys of its encoders
-    with opened(memory) as mind, resumable(ctx.obj):
+    with opened(memory) as mind, resumable(uncut(ctx.obj), "the night ends with what it has learned"):
         candidates(mind, 1, raised.sense_order, ())  # and so is a memory that says nothing
         if rebuilt := ShowAndTell(raised, mind).rebuilt:
-            complain(f"Note: this agent has other weights than before; {rebuilt} memories got new keys.")
-        done = night(raised, folder, mind, out, minutes=minutes, prune_known=prune, seed=seed)
+            complain(f"Note: this agent has other weights than before; {show.memories(rebuilt)} got new keys.")
+        done = night(raised, folder, mind, out, minutes=minutes, cut=cut, prune_known=prune, seed=seed)
     slept = done.slept
-    what = f"{slept.asked:,} {'memory' if slept.asked == 1 else 'memories'}"
-    cut = "" if slept.status == "done" else "; it was cut, since it took longer than was planned"
-    show.line(f"slept on {what}: {slept.steps} steps in {slept.seconds:.0f} s{cut}")
+    what = show.memories(slept.asked)
+    shorter = "" if slept.status == "done" else "; it was cut"
+    show.line(f"slept on {what}: {slept.steps} steps in {slept.seconds:.0f} s{shorter}")
     show.line(f"answered without the memory as with it: {slept.before:.0%} before, {slept.after:.0%} now")
     show.line(f"known on every view as the memory has it: {len(slept.known):,}; deleted: {len(done.pruned):,}")
     show.path("agent", done.agent)

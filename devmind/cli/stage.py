@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from devmind import plugins
 from devmind.cli import show
+from devmind.cli.agents import RUNS, agent_folder
+from devmind.cli.agents import AgentOption as ExaminedOption
 from devmind.cli.house import group
 from devmind.cli.paths import existing, writable_file
 from devmind.cli.settings import (
+    NEXT_LESSON,
     AgentOption,
     ConfigOption,
+    CutOption,
     DataOption,
     ExperienceOption,
     MinutesOption,
@@ -25,11 +29,16 @@ from devmind.cli.settings import (
     resumable,
     run_config,
     run_inputs,
+    uncut,
 )
 
 if TYPE_CHECKING:
+    from devmind.curriculum.finished import RunResult
     from devmind.curriculum.gate import Gate, Threshold
     from devmind.curriculum.stage import Context
+
+PLANNED_SIZE, PLANNED_ON = "nursery", "2 cores of 100 GFLOP/s (float32)"
+"""Where a lesson takes the minutes that it says: the size, and the machine."""
 
 app = group("What an agent can be taught, stage by stage: list, describe, run, exam.")
 
@@ -38,9 +47,20 @@ StageName = Annotated[str, typer.Argument(metavar="STAGE", help="A stage of 'dev
 
 @app.command("list")
 def list_() -> None:
-    """Show the installed stages."""
-    rows = [(p.name, f"{p.distribution} {p.version}", p.value) for p in plugins.available("stages").values()]
-    show.table(("stage", "from", "entry point"), rows)
+    """Show the installed stages: what each teaches, and the verdict of its newest run in ./checkpoints."""
+    every = plugins.available("stages").values()
+    rows = [(p.name, _verdict(p.name), f"{p.distribution} {p.version}", p.about) for p in every]
+    show.table(("stage", "newest run", "from", "teaches"), rows)
+
+
+def _verdict(stage: str) -> str:
+    """'passed, size nursery', as the report says it; '–' where no run has ended."""
+    from devmind.cli.report import newest_of
+
+    newest = newest_of(stage)
+    if newest is None:
+        return "–"
+    return f"{'passed' if newest.verdict.passed else 'failed'}, size {newest.run.size}"
 
 
 @app.command()
@@ -56,8 +76,9 @@ def describe(
     from devmind.curriculum.start import load_stage, make_context
 
     loaded = load_stage(stage)
-    context = make_context(settings, Path("checkpoints"), None, ())
-    show.line(f"{loaded.name}, after {', '.join(loaded.requires) or 'nothing: a first stage'}", "bold")
+    context = make_context(settings, RUNS, None, ())
+    after = f"goes on after {', '.join(loaded.requires)}" if loaded.requires else "a first stage, which requires none"
+    show.line(f"{loaded.name}: {after}", "bold")
     _describe_lessons(loaded, context)
     show.line()
     rows = [(skill.name, _gate(skill.gate_in(context)), skill.about) for skill in loaded.skills]
@@ -66,10 +87,15 @@ def describe(
 
 
 def _describe_lessons(stage: Any, context: Context) -> None:
-    lessons = list(stage.lessons(context))
-    show.line(f"\nLessons at size {context.config.size}, {sum(lesson.minutes for lesson in lessons):g} minutes in all")
+    lessons, size = list(stage.lessons(context)), context.config.size
+    if size != PLANNED_SIZE:
+        show.line(f"\nLessons at size {size}; 'devmind stage run' measures how long they take")
+        show.table(("lesson", "steps", "improves"), [(l.name, f"{l.steps:,}", ", ".join(l.skills)) for l in lessons])  # noqa: E741
+        return
+    show.line(f"\nLessons at size {size}, {sum(lesson.minutes for lesson in lessons):g} minutes in all")
     rows = [(l.name, f"{l.minutes:g}", f"{l.steps:,}", ", ".join(l.skills)) for l in lessons]  # noqa: E741
     show.table(("lesson", "minutes", "steps", "improves"), rows)
+    show.line(f"Minutes of {PLANNED_ON}; the steps are the same on every machine, however long they take.")
 
 
 def _gate(gate: Gate) -> str:
@@ -77,8 +103,9 @@ def _gate(gate: Gate) -> str:
 
 
 def _threshold(threshold: Threshold) -> str:
-    needs = [] if threshold.bound is None else [f"{threshold.bound:g}"]
-    needs += ["its floor"] if threshold.beats_floor else []
+    sign = "at most" if threshold.lower_is_better else "at least"
+    needs = [] if threshold.bound is None else [f"{sign} {threshold.bound:g}"]
+    needs += ["better than its floor"] if threshold.beats_floor else []
     return f"{threshold.measure}: {' and '.join(needs)}" + (" (with data)" if threshold.when_absent == "skip" else "")
 
 
@@ -96,25 +123,45 @@ def run(
     seed: SeedOption = None,
     out: OutOption = None,
     ablate: Annotated[bool, typer.Option("--ablate", help="Train the fresh-trunk twin too, for comparison.")] = False,
+    cut: CutOption = False,
 ) -> None:
     """Teach a stage, examine it, and write the report; the same command goes on after a stop.
+
+    Lessons have a fixed number of steps, however long those take here: a forecast is given before the first one.
 
     Exit code 0: passed; 1: a gate was failed; 2: an error; 130 or 143: stopped.
     """
     settings = run_config(size, minutes, sets, config, seed)
     plugins.find("stages", stage)
-    agent, data, sessions = run_inputs(agent, data, experience)
-    with resumable(ctx.obj):
+    data, sessions = run_inputs(data, experience)
+    from devmind.curriculum.finished import finished_run, identity, run_folder
+
+    folder = out or run_folder(stage, settings)
+    if done := finished_run(folder, identity(stage, settings, agent, data, sessions, ablate)):
+        show.line("This run had finished; nothing was done. Give another --out to run it anew.")
+        _tell(done)
+    with resumable(uncut(ctx.obj), NEXT_LESSON):
         show.line(
             f"Stage {stage}, size {settings.size}, seed {settings.seed}. Loading torch takes some seconds.", "dim"
         )
         from devmind.curriculum.runner import run_stage
 
         result = run_stage(
-            stage, settings, out=out, agent=agent, data=data, sessions=sessions, command=ctx.obj, ablate=ablate
+            stage,
+            settings,
+            out=folder,
+            agent=agent,
+            data=data,
+            sessions=sessions,
+            command=uncut(ctx.obj),
+            ablate=ablate,
+            cut=cut,
         )
-    if result.already_finished:
-        show.line("This run had finished; nothing was done. Give another --out to run it anew.")
+    _tell(result)
+
+
+def _tell(result: RunResult) -> NoReturn:
+    """The verdict of a run, which is the exit code too."""
     show.verdict(result.results, result.report)
     show.path("agent", result.agent)
     raise typer.Exit(0 if result.passed else 1)
@@ -123,7 +170,7 @@ def run(
 @app.command()
 def exam(
     stage: StageName,
-    agent: Annotated[Path, typer.Option("--agent", metavar="DIR", help="Saved agent to examine.")],
+    agent: ExaminedOption = None,
     skill: Annotated[str | None, typer.Option("--skill", metavar="NAME", help="This skill only.")] = None,
     data: DataOption = None,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the scores here.")] = None,
@@ -134,17 +181,21 @@ def exam(
 
     Exit code 0: passed; 1: a gate was failed; 2: it could not be examined.
     """
-    existing(agent, "--agent")
-    settings = run_config(_size_of(agent), None, sets, config)
     plugins.find("stages", stage)
     existing(data, "--data")
     writable_file(json_file, "--json")
+    folder = agent_folder(agent)
+    settings = run_config(_size_of(folder), None, sets, config)
     from devmind.checkpointing.files import write_atomically
+    from devmind.config import TRIAL_SIZES
     from devmind.curriculum.runner import examine
+    from devmind.report.words import trial
 
-    examined = examine(stage, agent, settings, skill=skill, data=data)
+    examined = examine(stage, folder, settings, skill=skill, data=data)
     rows = [(name, *_scores(measure)) for name, measure in examined["skills"].items()]
-    show.table(("measure", "score", "95 % interval", "n", "floor", "gate", ""), rows)
+    show.table(("measure", "score", "95 % interval", "n", "floor", "gate", "verdict"), rows)
+    if settings.size in TRIAL_SIZES:
+        show.line(trial(settings.size), "yellow")
     if json_file:
         kept = {key: examined[key] for key in ("agent_sha256", "skills")}
         write_atomically(json_file, json.dumps(kept, indent=2) + "\n")
@@ -162,7 +213,9 @@ def _size_of(agent: Path) -> str | None:
 
 def _scores(measure: dict[str, Any]) -> tuple[str, ...]:
     number = lambda value: "" if value is None else f"{value:.3f}"  # noqa: E731
-    said = {True: "passed", False: "failed", None: "not gated"}[measure["passed"]]
+    said = {True: "✓ passed", False: "✗ failed", None: "not gated"}[measure["passed"]]
+    if measure["beaten_by"]:
+        said += f", a rule does better: {measure['beaten_by']}"
     interval = f"{number(measure['low'])} .. {number(measure['high'])}"
     return (
         number(measure["score"]), interval, f"{measure['n']:,}", number(measure["floor"]), number(measure["gate"]), said

@@ -30,7 +30,7 @@ def watch(
     hub = Hub()
     watching = Watching(run, hub)
     with PageServer(watching, hub, port=port) as server:
-        show.line(f"open this page: {server.address}")
+        show.door(server.address)
         open_browser(server.address, open_)
         try:
             watching.run(seconds)

@@ -24,12 +24,14 @@ class Exhibit:
         caption: one line for a reader who sees only this.
         png: an encoded picture, or None.
         wav: an encoded sound, or None.
+        labels: of a picture that is several side by side, what each shows, from left to right.
     """
 
     kind: Literal["example", "failure"]
     caption: str
     png: bytes | None = None
     wav: bytes | None = None
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,13 @@ class Measure:
         """The best of the floors; chance when there is none."""
         best = max if self.higher_is_better else min
         return best([self.chance, *self.floors.values()])
+
+    @property
+    def beaten_by(self) -> str | None:
+        """The best floor, by name, where it is better than the score; 'chance' counts as one."""
+        better = self.floor > self.score if self.higher_is_better else self.floor < self.score
+        named = {**self.floors, "chance": self.chance}
+        return next(name for name, value in named.items() if value == self.floor) if better else None
 
     def interval(self, resamples: int = 2000) -> tuple[float, float]:
         """Bounds of the 95 % interval of the mean: Wilson for rates, percentile bootstrap otherwise."""

@@ -62,6 +62,32 @@ def pick_skills(stage: Stage, name: str | None) -> Sequence[Skill]:
     return [known[name]]
 
 
+def beside_scores(item: Examined, context: Context) -> dict[str, dict[str, Any]]:
+    """For the journal, what a score is read beside: unit, gate, chance and ceiling."""
+    bounds = {threshold.measure: threshold.bound for threshold in item.skill.gate_in(context).thresholds}
+    return {
+        name: {
+            "unit": measure.unit,
+            "gate": bounds.get(name),
+            "higher_is_better": measure.higher_is_better,
+            "chance": measure.chance,
+            "ceiling": measure.ceiling,
+        }
+        for name, measure in item.measures.items()
+    }
+
+
+def decided(item: Examined, context: Context) -> dict[str, dict[str, Any]]:
+    """`beside_scores` of a full exam, and what it decided."""
+    beside = beside_scores(item, context)
+    for name, measure in item.measures.items():
+        decision = _decision(item.verdict, name)
+        beside[name] |= {"floor": measure.floor, "beaten_by": measure.beaten_by}
+        if decision:
+            beside[name] |= {"gate": decision.bound, "passed": decision.passed}
+    return beside
+
+
 def plain(examined: Sequence[Examined], resamples: int) -> list[dict[str, Any]]:
     """The `skills` of results.json."""
     return [
@@ -95,6 +121,7 @@ def _plain_measure(measure: Measure, decision: Decision | None, resamples: int) 
         "chance": measure.chance,
         "floor": measure.floor,
         "floors": dict(measure.floors),
+        "beaten_by": measure.beaten_by,
         "ceiling": measure.ceiling,
         "reference": measure.reference,
         "gate": decision.bound if decision else None,
@@ -112,4 +139,4 @@ def _plain_exhibit(exhibit: Exhibit) -> dict[str, Any]:
         name: base64.b64encode(data).decode() if data else None
         for name, data in (("png", exhibit.png), ("wav", exhibit.wav))
     }
-    return {"kind": exhibit.kind, "caption": exhibit.caption, **encoded}
+    return {"kind": exhibit.kind, "caption": exhibit.caption, "labels": list(exhibit.labels), **encoded}

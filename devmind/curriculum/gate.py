@@ -16,6 +16,7 @@ class Threshold:
         measure: the measure's name.
         bound: the lower bound must be at least this (the upper at most, where lower is better).
         beats_floor: additionally (or, with bound None, only) the bound must beat the best floor.
+        lower_is_better: as its measure has it: said here for who has not measured yet.
         when_absent: 'fail', or 'skip' when the measure needs data that a run may not have been given.
     """
 
@@ -23,6 +24,7 @@ class Threshold:
     bound: float | None
     beats_floor: bool = False
     when_absent: str = "fail"
+    lower_is_better: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from devmind.errors import CheckpointError
+from devmind.errors import CheckpointError, without_secrets
 
 
 class Journal:
@@ -22,8 +22,8 @@ class Journal:
         self.path = path
 
     def write(self, event: str, **fields: Any) -> None:
-        """Append one event; returns when it is on the disk."""
-        line = json.dumps({"time": round(time.time(), 3), "event": event, **fields})
+        """Append one event, without credentials; returns when it is on the disk."""
+        line = json.dumps({"time": round(time.time(), 3), "event": event, **without_secrets(fields)})
         try:
             with self.path.open("ab") as file:
                 if file.tell() and not self._ends_whole():

@@ -12,13 +12,16 @@ from devmind.agent.threads import training_threads
 from devmind.checkpointing.files import make_folder, write_atomically
 from devmind.config import RunConfig
 from devmind.curriculum.journal import Journal
-from devmind.curriculum.rehearsal import stages_of
+from devmind.curriculum.machine import steps_per_s
+from devmind.curriculum.rehearsal import rehearsals, stages_of
 from devmind.curriculum.sleep import (
     MOMENTS,
+    STEPS,
     Slept,
     has_ended,
     lesson,
     load_state,
+    nothing_to_cut,
     prune,
     save_state,
     sleep,
@@ -26,12 +29,10 @@ from devmind.curriculum.sleep import (
 )
 from devmind.curriculum.stage import Context
 from devmind.curriculum.start import make_context
-from devmind.curriculum.teaching import steps_per_s
 from devmind.learners.replay import Replay, candidates
 from devmind.learners.sleeping import heads_to_sleep
 from devmind.memory import Memory
 
-DEFAULT_MINUTES = 10.0
 JOURNAL, RESULTS, OVER = "journal.jsonl", "results.json", "over"
 
 
@@ -51,6 +52,7 @@ def night(
     out: Path,
     *,
     minutes: float | None = None,
+    cut: bool = False,
     prune_known: bool = False,
     seed: int = 0,
 ) -> Night:
@@ -62,17 +64,20 @@ def night(
         agent: as it is saved in `folder`; it is changed, the folder is not.
         memory: its keys are of this agent's encoders.
         out: gets the journal, checkpoints, and the new agent below `milestones`.
-        minutes: how long to learn, measured once at the start; by default the steps of the agent's size.
+        minutes: how long to learn, which becomes steps once, at the start; by default the steps of the agent's size.
+        cut: a night that was stopped ends where it is.
 
     Raises:
         StoreError, ConfigError, CheckpointError: see `sleep`.
     """
     config = RunConfig.model_validate({"size": agent.config.size, "seed": seed, "loggers": ()})
     context = make_context(config, out, None, ())
-    make_folder(out)
     journal, new = Journal(out / JOURNAL), out / "milestones" / f"{len(agent.config.stages):02d}-sleep"
     if is_over(out):
         raise has_ended(out)
+    if cut and journal.last("sleep") is None:
+        raise nothing_to_cut(out)
+    make_folder(out)
     if journal.last("sleep") is None:
         journal.write("night", agent=str(folder))
     place(agent, context.device)
@@ -83,7 +88,7 @@ def night(
             context,
             earlier=stages_of(agent),
             steps=_planned(agent, memory, context, journal, minutes) if minutes else None,
-            minutes=minutes or DEFAULT_MINUTES,
+            cut=cut,
             slept_on=load_state(folder),
             save=lambda slept: _save(agent, slept, folder, new),
         )
@@ -122,6 +127,8 @@ def _planned(agent: Agent, memory: Memory, context: Context, journal: Journal, m
     awake, size = copy.deepcopy(agent), context.config.size
     few = candidates(memory, 64, agent.sense_order, (context.seed,))
     replay = Replay(awake, memory, few, heads_to_sleep(agent), seed=context.seed, moments=MOMENTS[size])
-    steps = max(1, int(60 * minutes * steps_per_s(lesson(replay, minutes), awake, context)))
+    night = lesson(replay)
+    old = rehearsals(night, (), stages_of(agent), awake, context)
+    steps = max(1, int(60 * minutes * steps_per_s(night, awake, context, STEPS[size], old)))
     journal.write("plan", steps=steps)
     return steps

@@ -1,52 +1,153 @@
-"""What a user sees while a lesson runs: step, speed, time left, loss, and the latest exam scores."""
+"""What a user sees while a run works: what is being done now, and of a lesson its name, share and time left."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.live import Live
+from rich.text import Text
+
+EVERY_S = 10.0
+"""Where there is no terminal (logs, CI), a lesson says where it is once in so many seconds."""
+LOG_CELLS = 120
+"""Width of a line where there is no terminal."""
+GAP = "  "
+
+
+def say(what: str) -> None:
+    """One line on stderr: what is done now, said before it is begun, so that nobody waits before a silent screen."""
+    print(what, file=sys.stderr, flush=True)
 
 
 class LessonProgress:
-    """A rich progress bar on a terminal, a line every ten seconds elsewhere (logs, CI)."""
+    """A bar on a terminal, a line every ten seconds elsewhere.
 
-    def __init__(self, lesson: str, steps: int, done: int, scores: str) -> None:
-        self.lesson, self.steps, self.started_at, self.scores = lesson, steps, done, scores
-        self.since = self.spoke_at = time.monotonic()
+    Name, bar, percentage and time left are always there; steps, speed, loss and the scores of the last exams come in
+    this order, as many as there is room for.
+
+    Args:
+        lesson: its name.
+        steps: of the whole lesson.
+        done: of these, those made before an interruption.
+        scores: of the latest exams, by measure.
+    """
+
+    def __init__(self, lesson: str, steps: int, done: int, scores: Mapping[str, float]) -> None:
+        self.lesson, self.steps, self.step = lesson, steps, done
+        self.scores = scores
+        self.speed: float | None = None
+        self.loss: float | None = None
+        self._begun = (done, time.monotonic())
+        self._timed_from: tuple[int, float] | None = None  # the first step also warms up: speed counts from its end
+        self._shown_s = -EVERY_S
         self.console = Console(stderr=True)
-        self.bar: Progress | None = None
-        self.task = TaskID(0)
-        if self.console.is_terminal:
-            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
-            self.bar = Progress(
-                *columns, TextColumn("{task.fields[speed]}"), TimeRemainingColumn(), console=self.console
-            )
-            self.task = self.bar.add_task(lesson, total=steps, completed=done, speed="")
+        self.live = (
+            Live(get_renderable=self._bar, console=self.console, refresh_per_second=4)
+            if self.console.is_terminal
+            else None
+        )
 
     def __enter__(self) -> Self:
-        if self.bar:
-            self.bar.start()
+        if self.live:
+            self.live.start(refresh=True)
+        else:
+            begun = f", going on at step {self.step + 1:,}" if self.step else ""
+            say(f"{self.lesson}: {self.steps:,} steps{begun}; making the first batch")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.bar:
-            self.bar.stop()
+        if self.live:
+            self.live.stop()
 
     def show(self, step: int, loss: float | None) -> None:
         """Say where the lesson is; cheap enough for every step."""
         now = time.monotonic()
-        speed = (step - self.started_at) / max(1e-9, now - self.since)
-        text = f"{speed:.1f} steps/s" + (f" · loss {loss:.3f}" if loss is not None else "")
-        text += f" · {self.scores}" if self.scores else ""
-        if self.bar:
-            self.bar.update(self.task, completed=step, speed=text)
-        elif now - self.spoke_at > 10 or step >= self.steps:
-            self.spoke_at = now
-            left = (self.steps - step) / max(1e-9, speed)
-            print(f"{self.lesson}: {step}/{self.steps} · {text} · {left:.0f} s left", file=sys.stderr, flush=True)
+        since_step, since_s = self._timed_from or self._begun
+        self.step, self.loss = step, loss
+        self.speed = (step - since_step) / max(1e-9, now - since_s)
+        self._timed_from = self._timed_from or (step, now)
+        if not self.live and (now - self._shown_s > EVERY_S or step >= self.steps):
+            self._shown_s = now
+            say(plain_line(self.lesson, self._kept(), self._details()))
+
+    def _bar(self) -> Text:
+        """The line of the terminal, at its present width."""
+        ascii_only = self.console.options.ascii_only
+        share = self.step / max(1, self.steps)
+        return bar_line(self.lesson, share, self._kept(), self._details(), self.console.width, ascii_only)
+
+    def _kept(self) -> tuple[str, str]:
+        """Percentage and time left."""
+        share = f"{100 * self.step // max(1, self.steps):3d} %"
+        if self.speed is None:
+            return share, "making the first batch"
+        return share, f"{clock((self.steps - self.step) / max(1e-9, self.speed))} left"
+
+    def _details(self) -> list[str]:
+        found = [f"{self.step}/{self.steps}"]
+        if self.speed is not None:
+            found.append(
+                f"{self.speed:.1f} steps/s" if self.speed >= 0.1 else f"{1 / max(1e-9, self.speed):.0f} s a step"
+            )
+        if self.loss is not None:
+            found.append(f"loss {self.loss:.3f}")
+        return found + [f"{name} {score:.2f}" for name, score in self.scores.items()]
+
+
+def bar_line(
+    lesson: str, share: float, kept: tuple[str, str], details: Sequence[str], width: int, ascii_only: bool = False
+) -> Text:
+    """One line of at most `width` cells; from 48 on, name, bar, percentage and time left are whole.
+
+    Args:
+        share: 0..1 of the lesson.
+        kept: percentage and time left.
+        details: what comes where there is room, the most important first.
+    """
+    full, rest = ("#", "-") if ascii_only else ("━", "─")
+    bar_cells = max(6, min(30, width // 5))
+    fixed = bar_cells + cell_len(GAP.join(kept)) + 2 * len(GAP)
+    name = lesson if cell_len(lesson) <= width - fixed else set_cell_size(lesson, max(1, width - fixed - 1)) + "…"
+    filled = round(bar_cells * min(1.0, max(0.0, share)))
+    line = Text(no_wrap=True, overflow="crop")
+    line.append(name + GAP, "bold")
+    line.append(full * filled, "green").append(rest * (bar_cells - filled), "dim")
+    line.append(GAP + kept[0] + GAP).append(kept[1], "cyan")
+    if more := fitting(details, width - line.cell_len - len(GAP)):
+        line.append(GAP + more, "dim")
+    return line
+
+
+def plain_line(lesson: str, kept: tuple[str, str], details: Sequence[str]) -> str:
+    """The line of a log."""
+    line = f"{lesson}: {kept[0].strip()} · {kept[1]}"
+    more = fitting(details, LOG_CELLS - cell_len(line) - 3)
+    return f"{line} · {more}" if more else line
+
+
+def fitting(parts: Sequence[str], room: int) -> str:
+    """The first of `parts`, as many as fit into `room` cells whole; none is cut."""
+    taken = ""
+    for part in parts:
+        longer = f"{taken} · {part}" if taken else part
+        if cell_len(longer) > room:
+            break
+        taken = longer
+    return taken
+
+
+def clock(seconds: float) -> str:
+    """'0:45', '12:05', '1:02:05'; '–' when it would be days."""
+    if not seconds < 100 * 3600:
+        return "–"
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02d}:{second:02d}" if hours else f"{minute}:{second:02d}"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import resource
+import subprocess
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,6 +22,7 @@ from devmind.curriculum.examining import Examined, plain
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.stage import Stage
 from devmind.curriculum.timing import with_rest
+from devmind.plugins import about
 
 SCHEMA = 1
 PACKAGES = ("devmind", "torch", "lightning", "transformers", "numpy", "gymnasium", "numba")
@@ -34,6 +37,32 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[name] = "not installed"
     return found
+
+
+def commit() -> str:
+    """Which code this is: the commit of the checkout that devmind is imported from, 40 letters, with `+changes` when
+    its files differ from it; without a checkout (or without git) `devmind VERSION`.
+    """
+    root = Path(__file__).parent.parent.parent
+    asked = (["rev-parse", "HEAD"], ["status", "--porcelain"])
+    elsewhere = {name: text for name, text in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        if (root / ".git").exists():  # the checkout itself, not a user's repository around an installation
+            head, changes = (
+                subprocess.run(
+                    ["git", "-C", str(root), *words],
+                    capture_output=True,
+                    text=True,
+                    timeout=10,
+                    check=True,
+                    env=elsewhere,
+                ).stdout.strip()
+                for words in asked
+            )
+            return head + ("+changes" if changes else "")
+    except (OSError, subprocess.SubprocessError):
+        pass
+    return f"devmind {versions()['devmind']}"
 
 
 def curves(journal: Journal) -> dict[str, dict[str, list[float]]]:
@@ -170,10 +199,11 @@ def assemble(
 ) -> dict[str, Any]:
     """results.json of one stage; `extra` are the entries only the runner knows."""
     own = [item for item in examined if item.stage == stage.name]
-    start = next(journal.events("start"))
+    start, machines = next(journal.events("start")), list(journal.events("machine"))
     return {
         "schema": SCHEMA,
         "stage": stage.name,
+        "about": about(type(stage).__doc__),
         "verdict": {
             "passed": all(item.verdict.passed for item in own) and all(r["kept"] for r in extra["retention"]),
             "reasons": [reason for item in own for reason in item.verdict.reasons]
@@ -186,9 +216,11 @@ def assemble(
             "started": _iso(start["time"]),
             "finished": _iso((journal.last() or start)["time"]),
             "versions": versions(),
+            "commit": start.get("commit"),
             "threads": start["threads"],
             "device": start["device"],
-            "cores": os.cpu_count(),
+            "cores": machines[-1]["cores"] if machines else os.cpu_count(),
+            "gflops": [event["gflops"] for event in machines],
             "changes": {key: list(pair) for key, pair in differences(config).items()},
             "agent_sha256": agent.sha256(),
             "parameters": sum(p.numel() for p in agent.parameters()),

@@ -14,8 +14,9 @@ import torch
 from devmind.agent.agent import Agent
 from devmind.checkpointing import bundle
 from devmind.curriculum.exam import Exhibit, Measure
-from devmind.curriculum.examining import Examined, examine_skill, judged
+from devmind.curriculum.examining import Examined, decided, examine_skill, judged
 from devmind.curriculum.journal import Journal
+from devmind.curriculum.progress import say
 from devmind.curriculum.stage import Context, Skill, Stage
 from devmind.errors import CheckpointError
 
@@ -25,15 +26,28 @@ FOLDER = "exams"
 def hold(stages: Sequence[Stage], agent: Agent, context: Context, journal: Journal, when: str) -> list[Examined]:
     """Examine all skills of `stages`, but those that this agent was examined in before, in this run and at `when`."""
     weights = agent.sha256()
-    return [_once(stage, skill, agent, weights, context, journal, when) for stage in stages for skill in stage.skills]
+    every = [(stage, skill) for stage in stages for skill in stage.skills]
+    return [
+        _once(stage, skill, agent, weights, context, journal, when, f"{number} of {len(every)}")
+        for number, (stage, skill) in enumerate(every, 1)
+    ]
 
 
 def _once(
-    stage: Stage, skill: Skill, agent: Agent, weights: str, context: Context, journal: Journal, when: str
+    stage: Stage,
+    skill: Skill,
+    agent: Agent,
+    weights: str,
+    context: Context,
+    journal: Journal,
+    when: str,
+    which: str,
 ) -> Examined:
     folder = context.out / FOLDER / f"{when} {stage.name} {skill.name}".replace(" ", "-")
     if (measures := load(folder, weights)) is not None:
         return judged(stage, skill, measures, context)
+    say(f"exam of {skill.name}, {which}")
+    journal.write("begun", exam=skill.name)
     begun = time.monotonic()
     item = examine_skill(stage, skill, agent, context)
     journal.write(
@@ -44,6 +58,7 @@ def _once(
         seconds=round(time.monotonic() - begun, 2),
         passed=item.verdict.passed,
         scores={name: round(measure.score, 4) for name, measure in item.measures.items()},
+        measures=decided(item, context),
     )
     save(folder, weights, item.measures)
     return item
@@ -74,12 +89,15 @@ def _plain(measure: Measure) -> dict[str, Any]:
         "answered": {
             name: {head: int(often) for head, often in heads.items()} for name, heads in measure.answered.items()
         },
-        "exhibits": [(e.kind, e.caption, _tensor(e.png), _tensor(e.wav)) for e in measure.exhibits],
+        "exhibits": [(e.kind, e.caption, _tensor(e.png), _tensor(e.wav), *e.labels) for e in measure.exhibits],
     }
 
 
 def _measure(state: Mapping[str, Any]) -> Measure:
-    shown = (Exhibit(kind, caption, _bytes(png), _bytes(wav)) for kind, caption, png, wav in state["exhibits"])
+    shown = (
+        Exhibit(kind, caption, _bytes(png), _bytes(wav), tuple(labels))
+        for kind, caption, png, wav, *labels in state["exhibits"]
+    )
     return Measure(**{**state, "values": state["values"].numpy(), "exhibits": tuple(shown)})
 
 

@@ -12,10 +12,11 @@ from devmind.agent.threads import training_threads
 from devmind.checkpointing.files import make_folder
 from devmind.config import RunConfig, validate
 from devmind.curriculum.examining import examine_skill, pick_skills, plain
+from devmind.curriculum.finished import run_folder
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.stage import Stage
 from devmind.curriculum.stage_run import RunResult, StageRun
-from devmind.curriculum.start import load_stage, make_context
+from devmind.curriculum.start import apply_trunk, load_stage, make_context
 from devmind.errors import ConfigError, ExamError
 
 
@@ -29,16 +30,20 @@ def run_stage(
     sessions: Sequence[Path] = (),
     command: str = "",
     ablate: bool = False,
+    cut: bool = False,
 ) -> RunResult:
     """Take one stage from admission to its report, or go on where a killed run stopped.
+
+    Args:
+        cut: go on with the lesson behind the one that was stopped.
 
     Raises:
         DevmindError: something given does not fit; nothing was half-written.
         Interrupted: asked to stop; the same call goes on.
     """
-    out = out or Path("checkpoints") / f"{name}-{config.size}-seed{config.seed}"
+    out = out or run_folder(name, config)
     command = command or f"devmind stage run {name}"
-    return StageRun(load_stage(name), config, out, agent, data, tuple(sessions), command, ablate).run()
+    return StageRun(load_stage(name), config, out, agent, data, tuple(sessions), command, ablate, cut).run()
 
 
 def examine(
@@ -47,9 +52,12 @@ def examine(
     """Examine a saved agent: `{"agent_sha256": ..., "passed": ..., "skills": {measure: {...}}}`.
 
     Raises:
+        ConfigError: the configuration wants a trunk that the agent does not have.
         ExamError: the agent was not admitted to the stage, or the data does not allow the exam.
     """
     stage, loaded = load_stage(name), Agent.from_pretrained(agent)
+    apply_trunk(config, loaded, agent)
+    sha256 = loaded.sha256()
     if missing := _missing_parts(stage, loaded):
         raise ExamError(
             f"The agent in {agent} was never admitted to stage '{name}': it lacks {missing}; "
@@ -59,18 +67,20 @@ def examine(
         context = make_context(config, Path(agent).parent, data, ())
         place(loaded, pick_device(config.device))
         examined = [examine_skill(stage, one, loaded, context) for one in pick_skills(stage, skill)]
-    keep = ("score", "low", "high", "n", "unit", "chance", "floor", "ceiling", "gate", "passed")
+    keep = ("score", "low", "high", "n", "unit", "chance", "floor", "ceiling", "gate", "passed", "beaten_by")
     rows = plain(examined, config.exam.bootstrap)
     skills = {m["name"]: {key: m[key] for key in keep} for row in rows for m in row["measures"]}
     if not skills:
         raise ExamError(f"Nothing of stage '{name}' could be measured; give --data where a skill needs recordings.")
-    return {"agent_sha256": loaded.sha256(), "passed": all(i.verdict.passed for i in examined), "skills": skills}
+    return {"agent_sha256": sha256, "passed": all(i.verdict.passed for i in examined), "skills": skills}
 
 
 def _missing_parts(stage: Stage, agent: Agent) -> str:
-    before = set(agent.encoders) | set(agent.heads)
+    """What an exam needs and the agent lacks. It gets the critics that it lacks: no exam asks them."""
+    encoders, heads = set(agent.encoders), set(agent.heads)
     stage.admit(agent)
-    return ", ".join(sorted((set(agent.encoders) | set(agent.heads)) - before))
+    asked = {name for name in agent.heads if not agent.head(name).critic}
+    return ", ".join(sorted((set(agent.encoders) - encoders) | (asked - heads)))
 
 
 class Curriculum:
@@ -94,8 +104,12 @@ class Curriculum:
         self.agent, self.data, self.sessions, self.command = agent, data, tuple(sessions), command
         self.journal = Journal(self.out / "curriculum.jsonl")
 
-    def run(self) -> list[RunResult]:
-        """Walk the stages in the order of what they require; safe to call again after a kill."""
+    def run(self, cut: bool = False) -> list[RunResult]:
+        """Walk the stages in the order of what they require; safe to call again after a kill.
+
+        Args:
+            cut: go on with the lesson behind the one that was stopped.
+        """
         order = in_order(self.stages)
         plan = self._plan(order)
         if (known := self.journal.last("plan")) is None:
@@ -109,8 +123,9 @@ class Curriculum:
         for name in order:
             result = run_stage(
                 name, self.config, out=self.out / name, agent=agent, data=self.data,
-                sessions=self.sessions, command=self.command,
+                sessions=self.sessions, command=self.command, cut=cut,
             )  # fmt: skip
+            cut = cut and result.already_finished
             done.append(result)
             if not result.passed:
                 break
@@ -129,14 +144,14 @@ class Curriculum:
         }
 
     @classmethod
-    def resume(cls, out: Path) -> list[RunResult]:
-        """Go on with the curriculum that was begun in `out`, with the settings it was begun with."""
+    def resume(cls, out: Path, cut: bool = False) -> list[RunResult]:
+        """Go on with the curriculum that was begun in `out`, with the settings it was begun with; `cut` as in `run`."""
         plan = _known_plan(out)
         path = lambda text: Path(text) if text else None  # noqa: E731
         return cls(
             plan["stages"], validate(plan["config"]), out, agent=path(plan["agent"]), data=path(plan["data"]),
             sessions=[Path(text) for text in plan["sessions"]], command=plan["command"],
-        ).run()  # fmt: skip
+        ).run(cut)  # fmt: skip
 
 
 def _known_plan(out: Path) -> dict[str, Any]:
@@ -169,11 +184,12 @@ def _stage_status(out: Path) -> dict[str, Any]:
     if journal.last("start") is None:
         return {"state": "not begun"}
     now = journal.last("progress", "lesson_done", "exam")
+    stopped = (journal.last("start", "resumed", "stopped") or {}).get("event") == "stopped"
     steps = (journal.last("plan") or {"steps": {}})["steps"]
     if now is None or now["event"] == "exam":
-        return {"state": "examining" if now else "begun"}
-    done = now.get("step", now.get("steps"))
-    return {"state": "teaching", "lesson": now["lesson"], "step": done, "of": steps.get(now["lesson"])}
+        return {"state": "stopped" if stopped else "examining" if now else "begun"}
+    where = {"lesson": now["lesson"], "step": now.get("step", now.get("steps")), "of": steps.get(now["lesson"])}
+    return {"state": "stopped" if stopped else "teaching", **where}
 
 
 def in_order(names: Sequence[str]) -> list[str]:

@@ -1,6 +1,6 @@
 """Sleep: memories are replayed into the weights until they answer alone, then what they know may be pruned.
 
-One lesson, taught as every other is: one Trainer.fit, checkpoints, an exact way back, a wall cap. What was slept on is
+One lesson, taught as every other is: one Trainer.fit, checkpoints, an exact way back. What was slept on is
 kept in a reservoir of fixed size, so that the next nights go over it again.
 """
 
@@ -19,7 +19,7 @@ from devmind.curriculum.journal import Journal
 from devmind.curriculum.rehearsal import rehearsals
 from devmind.curriculum.stage import Batches, Context, Lesson, Stage
 from devmind.curriculum.teaching import Taught, position, teach
-from devmind.errors import CheckpointError
+from devmind.errors import CheckpointError, ConfigError
 from devmind.learners.replay import Replay, candidates
 from devmind.learners.sleeping import SleepLearner, heads_to_sleep
 from devmind.memory import Memory
@@ -27,6 +27,8 @@ from devmind.memory.sampling import Reservoir
 
 LESSON = "sleep"
 STEPS = {"tiny": 60, "nursery": 480, "child": 2000, "adult": 4000}
+MINUTES = 7.0
+"""About what they take at size nursery; nothing is decided by it."""
 MOMENTS = {"tiny": 16, "nursery": 64, "child": 64, "adult": 64}
 """Questions in a step."""
 LEARNING_RATE = {"tiny": 1e-2, "nursery": 1e-3, "child": 5e-4, "adult": 2e-4}
@@ -48,7 +50,7 @@ class Slept:
     """How a night went.
 
     Args:
-        steps: of the learner. seconds: all of it. status: 'done', or 'cut' by the wall cap.
+        steps: of the learner. seconds: all of it. status: 'done', or 'cut' by the user.
         asked: how many memories could be asked and were slept on.
         before, after: share of them answered alone as the awake agent does, on views that were never replayed.
         known: numbers of those that are answered so on every view, with what the memory itself says.
@@ -73,7 +75,7 @@ def sleep(
     earlier: Sequence[Stage] = (),
     heads: Sequence[str] | None = None,
     steps: int | None = None,
-    minutes: float = 10.0,
+    cut: bool = False,
     slept_on: Reservoir | None = None,
     limit: int = LIMIT,
     save: Callable[[Slept], None] = lambda slept: None,
@@ -87,13 +89,13 @@ def sleep(
         earlier: stages whose lessons marked `rehearse` are mixed in, every third step.
         heads: which heads answer; by default those that were taught to answer from memory.
         steps: of the learner; by default those of the size.
-        minutes: it is cut after 1.5 times as many.
+        cut: a night that was stopped ends where it is.
         slept_on: what earlier nights have left.
         save: keeps what came of the night, before it counts as ended: a kill until then loses nothing.
 
     Raises:
         StoreError: nothing in the memory can be asked.
-        ConfigError: the agent has no such head.
+        ConfigError: the agent has no such head, or there is nothing to cut.
         Interrupted: asked to stop; the position is saved.
     """
     make_folder(context.out)
@@ -104,7 +106,9 @@ def sleep(
     replay = Replay(agent, memory, ids, names, seed=context.seed, moments=MOMENTS[context.config.size])
     _check_or_note(replay, begun, agent, context, journal)
     before = float(known(replay, agent).mean())
-    night = lesson(replay, minutes)
+    night, saved = lesson(replay), position(context.out / "checkpoints") if begun else None
+    if cut and saved is None:
+        raise nothing_to_cut(context.out)
     taught = teach(
         night,
         steps or STEPS[context.config.size],
@@ -112,7 +116,8 @@ def sleep(
         context,
         journal,
         rehearsal=rehearsals(night, (), earlier, agent, context),
-        resume=position(context.out / "checkpoints") if begun else None,
+        resume=saved,
+        cut=cut,
     )
     slept = _slept(taught, replay, before, known(replay, agent), slept_on)
     save(slept)
@@ -162,6 +167,11 @@ def has_ended(out: Path) -> CheckpointError:
     return CheckpointError(f"The night in '{out}' has ended; give another --out for the next one.")
 
 
+def nothing_to_cut(out: Path) -> ConfigError:
+    """A sentence on a folder in which no night was stopped."""
+    return ConfigError(f"--cut ends a night that was stopped, and there is none in '{out}'; leave --cut out.")
+
+
 def slept_in(journal: Journal, saved: Path) -> Slept | None:
     """How the night of this journal went, whose agent is saved in `saved`; None when it has not ended."""
     event, slept_on = journal.last("slept"), load_state(saved)
@@ -171,7 +181,7 @@ def slept_in(journal: Journal, saved: Path) -> Slept | None:
     return Slept(**told, known=tuple(event["known"]), slept_on=slept_on)
 
 
-def lesson(replay: Replay, minutes: float) -> Lesson:
+def lesson(replay: Replay) -> Lesson:
     """The night as a lesson, which `teach` teaches."""
 
     def learner(agent: Agent, context: Context) -> SleepLearner:
@@ -180,7 +190,7 @@ def lesson(replay: Replay, minutes: float) -> Lesson:
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: replay.batch(update, steps), steps)
 
-    return Lesson(LESSON, learner, batches, 0, minutes, rehearsal_every=REHEARSAL_EVERY)
+    return Lesson(LESSON, learner, batches, 0, MINUTES, rehearsal_every=REHEARSAL_EVERY)
 
 
 def known(replay: Replay, agent: Agent) -> np.ndarray:

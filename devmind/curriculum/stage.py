@@ -94,7 +94,8 @@ class Lesson:
         make_learner: `(agent, context) -> LightningModule` that improves the agent.
         make_batches: `(agent, context, steps) -> Batches`; rehearsals are not counted among its steps.
         steps: optimizer steps by default, at the context's size.
-        minutes: wall minutes those steps take on two cores; `--minutes` is shared out in this proportion.
+        minutes: what those steps take at size nursery on two cores of 100 GFLOP/s each in float32, told by
+            `stage describe`. Nothing is decided by it: a run measures its machine.
         rehearse: later stages mix this lesson's batches into theirs.
         rehearses: lessons of its own stage, taught before it, that it mixes in too; one named twice comes twice as
             often. Each of these and of what earlier stages have to rehearse comes in turn.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,32 +18,27 @@ from devmind.checkpointing.files import make_folder, write_atomically
 from devmind.config import RunConfig
 from devmind.curriculum import results as made
 from devmind.curriculum.ablation import compared, fresh_trunk
-from devmind.curriculum.examining import Examined, examine_skill
+from devmind.curriculum.examining import Examined, beside_scores, examine_skill
+from devmind.curriculum.finished import RunResult, finished_run, identity, result
 from devmind.curriculum.journal import Journal
+from devmind.curriculum.plan import Plan
+from devmind.curriculum.progress import say
 from devmind.curriculum.rehearsal import rehearsals
 from devmind.curriculum.run_exams import hold
 from devmind.curriculum.sleep import carry_state
 from devmind.curriculum.stage import Context, Lesson, Stage
-from devmind.curriculum.start import check_same_run, load_stage, make_context, planned, starting_agent
-from devmind.curriculum.teaching import position, teach
-from devmind.errors import ConfigError
+from devmind.curriculum.start import load_stage, make_context, starting_agent
+from devmind.curriculum.teaching import Interrupted, position, teach
+from devmind.errors import CheckpointError, ConfigError
 from devmind.report.page import render
 
 
-@dataclass(frozen=True)
-class RunResult:
-    """How a stage ended and where everything lies."""
-
-    passed: bool
-    out: Path
-    results: Path
-    report: Path
-    agent: Path
-    already_finished: bool = False
-
-
 class StageRun:
-    """Begins, or goes on with, the run of `stage` in the folder `out`."""
+    """Begins, or goes on with, the run of `stage` in the folder `out`.
+
+    Args:
+        cut: the lesson that the run was stopped in ends where it is; the run goes on with the next.
+    """
 
     def __init__(
         self,
@@ -55,22 +50,24 @@ class StageRun:
         sessions: tuple[Path, ...],
         command: str,
         ablate: bool,
+        cut: bool = False,
     ) -> None:
         self.stage, self.config, self.out = stage, config, Path(out)
-        self.given_agent, self.command, self.ablate = agent, command, ablate
+        self.given_agent, self.command, self.ablate, self.cut = agent, command, ablate, cut
         self.context: Context = make_context(config, self.out, data, sessions)
         self.journal = Journal(self.out / "journal.jsonl")
         self.reports = self.out / "reports" / stage.name
-        self.scores = ""
+        self.scores: dict[str, float] = {}
 
     def run(self) -> RunResult:
         """All of it; safe to call again on a folder that holds a run of the same settings."""
         start = self.journal.last("start")
-        if start:
-            check_same_run(self.out, self._identity(), start["identity"])
-        if self.journal.last("finished"):
-            return self._result(already=True)
-        with training_threads(self.config.threads):
+        if done := finished_run(self.out, self._identity()):
+            return done
+        if self.cut:
+            self._check_cut()
+        with self._noting_a_stop(), training_threads(self.config.threads):
+            say(f"{'loading' if start else 'making'} the agent")
             agent = self._resume() if start else self._begin()
             earlier = [load_stage(name) for name in agent.config.stages if name != self.stage.name]
             before = self._examine(earlier, agent, "before")
@@ -79,18 +76,23 @@ class StageRun:
             self._finish(agent, before, examined, made.trunk_moved(trunk, agent))
         return self._result()
 
+    @contextmanager
+    def _noting_a_stop(self) -> Iterator[None]:
+        """A run that ends before its time says so in its journal: who watches it reads nothing else."""
+        try:
+            yield
+        except BaseException as error:
+            asked = not isinstance(error, Exception) or isinstance(error, Interrupted)
+            if self.journal.last("start"):
+                with suppress(CheckpointError):  # the disk that ended the run is full for this line too
+                    self.journal.write("stopped", fault=None if asked else str(error) or type(error).__name__)
+            raise
+
     # -- beginning
 
     def _identity(self) -> dict[str, Any]:
-        text = lambda path: str(path) if path else None  # noqa: E731
-        return {
-            "stage": self.stage.name,
-            "config": self.config.model_dump(mode="json", exclude={"loggers", "checkpoint_every_s"}),
-            "agent": text(self.given_agent),
-            "data": text(self.context.data),
-            "experience": [str(path) for path in self.context.sessions],
-            "ablate": self.ablate,
-        }
+        data, sessions = self.context.data, self.context.sessions
+        return identity(self.stage.name, self.config, self.given_agent, data, sessions, self.ablate)
 
     def _begin(self) -> Agent:
         agent, folder, failed = starting_agent(self.stage, self.config, self.given_agent, self.out.parent)
@@ -109,6 +111,7 @@ class StageRun:
             agent=str(folder) if folder else None,
             predecessor_failed=failed,
             versions=made.versions(),
+            commit=made.commit(),
         )
         return place(agent, self.context.device)
 
@@ -121,6 +124,16 @@ class StageRun:
         for name in self.config.lessons:
             if name not in known:
                 raise ConfigError(f"Stage '{self.stage.name}' has no lesson '{name}'; it has {', '.join(known)}.")
+
+    def _check_cut(self) -> None:
+        saved, plan = position(self.out / "checkpoints"), self.journal.last("plan")
+        names = [lesson.name for lesson in self.stage.lessons(self.context)]
+        whole = not (saved and plan) or saved["update"] >= plan["steps"][saved["lesson"]]
+        if saved is None or whole or saved["lesson"] in self._done(names, saved):
+            raise ConfigError(
+                f"--cut goes on with the lesson behind the one that was stopped, and in {self.out} none was stopped in "
+                "its middle; give the same command without --cut."
+            )
 
     # -- teaching
 
@@ -137,8 +150,11 @@ class StageRun:
 
     def _teach(self, agent: Agent, earlier: Sequence[Stage], attempt: int, saved: dict[str, Any] | None) -> None:
         lessons = list(self.stage.lessons(self.context))
-        plan = planned(lessons, self.context, self.journal, self.out / "start")
         done = self._done([lesson.name for lesson in lessons], saved)
+        cut = saved["lesson"] if self.cut and saved else None
+        left = [lesson for lesson in lessons if lesson.name not in done and lesson.name != cut]
+        plan = Plan(self.stage, lessons, self.context, self.journal)
+        plan.begin(left, saved, self.out / "start", earlier)
         if saved:
             agent.load_state_dict(saved["agent"])
         for number, lesson in enumerate(lessons):
@@ -146,27 +162,34 @@ class StageRun:
             agent.config.trained_on = [*met, *(group for group in lesson.learns_from if group not in met)]
             if lesson.name in done:
                 continue
+            resume = saved if saved and saved["lesson"] == lesson.name else None
+            say(f"lesson {lesson.name}, {number + 1} of {len(lessons)}")
+            self.journal.write("begun", lesson=lesson.name)
             taught = teach(
                 lesson,
-                plan[lesson.name],
+                plan.steps[lesson.name],
                 agent,
                 self.context,
                 self.journal,
                 attempt=attempt,
                 rehearsal=rehearsals(lesson, lessons[:number], earlier, agent, self.context),
-                resume=saved if saved and saved["lesson"] == lesson.name else None,
+                resume=resume,
                 scores=self.scores,
+                cut=lesson.name == cut,
             )
             self.journal.write(
                 "lesson_done",
                 lesson=lesson.name,
                 attempt=attempt,
-                planned=plan[lesson.name],
+                planned=plan.steps[lesson.name],
                 steps=taught.steps,
                 seconds=round(taught.seconds, 2),
                 status=taught.status,
                 share=taught.share,
             )
+            was = resume or {"update": 0, "seconds": 0.0}
+            left = [other for other in left if other is not lesson]
+            plan.taught(lesson.name, taught.steps - was["update"], taught.seconds - was["seconds"], left)
             self._glimpse(lesson, agent)
 
     def _done(self, names: Sequence[str], saved: dict[str, Any] | None) -> set[str]:
@@ -183,13 +206,15 @@ class StageRun:
     def _glimpse(self, lesson: Lesson, agent: Agent) -> None:
         """A fifth of the exam after a lesson: shown in the bar, never judged."""
         shown: dict[str, float] = {}
+        beside: dict[str, dict[str, Any]] = {}
         for skill in self.stage.skills:
             if skill.name in lesson.skills:
-                measures = examine_skill(self.stage, skill, agent, self.context, "glimpse").measures
-                shown |= {name: round(measure.score, 4) for name, measure in measures.items()}
+                item = examine_skill(self.stage, skill, agent, self.context, "glimpse")
+                shown |= {name: round(measure.score, 4) for name, measure in item.measures.items()}
+                beside |= beside_scores(item, self.context)
         if shown:
-            self.journal.write("glimpse", lesson=lesson.name, scores=shown)
-            self.scores = " ".join(f"{name} {score:.2f}" for name, score in shown.items())
+            self.journal.write("glimpse", lesson=lesson.name, scores=shown, measures=beside)
+            self.scores = shown
 
     # -- examining and ending
 
@@ -227,17 +252,19 @@ class StageRun:
         )
 
     def _twin(self) -> dict[str, Any]:
-        """The fresh-trunk twin, raised in a folder of its own."""
+        """The fresh-trunk twin, raised in a folder of its own with as many steps, also of lessons that were cut."""
         out = self.out / "twin"
         run = StageRun(
             self.stage, self.config, out / "run", fresh_trunk(self.out / "start", out / "newborn"), self.context.data,
             self.context.sessions, f"{self.command} (fresh-trunk twin)", ablate=False,
         )  # fmt: skip
+        if run.journal.last("plan") is None:
+            make_folder(run.out)
+            steps = {event["lesson"]: max(1, event["steps"]) for event in self.journal.events("lesson_done")}
+            run.journal.write("plan", steps=steps)
         return compared(run.run().results)
 
-    def _result(self, already: bool = False) -> RunResult:
-        finished = self.journal.last("finished") or {}
-        report = self.reports / "report.html"
-        return RunResult(
-            finished["passed"], self.out, self.reports / "results.json", report, self.out / finished["agent"], already
-        )
+    def _result(self) -> RunResult:
+        finished = self.journal.last("finished")
+        assert finished is not None
+        return result(self.stage.name, self.out, finished)

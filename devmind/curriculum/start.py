@@ -1,21 +1,17 @@
-"""How a stage's run begins: which stage, agent, context and plan, and whether a folder holds the same run already."""
+"""How a stage's run begins: which stage, agent and context."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from devmind import plugins, worlds
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
-from devmind.agent.device import pick_device, place
+from devmind.agent.device import pick_device
+from devmind.checkpointing.milestones import gate_passed, newest_milestone
 from devmind.config import RunConfig
-from devmind.curriculum.journal import Journal
-from devmind.curriculum.stage import Context, Lesson, Stage
-from devmind.curriculum.teaching import steps_per_s
-from devmind.errors import CheckpointError, ConfigError
+from devmind.curriculum.stage import Context, Stage
+from devmind.errors import ConfigError
 
 
 def load_stage(name: str) -> Stage:
@@ -45,7 +41,7 @@ def starting_agent(stage: Stage, config: RunConfig, given: Path | None, runs: Pa
     It is the given one, else the newest milestone under `runs` that has passed what the stage requires, else newborn.
 
     Raises:
-        ConfigError: a required stage is missing.
+        ConfigError: a required stage is missing, or the configuration wants a trunk that the agent does not have.
     """
     folder = Path(given) if given else newest_milestone(runs, stage.requires) if stage.requires else None
     if folder is None:
@@ -54,7 +50,8 @@ def starting_agent(stage: Stage, config: RunConfig, given: Path | None, runs: Pa
         )
         agent, failed = Agent(born), False
     else:
-        agent, failed = Agent.from_pretrained(folder), not _passed(folder)
+        agent, failed = Agent.from_pretrained(folder), not gate_passed(folder)
+        apply_trunk(config, agent, folder)
     missing = [name for name in stage.requires if name not in agent.config.stages]
     if missing:
         raise ConfigError(
@@ -64,69 +61,17 @@ def starting_agent(stage: Stage, config: RunConfig, given: Path | None, runs: Pa
     return agent, folder, failed
 
 
-def newest_milestone(runs: Path, requires: Sequence[str]) -> Path | None:
-    """The newest milestone below the folder `runs` whose agent has been through the stages `requires`.
+def apply_trunk(config: RunConfig, agent: Agent, folder: Path) -> None:
+    """Give a saved agent the trunk's settings of a run: its window can change, what it was made of cannot.
 
     Raises:
-        CheckpointError: a newer one is damaged, so nobody knows.
+        ConfigError: another decoder is asked for than the agent has.
     """
-    found = sorted(Path(runs).glob("**/milestones/*/config.json"), key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in found:
-        if set(requires) <= _stages_in(path):
-            return path.parent
-    return None
-
-
-def _stages_in(config: Path) -> set[str]:
-    try:
-        return set(json.loads(config.read_text(encoding="utf-8")).get("stages", []))
-    except (ValueError, AttributeError, TypeError) as error:
-        raise CheckpointError(
-            f"The newest milestone '{config.parent}' is damaged: its config.json cannot be read ({error}). "
-            "Delete it, or give --agent DIR."
-        ) from error
-
-
-def _passed(folder: Path) -> bool:
-    results = folder / "results.json"
-    return results.is_file() and bool(json.loads(results.read_text(encoding="utf-8"))["verdict"]["passed"])
-
-
-def planned(lessons: Sequence[Lesson], context: Context, journal: Journal, start: Path) -> dict[str, int]:
-    """Optimizer steps of every lesson, decided once and kept in the journal.
-
-    Where the configuration has minutes they are shared out, by each lesson's speed on the agent saved in `start`.
-    """
-    if (plan := journal.last("plan")) is not None:
-        return dict(plan["steps"])
-    config, total, steps = context.config, sum(lesson.minutes for lesson in lessons), {}
-    for lesson in lessons:
-        changed = config.lessons.get(lesson.name)
-        if changed and changed.steps:
-            steps[lesson.name] = changed.steps
-        elif config.minutes:
-            copy = place(Agent.from_pretrained(start), context.device)
-            seconds = 60 * config.minutes * lesson.minutes / total
-            steps[lesson.name] = max(1, int(seconds * steps_per_s(lesson, copy, context)))
-        else:
-            steps[lesson.name] = lesson.steps
-    journal.write("plan", steps=steps)
-    return steps
-
-
-def check_same_run(out: Path, mine: dict[str, Any], theirs: dict[str, Any]) -> None:
-    """Raise ConfigError when the folder holds a run with other settings, naming what differs."""
-    if mine == theirs:
-        return
-    changed = [
-        f"{name} was {old!r}, now {new!r}"
-        for name, (old, new) in {
-            **{key: (theirs.get(key), mine[key]) for key in mine if key != "config"},
-            **{key: (theirs["config"].get(key), new) for key, new in mine["config"].items()},
-        }.items()
-        if old != new
-    ]
-    raise ConfigError(
-        f"The folder {out} holds a run with other settings: {'; '.join(changed)}; "
-        "give another --out, or the same settings to go on with it."
-    )
+    if config.trunk.window:
+        agent.set_window(config.trunk.window)
+    wanted, has = config.trunk.pretrained, agent.config.trunk_source
+    if wanted is not None and wanted != has:
+        raise ConfigError(
+            f"trunk.pretrained={wanted} cannot be had: the agent in {folder} was made with {has}. Leave the setting "
+            "out, or raise a newborn with it (a first stage without --agent)."
+        )

@@ -25,10 +25,6 @@ from devmind.curriculum.stage import Context, Lesson
 from devmind.curriculum.timing import Stopwatch, TimedBatches, shares
 from devmind.learners.gradient import Learner
 
-WALL_CAP = 1.5
-"""A lesson may take this many times its planned minutes before it is cut."""
-
-
 TELL_EVERY_S = 1.0
 """How often progress is written to the journal and shown."""
 
@@ -43,7 +39,9 @@ class Interrupted(Exception):  # noqa: N818 - it is no error
 
 @dataclass
 class Taught:
-    """How a lesson went: `status` is 'done' or 'cut'; `share` is the part of the time by what it was spent in."""
+    """How a lesson went: `status` is 'done', or 'cut' when the user ended it; `share` is of the time, by what it was
+    spent in.
+    """
 
     steps: int
     seconds: float
@@ -51,31 +49,15 @@ class Taught:
     share: dict[str, float]
 
 
-class LessonRun(Callback):
-    """Watches one fit: checkpoints by the clock, progress, the wall cap, and a stop on SIGTERM or Ctrl-C."""
+class Stoppable(Callback):
+    """A fit that SIGTERM or Ctrl-C stops after the step that it is at; `stopped_by` is the signal's number then."""
 
-    def __init__(
-        self,
-        lesson: Lesson,
-        learner: Learner,
-        context: Context,
-        journal: Journal,
-        attempt: int,
-        seconds: float,
-        scores: str,
-        watch: Stopwatch,
-    ) -> None:
-        self.lesson, self.learner, self.journal, self.attempt = lesson, learner, journal, attempt
-        self.folder, self.every_s = context.out / "checkpoints", context.config.checkpoint_every_s
-        self.seconds_before, self.watch = seconds, watch
+    def __init__(self) -> None:
         self.stopped_by: int | None = None
-        self.cut = False
-        self.progress = LessonProgress(lesson.name, learner.steps, learner.update, scores)
         self._handlers: dict[int, Any] = {}
 
     def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
         """Take over the signals, as late as possible: Lightning sets its own before."""
-        self.since = self.saved_at = self.told_at = time.monotonic()
         for number in (signal.SIGINT, signal.SIGTERM):
             try:
                 self._handlers[number] = signal.signal(number, self._stop)
@@ -91,13 +73,44 @@ class LessonRun(Callback):
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
 
+    def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """After each step."""
+        if self.stopped_by:
+            trainer.should_stop = True
+
+
+class LessonRun(Stoppable):
+    """Watches one fit: checkpoints by the clock, and progress. No clock ends it."""
+
+    def __init__(
+        self,
+        lesson: Lesson,
+        learner: Learner,
+        context: Context,
+        journal: Journal,
+        attempt: int,
+        seconds: float,
+        scores: Mapping[str, float],
+        watch: Stopwatch,
+    ) -> None:
+        super().__init__()
+        self.lesson, self.learner, self.journal, self.attempt = lesson, learner, journal, attempt
+        self.folder, self.every_s = context.out / "checkpoints", context.config.checkpoint_every_s
+        self.seconds_before, self.watch = seconds, watch
+        self.progress = LessonProgress(lesson.name, learner.steps, learner.update, scores)
+
+    def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
+        """Begin to count the time."""
+        super().on_train_start(trainer, pl_module)
+        self.since = self.saved_at = self.told_at = time.monotonic()
+
     @property
     def seconds(self) -> float:
         """Seconds this lesson has taken, interrupted parts included."""
         return self.seconds_before + time.monotonic() - self.since
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """After each step. Callbacks run before the module's own hook, which counts the step: it is added here."""
+        """Tell and save. Callbacks run before the module's own hook, which counts the step: it is added here."""
         done, now = self.learner.update + 1, time.monotonic()
         if now - self.told_at > TELL_EVERY_S or done in (1, self.learner.steps):
             self.told_at = now
@@ -106,10 +119,8 @@ class LessonRun(Callback):
                 "progress", lesson=self.lesson.name, step=done, seconds=round(self.seconds, 2), scalars=scalars
             )
             self.progress.show(done, scalars.get("loss"))
-        self.cut = self.seconds > WALL_CAP * 60 * self.lesson.minutes and done < self.learner.steps
-        if self.stopped_by or self.cut:
-            trainer.should_stop = True
-        ends = self.stopped_by or self.cut or done == self.learner.steps
+        super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
+        ends = self.stopped_by or done == self.learner.steps
         if ends or now - self.saved_at > self.every_s:
             self.save(trainer, done)
             self.saved_at = time.monotonic()
@@ -148,9 +159,14 @@ def teach(
     attempt: int = 0,
     rehearsal: Sequence[Rehearsal] = (),
     resume: Mapping[str, Any] | None = None,
-    scores: str = "",
+    scores: Mapping[str, float] | None = None,
+    cut: bool = False,
 ) -> Taught:
-    """Run one lesson to its end, its wall cap, or a request to stop.
+    """Run one lesson to its end, however long it takes, or to a request to stop.
+
+    Args:
+        resume: the position in this lesson to go on from.
+        cut: the lesson ends where `resume` is, without another step.
 
     Raises:
         Interrupted: asked to stop; the position is saved.
@@ -166,40 +182,21 @@ def teach(
         batches.load_state_dict({"update": learner.update})
         learner.resumed_optimizers = resume["optimizers"]
         watch.seconds |= resume.get("spent_s", {})
-    run = LessonRun(lesson, learner, context, journal, attempt, seconds, scores, watch)
-    if learner.update < steps:
+    run = LessonRun(lesson, learner, context, journal, attempt, seconds, scores or {}, watch)
+    if learner.update < steps and not cut:
         with run.progress, watch.watching(agent):
             data = TimedBatches(batches, watch)
-            _fit(learner, data, context, [run], steps - learner.update, _loggers(context, lesson.name))
+            fit(learner, data, context, [run], steps - learner.update, _loggers(context, lesson.name))
         seconds = run.seconds
     if run.stopped_by:
         raise Interrupted(run.stopped_by)
-    return Taught(learner.update, seconds, "cut" if run.cut else "done", shares(watch.seconds, seconds))
+    return Taught(learner.update, seconds, "cut" if learner.update < steps else "done", shares(watch.seconds, seconds))
 
 
-def steps_per_s(lesson: Lesson, agent: Agent, context: Context, steps: int = 12) -> float:
-    """Speed of a lesson, measured on an agent that is thrown away afterwards; the first third warms up."""
-    learner: Learner = lesson.make_learner(agent, context)  # type: ignore[assignment]
-    batches = lesson.make_batches(agent, context, steps)
-    clock = _Clock()
-    _fit(learner, TimedBatches(batches, Stopwatch()), context, [clock], steps, [])
-    warm = steps // 3
-    return (steps - warm) / max(1e-9, clock.times[-1] - clock.times[warm - 1])
-
-
-class _Clock(Callback):
-    """When each step ended."""
-
-    def __init__(self) -> None:
-        self.times: list[float] = []
-
-    def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        self.times.append(time.monotonic())
-
-
-def _fit(
+def fit(
     learner: Learner, data: TimedBatches, context: Context, callbacks: list[Callback], steps: int, loggers: list[Logger]
 ) -> None:
+    """`steps` steps of `learner` on `data`, by a Trainer of its own."""
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     device = pick_device(context.device)
     with warnings.catch_warnings():

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from devmind.acting.recall import SAID, as_recall
 from devmind.agent.agent import Agent
 from devmind.agent.batch import RECALLED_BUDGET, Recall, collate, last_tick
 from devmind.agent.output import Categorical
@@ -27,8 +28,6 @@ from devmind.memory.views import other_view
 from devmind.moment import Moment, Sense
 from devmind.seeding import numpy_rng
 
-SAID = "words"
-"""The sense that says what a memory is of: it is never part of the question."""
 TOGETHER = 32
 IMPORTANCE_SHARE = 0.1
 """What the most important memory adds to its priority, beside a surprise in nats."""
@@ -64,12 +63,6 @@ def questions(memory: Memory, ids: Iterable[int], senses: Sequence[str]) -> Iter
 def says(entry: Entry) -> bool:
     """Whether a memory says what it is of."""
     return entry.name is not None or bool(entry.senses.get(SAID))
-
-
-def as_recall(entry: Entry, now_s: float) -> Recall:
-    """An entry as the agent gets it back: its payload, the name as words where no others were heard, and its age."""
-    said = {} if entry.name is None or entry.senses.get(SAID) else {SAID: entry.name}
-    return {**last_tick(entry.senses), **said}, max(0.0, now_s - entry.time_s)
 
 
 def candidates(

@@ -1,42 +1,70 @@
-"""Ages: the agent as it was at each milestone of its run, from newborn to now."""
+"""Ages: the agent as it was at each milestone of its run, from before its first lesson to now."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from devmind.agent.agent import Agent
+from devmind.agent.config import AgentConfig
+from devmind.agent.saving import read_config
+
 RUN_FILE = "journal.jsonl"
+UNTAUGHT = "before its first lesson"
 
 
 @dataclass(frozen=True)
 class Age:
-    """One saved agent.
+    """One agent that can be woken.
 
     Attributes:
-        id: names it among its siblings, for the page.
-        label: for people.
-        folder: where it is.
+        id: names it among its siblings, for the page; "now" is the one a life began with where that is no milestone.
+        label: for people, after "as it was" ("as it is" for "now").
+        folder: where it is saved.
+        taught: False for the agent of the same parts and seed whose weights no lesson has changed.
     """
 
     id: str
     label: str
     folder: Path
+    taught: bool = True
+
+    def wake(self) -> Agent:
+        """The agent, in eval mode.
+
+        Every part draws its weights from its own named seed, so an untaught agent needs no file: building it from the
+        saved config gives the weights that the first lesson found, to the bit.
+
+        Raises:
+            CheckpointError: a file is missing or damaged.
+        """
+        if self.taught:
+            return Agent.from_pretrained(self.folder)
+        agent = Agent(AgentConfig.from_dict(read_config(self.folder)))
+        agent.eval()
+        return agent
 
 
 def ages(agent: Path) -> list[Age]:
-    """The saved agents of the run that `agent` belongs to, the youngest first; itself alone when it is of no run."""
+    """The saved agents of the run that `agent` belongs to, the youngest first; when it is of no run, it and, where its
+    config tells how it began, the same agent untaught."""
     agent = agent.resolve()
     run = next((folder for folder in agent.parents if (folder / RUN_FILE).is_file()), None)
-    found: list[Age] = []
-    if run is not None:
-        saved = [path.parent for path in run.glob("milestones/*/config.json")]
-        saved = sorted(saved, key=lambda folder: (folder / "config.json").stat().st_mtime)
-        found = (
-            [Age("start", "before the first lesson", run / "start")]
-            if (run / "start" / "config.json").is_file()
-            else []
-        )
-        found += [Age(folder.name, f"after {folder.name}", folder) for folder in saved]
+    if run is None:
+        untaught = [Age("start", UNTAUGHT, agent, taught=False)] if _began_untaught(agent) else []
+        return [*untaught, Age("now", "today", agent)]
+    found = [Age("start", UNTAUGHT, run / "start")] if (run / "start" / "config.json").is_file() else []
+    saved = [path.parent for path in run.glob("milestones/*/config.json")]
+    saved = sorted(saved, key=lambda folder: (folder / "config.json").stat().st_mtime)
+    found += [Age(folder.name, f"after {folder.name.lstrip('0123456789-')}", folder) for folder in saved]
     if agent not in [age.folder for age in found]:
-        found.append(Age("now", agent.name, agent))
+        found.append(Age("now", "today", agent))
     return found
+
+
+def _began_untaught(agent: Path) -> bool:
+    """Whether it went through a stage, with a trunk that was not taken from somewhere else: `pretrained` and
+    `trunk_source` name weights that a seed cannot give back."""
+    config = json.loads((agent / "config.json").read_text())
+    return bool(config.get("stages")) and not (config.get("pretrained") or config.get("trunk_source"))

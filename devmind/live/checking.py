@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from devmind.acting import Actor
+from devmind.acting.recall import recalled_tokens
 from devmind.agent.agent import Agent
 from devmind.agent.encoders import Encoded
-from devmind.agent.ring import State
 from devmind.agent.threads import stepping_threads
 from devmind.errors import CheckpointError
-from devmind.live.remembering.recalling import recalled_tokens
 from devmind.moment import Action, Moment, Sense, same_arrays
 from devmind.sessions.pointed import FORGOTTEN
 from devmind.sessions.reader import Note, Session
@@ -29,7 +29,7 @@ UNNAMED = "the recording does not say which weights acted"
 UNOPENED = "no episode was opened since the weights were named"
 
 Remembered = Callable[[int], Mapping[str, Sense] | None]
-"""The senses of a memory by its id, or None when it is not there (any more)."""
+"""What a memory brings back (`devmind.acting.recall.payload`) by its id, or None when it is not there (any more)."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class _Replay:
         self.agents, self.remembered = agents, remembered
         self.agent: Agent | None = None
         self.sha256 = ""
-        self.state: State | None = None
+        self.actor: Actor | None = None
         self.recalled: Encoded | None = None
         self.effectors: list[str] = []
         self.why = UNNAMED
@@ -143,16 +143,16 @@ class _Replay:
     def take_tick(self, moment: Moment, action: Action | None) -> None:
         """Step and compare, or count the tick as refused."""
         if moment.first and self.agent is not None:
-            self.state, self.why = self.agent.new_state(), ""
+            self.actor, self.why = Actor(self.agent), ""
         if not self.why and action is None:
             self._refuse("no action was recorded")
         recalled, self.recalled = self.recalled, None
-        if self.why or self.agent is None or self.state is None or action is None:
+        if self.why or self.agent is None or self.actor is None or action is None:
             self._count_refused()
         else:
-            effectors = [name for name in self.effectors if name in self.agent.effectors]
-            percepts = self.agent.encode(self.state, moment)
-            self.state, output = self.agent.step(self.state, percepts, recalled, effectors)
+            self.actor.agent = self.agent
+            self.actor.effectors = tuple(name for name in self.effectors if name in self.agent.effectors)
+            output = self.actor.step(self.actor.encode(moment), recalled)
             self._compare(action, output.to_action())
         self.check.ticks += 1
 
@@ -188,11 +188,11 @@ class _Replay:
             self._refuse("a memory was recalled that is not at hand; give --memory")
         elif self.agent is not None and found:
             row = [(senses, age_s) for senses, age_s in zip(found, ages_s, strict=True) if senses is not None]
-            self.recalled = recalled_tokens(self.agent, row)
+            self.recalled = recalled_tokens(self.agent, [row])
 
     def _refuse(self, reason: str) -> None:
         """Nothing can be checked from here until an episode begins: the state is not the one that was lived with."""
-        self.why, self.state = reason, None
+        self.why, self.actor = reason, None
 
     def _count_refused(self) -> None:
         here, refused = self.check.ticks, self.check.refused

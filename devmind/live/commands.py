@@ -7,20 +7,31 @@ changes the life itself is sent into the loop's thread, between two ticks.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from devmind.agent.agent import Agent
+import numpy as np
+
 from devmind.agent.threads import stepping_threads
-from devmind.errors import ConfigError, nearest
+from devmind.errors import ConfigError, StoreError, nearest
+from devmind.live.remembering.answering import answer
 from devmind.live.remembering.remembered import as_shown, remembered
+from devmind.live.remembering.show_and_tell import proper_name
+from devmind.memory import Entry
+from devmind.memory.entry import VIEWS
+from devmind.moment import Moment, Sense
 
 if TYPE_CHECKING:
     from devmind.live.life import Life
 
 T = TypeVar("T")
+PATIENCE_S = 5.0
+"""A press that gets no ticks is not waited for longer."""
 LEARNS_NO_MORE = "The recording it learns from has ended, so it learns nothing more; start devmind live again to go on."
+
+PAUSED = "It is paused, and senses nothing; let it go on first."
 
 
 class Commands:
@@ -29,9 +40,11 @@ class Commands:
     def __init__(self, life: Life) -> None:
         self.life = life
         self._growing = threading.Lock()
+        self._taught: list[Entry] = []
         self._known: dict[str, Callable[..., dict[str, Any]]] = {
-            "teach": self._teach, "forget": self._forget, "memories": self._memories, "record": self._record,
-            "pause": self._pause, "age": self._age, "say": self._say,
+            "press": self._press, "teach": self._teach, "undo": self._undo, "forget": self._forget,
+            "memories": self._memories, "record": self._record, "pause": self._pause, "age": self._age,
+            "say": self._say,
         }  # fmt: skip
 
     def do(self, command: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,13 +67,57 @@ class Commands:
         """Have it done in the loop's thread, between two ticks."""
         return self.life.loop.errands.ask(do)
 
+    def _press(self, on: bool) -> dict[str, Any]:
+        self._between(self.life.holding.begin if on else self.life.holding.end)
+        return {"on": on}
+
     def _teach(self, name: str, of: str = "auto") -> dict[str, Any]:
-        entry = self.life.child.teach(name, self._between(lambda: self.life.lately.this(of)))
+        """Keep what the press has seen since it began; one that was not begun begins now, and lasts a second."""
+        proper_name(name)
+        holding = self.life.holding
+        try:
+            if of != "heard":
+                self._between(holding.begin)
+                give_up_s = time.monotonic() + PATIENCE_S
+                while (left_s := self._between(lambda: holding.left_s)) > 0 and time.monotonic() < give_up_s:
+                    time.sleep(left_s)
+            shown = self._between(lambda: self._shown(of))
+        finally:
+            self._between(holding.end)
+        entry = self.life.child.teach(name, shown)
+        self._taught.append(entry)
         self._has_learned("name_taught", {"name": entry.name, "id": entry.id})
-        return {**as_shown(entry), "examples": self.life.child.names.known()}
+        frames = len(np.atleast_1d(shown.senses.get(VIEWS, ())))
+        return {**as_shown(entry), "frames": frames, "examples": self.life.child.names.known()}
+
+    def _shown(self, of: str) -> Moment:
+        """What a name is given to: what is held up, and the sound that is meant."""
+        lately = self.life.lately
+        if of == "heard":
+            return lately.this(of)
+        if of == "auto" and not lately.stands_out():
+            heard: dict[str, Sense] = {}
+        else:
+            heard = {} if of == "seen" else dict(lately.this("heard").senses)
+        try:
+            seen = self.life.holding.take()
+        except StoreError:
+            if of != "auto" or not heard:
+                raise
+            seen = {}
+        return Moment(lately.now_s, {**heard, **seen})
+
+    def _undo(self) -> dict[str, Any]:
+        if not self._taught:
+            raise StoreError("Nothing was taught since this began, so there is nothing to undo.")
+        entry = self._taught.pop()
+        self.life.memory.erase([entry.id])
+        self._has_learned("name_undone", {"name": entry.name, "id": entry.id})
+        return {"name": entry.name, "examples": self.life.child.names.known()}
 
     def _forget(self, name: str) -> dict[str, Any]:
         count = self.life.child.forget(name.strip())
+        self._taught = [entry for entry in self._taught if entry.name != name.strip()]
         self._has_learned("name_forgotten", {"name": name.strip(), "count": count})
         return {"forgotten": count, "examples": self.life.child.names.known()}
 
@@ -92,7 +149,7 @@ class Commands:
         if id not in self.life.ages:
             raise ConfigError(f"There is no age '{id}'{nearest(id, self.life.ages)}")
         with self._growing:
-            agent = Agent.from_pretrained(self.life.ages[id].folder)
+            agent = self.life.ages[id].wake()
             sha256, before = agent.sha256(), self.life.loop.agent
             self.life.child.refresh(agent)
             try:
@@ -105,8 +162,17 @@ class Commands:
         return {"age": id}
 
     def _say(self, text: str) -> dict[str, Any]:
-        self._between(lambda: self.life.room.say(text))
-        return {}
+        life, known = self.life, self.life.child.names.known()
+
+        def tell() -> str:
+            life.room.say(text)
+            if life.loop.paused:
+                return PAUSED
+            gaze = life.room.fovea
+            sees = None if life.room.frame is None else (gaze.pan_deg, gaze.tilt_deg)
+            return answer(text, known, life.naming.of(life.lately), sees)
+
+        return {"answer": self._between(tell)}
 
 
 def is_fit(name: str, value: Any) -> bool:

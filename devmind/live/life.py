@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +20,7 @@ from devmind.agent.encoders import Encoded
 from devmind.agent.output import Output
 from devmind.agent.prediction import predicting, surprise
 from devmind.config import MemoryConfig
+from devmind.errors import without_secrets
 from devmind.live.ages import ages
 from devmind.live.commands import Commands
 from devmind.live.learning.learner import LiveLearner
@@ -26,7 +28,9 @@ from devmind.live.loop import LiveLoop, LiveSummary, Tick
 from devmind.live.recording import Recording
 from devmind.live.remembering.lately import Lately
 from devmind.live.remembering.naming import Naming
+from devmind.live.remembering.press import Holding
 from devmind.live.remembering.recalling import Recalled, Recalling
+from devmind.live.remembering.remembered import as_held
 from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.live.serving.hub import Hub
 from devmind.live.viewing.view import View
@@ -50,6 +54,7 @@ class Life:
         learner: learns from the recording in a process of its own; somebody else starts and ends it.
         sure: calibrated confidence from which the page shows what is seen.
         remembering: what is recalled and what is kept, and when.
+        command: starts such a life; the page says it when this one has ended.
     """
 
     def __init__(
@@ -65,12 +70,17 @@ class Life:
         learner: LiveLearner | None = None,
         sure: float = 0.7,
         remembering: MemoryConfig = MemoryConfig(),  # noqa: B008 - it is frozen
+        command: str = "devmind live",
     ) -> None:
         self.room, self.memory, self.recording, self.hub = room, memory, recording, hub
-        self.speaker, self.learner, self.sure = speaker, learner, sure
+        self.speaker, self.learner, self.sure, self.command = speaker, learner, sure, command
         self.ages = {age.id: age for age in ages(folder)}
-        self.age = next(age.id for age in self.ages.values() if age.folder == folder.resolve())
-        self.child, self.lately = ShowAndTell(agent, memory), Lately(1 / room.dt_s)
+        self.age = next(age.id for age in self.ages.values() if age.taught and age.folder == folder.resolve())
+        self.child, self.lately, self.holding = (
+            ShowAndTell(agent, memory),
+            Lately(1 / room.dt_s),
+            Holding(),
+        )
         self.naming, self.recalling = Naming(self.child), Recalling(self.child, remembering, self.keeps)
         self._recalled: Recalled | None = None
         self._foretold: tuple[Moment, Mapping[str, Output]] | None = None
@@ -116,7 +126,7 @@ class Life:
             "hz": round(1 / self.room.dt_s, 3), "private": self.recording is None, "version": version("devmind"),
             "ages": [{"id": age.id, "label": age.label} for age in self.ages.values()], "age": self.age,
             "examples": self.child.names.known(), "can_record": self.recording is not None,
-            "paused": self.loop.paused,
+            "paused": self.loop.paused, "command": self.command,
         }  # fmt: skip
 
     def do(self, command: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,7 +154,11 @@ class Life:
             self.recording.tick(tick, self.room)
 
     def _remember(self, tick: Tick) -> None:
-        self.lately.add(tick.moment)
+        self.holding.see(self.room.frame if "sight" in tick.moment.senses else None, tick.moment.time_s)
+        # What a name is for is what is held up, wherever the agent looks.
+        held = {sense: value for sense, value in tick.moment.senses.items() if sense != "sight"}
+        held |= {} if self.holding.crop is None else {"sight": self.holding.crop}
+        self.lately.add(replace(tick.moment, senses=held))
         self.recalling.offer(tick.moment)
 
     def _recall(self, moment: Moment) -> Encoded | None:
@@ -180,8 +194,10 @@ class Life:
             "writing": (recorder is not None and not recorder.failed) or (self.recording is not None and self.keeps()),
             "recording": recorder is not None,
             "private": self.recording is None, "paused": False, "age": self.age, "viewers_dropped": self.hub.drops,
-            "faults": [fault for fault in faults if fault],
+            "faults": [without_secrets(fault) for fault in faults if fault],
         }  # fmt: skip
+        if "sight" in self.room.sensors:
+            extra["held"] = as_held(self.holding, self.room.frame)
         if self._recalled is not None:
             extra["recalled"] = self._recalled.shown()
         if recorder is not None:
@@ -208,7 +224,7 @@ class Life:
     def begin_recording(self) -> None:
         """Open the next file, if none is open; it begins with a first Moment, so that it can be replayed alone."""
         if self.recording and self.recording.recorder is None:
-            self.recording.begin(self._weights, self.loop.wanted)
+            self.recording.begin(self._weights, self.loop.wanted, self.room.names)
             self.loop.afresh = True
 
     def set_paused(self, on: bool) -> None:

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from devmind.acting import Actor
 from devmind.agent.acting import StepOutput
 from devmind.agent.agent import Agent, Percepts
 from devmind.agent.encoders import Encoded
-from devmind.agent.ring import State
+from devmind.agent.state import State
 from devmind.agent.threads import stepping_threads
 from devmind.live.errands import Errands
 from devmind.moment import Action, Moment
@@ -125,7 +126,7 @@ class LiveLoop:
     def _live(self, seconds: float | None, stop: Callable[[], bool]) -> None:
         self.warm_up()
         senses, info = self.room.reset()
-        state = self.agent.new_state()
+        actor = Actor(self.agent)
         spent: dict[str, float] = {}
         while True:
             if info["skipped"]:
@@ -133,13 +134,15 @@ class LiveLoop:
             watch = _StopWatch()
             look: Mapping[str, Any] = {}
             if not self.paused:
+                actor.agent, actor.effectors = self.agent, tuple(self.effectors)
                 if self.afresh:
-                    state = self.agent.new_state()
+                    actor.reset()
                 moment = Moment(info["time_s"], senses, first=self.afresh)
                 self.afresh = False
-                percepts = self.agent.encode(state, moment)
-                state, output = self.agent.step(state, percepts, self.recalled(moment), self.effectors)
-                tick = Tick(moment, output.to_action(), percepts, output, state, info["skipped"], watch.lap("agent"))
+                percepts = actor.encode(moment)
+                output = actor.step(percepts, self.recalled(moment))
+                done = output.to_action()
+                tick = Tick(moment, done, percepts, output, actor.state, info["skipped"], watch.lap("agent"))
                 look = tick.action.effectors
                 self._keep(tick, watch)
             self.errands.run()
@@ -156,8 +159,7 @@ class LiveLoop:
         assert isinstance(space, spaces.Dict)
         arrays = {name: np.zeros(part.shape, part.dtype) for name, part in space.items() if part.shape is not None}
         moment = Moment(0.0, {name: value for name, value in arrays.items() if name != "words"}, first=True)
-        state = self.agent.new_state()
-        self.agent.step(state, self.agent.encode(state, moment), effectors=self.effectors)
+        Actor(self.agent, effectors=self.effectors).act(moment)
 
     def _keep(self, tick: Tick, watch: _StopWatch) -> None:
         summary, health = self.summary, self.room.health

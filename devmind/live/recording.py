@@ -38,10 +38,13 @@ class Recording:
         self._stopped: deque[BackgroundRecorder] = deque()
         self._told_s = 0.0
 
-    def begin(self, weights: Mapping[str, Any], effectors: Sequence[str]) -> Path:
+    def begin(
+        self, weights: Mapping[str, Any], effectors: Sequence[str], names: Mapping[str, Sequence[str]] | None = None
+    ) -> Path:
         """Open the next file; its first note says which weights act.
 
         Args:
+            names: what the room's numbers are called.
             effectors: those that any agent of this life answers for, where it has them.
 
         Raises:
@@ -51,7 +54,7 @@ class Recording:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         details = {**self.details, "effectors": ",".join(effectors)}
         self.recorder = BackgroundRecorder(
-            path, source="room", tick_hz=self.config.hz, details=details, rotate_s=self.config.rotate_s
+            path, source="room", tick_hz=self.config.hz, details=details, rotate_s=self.config.rotate_s, names=names
         )
         self.files.append(path)
         self.recorder.note("weights", dict(weights))

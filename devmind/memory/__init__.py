@@ -11,6 +11,7 @@ Keys go in and entries come out; what makes the keys (an agent) is never importe
 from devmind.memory.entry import Entry, Filters, Key, Pointer
 from devmind.memory.episodic import Memory
 from devmind.memory.forgetting import Budget
+from devmind.memory.likeness import Strangers
 from devmind.memory.names import Named, Names
 from devmind.memory.scoring import Weights
 from devmind.memory.stores import Store, folder_of, open_store
@@ -30,6 +31,7 @@ __all__ = [
     "Pointer",
     "Sizes",
     "Store",
+    "Strangers",
     "Weights",
     "folder_of",
     "open_store",

@@ -11,6 +11,10 @@ from devmind.errors import StoreError
 from devmind.moment import Sense
 
 KEY_SIZE = 64
+VIEWS, BEFORE = "views", "before"
+"""Parts of a payload beside the senses, uint8 [n, H, W, 3]: an example seen over a press of the button, and the scene
+before it, whose key has the features of all its crops one after the other.
+"""
 _LENGTH_TOLERANCE = 1e-3
 
 

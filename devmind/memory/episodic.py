@@ -69,6 +69,11 @@ class Memory:
         self._asked_of_store = 0
         self._lock, self._recalled = threading.Lock(), Counter[int]()
 
+    @property
+    def now_s(self) -> float:
+        """The time that something written now would have."""
+        return self._clock()
+
     def write(
         self,
         moment: Moment,

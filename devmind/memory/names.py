@@ -1,31 +1,38 @@
 """Names taught by a few examples, fitted in closed form, with "unknown" as a real answer.
 
-Which name: ridge on the examples' features, the penalty by exact leave-one-out (`devmind.algorithms.ridge`). Whether
-any: the likeness to the most alike example (`likeness.py`), against a threshold that is calibrated on the examples
-themselves. Each is left out in turn: the rest with its name show how alike known things are, without its name how alike
-unknown ones are. The threshold is where both kinds of error are as frequent. Why these and not others:
-docs/decisions.md.
+A name's model is the mean of its examples' rows (`likeness.py`), and the nearest name is the one of the highest cosine.
+How sure that is comes from `confidence.py`: a probability, calibrated on made-up kinds, from how alike the thing is to
+the name, to the other names and to built-in strangers, and from how alike the taught examples are among themselves. Why
+these and not others: docs/decisions.md.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from devmind.algorithms.ridge import Ridge, fit_ridge_classifier
 from devmind.errors import StoreError, nearest
-from devmind.memory.entry import Filters, Key
+from devmind.memory.confidence import NAMED_FROM, USUAL_OTHER, USUAL_OWN, Evidence, log_odds, usual
+from devmind.memory.entry import BEFORE, Entry, Filters, Key
 from devmind.memory.episodic import Memory
-from devmind.memory.likeness import Likeness
+from devmind.memory.likeness import Likeness, Strangers, unit
 
-_ROUNDING = 1e-9
-"""The same cosine computed in another order: what equals an example is as alike as can be."""
-LONE_THRESHOLD = 0.8
-"""Where one example is all there is: nothing can be calibrated then, so this is a guess and no more."""
+NEAREST_STRANGERS = 5
+"""A thing's likeness to strangers is the mean over so many of the most alike kinds: one may be so by chance."""
+_LEAST_DISTANCE = 0.05
+"""Nearer is not told apart: what was taught twice over does not make a name narrow."""
+
+
+class Rows(Protocol):
+    """Makes rows of length 1 of features, as `Likeness` does."""
+
+    def rows(self, features: np.ndarray) -> np.ndarray:
+        """[n, D] of [n, F]."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -35,17 +42,22 @@ class Named:
     Args:
         name: the name, or None for unknown.
         nearest: the name it would have, were it known.
-        likeness: to the most alike example, a cosine, -1..1.
-        threshold: from which likeness on a thing is known.
-        confidence: that it is known at all, 0..1, from the ranks among the likenesses the threshold was calibrated on;
-            0.5 says nothing, and is all that one name or one example each can give.
+        confidence: the probability, 0..1, that `nearest` is right, where half of what is asked has a name. `name` is
+            given from `NAMED_FROM` on.
+        likeness: to the nearest name, a cosine, -1..1.
+        shares: the probability of every name, `confidence` that of the nearest; what is left to 1 is unknown's.
     """
 
     name: str | None
     nearest: str
-    likeness: float
-    threshold: float
     confidence: float
+    likeness: float
+    shares: Mapping[str, float] = field(default_factory=dict, compare=False)
+
+    def __str__(self) -> str:
+        """As it is told: "cup (71 %)", "unknown (most like cup, 22 %)"."""
+        percent = f"{round(100 * self.confidence)} %"
+        return f"unknown (most like {self.nearest}, {percent})" if self.name is None else f"{self.name} ({percent})"
 
 
 class Fitted:
@@ -53,33 +65,149 @@ class Fitted:
 
     Args:
         features: float32 [n, F].
-        names: n of them.
+        names: n of them, None for what was shown as no name: it is told apart as a name is, and never given. One name
+            at least is none of these.
+        groups: int [n]: examples of one group come from one thing shown once, and count as one; by default each is a
+            group of its own.
+        strangers: things that no name is for. Without any, what does not matter in features is not known either.
+        likeness: what makes rows of features; by default what these strangers teach.
+
+    Attributes:
+        names: the K names in sorted order.
     """
 
-    def __init__(self, features: np.ndarray, names: Sequence[str]) -> None:
-        self.names = np.asarray(names)
-        self._likeness = Likeness(features, self.names)
-        self._ridge: Ridge | None = None
-        if len(set(names)) > 1:
-            self._ridge = fit_ridge_classifier(features, self.names)
-        self.known, self.unknown = self._likeness.left_out()
-        self.threshold = _threshold(self.known, self.unknown)
+    def __init__(
+        self,
+        features: np.ndarray,
+        names: Sequence[str | None],
+        *,
+        groups: Sequence[int] | np.ndarray | None = None,
+        strangers: Strangers | None = None,
+        likeness: Rows | None = None,
+    ) -> None:
+        shown = list(range(len(names))) if groups is None else np.asarray(groups).tolist()
+        self.names = np.array(sorted({name for name in names if name is not None}))
+        self._likeness = likeness or Likeness(features.shape[1], strangers)
+        rows = self._likeness.rows(features)
+        # Each name is a model, and so is each group of no name: two scenes need not be alike.
+        models = {name: place for place, name in enumerate(self.names.tolist())}
+        for name, group in zip(names, shown, strict=True):
+            models.setdefault(name if name is not None else ("no name", group), len(models))
+        every = [
+            models[name if name is not None else ("no name", group)] for name, group in zip(names, shown, strict=True)
+        ]
+        # One row for all that was shown at once, however many crops of it were kept.
+        once = sorted(set(zip(every, shown, strict=True)))
+        place = {pair: number for number, pair in enumerate(once)}
+        belongs = np.array([place[pair] for pair in zip(every, shown, strict=True)])
+        means, owner = unit(_sums(rows, belongs, len(once))), np.array([model for model, _ in once])
+        sums = _sums(means, owner, len(models))
+        self._models = unit(sums)
+        self._strangers = self._kinds(strangers)
+        named = owner < len(self.names)
+        self._own, self._other = _usual(means[named], owner[named], sums, self._models)
+
+    def _kinds(self, strangers: Strangers | None) -> np.ndarray:
+        """One row for each kind of strangers."""
+        if strangers is None or not len(strangers):
+            return np.zeros((0, self._models.shape[1]))
+        kinds = np.arange(len(strangers)) if strangers.kinds is None else strangers.kinds
+        _, kind = np.unique(kinds, return_inverse=True)
+        return unit(_sums(self._likeness.rows(strangers.features), kind, int(kind.max()) + 1))
+
+    def cosines(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """To every model [q, K + no names], and to the most alike strangers [q]."""
+        rows = self._likeness.rows(features)
+        if not len(self._strangers):
+            return rows @ self._models.T, np.zeros(len(rows))
+        return rows @ self._models.T, np.sort(rows @ self._strangers.T, axis=1)[:, -NEAREST_STRANGERS:].mean(1)
+
+    def speaks_for(self, cosines: np.ndarray, strange: np.ndarray, model: np.ndarray) -> Evidence:
+        """What speaks for one model each, int64 [q]."""
+        places = np.arange(len(cosines))
+        distance, strangers = _log_distance(cosines[places, model]), _log_distance(strange)
+        rest = cosines.copy()
+        rest[places, model] = -np.inf
+        alone = cosines.shape[1] == 1
+        second = strangers if alone else _log_distance(rest.max(1))
+        return Evidence(
+            strangers=strangers - distance,
+            second=second - distance,
+            other=self._other - distance,
+            own=self._own - distance,
+            alone=np.full(len(cosines), float(alone)),
+            pressed=np.full(len(cosines), float(cosines.shape[1] > len(self.names))),
+        )
+
+    def answers(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of features [q, F]: places of the nearest names in `names` int64 [q], their cosines [q] and confidences [q].
+
+        The nearest name, what is most alike among what was shown as no name, and nothing of all that compete by their
+        odds.
+        """
+        return self._answers(*self.cosines(features))
+
+    def _answers(self, cosines: np.ndarray, strange: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """`answers` of things with these cosines."""
+        best = cosines[:, : len(self.names)].argmax(1)
+        odds = np.exp(log_odds(self.speaks_for(cosines, strange, best)))
+        against = np.ones(len(best))
+        if cosines.shape[1] > len(self.names):
+            scene = len(self.names) + cosines[:, len(self.names) :].argmax(1)
+            against += np.exp(log_odds(self.speaks_for(cosines, strange, scene)))
+        return best, cosines[np.arange(len(best)), best], odds / (odds + against)
 
     def ask(self, features: np.ndarray) -> Named:
         """The answer for features float32 [F]."""
-        nearest = str(self.names[0] if self._ridge is None else self._ridge.predict(features[None])[0])
-        likeness = float(self._likeness.of(features[None]).max())
-        known = likeness >= self.threshold - _ROUNDING
-        return Named(nearest if known else None, nearest, likeness, self.threshold, self._confidence(likeness, known))
+        cosines, strange = self.cosines(features[None])
+        best, cosine, confidence = (value[0] for value in self._answers(cosines, strange))
+        nearest, shares = str(self.names[best]), self._shares(cosines, strange, int(best), float(confidence))
+        return Named(nearest if confidence >= NAMED_FROM else None, nearest, float(confidence), float(cosine), shares)
 
-    def _confidence(self, likeness: float, known: bool) -> float:
-        """Share of known things less alike than this, beside the share of unknown ones more alike (each plus one)."""
-        if not (len(self.known) and len(self.unknown)):
-            return 0.5
-        below = (1 + np.sum(self.known <= likeness)) / (1 + len(self.known))
-        above = (1 + np.sum(self.unknown >= likeness)) / (1 + len(self.unknown))
-        confidence = float(below / (below + above))
-        return max(0.5, confidence) if known else min(0.5, confidence)
+    def _shares(self, cosines: np.ndarray, strange: np.ndarray, nearest: int, confidence: float) -> dict[str, float]:
+        """The probability of every name for one thing; the others share at most what the nearest leaves."""
+        every = np.arange(len(self.names))
+        cosines, strange = cosines.repeat(len(every), 0), strange.repeat(len(every))
+        odds = np.exp(log_odds(self.speaks_for(cosines, strange, every)))
+        shares = odds / (1 + odds)
+        shares[nearest] = 0.0
+        shares *= min(1.0, (1 - confidence) / max(float(shares.sum()), 1e-12))
+        shares[nearest] = confidence
+        return {str(name): float(share) for name, share in zip(self.names, shares, strict=True)}
+
+
+def _usual(means: np.ndarray, owner: np.ndarray, sums: np.ndarray, models: np.ndarray) -> tuple[float, float]:
+    """Usual log distances of what was taught [g, F] to the rest of its name, and to the next name or scene."""
+    rest = sums[owner] - means
+    several = np.linalg.norm(rest, axis=1) > 0
+    own = _log_distance((means * unit(rest)).sum(1)[several])
+    cosines = means @ models.T
+    cosines[np.arange(len(owner)), owner] = -np.inf
+    other = _log_distance(cosines.max(1)) if len(models) > 1 else np.zeros(0)
+    return usual(own, USUAL_OWN), usual(other, USUAL_OTHER)
+
+
+def _sums(rows: np.ndarray, place: np.ndarray, count: int) -> np.ndarray:
+    """Rows [n, F] summed by their place, [count, F]."""
+    sums = np.zeros((count, rows.shape[1]))
+    np.add.at(sums, place, rows)
+    return sums
+
+
+def _log_distance(cosines: np.ndarray) -> np.ndarray:
+    return np.asarray(np.log(np.maximum(1 - cosines, _LEAST_DISTANCE)))
+
+
+StrangersOf = Callable[[str, str], Strangers | None]
+"""Strangers of a sense as an encoder (by its name) describes them; None where there are none."""
+
+
+class Row(NamedTuple):
+    """One row that a name is fitted on: `name` None for what is no name; rows of one `group` were shown at once."""
+
+    features: np.ndarray
+    name: str | None
+    group: int
 
 
 class _Fits(NamedTuple):
@@ -93,12 +221,15 @@ class _Fits(NamedTuple):
 class Names:
     """The names of a memory, fitted anew whenever it has changed.
 
-    A fit takes seconds for a thousand examples. Who must not wait calls `fit` in another thread, and asks with
-    `refit=False` meanwhile.
+    A fit may take a second, and the first one asks for strangers. Who must not wait calls `fit` in another thread, and
+    asks with `refit=False` meanwhile.
+
+    Args:
+        strangers: what "unknown" is calibrated against, by sense and encoder; none by default.
     """
 
-    def __init__(self, memory: Memory) -> None:
-        self.memory = memory
+    def __init__(self, memory: Memory, strangers: StrangersOf | None = None) -> None:
+        self.memory, self._strangers = memory, strangers
         self._fits = _Fits(b"", {}, {})
 
     @property
@@ -156,24 +287,24 @@ class Names:
             return
         examples = self.memory.store.find(Filters(named=True), payloads=False)
         fitted, encoders = {}, {}
-        for sense in {sense for entry in examples for sense in entry.keys}:
-            shown = [(str(e.name), e.keys[sense]) for e in examples if sense in e.keys]
-            rows = [(key.features, name) for name, key in shown if key.features is not None]
-            if rows:
-                fitted[sense] = Fitted(np.stack([row for row, _ in rows]), [name for _, name in rows])
-                encoders[sense] = shown[0][1].encoder
+        for sense in {sense for entry in examples for sense in entry.keys} - {BEFORE}:
+            rows = self._rows(sense, examples)
+            if any(row.name is not None for row in rows):
+                encoders[sense] = next(entry.keys[sense].encoder for entry in examples if sense in entry.keys)
+                fitted[sense] = self._fitted(rows, sense, encoders[sense])
         self._fits = _Fits(state, fitted, encoders)
 
+    def _rows(self, sense: str, entries: Sequence[Entry]) -> list[Row]:
+        """What names of a sense are fitted on: the one place where examples become rows."""
+        keys = [(entry, entry.keys[sense].features) for entry in entries if sense in entry.keys]
+        rows = [Row(features, entry.name, entry.id) for entry, features in keys if features is not None]
+        if sense == "sight" and rows:  # the scene before a press is no example, and each place of it a thing of its own
+            scenes = [key.features for entry in entries if (key := entry.keys.get(BEFORE)) is not None]
+            crops = [row for all in scenes if all is not None for row in all.reshape(-1, len(rows[0].features))]
+            rows += [Row(crop, None, -number) for number, crop in enumerate(crops, 1)]
+        return rows
 
-def _threshold(known: np.ndarray, unknown: np.ndarray) -> float:
-    """Where as large a share of known things is refused as of unknown ones is named, midway between two likenesses."""
-    if not len(known):
-        return (1 + float(unknown.max())) / 2 if len(unknown) else LONE_THRESHOLD
-    if not len(unknown):
-        return float(known.min() - (known.max() - known.min()))
-    values = np.unique(np.concatenate((known, unknown)))
-    cuts = np.concatenate((values[:1], (values[:-1] + values[1:]) / 2))
-    refused = np.searchsorted(np.sort(known), cuts) / len(known)
-    named = 1 - np.searchsorted(np.sort(unknown), cuts) / len(unknown)
-    even = np.flatnonzero(np.abs(refused - named) == np.abs(refused - named).min())
-    return float(cuts[even].mean())
+    def _fitted(self, rows: Sequence[Row], sense: str, encoder: str) -> Fitted:
+        strangers = None if self._strangers is None else self._strangers(sense, encoder)
+        features, names, groups = zip(*rows, strict=True)
+        return Fitted(np.stack(features), names, groups=groups, strangers=strangers)

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from devmind.report import plots, words
-from devmind.report.results import Exhibit, MeasureResult, Results, validate
+from devmind.report.results import Curve, Exhibit, MeasureResult, Results, validate
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -27,12 +27,17 @@ def render(results: Results | Mapping[str, Any]) -> str:
     """
     results = validate(results)
     page = _environment().get_template("page.html.j2")
-    measures = [measure for skill in results.skills for measure in skill.measures]
+    run, measures = results.run, [measure for skill in results.skills for measure in skill.measures]
     return page.render(
         results=results,
         style=_resource("page.css"),
+        machine=words.machine(run.device, run.cores, run.threads, run.gflops),
         gated=[measure for measure in measures if measure.passed is not None],
-        failures=failed_reasons(results),
+        failures=failures(results),
+        anchors={measure.name: f"measure-{number}" for number, measure in enumerate(measures)},
+        beaten=[measure for measure in measures if measure.beaten_by],
+        floors_above=[measure.name for measure in measures if floor_above_gate(measure)],
+        curves=curves_by_lesson(results),
         cut=[lesson for lesson in results.lessons if lesson.status == "cut"],
         examples=_exhibits(results, "example"),
         worst=_exhibits(results, "failure"),
@@ -41,10 +46,31 @@ def render(results: Results | Mapping[str, Any]) -> str:
     )
 
 
-def failed_reasons(results: Results) -> list[str]:
-    """The verdict's reasons without those of gates that were passed."""
-    passed = {measure.reason for skill in results.skills for measure in skill.measures if measure.passed}
-    return [reason for reason in results.verdict.reasons if reason not in passed]
+def failures(results: Results) -> list[tuple[str, MeasureResult | None]]:
+    """The verdict's reasons without those of gates that were passed, each with the measure it is about, if any."""
+    of = {measure.reason: measure for skill in results.skills for measure in skill.measures}
+    every = [(reason, of.get(reason)) for reason in results.verdict.reasons]
+    return [(reason, measure) for reason, measure in every if not (measure and measure.passed)]
+
+
+def floor_above_gate(measure: MeasureResult) -> bool:
+    """Whether the best floor does better than the gate asks for."""
+    if measure.gate is None:
+        return False
+    return measure.floor > measure.gate if measure.higher_is_better else measure.floor < measure.gate
+
+
+def curves_by_lesson(results: Results) -> dict[str, list[tuple[str, str, Curve]]]:
+    """Lesson, in the order they were taught -> `(title, unit, curve)` of what was logged in it, in reading order."""
+    found: dict[str, dict[str, Curve]] = {lesson.name: {} for lesson in results.lessons}
+    for name, curve in results.curves.items():
+        lesson, _, number = name.partition("/")
+        found.setdefault(lesson, {})[number] = curve
+    return {
+        lesson: [(*words.curve_words(name), curves[name]) for name in words.reading_order(curves)]
+        for lesson, curves in found.items()
+        if curves
+    }
 
 
 @cache
@@ -58,7 +84,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {name: getattr(words, name) for name in ("number", "count", "duration", "memory", "percent")}
+    made.filters |= {
+        name: getattr(words, name) for name in ("number", "count", "duration", "memory", "percent", "trial")
+    }
     made.globals |= {
         "interval_bar": plots.interval_bar,
         "line_chart": plots.line_chart,

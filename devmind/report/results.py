@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from devmind.config import TRIAL_SIZES
 from devmind.errors import DevmindError
 
 SCHEMA = 1
@@ -40,15 +41,24 @@ class Run(Part):
     started: str = Field(description="ISO 8601")
     finished: str = Field(description="ISO 8601")
     versions: dict[str, str]
+    commit: str | None = Field(None, description="git commit of the code; null where it was no checkout")
     threads: int
     device: str
     cores: int | None = None
+    gflops: list[float] = Field(
+        default_factory=list, description="float32 GFLOP/s a core (or of the device, no CPU), at each beginning"
+    )
     changes: dict[str, tuple[Any, Any]] = Field(description="configuration key: [default, value]")
     agent_sha256: str
     parameters: int
     started_from: str | None = Field(description="folder of the agent it went on from; null for a newborn")
     predecessor_failed: bool = Field(description="that agent had failed its gate")
     interruptions: int
+
+    @property
+    def is_trial(self) -> bool:
+        """Whether the scores of a run of this size mean nothing."""
+        return self.size in TRIAL_SIZES
 
 
 class LessonResult(Part):
@@ -58,7 +68,7 @@ class LessonResult(Part):
     steps: int = Field(description="optimizer steps planned")
     done: int = Field(description="optimizer steps made")
     seconds: float
-    status: Literal["done", "cut"]
+    status: Literal["done", "cut"] = Field(description="cut: the user went on with the next lesson")
     steps_per_s: float
     share: dict[str, float] = Field(default_factory=dict, description="share of the time by activity")
 
@@ -70,6 +80,7 @@ class Exhibit(Part):
     caption: str
     png: str | None = Field(None, description="base64")
     wav: str | None = Field(None, description="base64")
+    labels: list[str] = Field(default_factory=list, description="what each picture of a strip shows, left to right")
 
 
 class MeasureResult(Part):
@@ -84,6 +95,7 @@ class MeasureResult(Part):
     chance: float
     floor: float = Field(description="the best trivial method")
     floors: dict[str, float] = Field(default_factory=dict)
+    beaten_by: str | None = Field(None, description="the floor that is better than the score; null: none is")
     ceiling: float
     reference: str = ""
     gate: float | None = Field(description="the bound wanted; null when not gated")
@@ -152,6 +164,7 @@ class Results(Part):
 
     schema_version: Literal[1] = Field(alias="schema")
     stage: str
+    about: str = Field("", description="what the stage teaches, one sentence")
     verdict: Verdict
     run: Run
     lessons: list[LessonResult]

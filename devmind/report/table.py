@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from devmind.report.results import MeasureResult, Results, validate
-from devmind.report.words import count, number
+from devmind.report.words import count, number, trial
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -25,8 +25,11 @@ def verdict_table(results: Results | Mapping[str, Any]) -> Table:
 
     results = validate(results)
     passed = results.verdict.passed
+    title = Text(f"{results.stage}: {'passed' if passed else 'FAILED'}", "bold green" if passed else "bold red")
+    if results.run.is_trial:
+        title.append(f"\n{trial(results.run.size)}", "bold yellow")
     table = Table(
-        title=Text(f"{results.stage}: {'passed' if passed else 'FAILED'}", "bold green" if passed else "bold red"),
+        title=title,
         caption=Text("\n".join(_remarks(results))),
         caption_justify="left",
         box=box.SIMPLE_HEAD,
@@ -35,7 +38,7 @@ def verdict_table(results: Results | Mapping[str, Any]) -> Table:
     table.add_column("measure", overflow="fold")  # the one that may be wrapped: a number that is cropped is another one
     for head in ("score", "95 %", "n", "chance", "floor", "gate"):
         table.add_column(head, justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
+    table.add_column("verdict", min_width=11)  # "✗ failed, / a rule / does better"
     for skill in results.skills:
         for measure in skill.measures:
             table.add_row(*_row(measure))
@@ -57,13 +60,22 @@ def _row(measure: MeasureResult) -> list[Text]:
         number(measure.floor),
         f"{side} {number(measure.gate)}" if measure.gate is not None else "–",
     ]
-    return [Text(measure.name), *map(Text, cells), Text(word, colour)]
+    verdict = Text(word, colour)
+    if measure.beaten_by:
+        verdict.append(", a rule does better", "yellow")
+    return [Text(measure.name), *map(Text, cells), verdict]
 
 
 def _remarks(results: Results) -> list[str]:
     said = [f"{row.skill} was not kept: {number(row.change, signed=True)}" for row in results.retention if not row.kept]
     said += [
         f"the lesson {x.name} was cut at {x.done} of {x.steps} steps" for x in results.lessons if x.status == "cut"
+    ]
+    said += [
+        f"{one.name}: a rule does better, {one.beaten_by} {number(one.floor)}"
+        for skill in results.skills
+        for one in skill.measures
+        if one.beaten_by
     ]
     if results.run.predecessor_failed:
         said.append("started from a run that failed its gate")

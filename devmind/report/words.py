@@ -2,7 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from math import floor, isfinite, log10
+
+TERMS = {
+    "loss": ("loss", "loss"),
+    "value loss": ("loss of the critic", "loss"),
+    "kl": ("change of the policy", "KL, nats"),
+    "entropy": ("entropy of the policy", "nats"),
+    "clipped": ("updates clipped", "share"),
+    "reward": ("reward", "reward"),
+}
+"""A logged number that is named by a term of the field -> what a reader calls it, and its unit."""
+UNITS = {"right": "share right", "accuracy": "share right", "deg": "degrees", "m": "metres", "s": "seconds"}
+"""The last word of a logged number's name -> its unit. What ends in none of these is part of the loss."""
+FIRST = ("loss", "reward")
+"""What a reader looks for first."""
+
+
+def curve_words(name: str) -> tuple[str, str]:
+    """What a logged number is called, and its unit: 'startle/kl' is ('startle: change of the policy', 'KL, nats')."""
+    *of, last = name.split("/")
+    word = last.replace("_", " ")
+    title, unit = TERMS.get(word) or (word.removesuffix(" deg"), UNITS.get(word.rpartition(" ")[2], "loss"))
+    return ": ".join([*(part.replace("_", " ") for part in of), title]), unit
+
+
+def reading_order(names: Iterable[str]) -> list[str]:
+    """Names of one lesson's numbers: its loss, then what belongs together side by side, rewards first."""
+
+    def place(name: str) -> tuple[bool, str, bool, str]:
+        of, _, last = name.rpartition("/")
+        return name != "loss", of, last not in FIRST, last
+
+    return sorted(names, key=place)
 
 
 def number(value: float | None, signed: bool = False) -> str:
@@ -40,6 +73,22 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+def machine(device: str, cores: int | None, threads: int, gflops: Sequence[float]) -> str:
+    """'2 cores of 31 GFLOP/s', '1 of 2 cores of 30 to 110 GFLOP/s', 'cuda of 50,000 GFLOP/s'; '' when not measured.
+
+    Args:
+        gflops: float32, of one core or of the whole `device`; several where a run went on on other machines.
+    """
+    speeds = sorted({f"{speed:,.0f}" for speed in gflops}, key=lambda text: float(text.replace(",", "")))
+    if not speeds:
+        return ""
+    speed = f"of {speeds[0]} to {speeds[-1]} GFLOP/s" if len(speeds) > 1 else f"of {speeds[0]} GFLOP/s"
+    if device != "cpu":
+        return f"{device} {speed}"
+    some = f"{threads} of " if cores and threads < cores else ""
+    return f"{some}{cores or threads} {'core' if (cores or threads) == 1 else 'cores'} {speed}"
+
+
 def memory(megabytes: float) -> str:
     """'512 MB', '1.4 GB'."""
     return f"{megabytes:.0f} MB" if megabytes < 1000 else f"{megabytes / 1024:.1f} GB"
@@ -51,3 +100,8 @@ def percent(part: float, whole: float) -> str:
         return "–"
     share = 100 * part / whole
     return "<1 %" if 0 < share < 0.5 else f"{share:.0f} %"
+
+
+def trial(size: str) -> str:
+    """What is said on top of everything that a run of such a size shows (`Run.is_trial`)."""
+    return f"Size {size} only tries the machinery: these scores mean nothing."

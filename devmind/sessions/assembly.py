@@ -53,12 +53,19 @@ class Assembler:
 
     Args:
         channels: topic and schema by channel number, as far as known before.
+
+    Attributes:
+        started_ns: the log time of the session's first tick: that of the wall clock; 0 in older recordings.
     """
 
-    def __init__(self, channels: Mapping[int, tuple[str, str]] | None = None) -> None:
-        self.channels = dict(channels or {})
+    def __init__(self, channels: Mapping[int, tuple[str, str]] | None = None, started_ns: int = 0) -> None:
+        self.channels, self.started_ns = dict(channels or {}), started_ns
         self._schemas: dict[int, str] = {}
         self._parts: dict[str, tuple[str, bytes]] = {}
+
+    def again(self) -> Assembler:
+        """One that knows as much and has seen nothing."""
+        return Assembler(self.channels, self.started_ns)
 
     @property
     def has_open_tick(self) -> bool:
@@ -86,16 +93,17 @@ class Assembler:
 
     def _message(self, message: Message) -> Item | None:
         topic, schema = self.channels.get(message.channel_id, ("", ""))
+        at_ns = max(0, message.log_time - self.started_ns)
         if topic == TICK_TOPIC:
-            tick = Tick(message.log_time, message.sequence, message.data, self._parts)
+            tick = Tick(at_ns, message.sequence, message.data, self._parts)
             self._parts = {}
             return tick
         if topic == NOTE_TOPIC:
             return decode_note(message.data)
         if topic == CAMERA_TOPIC:
-            return decode_frame(message.data, message.log_time)
+            return decode_frame(message.data, at_ns)
         if topic == HEALTH_TOPIC:
-            return decode_health(message.data, message.log_time)
+            return decode_health(message.data, at_ns)
         if topic.startswith((MOMENT_TOPIC, ACTION_TOPIC)):
             self._parts[topic] = (schema, message.data)
         return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -42,7 +42,7 @@ class BackgroundRecorder:
 
     Args:
         backlog_max, frames_max: how much may wait for the disk.
-        path, source, tick_hz, details, overwrite, rotate_s: as `RotatingRecorder` takes them.
+        path, source, tick_hz, details, names, overwrite, rotate_s: as `RotatingRecorder` takes them.
 
     Attributes:
         fault: what went wrong, a sentence; '' when all is well.
@@ -64,8 +64,10 @@ class BackgroundRecorder:
         rotate_s: float = ROTATE_S,
         backlog_max: int = BACKLOG_MAX,
         frames_max: int = FRAMES_MAX,
+        names: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         options: dict[str, Any] = {"tick_hz": tick_hz, "details": details, "overwrite": overwrite, "rotate_s": rotate_s}
+        options["names"] = names
         # Its clock stands still, so that only the thread's decides when to flush.
         self._recorder = RotatingRecorder(path, source=source, clock=lambda: 0.0, **options)
         self.path, self.fault, self.dropped = self._recorder.path, "", Counter[str]()

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from devmind.errors import SessionError
-from devmind.sessions.messages import CAMERA, encode_camera, message_class
+from devmind.errors import SessionError, without_secrets
+from devmind.sessions.messages import encode_camera
 from devmind.sessions.pictures import from_jpeg
+from devmind.sessions.schemas import CAMERA, message_class
 
 NOTE_TOPIC, CAMERA_TOPIC, HEALTH_TOPIC = "/note", "/camera", "/health"
 NOTE_SCHEMA, HEALTH_SCHEMA = "devmind.Note", "devmind.Health"
@@ -96,7 +97,7 @@ def decode_health(data: bytes, at_ns: int) -> Health:
         raise SessionError(f"The devices' health cannot be read: {error}.") from error
 
 
-def encode_frame(jpeg: bytes, at_ns: int) -> bytes:
+def encode_frame(jpeg: bytes, log_time_ns: int) -> bytes:
     """A JPEG as a message of the camera's topic.
 
     Raises:
@@ -104,7 +105,7 @@ def encode_frame(jpeg: bytes, at_ns: int) -> bytes:
     """
     if jpeg[:2] != b"\xff\xd8":
         raise SessionError("A frame must be a JPEG or a picture uint8 [H, W, 3]; got bytes that begin otherwise.")
-    return encode_camera(jpeg, at_ns)
+    return encode_camera(jpeg, log_time_ns)
 
 
 def decode_frame(data: bytes, at_ns: int) -> Frame:
@@ -123,6 +124,6 @@ def decode_frame(data: bytes, at_ns: int) -> Frame:
 
 def _json(what: str, data: Any) -> bytes:
     try:
-        return json.dumps(data, allow_nan=False).encode()
+        return json.dumps(without_secrets(data), allow_nan=False).encode()
     except (TypeError, ValueError) as error:
         raise SessionError(f"{what} must be plain JSON data; {error}.") from error

@@ -109,7 +109,7 @@ def write_session(
         raise SessionError(why_not_written(out, FileExistsError()))
     partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
     try:
-        with Recorder(partial, source=source, tick_hz=tick_hz, overwrite=True) as recorder:
+        with Recorder(partial, source=source, tick_hz=tick_hz, overwrite=True, names=names) as recorder:
             for about, steps in episodes:
                 recorder.note(source, about)
                 for moment, action in steps:

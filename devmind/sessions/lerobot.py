@@ -105,7 +105,7 @@ class _Writer:
                 moment, _ = step
                 frame = camera.at(session.elapsed_s(tick))
                 task = str(moment.senses.get("words") or task)
-                row: dict[str, Any] = {**self.plan.row(step, frame is not None)}
+                row: dict[str, Any] = {**self.plan.row(step, frame is not None, rows[-1] if rows else None)}
                 row |= {layout.REWARD: 0.0, layout.DONE: False, layout.TERMINATED: False}
                 row["task_index"] = self.tasks.setdefault(task, len(self.tasks))
                 if rows:
@@ -143,8 +143,7 @@ class _Writer:
         _write_json(self.folder / layout.STATS, stats)
         info = layout.info_json(self._features(), self.plan.fps, len(self.episodes), self.frames, len(self.tasks))
         _write_json(self.folder / layout.INFO, info)
-        kinds = {"senses": self.plan.senses, "effectors": self.plan.effectors}
-        _write_json(self.folder / layout.OWN, {"sessions": session_names, **kinds})
+        _write_json(self.folder / layout.OWN, {"sessions": session_names, **self.plan.about()})
 
     def _features(self) -> dict[str, Any]:
         outcome = {key: layout.feature("bool", (1,)) for key in (layout.DONE, layout.TERMINATED)}

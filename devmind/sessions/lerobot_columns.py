@@ -25,6 +25,8 @@ class Columns:
         senses: feature by sense. `effectors`: by name, the slice of its feature's numbers.
         kinds: dtype and shape by sense or effector, as our own export had them; else float32 [K].
         present: the position of each flag of `devmind.present`.
+        kept: of a sense of our own export, where its numbers stood in the recorded array; the others were never known.
+        unsure: of such a sense, the places of numbers whose flags in `devmind.known` begin at that position.
         names: what the numbers of a sense or effector are called.
     """
 
@@ -33,12 +35,14 @@ class Columns:
     effectors: dict[str, tuple[str, slice]] = field(default_factory=dict)
     kinds: dict[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
     present: dict[str, int] = field(default_factory=dict)
+    kept: dict[str, list[int]] = field(default_factory=dict)
+    unsure: dict[str, tuple[int, list[int]]] = field(default_factory=dict)
     names: dict[str, list[str]] = field(default_factory=dict)
 
     def wanted(self, column: str) -> bool:
         """True for the columns of the data files that are read."""
         used = {self.sight, *self.senses.values(), *(key for key, _ in self.effectors.values())}
-        return column in used | {*layout.INDEXES, layout.PRESENT, layout.REWARD, layout.TERMINATED}
+        return column in used | {*layout.INDEXES, layout.PRESENT, layout.KNOWN, layout.REWARD, layout.TERMINATED}
 
     def seen(self, rows: Rows) -> list[bool]:
         """For each row, whether its picture was new."""
@@ -55,9 +59,9 @@ class Columns:
         acted = self._flags(rows, layout.ACTION) if self.present else [False] * len(ticks)
         heard = self._new_tasks(rows, tasks)
         for row, tick in enumerate(ticks):
-            for name, key in self.senses.items():
+            for name in self.senses:
                 if told[name][row]:
-                    yield Event(tick, "sense", name, self._value(name, rows[key][row]))
+                    yield Event(tick, "sense", name, self._sensed(name, rows, row))
             for name, (key, part) in self.effectors.items():
                 if done[name][row]:
                     yield Event(tick, "effector", name, self._value(name, np.ravel(rows[key][row])[part]))
@@ -76,6 +80,20 @@ class Columns:
         if layout.PRESENT not in rows:
             return [True] * len(rows["timestamp"])
         return [at is not None and bool(np.ravel(flags)[at]) for flags in rows[layout.PRESENT]]
+
+    def _sensed(self, name: str, rows: Rows, row: int) -> np.ndarray:
+        """A row's numbers of a sense; of our own export with NaN again where the recorded array had it."""
+        numbers = rows[self.senses[name]][row]
+        if name in self.kept:
+            dtype, shape = self.kinds[name]
+            whole = np.full(int(np.prod(shape)), np.nan if np.dtype(dtype).kind == "f" else 0, dtype)
+            whole[self.kept[name]] = numbers
+            start, places = self.unsure.get(name, (0, []))
+            if places:
+                flags = np.ravel(rows[layout.KNOWN][row])[start : start + len(places)]
+                whole[np.array(places)[flags == 0]] = np.nan
+            numbers = whole
+        return self._value(name, numbers)
 
     def _value(self, name: str, numbers: Any) -> np.ndarray:
         dtype, shape = self.kinds.get(name, ("float32", (-1,)))
@@ -102,6 +120,10 @@ def columns_of(info: dict[str, Any], own: dict[str, Any], topic: str | None, war
         for which in ("senses", "effectors")
         for name, (dtype, shape) in own.get(which, {}).items()
     }
+    found.kept, start = own.get("kept", {}), 0
+    for name, places in own.get("unsure", {}).items():
+        found.unsure[name] = start, places
+        start += len(places)
     found.present = {name: k for k, name in enumerate(_names(features.get(layout.PRESENT, {})))}
     left_out = []
     for key, what in features.items():
@@ -119,7 +141,7 @@ def columns_of(info: dict[str, Any], own: dict[str, Any], topic: str | None, war
             left_out.append(key)
     if left_out:
         warnings.append(f"Features without a place in a session are left out: {', '.join(left_out)}.")
-    found.names = {} if own else {name: names for name, names in found.names.items() if names}
+    found.names = own.get("names", {}) if own else {name: names for name, names in found.names.items() if names}
     if not (found.sight or found.senses or found.effectors or found.present):
         raise SessionError(f"The dataset has nothing a session can hold; its features are: {', '.join(features)}.")
     return found

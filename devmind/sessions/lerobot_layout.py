@@ -25,6 +25,8 @@ STATE, ACTION = "observation.state", "action"
 REWARD, DONE, TERMINATED = "next.reward", "next.done", "next.terminated"
 PRESENT = "devmind.present"
 """Ours: 1.0 for what a row really holds. Not under `observation.`, so that policies do not take it for a state."""
+KNOWN = "devmind.known"
+"""Ours: the same for single numbers of a sense that is there, those that are not known in all of its rows."""
 
 INDEXES = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 NO_TASK = "none"

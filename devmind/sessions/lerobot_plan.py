@@ -1,9 +1,13 @@
-"""What of some sessions goes into a LeRobotDataset, and how a tick becomes one row of numbers."""
+"""What of some sessions goes into a LeRobotDataset, and how a tick becomes one row of numbers.
+
+Whoever trains on it gets no NaN: numbers of a sense that are never known are left out, and one that is not known in a
+row has the last value of its episode (0 before the first). `devmind.present` and `devmind.known` say so.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +15,7 @@ import numpy as np
 
 from devmind.errors import SessionError
 from devmind.moment import SOUND_RATE_HZ, Sense
-from devmind.sessions.lerobot_layout import ACTION, CAMERA, PRESENT, STATE, feature
+from devmind.sessions.lerobot_layout import ACTION, CAMERA, KNOWN, PRESENT, STATE, feature
 from devmind.sessions.reader import Session
 from devmind.sessions.steps import Step
 
@@ -32,6 +36,9 @@ class Plan:
         sound_channels: 1 or 2; 0: no sound.
         senses, effectors: dtype and shape by name, of numbers that keep them in all sessions.
         present: the names behind the flags of `devmind.present`.
+        kept: of each sense, which of its numbers are known at least once: the places in the flat array.
+        unsure: of each sense, which of those are not known in every row that has the sense.
+        names: what the numbers of a sense or effector are called, in the sessions.
     """
 
     fps: int
@@ -41,26 +48,49 @@ class Plan:
     senses: dict[str, Kind]
     effectors: dict[str, Kind]
     present: tuple[str, ...]
+    kept: dict[str, list[int]]
+    unsure: dict[str, list[int]]
+    names: dict[str, list[str]]
 
     def features(self) -> dict[str, Any]:
         """The columns of numbers, as info.json lists them."""
-        found = {column(name): feature(dtype, (math.prod(shape),)) for name, (dtype, shape) in self.senses.items()}
-        names = [f"{name}.{k}" for name, (_, shape) in self.effectors.items() for k in range(math.prod(shape))]
+        found = {
+            column(name): feature(dtype, (len(self.kept[name]),), self._called(name, self.kept[name]))
+            for name, (dtype, _) in self.senses.items()
+        }
+        names = [
+            f"{name}.{one}"
+            for name, (_, shape) in self.effectors.items()
+            for one in self._called(name, range(math.prod(shape)))
+        ]
         if names:
             found[ACTION] = feature("float32", (len(names),), names)
+        if unsure := [f"{column(name)}.{one}" for name, of in self.unsure.items() for one in self._called(name, of)]:
+            found[KNOWN] = feature("float32", (len(unsure),), unsure)
         return found | {PRESENT: feature("float32", (len(self.present),), list(self.present))}
 
-    def row(self, step: Step, filmed: bool = False) -> dict[str, np.ndarray]:
+    def row(
+        self, step: Step, filmed: bool = False, before: Mapping[str, np.ndarray] | None = None
+    ) -> dict[str, np.ndarray]:
         """One tick's numbers, each flat, by column.
 
-        Of an absent sense, NaN (0 where a dtype has no NaN); an effector that did nothing, 0: `devmind.present` tells.
-        With `filmed` there is a new frame of the camera.
+        What is not known is as in the row `before` of the same episode, else 0; of an effector that did nothing, 0.
+        `devmind.present` and `devmind.known` tell. With `filmed` there is a new frame of the camera.
         """
         moment, action = step
         done: Mapping[str, np.ndarray] = action.effectors if action is not None else {}
-        found = {column(name): _flat(moment.senses.get(name), *kind) for name, kind in self.senses.items()}
+        found, known = {}, list[np.ndarray]()
+        for name, (dtype, _) in self.senses.items():
+            last = before[column(name)] if before else np.zeros(len(self.kept[name]), dtype)
+            value = moment.senses.get(name)
+            now = np.asarray(value).astype(dtype).ravel()[self.kept[name]] if name in moment.senses else last
+            found[column(name)] = np.where(np.isfinite(now), now, last)
+            at = [self.kept[name].index(k) for k in self.unsure[name]]
+            known.append(np.isfinite(now)[at] & (name in moment.senses))
+        if any(self.unsure.values()):
+            found[KNOWN] = np.concatenate(known).astype(np.float32)
         if self.effectors:
-            parts = [_flat(done.get(name), dtype, shape, 0) for name, (dtype, shape) in self.effectors.items()]
+            parts = [_flat(done.get(name), dtype, shape) for name, (dtype, shape) in self.effectors.items()]
             found[ACTION] = np.concatenate([part.astype(np.float32) for part in parts])
         there = {
             *moment.senses,
@@ -70,6 +100,16 @@ class Plan:
         }
         found[PRESENT] = np.array([name in there for name in self.present], np.float32)
         return found
+
+    def about(self) -> dict[str, Any]:
+        """What an import needs to make the recorded arrays again: meta/devmind.json."""
+        about = {"senses": self.senses, "effectors": self.effectors, "names": self.names}
+        return {**about, "kept": self.kept, "unsure": self.unsure}
+
+    def _called(self, name: str, places: Iterable[int]) -> list[str]:
+        """What these numbers of a sense or effector are called, else their places."""
+        names = self.names.get(name)
+        return [names[k] if names else str(k) for k in places]
 
 
 def column(sense: str) -> str:
@@ -95,6 +135,10 @@ def plan_of(sessions: Sequence[Session], warnings: list[str]) -> Plan:
         if name not in ("sight", "sound", "words") and (kind := _only(name, kinds, warnings, math.inf))
     }
     effectors = {name: kind for name, kinds in done.items() if (kind := _only(name, kinds, warnings, MAX_ACTION))}
+    kept, unsure = _known(sessions, senses)
+    for name in [name for name, places in kept.items() if not places]:
+        warnings.append(f"'{name}' holds no number that is ever known; left out.")
+        del senses[name], kept[name], unsure[name]
     channels = _sound_channels(sensed.get("sound", set()), fps, warnings)
     told = [name for name in ("sight", "words") if name in sensed] + ["sound"] * bool(channels)
     camera = _camera_size(sessions)
@@ -102,7 +146,34 @@ def plan_of(sessions: Sequence[Session], warnings: list[str]) -> Plan:
     if not (told or senses or effectors):
         raise SessionError("There is nothing in these sessions that a LeRobotDataset can hold; look at 'session info'.")
     present = (*sorted([*senses, *told]), ACTION, *(f"action.{name}" for name in effectors))
-    return Plan(fps, "sight" in sensed, camera, channels, senses, effectors, present)
+    names = _names(sessions, senses | effectors)
+    return Plan(fps, "sight" in sensed, camera, channels, senses, effectors, present, kept, unsure, names)
+
+
+def _known(
+    sessions: Sequence[Session], senses: Mapping[str, Kind]
+) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+    """By sense, the places of the numbers that are known at least once, and of those that are not always."""
+    ever = {name: np.zeros(math.prod(shape), bool) for name, (_, shape) in senses.items()}
+    always = {name: ~known for name, known in ever.items()}
+    for moment, _ in (step for session in sessions for step in session):
+        for name in senses.keys() & moment.senses.keys():
+            known = np.isfinite(np.asarray(moment.senses[name])).ravel()
+            ever[name] |= known
+            always[name] &= known
+    kept = {name: np.flatnonzero(known).tolist() for name, known in ever.items()}
+    return kept, {name: np.flatnonzero(ever[name] & ~always[name]).tolist() for name in senses}
+
+
+def _names(sessions: Sequence[Session], kinds: Mapping[str, Kind]) -> dict[str, list[str]]:
+    """What numbers are called where all sessions agree on it and have a name for each."""
+    found: dict[str, list[str]] = {}
+    for name, (_, shape) in kinds.items():
+        told = [session.names().get(name) for session in sessions]
+        names = told[0]
+        if names and all(other == names for other in told) and len(set(names)) == len(names) == math.prod(shape):
+            found[name] = names
+    return found
 
 
 def _kinds(sessions: Sequence[Session], which: str) -> dict[str, set[Kind]]:
@@ -145,7 +216,6 @@ def _sound_channels(kinds: set[Kind], fps: int, warnings: list[str]) -> int:
     return max((shape[0] for _, shape in kinds), default=0) if fits else 0
 
 
-def _flat(value: Sense | None, dtype: str, shape: tuple[int, ...], absent: float = math.nan) -> np.ndarray:
-    if isinstance(value, np.ndarray):
-        return value.astype(dtype).ravel()
-    return np.full(math.prod(shape), absent if np.dtype(dtype).kind == "f" else 0, dtype)
+def _flat(value: Sense | None, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Zeros of a sense or effector that is not there."""
+    return value.astype(dtype).ravel() if isinstance(value, np.ndarray) else np.zeros(math.prod(shape), dtype)

@@ -17,9 +17,9 @@ from typing import IO
 
 from mcap.writer import CompressionType, Writer
 
-from devmind.errors import SessionError
+from devmind.errors import SessionError, without_secrets
 from devmind.sessions.extras import JSON_SCHEMAS
-from devmind.sessions.messages import schema_bytes
+from devmind.sessions.schemas import schema_bytes
 
 METADATA_NAME = "session"
 CHANNELS_KEY, SUM_KEY = "channels", "crc32"
@@ -37,7 +37,7 @@ class McapFile:
     """Messages on topics, in chunks.
 
     Args:
-        about: the session's metadata, text by name.
+        about: the session's metadata, text by name; credentials are taken out of it.
         overwrite: replace an existing file instead of refusing.
 
     Attributes:
@@ -50,7 +50,7 @@ class McapFile:
 
     def __init__(self, path: Path, about: Mapping[str, str], overwrite: bool) -> None:
         self.path, self.pending_bytes, self.failure = path, 0, ""
-        self._about, self._safe_ticks, self._told = dict(about), 0, -1
+        self._about, self._safe_ticks, self._told = without_secrets(about), 0, -1
         self._schemas: dict[str, int] = {}
         self._channels: dict[tuple[str, str], int] = {}
         with self._guarded():

@@ -1,83 +1,38 @@
 """How one sense or effector becomes one protobuf message, and comes back without loss.
 
-Foxglove's schemas are used where one fits, so that viewers show the pictures, play the sound and list the words;
-everything else is a `devmind.Array {dtype, shape, data}`. The descriptors of our own messages are built here, in
-Python: they are small, and a generated file would pin one protobuf release.
+Foxglove's schemas are used where one fits, so that viewers show the pictures, play the sound and list the words. A
+few numbers have a schema with a field for each, so that viewers plot them; everything else is a `devmind.Array {dtype,
+shape, data}`. What is read back is always `data`, to the bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from devmind.errors import SessionError
 from devmind.moment import SOUND_RATE_HZ, Sense
-
-IMAGE, AUDIO, LOG = "foxglove.RawImage", "foxglove.RawAudio", "foxglove.Log"
-CAMERA = "foxglove.CompressedImage"
-ARRAY, TICK = "devmind.Array", "devmind.Tick"
+from devmind.sessions.schemas import (
+    ARRAY,
+    AUDIO,
+    CAMERA,
+    IMAGE,
+    LOG,
+    NUMBERS,
+    fields_of,
+    message_class,
+    numbers_schema,
+)
 
 _TEXT = "str"
 _S16 = np.dtype("<i2")
 _FULL_SCALE = np.float32(32768)
-_OWN_FIELDS: dict[str, tuple[tuple[str, str, bool], ...]] = {
-    "Array": (("dtype", "STRING", False), ("shape", "INT64", True), ("data", "BYTES", False)),
-    "Tick": (
-        ("time_s", "DOUBLE", False),
-        ("reward", "DOUBLE", False),
-        ("first", "BOOL", False),
-        ("last", "BOOL", False),
-        ("terminal", "BOOL", False),
-        ("senses", "STRING", True),
-        ("acted", "BOOL", False),
-        ("effectors", "STRING", True),
-    ),
-}
 
 
-@cache
-def message_class(schema: str) -> Callable[..., Any]:
-    """The protobuf class of one of the schemas above."""
-    from google.protobuf import descriptor_pool, message_factory
-
-    package, name = schema.split(".")
-    if package == "foxglove":
-        from foxglove_schemas_protobuf import CompressedImage_pb2, Log_pb2, RawAudio_pb2, RawImage_pb2
-
-        known: dict[str, Any] = {
-            "CompressedImage": CompressedImage_pb2.CompressedImage,
-            "Log": Log_pb2.Log,
-            "RawAudio": RawAudio_pb2.RawAudio,
-            "RawImage": RawImage_pb2.RawImage,
-        }
-        return known[name]
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(_own_file())
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName(schema))
-
-
-def schema_bytes(schema: str) -> bytes:
-    """The serialized FileDescriptorSet MCAP asks for: the message's file and everything it imports."""
-    from google.protobuf import descriptor_pb2
-
-    files: dict[str, Any] = {}
-
-    def visit(file: Any) -> None:
-        for dependency in file.dependencies:
-            visit(dependency)
-        if file.name not in files:
-            files[file.name] = descriptor_pb2.FileDescriptorProto()
-            file.CopyToProto(files[file.name])
-
-    visit(message_class(schema).DESCRIPTOR.file)  # type: ignore[attr-defined]
-    return descriptor_pb2.FileDescriptorSet(file=list(files.values())).SerializeToString()
-
-
-def encode(name: str, value: Sense, log_time_ns: int) -> tuple[str, bytes]:
-    """The schema and the serialized message of one sense or effector.
+def encode(name: str, value: Sense, log_time_ns: int, names: Sequence[str] = ()) -> tuple[str, bytes]:
+    """The schema and the serialized message of one sense or effector; `names` are those of its numbers.
 
     Raises:
         SessionError: the value is neither a str nor a numeric numpy array.
@@ -97,7 +52,10 @@ def encode(name: str, value: Sense, log_time_ns: int) -> tuple[str, bytes]:
     if samples is not None:
         audio = {"format": "pcm-s16", "sample_rate": SOUND_RATE_HZ, "number_of_channels": len(value)}
         return AUDIO, _serialized(AUDIO, timestamp=_timestamp(log_time_ns), data=samples.T.tobytes(), **audio)
-    return ARRAY, _serialized(ARRAY, dtype=value.dtype.str, shape=value.shape, data=value.tobytes())
+    fields = fields_of(value.shape, value.size, names)
+    schema = numbers_schema(fields) if fields else ARRAY
+    numbers = dict(zip(fields, map(float, value.ravel()), strict=True)) if fields else {}
+    return schema, _serialized(schema, dtype=value.dtype.str, shape=value.shape, data=value.tobytes(), **numbers)
 
 
 def decode(schema: str, data: bytes) -> Sense:
@@ -109,6 +67,8 @@ def decode(schema: str, data: bytes) -> Sense:
     from google.protobuf.message import DecodeError
 
     try:
+        if schema.startswith(NUMBERS):  # the fields for viewers say nothing that `data` does not
+            schema = ARRAY
         if schema not in (IMAGE, AUDIO, LOG, ARRAY):
             raise ValueError("the schema is unknown to this version")
         return _decoded(schema, message_class(schema).FromString(data))  # type: ignore[attr-defined]
@@ -163,16 +123,3 @@ def _timestamp(log_time_ns: int) -> Any:
     from google.protobuf.timestamp_pb2 import Timestamp
 
     return Timestamp(seconds=log_time_ns // 10**9, nanos=log_time_ns % 10**9)
-
-
-def _own_file() -> Any:
-    from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
-
-    file = FileDescriptorProto(name="devmind/session.proto", package="devmind", syntax="proto3")
-    for message_name, fields in _OWN_FIELDS.items():
-        message = file.message_type.add(name=message_name)
-        for number, (name, kind, repeated) in enumerate(fields, start=1):
-            label = FieldDescriptorProto.LABEL_REPEATED if repeated else FieldDescriptorProto.LABEL_OPTIONAL
-            kind_number = getattr(FieldDescriptorProto, f"TYPE_{kind}")
-            message.field.add(name=name, number=number, type=kind_number, label=label)
-    return file

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +16,8 @@ from devmind.errors import SessionError
 from devmind.moment import PERIPHERY_SIZE, SIGHT_SIZE
 
 JPEG_QUALITY = 85
+LARGEST_PIXELS = 64_000_000
+SMALLEST_SIDE = 8
 _CUT_SHARE = 0.95
 
 
@@ -45,7 +49,7 @@ def read_picture(path: Path) -> np.ndarray:
     """A picture file as RGB uint8 [H, W, 3]: grey repeated, 16 bits scaled to 8, transparent parts laid on white.
 
     Raises:
-        SessionError: it cannot be read, for example because it is cut.
+        SessionError: as `decode_picture`.
     """
     try:
         return decode_picture(path.read_bytes(), str(path))
@@ -57,10 +61,12 @@ def decode_picture(data: bytes, name: str) -> np.ndarray:
     """The same of a picture file's bytes; `name` is for the error.
 
     Raises:
-        SessionError: it cannot be read, for example because it is cut.
+        SessionError: it cannot be read, for example because it is cut; its header promises more than 64 megapixels or
+            a side of less than 8 pixels.
     """
     import cv2
 
+    _check_size(data, name)
     with _quiet():
         try:
             coded = np.frombuffer(data, np.uint8)
@@ -73,6 +79,33 @@ def decode_picture(data: bytes, name: str) -> np.ndarray:
     if picture is None:
         raise SessionError(f"The picture '{name}' is damaged or cut; replace or remove it.")
     return _rgb8(picture)
+
+
+def _check_size(data: bytes, name: str) -> None:
+    """Refuse a picture by its header, before it is decoded: a small file may unfold to gigabytes.
+
+    A header that Pillow does not know is left to OpenCV, which has a limit of its own.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the limit here is lower
+            with Image.open(io.BytesIO(data)) as picture:
+                width, height = picture.size
+    except Image.DecompressionBombError:
+        width = height = LARGEST_PIXELS
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError):
+        return
+    if width * height > LARGEST_PIXELS:
+        raise SessionError(
+            f"The picture '{name}' has more than {LARGEST_PIXELS // 10**6} megapixels; give a smaller one."
+        )
+    if min(width, height) < SMALLEST_SIDE:
+        raise SessionError(
+            f"The picture '{name}' has {width}x{height} pixels; at least {SMALLEST_SIDE}x{SMALLEST_SIDE} are needed to "
+            "see anything."
+        )
 
 
 def as_jpeg(picture: np.ndarray, quality: int = JPEG_QUALITY) -> bytes:

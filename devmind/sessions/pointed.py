@@ -13,7 +13,7 @@ from typing import IO, Protocol
 from devmind.errors import SessionError
 from devmind.moment import Sense
 from devmind.sessions import salvage
-from devmind.sessions.assembly import Tick
+from devmind.sessions.assembly import Item, Tick
 from devmind.sessions.extras import Frame, Health, Note
 from devmind.sessions.parts import PART, RECORDING
 from devmind.sessions.reader import Session
@@ -112,12 +112,19 @@ def blank(path: Path, ticks: Sequence[int]) -> None:
     if session.truncated and time.time() - path.stat().st_mtime < QUIET_S:
         raise SessionError(f"'{path}' is still being written; end the recording, then forget again.")
     about, channels = salvage.about(path)
-    details = {**about, IDENTITY: identity(session)}
-    source, tick_hz = details.pop("source"), float(details.pop("tick_hz"))
+    copied = {**about, IDENTITY: identity(session)}
+    begun = salvage.begun_ns(path, about)
+    source, tick_hz = copied.pop("source"), float(copied.pop("tick_hz"))
     part = path.with_name(path.name + ".part")
     try:
-        with Recorder(part, source=source, tick_hz=tick_hz, details=details, overwrite=True) as recorder:
-            _copy(path, channels, recorder, gone, [session.elapsed_s(tick) for tick in gone], 1.01 / tick_hz)
+        with Recorder(part, source=source, tick_hz=tick_hz, copied=copied, overwrite=True) as recorder:
+            _copy(
+                salvage.items(path, channels, begun),
+                recorder,
+                gone,
+                [session.elapsed_s(tick) for tick in gone],
+                1.01 / tick_hz,
+            )
         part.chmod(path.stat().st_mode & 0o777)
         with path.open("r+b") as old:
             os.replace(part, path)
@@ -133,15 +140,10 @@ def blank(path: Path, ticks: Sequence[int]) -> None:
 
 
 def _copy(
-    path: Path,
-    channels: dict[int, tuple[str, str]],
-    to: Recorder,
-    gone: set[int],
-    times_s: Sequence[float],
-    tick_s: float,
+    found: Iterable[Item | salvage.Gap], to: Recorder, gone: set[int], times_s: Sequence[float], tick_s: float
 ) -> None:
     number = 0
-    for item in salvage.items(path, channels):
+    for item in found:
         if isinstance(item, Tick):
             moment, action = item.step()
             if number in gone:

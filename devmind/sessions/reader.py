@@ -15,13 +15,13 @@ from typing import IO, Any
 
 from mcap.opcode import Opcode
 
-from devmind.errors import SessionError
+from devmind.errors import SessionError, without_secrets
 from devmind.sessions import chunks
 from devmind.sessions.assembly import Assembler, Tick
 from devmind.sessions.extras import Frame, Health, Note
 from devmind.sessions.mcap_file import CHANNELS_KEY, METADATA_NAME, SUM_KEY
 from devmind.sessions.recorded import Recorded
-from devmind.sessions.recorder import FORMAT
+from devmind.sessions.recorder import FORMAT, NAMES, OLDER, names_in, started_ns
 from devmind.sessions.steps import Step
 
 __all__ = ["Frame", "Health", "Note", "Recorded", "Session", "Step", "open_session"]
@@ -137,13 +137,18 @@ class Session:
 
     def frames(self) -> Iterator[Frame]:
         """The camera's frames as they were kept, in the order in which they were written."""
-        assembler = Assembler(self._assembler.channels)
+        assembler = self._assembler.again()
         with self._open() as file:
             for at in self._chunks_with_frames:
                 for record in chunks.read_chunk(file, at):
                     item = assembler.feed(record)
                     if isinstance(item, Frame):
                         yield item
+
+    def names(self) -> dict[str, list[str]]:
+        """What the numbers of a sense or effector are called, where the source said it."""
+        told = [names_in(self.metadata), *(note.data for note in self.notes if note.kind == NAMES)]
+        return {name: [str(one) for one in names] for known in told for name, names in known.items()}
 
     def episodes(self) -> list[range]:
         """The ticks of each episode, cut also where ticks were lost; a window for a lesson should stay inside one."""
@@ -182,7 +187,7 @@ class Session:
             raise SessionError(
                 f"'{self.path}' is an MCAP file without a devmind session in it; give one devmind recorded."
             )
-        if found != FORMAT:
+        if found not in (FORMAT, *OLDER):
             raise SessionError(f"'{self.path}' is of format {found}, this devmind reads {FORMAT}; update devmind.")
 
     def _index(self, file: IO[bytes], record: chunks.Found) -> None:
@@ -190,7 +195,9 @@ class Session:
             metadata = chunks.read_metadata(file, record.start)
             if metadata.name == METADATA_NAME:
                 known = metadata.metadata.items()
-                self.metadata = {name: text for name, text in known if name not in (CHANNELS_KEY, SUM_KEY)}
+                # Older recordings hold what was typed, passwords and all.
+                self.metadata = {n: without_secrets(text) for n, text in known if n not in (CHANNELS_KEY, SUM_KEY)}
+                self._assembler.started_ns = started_ns(self.metadata)
         elif record.opcode == Opcode.CHUNK:
             records = chunks.read_chunk(file, record.start)
             self._chunk_starts.append(record.start)
@@ -237,7 +244,7 @@ class Session:
         if start >= stop:
             return
         chunk = self._first_chunk_of_tick[start]
-        tick, assembler = self._ticks_before_chunk[chunk], Assembler(self._assembler.channels)
+        tick, assembler = self._ticks_before_chunk[chunk], self._assembler.again()
         with self._open() as file:
             for at in self._chunk_starts[chunk:]:
                 for record in chunks.read_chunk(file, at):

@@ -2,15 +2,17 @@
 
 Every sense is a message on `/moment/<sense>`, every effector one on `/action/<effector>`; a small `/tick` message comes
 last and commits them: what has no tick mark never happened. Chunks end between ticks and are flushed and fsynced every
-half second.
+half second. Messages stand on the wall clock, as viewers show it: its time at the beginning is in the metadata, and the
+ticks' own clock goes on from there.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -34,13 +36,17 @@ from devmind.sessions.extras import (
     encode_note,
 )
 from devmind.sessions.mcap_file import McapFile, WriteError, why_not_written
-from devmind.sessions.messages import CAMERA
 from devmind.sessions.pictures import as_jpeg
+from devmind.sessions.schemas import CAMERA
 from devmind.sessions.steps import encode_step
 
 __all__ = ["FORMAT", "Recorder", "WriteError", "why_not_written"]
 
-FORMAT = "devmind.session/1"
+FORMAT = "devmind.session/2"
+OLDER = ("devmind.session/1",)
+"""Formats that are read as well. In /1 log times count from the first tick, and numbers are bytes only."""
+STARTED, CREATED, NAMES = "started_ns", "created", "names"
+"""Metadata: the wall clock at the session's first tick, the same for people, and the names of numbers as JSON."""
 FLUSH_S = 0.5
 CHUNK_BYTES = 256 * 1024
 
@@ -52,10 +58,12 @@ class Recorder:
         path: the new file; its folder is made if missing.
         source: what gives the Moments, for example "nursery", "room" or "media".
         tick_hz: ticks per second of the source.
-        details: more about the source (world, level, device names, seed), kept as text.
+        details: more about the source (world, level, device names, seed), kept as text without credentials.
+        names: what the numbers of a sense or effector are called; it may grow while recording.
         overwrite: replace an existing file instead of refusing.
         clock: seconds, never falling; decides when half a second has passed.
         follows: the recorder of the part before this one, whose clock goes on.
+        copied: the metadata of the recording that is copied: when and with what it was made holds for the copy.
 
     Raises:
         SessionError: the file exists, the folder cannot be written, the disk is full; what was flushed before stays
@@ -74,6 +82,8 @@ class Recorder:
         overwrite: bool = False,
         clock: Callable[[], float] = time.monotonic,
         follows: Recorder | None = None,
+        names: Mapping[str, Sequence[str]] | None = None,
+        copied: Mapping[str, str] | None = None,
     ) -> None:
         self.path = Path(path)
         self.ticks = 0
@@ -83,7 +93,11 @@ class Recorder:
         self._first_ns = self._last_ns
         self._clock = clock
         self._flushed_at_s = clock()
+        self._started_ns: int = follows._started_ns if follows else _wall_ns(copied or {})
+        self._names = names_in(copied) if copied else names if names is not None else {}
         about = {**(details or {}), **_about(source, tick_hz)}
+        about |= {NAMES: json.dumps({name: list(of) for name, of in self._names.items()})} if self._names else {}
+        about |= {**(copied or {}), "format": FORMAT, STARTED: self._started_ns}
         self._file = McapFile(self.path, {name: str(value) for name, value in about.items()}, overwrite)
 
     @property
@@ -97,10 +111,10 @@ class Recorder:
 
     def write_at(self, moment: Moment, action: Action | None, at_ns: int) -> None:
         """Append one tick, so many nanoseconds after the session's first: for copying what was recorded."""
-        step = encode_step(moment, action, at_ns)
+        step = encode_step(moment, action, self._started_ns + at_ns, self._names)
         self._file.check()
         for topic, schema, data in step:
-            self._file.add(topic, schema, at_ns, data, self.ticks)
+            self._add(topic, schema, at_ns, data)
         self._first_ns = self._first_ns if self.ticks else at_ns
         self.ticks += 1
         self._last_ns = at_ns
@@ -116,7 +130,7 @@ class Recorder:
         """
         note = encode_note(Note(self.ticks, kind, data))
         self._file.check()
-        self._file.add(NOTE_TOPIC, NOTE_SCHEMA, self._last_ns, note, self.ticks)
+        self._add(NOTE_TOPIC, NOTE_SCHEMA, self._last_ns, note)
 
     def frame(self, frame: bytes | np.ndarray, captured_s: float) -> None:
         """Append a whole frame of the camera, a lossy extra: a JPEG as it is, or RGB uint8 [H, W, 3] made into one.
@@ -134,9 +148,10 @@ class Recorder:
 
     def frame_at(self, frame: bytes | np.ndarray, at_ns: int) -> None:
         """Append a frame taken so many nanoseconds after the session's first tick."""
-        data = encode_frame(as_jpeg(frame) if isinstance(frame, np.ndarray) else frame, at_ns)
+        jpeg = as_jpeg(frame) if isinstance(frame, np.ndarray) else frame
+        data = encode_frame(jpeg, self._started_ns + at_ns)
         self._file.check()
-        self._file.add(CAMERA_TOPIC, CAMERA, at_ns, data, self.ticks)
+        self._add(CAMERA_TOPIC, CAMERA, at_ns, data)
         self._flush_when_due()
 
     def health(self, data: Mapping[str, Any]) -> None:
@@ -147,7 +162,7 @@ class Recorder:
         """
         encoded = encode_health(data)
         self._file.check()
-        self._file.add(HEALTH_TOPIC, HEALTH_SCHEMA, self._last_ns, encoded, self.ticks)
+        self._add(HEALTH_TOPIC, HEALTH_SCHEMA, self._last_ns, encoded)
 
     def flush(self) -> None:
         """Put everything written so far on the disk itself (fsync)."""
@@ -166,6 +181,9 @@ class Recorder:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if not self._file.failure:
             self.close()
+
+    def _add(self, topic: str, schema: str, at_ns: int, data: bytes) -> None:
+        self._file.add(topic, schema, self._started_ns + at_ns, data, self.ticks)
 
     def _flush_when_due(self) -> None:
         if self._clock() - self._flushed_at_s >= FLUSH_S:
@@ -186,12 +204,32 @@ class Recorder:
         return elapsed_ns
 
 
+def started_ns(about: Mapping[str, str]) -> int:
+    """The log time of a session's first tick, by its metadata."""
+    return int(about.get(STARTED, 0))
+
+
+def _wall_ns(copied: Mapping[str, str]) -> int:
+    """Nanoseconds since 1970 when a recording began: by the metadata it is a copy of, else now."""
+    with suppress(KeyError, ValueError):
+        return started_ns(copied) or round(datetime.fromisoformat(copied[CREATED]).timestamp() * 1e9)
+    return time.time_ns()
+
+
+def names_in(about: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
+    """What the numbers of a sense or effector are called, by a session's metadata."""
+    with suppress(ValueError):
+        found = json.loads(about.get(NAMES, "{}"))
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
 def _about(source: str, tick_hz: float) -> dict[str, object]:
     about: dict[str, object] = {
         "format": FORMAT,
         "source": source,
         "tick_hz": float(tick_hz),
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        CREATED: datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
     }
     for package in ("devmind", "numpy", "mcap"):

@@ -1,4 +1,4 @@
-"""Repair: copies what can be read of a cut or damaged recording into finished files that every MCAP tool opens."""
+"""Repair: copies what can be read of a recording into finished files that every MCAP tool opens."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from devmind.errors import SessionError
+from devmind.errors import SessionError, without_secrets
 from devmind.moment import TICK_HZ
 from devmind.sessions import salvage
 from devmind.sessions.assembly import Item, Tick
 from devmind.sessions.extras import Frame, Health, Note
 from devmind.sessions.parts import PART, part_path, parts
 from devmind.sessions.reader import LOST
-from devmind.sessions.recorder import Recorder
+from devmind.sessions.recorder import STARTED, Recorder
 
 
 @dataclass(frozen=True)
@@ -38,19 +39,24 @@ class Lost:
 
 @dataclass
 class Repaired:
-    """What a repair kept, and what is lost."""
+    """What a repair kept, and what is lost.
+
+    Attributes:
+        secrets: which metadata and notes held credentials; the copy has them without.
+    """
 
     ticks: int = 0
     frames: int = 0
     paths: list[Path] = field(default_factory=list)
     lost: list[Lost] = field(default_factory=list)
+    secrets: set[str] = field(default_factory=set)
 
 
 def repair(path: str | Path, out: str | Path, *, overwrite: bool = False) -> Repaired:
     """Write everything whole in `path`, and in its later parts, to new files; the originals are left as they are.
 
-    What lies behind damage is kept as well. A note `lost` says where ticks are missing, so that nobody takes what
-    follows for the next tick.
+    What lies behind damage is kept as well, and credentials that older recordings hold are not. A note `lost` says
+    where ticks are missing, so that nobody takes what follows for the next tick.
 
     Raises:
         SessionError: there is nothing of a session in it, or `out` cannot be written.
@@ -66,8 +72,9 @@ def repair(path: str | Path, out: str | Path, *, overwrite: bool = False) -> Rep
         except OSError as error:
             raise SessionError(f"'{part}' cannot be read: {error.strerror}; check the path and its rights.") from error
         about = own or {**about, PART: str(number)}
-        if own or any(not isinstance(item, salvage.Gap) for item in salvage.items(part, channels)):
-            _mend(part, part_path(out, number), about, channels, done, overwrite)
+        begun = salvage.begun_ns(part, about)
+        if own or any(not isinstance(item, salvage.Gap) for item in salvage.items(part, channels, begun)):
+            _mend(part, part_path(out, number), about, channels, begun, done, overwrite)
         else:
             done.lost.append(Lost(part, part.stat().st_size))
     if not done.paths:
@@ -78,14 +85,21 @@ def repair(path: str | Path, out: str | Path, *, overwrite: bool = False) -> Rep
 
 
 def _mend(
-    part: Path, out: Path, about: dict[str, str], channels: dict[int, tuple[str, str]], done: Repaired, overwrite: bool
+    part: Path,
+    out: Path,
+    about: dict[str, str],
+    channels: dict[int, tuple[str, str]],
+    begun: int,
+    done: Repaired,
+    overwrite: bool,
 ) -> None:
     """Copy one part."""
-    details = dict(about)
-    source, tick_hz = details.pop("source", "unknown"), _tick_hz(details.pop("tick_hz", ""))
-    with Recorder(out, source=source, tick_hz=tick_hz, details=details, overwrite=overwrite) as recorder:
+    copied = {**about, **({STARTED: str(begun)} if begun else {})}
+    done.secrets.update(name for name, text in about.items() if without_secrets(text) != text)
+    source, tick_hz = copied.pop("source", "unknown"), _tick_hz(copied.pop("tick_hz", ""))
+    with Recorder(out, source=source, tick_hz=tick_hz, copied=copied, overwrite=overwrite) as recorder:
         copy = _Copy(part, recorder, done)
-        copy.take(salvage.items(part, channels))
+        copy.take(salvage.items(part, channels, begun))
         copy.end()
         recorder.note("repaired", {"from": str(part), "ticks": recorder.ticks})
     done.paths.append(out)
@@ -109,17 +123,23 @@ class _Copy:
             elif isinstance(item, Tick):
                 self._tick(item)
             elif isinstance(item, Note):
+                self._check(f"note {item.kind}", item.data)
                 self._recorder.note(item.kind, item.data)
             elif isinstance(item, Frame):
                 self._recorder.frame_at(item.jpeg, round(item.time_s * 1e9))
                 self._done.frames += 1
             elif isinstance(item, Health):
+                self._check("health", item.data)
                 self._recorder.health(item.data)
 
     def end(self) -> None:
         """What is missing at the end has nothing behind it that would tell how much."""
         if self._gap:
             self._done.lost.append(self._gap)
+
+    def _check(self, what: str, data: Any) -> None:
+        if without_secrets(data) != data:
+            self._done.secrets.add(what)
 
     def _tick(self, tick: Tick) -> None:
         missing = tick.sequence - self._next

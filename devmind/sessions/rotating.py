@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -27,7 +27,7 @@ class RotatingRecorder:
 
     Args:
         rotate_s: seconds of Moments in a part.
-        path, source, tick_hz, details, overwrite, clock: as `Recorder` takes them.
+        path, source, tick_hz, details, names, overwrite, clock: as `Recorder` takes them.
 
     Attributes:
         paths: the files so far.
@@ -46,13 +46,14 @@ class RotatingRecorder:
         overwrite: bool = False,
         rotate_s: float = ROTATE_S,
         clock: Callable[[], float] = time.monotonic,
+        names: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         if not rotate_s * tick_hz >= 1:
             raise SessionError(f"A part must hold one tick at least ({1 / tick_hz:g} s); got rotate_s={rotate_s:g}.")
         self.path, self.rotate_s, self.paths = Path(path), rotate_s, list[Path]()
         self._about = {**(details or {}), RECORDING: uuid.uuid4().hex}
         self._options: dict[str, Any] = {
-            "source": source, "tick_hz": tick_hz, "overwrite": overwrite, "clock": clock
+            "source": source, "tick_hz": tick_hz, "overwrite": overwrite, "clock": clock, "names": names
         }  # fmt: skip
         self._carried: dict[str, Any] = {}
         self._ticks_before = 0

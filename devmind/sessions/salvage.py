@@ -16,16 +16,20 @@ from pathlib import Path
 from typing import IO, Any
 
 from mcap.opcode import Opcode
+from mcap.records import Message
 
 from devmind.errors import SessionError
 from devmind.sessions import chunks
 from devmind.sessions.assembly import Assembler, Item, Tick
 from devmind.sessions.mcap_file import CHANNELS_KEY, METADATA_NAME, SUM_KEY
+from devmind.sessions.recorder import started_ns
 
 _CHUNK_HEAD = struct.Struct("<BQQQQII")
 """Opcode, length, first and last time, size and checksum of what is in it, length of the compression's name."""
 _CHUNK = re.compile(rb"\x06.{5}\0\0\0", re.DOTALL)
 _NAME = struct.pack("<I", len(METADATA_NAME)) + METADATA_NAME.encode()
+_WALL_CLOCK_NS = 10**17
+"""Older recordings count from their first tick, and none is three years long."""
 _BETWEEN = {Opcode.HEADER, Opcode.MESSAGE_INDEX, Opcode.METADATA, Opcode.ATTACHMENT, Opcode.DATA_END}
 
 
@@ -69,12 +73,21 @@ def about(path: Path) -> tuple[dict[str, str], dict[int, tuple[str, str]]]:
     return metadata, channels
 
 
-def items(path: Path, channels: dict[int, tuple[str, str]]) -> Iterator[Item | Gap]:
+def begun_ns(path: Path, metadata: dict[str, str]) -> int:
+    """The log time of the first tick: as the metadata say, else (they are lost) that of the first whole message."""
+    if "format" in metadata:
+        return started_ns(metadata)
+    records = (record for piece in pieces(path) if isinstance(piece, Whole) for record in piece.records)
+    first = next((record.log_time for record in records if isinstance(record, Message)), 0)
+    return first if first > _WALL_CLOCK_NS else 0
+
+
+def items(path: Path, channels: dict[int, tuple[str, str]], begun: int) -> Iterator[Item | Gap]:
     """Everything whole in the file, in order, and a Gap where something is missing.
 
-    A tick of which a message is missing is left out; the next one's `sequence` tells.
+    A tick of which a message is missing is left out; the next one's `sequence` tells. `begun` is what `begun_ns` gives.
     """
-    assembler = Assembler(channels)
+    assembler = Assembler(channels, begun)
     for piece in pieces(path):
         if isinstance(piece, Gap):
             assembler.forget_open_tick()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from devmind.errors import MomentError, SessionError
 from devmind.moment import Action, Moment
-from devmind.sessions.messages import TICK, decode, encode, message_class
+from devmind.sessions.messages import decode, encode
+from devmind.sessions.schemas import TICK, message_class
 
 TICK_TOPIC = "/tick"
 MOMENT_TOPIC, ACTION_TOPIC = "/moment/", "/action/"
@@ -15,15 +16,23 @@ MOMENT_TOPIC, ACTION_TOPIC = "/moment/", "/action/"
 Step = tuple[Moment, Action | None]
 
 
-def encode_step(moment: Moment, action: Action | None, log_time_ns: int) -> list[tuple[str, str, bytes]]:
+def encode_step(
+    moment: Moment, action: Action | None, log_time_ns: int, names: Mapping[str, Sequence[str]]
+) -> list[tuple[str, str, bytes]]:
     """(topic, schema, message) of every sense and effector; last the tick's mark, without which they do not count.
+
+    Args:
+        names: what the numbers of a sense or effector are called, where the source says it.
 
     Raises:
         SessionError: a value is neither a numeric array nor a str.
     """
     effectors = action.effectors if action is not None else {}
-    parts = [(MOMENT_TOPIC + name, *encode(name, value, log_time_ns)) for name, value in moment.senses.items()]
-    parts += [(ACTION_TOPIC + name, *encode(name, value, log_time_ns)) for name, value in effectors.items()]
+    parts = [
+        (topic + name, *encode(name, value, log_time_ns, names.get(name, ())))
+        for topic, values in ((MOMENT_TOPIC, moment.senses), (ACTION_TOPIC, effectors))
+        for name, value in values.items()
+    ]
     mark = message_class(TICK)(
         time_s=moment.time_s,
         reward=moment.reward,

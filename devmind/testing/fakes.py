@@ -40,6 +40,7 @@ class LampRules(Rules[LampState]):
 
     name: str = "lamps"
     level: str = ""
+    horizon: int | None = ROUND_TICKS
     observation_space: spaces.Dict = field(init=False)
     action_space: spaces.Dict = field(init=False)
 
@@ -68,8 +69,8 @@ class LampRules(Rules[LampState]):
 
     def step(self, state: LampState, actions: Mapping[str, np.ndarray]) -> LampState:
         pressed = np.asarray(actions.get("press", np.full(len(state), -1)))
-        tick = state.tick + 1
-        score = (pressed == state.lit).astype(np.float32)
+        score = ((state.tick < ROUND_TICKS) & (pressed == state.lit)).astype(np.float32)
+        tick = np.minimum(state.tick + 1, ROUND_TICKS)
         return replace(state.copy(), tick=tick, lit=_lit(state.seed, tick), score=score)
 
     def outcome(self, state: LampState) -> Outcome:

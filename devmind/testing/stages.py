@@ -39,6 +39,7 @@ def check_stage(stage: Any, *, make_world: Callable[..., Any] | None = None, ste
     _check_members(stage)
     with tempfile.TemporaryDirectory() as folder:
         context = tiny_context(Path(folder), make_world=make_world)
+        context = replace(context, make_world=_by_rollout_only(context.make_world))
         agent = tiny_agent(context.seed)
         earlier = [load_stage(name) for name in stage.requires]
         for one in earlier:
@@ -51,6 +52,25 @@ def check_stage(stage: Any, *, make_world: Callable[..., Any] | None = None, ste
             _check_among_rehearsals(lesson, lessons[:number], earlier, agent, context)
         for skill in stage.skills:
             check_skill(skill, agent, context)
+
+
+def _by_rollout_only(make_world: Callable[..., Any]) -> Callable[..., Any]:
+    """As `make_world`, but a step that no rollout takes breaks the law: exam and life would become two programs."""
+    from devmind.acting import is_rolling
+
+    def made(name: str, level: str, seeds: Any, *args: Any, **kwargs: Any) -> Any:
+        world = make_world(name, level, seeds, *args, **kwargs)
+        step = world.step
+
+        def watched(actions: Any) -> Any:
+            law = "worlds are stepped by devmind.acting.rollout, in lessons and exams"
+            require(is_rolling(), law, f"world '{name}' was stepped by hand: let a policy act, rollout(policy, world)")
+            return step(actions)
+
+        world.step = watched
+        return world
+
+    return made
 
 
 def _check_members(stage: Any) -> None:
@@ -94,7 +114,11 @@ def _check_lessons(stage: Any, lessons: Sequence[Lesson]) -> None:
     for number, lesson in enumerate(lessons):
         where = f"lesson '{lesson.name}'"
         require(lesson.steps >= 1, "a lesson's budget is a number of optimizer steps", f"{where}: {lesson.steps}")
-        require(lesson.minutes > 0, "a lesson says the minutes its steps take", f"{where}: {lesson.minutes}")
+        require(
+            lesson.minutes > 0,
+            "a lesson says the minutes its steps take on two cores of 100 GFLOP/s",
+            f"{where}: {lesson.minutes}",
+        )
         unknown = set(lesson.skills) - skills
         require(not unknown, "a lesson names skills of its stage", f"{where}: {', '.join(sorted(unknown))}")
         later = [name for name in lesson.rehearses if name not in names[:number]]
@@ -131,6 +155,9 @@ def check_skill(skill: Skill, agent: Agent, context: Context) -> None:
         there = threshold.measure in full or threshold.when_absent == "skip"
         found = f"{where} measured {', '.join(full) or 'nothing'}, not '{threshold.measure}'"
         require(there, "a gate's thresholds are measured", found)
+        if (measured := full.get(threshold.measure)) is not None:
+            law = "a threshold says of its measure whether lower is better"
+            require(threshold.lower_is_better != measured.higher_is_better, law, f"{where}, '{threshold.measure}'")
     for measure in full.values():
         _check_measure(skill, measure)
     glimpse, again = (_examined(skill, agent, context, "glimpse") for _ in range(2))

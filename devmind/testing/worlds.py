@@ -18,6 +18,9 @@ from devmind.testing.laws import BrokenLawError, difference, require
 SOUND_TOLERANCE: Mapping[str, float] = {"sound": 1e-6}
 """N children together may differ from N single ones by this much: sums of waves depend on the order of adding."""
 
+MOST_STEPS = 500
+"""Longer episodes are not played to their end."""
+
 
 def check_world(
     world: Any, *, ticks: int = 12, children: int = 3, tolerance: Mapping[str, float] = SOUND_TOLERANCE
@@ -88,8 +91,8 @@ def _short(value: Any) -> str:
 
 
 def _check_rules(rules: Any, ticks: int, children: int, tolerance: Mapping[str, float]) -> None:
-    for member in ("name", "level", "initial", "legal", "step", "outcome", "observe", "truth"):
-        require(hasattr(rules, member), "Rules have name, level and six functions", f"no '{member}'")
+    for member in ("name", "level", "horizon", "initial", "legal", "step", "outcome", "observe", "truth"):
+        require(hasattr(rules, member), "Rules have name, level, horizon and six functions", f"no '{member}'")
     seeds = np.arange(11, 11 + children, dtype=np.int64)
     state = rules.initial(seeds)
     require(len(state) == children, "initial(seeds) gives one row a seed", f"{len(state)} rows for {children} seeds")
@@ -113,6 +116,31 @@ def _check_rules(rules: Any, ticks: int, children: int, tolerance: Mapping[str, 
         state = following
     idle = rules.step(state, {})
     require(len(idle) == children, "a missing effector does nothing", f"step(state, {{}}) gave {len(idle)} rows")
+    _check_ending(rules, state, ticks, children)
+
+
+def _check_ending(rules: Any, state: Any, made: int, children: int) -> None:
+    """Play on until all episodes have ended, and a little longer; `made` steps were made before."""
+    if rules.horizon is not None:
+        for _ in range(min(rules.horizon - made, MOST_STEPS)):
+            if bool(_ended(rules, state).all()):
+                break
+            state = rules.step(state, _random_actions(rules, state, children))
+        going = int((~_ended(rules, state)).sum())
+        over = not going or rules.horizon - made > MOST_STEPS
+        require(over, "no episode is longer than the horizon", f"{going} go on after {rules.horizon} steps")
+    ended = _ended(rules, state)
+    for _ in range(2):
+        state = rules.step(state, _random_actions(rules, state, children))
+        reward = rules.outcome(state).reward[ended]
+        law = "an ended child stays ended and earns nothing"
+        require(bool(_ended(rules, state)[ended].all()), law, "one goes on after its end")
+        require(not reward.any(), law, f"a reward of {reward[reward != 0][:1]} after the end")
+
+
+def _ended(rules: Any, state: Any) -> np.ndarray:
+    outcome = rules.outcome(state)
+    return np.asarray(outcome.terminal | outcome.truncated)
 
 
 def _arrays(state: Any) -> dict[str, np.ndarray]:
@@ -166,11 +194,14 @@ def _random_actions(rules: Any, state: Any, children: int) -> dict[str, np.ndarr
 
 
 def _check_outcome(outcome: Any, children: int) -> None:
-    for name, dtype in (("reward", np.float32), ("terminal", np.bool_), ("truncated", np.bool_)):
+    members = {"reward": np.float32, "terminal": np.bool_, "truncated": np.bool_}
+    for name, dtype in {**members, "player": np.int64, "discount": np.float32}.items():
         value = getattr(outcome, name, None)
         fits = isinstance(value, np.ndarray) and value.dtype == dtype and value.shape == (children,)
         require(fits, f"an outcome's {name} is {np.dtype(dtype)} [N]", _short(value))
     require(bool(np.isfinite(outcome.reward).all()), "a reward is a finite number", _short(outcome.reward))
+    counted = outcome.discount[outcome.terminal]
+    require(not counted.any(), "nothing counts after a terminal: its discount is 0", _short(counted))
 
 
 # --- gymnasium.Env

@@ -53,6 +53,7 @@ class CartPoleRules:
     """
 
     name = "cartpole"
+    horizon = MAX_STEPS
 
     def __init__(self, level: str = "") -> None:
         if level:

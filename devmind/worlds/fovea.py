@@ -20,6 +20,8 @@ MAX_TILT_DEG = 60.0
 BODY_SIZE = 12
 PAN_SIN, PAN_COS, TILT, LOOK_PAN, LOOK_TILT = 0, 1, 2, 9, 10
 """Columns of the nursery's body that a camera has too; it has no hand, no lean and no grip."""
+LOOK = ("pan", "tilt")
+"""The numbers of the command that turns it."""
 
 
 class Fovea:

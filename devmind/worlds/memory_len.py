@@ -45,6 +45,7 @@ class MemoryLenRules:
 
     def __init__(self, level: str = "10") -> None:
         self.level, self.length = level, whole_number(level, self.name)
+        self.horizon = self.length + 1
         self.observation_space = spaces.Dict({"signal": spaces.Box(-1.0, 1.0, (3,), np.float32)})
         self.action_space = spaces.Dict({"choose": spaces.Discrete(2)})
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from devmind.errors import StaleReading
+from devmind.errors import StaleReading, without_secrets
 
 POLL_S = 0.005
 WINDOW_S = 0.1
@@ -99,7 +99,7 @@ def probe(sensors: Mapping[str, Any], seconds: float) -> dict[str, Probed]:
     for name, sensor in sensors.items():
         found[name].drops = sensor.drops - before[name]
         found[name].drift_ppm = float(getattr(sensor, "drift_ppm", float("nan")))
-        found[name].fault = getattr(getattr(sensor, "health", None), "fault", "") or found[name].fault
+        found[name].fault = without_secrets(getattr(getattr(sensor, "health", None), "fault", "") or found[name].fault)
     return found
 
 

@@ -48,6 +48,7 @@ class RepeatPreviousRules:
         self.level = level
         decks, self.k = LEVELS[level]
         self.cards = 52 * decks
+        self.horizon = self.cards - 1
         self.observation_space = spaces.Dict({"signal": spaces.Box(0.0, 1.0, (SUITS,), np.float32)})
         self.action_space = spaces.Dict({"choose": spaces.Discrete(SUITS)})
 

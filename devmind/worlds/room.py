@@ -10,17 +10,17 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from devmind.errors import StaleReading, WorldError
+from devmind.errors import StaleReading, WorldError, without_secrets
 from devmind.moment import TICK_HZ, Sense
 from devmind.worlds import spaces
-from devmind.worlds.fovea import BODY_SIZE, Fovea
+from devmind.worlds.fovea import BODY_SIZE, LOOK, Fovea
 
 LAG_S = 0.06
 POLL_S = 0.01
@@ -42,7 +42,10 @@ class RoomHealth:
 
 
 def sensor_health(sensors: Iterable[Any]) -> dict[str, dict[str, Any]]:
-    """How each sensor is doing, by its name, as plain data for JSON; what a sensor does not tell is left out."""
+    """How each sensor is doing, by its name, as plain data for JSON; what a sensor does not tell is left out.
+
+    It is recorded and shown, so it holds no credentials.
+    """
     told = {"rate_hz": "capture_hz", "drops": "drops", "reconnects": "reconnects", "fault": "fault"}
     found: dict[str, dict[str, Any]] = {}
     for sensor in sensors:
@@ -51,7 +54,13 @@ def sensor_health(sensors: Iterable[Any]) -> dict[str, dict[str, Any]]:
         if "rate_hz" in values:
             values["rate_hz"] = round(values["rate_hz"], 3) if math.isfinite(values["rate_hz"]) else None
         found[str(getattr(sensor, "name", sensor.sense))] = {"sense": sensor.sense, **values}
-    return found
+    return {without_secrets(name): without_secrets(values) for name, values in found.items()}
+
+
+def reasons(sensors: Mapping[str, Any], there: Collection[str]) -> dict[str, str]:
+    """Why a sense is not among those that are `there`, a sentence by sense, where its sensor knows."""
+    faults = {sense: getattr(getattr(sensor, "health", None), "fault", "") for sense, sensor in sensors.items()}
+    return {sense: fault for sense, fault in faults.items() if fault and sense not in there}
 
 
 class Room(gym.Env[Any, Any]):
@@ -66,6 +75,7 @@ class Room(gym.Env[Any, Any]):
     Attributes:
         frame: the camera's whole frame of the last Moment, RGB uint8 [H, W, 3]; None where it had none.
         frame_s: when it was taken, on the clock of `info["time_s"]`.
+        names: what the numbers of a sense or effector are called, where that is known.
 
     Raises:
         WorldError: two sensors give the same sense.
@@ -86,6 +96,7 @@ class Room(gym.Env[Any, Any]):
         self.fovea, self.health = Fovea(), RoomHealth()
         self.frame: np.ndarray | None = None
         self.frame_s: float | None = None
+        self.names = self._names()
         self._said: list[str] = []
         self._captured_s: dict[str, float] = {}
         known = {"sight": spaces.sight(), "periphery": spaces.periphery(), "body": spaces.body(BODY_SIZE)}
@@ -114,6 +125,11 @@ class Room(gym.Env[Any, Any]):
         self.fovea.turn(action.get("look", np.zeros(2)))
         observation, info = self._next()
         return observation, 0.0, False, False, info
+
+    def _names(self) -> dict[str, tuple[str, ...]]:
+        """Those of the gaze where there is a camera; those that a sensor of numbers was given."""
+        told = {name: tuple(sensor.names) for name, sensor in self.sensors.items() if getattr(sensor, "names", ())}
+        return told | ({"body": spaces.BODY, "look": LOOK} if "sight" in self.sensors else {})
 
     def _next(self) -> tuple[dict[str, Sense], dict[str, Any]]:
         skipped = max(0, int((self._now() - self.lag_s - self._start_s) / self.dt_s) - self._tick)
@@ -166,7 +182,8 @@ class Room(gym.Env[Any, Any]):
         for name in self.sensors:
             self.health.missing[name] += name not in senses
         if self._said:
-            senses["words"], self._said = " ".join(self._said)[: spaces.WORDS_MAX_LENGTH], []
+            words, self._said = _fitting(self._said)
+            senses |= {"words": words} if words else {}
         return senses | self._look_at(senses.pop("sight", None))
 
     def _look_at(self, frame: Any) -> dict[str, Sense]:
@@ -177,3 +194,16 @@ class Room(gym.Env[Any, Any]):
             self.fovea.blink()
             return {}
         return {**self.fovea.see(frame), "body": self.fovea.body()}
+
+
+def _fitting(said: list[str]) -> tuple[str, list[str]]:
+    """As much as one tick can hold, and what is left for the next ones; a long word goes on in the next tick."""
+    words = " ".join(said).split(" ")
+    now = ""
+    while words and len(f"{now} {words[0]}".strip().encode()) <= spaces.WORDS_MAX_LENGTH:
+        now = f"{now} {words.pop(0)}".strip()
+    if not now and words:
+        whole = words.pop(0).encode()
+        now = whole[: spaces.WORDS_MAX_LENGTH].decode(errors="ignore")
+        words.insert(0, whole[len(now.encode()) :].decode())
+    return now, [" ".join(words)] if words else []

@@ -7,7 +7,24 @@ from gymnasium import spaces
 
 from devmind.moment import PERIPHERY_SIZE, SIGHT_SIZE, TICK_SAMPLES
 
-WORDS_MAX_LENGTH = 256
+WORDS_MAX_LENGTH = 64
+"""What an agent hears or reads in one tick, in bytes of UTF-8 (`agent.batch.WORDS_BYTES`)."""
+BODY = (
+    "pan_sin",
+    "pan_cos",
+    "tilt",
+    "hand_x",
+    "hand_y",
+    "hand_z",
+    "touch",
+    "holding",
+    "lean",
+    "look_pan",
+    "look_tilt",
+    "grip",
+)
+"""Names of the numbers in the nursery's `body`, in order; a camera's room knows those of the gaze. tilt is /60 deg, the
+hand /0.75 m (torso frame), lean /0.3 m; the last three are the last tick's commands; touch and holding are 0 or 1."""
 
 
 def sight(size: int = SIGHT_SIZE) -> spaces.Box:
@@ -31,7 +48,7 @@ def body(size: int) -> spaces.Box:
 
 
 def words() -> spaces.Text:
-    """Any text of this tick, up to 256 characters; an empty one is no `words` at all."""
+    """Any text of this tick, up to 64 characters; an empty one is no `words` at all."""
     printable = "".join(chr(code) for code in range(32, 127))
     return spaces.Text(WORDS_MAX_LENGTH, min_length=0, charset=printable)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from devmind.acting import Policy, Senses
 from devmind.agent.agent import Agent
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
@@ -33,8 +34,8 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     floors: dict[str, float] = {}
     if level == "full":
         rows = {SHORT_OFF: float(dealt(context, n, playing.child(agent, short_term=False)).mean())}
-        players = {"random": playing.at_random(SUITS, context.seed, NAME), "the next suit": _another}
-        floors = {name: float(dealt(context, n, make).mean()) for name, make in players.items()}
+        players = {"random": playing.at_random(SUITS, context.seed, NAME), "the next suit": playing.choosing(_another)}
+        floors = {name: float(dealt(context, n, policy).mean()) for name, policy in players.items()}
     return [
         Measure(
             NAME,
@@ -50,11 +51,11 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     ]
 
 
-def dealt(context: Context, n: int, make: playing.Maker) -> np.ndarray:
+def dealt(context: Context, n: int, policy: Policy) -> np.ndarray:
     """Return of each of `n` exam episodes, float64 [n]."""
-    return playing.returns(context, NAME, "easy", exam_seeds(n, context.seed, NAME), make)
+    return playing.total_rewards(context, NAME, "easy", exam_seeds(n, context.seed, NAME), policy)
 
 
-def _another(n: int) -> playing.Player:
+def _another(senses: Senses, first: np.ndarray) -> np.ndarray:
     """Any suit but the one in view, which is a little rarer among the other cards of its deck."""
-    return lambda senses, first: (senses["signal"].argmax(1) + 1) % SUITS
+    return np.asarray((senses["signal"].argmax(1) + 1) % SUITS)

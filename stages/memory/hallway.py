@@ -16,6 +16,7 @@ import numpy as np
 from gymnasium import spaces
 
 from devmind.worlds.gym_world import GymWorld
+from devmind.worlds.side_by_side import SideBySide
 
 OBJECTS = 11
 """Kinds of cells that MiniGrid tells apart, from unseen to agent."""
@@ -44,32 +45,29 @@ class Board(gymnasium.ObservationWrapper):
         return np.concatenate((planes, colour[None], state[None])).astype(np.int8)
 
 
-class Hallway:
-    """One child in MiniGrid-MemoryS`size`-v0; `board` is what it sees, `choose` one of MiniGrid's seven actions.
+def room(size: int) -> GymWorld:
+    """MiniGrid-MemoryS`size`-v0: `board` int8 [13, 7, 7] is what is seen, `choose` one of MiniGrid's seven actions."""
+    import minigrid  # noqa: F401 - it registers its environments
 
-    It is a GymWorld (`world`) with a teacher that sees the whole grid.
-    """
+    return GymWorld(Board(gymnasium.make(f"MiniGrid-MemoryS{size}-v0").unwrapped), sense="board", effector="choose")
+
+
+class Hallway:
+    """One such room with a teacher that sees the whole grid."""
 
     def __init__(self, size: int) -> None:
-        import minigrid  # noqa: F401 - it registers its environments
-
         self.size = size
-        self.env: Any = gymnasium.make(f"MiniGrid-MemoryS{size}-v0").unwrapped
-        self.world = GymWorld(Board(self.env), sense="board", effector="choose")
+        self.world = room(size)
+        self.env: Any = self.world.env.unwrapped
 
-    def reset(self, seed: int) -> np.ndarray:
-        """Start the episode of `seed`; the view int8 [13, 7, 7]."""
-        senses, _ = self.world.reset(seed=seed)
+    def begin(self, seed: int) -> SideBySide:
+        """The episode of `seed` as a world of one row, for a rollout; the teacher looks at it anew."""
+        world = SideBySide([self.world], [seed])
         middle = self.env.height // 2
         self.looked = False
         self.to_look = self._steps_to((1, middle), ())
         self.to_goal = self._steps_to(tuple(self.env.success_pos), (tuple(self.env.failure_pos),))
-        return senses["board"]
-
-    def step(self, choice: int) -> tuple[np.ndarray, bool, bool]:
-        """The view after an action, whether the right thing was reached, and whether the episode is over."""
-        senses, reward, terminal, truncated, _ = self.world.step({"choose": np.asarray(choice)})
-        return senses["board"], reward > 0, terminal or truncated
+        return world
 
     def teach(self) -> int:
         """The teacher's action: go and look until the first thing was in view, then to the one that equals it."""

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from devmind.acting import Senses, rollout
+from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds
@@ -18,17 +20,22 @@ from devmind.seeding import lesson_seeds
 def episode_batch(context: Context, world: str, level: str, update: int, size: int) -> dict[str, Any]:
     """`size` whole episodes that the teacher of a world of Rules plays, as a Batch with targets."""
     made = context.make_world(world, level, lesson_seeds(size, context.seed, world, level, update))
-    rows: dict[str, list[np.ndarray]] = {}
-    senses, going = made.observe(), True
-    while going:
+    seen: dict[str, list[np.ndarray]] = {}
+    told: dict[str, list[np.ndarray]] = {}
+
+    def teaching(senses: Senses, first: np.ndarray) -> Actions:
         truth = made.truth()
-        for name, value in (*senses.items(), *truth.items()):
-            rows.setdefault(name, []).append(value)
-        senses, _, terminal, truncated, _ = made.step({"choose": truth["choice"]})
-        going = not bool((terminal | truncated).all())
-    stacked = {name: torch.from_numpy(np.stack(values, 1)) for name, values in rows.items()}
-    targets = {name: stacked.pop(name) for name in truth}
-    return whole_episodes(stacked, targets, torch.ones_like(targets["asked"]))
+        for name, value in truth.items():
+            told.setdefault(name, []).append(value)
+        return {"choose": truth["choice"]}
+
+    for tick in rollout(teaching, made):
+        for name, value in tick.senses.items():
+            seen.setdefault(name, []).append(value)
+    senses, targets = (
+        {name: torch.from_numpy(np.stack(values, 1)) for name, values in rows.items()} for rows in (seen, told)
+    )
+    return whole_episodes(senses, targets, torch.ones_like(targets["asked"]))
 
 
 def whole_episodes(senses: Mapping[str, Tensor], targets: Mapping[str, Tensor], valid: Tensor) -> dict[str, Any]:

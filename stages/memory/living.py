@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
 
+from devmind.acting import Actor, Senses, observations
+from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent, Percepts
 from devmind.agent.batch import collate_tick
 from devmind.curriculum.stage import Context
@@ -33,19 +36,22 @@ class Tick:
 def lived(agent: Agent, context: Context, kind: str, seeds: np.ndarray) -> Iterator[Tick]:
     """Tick by tick until the last question of the rooms `seeds`, all of one delay; some heads are turned away.
 
-    The percepts' state is the caller's business where the trunk is to step; encoding needs none of it but the last
-    picture, which is kept here.
+    Where the trunk is to step, an Actor of the caller's takes the percepts; encoding needs none of its state but the
+    last picture, which is kept here.
     """
-    plan, n = hiding.plan(seeds, kind), len(seeds)
+    plan, n, passed = hiding.plan(seeds, kind), len(seeds), count()
     world = context.make_world("nursery", f"hide/{kind}", seeds)
-    state, onlooker, observation = agent.new_state(n), Onlooker(agent, n), world.observe()
-    for tick in range(last_tick(plan) + 1):
+    eye, onlooker = Actor(agent, n, effectors=[], trunk=False), Onlooker(agent, n)
+
+    def turning(senses: Senses, first: np.ndarray) -> Actions:
+        return {"look": turned(seeds, plan, next(passed))}
+
+    for tick, observation in enumerate(observations(world, last_tick(plan) + 1, turning)):
         senses = {name: observation[name] for name in SENSES}
-        percepts = agent.encode(state, collate_tick(senses, np.full(n, tick == 0)))
-        state, _ = agent.step(state, percepts, effectors=[], trunk=False)
+        percepts = eye.encode(collate_tick(senses, np.full(n, tick == 0)))
+        eye.step(percepts)
         beliefs = onlooker.watch(percepts, senses["sight"], senses["body"])
         yield Tick(senses, percepts, beliefs, world.truth(), tick == 0)
-        observation = world.step({"look": turned(seeds, plan, tick)})[0]
 
 
 def last_tick(plan: hiding.Plan) -> int:

@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import torch
 
+from devmind.acting import Policy, Senses, rollout
+from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
+from devmind.worlds.side_by_side import SideBySide
 from stages.memory import imitation
-from stages.memory.hallway import BALL, FORWARD, KEY, LEFT, LONGEST, OBJECTS, RIGHT, Hallway
-from stages.memory.playing import Maker, in_groups
+from stages.memory.hallway import BALL, FORWARD, KEY, LEFT, LONGEST, OBJECTS, RIGHT, Hallway, room
+from stages.memory.playing import choosing, in_groups
 
 POOL = 96
 """Episodes of each size that lessons draw from. There are 16 different rooms of size 7, and 40 of size 13."""
@@ -106,55 +109,50 @@ def walk(size: int, seed: int) -> Episode:
     `in_view` is the first thing at Moments that show it, else -1.
     """
     hallway, rng = _hallway(size), numpy_rng("hallway", size, seed)
-    board, over = hallway.reset(seed), False
     rows: list[dict[str, Any]] = []
-    while not over and len(rows) < LONGEST[size]:
+
+    def teaching(senses: Senses, first: np.ndarray) -> Actions:
         choice = hallway.teach()
         thing, asked = hallway.first_thing, hallway.at_the_fork
         told, in_view = thing if hallway.looked else -1, thing if hallway.in_view else -1
-        rows.append({"board": board, "choice": choice, "asked": asked, "told": told, "in_view": in_view})
+        rows.append({"board": senses["board"][0], "choice": choice, "asked": asked, "told": told, "in_view": in_view})
         slips = rng.random() < STRAY and not hallway.at_the_fork
-        board, _, over = hallway.step(int(rng.integers(LEFT, FORWARD + 1)) if slips else choice)
+        return {"choose": np.array([int(rng.integers(LEFT, FORWARD + 1)) if slips else choice])}
+
+    for tick in rollout(teaching, hallway.begin(seed), LONGEST[size]):
+        if tick.ended.all():
+            break
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
-def reached(size: int, seeds: np.ndarray, make: Maker) -> np.ndarray:
-    """Whether the right thing was reached in each episode, float64 [N] of 0 and 1; `make(n)` gives a player."""
-    return in_groups(lambda group: _group(size, group, make), seeds)
+def reached(size: int, seeds: np.ndarray, policy: Policy) -> np.ndarray:
+    """Whether the right thing was reached in each episode, float64 [N] of 0 and 1."""
+    return in_groups(lambda group: _group(size, group, policy), seeds)
 
 
-def _group(size: int, seeds: np.ndarray, make: Maker) -> np.ndarray:
-    hallways = [Hallway(size) for _ in seeds]
-    board = np.stack([hallway.reset(int(seed)) for hallway, seed in zip(hallways, seeds, strict=True)])
-    player, right, going = make(len(seeds)), np.zeros(len(seeds)), np.ones(len(seeds), bool)
-    for tick in range(LONGEST[size]):
-        choices = player({"board": board}, np.full(len(seeds), tick == 0))
-        board = board.copy()
-        for i in np.flatnonzero(going):
-            board[i], right[i], over = hallways[i].step(int(choices[i]))
-            going[i] = not over
-        if not going.any():
+def _group(size: int, seeds: np.ndarray, policy: Policy) -> np.ndarray:
+    world, right = SideBySide([room(size) for _ in seeds], seeds), np.zeros(len(seeds))
+    for tick in rollout(policy, world, LONGEST[size]):
+        right[tick.reward > 0] = 1.0
+        if tick.ended.all():
             break
-    for hallway in hallways:
-        hallway.world.close()
+    world.close()
     return right
 
 
-def straight_on(side: int) -> Maker:
+def straight_on(side: int) -> Policy:
     """Walk on as long as the way is free, then to one side: what can be reached without remembering."""
+    turned = np.zeros(0, bool)
 
-    def make(n: int) -> Any:
-        turned = np.zeros(n, bool)
+    def act(senses: Senses, first: np.ndarray) -> np.ndarray:
+        nonlocal turned
+        turned = np.zeros(len(first), bool) if first.all() else turned
+        blocked = senses["board"][:, 1, 5, 3] == 0  # the cell ahead is not empty
+        turn = blocked & ~turned
+        turned = turned | turn
+        return np.where(turn, side, FORWARD)
 
-        def act(senses: Any, first: np.ndarray) -> np.ndarray:
-            blocked = senses["board"][:, 1, 5, 3] == 0  # the cell ahead is not empty
-            turn = blocked & ~turned
-            turned[:] |= turn
-            return np.where(turn, side, FORWARD)
-
-        return act
-
-    return make
+    return choosing(act)
 
 
 SIDES = {"straight on, then left": LEFT, "straight on, then right": RIGHT}

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from devmind.acting import Policy
 from devmind.agent.agent import Agent
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
@@ -54,7 +55,7 @@ def _measure(agent: Agent, context: Context, level: str, name: str, note: str) -
     if level == "full":
         rows = {SHORT_OFF: float(arrived(context, name, n, playing.child(agent, short_term=False)).mean())}
         floors = {
-            title: float(arrived(context, name, n, make).mean()) for title, make in _floors(context, name).items()
+            title: float(arrived(context, name, n, policy).mean()) for title, policy in _floors(context, name).items()
         }
     return Measure(
         name,
@@ -70,16 +71,16 @@ def _measure(agent: Agent, context: Context, level: str, name: str, note: str) -
     )
 
 
-def arrived(context: Context, name: str, n: int, make: playing.Maker) -> np.ndarray:
+def arrived(context: Context, name: str, n: int, policy: Policy) -> np.ndarray:
     """Whether each of `n` exam episodes of a maze ended at the right side, float64 [n] of 0 and 1."""
     seeds = exam_seeds(n, context.seed, name)
     if name != T_MAZE:
-        return matching.reached(SIZES[name], seeds, make)
+        return matching.reached(SIZES[name], seeds, policy)
     # The goal earns 1, and all dawdling together costs less than 0.2.
-    return (playing.returns(context, "tmaze", str(LENGTH), seeds, make) > 0.5).astype(np.float64)
+    return (playing.total_rewards(context, "tmaze", str(LENGTH), seeds, policy) > 0.5).astype(np.float64)
 
 
-def _floors(context: Context, name: str) -> Mapping[str, playing.Maker]:
+def _floors(context: Context, name: str) -> Mapping[str, Policy]:
     """A random walk, and the best that can be done without remembering: on to the end, then always to one side."""
     if name != T_MAZE:
         sides = {title: matching.straight_on(side) for title, side in matching.SIDES.items()}
@@ -88,5 +89,5 @@ def _floors(context: Context, name: str) -> Mapping[str, playing.Maker]:
     return {"random": playing.at_random(4, context.seed, name), **ends}
 
 
-def _straight_on(side: int) -> playing.Maker:
-    return lambda n: lambda senses, first: np.where(senses["signal"][:, 0] > 0, side, AHEAD)
+def _straight_on(side: int) -> Policy:
+    return playing.choosing(lambda senses, first: np.where(senses["signal"][:, 0] > 0, side, AHEAD))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from devmind.acting import Actor
 from devmind.agent.agent import Agent
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
@@ -94,7 +95,7 @@ def answers(agent: Agent, context: Context, kind: str, n: int, full: bool) -> An
 
 def _group(agent: Agent, context: Context, kind: str, seeds: np.ndarray, variants: Sequence[str]) -> Answers:
     made, n = plan(seeds, kind), len(seeds)
-    states = {who: agent.new_state(n, short_term=VARIANTS[who][1]) for who in variants}
+    actors = {who: Actor(agent, n, effectors=[], heads=["place"], short_term=VARIANTS[who][1]) for who in variants}
     every = np.arange(n)
     heard = Answers(
         true=np.zeros(n, np.int64), last_seen=made.last_seen, at_first=made.before[every, made.target], delay=made.delay
@@ -102,12 +103,11 @@ def _group(agent: Agent, context: Context, kind: str, seeds: np.ndarray, variant
     for tick in lived(agent, context, kind, seeds):
         question = int(tick.truth["question"][0])
         recalled = agent.encode_recalled(as_recalled(agent, tick.percepts, tick.beliefs))
-        for who, state in states.items():
+        for who, actor in actors.items():
             believes, remembers = VARIANTS[who]
             if not remembers and question == NOT_ASKED:
                 continue  # what remembers nothing need not live through what is not asked about
-            given = recalled if believes else None
-            states[who], step = agent.step(state, tick.percepts, given, effectors=[], heads=["place"])
+            step = actor.step(tick.percepts, recalled if believes else None)
             if question != NOT_ASKED:
                 heard.said[who, question] = step.outputs["place"].mode().cpu().numpy()
         if question != NOT_ASKED:

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from devmind.acting import Actor
+from devmind.acting.recall import OwnMemories, keys_of, recalled_tokens
 from devmind.agent.agent import Agent
-from devmind.agent.batch import RECALLED_BUDGET, Recall, collate, collate_recalled
-from devmind.agent.describing import encoder_hashes
+from devmind.agent.batch import collate
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
-from devmind.learners.replay import as_recall
-from devmind.memory import Entry, Key, Memory, open_store
+from devmind.memory import Key, Memory, open_store
 from devmind.moment import TICK_HZ, Moment, Sense
 from devmind.seeding import exam_seeds
 from stages.memory.lives import BOTH, NAMES, Lives, lives, looks
@@ -108,9 +108,9 @@ class _Group:
     def __init__(self, agent: Agent, of: Lives, short: bool, long: bool, senses: Sequence[str]) -> None:
         self.agent, self.of, self.short, self.long, self.senses = agent, of, short, long, senses
         self.n, self.tick = len(of.seed), 0
-        self.memories = [Memory(open_store(None), clock=lambda: self.tick / TICK_HZ) for _ in range(self.n)]
-        self.state = agent.new_state(self.n, short_term=short)
-        self.hashes = encoder_hashes(agent)
+        memories = [Memory(open_store(None), clock=lambda: self.tick / TICK_HZ) for _ in range(self.n)]
+        self.recall = OwnMemories(agent, memories, BOTH)
+        self.actor = Actor(agent, self.n, effectors=(), heads=(HEAD,), short_term=short)
 
     def live(self) -> Lived:
         """Show, let time pass, ask."""
@@ -126,7 +126,7 @@ class _Group:
         answers = [
             self._ask([{s: again[s][row, at] for s in self.senses} for row in range(self.n)]) for at in range(ASKED)
         ]
-        for memory in self.memories:
+        for memory in self.recall.memories:
             memory.store.close()
         return Lived(*(np.stack(column, 1) for column in zip(*answers, strict=True)))
 
@@ -139,38 +139,19 @@ class _Group:
             {**{name: x[row, thing] for name, x in shown.items()}, "words": NAMES[self.of.answer[row, thing]]}
             for row in range(self.n)
         ]
-        keys = self._step(rows)[1]
-        for row, memory in enumerate(self.memories):
-            memory.write(Moment(0.0, rows[row]), keys[row], importance=1.0)
+        for row, (memory, keys) in enumerate(zip(self.recall.memories, self._step(rows)[1], strict=True)):
+            memory.write(Moment(0.0, rows[row]), keys, importance=1.0)
 
-    def _step(
-        self, rows: Sequence[Mapping[str, Sense]], ask: bool = False
-    ) -> tuple[np.ndarray, list[dict[str, Key]], list[list[Entry]]]:
-        """One tick of all: what the head says, the keys of what was sensed, and what came back."""
+    def _step(self, rows: Sequence[Mapping[str, Sense]], ask: bool = False) -> tuple[np.ndarray, list[dict[str, Key]]]:
+        """One tick of all: what the head says, and the keys of what was sensed."""
         moments = [[Moment(self.tick / TICK_HZ, senses, first=self.tick == 0)] for senses in rows]
-        percepts = self.agent.encode(self.state, collate(moments))
-        keys = [
-            {
-                name: Key(key[row].cpu().numpy(), self.hashes[name])
-                for name, key in percepts.keys.items()
-                if name in BOTH
-            }
-            for row in range(self.n)
-        ]
-        back: list[list[Entry]] = [[] for _ in rows]
-        if ask:
-            back = [memory.recall(key, RECALLED_BUDGET) for memory, key in zip(self.memories, keys, strict=True)]
-        recalled = None
-        if ask and self.long:
-            payloads: list[list[Recall]] = [
-                [as_recall(entry, self.tick / TICK_HZ) for entry in found] for found in back
-            ]
-            recalled = self.agent.encode_recalled(collate_recalled(payloads))
-        self.state, output = self.agent.step(self.state, percepts, recalled, effectors=(), heads=(HEAD,))
+        percepts = self.actor.encode(collate(moments))
+        found = self.recall.find(percepts) if ask else []
+        said = self.actor.step(percepts, recalled_tokens(self.agent, found) if self.long else None).outputs[HEAD].mode()
         self.tick += 1
-        return output.outputs[HEAD].mode().cpu().numpy(), keys, back
+        return said.cpu().numpy(), keys_of(self.agent, percepts, BOTH, self.recall.hashes)
 
     def _ask(self, rows: Sequence[Mapping[str, Sense]]) -> tuple[np.ndarray, np.ndarray]:
         """One tick with a question: the names given [N], and those of the nearest keys."""
-        said, _, back = self._step(rows, ask=True)
-        return said, np.array([NAMES.index(str(found[0].senses["words"])) for found in back])
+        said, _ = self._step(rows, ask=True)
+        return said, np.array([NAMES.index(str(found[0].senses["words"])) for found in self.recall.entries])

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from devmind.acting import Policy
 from devmind.agent.agent import Agent
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
@@ -42,7 +43,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         off = answered(context, LENGTH, n, playing.child(agent, short_term=False))
         rows = {SHORT_OFF: float(off.mean())} | {f"length {k}": float(v.mean()) for k, v in curve.items()}
         players = {"random": playing.at_random(2, context.seed, NAME), "always the same": playing.always(1)}
-        floors = {name: float(answered(context, LENGTH, n, make).mean()) for name, make in players.items()}
+        floors = {name: float(answered(context, LENGTH, n, policy).mean()) for name, policy in players.items()}
         exhibits = (_shown(curve),)
     return [
         Measure(
@@ -61,10 +62,10 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     ]
 
 
-def answered(context: Context, length: int, n: int, make: playing.Maker) -> np.ndarray:
+def answered(context: Context, length: int, n: int, policy: Policy) -> np.ndarray:
     """Whether each of `n` exam episodes of `length` was answered rightly, float64 [n] of 0 and 1."""
     seeds = exam_seeds(n, context.seed, NAME, length)
-    return (playing.returns(context, NAME, str(length), seeds, make) > 0).astype(np.float64)
+    return (playing.total_rewards(context, NAME, str(length), seeds, policy) > 0).astype(np.float64)
 
 
 def _shown(curve: dict[int, np.ndarray]) -> Exhibit:

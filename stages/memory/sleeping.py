@@ -16,17 +16,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from devmind.acting import Actor
+from devmind.acting.recall import OwnMemories, keys_of
 from devmind.agent.agent import Agent
-from devmind.agent.batch import RECALLED_BUDGET, collate, collate_recalled
-from devmind.agent.describing import encoder_hashes
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.rehearsal import stages_of
 from devmind.curriculum.sleep import Slept, sleep
 from devmind.curriculum.stage import Context
-from devmind.learners.replay import as_recall
-from devmind.memory import Key, Memory, open_store
-from devmind.moment import TICK_HZ, Moment, Sense
+from devmind.memory import Memory, open_store
+from devmind.moment import Moment, Sense
 from devmind.seeding import exam_seeds
 from stages.memory import keeping
 from stages.memory.lives import BOTH, NAMES, Lives, lives, looks
@@ -39,6 +38,8 @@ VIEWS = 20
 """Looks at each thing of a life that are asked, before and after."""
 OTHERS = 50
 """Lives that were not slept on: whether the agent still uses a store as well as before."""
+ASKED_AFTER_S = 1e3
+"""How old a life's memories are when it is asked."""
 WORST_CHANGE = -0.05
 WORST_LOSS = -0.02
 """Of the skill score of earlier tests; as a bound, this is stricter than DESIGN, section 5.2, where it is a mean."""
@@ -143,39 +144,28 @@ def _night(agent: Agent, context: Context, seed: int) -> Night:
 
 
 def remember(agent: Agent, of: Lives) -> Memory:
-    """A memory in RAM that holds each thing of one life with its name."""
-    hashes, shown = encoder_hashes(agent), looks(of, np.arange(of.things)[None], "named", MET_BY)
-    memory, state = Memory(open_store(None)), agent.new_state(of.things)
+    """A memory in RAM that holds each thing of one life with its name, and is asked a while later."""
+    shown, begun = looks(of, np.arange(of.things)[None], "named", MET_BY), Memory(open_store(None), clock=lambda: 0.0)
     rows: list[dict[str, Sense]] = [{name: x[0, thing] for name, x in shown.items()} for thing in range(of.things)]
-    keys = agent.encode(state, [Moment(0.0, senses, first=True) for senses in rows]).keys
-    for thing, senses in enumerate(rows):
-        own = {name: Key(keys[name][thing].cpu().numpy(), hashes[name]) for name in MET_BY}
-        said = {**senses, "words": NAMES[of.answer[0, thing]]}
-        memory.write(Moment(thing / TICK_HZ, said), own, importance=1.0)
-    return memory
+    percepts = Actor(agent, of.things).encode([Moment(0.0, senses, first=True) for senses in rows])
+    for thing, (senses, keys) in enumerate(zip(rows, keys_of(agent, percepts, MET_BY), strict=True)):
+        begun.write(Moment(0.0, {**senses, "words": NAMES[of.answer[0, thing]]}), keys, importance=1.0)
+    return Memory(begun.store, clock=lambda: ASKED_AFTER_S)
 
 
-@torch.no_grad()
 def questions(agent: Agent, of: Lives, memories: Sequence[Memory] | None, views: int) -> np.ndarray:
     """Whether each of `views` looks at each thing of N lives is called rightly, float64 [N * P * views].
 
-    By the agent's own step path on an empty state; with `memories`, one a life, what they bring back is given to it.
+    On an empty state; with `memories`, one a life, what they bring back is given to the agent.
     """
     which = np.repeat(np.arange(of.things)[None], len(of.seed), 0)
-    hashes, right = encoder_hashes(agent), []
+    each = None if memories is None else [memory for memory in memories for _ in range(of.things)]
+    recall = None if each is None else OwnMemories(agent, each, MET_BY)
+    actor, right = Actor(agent, which.size, effectors=(), heads=(HEAD,), recall=recall), []
     for view in range(views):
         seen = looks(of, which, f"view {view}", MET_BY)
         flat = [{name: x[row, at] for name, x in seen.items()} for row, at in np.ndindex(which.shape)]
-        state = agent.new_state(len(flat))
-        percepts = agent.encode(state, collate([[Moment(1e3, senses, first=True)] for senses in flat]))
-        recalled = None
-        if memories is not None:
-            back = []
-            for at in range(len(flat)):
-                keys = {name: Key(percepts.keys[name][at].cpu().numpy(), hashes[name]) for name in MET_BY}
-                found = memories[at // of.things].recall(keys, RECALLED_BUDGET)
-                back.append([as_recall(entry, entry.time_s + 1e3) for entry in found])
-            recalled = agent.encode_recalled(collate_recalled(back))
-        said = agent.step(state, percepts, recalled, effectors=(), heads=(HEAD,))[1].outputs[HEAD].mode()
-        right.append(said.cpu().numpy() == of.answer.reshape(-1))
+        actor.reset()
+        output = actor.act([Moment(ASKED_AFTER_S, senses, first=True) for senses in flat])
+        right.append(output.outputs[HEAD].mode().cpu().numpy() == of.answer.reshape(-1))
     return np.concatenate(right).astype(np.float64)

@@ -12,7 +12,9 @@ from stages.memory.skills import SKILLS
 
 
 class MemoryStage:
-    """Short-term and long-term memory: requires the reflexes."""
+    """Memory, the second stage: to act on what is not seen any more, for seconds by the trunk and for good by the
+    store, and to keep what was learned through sleep.
+    """
 
     name = "memory"
     requires = ("reflex",)

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from devmind.acting import observations, scripted
 from devmind.agent.agent import Agent
 from devmind.agent.batch import encode_words
 from devmind.curriculum.stage import Context
@@ -35,21 +36,22 @@ def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     level, n = LEVELS[update % len(LEVELS)], max(2, size // 2)
     rng = numpy_rng(context.seed, HEAD, update)
     world = context.make_world("nursery", level, lesson_seeds(n, context.seed, HEAD, update))
-    shown, state = world.observe()["sight"], world.state()
     if level.startswith("hide/"):
         tick = rng.integers(0, hiding.HORIZON - 2, n)
-        shown = world.restore(hiding.at_tick(state, level.removeprefix("hide/"), tick))["sight"]
-    told = [_places(world.truth())]
-    turned = world.step({"look": rng.uniform(-0.8, 0.8, (n, 2)) * (rng.random((n, 1)) < 0.6)})[0]["sight"]
-    told.append(_places(world.truth()))
+        world.restore(hiding.at_tick(world.state(), level.removeprefix("hide/"), tick))
+    turn = rng.uniform(-0.8, 0.8, (n, 2)) * (rng.random((n, 1)) < 0.6)
+    seen, told = [], []
+    for senses in observations(world, 2, scripted(turn)):
+        seen.append(senses["sight"])
+        told.append(_places(world.truth()))
     places = np.stack(told, 1)
     named = np.argmax(places[..., 0] * rng.uniform(0.1, 1.0, places.shape[:-1]), -1)
     words = np.where(places[..., 0].any(-1, keepdims=True), NAMES[named], 0)
     wanted = np.concatenate((places, np.take_along_axis(places, named[..., None, None], 2)), 2)
     here, first = torch.ones(n, 2, dtype=torch.bool), torch.tensor([[True, False]]).expand(n, 2)
-    senses = {"sight": torch.from_numpy(np.stack((shown, turned), 1)), "words": torch.from_numpy(words)}
-    present = {"sight": here, "words": (senses["words"] != 0).any(-1)}
-    return {"senses": senses, "present": present, "first": first, "valid": here} | {
+    sensed = {"sight": torch.from_numpy(np.stack(seen, 1)), "words": torch.from_numpy(words)}
+    present = {"sight": here, "words": (sensed["words"] != 0).any(-1)}
+    return {"senses": sensed, "present": present, "first": first, "valid": here} | {
         "things": torch.from_numpy(wanted), "named": torch.from_numpy(named)
     }  # fmt: skip
 

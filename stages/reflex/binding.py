@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from devmind.acting import observations, scripted
 from devmind.agent.agent import Agent
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
@@ -27,9 +28,7 @@ GATE = Gate([Threshold("bind", 0.90)])
 def scenes(context: Context, seeds: np.ndarray, ticks: int) -> tuple[dict[str, Tensor], dict[str, np.ndarray]]:
     """(sight and sound [N, ticks, ...], truth at the last tick) of the level `bind`."""
     world = context.make_world("nursery", "bind", seeds)
-    shown = [world.observe()]
-    while len(shown) < ticks:
-        shown.append(world.step({})[0])
+    shown = list(observations(world, ticks))
     return {name: torch.from_numpy(np.stack([s[name] for s in shown], 1)) for name in ("sight", "sound")}, world.truth()
 
 
@@ -56,11 +55,11 @@ def direction_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     """Sounds from all around, with sine and cosine of their azimuth from the turned head."""
     world = context.make_world("nursery", "orient/sound", lesson_seeds(size, context.seed, "direction", update))
     look = numpy_rng(context.seed, "direction", update).uniform(-1, 1, (size, 2)).astype(np.float32)
-    heard = world.step({"look": look})[0]["sound"]
+    *_, senses = observations(world, 2, scripted(look))
     truth = world.truth()
     azimuth = np.deg2rad(truth["target_azimuth_deg"] - truth["pan_deg"])
     wanted = torch.from_numpy(np.stack([np.sin(azimuth), np.cos(azimuth)], 1).astype(np.float32))
-    return one_tick({"sound": torch.from_numpy(heard)}) | {"direction": wanted[:, None]}
+    return one_tick({"sound": torch.from_numpy(senses["sound"])}) | {"direction": wanted[:, None]}
 
 
 def direction_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:

@@ -14,10 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from devmind.acting import observations, scripted
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
-from devmind.worlds.nursery.state import BODY, MAX_TURN_DEG
+from devmind.worlds.nursery.state import MAX_TURN_DEG
+from devmind.worlds.spaces import BODY
 from stages.reflex.batches import clip
 from stages.reflex.parts import LOOK_SENSES
 
@@ -39,10 +41,11 @@ def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     level = LEVELS[update % len(LEVELS)]
     world = context.make_world("nursery", level, lesson_seeds(size, context.seed, "gaze", update))
     rng = numpy_rng(context.seed, "gaze", update)
-    shown, turns = [world.observe()], [wanted(world.truth())]
     look = rng.uniform(-1, 1, (size, 2)) * (rng.random((size, 1)) < TURNED)
-    shown.append(world.step({"look": look.astype(np.float32)})[0])
-    turns.append(wanted(world.truth()))
+    shown, turns = [], []
+    for senses in observations(world, 2, scripted(look.astype(np.float32))):
+        shown.append(senses)
+        turns.append(wanted(world.truth()))
     batch = clip({name: torch.from_numpy(np.stack([each[name] for each in shown], 1)) for name in LOOK_SENSES})
     if level.startswith("clutter/"):
         as_filmed(batch, rng)

@@ -1,16 +1,14 @@
 """What a few lines by hand reach at the motor exams: rules that read the senses only, and one that reads the truth.
 
 They are the floors and the ceiling that are printed beside the arcs; nothing of them is ever inside a head.
-Each rule is made for N children and called once a tick with their observation (and `first`).
+Each rule is a policy: it is called once a tick with what N rows sense, and which of them begin an episode.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
+from devmind.acting import Senses
 from devmind.moment import TICK_SAMPLES
 
 SIGHT_HALF = np.tan(np.deg2rad(30.0))
@@ -24,14 +22,13 @@ LARGEST_LAG = 12
 EAR_DELAY_SAMPLES = 10.0
 """The delay between the ears of a sound from the side, about 0.6 ms."""
 
-Senses = Mapping[str, Any]
 Actions = dict[str, np.ndarray]
 
 
 class HoldStill:
     """Does nothing."""
 
-    def __call__(self, senses: Senses, first: bool) -> Actions:
+    def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
         """No command at all."""
         return {}
 
@@ -42,7 +39,7 @@ class Random:
     def __init__(self, effector: str, size: int, rng: np.random.Generator) -> None:
         self.effector, self.size, self.rng = effector, size, rng
 
-    def __call__(self, senses: Senses, first: bool) -> Actions:
+    def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
         """Any command."""
         n = len(senses["body"])
         return {self.effector: self.rng.uniform(-1.0, 1.0, (n, self.size)).astype(np.float32)}
@@ -70,7 +67,7 @@ def oddest_blob(sight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 class LookAtBlob:
     """Turns to the oddest blob in the fovea."""
 
-    def __call__(self, senses: Senses, first: bool) -> Actions:
+    def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
         """Turn by the blob's angle; stay where there is none."""
         angle, share = oddest_blob(senses["sight"])
         return {"look": _turn(np.where(share[:, None] > 0.001, angle, 0.0))}
@@ -79,7 +76,7 @@ class LookAtBlob:
 class LookAtSound:
     """Turns by the delay between the ears (cross-correlation), as if every sound came from the front half."""
 
-    def __call__(self, senses: Senses, first: bool) -> Actions:
+    def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
         """Turn by the azimuth that the lag of the best correlation means."""
         left, right = senses["sound"][:, 0].astype(np.float64), senses["sound"][:, 1].astype(np.float64)
         size = 2 * TICK_SAMPLES
@@ -97,11 +94,11 @@ class LookAtChange:
     def __init__(self) -> None:
         self.place: np.ndarray | None = None
 
-    def __call__(self, senses: Senses, first: bool) -> Actions:
+    def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
         """Turn to the middle of the change, counted from the torso."""
         change = senses["periphery"][:, 0].astype(np.float64)
         gaze = gaze_deg(senses["body"])
-        if self.place is None or first:
+        if self.place is None or first.all():
             self.place = gaze.copy()
         change = np.where(change > 0.3 * change.max((1, 2), keepdims=True), change, 0.0)
         total = change.sum((1, 2))
@@ -120,10 +117,10 @@ class KeepVelocity:
     def __init__(self) -> None:
         self.before: np.ndarray | None = None
 
-    def __call__(self, senses: Senses, first: bool) -> Actions:
+    def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
         """Turn by the blob's change of direction, the head's own turn included."""
         place = oddest_blob(senses["sight"])[0] + gaze_deg(senses["body"])
-        moved = np.zeros_like(place) if self.before is None or first else (place - self.before + 180) % 360 - 180
+        moved = np.zeros_like(place) if self.before is None or first.all() else (place - self.before + 180) % 360 - 180
         self.before = place
         return {"look": _turn(moved)}
 
@@ -140,11 +137,11 @@ class LoudOrGrowing:
         self.louder, self.larger = louder, larger
         self.power = self.area = np.zeros(0)
 
-    def __call__(self, senses: Senses, first: bool) -> Actions:
+    def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
         """`move` -1 or 0, float32 [N, 1]."""
         power = np.square(senses["sound"], dtype=np.float64).mean((1, 2)) + 1e-6
         area = oddest_blob(senses["sight"])[1] + 1e-3
-        if first:
+        if first.all():
             self.power, self.area = power, area
         alarm = (power > self.louder * self.power) | (area > self.larger * self.area)
         self.power, self.area = power, area
@@ -158,7 +155,7 @@ class ReachByTruth:
     body than anything lies, and then forwards.
     """
 
-    def __call__(self, truth: Senses, first: bool) -> Actions:
+    def __call__(self, truth: Senses, first: np.ndarray) -> Actions:
         """`reach` float32 [N, 4], at full speed until near."""
         target = truth["position"][np.arange(len(truth["target"])), truth["target"]]
         off = target - truth["hand"]

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from devmind.acting import observations
 from devmind.agent.agent import Agent
 from devmind.agent.features import log_mel
 from devmind.algorithms.ridge import fit_ridge_classifier
@@ -25,9 +26,7 @@ CLASSES = ("quiet", "sphere tone", "box tone", "cylinder tone", "voice", "bang",
 def sounds(context: Context, seeds: np.ndarray) -> tuple[Tensor, np.ndarray]:
     """(sound float32 [N, 5, 2, 1600], class int64 [N]) of the nursery's level `hear`."""
     world = context.make_world("nursery", "hear", seeds)
-    ticks = [world.observe()["sound"]]
-    while len(ticks) < TICKS:
-        ticks.append(world.step({})[0]["sound"])
+    ticks = [senses["sound"] for senses in observations(world, TICKS)]
     return torch.from_numpy(np.stack(ticks, 1)), world.truth()["sound_class"]
 
 

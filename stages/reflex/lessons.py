@@ -1,4 +1,4 @@
-"""The lessons of the stage and their budgets: steps by size, and the minutes those take on two cores."""
+"""The lessons of the stage and their budgets: steps by size, and the minutes of nursery on 2 x 100 GFLOP/s."""
 
 from __future__ import annotations
 

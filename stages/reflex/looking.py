@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from devmind.acting import Policy
 from devmind.agent.agent import Agent
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
@@ -13,7 +14,7 @@ from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
 from devmind.worlds.nursery.goals import ORIENTED_DEG, TRACKED_DEG
 from stages.reflex import hand_rules
-from stages.reflex.trials import SHOWN, Child, Played, Player, Trial, episodes, strips
+from stages.reflex.trials import SHOWN, Played, Trial, arcs, episodes, strips
 
 ORIENT_TICKS, TRACK_TICKS = 10, 30
 
@@ -22,7 +23,7 @@ def _error(truth: Mapping[str, np.ndarray], actions: Mapping[str, np.ndarray]) -
     return truth["error_deg"]
 
 
-CUES: dict[str, tuple[float, Callable[[], Player], str]] = {
+CUES: dict[str, tuple[float, Callable[[], Policy], str]] = {
     "sight": (0.95, hand_rules.LookAtBlob, "turn to the oddest blob"),
     "sound": (0.85, hand_rules.LookAtSound, "turn by the ears' delay"),
     "motion": (0.60, hand_rules.LookAtChange, "turn to the change in the wide view"),
@@ -39,15 +40,15 @@ def examine_orient(agent: Agent, context: Context, level: str) -> Sequence[Measu
 def _orient(agent: Agent, context: Context, level: str, cue: str) -> Measure:
     name, n = f"orient/{cue}", episodes(context, level)
     trial = Trial(context, name, ORIENT_TICKS, exam_seeds(n, context.seed, name), _error)
-    child = Child(agent, "look")
-    played = trial.play(lambda: child)
+    actor = arcs(agent, "look")
+    played = trial.play(lambda: actor)
     last = played.watched[-1]
     right = last <= ORIENTED_DEG
     full = level == "full"
     _, rule, rule_name = CUES[cue]
     rng = numpy_rng(context.seed, name, "random")
 
-    def share(make: Callable[[], Player], n: int | None = None) -> float:
+    def share(make: Callable[[], Policy], n: int | None = None) -> float:
         return float((trial.play(make, n).watched[-1] <= ORIENTED_DEG).mean())
 
     wrong = np.flatnonzero(~right)[:SHOWN]
@@ -66,9 +67,9 @@ def _orient(agent: Agent, context: Context, level: str, cue: str) -> Measure:
         ceiling=1.0,
         rate=True,
         floors=floors,
-        rows={f"{_OFF[cue]} off": share(lambda: Child(agent, "look", [_OFF[cue]]), n // 2)} if full else {},
+        rows={f"{_OFF[cue]} off": share(lambda: arcs(agent, "look", [_OFF[cue]]), n // 2)} if full else {},
         reference=_REFERENCES[cue],
-        answered=child.counts,
+        answered=actor.counts,
         note=f"median error {np.median(last):.1f} degrees",
         exhibits=strips("failure", played, wrong, [f"{last[i]:.0f} degrees off at the end" for i in wrong])
         if full
@@ -89,8 +90,8 @@ def examine_track(agent: Agent, context: Context, level: str) -> Sequence[Measur
     """Fraction of an episode's ticks with the gaze within 5 degrees of a wandering object."""
     n, full = episodes(context, level), level == "full"
     trial = Trial(context, "track", TRACK_TICKS, exam_seeds(n, context.seed, "track"), _error)
-    child = Child(agent, "look")
-    played = trial.play(lambda: child)
+    actor = arcs(agent, "look")
+    played = trial.play(lambda: actor)
 
     def kept(played: Played) -> np.ndarray:
         return (played.watched <= TRACKED_DEG).mean(0)
@@ -112,11 +113,11 @@ def examine_track(agent: Agent, context: Context, level: str) -> Sequence[Measur
             floors=floors,
             rows={
                 "turn to the oddest blob (rule)": float(kept(trial.play(hand_rules.LookAtBlob)).mean()),
-                "sight off": float(kept(trial.play(lambda: Child(agent, "look", ["sight"]), n // 2)).mean()),
+                "sight off": float(kept(trial.play(lambda: arcs(agent, "look", ["sight"]), n // 2)).mean()),
             }
             if full
             else {},
-            answered=child.counts,
+            answered=actor.counts,
             note="the first ticks, before the gaze can be there, count too",
             exhibits=strips("failure", played, worst, [f"{values[i]:.0%} of the time within 5 degrees" for i in worst])
             if full

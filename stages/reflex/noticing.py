@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from devmind.acting import observations, rollout, still
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
@@ -25,11 +26,10 @@ def motion_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     """Four ticks of `size` children: the wide view's change, and azimuth and elevation of what moves (/30 deg)."""
     world = context.make_world("nursery", "orient/motion", lesson_seeds(size, context.seed, "motion", update))
     shown, wanted = [], []
-    for _ in range(MOTION_TICKS):
+    for senses in observations(world, MOTION_TICKS):
         truth = world.truth()
-        shown.append(torch.from_numpy(world.observe()["periphery"]))
+        shown.append(torch.from_numpy(senses["periphery"]))
         wanted.append(np.stack([truth["target_azimuth_deg"], truth["target_elevation_deg"]], 1) / SCALE_DEG)
-        world.step({})
     target = torch.from_numpy(np.stack(wanted, 1).astype(np.float32))
     return clip({"periphery": torch.stack(shown, 1)}) | {"moving": target}
 
@@ -52,14 +52,12 @@ def event_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     has = start.event != NO_EVENT
     second = np.where(has & (rng.random(size) < 0.8), start.event_tick + rng.integers(0, 2, size), 0)
     second = np.where(second > 0, second, rng.integers(1, LAST_TICK + 1, size))
-    before = world.observe()
-    pairs = {name: np.zeros((size, 2, *before[name].shape[1:]), before[name].dtype) for name in SENSES}
-    for tick in range(1, LAST_TICK + 1):
-        now = world.step({})[0]
-        mine = second == tick
+    shown = world.observe()
+    pairs = {name: np.zeros((size, 2, *shown[name].shape[1:]), shown[name].dtype) for name in SENSES}
+    for passed in rollout(still, world, LAST_TICK):
+        mine = second == passed.tick + 1
         for name, pair in pairs.items():
-            pair[mine, 0], pair[mine, 1] = before[name][mine], now[name][mine]
-        before = now
+            pair[mine, 0], pair[mine, 1] = passed.senses[name][mine], passed.following[name][mine]
     begins = has & (second >= start.event_tick) & (second <= start.event_tick + 1)
     label = torch.from_numpy(np.where(begins, start.event, NO_EVENT))
     batch = clip({name: torch.from_numpy(pair) for name, pair in pairs.items()})

@@ -67,6 +67,8 @@ class PickHead(Pick):
 class PickValueHead(Pick):
     """The critic: one number [...]."""
 
+    critic = True
+
     def __init__(self, inlet: Inlet, slots: int = 8, hidden: int = 128) -> None:
         super().__init__(inlet, 1, slots, hidden, gain=1.0)
 

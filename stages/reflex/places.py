@@ -36,7 +36,7 @@ class Located(Output):
     logits: Tensor
     cells: Tensor
 
-    def loss(self, target: Tensor, mask: Tensor | None = None) -> Tensor:
+    def loss(self, target: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         """Sum of `losses`; target like `told`, its first number 1 where the thing is in view, else 0."""
         return sum(self.losses(target).values(), start=torch.zeros((), device=target.device))
 

@@ -14,7 +14,7 @@ from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
 from devmind.worlds.nursery.state import NO_EVENT, WITHDRAWN
 from stages.reflex import hand_rules
-from stages.reflex.trials import SHOWN, Child, Played, Trial, episodes, strips
+from stages.reflex.trials import SHOWN, Played, Trial, arcs, episodes, strips
 
 REACH_TICKS, STARTLE_TICKS = 30, 20
 LOUDER, LARGER = 6.0, 1.25
@@ -27,8 +27,8 @@ def examine_reach(agent: Agent, context: Context, level: str) -> Sequence[Measur
     """Share of episodes in which the first object touched is the one of the colour asked for."""
     n, full = episodes(context, level), level == "full"
     trial = Trial(context, "reach", REACH_TICKS, exam_seeds(n, context.seed, "reach"), first_touch)
-    child = Child(agent, "reach")
-    played = trial.play(lambda: child)
+    actor = arcs(agent, "reach")
+    played = trial.play(lambda: actor)
 
     def right(played: Played) -> np.ndarray:
         first = np.argmax(played.watched != 0, axis=0)
@@ -50,10 +50,10 @@ def examine_reach(agent: Agent, context: Context, level: str) -> Sequence[Measur
             ceiling=ceiling,
             rate=True,
             floors=floors,
-            rows={"words off": float(right(trial.play(lambda: Child(agent, "reach", ["words"]), n // 2)).mean())}
+            rows={"words off": float(right(trial.play(lambda: arcs(agent, "reach", ["words"]), n // 2)).mean())}
             if full
             else {},
-            answered=child.counts,
+            answered=actor.counts,
             note=f"something was touched in {touched.mean():.0%}; the ceiling is a reach by ground truth",
             exhibits=strips(
                 "failure",
@@ -72,7 +72,7 @@ def first_touch(truth: Mapping[str, np.ndarray], actions: Mapping[str, np.ndarra
     return np.where(truth["touched_index"] < 0, 0, np.where(truth["success"], 1, -1))
 
 
-STARTLE_GATE = Gate([Threshold("startle", 0.95), Threshold("startle/false alarms", 0.02)])
+STARTLE_GATE = Gate([Threshold("startle", 0.95), Threshold("startle/false alarms", 0.02, lower_is_better=True)])
 QUIET, ALARM, MISSED, ANSWERED, AFTER = range(5)
 EVENTS = {1: "bang", 2: "looming object"}
 
@@ -91,8 +91,8 @@ def examine_startle(agent: Agent, context: Context, level: str) -> Sequence[Meas
     n, full = episodes(context, level, STARTLE_EVENTS), level == "full"
     seeds = startle_seeds(context, n)
     trial = Trial(context, "startle", STARTLE_TICKS, seeds, withdrawal, before=True)
-    child = Child(agent, "move")
-    played = trial.play(lambda: child)
+    actor = arcs(agent, "move")
+    played = trial.play(lambda: actor)
     event = context.make_world("nursery", "startle", seeds).state().event
     answered, alarms = _startled(played.watched, event)
     floors: list[dict[str, float]] = [{}, {}]
@@ -107,7 +107,7 @@ def examine_startle(agent: Agent, context: Context, level: str) -> Sequence[Meas
             for k, values in enumerate(_startled(ruled.watched, event)):
                 floors[k][name] = float(values.mean())
         for off in ("sound", "sight"):
-            changed = trial.play(partial(Child, agent, "move", [off]), n // 2)
+            changed = trial.play(partial(arcs, agent, "move", [off]), n // 2)
             for k, values in enumerate(_startled(changed.watched, event[: n // 2])):
                 rows[k][f"{off} off"] = float(values.mean())
     for number, name in EVENTS.items():
@@ -119,7 +119,7 @@ def examine_startle(agent: Agent, context: Context, level: str) -> Sequence[Meas
     return [
         Measure(
             "startle", "events withdrawn from within one tick", answered.astype(np.float64), chance=0.0, ceiling=1.0,
-            rate=True, floors=floors[0], rows=rows[0], answered=child.counts,
+            rate=True, floors=floors[0], rows=rows[0], answered=actor.counts,
             exhibits=strips("failure", played, wrong, [f"missed a {EVENTS[event[i]]}" for i in wrong]) if full else (),
         ),
         Measure(

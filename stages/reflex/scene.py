@@ -36,7 +36,9 @@ class Scene(Output):
     log_depth: Tensor
     offset: Tensor
 
-    def loss(self, target: Mapping[str, Tensor], mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
+    def loss(  # type: ignore[override]
+        self, target: Mapping[str, Tensor], mask: Tensor | None = None, generator: torch.Generator | None = None
+    ) -> Tensor:
         """Sum of the four maps' losses; target has `thing`, `centre`, `log_depth`, `offset` of the same shapes."""
         return sum(self.losses(target).values(), start=torch.zeros((), device=self.thing.device))
 

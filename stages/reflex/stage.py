@@ -12,7 +12,9 @@ from stages.reflex.skills import SKILLS
 
 
 class ReflexStage:
-    """Senses and reflexes: the first stage, which requires none."""
+    """Senses and reflexes, the first stage: to see, to hear and to tell which sound is whose; to turn to what moves or
+    sounds, follow it, reach for it, draw back from it, and keep a pole up.
+    """
 
     name = "reflex"
     requires = ()

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from devmind.acting import Actor, Senses, rollout
+from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
-from devmind.agent.batch import collate_tick
 from devmind.agent.prediction import prediction_loss
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds
@@ -37,23 +38,22 @@ def lesson_batch(agent: Agent, context: Context, update: int, size: int) -> dict
         return {"speech": speech.lesson_batch(context, update, size)}
     level = LEVELS[update % len(LEVELS)]
     world = context.make_world("nursery", level, lesson_seeds(size, context.seed, "together", update))
-    state, first = agent.new_state(size), np.ones(size, bool)
+    space, actor = world.single_action_space, Actor(agent, effectors=EFFECTORS, trunk=False)
+
+    def moved(senses: Senses, first: np.ndarray) -> Actions:
+        # An arc that answers in another width than this world's effector has moves nothing here.
+        actions = {name: value.reshape(size, -1) for name, value in actor(senses, first).items()}
+        widths = {name: space[name].shape[0] for name in EFFECTORS}
+        nothing = {name: np.zeros((size, width), np.float32) for name, width in widths.items()}
+        return nothing | {name: value for name, value in actions.items() if value.shape[1] == widths[name]}
+
     rows: dict[str, list[Tensor]] = {}
     done: dict[str, list[Tensor]] = {name: [] for name in EFFECTORS}
-    observation = world.observe()
-    for _ in range(TICKS):
-        for name, value in as_tensors(observation).items():
+    for tick in rollout(moved, world, TICKS):
+        for name, value in as_tensors(tick.senses).items():
             rows.setdefault(name, []).append(value)
-        percepts = agent.encode(state, collate_tick(observation, first))
-        state, step = agent.step(state, percepts, effectors=EFFECTORS, trunk=False)
-        actions = {}
         for name in EFFECTORS:
-            moved = torch.where(step.acted[name][:, None], step.action[name].reshape(size, -1), torch.zeros(()))
-            width = world.single_action_space[name].shape[0]
-            moved = moved if moved.shape[1] == width else torch.zeros(size, width)
-            done[name].append(moved.cpu())
-            actions[name] = moved.cpu().numpy()
-        observation, first = world.step(actions)[0], np.zeros(size, bool)
+            done[name].append(torch.from_numpy(tick.actions[name]))
     batch = clip({name: torch.stack(values, 1) for name, values in rows.items()})
     return batch | {"done": {name: torch.stack(values, 1).clamp(-1, 1) for name, values in done.items()}}
 

@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from devmind.acting import Policy, Senses, observations
+from devmind.acting.rollout import Actions
 from devmind.agent.batch import as_opening, collate
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
@@ -29,19 +31,25 @@ def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     seeds = lesson_seeds(size, context.seed, "watch", update)
     world = context.make_world("nursery", "room", seeds)
     rng = numpy_rng(context.seed, "watch", "act", update)
+    rows: dict[str, list[Tensor]] = {}
+    for senses in observations(world, TICKS, babbling(size, rng)):
+        for name, value in as_tensors(senses).items():
+            rows.setdefault(name, []).append(value)
+    return clip({name: torch.stack(values, 1) for name, values in rows.items() if name != "words"})
+
+
+def babbling(size: int, rng: np.random.Generator) -> Policy:
+    """Gaze and hand drift smoothly, like a baby's before it can aim."""
     look = rng.normal(0, 0.5, (size, 2))
     reach = rng.normal(0, 0.5, (size, 4))
-    rows: dict[str, list[Tensor]] = {}
-    observation = world.observe()
-    for _ in range(TICKS):
-        for name, value in as_tensors(observation).items():
-            rows.setdefault(name, []).append(value)
-        # Gaze and hand drift smoothly, like a baby's before it can aim.
+
+    def act(senses: Senses, first: np.ndarray) -> Actions:
+        nonlocal look, reach
         look = 0.8 * look + rng.normal(0, 0.25, look.shape)
         reach = 0.8 * reach + rng.normal(0, 0.4, reach.shape)
-        actions = {"look": look.clip(-1, 1).astype(np.float32), "reach": reach.clip(-1, 1).astype(np.float32)}
-        observation = world.step(actions)[0]
-    return clip({name: torch.stack(values, 1) for name, values in rows.items() if name != "words"})
+        return {"look": look.clip(-1, 1).astype(np.float32), "reach": reach.clip(-1, 1).astype(np.float32)}
+
+    return act
 
 
 @lru_cache(maxsize=32)

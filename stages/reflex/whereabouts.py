@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from devmind.acting import observations, scripted
 from devmind.agent.agent import Agent
 from devmind.agent.batch import encode_words
 from devmind.curriculum.stage import Context
@@ -36,9 +37,10 @@ def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     world = context.make_world("nursery", level, lesson_seeds(n, context.seed, "whereabouts", update))
     rng = numpy_rng(context.seed, "whereabouts", update)
     look = rng.uniform(-0.6, 0.6, (n, 2)).astype(np.float32)
-    shown, told = [world.observe()["sight"]], [wanted(world.truth())]
-    shown.append(world.step({"look": look})[0]["sight"])
-    told.append(wanted(world.truth()))
+    shown, told = [], []
+    for senses in observations(world, 2, scripted(look)):
+        shown.append(senses["sight"])
+        told.append(wanted(world.truth()))
     places = np.stack(told, 1)
     named = np.argmax(places[..., 0] * rng.uniform(0.1, 1.0, places.shape[:-1]), -1)
     words = np.where(places[..., 0].any(-1, keepdims=True), NAMES[named], 0)

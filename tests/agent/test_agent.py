@@ -92,12 +92,29 @@ def test_growing_changes_nothing_before_training(small_agent: Callable[..., Agen
     assert torch.equal(all_at_once(Agent.from_pretrained(tmp_path), batch), features)
 
 
-def test_evaluate_is_one_moment_each(small_agent: Callable[..., Agent]) -> None:
+def test_evaluate_is_forward_on_single_moments(small_agent: Callable[..., Agent]) -> None:
+    """Any senses, absent ones too; with arcs alone the trunk is not run."""
+    agent = small_agent(layers=2)
+    agent.add_head("peek", "head.normal", tap="raw:body", options={"size": 2})
+    rows = make_rows(9, 1, seed=0)
+    batch = collate(rows)
+    senses = {name: value[:, 0] for name, value in batch["senses"].items()}
+    present = {name: value[:, 0] for name, value in batch["present"].items()}
+    names = ["guess", "flinch", "steer", "peek"]
+    found, wanted = agent.evaluate(senses, names, present), agent.forward(batch, names, short_term=False)
+    torch.testing.assert_close(found["guess"].logits, wanted["guess"].logits[:, 0], atol=1e-5, rtol=0)
+    torch.testing.assert_close(found["flinch"].logits, wanted["flinch"].logits[:, 0], atol=1e-5, rtol=0)
+    torch.testing.assert_close(found["peek"].mean, wanted["peek"].mean[:, 0], atol=1e-5, rtol=0)
+    del agent.trunk
+    assert torch.equal(agent.evaluate(senses, ["flinch"], present)["flinch"].logits, found["flinch"].logits)
+
+
+def test_evaluate_answers_each_position_as_if_it_stood_alone(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(layers=2)
     boards = torch.randint(-1, 2, (7, 2, 6, 7), dtype=torch.int8, generator=torch.Generator().manual_seed(0))
-    together = agent.evaluate(boards, ["guess"])["guess"].logits
+    together = agent.evaluate({"board": boards}, ["guess"])["guess"].logits
     assert together.shape == (7, 5)
-    alone = torch.cat([agent.evaluate(board[None], ["guess"])["guess"].logits for board in boards])
+    alone = torch.cat([agent.evaluate({"board": board[None]}, ["guess"])["guess"].logits for board in boards])
     torch.testing.assert_close(together, alone, atol=1e-5, rtol=0)
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from devmind.agent.agent import Agent
-from devmind.agent.describing import describe, encoder_hashes
+from devmind.agent.describing import COLOURS, Describer, describe, describe_many, encoder_hashes
+from devmind.errors import CheckpointError
 from devmind.moment import Moment, Sense
 
 MakeAgent = Callable[..., Agent]
@@ -31,13 +33,28 @@ def test_a_single_tick_has_the_key_that_encode_gives(small_agent: MakeAgent) -> 
         np.testing.assert_allclose(described.vector, keys[sense][0].numpy(), atol=1e-6)
 
 
+def test_the_encoders_alone_describe_as_the_agent_does_to_the_bit(small_agent: MakeAgent, tmp_path: Path) -> None:
+    agent = small_agent().eval()
+    agent.save_pretrained(tmp_path)
+    alone = Describer.from_pretrained(tmp_path)
+    assert encoder_hashes(alone) == encoder_hashes(agent)
+    mine, theirs = describe(alone, shown()), describe(agent, shown())
+    assert mine.keys() == theirs.keys() == {"sight", "sound"}
+    for sense, one in mine.items():
+        np.testing.assert_array_equal(one.vector, theirs[sense].vector)
+        np.testing.assert_array_equal(one.features, theirs[sense].features)
+    (tmp_path / "model.safetensors").write_bytes(b"half")
+    with pytest.raises(CheckpointError, match="damaged"):
+        Describer.from_pretrained(tmp_path)
+
+
 def test_a_picture_is_all_its_tokens_and_a_sound_what_its_ticks_are_like(small_agent: MakeAgent) -> None:
     agent = small_agent()
     described = describe(agent, shown() | {"words": ""})
     assert described.keys() == {"sight", "sound"}
     width = agent.config.width
-    assert described["sight"].features.shape == (16 * width,)
-    assert described["sound"].features.shape == (3 * 2 * width,)
+    assert described["sight"].features.shape == (16 * width + COLOURS,)
+    assert described["sound"].features.shape == (3 * 2 * width + 8 * 64,)
     for what in described.values():
         assert what.vector.dtype == what.features.dtype == np.float32
         assert np.linalg.norm(what.vector) == pytest.approx(1, abs=1e-5)
@@ -54,6 +71,31 @@ def test_sound_is_heard_whole_and_a_part_of_a_tick_is_left_out(small_agent: Make
     order = np.concatenate((sound[:, 1600:], sound[:, :1600]), 1)
     mean = slice(0, 2 * agent.config.width)
     np.testing.assert_allclose(features(sound)[mean], features(order)[mean], atol=1e-5)
+    course = slice(6 * agent.config.width, None)
+    assert not np.allclose(features(sound)[course], features(order)[course], atol=0.05), "order is part of a sound"
+
+
+def test_silence_around_a_sound_is_no_part_of_it(small_agent: MakeAgent) -> None:
+    agent, sound = small_agent(), np.asarray(shown(ticks=3)["sound"])
+    silence, faint = np.zeros((1, 3200), np.float32), sound[:, :1600] / 1000
+    alone, within = (
+        describe(agent, {"sound": s})["sound"] for s in (sound, np.concatenate((silence, sound, faint), 1))
+    )
+    assert np.array_equal(alone.features, within.features)
+    assert np.array_equal(alone.vector, within.vector)
+    pause = np.concatenate((sound, silence, sound), 1)
+    assert not np.allclose(describe(agent, {"sound": pause})["sound"].features, alone.features), "a pause is part of it"
+    assert np.isfinite(describe(agent, {"sound": silence})["sound"].features).all()
+
+
+def test_many_are_described_as_each_alone(small_agent: MakeAgent) -> None:
+    agent = small_agent()
+    for sense in ("sight", "sound"):
+        values = [shown(seed, ticks=2 + seed)[sense] for seed in range(3)]  # sounds of several lengths
+        for value, many in zip(values, describe_many(agent, sense, values), strict=True):
+            alone = describe(agent, {sense: value})[sense]
+            np.testing.assert_allclose(many.vector, alone.vector, atol=1e-5)
+            np.testing.assert_allclose(many.features, alone.features, atol=1e-4)
 
 
 def test_the_hash_changes_with_the_weights_of_its_own_sense_only(small_agent: MakeAgent) -> None:
@@ -72,3 +114,19 @@ def test_the_ears_hidden_layer_is_what_its_tokens_are_read_from(small_agent: Mak
     encoder = agent.encoder("sound")
     tokens = encoder.norm(encoder.net[2](encoded.maps["hidden"][:, :, 0].transpose(1, 2)))
     assert torch.equal(tokens, encoded.tokens)
+
+
+def test_the_colours_of_a_picture_stay_when_it_is_turned_and_its_corners_do_not_count(
+    small_agent: MakeAgent,
+) -> None:
+    agent = small_agent()
+    picture = np.zeros((64, 64, 3), np.uint8)
+    picture[:, :32], picture[:, 32:] = (220, 30, 30), (30, 60, 200)
+    colours = lambda seen: describe(agent, {"sight": seen})["sight"].features[-COLOURS:]  # noqa: E731
+    own = colours(picture)
+    assert np.linalg.norm(own) == pytest.approx(1, abs=1e-5)
+    assert own @ colours(np.rot90(picture).copy()) == pytest.approx(1, abs=0.01)
+    assert own @ colours(255 - picture) < 0.1
+    framed = picture.copy()
+    framed[:4, :4] = framed[-4:, -4:] = 255
+    assert own @ colours(framed) == pytest.approx(1, abs=1e-5)

@@ -14,6 +14,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import collate
 from devmind.agent.heads import CategoricalHead, DenseHead, Inlet
 from devmind.agent.output import Categorical, Normal, Regression, masked_mean
+from devmind.agent.parts import Effector
 from devmind.agent.taps import Perceived, Tapped
 from devmind.errors import ConfigError, DevmindError, PluginError
 from devmind.moment import Moment
@@ -77,17 +78,18 @@ def test_the_first_arc_that_fires_decides_and_the_rest_falls_to_the_next() -> No
     arc = Categorical(torch.tensor([[0.0, 9.0], [9.0, 0.0], [0.0, 9.0]]), threshold=0.5)
     replies = {
         "arc": (Tapped(torch.zeros(3, 1, 4), present), arc),
-        "trunk": (Tapped(torch.zeros(3, 1, 4), torch.ones(3, 1, dtype=torch.bool)), Regression(torch.full((3,), 7.0))),
+        "trunk": (Tapped(torch.zeros(3, 1, 4), torch.ones(3, 1, dtype=torch.bool)), Regression(torch.full((3,), 7))),
     }
-    answer = decide(["arc", "trunk"], replies.get, 3, None)
+    move = Effector("move", dtype="int64")
+    answer = decide(move, ["arc", "trunk"], replies.get, 3, None, {})
     assert answer is not None
     # Row 1 is quiet; row 2 has nothing for the arc to read.
-    assert answer.action.tolist() == [1.0, 7.0, 7.0]
+    assert answer.action.tolist() == [1, 7, 7]
     assert answer.counts == {"arc": 1, "trunk": 2}
-    only_arc = decide(["arc"], replies.get, 3, None)
+    only_arc = decide(move, ["arc"], replies.get, 3, None, {})
     assert only_arc is not None
     assert only_arc.acted.tolist() == [True, False, False]
-    assert decide(["arc"], lambda name: None, 3, None) is None
+    assert decide(move, ["arc"], lambda name: None, 3, None, {}) is None
 
 
 def test_arcs_answer_without_the_trunk(small_agent: Callable[..., Agent]) -> None:

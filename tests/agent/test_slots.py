@@ -287,7 +287,7 @@ def test_the_gate_against_a_plain_gru() -> None:
 
 def test_a_write_keeps_most_of_a_slot_at_birth() -> None:
     torch.manual_seed(0)
-    slots = Slots(count=4, width=128, heads=4, window=32)
+    slots = Slots(count=4, width=128, heads=4, every=16)
     before = 0.3 * torch.randn(8, 4, 128)
     with torch.no_grad():
         after = slots.write(before, torch.randn(8, 16, 128))

@@ -10,7 +10,8 @@ import torch
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate, to_device
 from devmind.agent.ring import Ring
-from devmind.agent.window import opening_moments, present_positions, window_mask
+from devmind.agent.segments import number_tokens, plan
+from devmind.agent.window import window_mask
 from devmind.errors import DevmindError
 from tests.agent.conftest import make_rows, tick_of
 
@@ -90,30 +91,35 @@ def test_nothing_is_seen_beyond_the_window_or_the_first(small_agent: Callable[..
     assert not changed[7:].any()
 
 
-def test_mask_against_plain_loops() -> None:
+@pytest.mark.parametrize("limit", [None, 1, 4, 7])
+def test_mask_against_plain_loops(limit: int | None) -> None:
     generator = torch.Generator().manual_seed(0)
     length, n, window = 9, 3, 4
     present = torch.rand(2, length, n, generator=generator) < 0.6
     first = torch.rand(2, length, generator=generator) < 0.2
-    opened = opening_moments(first)
-    moment = torch.arange(length).repeat_interleave(n)[None]
-    order = torch.arange(n).repeat(length)[None]
-    start = opened.repeat_interleave(n, 1)
-    mask = window_mask(moment, order, start, moment, order, present.flatten(1), window)
-    position = present_positions(present, opened)
+    cut = plan(first, None)
+    count = present.sum(-1)
+    offset = count.cumsum(1) - count
+    offset = offset - offset.gather(1, cut.opened)
+    asking, seen = number_tokens(0, present, cut, offset, None, 2, 0, length)
+    mask = window_mask(asking, seen, window, limit)
     for b in range(2):
-        count = 0
+        so_far = 0
         for q in range(length * n):
             t, i = divmod(q, n)
             if i == 0 and first[b, t]:
-                count = 0
-            count += int(present[b, t, i])
-            assert position[b, t, i] == max(0, count - 1)
+                so_far = 0
+            so_far += int(present[b, t, i])
+            assert asking.position[b, q] == max(0, so_far - 1)
+            opening = max((s for s in range(t + 1) if first[b, s]), default=0)
             for k in range(length * n):
                 u, j = divmod(k, n)
-                opening = max((s for s in range(t + 1) if first[b, s]), default=0)
                 inside = (opening <= u < t and t - u < window) or (u == t and j <= i)
-                assert bool(mask[b, 0, q, k]) == ((inside and bool(present[b, u, j])) or q == k)
+                # Tokens from the first of Moment u up to q itself: they have to fit, or the whole Moment is gone.
+                between = int(present[b, u : t + 1].sum()) - int(present[b, t, i + 1 :].sum())
+                fits = u == t or limit is None or between <= limit
+                if present[b, t, i]:
+                    assert bool(mask[b, 0, q, k]) == ((inside and fits and bool(present[b, u, j])) or q == k)
 
 
 def test_clone_shares_nothing(small_agent: Callable[..., Agent]) -> None:

@@ -47,7 +47,7 @@ def test_the_help_fits_eighty_columns_and_hides_the_size_of_the_tests(devmind: A
         (["stage", "run", "reflex", "--sed", "3"], "'devmind stage run' has no option '--sed'; did you mean '--seed'?"),
         (["stage", "run"], "Missing argument 'STAGE'; see 'devmind stage run --help'."),
         (["stage", "run", "reflx"], "There is no stage named 'reflx'; did you mean 'reflex'?"),
-        (["stage", "exam", "reflx", "--agent", "."], "There is no stage named 'reflx'; did you mean 'reflex'?"),
+        (["stage", "exam", "reflx", "--agent", "newborn"], "There is no stage named 'reflx'; did you mean 'reflex'?"),
         (["stage", "describe", "reflx"], "There is no stage named 'reflx'; did you mean 'reflex'?"),
         (["stage", "run", "reflex", "--size", "nurse"], "There is no size 'nurse'; did you mean 'nursery'?"),
         (

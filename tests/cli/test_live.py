@@ -5,16 +5,22 @@ from __future__ import annotations
 import re
 import stat
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 
+from devmind import plugins
+from devmind.cli.devices import doors
 from devmind.cli.live import _Teller
 from devmind.live.checking import check_replay
 from devmind.live.newborn import FOLDER
+from devmind.live.serving.hub import Hub
 from devmind.moment import Moment
 from devmind.sessions.reader import Session
 from devmind.testing import short_session, tiny_agent
@@ -78,12 +84,27 @@ def test_a_session_is_lived_in_again(devmind: Any, raised: Path, tmp_path: Path)
     assert len(tape) > 0
 
 
-def test_the_page_opens_once_and_the_newborn_needs_no_agent(devmind: Any, tmp_path: Path) -> None:
+def test_the_page_opens_once_and_the_newborn_needs_no_agent(
+    devmind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "own"))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
     lived = devmind("hello", "--seconds", 0.3, "--no-open")
     assert lived.exit_code == 0, lived.output
     assert re.search(r"http://127\.0\.0\.1:\d+/\?token=[\w-]+", lived.output)
     assert "sight: missing in" in lived.output, "nobody opened the page"
-    assert [path.name for path in tmp_path.iterdir()] == ["memory"]
+    assert list((tmp_path / "elsewhere").iterdir()) == [], "its memory is one place of the user's"
+    assert [path.name for path in (tmp_path / "own" / "devmind").iterdir()] == ["memory"]
+    assert stat.S_IMODE((tmp_path / "own" / "devmind" / "memory").stat().st_mode) == 0o700
+    assert "is kept in" in lived.output
+    assert "./memory too" not in lived.output
+    given = devmind("hello", "--seconds", 0.2, "--no-open", "--memory", "memory")
+    assert given.exit_code == 0, given.output
+    assert (tmp_path / "elsewhere" / "memory").is_dir()
+    again = devmind("hello", "--seconds", 0.2, "--no-open")
+    assert "there is a memory in ./memory too" in " ".join(again.output.split())
+    assert "devmind hello --memory memory" in " ".join(again.output.split())
 
 
 def test_a_private_life_writes_nothing(devmind: Any, raised: Path, tmp_path: Path, audit: list[str]) -> None:
@@ -133,7 +154,7 @@ def test_rerun_shows_a_life_without_a_page(devmind: Any, raised: Path) -> None:
         ((*ROOM, "--private", "--record", "s.mcap"), "excludes --record and --learn"),
         ((*ROOM, "--private", "--learn"), "excludes --record and --learn"),
         ((*ROOM, "--learn"), "add --record FILE"),
-        (("--camera", "browser", "--mic", "none", "--no-page"), "need the page"),
+        (("--camera", "browser", "--mic", "none", "--no-page"), "the page; leave --no-page out"),
         ((*ROOM, "--host", "192.0.2.1"), "certificate"),
         ((*ROOM, "--cert", "c.pem"), "both --cert and --key"),
         ((*ROOM, "--set", "herz=9"), "did you mean 'hz'?"),
@@ -147,17 +168,119 @@ def test_what_cannot_be_is_a_sentence(devmind: Any, raised: Path, words: tuple[s
     assert said in " ".join(f"{refused.exception} {refused.output}".split())
 
 
-def test_without_an_agent_a_sentence_says_where_one_is_to_be_had(devmind: Any) -> None:
-    refused = devmind("live", *ROOM)
-    assert refused.exit_code == 2
-    assert "devmind hello" in f"{refused.exception} {refused.output}"
+def test_without_an_agent_the_newborn_lives_and_it_is_said(devmind: Any, tmp_path: Path) -> None:
+    words = (*ROOM, "--seconds", 0.3, "--no-page")
+    lived = devmind("live", *words, "--record", "a.mcap")
+    assert lived.exit_code == 0, lived.output
+    assert lived.stderr.count("this is the newborn") == 1
+    named = devmind("live", *words, "--agent", "newborn", "--record", "b.mcap")
+    assert named.exit_code == 0, named.output
+    assert "this is the newborn" not in named.stderr, "who names it knows it"
+    weights = [
+        [note.data for note in Session(tmp_path / file).notes if note.kind == "weights"]
+        for file in ("a.mcap", "b.mcap")
+    ]
+    assert len(weights[0]) == 1
+    assert weights[0] == weights[1]
 
 
-def test_a_camera_that_does_not_answer_is_a_missing_sense(devmind: Any, raised: Path) -> None:
-    words = ("--camera", "nowhere.mp4", "--mic", "none", "--seconds", 0.1, "--no-page")
+def test_a_camera_that_gives_nothing_ends_with_1_and_the_reason(devmind: Any, raised: Path) -> None:
+    words = ("--camera", "nowhere.mp4", "--mic", "none", "--seconds", 0.3, "--no-open")
+    for page in ((), ("--no-page",)):
+        lived = devmind("live", "--agent", raised, *words, *page)
+        assert lived.exit_code == 1, lived.output
+        assert "camera: There is no camera 'nowhere.mp4'" in lived.stdout
+        assert "sight: missing" in lived.output
+        assert "Nothing was ever sensed" in lived.stderr
+
+
+def test_one_sense_that_comes_is_a_life(devmind: Any, raised: Path) -> None:
+    words = ("--camera", "nowhere.mp4", "--mic", "synthetic", "--seconds", 0.5, "--no-page")
     lived = devmind("live", "--agent", raised, *words)
     assert lived.exit_code == 0, lived.output
+    assert "camera: There is no camera 'nowhere.mp4'" in lived.stdout
     assert "sight: missing" in lived.output
+
+
+def test_the_page_is_told_why_there_is_no_picture(devmind: Any, raised: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    published: list[Any] = []
+    monkeypatch.setattr(Hub, "watched", True)
+    monkeypatch.setattr(Hub, "publish", lambda self, view, *rest: published.append(view))
+    words = ("--camera", "/dev/nothing", "--mic", "synthetic", "--seconds", 0.5, "--no-open")
+    devmind("live", "--agent", raised, *words)
+    assert published[-1]["absent"] == {"sight": "There is no camera '/dev/nothing' (/dev/nothing does not exist)."}
+
+
+def test_a_sensor_of_a_plugin_is_lived_with(devmind: Any, raised: Path, tmp_path: Path, warm: None) -> None:
+    words = ("--sensor", "warmth=0.5", "--camera", "none", "--mic", "none", "--seconds", 0.5)
+    lived = devmind("live", "--agent", raised, *words, "--no-page", "--record", "w.mcap")
+    assert lived.exit_code == 0, lived.output
+    recorded = devmind("session", "record", "r.mcap", *words)
+    assert recorded.exit_code == 0, recorded.output
+    for file in ("w.mcap", "r.mcap"):
+        session = Session(tmp_path / file)
+        felt = [moment.senses["warmth"] for moment, _ in session if "warmth" in moment.senses]
+        assert felt
+        assert felt[0].tolist() == [0.5]
+        assert session.metadata["sensors"] == "warmth=0.5"
+
+
+@pytest.fixture
+def warm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plugin's sensor with a sense of its own, as if its distribution were installed."""
+    scan = plugins._scan
+    own = {"warmth": plugins.Plugin("sensors", "warmth", f"{__name__}:Warmth", "heat", "1")}
+    monkeypatch.setattr(plugins, "_scan", lambda group: scan(group) | (own if group == "sensors" else {}))
+
+
+class Warmth:
+    """One number, `level`, whenever it is asked."""
+
+    sense, name, drops = "warmth", "warmth", 0
+    space = spaces.Box(0.0, 1.0, (1,), np.float32)
+
+    def __init__(self, level: str) -> None:
+        self.level = float(level)
+
+    def __enter__(self) -> Warmth:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def read_latest(self, max_age_s: float) -> tuple[np.ndarray, float]:
+        """The level, now."""
+        return np.array([self.level], np.float32), time.monotonic()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--sensor", "synthetic_camera", "--camera", "0"), "both give sight"),
+        (("--sensor", "speaker"), "it acts"),
+        (("--sensor", "environment=http://me:secret@127.0.0.1/x"), "leave one out"),
+        (("--sensor", "synthetic_camra"), "did you mean 'synthetic_camera'"),
+    ],
+)
+def test_a_sensor_that_does_not_fit_is_a_sentence(devmind: Any, words: tuple[str, ...], said: str) -> None:
+    for command in (("live",), ("session", "record", "x.mcap")):
+        refused = devmind(*command, *words)
+        assert refused.exit_code == 2
+        assert said in f"{refused.exception} {refused.output}"
+        assert "secret" not in refused.output
+
+
+def test_the_usual_camera_gives_way_to_a_named_sensor() -> None:
+    asked = doors(None, "none", ["synthetic_camera=0.2"])
+    assert list(asked.sensors) == ["synthetic_camera"]
+    assert asked.details == {"camera": "none", "microphone": "none", "sensors": "synthetic_camera=0.2"}
+
+
+def test_hello_takes_this_machines_camera(devmind: Any) -> None:
+    met = devmind("hello", "--camera", "synthetic", "--mic", "none", "--seconds", 0.5, "--no-open")
+    assert met.exit_code == 0, met.output
+    assert "open this page" in met.output
+    assert "sound: missing" not in met.output
 
 
 def test_a_run_can_be_watched(devmind: Any, tmp_path: Path) -> None:

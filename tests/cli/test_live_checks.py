@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from devmind.cli import live_checks
+from devmind.cli import here, live_checks
 
 FAKE = """
 import sys
@@ -32,7 +32,7 @@ def pyaudio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_sound_inputs_are_listed_without_the_noise_of_alsa(pyaudio: Path, capfd: pytest.CaptureFixture[str]) -> None:
     pyaudio.write_text(FAKE.replace("DEVICES", "[('Desk microphone', 2), ('Speakers', 0)]"))
     check = live_checks.microphone()
-    assert (check.ok, check.said, check.mend) == (None, "1 sound inputs: Desk microphone", "")
+    assert (check.ok, check.said, check.mend) == (None, "1 sound input: Desk microphone", "")
     assert capfd.readouterr().err == ""
 
 
@@ -59,7 +59,7 @@ def test_each_way_sound_fails_has_its_sentence(
 
 
 def test_a_sound_system_that_hangs_is_not_waited_for(pyaudio: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_checks, "ANSWER_S", 0.5)
+    monkeypatch.setattr(here, "ANSWER_S", 0.5)
     pyaudio.write_text("import time; time.sleep(60)")
     assert "does not answer" in live_checks.microphone().said
 

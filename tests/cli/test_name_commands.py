@@ -11,6 +11,7 @@ import pytest
 import soundfile
 
 from devmind.memory.stores.sqlite import FILE
+from tests.sessions.test_media import png_header
 
 
 @pytest.fixture
@@ -36,8 +37,8 @@ def test_pictures_and_sounds_are_taught_named_and_forgotten(devmind: Any, agent:
     asked = devmind("name", files / "red3.png", files / "low3.wav", "--agent", agent)
     assert asked.exit_code == 0, asked.output
     seen, heard = asked.output.splitlines()
-    assert "red3.png, sight: red (confidence" in seen
-    assert "low3.wav, sound: low (confidence" in heard
+    assert "red3.png, sight: red (" in seen
+    assert "low3.wav, sound: low (" in heard
     gone = devmind("forget", "red")
     assert gone.output == "red: 3 examples forgotten\n"
     assert "red (" not in devmind("name", files / "red3.png", "--agent", agent).output
@@ -58,20 +59,46 @@ def test_what_sounds_were_taught_says_nothing_of_pictures(devmind: Any, agent: P
     [
         (["teach", "cup", "cup.png"], "There is no file 'cup.png'"),
         (["teach", "cup", "."], "expects a file"),
-        (["teach", "cup", "red0.png"], "There is no saved agent below ./checkpoints"),
         (["teach", "cup", "red0.png", "--agent", "nowhere"], "There is no folder 'nowhere'"),
         (["teach", "cup", "text.txt"], "gives no Moment"),
         (["name", "red0.png"], "There is no memory in 'memory'"),
         (["forget", "cup"], "There is no memory in 'memory'"),
         (["teach", "cup"], "Missing argument"),
+        (["teach", "cup", "silent.wav"], "'silent.wav' is silent: no sample is above 0.001 of full scale (-60 dB)"),
+        (["teach", "cup", "dot.png"], "'dot.png' has 1x1 pixels; at least 8x8 are needed"),
+        (["teach", "cup", "huge.png"], "'huge.png' has more than 64 megapixels; give a smaller one"),
     ],
 )
 def test_what_cannot_be_done_is_a_sentence(devmind: Any, files: Path, words: list[str], sentence: str) -> None:
     (files / "text.txt").write_text("no picture")
+    soundfile.write(files / "silent.wav", np.full(16_000, 0.0009), 16_000)
+    cv2.imwrite(str(files / "dot.png"), np.zeros((1, 1, 3), np.uint8))
+    (files / "huge.png").write_bytes(png_header(60_000, 60_000))
     result = devmind(*words)
     assert result.exit_code == 2
     assert sentence in result.output
     assert not Path("memory").exists()
+
+
+def test_what_cannot_be_sensed_is_neither_named_nor_recalled(devmind: Any, agent: Path, files: Path) -> None:
+    soundfile.write(files / "silent.wav", np.zeros(16_000), 16_000)
+    cv2.imwrite(str(files / "dot.png"), np.zeros((1, 1, 3), np.uint8))
+    (files / "huge.png").write_bytes(png_header(20_000, 20_000))
+    devmind("teach", "red", files / "red0.png", "--agent", agent)
+    told = {"silent.wav": "is silent", "dot.png": "has 1x1 pixels", "huge.png": "more than 64 megapixels"}
+    for file, sentence in told.items():
+        option = "--sound" if file.endswith("wav") else "--image"
+        for words in (("name", file, "--agent", agent), ("memory", "recall", option, file, "--agent", agent)):
+            refused = devmind(*words)
+            assert (refused.exit_code, sentence in refused.output) == (2, True), refused.output
+
+
+def test_the_silent_part_of_a_sound_is_left_out(devmind: Any, agent: Path, files: Path) -> None:
+    wave = np.concatenate([np.zeros(80_000), 0.3 * np.sin(np.arange(80_000) / 4)])
+    soundfile.write(files / "half.wav", wave, 16_000)
+    taught = devmind("teach", "hum", files / "half.wav", "--agent", agent)
+    assert "hum: 1 example taught" in taught.output
+    assert "1 of 2 examples of" in taught.stderr
 
 
 def test_a_damaged_file_among_others_teaches_nothing(devmind: Any, agent: Path, files: Path) -> None:

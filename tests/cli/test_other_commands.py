@@ -257,8 +257,25 @@ def test_the_page_of_commands_is_fresh() -> None:
     assert (ROOT / "docs" / "commands.md").read_text(encoding="utf-8") == page
     assert "VALUE" not in page.replace("KEY=VALUE", ""), "every option says what it takes"
     assert "tiny" not in page
-    for label in ("`--count, -k N`", "`--prune/--keep`", "`[WORDS]...`", "`[NAME[=SOURCE]...]`"):
+    for label in ("`--count, -k N`", "`--prune/--keep`", "`[WORDS]...`", "`[NAME[=SOURCE]]...`"):
         assert f"| {label} |" in page, "as --help has it"
+
+
+def test_help_and_version_are_understood_as_commands(devmind: Any) -> None:
+    assert devmind("help").output == devmind("--help").output
+    assert devmind("help", "stage", "list").output == devmind("stage", "list", "--help").output
+    assert devmind("version").output == devmind("--version").output
+    whole = devmind("--help").output
+    assert whole.index("hello") < whole.index("live  ") < whole.index("doctor"), "a newcomer's first command is first"
+    assert "Start here: devmind hello" in whole
+
+
+def test_the_help_of_live_is_readable_at_80_columns(devmind: Any) -> None:
+    lines = devmind("live", "--help").output.splitlines()
+    assert max(map(len, lines)) <= 80
+    texts = [line for line in lines if line.startswith("│ --")]
+    assert min(line.rstrip(" │").rfind("  ") for line in texts) < 46, "half of the line is left to the texts"
+    assert len(lines) < 75
 
 
 def test_public_names_are_found_without_importing_anything_before() -> None:

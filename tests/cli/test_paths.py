@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from devmind.cli.paths import existing
+from devmind.cli.paths import existing, user_data
 from devmind.errors import ConfigError, nearest
 
 
@@ -34,3 +34,19 @@ def test_a_full_folder_is_not_listed_whole(tmp_path: Path) -> None:
 def test_a_long_list_of_names_is_cut() -> None:
     assert nearest("zzz", ["one", "two"]) == "; known are: one, two."
     assert nearest("zzz", [f"n{number:02}" for number in range(21)]).endswith("n18, n19 and 1 more.")
+
+
+def test_what_a_user_keeps_is_in_one_place_wherever_a_command_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert user_data() == tmp_path / "devmind"
+    monkeypatch.setenv("XDG_DATA_HOME", "not/absolute")  # its standard says to ignore that
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr("sys.platform", "linux")
+    assert user_data() == tmp_path / ".local" / "share" / "devmind"
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert user_data() == tmp_path / "Library" / "Application Support" / "devmind"
+    monkeypatch.setattr("sys.platform", "win32")
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "local"))
+    assert user_data() == tmp_path / "local" / "devmind"

@@ -35,9 +35,9 @@ def test_a_test_tells_rate_level_and_skew_and_keeps_nothing(devmind, tmp_path):
     tested = devmind("sensors", "test", "synthetic_camera=0.2", "synthetic_microphone=0.2", "--seconds", "0.6")
     assert tested.exit_code == 0, tested.output
     words = " ".join(tested.output.split())
-    assert "synthetic_camera=0.2 sight 30.0/s" in words
+    assert "synthetic_camera sight 30.0/s" in words
     assert "16 kHz" in words
-    assert "synthetic_microphone=0.2 after synthetic_camera=0.2" in words
+    assert "synthetic_microphone after synthetic_camera:" in words
     assert not list(tmp_path.iterdir())
 
 

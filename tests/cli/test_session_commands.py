@@ -45,7 +45,7 @@ def test_a_second_is_recorded_without_an_agent(devmind: Any, tmp_path: Path) -> 
     bare = devmind(*words, "--camera", "none", "--no-frames", "--overwrite")
     assert bare.exit_code == 0
     assert open_session(tmp_path / "me.mcap").frame_count == 0
-    assert "nothing to record" in devmind("session", "record", "x.mcap", "--camera", "none", "--mic", "none").stderr
+    assert "nothing to sense" in devmind("session", "record", "x.mcap", "--camera", "none", "--mic", "none").stderr
 
 
 @pytest.mark.usefixtures("walk")

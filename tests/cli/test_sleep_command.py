@@ -156,6 +156,29 @@ def test_a_stopped_night_says_how_to_go_on_and_does(night: Any, monkeypatch: pyt
     assert "slept on 7 memories: 4 steps in" in done.stdout, done.output
 
 
+def test_a_stopped_night_can_be_cut(night: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = Replay.batch
+
+    def interrupted(self: Replay, update: int, steps: int) -> Any:
+        if update == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        return batch(self, update, steps)
+
+    early = night("--out", "night", "--cut")
+    assert (early.exit_code, early.stderr) == (
+        2, "--cut ends a night that was stopped, and there is none in 'night'; leave --cut out.\n"
+    )  # fmt: skip
+    assert not Path("night").exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(Replay, "batch", interrupted)
+        stopped = night("--out", "night")
+    assert "With --cut the night ends with what it has learned." in stopped.stderr
+    done = night("--out", "night", "--cut")
+    assert "slept on 7 memories: 2 steps in" in done.stdout, done.output
+    assert "; it was cut" in done.stdout
+    assert Agent.from_pretrained("night/milestones/00-sleep").heads
+
+
 def test_a_night_killed_before_its_agent_was_saved_is_not_lost(night: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def killed(self: Agent, folder: Path) -> None:
         raise KilledError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,13 +14,16 @@ import pytest
 
 from devmind import plugins
 from devmind.cli import show
-from devmind.config import RunConfig
+from devmind.config import RunConfig, load
+from devmind.curriculum.finished import identity
 from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.journal import Journal
 from devmind.errors import ExamError
+from tests.report.conftest import fake_results
 
 MEASURE = {
     "score": 0.971, "low": 0.958, "high": 0.981, "n": 400, "unit": "correct", "chance": 0.1, "floor": 0.91,
-    "ceiling": 1.0, "gate": 0.95, "passed": True,
+    "ceiling": 1.0, "gate": 0.95, "passed": True, "beaten_by": None,
 }  # fmt: skip
 
 
@@ -29,7 +33,6 @@ class Calls:
 
     runs: list[dict[str, Any]] = field(default_factory=list)
     passed: bool = True
-    already: bool = False
     error: BaseException | None = None
 
     def run_stage(self, stage: str, config: RunConfig, **options: Any) -> SimpleNamespace:
@@ -42,7 +45,7 @@ class Calls:
         folder = Path("out")
         return SimpleNamespace(
             passed=self.passed, out=folder, results=folder / "results.json", report=folder / "report.html",
-            agent=folder / "agent", already_finished=self.already,
+            agent=folder / "agent", already_finished=False,
         )  # fmt: skip
 
     def examine(self, stage: str, agent: Path, config: RunConfig, **options: Any) -> Mapping[str, Any]:
@@ -64,11 +67,12 @@ def calls(stand_in: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Cal
 
 def test_run_hands_everything_to_the_runner(devmind: Any, calls: Calls, tmp_path: Path) -> None:
     (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "config.json").touch()
     (tmp_path / "data").mkdir()
     (tmp_path / "walk one.mcap").touch()
     line = (
         "stage run reflex --agent agent --size tiny --minutes 2.5 --set exam.holdout=theo --set attempts=2 --data data "
-        "--seed 7 --out there --ablate --experience"
+        "--seed 7 --out there --ablate --cut --experience"
     )
     result = devmind(*line.split(), "walk one.mcap")
     assert result.exit_code == 0
@@ -86,7 +90,8 @@ def test_run_hands_everything_to_the_runner(devmind: Any, calls: Calls, tmp_path
         "data": Path("data"),
         "sessions": [Path("walk one.mcap")],
         "ablate": True,
-        "command": f"devmind {line} 'walk one.mcap'",
+        "cut": True,
+        "command": f"devmind {line.replace(' --cut', '')} 'walk one.mcap'",
     }
 
 
@@ -110,11 +115,6 @@ def test_exit_codes_tell_passed_failed_and_error_apart(devmind: Any, calls: Call
     assert (result.exit_code, result.stderr) == (2, "Something does not fit.\n")
 
 
-def test_a_finished_run_says_so(devmind: Any, calls: Calls) -> None:
-    calls.already = True
-    assert "This run had finished; nothing was done." in devmind("stage", "run", "reflex").output
-
-
 class StoppedError(Exception):
     """As the runner's Interrupted."""
 
@@ -127,12 +127,22 @@ class StoppedError(Exception):
 )
 def test_a_stopped_run_says_how_to_go_on(devmind: Any, calls: Calls, error: BaseException, code: int) -> None:
     calls.error = error
-    result = devmind("stage", "run", "reflex", "--seed", "3")
-    assert result.exit_code == code
-    assert result.stderr == (
-        "Stopped; everything so far is saved, and the same command goes on from there: "
-        "devmind stage run reflex --seed 3\n"
-    )
+    for more in ((), ("--cut",)):
+        result = devmind("stage", "run", "reflex", "--seed", "3", *more)
+        assert result.exit_code == code
+        assert result.stderr == (
+            "Stopped; everything so far is saved, and the same command goes on from there: "
+            "devmind stage run reflex --seed 3\n"
+            "With --cut it goes on with the next lesson, and the report says that this one was cut.\n"
+        )
+
+
+@pytest.mark.parametrize("minutes", ["0", "-1", "nan", "inf"])
+def test_minutes_are_a_length_of_time(devmind: Any, calls: Calls, minutes: str) -> None:
+    for command in (("stage", "run", "reflex"), ("curriculum", "run")):
+        result = devmind(*command, "--minutes", minutes)
+        assert (result.exit_code, result.stderr) == (2, f"--minutes expects a number above 0; got {minutes}.\n")
+    assert calls.runs == []
 
 
 @pytest.mark.parametrize(
@@ -168,14 +178,40 @@ def test_exam_writes_the_scores_and_uses_the_agents_own_size(devmind: Any, calls
     assert result.exit_code == 0
     assert "0.958 .. 0.981" in result.output
     assert "not gated" in result.output
+    assert "Size tiny only tries the machinery: these scores mean nothing." in result.output
     written = json.loads((tmp_path / "scores.json").read_text())
     assert set(written) == {"agent_sha256", "skills"}
     assert written["skills"]["see"] == MEASURE
     assert (calls.runs[0]["config"].size, calls.runs[0]["skill"]) == ("tiny", "see")
 
 
+def test_exam_marks_what_a_rule_does_better(
+    devmind: Any, calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "config.json").touch()
+    monkeypatch.setitem(MEASURE, "beaten_by", "ridge")
+    result = devmind("stage", "exam", "reflex", "--agent", "agent")
+    assert "✓ passed, a rule does better: ridge" in " ".join(result.output.split())
+    assert "mean nothing" not in result.output
+
+
+def test_list_says_what_a_stage_teaches_and_how_its_newest_run_ended(devmind: Any, tmp_path: Path) -> None:
+    assert "–" in devmind("stage", "list").output
+    folder = tmp_path / "checkpoints" / "run" / "reports" / "reflex"
+    folder.mkdir(parents=True)
+    (folder / "results.json").write_text(json.dumps(fake_results()))
+    said = " ".join(devmind("stage", "list").output.split())
+    assert "failed, size nursery" in said
+    assert "Senses and reflexes, the first stage" in said
+    assert "stages.reflex.stage" not in said
+    (folder / "results.json").write_text("{")
+    assert devmind("stage", "list").exit_code == 0, "a damaged file of one run hides no stage"
+
+
 def test_exam_exit_codes(devmind: Any, calls: Calls, tmp_path: Path) -> None:
     (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "config.json").touch()
     calls.passed = False
     assert devmind("stage", "exam", "reflex", "--agent", "agent").exit_code == 1
     calls.error = ExamError("No recordings were given.")
@@ -186,6 +222,7 @@ def test_exam_exit_codes(devmind: Any, calls: Calls, tmp_path: Path) -> None:
 
 def test_exam_refuses_a_file_it_could_not_write_before_it_examines(devmind: Any, calls: Calls, tmp_path: Path) -> None:
     (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "config.json").touch()
     result = devmind("stage", "exam", "reflex", "--agent", "agent", "--json", "agnt/scores.json")
     assert (result.exit_code, result.stderr) == (2, "There is no folder 'agnt' (--json); did you mean 'agent'?\n")
     assert devmind("stage", "exam", "reflex", "--agent", "agent", "--json", "agent").exit_code == 2
@@ -193,17 +230,64 @@ def test_exam_refuses_a_file_it_could_not_write_before_it_examines(devmind: Any,
 
 
 def test_describe_shows_lessons_and_gates(devmind: Any, stand_in: Callable[..., None]) -> None:
-    gate = Gate([Threshold("hear", 0.9), Threshold("hear/speech", None, beats_floor=True, when_absent="skip")])
+    gate = Gate(
+        [
+            Threshold("hear", 0.9),
+            Threshold("hear/late", 0.1, lower_is_better=True),
+            Threshold("hear/speech", None, beats_floor=True, when_absent="skip"),
+        ]
+    )
     skill = SimpleNamespace(name="hear", about="unseen sounds", gate_in=lambda context: gate)
     lesson = SimpleNamespace(name="listen", minutes=2.5, steps=1200, skills=("hear",))
     stage = SimpleNamespace(name="ears", requires=("reflex",), skills=[skill], lessons=lambda context: [lesson])
     made = {"load_stage": lambda name: stage, "make_context": lambda config, *rest: SimpleNamespace(config=config)}
     stand_in("devmind.curriculum.start", **made)
-    output = devmind("stage", "describe", "reflex", "--size", "child").output
-    assert "ears, after reflex" in output
-    assert "Lessons at size child, 2.5 minutes in all" in output
-    for text in ("listen", "1,200", "hear: 0.9", "hear/speech: its floor (with data)", "unseen sounds"):
+    output = devmind("stage", "describe", "reflex").output
+    assert "ears: goes on after reflex" in output
+    assert "Lessons at size nursery, 2.5 minutes in all" in output
+    assert "Minutes of 2 cores of 100 GFLOP/s (float32); the steps are the same on every machine" in output
+    larger = devmind("stage", "describe", "reflex", "--size", "child").output
+    assert "Lessons at size child; 'devmind stage run' measures how long they take" in larger
+    assert "2.5" not in larger
+    for text in (
+        "listen",
+        "1,200",
+        "hear: at least 0.9",
+        "hear/late: at most 0.1",
+        "hear/speech: better than its floor (with data)",
+        "unseen sounds",
+    ):
         assert text in output
+
+
+def test_a_run_that_had_finished_says_so_without_the_runner(devmind: Any, tmp_path: Path, calls: Calls) -> None:
+    settings = load("tiny", {"size": "tiny"})
+    for passed in (True, False):
+        out = tmp_path / f"out-{passed}"
+        out.mkdir()
+        journal = Journal(out / "journal.jsonl")
+        journal.write("start", identity=identity("reflex", settings, None, None, [], False))
+        journal.write("finished", passed=passed, agent="milestones/01-reflex")
+        for more in ((), ("--cut",)):
+            again = devmind("stage", "run", "reflex", "--size", "tiny", "--out", out, *more)
+            assert "This run had finished" in again.output
+            assert "agent: out-" in again.output
+            assert again.exit_code == (0 if passed else 1)
+    other = devmind("stage", "run", "reflex", "--size", "tiny", "--seed", 9, "--out", out)
+    assert (other.exit_code, "holds a run with other settings" in other.output) == (2, True)
+    assert calls.runs == []
+
+
+def test_list_shows_the_newest_run_of_a_stage(devmind: Any, tmp_path: Path) -> None:
+    for number, passed in enumerate((False, True, False)):
+        folder = tmp_path / "checkpoints" / f"run-{passed}" / "reports" / "reflex"
+        folder.mkdir(parents=True, exist_ok=True)
+        ended = fake_results()
+        ended["verdict"]["passed"] = passed
+        (folder / "results.json").write_text(json.dumps(ended))
+        os.utime(folder / "results.json", (number, number))
+        said = " ".join(devmind("stage", "list").output.split())
+        assert f"reflex {'passed' if passed else 'failed'}, size nursery" in said
 
 
 def test_list_shows_where_a_stage_comes_from(devmind: Any) -> None:
@@ -216,17 +300,19 @@ class Walk:
     """A curriculum that only remembers what it was asked."""
 
     asked: tuple[Any, ...] = ()
+    cut = False
     outcomes: Sequence[bool] = (True,)
 
     def __init__(self, stages: Sequence[str], config: RunConfig, out: Path, **options: Any) -> None:
         Walk.asked = (list(stages), config, out, options)
 
-    def run(self) -> list[SimpleNamespace]:
+    def run(self, cut: bool = False) -> list[SimpleNamespace]:
+        Walk.cut = cut
         return [Calls(passed=passed).result() for passed in Walk.outcomes]
 
     @classmethod
-    def resume(cls, out: Path) -> list[SimpleNamespace]:
-        return cls(["resumed"], RunConfig(), out).run()
+    def resume(cls, out: Path, cut: bool = False) -> list[SimpleNamespace]:
+        return cls(["resumed"], RunConfig(), out).run(cut)
 
 
 def test_curriculum_walks_all_stages_unless_some_are_named(
@@ -243,7 +329,12 @@ def test_curriculum_walks_all_stages_unless_some_are_named(
     assert Walk.asked[0] == ["reflex"]
     (tmp_path / "there").mkdir()
     assert devmind("curriculum", "resume", "there").exit_code == 1
-    assert Walk.asked[0] == ["resumed"]
+    assert (Walk.asked[0], Walk.cut) == (["resumed"], False)
+    devmind("curriculum", "resume", "there", "--cut")
+    assert Walk.cut
+    Walk.cut = False
+    devmind("curriculum", "run", "reflex", "--cut", "--out", "there")
+    assert (Walk.cut, Walk.asked[3]["command"]) == (True, "devmind curriculum run reflex --out there")
     assert devmind("curriculum", "resume", "thre").stderr == "There is no folder 'thre' (OUT); did you mean 'there'?\n"
 
 

@@ -118,3 +118,21 @@ def test_a_mistyped_skill_gets_the_nearest(tmp_path):
     told = runner.examine("lamps", result.agent, config())
     assert told["skills"]["lamps-lit"]["passed"]
     assert told["agent_sha256"] == Agent.from_pretrained(result.agent).sha256()
+
+
+def test_a_trunk_that_the_given_agent_does_not_have_cannot_be_had(tmp_path):
+    run = runner.run_stage("lamps", config(), out=tmp_path / "run")
+    wanted = config(trunk={"pretrained": "x"})
+    with pytest.raises(ConfigError, match=r"trunk.pretrained=x cannot be had: .* was made with None"):
+        runner.run_stage("lamps", wanted, out=tmp_path / "again", agent=run.agent)
+    with pytest.raises(ConfigError, match=r"trunk\.pretrained=x"):
+        runner.examine("lamps", run.agent, wanted)
+    assert not (tmp_path / "again" / "journal.jsonl").exists()
+
+
+def test_a_given_agent_gets_the_window_that_is_asked_for(tmp_path):
+    run = runner.run_stage("lamps", config(), out=tmp_path / "run")
+    again = runner.run_stage("lamps", config(trunk={"window": 5}), out=tmp_path / "again", agent=run.agent)
+    assert Agent.from_pretrained(run.agent).config.window == 8
+    assert Agent.from_pretrained(again.agent).config.window == 5
+    assert runner.examine("lamps", run.agent, config(trunk={"window": 5}))["skills"]

@@ -77,3 +77,18 @@ def test_a_measure_refuses_values_that_are_no_episodes(values):
 def test_a_rate_refuses_other_values_than_nought_and_one():
     with pytest.raises(ExamError, match="0 or 1"):
         Measure("m", "u", np.array([0.5]), 0.0, 1.0, rate=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "up", "floors", "rule"),
+    [
+        ([1.0, 0.64], True, {"a hand rule": 0.985, "stand still": 0.1}, "a hand rule"),
+        ([1.0, 0.64], True, {"a hand rule": 0.82}, None),
+        ([0.0, 0.1], True, {"stand still": 0.02}, "chance"),
+        ([0.2, 0.4], False, {"the mean depth": 0.25, "the ground": 0.4}, "the mean depth"),
+        ([0.2, 0.4], False, {"the ground": 0.4}, None),
+    ],
+)
+def test_the_rule_that_does_better_than_the_score_is_named(values, up, floors, rule):
+    measure = Measure("m", "u", np.array(values), 0.5 if not up else 0.1, 1.0, floors=floors, higher_is_better=up)
+    assert measure.beaten_by == rule

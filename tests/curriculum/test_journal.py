@@ -1,5 +1,12 @@
 """The journal keeps every event, also around a line that a crash cut off."""
 
+import os
+import subprocess
+from pathlib import Path
+
+from devmind.config import RunConfig
+from devmind.curriculum import results
+from devmind.curriculum.finished import finished_run, identity
 from devmind.curriculum.journal import Journal
 
 
@@ -38,3 +45,34 @@ def test_a_journal_is_followed_without_reading_it_again(tmp_path):
     assert [e["step"] for e in found] == [2]
     journal.path.write_bytes(b'{"event": "start"}\n')
     assert [e["event"] for e in journal.after(offset)[0]] == ["start"]
+
+
+def test_a_run_knows_its_commit(tmp_path, monkeypatch):
+    def git(*words):
+        environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+        identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        done = subprocess.run(
+            ["git", *identity, *words], cwd=checkout, check=True, capture_output=True, text=True, env=environment
+        )
+        return done.stdout.strip()
+
+    checkout = tmp_path / "checkout"
+    package = checkout / "devmind" / "curriculum"
+    package.mkdir(parents=True)
+    monkeypatch.setattr(results, "__file__", str(package / "results.py"))
+    assert results.commit() == f"devmind {results.versions()['devmind']}", "installed, no checkout"
+    (checkout / "devmind" / "a.py").write_text("1")
+    git("init", "-q")
+    assert results.commit().startswith("devmind "), "no commit yet"
+    git("add", ".")
+    git("commit", "-qm", "a")
+    monkeypatch.setenv("GIT_DIR", "/nowhere")  # as in a hook
+    assert results.commit() == git("rev-parse", "HEAD")
+    (checkout / "devmind" / "a.py").write_text("2")
+    assert results.commit() == git("rev-parse", "HEAD") + "+changes"
+
+
+def test_a_run_is_known_again_by_a_path_that_looks_like_a_login(tmp_path):
+    mine = identity("reflex", RunConfig(), None, Path("me:there@home/data"), [], False)
+    Journal(tmp_path / "journal.jsonl").write("start", identity=mine)
+    assert finished_run(tmp_path, mine) is None

@@ -25,7 +25,10 @@ RICH = Measure(
     higher_is_better=False,
     reference="others: 0.5",
     note="a note",
-    exhibits=(Exhibit("failure", "a ball", png=b"\x89PNG", wav=None), Exhibit("example", "a tone", wav=b"RIFF")),
+    exhibits=(
+        Exhibit("failure", "a ball", png=b"\x89PNG", labels=("first", "last")),
+        Exhibit("example", "a tone", wav=b"RIFF"),
+    ),
     rows={"sight off": np.float64(0.2)},
     answered={"pan": {"reach": np.int64(3)}},  # type: ignore[dict-item]
 )

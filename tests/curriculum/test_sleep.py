@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from devmind import worlds
+from devmind.acting.recall import as_recall
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate
 from devmind.agent.config import AgentConfig
@@ -21,7 +22,7 @@ from devmind.curriculum.journal import Journal
 from devmind.curriculum.sleep import Slept, load_state, prune, save_state, sleep
 from devmind.curriculum.stage import Context
 from devmind.errors import CheckpointError, ConfigError, StoreError
-from devmind.learners.replay import Replay, as_recall, candidates, questions
+from devmind.learners.replay import Replay, candidates, questions
 from devmind.learners.sleeping import heads_to_sleep
 from devmind.memory import Entry, Key, Memory, open_store
 from devmind.memory.sampling import Reservoir

@@ -27,6 +27,8 @@ class FakeLife:
         done: the commands that came, with their arguments.
         moments: memories besides what was taught, as the page gets them; recalled: what each tick reminds of.
         frames: times of the frames it has seen; loudest: the largest sample it has heard.
+        camera_is: whose the camera is, for the welcome: "browser", "here" or "none".
+        extra: laid over every view.
     """
 
     def __init__(self) -> None:
@@ -40,6 +42,8 @@ class FakeLife:
         self.moments: list[dict[str, Any]] = []
         self.recalled: list[dict[str, Any]] = []
         self.is_recording = self.is_paused = False
+        self.camera_is = "browser"
+        self.extra: dict[str, Any] = {}
         self.faults: list[str] = []
         self.colour: np.ndarray | None = None
         self._stop = threading.Event()
@@ -59,15 +63,16 @@ class FakeLife:
 
     def welcome(self) -> dict[str, Any]:
         """As a life in which the page is camera and microphone."""
-        ages = [{"id": "newborn", "label": "newborn"}, {"id": "reflex", "label": "reflex"}]
+        ages = [{"id": "start", "label": "before its first lesson"}, {"id": "now", "label": "today"}]
         words: dict[str, Any] = {
             "type": "welcome",
             "mode": "live",
-            "camera": "browser",
+            "camera": self.camera_is,
             "microphone": "browser",
             "hz": 10,
         }
-        words |= {"private": False, "ages": ages, "age": "reflex", "can_record": True, "version": "0.1.0"}
+        words |= {"private": False, "ages": ages, "age": "now", "can_record": True, "version": "0.1.0"}
+        words |= {"command": "devmind hello", "paused": self.is_paused}
         return words | {"examples": self._examples()}
 
     def do(self, command: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,8 +94,10 @@ class FakeLife:
         if command == "pause":
             self.is_paused = bool(arguments["on"])
             return {"paused": self.is_paused}
-        if command in ("age", "say"):
-            return dict(arguments) if command == "age" else {}
+        if command == "age":
+            return dict(arguments)
+        if command == "say":
+            return {"answer": f"It does not know “{arguments['text']}”; show it one and teach it."}
         if command == "break":
             raise RuntimeError("This is a fault of the program, and no sentence for a user.")
         raise DevmindError(f"'{command}' is nothing that can be done here.")
@@ -112,7 +119,7 @@ class FakeLife:
             view = {"type": "tick", "tick": self.ticks, "time_s": self.ticks * TICK_S, "writing": self.is_recording}
             view |= {"recording": self.is_recording, "paused": self.is_paused, "skipped": 0, "faults": self.faults}
             view |= {"recalled": self.recalled} if self.recalled else {}
-            view |= self._look() | self._listen()
+            view |= self._look() | self._listen() | self.extra
             self.hub.publish(view | {"work_ms": 1e3 * (time.perf_counter() - begun_s)})
             self.ticks += 1
 
@@ -134,7 +141,12 @@ class FakeLife:
             "x": min(max(x / width - FOVEA_WIDTH / 2, 0), 1 - FOVEA_WIDTH),
             "y": min(max(y / height - tall / 2, 0), 1 - tall),
         }
-        return {"fovea": corner | {"w": FOVEA_WIDTH, "h": tall}, "arcs": ["look_arc"], "names": {"sight": self._name()}}
+        view = {
+            "fovea": corner | {"w": FOVEA_WIDTH, "h": tall},
+            "follows": True,
+            "gaze": {"pan_deg": 12, "tilt_deg": 0},
+        }
+        return view | {"arcs": ["look_arc"], "names": {"sight": self._name()}}
 
     def _name(self) -> dict[str, Any] | None:
         far = {memory["name"]: float(np.linalg.norm(memory["colour"] - self.colour)) for memory in self.taught}

@@ -6,6 +6,10 @@ import os
 from pathlib import Path
 
 from devmind.live.ages import ages
+from devmind.live.newborn import FOLDER
+from devmind.testing import tiny_agent
+from stages.reflex import parts
+from tests.agent.conftest import shake
 
 
 def saved(folder: Path, at_s: int) -> Path:
@@ -28,7 +32,32 @@ def test_a_run_has_a_beginning_and_milestones_in_order(tmp_path: Path) -> None:
     failed = saved(run / "agent", 7)
     assert [age.id for age in ages(failed)] == ["start", "01-reflex", "02-language", "now"]
 
+    assert [age.label for age in ages(failed)] == ["before its first lesson", "after reflex", "after language", "today"]
 
-def test_an_agent_of_no_run_has_one_age(tmp_path: Path) -> None:
+
+def test_an_agent_of_no_run_that_tells_no_stage_has_one_age(tmp_path: Path) -> None:
     (alone,) = ages(saved(tmp_path / "newborn", 1))
-    assert (alone.label, alone.folder) == ("newborn", tmp_path / "newborn")
+    assert (alone.id, alone.label, alone.folder) == ("now", "today", tmp_path / "newborn")
+
+
+def test_what_was_raised_from_strange_weights_has_no_untaught_age(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "grown", 1)
+    (folder / "config.json").write_text('{"stages": ["reflex"], "trunk_source": "somebody/decoder"}')
+    assert [age.id for age in ages(folder)] == ["now"], "a seed does not give those weights back"
+
+
+def test_untaught_it_has_the_weights_that_the_first_lesson_found(tmp_path: Path) -> None:
+    agent = tiny_agent()
+    parts.admit(agent)
+    agent.config.stages = ["reflex"]
+    before = agent.sha256()
+    shake(agent).save_pretrained(tmp_path / "raised")
+    untaught, now = ages(tmp_path / "raised")
+    assert [untaught.id, now.id] == ["start", "now"]
+    assert untaught.wake().sha256() == before != agent.sha256()
+    assert now.wake().sha256() == agent.sha256()
+    assert not untaught.wake().training
+
+
+def test_the_shipped_newborn_can_be_untaught() -> None:
+    assert [age.label for age in ages(FOLDER)] == ["before its first lesson", "today"]

@@ -61,9 +61,8 @@ def page(media: tuple[Path, Path], tmp_path: Path) -> Iterator[Page]:
     from playwright.sync_api import sync_playwright
 
     command = [Path(sys.executable).with_name("devmind"), "hello", "--no-open"]
-    hello = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "200"}
-    )
+    env = {**os.environ, "COLUMNS": "200", "XDG_DATA_HOME": str(tmp_path / "own")}
+    hello = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=env)
     try:
         assert hello.stdout is not None
         address = next(found[0] for line in hello.stdout if (found := re.findall(r"http://\S+", line)))
@@ -105,6 +104,6 @@ def test_the_newborn_looks_startles_learns_a_name_and_keeps_it(page: Page, tmp_p
     page.get_by_role("button", name="Teach").click()
     page.get_by_text("It has learned “disc” from one example.").wait_for()
     until(page, "() => document.querySelector('#named-sight b').textContent === 'disc'")
-    with open_store(tmp_path / "memory") as store:
+    with open_store(tmp_path / "own" / "devmind" / "memory") as store:
         assert [entry.name for entry in store.find(Filters(named=True), payloads=False)] == ["disc"]
-    assert [path.name for path in tmp_path.iterdir()] == ["memory"], "nothing else is kept"
+    assert [path.name for path in tmp_path.iterdir()] == ["own"], "nothing else is kept"

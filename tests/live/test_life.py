@@ -20,6 +20,7 @@ from devmind.live.checking import check_replay
 from devmind.live.learning.learner import Handover
 from devmind.live.life import Life
 from devmind.live.recording import Recording
+from devmind.live.remembering.answering import CANNOT
 from devmind.live.serving.hub import Hub
 from devmind.memory import Memory, open_store
 from devmind.memory.stores.sqlite import SqliteStore
@@ -112,7 +113,9 @@ def home(run: Path, tmp_path: Path) -> Iterator[Home]:
 def test_a_thing_is_taught_known_shown_and_forgotten(home: Home) -> None:
     life = home.life
     assert "names" not in home.seen(lambda view: True)
+    home.wait(lambda: life.holding.square)
     taught = life.do("teach", {"name": " cup "})
+    assert taught["frames"] > 1
     assert (taught["name"], taught["examples"]) == ("cup", {"cup": 1})
     assert taught["picture"].startswith("data:image/png;base64,")
     named = home.seen(lambda view: "names" in view)["names"]
@@ -130,6 +133,7 @@ def test_what_is_recorded_between_two_presses_replays_with_what_happened(home: H
     begun = life.do("record", {"on": True})
     assert begun == {"recording": True, "file": str(tmp_path / "kept" / "s.mcap")}
     assert home.seen(lambda view: True)["writing"] is True
+    home.wait(lambda: life.holding.square)
     life.do("teach", {"name": "square"})
     life.do("pause", {"on": True})
     life.do("pause", {"on": False})
@@ -174,7 +178,11 @@ def test_commands_that_cannot_be_are_sentences(home: Home) -> None:
 
 def test_words_reach_the_next_moment_and_the_page_is_told_of_a_pause(home: Home, tmp_path: Path) -> None:
     home.life.do("record", {"on": True})
-    home.life.do("say", {"text": "hello"})
+    home.life.do("teach", {"name": "cup"})
+    said = home.life.do("say", {"text": "hello"})["answer"]
+    assert said.startswith("It does not know “hello”; show it one and teach it. It ")
+    assert said.endswith(CANNOT)
+    assert "It knows “cup” (1 example)." in home.life.do("say", {"text": "where is the cup?"})["answer"]
     home.ticks(2)
     with ThreadPoolExecutor(1) as pool:
         paused = pool.submit(home.seen, lambda view: view.get("paused") is True)
@@ -184,7 +192,7 @@ def test_words_reach_the_next_moment_and_the_page_is_told_of_a_pause(home: Home,
     assert home.life.welcome()["paused"] is True
     home.life.do("record", {"on": False})
     words = [moment.senses.get("words") for moment, _ in Session(tmp_path / "kept" / "s.mcap")]
-    assert [word for word in words if word] == ["hello"]
+    assert " ".join(word for word in words if isinstance(word, str)) == "hello where is the cup?"
 
 
 def test_a_disk_that_refuses_is_told_and_life_goes_on(

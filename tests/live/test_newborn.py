@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from devmind.agent.agent import Agent
+from devmind.curriculum.runner import _missing_parts
+from devmind.curriculum.start import load_stage
 from devmind.errors import CheckpointError
 from devmind.live.newborn import FOLDER
 from devmind.live.newborn.pack import LARGEST_BYTES, pack
@@ -38,6 +40,12 @@ def test_it_has_been_through_reflex_and_learned_from_nobodys_recordings(newborn:
     assert newborn.config.stages == ["reflex"]
     assert newborn.config.trained_on == ["pictures:scikit-learn digits#0"]
     assert {parameter.dtype for parameter in newborn.parameters()} == {torch.float32}
+
+
+def test_it_lacks_nothing_that_an_exam_asks(newborn: Agent) -> None:
+    assert _missing_parts(load_stage("reflex"), Agent.from_pretrained(FOLDER)) == "", "critics are only for learning"
+    assert not [name for name in newborn.heads if newborn.head(name).critic]
+    assert _missing_parts(load_stage("reflex"), tiny_agent())
 
 
 def test_it_startles_at_a_clap_and_not_in_the_quiet(newborn: Agent) -> None:

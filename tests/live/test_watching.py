@@ -12,7 +12,8 @@ import pytest
 
 from devmind.curriculum.journal import Journal
 from devmind.errors import ConfigError, DevmindError
-from devmind.live.watching import POINTS, Watching
+from devmind.live.story import POINTS, QUIET_S
+from devmind.live.watching import Watching
 
 
 class Page:
@@ -34,43 +35,117 @@ def journal(tmp_path: Path) -> Journal:
     return journal
 
 
-def learning(watching: Watching) -> dict[str, Any]:
-    return watching.view()["learning"]
+def told(watching: Watching) -> dict[str, Any]:
+    return watching.view()["run"]
+
+
+def curves(watching: Watching, lesson: int = -1) -> dict[str, list[list[float]]]:
+    """Name -> points of a lesson's curves."""
+    return {curve["name"]: curve["points"] for curve in told(watching)["lessons"][lesson]["curves"]}
 
 
 def progress(journal: Journal, lesson: str, step: int, **scalars: float) -> None:
     journal.write("progress", lesson=lesson, step=step, seconds=1.0, scalars=scalars)
 
 
-def test_curves_lesson_and_scores_follow_the_journal(journal: Journal, tmp_path: Path) -> None:
+BESIDE = {"unit": "correct", "gate": 0.9, "higher_is_better": True, "chance": 0.1, "ceiling": 1.0}
+
+
+def test_lessons_curves_and_scores_follow_the_journal(journal: Journal, tmp_path: Path) -> None:
     watching = Watching(tmp_path, Page())
     progress(journal, "watch", 1, loss=3.0)
-    assert learning(watching) == {
-        "lesson": "watch", "step": 1, "steps": 4, "curves": {"loss": [[1, 3.0]]}, "scores": [],
-    }  # fmt: skip
-    progress(journal, "watch", 3, loss=2.0, see=0.5)
-    assert learning(watching)["curves"] == {"loss": [[1, 3.0], [3, 2.0]], "see": [[3, 0.5]]}
-    journal.write("glimpse", lesson="watch", scores={"see": 0.7})
+    assert told(watching)["lessons"] == [
+        {"name": "watch", "step": 1, "steps": 4, "status": "now"}
+        | {"curves": [{"name": "loss", "unit": "loss", "points": [[1, 3.0]]}]}
+    ]
+    progress(journal, "watch", 3, loss=2.0, **{"startle/kl": 0.5})
+    assert curves(watching) == {"loss": [[1, 3.0], [3, 2.0]], "startle: change of the policy": [[3, 0.5]]}
+    journal.write("glimpse", lesson="watch", scores={"see": 0.7}, measures={"see": BESIDE})
+    score = {"name": "see", "score": 0.7, "when": "after watch", "passed": None, **BESIDE}
+    assert told(watching)["scores"] == [score]
+    exam = {"when": "attempt 0", "stage": "reflex", "skill": "see", "seconds": 1, "passed": False}
+    decided = BESIDE | {"passed": True, "floor": 0.95, "beaten_by": "ridge"}
+    journal.write("exam", **exam, scores={"see": 0.93}, measures={"see": decided})
+    assert told(watching)["scores"] == [{"name": "see", "score": 0.93, "when": "in its exam", **decided}]
+
+
+def test_at_a_change_of_lesson_nothing_vanishes(journal: Journal, tmp_path: Path) -> None:
+    watching = Watching(tmp_path, Page())
+    progress(journal, "watch", 4, loss=2.0)
+    journal.write("lesson_done", lesson="watch", status="done", steps=4, seconds=1.0)
     progress(journal, "perceive", 1, loss=9.0)
-    told = learning(watching)
-    assert (told["lesson"], told["steps"], told["curves"]) == ("perceive", 1000, {"loss": [[1, 9.0]]})
-    assert told["scores"] == [{"name": "see", "score": 0.7, "passed": None}]
-    journal.write("exam", when="attempt 0", stage="reflex", skill="see", seconds=1, passed=True, scores={"see": 0.9})
-    assert learning(watching)["scores"] == [{"name": "see", "score": 0.9, "passed": True}]
+    journal.write("exam", when="", stage="reflex", skill="see", seconds=1, passed=True, scores={"see": 0.9})
+    assert [(one["name"], one["status"]) for one in told(watching)["lessons"]] == [
+        ("watch", "done"),
+        ("perceive", "now"),
+    ]
+    assert curves(watching, 0) == {"loss": [[4, 2.0]]}
+    assert curves(watching, 1) == {"loss": [[1, 9.0]]}
+
+
+def test_the_header_says_what_is_being_done_and_how_it_ended(journal: Journal, tmp_path: Path) -> None:
+    watching = Watching(tmp_path, Page())
+
+    def header() -> tuple[str, str]:
+        run = told(watching)
+        return run["state"], run["says"]
+
+    assert header() == ("begun", "making the agent")
+    journal.write("begun", lesson="watch")
+    assert header() == ("teaching", "preparing watch, lesson 1 of 2")
+    progress(journal, "watch", 3, loss=1.0)
+    assert header() == ("teaching", "teaching watch, lesson 1 of 2, step 3 of 4")
+    journal.write("stopped", fault=None)
+    assert header() == ("stopped", "stopped in watch, lesson 1 of 2, step 3 of 4; the same command goes on")
+    journal.write("resumed")
+    assert header() == ("begun", "going on after a stop")
+    journal.write("begun", exam="see")
+    assert header() == ("examining", "examining see")
+    journal.write("stopped", fault="The disk is full.")
+    assert header()[0] == "broken"
+    assert header()[1].endswith("The disk is full.")
     journal.write("finished", passed=False, agent="agent", reasons=[])
-    assert learning(watching)["lesson"] == "finished: a gate was failed"
+    assert header() == ("failed", "finished: failed, a gate was not reached")
+    journal.write("finished", passed=True, agent="agent", reasons=[])
+    assert header() == ("passed", "finished: passed")
+
+
+def test_a_run_that_was_killed_cannot_say_so_but_its_silence_is_told(
+    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watching = Watching(tmp_path, Page())
+    progress(journal, "watch", 3, loss=1.0)
+    assert told(watching)["state"] == "teaching"
+    now_s = time.time()
+    monkeypatch.setattr("devmind.live.story.time.time", lambda: now_s + QUIET_S + 60)
+    run = told(watching)
+    assert run["state"] == "quiet"
+    assert run["says"].startswith("no news for 4 min")
+    assert "watch" in run["says"]
+    journal.write("finished", passed=True, agent="agent", reasons=[])
+    assert told(watching)["state"] == "passed", "one that has ended may be silent"
 
 
 def test_a_run_that_went_back_to_its_checkpoint_has_one_curve(journal: Journal, tmp_path: Path) -> None:
     for step in (1, 2, 3, 2, 4):
         progress(journal, "watch", step, loss=float(step))
-    assert learning(Watching(tmp_path, Page()))["curves"]["loss"] == [[1, 1.0], [2, 2.0], [4, 4.0]]
+    assert curves(Watching(tmp_path, Page()))["loss"] == [[1, 1.0], [2, 2.0], [4, 4.0]]
+
+
+def test_numbers_that_come_in_turn_are_all_kept(journal: Journal, tmp_path: Path) -> None:
+    """A lesson of several drills logs one of them at each step."""
+    for step in range(1, 5):
+        progress(journal, "motor", step, **{f"{'reach' if step % 2 else 'track'}/reward": float(step)})
+    assert curves(Watching(tmp_path, Page())) == {
+        "reach: reward": [[1, 1.0], [3, 3.0]],
+        "track: reward": [[2, 2.0], [4, 4.0]],
+    }
 
 
 def test_a_long_curve_is_thinned_and_keeps_its_ends(journal: Journal, tmp_path: Path) -> None:
     for step in range(1, 1000):
         progress(journal, "perceive", step, loss=float(step))
-    curve = learning(Watching(tmp_path, Page()))["curves"]["loss"]
+    curve = curves(Watching(tmp_path, Page()))["loss"]
     assert (curve[0], curve[-1]) == ([1, 1.0], [999, 999.0])
     assert POINTS / 2 <= len(curve) <= POINTS
     pauses = {after - before for (before, _), (after, _) in pairwise(curve[:-1])}
@@ -79,9 +154,9 @@ def test_a_long_curve_is_thinned_and_keeps_its_ends(journal: Journal, tmp_path: 
 
 def test_the_last_checkpoint_has_an_age(journal: Journal, tmp_path: Path) -> None:
     watching = Watching(tmp_path, Page())
-    assert watching.view()["checkpoint_age_s"] is None
+    assert told(watching)["saved_age_s"] is None
     journal.write("checkpoint", lesson="watch", step=2, name="0-watch-2")
-    assert 0 <= watching.view()["checkpoint_age_s"] < 60
+    assert 0 <= told(watching)["saved_age_s"] < 60
 
 
 def test_of_a_curriculum_the_stage_written_last_is_shown(tmp_path: Path) -> None:
@@ -91,11 +166,11 @@ def test_of_a_curriculum_the_stage_written_last_is_shown(tmp_path: Path) -> None
         progress(Journal(tmp_path / name / "journal.jsonl"), name, step, loss=1.0)
     os.utime(tmp_path / "second" / "journal.jsonl", (long_ago, long_ago))
     watching = Watching(tmp_path, Page())
-    assert learning(watching)["lesson"] == "first"
+    assert told(watching)["lessons"][0]["name"] == "first"
     progress(Journal(tmp_path / "second" / "journal.jsonl"), "second", 9, loss=1.0)
     os.utime(tmp_path / "first" / "journal.jsonl", (long_ago, long_ago))
-    told = learning(watching)
-    assert (told["lesson"], told["curves"]) == ("second", {"loss": [[8, 1.0], [9, 1.0]]})
+    assert told(watching)["lessons"][0]["name"] == "second"
+    assert curves(watching) == {"loss": [[8, 1.0], [9, 1.0]]}
 
 
 def test_views_are_published_each_second_until_told_to_stop(journal: Journal, tmp_path: Path) -> None:

@@ -1,33 +1,70 @@
-"""Names: known things get theirs, others are unknown, and the fit equals a second, slower way to compute it."""
+"""Names: known things get theirs, others are unknown, and a confidence is the share that is right."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from devmind.errors import StoreError
-from devmind.memory import Key, Memory, Names, open_store
-from devmind.memory.likeness import Likeness
-from devmind.memory.names import LONE_THRESHOLD, Fitted
+from devmind.memory import Entry, Key, Memory, Named, Names, Strangers, open_store
+from devmind.memory.confidence import NAMED_FROM
+from devmind.memory.likeness import SHARES_WEIGHT, Likeness
+from devmind.memory.names import Fitted, Row
 from devmind.moment import Moment
 
 SIZE = 40
 
 
-def things(n_names: int, each: int, seed: int = 0, spread: float = 0.5) -> tuple[np.ndarray, list[str]]:
+def things(
+    n_names: int, each: int, seed: int = 0, spread: float = 0.5, centres: int = 99
+) -> tuple[np.ndarray, list[str]]:
     """Features of `each` things round every name's own centre."""
     rng = np.random.default_rng(seed)
-    centres = np.random.default_rng(99).normal(size=(n_names, SIZE))
-    features = centres.repeat(each, 0) + spread * rng.normal(size=(n_names * each, SIZE)) / np.sqrt(SIZE) * 2
+    middles = np.random.default_rng(centres).normal(size=(n_names, SIZE))
+    features = middles.repeat(each, 0) + spread * rng.normal(size=(n_names * each, SIZE)) / np.sqrt(SIZE) * 2
     return features.astype(np.float32), [f"name {number // each}" for number in range(n_names * each)]
+
+
+def strangers(kinds: int = 40, each: int = 3) -> Strangers:
+    """Round centres of their own, which no name has."""
+    features, _ = things(kinds, each, seed=7, centres=1234)
+    return Strangers(features, np.arange(kinds).repeat(each))
+
+
+def asked_often(
+    spread: float, n_names: int = 4, shots: int = 2, episodes: int = 40
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Confidences [q], whether the nearest name is right, and whether the thing has a name, as half of them have."""
+    confidence, right, known = [], [], []
+    for episode in range(episodes):
+        taught, names = things(n_names, shots, seed=episode, spread=spread, centres=500 + episode)
+        fitted = Fitted(taught, names, strangers=strangers())
+        shown, wanted = things(2 * n_names, 5, seed=9_000 + episode, spread=spread, centres=500 + episode)
+        places, _, sure = fitted.answers(shown)
+        confidence.append(sure)
+        right.append(fitted.names[places] == np.array(wanted))
+        known.append(np.arange(len(shown)) < n_names * 5)
+    return np.concatenate(confidence), np.concatenate(right), np.concatenate(known)
+
+
+@pytest.mark.parametrize("spread", [0.3, 1.0, 1.6])
+def test_a_confidence_is_the_share_that_is_right(spread: float) -> None:
+    confidence, right, known = asked_often(spread)
+    assert abs(confidence.mean() - right.mean()) < 0.1
+    bins = np.minimum((confidence * 10).astype(int), 9)
+    error = sum(abs((confidence - right)[bins == at].sum()) for at in range(10)) / len(right)
+    assert error < 0.15, f"calibration error {error:.3f}"
+    assert confidence[right].mean() > confidence[~right].mean() + 0.2
+    assert (confidence[~known] >= NAMED_FROM).mean() < 0.25
 
 
 def test_known_things_get_their_names_and_others_are_unknown() -> None:
     features, names = things(9, 4)
     taught = [row for row in range(len(names)) if names[row] < "name 6"]
-    fitted = Fitted(features[taught], [names[row] for row in taught])
+    fitted = Fitted(features[taught], [names[row] for row in taught], strangers=strangers())
     asked, wanted = things(9, 20, seed=1)
     answers = [fitted.ask(row) for row in asked]
     known = np.array([name < "name 6" for name in wanted])
@@ -35,60 +72,92 @@ def test_known_things_get_their_names_and_others_are_unknown() -> None:
     unknown = np.array([answer.name is None for answer in answers])
     assert right[known].mean() > 0.9
     assert unknown[~known].mean() > 0.9
-    confidence = np.array([answer.confidence for answer in answers])
-    assert ((confidence >= 0.5) | unknown).all()
-    assert ((confidence <= 0.5) | ~unknown).all()
+    assert all((answer.name is not None) == (answer.confidence >= NAMED_FROM) for answer in answers)
+
+
+def test_built_in_strangers_are_unknown_and_one_example_is_enough_to_begin_with() -> None:
+    features, _ = things(2, 1, spread=0.2)
+    again, _ = things(2, 1, seed=1, spread=0.2)
+    alien = strangers()
+    for strange in (alien, None):
+        fitted = Fitted(features[:1], ["cup"], strangers=strange)
+        assert fitted.ask(again[0]).name == "cup"
+        assert fitted.ask(again[1]).name is None
+        assert fitted.ask(again[1]).nearest == "cup"
+    two = Fitted(features, ["cup", "ball"], strangers=alien)
+    assert [two.ask(row).name for row in again] == ["cup", "ball"]
+    assert two.ask(-features[0]).name is None
+    named = [two.ask(row).name for row in alien.features]
+    assert named.count(None) > 0.95 * len(named)
 
 
 def test_likeness_equals_the_covariance_written_out() -> None:
-    features, names = things(4, 3)
-    asked, _ = things(4, 2, seed=5)
-    x, z, labels = features.astype(float), asked.astype(float), np.array(names)
-    residual = x - np.stack([x[labels == name].mean(0) for name in names])
-    mean_variance = np.square(residual).sum() / len(x) / SIZE
-    covariance = 0.5 * residual.T @ residual / len(x) + 0.5 * mean_variance * np.eye(SIZE)
-    inner = lambda a, b: a @ np.linalg.inv(covariance) @ b.T  # noqa: E731
-    wanted = inner(z, x) / np.sqrt(np.outer(inner(z, z).diagonal(), inner(x, x).diagonal()))
-    np.testing.assert_allclose(Likeness(features, labels).of(asked), wanted, atol=1e-9)
+    alien, (features, _) = strangers(5, 4), things(4, 2, seed=5)
+    x = alien.features.astype(float)
+    variance = x.var(0)
+    scale = np.sqrt(variance + 1e-3 * variance.mean())
+    z, kinds = (x - x.mean(0)) / scale, np.arange(5).repeat(4)
+    residual = z - np.stack([z[kinds == kind].mean(0) for kind in kinds])
+    covariance = residual.T @ residual / len(z)
+    covariance = 0.5 * covariance + 0.5 * np.trace(covariance) / SIZE * np.eye(SIZE)
+    asked = (features - x.mean(0)) / scale
+    inner = asked @ np.linalg.inv(covariance) @ asked.T
+    wanted = inner / np.sqrt(np.outer(inner.diagonal(), inner.diagonal()))
+    rows = Likeness(SIZE, alien).rows(features)
+    np.testing.assert_allclose(rows @ rows.T, wanted, atol=1e-9)
+    plain = Likeness(SIZE).rows(features)
+    np.testing.assert_allclose(plain, features / np.linalg.norm(features, axis=1, keepdims=True), atol=1e-6)
 
 
-def test_leaving_out_equals_fitting_without() -> None:
-    features, names = things(3, 3)
-    labels, place = np.array(names), np.tile(np.arange(3), 3)
-    known, unknown = Likeness(features, labels).left_out()
-    again = [Likeness(features[place != out], labels[place != out]).of(features[place == out]) for out in range(3)]
-    np.testing.assert_allclose(known, np.concatenate([cosines.max(1) for cosines in again]), atol=1e-9)
-    rest = [labels[place != out] for out in range(3)]
-    others = [
-        cosines[row][names_left != labels[place == out][row]].max()
-        for out, (cosines, names_left) in enumerate(zip(again, rest, strict=True))
-        for row in range(3)
-    ]
-    np.testing.assert_allclose(unknown, others, atol=1e-9)
+def test_crops_of_one_press_count_once() -> None:
+    features, names = things(3, 2, spread=0.8)
+    rng = np.random.default_rng(3)
+    crops = features.repeat(20, 0) + 0.02 * rng.normal(size=(120, SIZE)).astype(np.float32)
+    labels, groups = np.array(names).repeat(20).tolist(), np.arange(6).repeat(20)
+    alone = Fitted(features, names, strangers=strangers())
+    pressed = Fitted(crops, labels, groups=groups, strangers=strangers())
+    blind = Fitted(crops, labels, strangers=strangers())
+    asked, _ = things(6, 5, seed=4, spread=0.8)
+    sure = [fitted.answers(asked)[2] for fitted in (alone, pressed, blind)]
+    np.testing.assert_allclose(sure[1], sure[0], atol=0.05)
+    assert abs(sure[2] - sure[0]).mean() > 3 * abs(sure[1] - sure[0]).mean(), "crops taken for independent examples"
 
 
-def test_one_example_is_enough_to_begin_with() -> None:
-    features, _ = things(2, 1)
-    fitted = Fitted(features[:1], ["cup"])
-    assert fitted.threshold == LONE_THRESHOLD
-    assert fitted.ask(features[0]).name == "cup"
-    assert fitted.ask(features[1]).name is None
-    assert fitted.ask(features[1]).nearest == "cup"
-    assert fitted.ask(features[0]).confidence == 0.5
-    several = Fitted(things(1, 4)[0], ["cup"] * 4)
-    assert several.ask(things(1, 1, seed=3)[0][0]).name == "cup"
-    two = Fitted(features, ["cup", "ball"])
-    assert [two.ask(row).name for row in features] == ["cup", "ball"]
-    assert two.ask(-features[0]).name is None
+def test_what_was_shown_as_no_name_is_unknown() -> None:
+    scene, thing = things(2, 1, spread=0.0)[0]
+    rng = np.random.default_rng(5)
+    shown = (scene + thing * np.float32(0.5))[None].repeat(3, 0) + 0.05 * rng.normal(size=(3, SIZE))
+    empty = scene[None].repeat(3, 0) + 0.05 * rng.normal(size=(3, SIZE))
+    rows = np.concatenate([shown, empty]).astype(np.float32)
+    without = Fitted(rows[:3], ["cup"] * 3, groups=[1, 1, 1], strangers=strangers())
+    assert without.ask(scene).name == "cup", "much of what was taught is the scene"
+    fitted = Fitted(rows, ["cup"] * 3 + [None] * 3, groups=[1, 1, 1, 2, 2, 2], strangers=strangers())
+    assert fitted.ask(scene).name is None
+    assert fitted.ask(scene).nearest == "cup"
+    assert fitted.ask(scene + thing * np.float32(0.5)).name == "cup"
+    assert fitted.names.tolist() == ["cup"]
 
 
 def test_equal_examples_do_no_harm() -> None:
-    features, _ = things(2, 1)
-    fitted = Fitted(features[[0, 0, 0, 1, 1]], ["cup", "cup", "ball", "ball", "ball"])
-    assert np.isfinite(fitted.threshold)
-    assert fitted.ask(features[1]).name == "ball"
+    features, _ = things(2, 1, spread=0.3)
+    again, _ = things(2, 1, seed=1, spread=0.3)
+    fitted = Fitted(features[[0, 0, 0, 1, 1]], ["cup", "cup", "ball", "ball", "ball"], strangers=strangers())
+    assert fitted.ask(again[1]).name == "ball"
+    assert fitted.ask(features[0]).name == "cup", "shown as both, and more often as this"
     silent = Fitted(np.zeros((3, SIZE), dtype=np.float32), ["a", "a", "b"])
-    assert np.isfinite(silent.ask(features[0]).likeness)
+    assert np.isfinite(silent.ask(features[0]).confidence)
+    same = Strangers(np.ones((4, SIZE), dtype=np.float32), np.zeros(4, dtype=int))
+    assert np.isfinite(Fitted(features, ["a", "b"], strangers=same).ask(features[0]).confidence)
+
+
+def test_strangers_of_another_shape_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"features \[m, F\] of kinds \[m\]"):
+        Strangers(np.zeros((3, 4), dtype=np.float32), np.zeros(2, dtype=int))
+
+
+def test_an_answer_says_the_same_words_everywhere() -> None:
+    assert str(Named("cup", "cup", 0.714, 0.6)) == "cup (71 %)"
+    assert str(Named(None, "cup", 0.221, 0.1)) == "unknown (most like cup, 22 %)"
 
 
 def key(features: np.ndarray, encoder: str = "a") -> Key:
@@ -130,3 +199,45 @@ def test_an_answer_of_another_encoder_is_refused() -> None:
     teach(book.memory, features[0], "cup")
     with pytest.raises(StoreError, match="described by another encoder"):
         book.ask({"sight": key(features[0], "b")})
+
+
+def test_names_ask_for_the_strangers_of_their_encoder_and_take_negatives() -> None:
+    class WithScenes(Names):
+        def _rows(self, sense: str, entries: Sequence[Entry]) -> list[Row]:
+            rows = super()._rows(sense, entries)
+            return [*rows, Row(-rows[0].features, None, -1)]
+
+    wanted = []
+
+    def alien(sense: str, encoder: str) -> Strangers:
+        wanted.append((sense, encoder))
+        return strangers()
+
+    book = WithScenes(Memory(open_store(None)), strangers=alien)
+    features, names = things(2, 1)
+    for row, name in zip(features, names, strict=True):
+        teach(book.memory, row, name)
+    assert book.ask({"sight": key(features[0])})["sight"].name == "name 0"
+    assert book.ask({"sight": key(-features[0])})["sight"].name is None
+    assert wanted == [("sight", "a")]
+
+
+def test_shares_are_compared_as_they_are_beside_the_rest() -> None:
+    rng = np.random.default_rng(3)
+    rest, shares = rng.normal(size=(6, SIZE)), np.sqrt(rng.dirichlet(np.ones(5), 6))
+    strangers = Strangers(np.hstack([rest, shares]), np.repeat([0, 1, 2], 2), shares=5)
+    both = Likeness(SIZE + 5, strangers).rows(strangers.features)
+    alone = Likeness(SIZE, Strangers(rest, strangers.kinds)).rows(rest)
+    wanted = (1 - SHARES_WEIGHT) * alone @ alone.T + SHARES_WEIGHT * shares @ shares.T
+    np.testing.assert_allclose(both @ both.T, wanted, atol=1e-9)
+
+
+def test_an_answer_has_a_share_for_every_name_and_leaves_the_rest_to_unknown() -> None:
+    features, names = things(4, 3)
+    fitted = Fitted(features, names)
+    for row in (*features, *things(9, 2, seed=4)[0]):
+        answer = fitted.ask(row)
+        assert answer.shares.keys() == set(names)
+        assert answer.shares[answer.nearest] == pytest.approx(answer.confidence)
+        assert all(share >= 0 for share in answer.shares.values())
+        assert sum(answer.shares.values()) <= 1 + 1e-9

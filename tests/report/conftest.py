@@ -34,6 +34,14 @@ def png(rng: np.random.Generator, kind: str) -> str:
     return base64.b64encode(cv2.imencode(".png", scene)[1].tobytes()).decode()
 
 
+def strip(rng: np.random.Generator, kinds: tuple[str, ...]) -> str:
+    """Scenes side by side with a white gap, three times enlarged, as an exam makes them."""
+    parts = [cv2.imdecode(np.frombuffer(base64.b64decode(png(rng, kind)), np.uint8), 1) for kind in kinds]
+    gap = np.full((64, 2, 3), 255, np.uint8)
+    whole = np.concatenate([part for one in parts for part in (gap, one)][1:], 1)
+    return base64.b64encode(cv2.imencode(".png", whole.repeat(3, 0).repeat(3, 1))[1].tobytes()).decode()
+
+
 def wav(pitch_hz: float) -> str:
     """A quarter of a second of a tone at 16 kHz."""
     time = np.arange(4000) / 16000
@@ -129,6 +137,15 @@ def skills() -> list[dict[str, Any]]:
     mask = measure(
         "see/mask", "IoU", 0.66, 0.014, 400, None, exhibits=[shown("example", "mask", "the seen ball's mask")]
     )
+    mask["exhibits"].append(
+        {
+            "kind": "failure",
+            "caption": "mean IoU 0.12",
+            "png": strip(rng, ("boxes", "mask", "mask", "depth", "depth")),
+            "wav": None,
+            "labels": ["boxes found", "masks found", "masks true", "depth found", "depth true"],
+        }
+    )
     hear = measure(
         "hear",
         "correct",
@@ -147,7 +164,18 @@ def skills() -> list[dict[str, Any]]:
         ],
     )
     orient = [
-        measure("orient/sight", "fraction of ticks", 0.83, 0.02, 400, 0.75, rows={"periphery off": 0.34}),
+        measure(
+            "orient/sight",
+            "fraction of ticks",
+            0.83,
+            0.02,
+            400,
+            0.75,
+            rows={"periphery off": 0.34},
+            floor=0.985,
+            floors={"chase the brightest place": 0.985, "stand still": 0.02},
+            beaten_by="chase the brightest place",
+        ),
         measure("orient/sound", "fraction of ticks", 0.702, 0.031, 400, 0.7, rows={"sound off": 0.12, "one ear": 0.33}),
     ]
     balance = measure(
@@ -182,6 +210,7 @@ def fake_results() -> dict[str, Any]:
     return {
         "schema": 1,
         "stage": "reflex",
+        "about": "Senses and reflexes: to see, to hear, to turn to what moves or sounds.",
         "verdict": {"passed": False, "reasons": reasons},
         "run": {
             "command": "devmind stage run reflex --size nursery --seed 3 --set exam.holdout=theo",
@@ -196,9 +225,11 @@ def fake_results() -> dict[str, Any]:
                 "lightning": "2.6.4",
                 "transformers": "5.20.1",
             },
+            "commit": "c0ffee" * 6 + "c0ff",
             "threads": 2,
             "device": "cpu",
             "cores": 2,
+            "gflops": [31.2],
             "changes": {"seed": [0, 3], "exam.holdout": [None, "theo"]},
             "agent_sha256": "9f2c" * 16,
             "parameters": sum(parts.values()),

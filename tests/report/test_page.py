@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from devmind.errors import DevmindError
-from devmind.report.page import is_small, is_strip, render, slices
-from devmind.report.results import validate
+from devmind.report.page import curves_by_lesson, floor_above_gate, is_small, is_strip, render, slices
+from devmind.report.results import MeasureResult, validate
+from devmind.report.words import machine
 
 VOID = {"meta", "img", "input", "br", "hr", "link"}
 EMPTY_SVG = {"line", "rect", "circle", "path"}
@@ -80,10 +81,113 @@ def test_the_verdict_comes_first_and_failures_are_said(results: dict[str, Any]) 
     assert words.index("orient/sound: lower bound 0.671") < words.index("Skills")
     assert words.index("newborn/cry was not kept") < words.index("Skills")
     assert words.count("see: lower bound 0.925") == 0, "a passed gate needs no excuse"
+    assert words.count("orient/sound: lower bound 0.671") == 1, "a failure is said once"
     assert "✂ cut" in words
     assert "The lesson move was cut after 640 of 900 steps" in words
     assert "Started from a run that failed its gate" in words
     assert "✗ not kept" in words
+
+
+def test_the_machine_stands_beside_every_time(results: dict[str, Any]) -> None:
+    words = Page(render(results)).words
+    assert re.search(r"\d+ (s|min) .{0,8}on 2 cores of 31 GFLOP/s · seed", words)
+    assert "Times are of 2 cores of 31 GFLOP/s (float32)." in words
+    assert "against seconds of 2 cores of 31 GFLOP/s" in words
+    assert "lessons and exams, on 2 cores of 31 GFLOP/s" in words
+    results["run"] |= {"gflops": [], "device": "cpu"}
+    older = Page(render(results)).words
+    assert "GFLOP" not in older
+    assert "on cpu · seed" in older
+
+
+def test_a_cut_says_who_cut(results: dict[str, Any]) -> None:
+    words = Page(render(results)).words
+    assert "was cut after 640 of 900 steps, because its user went on with the next lesson." in words
+
+
+@pytest.mark.parametrize(
+    ("device", "cores", "threads", "gflops", "said"),
+    [
+        ("cpu", 2, 2, [31.2], "2 cores of 31 GFLOP/s"),
+        ("cpu", 2, 1, [31.2, 30.9], "1 of 2 cores of 31 GFLOP/s"),
+        ("cpu", 1, 1, [110.4, 31.2], "1 core of 31 to 110 GFLOP/s"),
+        ("cpu", None, 4, [50.0], "4 cores of 50 GFLOP/s"),
+        ("cpu", 2, 4, [50.0], "2 cores of 50 GFLOP/s"),
+        ("cuda", 16, 16, [48123.0], "cuda of 48,123 GFLOP/s"),
+        ("cpu", 2, 2, [], ""),
+    ],
+)
+def test_a_machine_in_words(device: str, cores: int | None, threads: int, gflops: list[float], said: str) -> None:
+    assert machine(device, cores, threads, gflops) == said
+
+
+def test_each_failure_leads_to_its_row(results: dict[str, Any]) -> None:
+    page = Page(render(results))
+    links = [attributes["href"] for attributes in page.all("a")]
+    rows = {f"#{a['id']}" for a in page.all("tr") if "id" in a}
+    assert len(links) == 1
+    assert set(links) <= rows
+
+
+def test_it_says_what_the_stage_is_and_which_code_made_it(results: dict[str, Any]) -> None:
+    words = Page(render(results)).words
+    assert words.index(results["about"]) < words.index("gates passed")
+    assert "git commit c0ffee" in words
+    del results["about"], results["run"]["commit"]
+    words = Page(render(results)).words
+    assert "git commit" not in words
+    assert "None" not in words
+
+
+def test_a_size_whose_scores_mean_nothing_says_so_on_top(results: dict[str, Any]) -> None:
+    assert "mean nothing" not in Page(render(results)).words
+    results["run"]["size"] = "tiny"
+    words = Page(render(results)).words
+    assert words.index("Size tiny only tries the machinery: these scores mean nothing.") < words.index("gates passed")
+
+
+def test_a_rule_that_does_better_is_named_beside_the_verdict(results: dict[str, Any]) -> None:
+    words = Page(render(results)).words
+    assert "in 1 measure a rule does better" in words
+    assert "✓ passed a rule does better: chase the brightest place 0.985" in words
+    assert words.count("a rule does better") == 2
+    assert "may stand below a floor: there “passed” says learned, not best. Here so: orient/sight." in words
+    measure = results["skills"][2]["measures"][0]
+    measure |= {"floor": 0.35, "beaten_by": None}
+    words = Page(render(results)).words
+    assert "a rule does better" not in words
+    assert "may stand below a floor" not in words
+
+
+def test_a_floor_above_a_gate_is_told_where_lower_is_better_too(results: dict[str, Any]) -> None:
+    depth = results["skills"][0]["measures"][2]
+    depth["floor"] = 0.2
+    assert floor_above_gate(MeasureResult.model_validate(depth))
+    assert not floor_above_gate(MeasureResult.model_validate(depth | {"floor": 0.3}))
+    assert not floor_above_gate(MeasureResult.model_validate(depth | {"gate": None}))
+
+
+def test_curves_stand_under_their_lesson_by_names_that_can_be_read(results: dict[str, Any]) -> None:
+    results["curves"] |= {
+        "move/startle/kl": results["curves"]["move/reward"],
+        "move/startle/reward": results["curves"]["move/reward"],
+        "gone/loss": results["curves"]["move/reward"],
+    }
+    found = curves_by_lesson(validate(results))
+    assert list(found) == ["watch", "listen", "move", "gone"]
+    assert [(title, unit) for title, unit, _ in found["move"]] == [
+        ("reward", "reward"), ("entropy of the policy", "nats"),
+        ("startle: reward", "reward"), ("startle: change of the policy", "KL, nats"),
+    ]  # fmt: skip
+    words = Page(render(results)).words
+    assert words.index("move 4 curves") < words.index("startle: change of the policy")
+    assert "startle/kl" not in words
+
+
+def test_every_picture_of_a_strip_has_its_own_label(results: dict[str, Any]) -> None:
+    page = Page(render(results))
+    assert "boxes found masks found masks true depth found depth true" in page.words
+    assert any(a["alt"].startswith("mean IoU 0.12: boxes found, masks found") for a in page.all("img"))  # type: ignore[union-attr]
 
 
 def test_a_passed_run_shows_no_failure(results: dict[str, Any]) -> None:
@@ -135,7 +239,9 @@ def test_pictures_and_sounds_are_inside_byte_for_byte(results: dict[str, Any]) -
     for tag, key in (("img", "png"), ("audio", "wav")):
         shown = {(a["src"] or "").partition(",")[2] for a in page.all(tag)}
         assert shown == {e[key] for e in exhibits if e[key]}
-    assert all(a.get("class") == "pixels" for a in page.all("img"))
+    small = [a for a in page.all("img") if is_small((a["src"] or "").partition(",")[2])]
+    assert all(a.get("class") == "pixels" for a in small)
+    assert len(small) == len(page.all("img")) - 1
 
 
 EVIL = """</style><script>alert("1")</script> & '"><img src=x onerror=alert(1)>"""
@@ -144,6 +250,7 @@ EVIL = """</style><script>alert("1")</script> & '"><img src=x onerror=alert(1)>"
 def test_everything_is_escaped(results: dict[str, Any]) -> None:
     clean = Page(render(results))
     evil = copy.deepcopy(results)
+    evil["about"] = evil["run"]["commit"] = evil["run"]["size"] = EVIL
     evil["stage"] = evil["run"]["command"] = evil["run"]["started_from"] = EVIL
     evil["run"]["changes"] = {EVIL: [EVIL, EVIL]}
     evil["run"]["versions"] = {EVIL: EVIL}
@@ -156,8 +263,10 @@ def test_everything_is_escaped(results: dict[str, Any]) -> None:
         for measure in skill["measures"]:
             measure |= {key: EVIL for key in ("name", "unit", "reason", "reference", "note")}
             measure["rows"] = measure["floors"] = {EVIL: 0.5}
+            measure["beaten_by"] = EVIL
             for exhibit in measure["exhibits"]:
                 exhibit["caption"] = EVIL
+                exhibit["labels"] = [EVIL]
                 exhibit["png"] = exhibit["png"] and EVIL
     page = Page(render(evil))
     assert page.stack == []
@@ -175,7 +284,9 @@ def test_the_ablation_is_said_to_be_missing_or_compared(results: dict[str, Any])
     page = Page(render(results))
     assert "ablation: not run" not in page.words
     assert "+0.041" in page.words
-    assert {"class": "loss"} in page.all("td"), "the twin's smaller error is a loss for the raised agent"
+    assert {"class": "loss", "data-label": "Difference"} in page.all("td"), (
+        "the twin's smaller error is a loss for the raised agent"
+    )
 
 
 def test_the_parts_of_the_time_are_named_and_explained(results: dict[str, Any]) -> None:

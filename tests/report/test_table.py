@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from devmind.report.table import verdict_table
-from devmind.report.words import count, duration, memory, number, percent
+from devmind.report.words import count, curve_words, duration, memory, number, percent, reading_order
 
 
 def printed(results: dict[str, Any], width: int = 120) -> str:
@@ -32,6 +32,21 @@ def test_the_table_says_the_verdict_and_what_to_know(results: dict[str, Any]) ->
         "not run",
     ):
         assert remark in text
+
+
+def test_a_rule_that_does_better_stands_beside_the_verdict(results: dict[str, Any]) -> None:
+    row = next(line for line in printed(results).splitlines() if "orient/sight" in line)
+    assert "✓ passed, a rule does better" in " ".join(row.split())
+    assert "orient/sight: a rule does better, chase the brightest place 0.985" in printed(results)
+    narrow = printed(results, width=80)
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert "✓ passed, a rule does" in narrow, "the verdict is wrapped, and no number gives way to it"
+
+
+def test_a_size_whose_scores_mean_nothing_says_so_on_top(results: dict[str, Any]) -> None:
+    results["run"]["size"] = "tiny"
+    text = printed(results, width=80)
+    assert text.index("Size tiny only tries the machinery: these scores mean nothing.") < text.index("chance")
 
 
 def test_names_are_text_and_never_markup(results: dict[str, Any]) -> None:
@@ -58,6 +73,12 @@ def test_no_number_is_cropped_for_a_long_name(results: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("said", "text"),
     [
+        (curve_words("loss"), ("loss", "loss")),
+        (curve_words("startle/value loss"), ("startle: loss of the critic", "loss")),
+        (curve_words("rehearsal/next_sight"), ("rehearsal: next sight", "loss")),
+        (curve_words("event right"), ("event right", "share right")),
+        (curve_words("moving deg"), ("moving", "degrees")),
+        (reading_order(["b/kl", "see", "loss", "b/reward", "a/kl"]), ["loss", "see", "a/kl", "b/reward", "b/kl"]),
         (number(0.9412), "0.941"),
         (number(-0.02, signed=True), "−0.020"),
         (number(0.5, signed=True), "+0.500"),
@@ -82,5 +103,5 @@ def test_no_number_is_cropped_for_a_long_name(results: dict[str, Any]) -> None:
         (percent(1, 0), "–"),
     ],
 )
-def test_numbers_read_well(said: str, text: str) -> None:
+def test_numbers_and_names_read_well(said: object, text: object) -> None:
     assert said == text

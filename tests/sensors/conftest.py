@@ -19,6 +19,7 @@ class MjpegCamera(ThreadingHTTPServer):
         mood: `well`, `slow` (a frame in 0.4 s), `noise` (parts that are no JPEG), `cut` (connections are closed and new
             ones refused with an empty answer).
         sent: numbers of the frames sent, with the time of each.
+        paths: what was asked for.
     """
 
     daemon_threads = True
@@ -27,6 +28,7 @@ class MjpegCamera(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Camera)
         self.mood = "well"
         self.sent: dict[int, float] = {}
+        self.paths: list[str] = []
         self._flash_until_s = 0.0
 
     def flash(self) -> None:
@@ -48,6 +50,7 @@ class _Camera(BaseHTTPRequestHandler):
     server: MjpegCamera
 
     def do_GET(self) -> None:
+        self.server.paths.append(self.path)
         self.send_response(200)
         self.send_header("Content-Type", "multipart/x-mixed-replace; boundary=frame")
         self.end_headers()

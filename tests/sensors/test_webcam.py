@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
@@ -142,3 +143,32 @@ def test_a_file_is_a_camera_too(tmp_path):
     with Webcam(str(path)) as webcam:
         until(lambda: webcam.sequence > 5)
         assert webcam.health.capture_hz < 60
+
+
+def test_what_is_no_video_says_what_it_is(tmp_path):
+    class Pages(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200 if self.path == "/page" else 404)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<p>no video</p>")
+
+        def log_message(self, format, *args):
+            pass
+
+    (tmp_path / "text.py").write_text("print()")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Pages)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_port}"
+    try:
+        for source, said in (
+            (f"{address}/page", f"'{address}/page' gives no video: what answers there is text/html."),
+            (f"{address}/gone", f"'{address}/gone' gives no video: the answer there is 404 Not Found."),
+            (str(tmp_path / "text.py"), "is no video that can be read."),
+        ):
+            with Webcam(source) as webcam:
+                until(lambda webcam=webcam: webcam.health.fault)
+                assert said in webcam.health.fault
+    finally:
+        server.shutdown()
+        server.server_close()

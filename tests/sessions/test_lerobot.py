@@ -111,8 +111,10 @@ def test_rows_hold_what_the_ticks_held(exported: tuple[Path, Path]) -> None:
         done = action.effectors if action else {}
         there = {*moment.senses, *(f"action.{name}" for name in done), *(["action"] if action else [])}
         assert {name for name, flag in zip(names, present[k], strict=True) if flag} == there
-        state = np.array(data["observation.state"][k].as_py(), np.float32)
-        assert np.array_equal(state, moment.senses.get("body", np.full(3, np.nan)), equal_nan=True)  # type: ignore[arg-type]
+        if moment.first:
+            state = np.zeros(3, np.float32)
+        state = moment.senses.get("body", state)  # type: ignore[assignment]
+        assert np.array_equal(data["observation.state"][k].as_py(), state), "what is absent is as it was last"
         wanted = np.concatenate([done.get("look", np.zeros(2)), np.ravel(done.get("say", 0))])
         assert np.array_equal(data["action"][k].as_py(), wanted)
         following = 0.0 if moment.last else steps[k + 1][0].reward
@@ -156,6 +158,40 @@ def test_what_was_exported_comes_back(exported: tuple[Path, Path], tmp_path: Pat
         assert same_arrays(given, back)
         assert np.array_equal(was.senses["touch"], moment.senses["touch"])  # type: ignore[arg-type]
         assert set(moment.senses) - set(was.senses) <= {"periphery"}, "made of the pictures, as in every import"
+
+
+def test_a_policy_gets_no_nan_and_an_import_gets_all_of_them_back(tmp_path: Path) -> None:
+    """A camera's body: most of the nursery's numbers never, one now and then, and the whole sense now and then."""
+    names = {"body": ["pan_sin", "hand_x", "tilt", "grip"], "look": ["pan", "tilt"]}
+    with Recorder(tmp_path / "a.mcap", source="room", names=names) as recorder:
+        for k in range(12):
+            senses: dict[str, Any] = {"sonar": np.full((2, 1), np.nan)}
+            if k % 5 != 1:
+                tilt = np.nan if k in (0, 3, 9) else k
+                senses["body"] = np.array([k / 4, np.nan, tilt, np.nan], np.float32)
+            look = Action({"look": np.full(2, k / 8, np.float32)})
+            recorder.write(Moment(k / 10, senses, first=k in (0, 7), last=k in (6, 11)), look)
+    told = export_lerobot([tmp_path / "a.mcap"], tmp_path / "dataset")
+    assert told == ["'sonar' holds no number that is ever known; left out."]
+    info = json.loads((tmp_path / "dataset/meta/info.json").read_text())["features"]
+    assert (info["observation.state"]["names"], info["observation.state"]["shape"]) == (["pan_sin", "tilt"], [2])
+    assert info["action"]["names"] == ["look.pan", "look.tilt"]
+    assert info["devmind.known"]["names"] == ["observation.state.tilt"]
+    data = parquet.read_table(tmp_path / "dataset/data/chunk-000/file-000.parquet")
+    for name in data.column_names:
+        assert np.isfinite(np.array(data[name].to_pylist(), float)).all(), name
+    # Absent: body at 1, 6 and 11, tilt also at 0, 3 and 9. The second episode begins anew at 7.
+    assert [tilt for _, tilt in data["observation.state"].to_pylist()] == [0, 0, 2, 2, 4, 5, 5, 7, 8, 8, 10, 10]
+    known = np.ravel(data["devmind.known"].to_pylist())
+    assert np.flatnonzero(known == 0).tolist() == [0, 1, 3, 6, 9, 11]
+    stats = json.loads((tmp_path / "dataset/meta/stats.json").read_text())
+    assert "NaN" not in json.dumps(stats)
+    back = open_session(import_lerobot(tmp_path / "dataset", tmp_path / "b.mcap").path)
+    for (was, did), (moment, action) in zip(open_session(tmp_path / "a.mcap"), back, strict=True):
+        assert did == action
+        body = {name: value for name, value in was.senses.items() if name == "body"}
+        assert same_arrays(body, moment.senses)
+    assert back.names() == names
 
 
 def test_damaged_sound_is_told_and_the_rest_is_read(tmp_path: Path) -> None:

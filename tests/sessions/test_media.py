@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import struct
 import sys
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -148,7 +150,7 @@ def test_loud_float_sound_is_clipped_and_four_channels_become_one(tmp_path: Path
     assert moment.senses["sound"].max() == 32767 / 32768  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("shape", [(300, 200, 3), (64, 64, 3), (28, 28), (1, 1, 3), (5, 400, 4), (33, 47, 1)])
+@pytest.mark.parametrize("shape", [(300, 200, 3), (64, 64, 3), (28, 28), (8, 8, 3), (8, 400, 4), (33, 47, 1)])
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
 def test_pictures_of_any_size_colour_and_depth(tmp_path: Path, shape: tuple[int, ...], dtype: type) -> None:
     for name in ("b10.png", "b9.png"):
@@ -156,6 +158,34 @@ def test_pictures_of_any_size_colour_and_depth(tmp_path: Path, shape: tuple[int,
     moments = replays_equal(tmp_path, tmp_path.parent / f"{tmp_path.name}.mcap")
     assert [m.senses["sight"].shape for m in moments] == [(64, 64, 3)] * 2  # type: ignore[union-attr]
     assert np.array_equal(moments[0].senses["sight"], fovea(read_picture(tmp_path / "b9.png"))), "9 comes before 10"
+
+
+def png_header(width: int, height: int) -> bytes:
+    """A picture that promises this size and holds nothing."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize("size", [(8001, 8000), (10_000, 10_000), (20_000, 20_000), (60_000, 60_000)])
+def test_pictures_that_unfold_to_gigabytes_are_refused_by_their_header(
+    tmp_path: Path, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.png").write_bytes(png_header(*size))
+    monkeypatch.setattr(cv2, "imdecode", lambda *_: pytest.fail("it was decoded"))
+    with pytest.raises(SessionError, match=r"a\.png' has more than 64 megapixels; give a smaller one"):
+        next(media_moments(tmp_path / "a.png"))
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 3), (7, 400, 3), (400, 7)])
+@pytest.mark.parametrize("suffix", ["png", "jpg", "bmp"])
+def test_pictures_of_some_pixels_are_refused(tmp_path: Path, shape: tuple[int, ...], suffix: str) -> None:
+    cv2.imwrite(str(tmp_path / f"a.{suffix}"), np.zeros(shape, np.uint8))
+    with pytest.raises(SessionError, match=rf"has {shape[1]}x{shape[0]} pixels; at least 8x8"):
+        next(media_moments(tmp_path / f"a.{suffix}"))
 
 
 def test_colours_stay_what_they_are(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from hypothesis.extra import numpy as hnp
 
 from devmind.errors import SessionError
 from devmind.moment import same_arrays
-from devmind.sessions.messages import ARRAY, AUDIO, IMAGE, LOG, TICK, as_s16, decode, encode, schema_bytes
+from devmind.sessions.messages import as_s16, decode, encode
+from devmind.sessions.schemas import ARRAY, AUDIO, IMAGE, LOG, NUMBERS, TICK, fields_of, message_class, schema_bytes
 
 NUMERIC = st.one_of(hnp.boolean_dtypes(), hnp.integer_dtypes(), hnp.unsigned_integer_dtypes(), hnp.floating_dtypes())
 
@@ -40,7 +41,22 @@ def test_viewers_get_the_schemas_they_know() -> None:
     assert encode("sight", np.zeros((4, 5, 3), np.uint8), 0)[0] == IMAGE
     assert encode("sound", np.full((2, 3), -0.5, np.float32), 0)[0] == AUDIO
     assert encode("words", "hello", 0)[0] == LOG
-    assert encode("body", np.zeros(3, np.float32), 0)[0] == ARRAY
+    assert encode("body", np.zeros(3, np.float32), 0)[0].startswith(NUMBERS)
+    assert encode("periphery", np.zeros((1, 16, 16), np.float32), 0)[0] == ARRAY, "too many to plot"
+
+
+def test_a_few_numbers_are_fields_of_their_names() -> None:
+    value = np.array([0.5, np.nan, -2], ">f2")
+    schema, data = encode("body", value, 0, ["pan", "2nd joint", "data"])
+    message = message_class(schema).FromString(data)  # type: ignore[attr-defined]
+    assert (message.pan, message.n_2nd_joint, message.n_data) == (0.5, pytest.approx(np.nan, nan_ok=True), -2)
+    assert same_arrays({"body": value}, {"body": decode(schema, data)})
+    assert message_class(encode("say", np.array(7), 0)[0])().DESCRIPTOR.fields[-1].name == "value"
+
+
+@pytest.mark.parametrize("names", [(), ("a",), ("a.b", "a_b"), ("aB", "a_b")])
+def test_without_names_that_fit_numbers_are_counted(names: tuple[str, ...]) -> None:
+    assert fields_of((2,), 2, names) == ("n0", "n1")
 
 
 @pytest.mark.parametrize("sample", [1.0, -0.0, 1 / 65536, np.nan, np.inf, -1.0000001])

@@ -148,9 +148,9 @@ def test_a_later_format_is_refused_with_a_sentence(tmp_path: Path) -> None:
     with (tmp_path / "later.mcap").open("wb") as file:
         later = Writer(file)
         later.start()
-        later.add_metadata("session", {"format": "devmind.session/2"})
+        later.add_metadata("session", {"format": "devmind.session/3"})
         later.finish()
-    with pytest.raises(SessionError, match=r"format devmind.session/2.*update"):
+    with pytest.raises(SessionError, match=r"format devmind.session/3.*update"):
         open_session(tmp_path / "later.mcap")
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from devmind.acting import rollout
 from devmind.testing import check_world
 from stages.memory import matching
 from stages.memory.hallway import FORWARD, LEFT, LONGEST, RIGHT, Board, Hallway
@@ -10,7 +11,7 @@ from stages.memory.hallway import FORWARD, LEFT, LONGEST, RIGHT, Board, Hallway
 
 def test_the_view_is_a_board_of_planes():
     hallway = Hallway(7)
-    board = hallway.reset(0)
+    board = hallway.begin(0).observe()["board"][0]
     image = hallway.env.gen_obs()["image"]
     assert board.shape == (13, 7, 7)
     assert board.dtype == np.int8
@@ -22,21 +23,20 @@ def test_the_view_is_a_board_of_planes():
 
 @pytest.mark.parametrize("size", [7, 13])
 def test_the_teacher_looks_first_and_arrives_soon(size):
-    hallway = Hallway(size)
+    hallway, asked = Hallway(size), []
     for seed in range(12):
-        hallway.reset(seed)
-        right, over, asked, steps = False, False, 0, 0
-        while not over:
+
+        def teaching(senses, first):
             choice = hallway.teach()
-            asked += hallway.at_the_fork
             if hallway.at_the_fork:
                 side = hallway.env.success_pos[1] - hallway.env.height // 2
-                assert choice == (RIGHT if side > 0 else LEFT)
-            _, right, over = hallway.step(choice)
-            steps += 1
-        assert right
-        assert asked == 1
-        assert steps <= LONGEST[size] // 3 + 1
+                asked.append(choice == (RIGHT if side > 0 else LEFT))
+            return {"choose": np.array([choice])}
+
+        *_, last = rollout(teaching, hallway.begin(seed))
+        assert last.reward[0] > 0
+        assert last.tick < LONGEST[size] // 3 + 1
+    assert asked == [True] * 12
 
 
 def test_a_hand_that_slips_is_told_what_it_should_have_done():

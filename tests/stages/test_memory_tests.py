@@ -35,11 +35,12 @@ def agent() -> Agent:
 class Rememberer:
     """Remembers by hand: the sign of the first Moment, or the last cards."""
 
-    def __init__(self, n: int, test: str) -> None:
+    def __init__(self, test: str) -> None:
         self.test, self.seen = test, []
 
     def __call__(self, senses, first):
         signal = senses["signal"]
+        self.seen = [] if first.all() else self.seen
         self.seen.append(signal)
         if self.test == "cards":
             return self.seen[max(0, len(self.seen) - 4)].argmax(1)
@@ -50,9 +51,9 @@ class Rememberer:
 
 
 def test_who_remembers_wins_and_who_does_not_has_half(context):
-    assert remembering.answered(context, 20, 40, lambda n: Rememberer(n, "sign")).mean() == 1
-    assert mazes.arrived(context, mazes.T_MAZE, 40, lambda n: Rememberer(n, "maze")).mean() == 1
-    np.testing.assert_allclose(cards.dealt(context, 8, lambda n: Rememberer(n, "cards")), 1.0, atol=1e-5)
+    assert remembering.answered(context, 20, 40, playing.choosing(Rememberer("sign"))).mean() == 1
+    assert mazes.arrived(context, mazes.T_MAZE, 40, playing.choosing(Rememberer("maze"))).mean() == 1
+    np.testing.assert_allclose(cards.dealt(context, 8, playing.choosing(Rememberer("cards"))), 1.0, atol=1e-5)
     always = remembering.answered(context, 20, 40, playing.always(1)).mean()
     assert 0.2 < always < 0.8
 
@@ -69,14 +70,10 @@ def test_short_term_memory_off_forgets_within_a_moment(context):
     signs = [np.array([[1, 0, s], [0.5, 0, 0]], np.float32) for s in (1.0, -1.0)]
 
     def told(short_term: bool) -> torch.Tensor:
-        child = playing.Child(agent.eval(), 2, short_term)
-        for tick in range(2):
-            percepts_first = np.full(2, tick == 0)
-            child({"signal": np.stack([sign[tick] for sign in signs])}, percepts_first)
-        state, seen = child.state, np.stack([sign[1] for sign in signs])
-        batch = playing.collate_tick({"signal": seen}, np.zeros(2, bool))
-        _, output = agent.step(state, agent.encode(state, batch), effectors=["choose"])
-        return output.outputs["choose"].logits
+        child = playing.child(agent.eval(), short_term)
+        for tick in range(3):
+            child({"signal": np.stack([sign[min(tick, 1)] for sign in signs])}, np.full(2, tick == 0))
+        return child.output.outputs["choose"].logits
 
     off, on = told(short_term=False), told(short_term=True)
     assert torch.equal(off[0], off[1])

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from devmind import worlds
 from devmind.agent.agent import Agent
-from devmind.agent.batch import collate_tick
 from devmind.agent.config import AgentConfig
 from devmind.config import load
 from devmind.curriculum.stage import Context
+from devmind.learners.policy import PolicyLearner
 from stages.reflex import motor, parts
-from stages.reflex.practice import Episodes, Gaze
 
 
 def make_context(folder: Path, seed: int = 0) -> Context:
@@ -28,9 +26,9 @@ def make_agent() -> Agent:
     return agent.eval()
 
 
-def start(agent: Agent, context: Context, crowd: float = 0.1) -> tuple[motor.PolicyLearner, torch.optim.Optimizer]:
+def start(agent: Agent, context: Context, crowd: float = 0.1) -> tuple[PolicyLearner, torch.optim.Optimizer]:
     """A learner outside of any trainer, and its optimizer."""
-    learner = motor.PolicyLearner(agent, context, crowd=crowd)
+    learner = motor.learner(agent, context, crowd)
     learner.steps = 8
     learner.on_fit_start()
     optimizer = learner.configure_optimizers()
@@ -39,7 +37,7 @@ def start(agent: Agent, context: Context, crowd: float = 0.1) -> tuple[motor.Pol
     return learner, optimizer
 
 
-def practise(learner: motor.PolicyLearner, names: list[str]) -> None:
+def practise(learner: PolicyLearner, names: list[str]) -> None:
     for name in names:
         learner.training_step({"drill": name}, 0)
         learner.update += 1
@@ -61,7 +59,7 @@ def test_a_resumed_lesson_ends_with_the_same_weights_to_the_bit(tmp_path: Path) 
 
     wanted = straight.agent.state_dict()
     assert all(torch.equal(value, wanted[name]) for name, value in second.agent.state_dict().items())
-    assert all(torch.equal(a, straight.extra_state()["carts"][k]) for k, a in second.extra_state()["carts"].items())
+    assert all(torch.equal(a, straight.extra_state()["balance"][k]) for k, a in second.extra_state()["balance"].items())
 
 
 def test_only_the_arc_in_turn_and_its_critic_change(tmp_path: Path) -> None:
@@ -102,34 +100,8 @@ def test_the_cycle_holds_every_drill_and_every_drill_has_its_heads() -> None:
     agent = make_agent()
     assert set(motor.CYCLE) == set(motor.DRILLS)
     for drill in motor.DRILLS.values():
-        assert f"{drill.arc}_arc" in agent.heads_of(drill.arc)
-        assert agent.tap_of(f"{drill.arc}_value") == agent.tap_of(f"{drill.arc}_arc")
-
-
-def test_practice_reads_what_the_step_path_reads() -> None:
-    agent, world = make_agent(), worlds.make("nursery", "reach", np.arange(3))
-    gaze, state = Gaze(agent, "reach_arc"), agent.new_state(3)
-    for tick in range(2):
-        senses, first = world.observe(), np.full(3, tick == 0)
-        read = gaze.read(senses, first)
-        percepts = agent.encode(state, collate_tick(senses, first))
-        wanted = torch.cat([percepts.encoded[sense].tokens for sense in parts.REACH_SENSES], 1)
-        torch.testing.assert_close(read["tokens"], wanted)
-        state, _ = agent.step(state, percepts, effectors=["reach"], trunk=False)
-        world.step({"look": np.full((3, 2), 0.2, np.float32)})
-
-
-def test_children_of_several_levels_are_laid_side_by_side() -> None:
-    agent = make_agent()
-    levels = ("orient/sight", "orient/sound")
-    both = Episodes(agent, "look_arc", "look", [worlds.make("nursery", level, np.arange(2)) for level in levels])
-    alone = [Episodes(agent, "look_arc", "look", [worlds.make("nursery", level, np.arange(2))]) for level in levels]
-    joined = both.observe()["tokens"]
-    torch.testing.assert_close(joined, torch.cat([one.observe()["tokens"] for one in alone]))
-    action = torch.linspace(-1, 1, 8).reshape(4, 2)
-    step, steps = both.step(action), [one.step(part) for one, part in zip(alone, action.split(2), strict=True)]
-    assert torch.equal(step.reward, torch.cat([one.reward for one in steps]))
-    assert both.level.tolist() == [0, 0, 1, 1]
+        assert f"{drill.effector}_arc" in agent.heads_of(drill.effector)
+        assert agent.tap_of(f"{drill.effector}_value") == agent.tap_of(f"{drill.effector}_arc")
 
 
 def test_the_lesson_is_data_with_a_budget_for_every_size(tmp_path: Path) -> None:

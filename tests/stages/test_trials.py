@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from devmind import worlds
+from devmind.acting import Policy
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.config import load
@@ -32,7 +33,10 @@ def agent() -> Agent:
     return agent.eval()
 
 
-def reached(context: Context, level: str, make: Callable[[], trials.Player], n: int = 24) -> float:
+ONE = np.ones(1, bool)
+
+
+def reached(context: Context, level: str, make: Callable[[], Policy], n: int = 24) -> float:
     trial = trials.Trial(context, level, 10, exam_seeds(n, "test", level), lambda truth, actions: truth["error_deg"])
     return float((trial.play(make).watched[-1] <= 10).mean())
 
@@ -52,8 +56,8 @@ def test_the_rule_turns_to_the_ear_that_hears_first() -> None:
     wave = np.random.default_rng(0).standard_normal(1700).astype(np.float32)
     left_first = np.stack([wave[50:1650], wave[45:1645]])[None]
     rule = hand_rules.LookAtSound()
-    assert rule({"sound": left_first}, True)["look"][0, 0] == 1.0
-    assert rule({"sound": left_first[:, ::-1]}, True)["look"][0, 0] == -1.0
+    assert rule({"sound": left_first}, ONE)["look"][0, 0] == 1.0
+    assert rule({"sound": left_first[:, ::-1]}, ONE)["look"][0, 0] == -1.0
 
 
 @pytest.mark.parametrize(
@@ -61,7 +65,7 @@ def test_the_rule_turns_to_the_ear_that_hears_first() -> None:
     [("orient/sight", hand_rules.LookAtBlob, 0.6), ("orient/motion", hand_rules.LookAtChange, 0.6)],
 )
 def test_rules_on_the_senses_beat_holding_still(
-    context: Context, level: str, rule: Callable[[], trials.Player], least: float
+    context: Context, level: str, rule: Callable[[], Policy], least: float
 ) -> None:
     assert reached(context, level, rule) > max(least, reached(context, level, hand_rules.HoldStill))
 
@@ -95,14 +99,15 @@ def test_startle_has_as_many_events_as_asked_for(context: Context) -> None:
 
 def test_a_sense_that_is_off_is_absent_and_who_answered_is_counted(agent: Agent) -> None:
     senses = worlds.make("nursery", "orient/sight", np.arange(3)).observe()
-    whole, blind = trials.Child(agent, "look"), trials.Child(agent, "look", ["sight"])
+    opening = np.ones(3, bool)
+    whole, blind = trials.arcs(agent, "look"), trials.arcs(agent, "look", ["sight"])
     with torch.inference_mode():
-        turns = whole(senses, True), blind(senses, True)
+        turns = whole(senses, opening), blind(senses, opening)
     assert not np.array_equal(turns[0]["look"], turns[1]["look"])
-    assert whole.answered["look_arc"] == blind.answered["look_arc"] == 3
+    assert whole.answered["look"]["look_arc"] == blind.answered["look"]["look_arc"] == 3
     changed = senses | {"sight": 255 - senses["sight"]}
     with torch.inference_mode():
-        assert np.array_equal(blind(changed, True)["look"], turns[1]["look"])
+        assert np.array_equal(blind(changed, opening)["look"], turns[1]["look"])
 
 
 @pytest.mark.parametrize(
@@ -137,7 +142,7 @@ def test_balance_is_gymnasiums_own_cart_pole() -> None:
             _, reward, terminated, truncated, _ = env.step(1)
             total, over = total + reward, terminated or truncated
         wanted.append(total)
-    played = balance.play(np.array([5, 6]), lambda body, first: np.ones(len(body), np.int64))
+    played = balance.play(np.array([5, 6]), lambda senses, first: {"push": np.ones(len(first), np.int64)})
     assert played.tolist() == wanted
 
 

@@ -140,6 +140,23 @@ def test_look_moves_the_fovea_and_words_come_once() -> None:
     assert "words" not in senses
 
 
+def test_long_words_go_on_in_the_next_ticks_and_none_is_lost() -> None:
+    clock = Clock()
+    room = make(Camera(clock), clock=clock)
+    room.reset()
+    said = "one " * 20 + "é" * 50 + " end"
+    room.say(said.strip())
+    heard = []
+    while (words := room.step({})[0].get("words")) is not None:
+        assert len(words.encode()) <= 64
+        heard.append(words)
+    assert heard[0] == " ".join(["one"] * 16)
+    assert "".join(heard).replace(" ", "") == said.replace(" ", "")
+    assert len(heard) == 4
+    room.say("  ")
+    assert "words" not in room.step({})[0]
+
+
 def test_one_sensor_a_sense() -> None:
     clock = Clock()
     with pytest.raises(WorldError, match="one sensor"):

@@ -19,9 +19,9 @@ BUNDLED = "pictures:scikit-learn digits"
 
 
 def packed(agent: Agent) -> Agent:
-    """A copy of `agent` in half precision, without the heads that only learning needs (`*_value`)."""
+    """A copy of `agent` in half precision, without critics, which only learning needs."""
     config = copy.deepcopy(agent.config)
-    config.heads = [head for head in config.heads if not head["name"].endswith("_value")]
+    config.heads = [head for head in config.heads if not agent.head(head["name"]).critic]
     config.encoders = list(config.encoders)
     small = Agent(config)
     kept = small.state_dict()

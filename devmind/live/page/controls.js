@@ -1,8 +1,9 @@
 // Record, pause, age and the large view; the red lamp says when anything is written.
 
-import { at, tell, write } from "./dom.js";
+import { at, make, tell, write } from "./dom.js";
 
 const LARGE = "#large";
+const NOW = "now"; // the age at which this life began, where that is no milestone
 
 /** Let the buttons work through `link`. */
 export function startControls(link) {
@@ -22,24 +23,29 @@ export function startControls(link) {
 let ages = [];
 
 /** What of all this there is in this life. */
-export function setControls({ mode, can_record: canRecord, ages: given = [], age }) {
+export function setControls({ mode, can_record: canRecord, ages: given = [], age, paused }) {
   at("record").hidden = !canRecord;
   document.body.classList.toggle("watch", mode === "watch");
   ages = given;
   at("ages").hidden = ages.length < 2;
   at("age").max = Math.max(0, ages.length - 1);
   showAge(age);
+  showPaused(paused);
 }
 
 /** Show what a tick says of recording, pausing and age. */
 export function showControls(view) {
   press(at("record"), view.recording, view.recording ? "Stop recording" : "Record");
-  press(at("pause"), view.paused, view.paused ? "Go on" : "Pause");
-  at("paused").hidden = !view.paused;
+  showPaused(view.paused);
   at("lamp").classList.toggle("lit", Boolean(view.writing));
-  const calm = view.private ? "private: nothing is kept" : "nothing is written";
-  write(at("lamp-says"), view.recording ? "recording" : view.writing ? "writing to disk" : calm);
+  const calm = view.private ? "private: nothing is kept" : "not recording";
+  write(at("lamp-says"), view.recording ? "recording" : view.writing ? "keeping what it senses" : calm);
   if (view.age !== undefined && document.activeElement !== at("age")) showAge(view.age);
+}
+
+function showPaused(isPaused) {
+  press(at("pause"), isPaused, isPaused ? "Go on" : "Pause");
+  at("paused").hidden = !isPaused;
 }
 
 function press(button, isOn, words) {
@@ -70,7 +76,7 @@ async function changeAge(link) {
   const { id, label } = ages[at("age").value];
   try {
     await link.do("age", { id });
-    tell(`Now it is as it was at ${label}.`);
+    tell(`Now it is as it ${id === NOW ? "is" : "was"} ${label}.`);
   } catch (error) {
     tell(error.message, { bad: true });
   }
@@ -81,9 +87,10 @@ async function say(link, event) {
   const text = at("words").value.trim();
   if (!text) return;
   try {
-    await link.do("say", { text });
+    const { answer } = await link.do("say", { text });
     at("words").value = "";
-    tell(`It was told “${text}”.`, { seconds: 3 });
+    at("answer").hidden = false;
+    at("answer").replaceChildren(make("small", { textContent: `“${text}”` }), answer);
   } catch (error) {
     tell(error.message, { bad: true });
   }

@@ -1,4 +1,4 @@
-// Reflex arcs that light up when they fire, where it looks, and who decided what each effector does.
+// What it does by itself lights up when it does it; where it looks; and, for engineers, which part of it decided.
 
 import { at, make, write } from "./dom.js";
 
@@ -9,8 +9,8 @@ const rows = new Map();
 /** Show one tick's arcs and answers. */
 export function showDoing({ arcs = [], answered = {}, gaze }) {
   for (const name of arcs) glow(name);
-  if (gaze) write(row("looks"), gazeWords(gaze));
-  for (const [effector, head] of Object.entries(answered)) write(row(plain(effector)), `decided by ${plain(head)}`);
+  if (gaze) write(at("looks"), `It looks ${gazeWords(gaze)}.`);
+  for (const [effector, head] of Object.entries(answered)) write(row(effector), head);
 }
 
 function glow(name) {
@@ -36,12 +36,12 @@ function row(name) {
 }
 
 function gazeWords({ pan_deg: pan, tilt_deg: tilt }) {
-  const side = Math.abs(pan) < 2 ? "" : `${Math.round(Math.abs(pan))}° ${pan > 0 ? "left" : "right"}`;
+  const side = Math.abs(pan) < 2 ? "" : `${Math.round(Math.abs(pan))}° to its ${pan > 0 ? "left" : "right"}`;
   const height = Math.abs(tilt) < 2 ? "" : `${Math.round(Math.abs(tilt))}° ${tilt > 0 ? "up" : "down"}`;
   return [side, height].filter(Boolean).join(", ") || "straight ahead";
 }
 
-const PLAIN = { look_arc: "looks (reflex)", move_arc: "startles", move: "body", reach_arc: "reaches (reflex)" };
+const PLAIN = { look_arc: "looks there", move_arc: "startles" };
 
 /** What people call it; what has no such name goes by its own. */
 const plain = (name) => PLAIN[name] ?? name.replaceAll("_", " ");

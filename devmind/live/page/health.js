@@ -1,6 +1,6 @@
-// Sensors, the tick, checkpoints and what was dropped.
+// For engineers: how each device does, what a moment costs, and what was left out for want of time.
 
-import { at, make, times, write } from "./dom.js";
+import { at, make, percent, times, write } from "./dom.js";
 
 const rows = new Map();
 const vitals = new Map();
@@ -12,17 +12,17 @@ export function showHealth(view) {
   if (nowMs - toldMs < 500) return;
   toldMs = nowMs;
   for (const [name, sensor] of Object.entries(view.health ?? {})) showSensor(name, sensor, view.missing ?? {});
-  if (view.work_ms !== undefined) vital("a tick's work", `${view.work_ms.toFixed(1)} ms`);
-  if (view.skipped !== undefined) vital("ticks skipped", view.skipped, view.skipped > 0);
+  if (view.work_ms !== undefined) vital("thinking, a moment", `${view.work_ms.toFixed(1)} ms`);
+  if (view.skipped !== undefined && view.tick) vital("moments left out", share(view.skipped, view.tick));
   if (view.checkpoint_age_s !== undefined) vital("last saved", ago(view.checkpoint_age_s));
   if (view.recorder) {
     const { dropped_ticks: ticks, dropped_frames: frames } = view.recorder;
-    vital("not recorded", `${ticks} ticks, ${frames} frames`, ticks > 0);
+    vital("not recorded", `${ticks} moments, ${frames} pictures`, ticks > 0);
   }
-  if (view.viewers_dropped !== undefined) vital("views left out", view.viewers_dropped);
+  if (view.viewers_dropped !== undefined) vital("not shown on a page", `${view.viewers_dropped} moments`);
 }
 
-function showSensor(name, { sense, rate_hz: rate, drops, reconnects, fault }, missing) {
+function showSensor(name, { sense, rate_hz: rate, drops = 0, reconnects, fault }, missing) {
   if (!rows.has(name)) {
     const cells = Array.from({ length: 4 }, () => make("td"));
     const says = make("td", { colSpan: 5, className: "fault" });
@@ -31,17 +31,25 @@ function showSensor(name, { sense, rate_hz: rate, drops, reconnects, fault }, mi
     rows.set(name, { cells, says, faultRow });
   }
   const { cells, says, faultRow } = rows.get(name);
-  const values = [sense, rateWords(rate), drops ?? 0, missing[sense] ?? 0];
+  const values = [sense, rateWords(rate), lostWords(drops, rate), missing[sense] ?? 0];
   cells.forEach((cell, index) => write(cell, String(values[index])));
   const again = reconnects ? ` Connected again ${times(reconnects)}.` : "";
   write(says, fault ? fault + again : "");
   faultRow.hidden = !fault;
 }
 
+const isSeries = (rateHz) => rateHz >= 1000; // samples of a sound, not frames
+
 function rateWords(rateHz) {
   if (!Number.isFinite(rateHz)) return "";
-  return rateHz >= 1000 ? `${(rateHz / 1000).toFixed(1)} kHz` : `${rateHz.toFixed(1)}/s`;
+  return isSeries(rateHz) ? `${(rateHz / 1000).toFixed(1)} kHz` : `${rateHz.toFixed(1)}/s`;
 }
+
+/** Frames are counted; samples mean something as the time they would have lasted. */
+const lostWords = (drops, rateHz) => (isSeries(rateHz) ? `${(drops / rateHz).toFixed(1)} s` : String(drops));
+
+/** "1029 of 8000 (13 %)": a number alone says nothing after an hour. */
+const share = (part, whole) => (part ? `${part} of ${whole} (${percent(part / whole)})` : "none");
 
 function vital(name, value, isBad = false) {
   if (!vitals.has(name)) {

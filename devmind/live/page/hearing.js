@@ -3,6 +3,7 @@
 import { at, write } from "./dom.js";
 
 const QUIETEST_DB = -80;
+const LOUDNESS = [[-55, "quiet"], [-30, "not loud"], [-15, "loud"], [Infinity, "very loud"]]; // below so many dB
 const canvas = at("mel");
 const context = canvas.getContext("2d", { alpha: false });
 const STOPS = [[14, 18, 24], [22, 62, 84], [38, 132, 122], [150, 196, 110], [255, 238, 170]];
@@ -20,16 +21,18 @@ export function showSound(sound) {
   const level = at("level");
   level.setAttribute("aria-valuenow", Math.round(levelDb));
   level.firstElementChild.style.width = `${100 * (1 - levelDb / QUIETEST_DB)}%`;
-  write(at("level-says"), hasLevel ? `${Math.round(levelDb)} dB` : "silence");
+  write(at("level-says"), hasLevel ? `${loudness(levelDb)}, ${Math.round(levelDb)} dB` : "silence");
   point(sound.direction_deg);
 }
+
+const loudness = (db) => LOUDNESS.find(([below]) => db < below)[1];
 
 function point(directionDeg) {
   const isKnown = Number.isFinite(directionDeg);
   at("needle").classList.toggle("unknown", !isKnown);
   if (isKnown) at("needle").style.transform = `rotate(${-directionDeg}deg)`;
   const side = directionDeg > 0 ? "left" : "right";
-  const words = Math.abs(directionDeg) < 3 ? "ahead" : `${Math.round(Math.abs(directionDeg))}° ${side}`;
+  const words = Math.abs(directionDeg) < 3 ? "ahead" : `${Math.round(Math.abs(directionDeg))}° to its ${side}`;
   write(at("direction-says"), isKnown ? words : "no direction");
 }
 

@@ -5,24 +5,26 @@ import { drawLines } from "./lines.js";
 
 const KEPT = 600;
 const COLOURS = { sight: "#6cc5ff", sound: "#7ee0a8" };
+const SENSES = { sight: "what it sees", sound: "what it hears" };
 const history = {};
 const charts = new Map();
 
-/** Add one tick's surprise, by sense; 1 is as wrong as expecting no change. */
-export function showSurprise(surprise) {
+/** Add one tick's surprise, by sense; 1 is as wrong as expecting no change. Shown of one that learns. */
+export function showSurprise(surprise, learning) {
   if (!surprise) return;
-  at("learning").hidden = at("surprised").hidden = false;
   for (const [sense, value] of Object.entries(surprise)) {
     history[sense] = [...(history[sense] ?? []), value].slice(-KEPT);
   }
+  if (!learning) return;
+  at("surprised").hidden = false;
   const lines = Object.entries(history).map(([sense, values]) => ({
     points: values.map((value, index) => [KEPT - values.length + index, value]),
     colour: COLOURS[sense] ?? "#c9a6ff",
   }));
   drawLines(at("surprise"), lines, { left: 0, right: KEPT, low: 0, high: 1.5, dashed: 1 });
   const now = Object.entries(surprise).filter(([, value]) => value !== null);
-  const words = now.map(([sense, value]) => `${sense} ${value.toFixed(2)}`).join(", ");
-  write(at("surprise-says"), `${words}. The dashed line: as wrong as expecting no change. Lower is better.`);
+  const words = now.map(([sense, value]) => `${SENSES[sense] ?? sense} ${value.toFixed(2)}`).join(", ");
+  write(at("surprise-says"), `${words}. Lower is better; the dashed line is 1, as wrong as expecting that nothing changes.`);
 }
 
 /** Show how the lesson beside goes. */

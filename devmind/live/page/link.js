@@ -1,15 +1,18 @@
 // The page's one WebSocket: views in, commands and device messages out, opened again when it breaks.
 
 const LONGEST_WAIT_MS = 8000;
+const GOES_AWAY = 1001; // by this code the server says that it ends
+const SILENT_AFTER = 4; // tries nobody answered, about eight seconds
 const FULL_BYTES = 300_000; // what waits in the socket above this is old already
 
-/** on: {welcome, tick, told, wide, state}, called with what came. */
+/** on: {welcome, tick, told, wide, state}, called with what came; states: lost, silent, ended, stranger. */
 export class Link {
   #on;
   #socket = null;
   #waiting = new Map();
   #next = 1;
   #failures = 0;
+  #hasEnded = false;
 
   constructor(on) {
     this.#on = on;
@@ -19,7 +22,7 @@ export class Link {
   /** Do a command; resolves to its answer, rejects with an Error whose message is a sentence. */
   do(command, words = {}) {
     if (this.#socket?.readyState !== WebSocket.OPEN) {
-      return Promise.reject(new Error("Not connected just now; it tries again by itself."));
+      return Promise.reject(new Error("There is no connection to it just now."));
     }
     const id = this.#next++;
     this.#socket.send(JSON.stringify({ id, do: command, with: words }));
@@ -49,7 +52,7 @@ export class Link {
     const socket = new WebSocket(`${scheme}://${location.host}/ws`);
     socket.binaryType = "arraybuffer";
     socket.onmessage = ({ data }) => (typeof data === "string" ? this.#take(JSON.parse(data)) : this.#takeBytes(data));
-    socket.onclose = () => this.#closed();
+    socket.onclose = ({ code }) => this.#closed(code === GOES_AWAY);
     this.#socket = socket;
   }
 
@@ -63,7 +66,7 @@ export class Link {
     }
     if (message.type === "welcome") {
       this.#failures = 0;
-      this.#on.state("connected");
+      this.#hasEnded = false;
     }
     this.#on[message.type]?.(message);
   }
@@ -72,15 +75,18 @@ export class Link {
     if (new Uint8Array(data, 0, 1)[0] === 1) this.#on.wide(new Blob([data.slice(1)], { type: "image/jpeg" }));
   }
 
-  async #closed() {
+  async #closed(isEnd) {
     for (const { reject } of this.#waiting.values()) reject(new Error("The connection broke before the answer came."));
     this.#waiting.clear();
-    this.#on.state("lost");
-    const waitMs = Math.min(LONGEST_WAIT_MS, 500 * 2 ** this.#failures++);
-    await new Promise((resolve) => setTimeout(resolve, waitMs));
+    this.#hasEnded ||= isEnd;
+    this.#on.state(this.#hasEnded ? "ended" : "lost");
     // A WebSocket does not say why it was refused; a request does.
-    const status = await fetch("/", { method: "HEAD" }).then((answer) => answer.status, () => 0);
-    if (status === 403 || status === 421) this.#on.state("stranger");
-    else this.#open();
+    for (let status = 0; status === 0; ) {
+      await new Promise((resolve) => setTimeout(resolve, Math.min(LONGEST_WAIT_MS, 500 * 2 ** this.#failures++)));
+      status = await fetch("/", { method: "HEAD" }).then((answer) => answer.status, () => 0);
+      if (status === 403 || status === 421) return this.#on.state("stranger");
+      if (status === 0 && !this.#hasEnded && this.#failures >= SILENT_AFTER) this.#on.state("silent");
+    }
+    this.#open();
   }
 }

@@ -7,38 +7,58 @@ import { showDoing } from "./doing.js";
 import { at, tell, write } from "./dom.js";
 import { showHealth } from "./health.js";
 import { showSound } from "./hearing.js";
+import { keep, kept } from "./kept.js";
 import { showLearning, showSurprise } from "./learning.js";
 import { Link } from "./link.js";
 import { refresh, showRecalled } from "./memories.js";
 import { sendSound } from "./microphone.js";
-import { showExamples, showNames, startNaming } from "./naming.js";
-import { drawWide, shape, showPicture } from "./picture.js";
+import { showExamples, showHeld, showNames, startNaming } from "./naming.js";
+import { drawWide, isSeeing, mirror, shape, showPicture } from "./picture.js";
+import { showRun } from "./run.js";
+import { offerSteps, showSteps, startSteps, taughtStep } from "./steps.js";
 
 const RETRY_MS = 3000;
+const GONE_MS = 1500; // a camera that stumbles is no reason to cover the picture
 const STATES = {
-  connected: "awake",
-  lost: "connection lost, trying again …",
-  stranger: "devmind was started again: open the new address it printed",
+  connected: () => "awake",
+  paused: () => "paused",
+  lost: () => "connection lost, trying again …",
+  silent: () => `no answer; if devmind has ended, start it again with “${command}”`,
+  ended: () => `devmind has ended; start it again with “${command}”`,
+  stranger: () => "devmind was started again: open the new address it printed",
 };
+const OVER = ["silent", "ended", "stranger"];
+let command = "devmind live"; // what starts such a life, from the welcome
+let camera = "none"; // whose: "browser", "here" or "none"
 let areDevicesAsked = false;
 let isTaken = true; // false while another page gives its camera and microphone
+const letGo = []; // what ends the use of camera and microphone
 
 const link = new Link({ welcome, tick, told, wide: drawWide, state: showState });
-const changed = () => refresh(link);
+const changed = async () => taughtStep(await refresh(link));
 startNaming(link, changed);
 startControls(link);
+startSteps();
 at("try-again").addEventListener("click", () => startDevices(at("try-again").wanted));
+at("engineers").open = kept("engineers") === "open";
+at("engineers").addEventListener("toggle", () => {
+  if (!document.body.classList.contains("watch")) keep("engineers", at("engineers").open ? "open" : "shut");
+});
 
 function welcome(words) {
+  ({ command = command, camera } = words);
   setControls(words);
+  at("engineers").open ||= words.mode === "watch"; // nothing else tells when a run was last saved
+  showState(words.paused ? "paused" : "connected");
+  offerSteps(words);
   showExamples(link, words.examples, changed);
-  refresh(link);
+  changed();
   const keeps = words.private ? " Private: nothing is kept." : "";
   write(at("about"), `devmind ${words.version}. Everything stays on the machine it runs on.${keeps}`);
-  if (words.camera === "none") noPicture("It has no camera here.");
+  if (camera === "none") noPicture("It has no camera here.");
   if (words.microphone === "none") write(at("level-says"), "It has no microphone here.");
-  if (words.camera === "here") noPicture("Waiting for the camera …");
-  const wanted = [words.camera === "browser" && "video", words.microphone === "browser" && "audio"].filter(Boolean);
+  if (camera === "here") noPicture("Waiting for the camera …");
+  const wanted = [camera === "browser" && "video", words.microphone === "browser" && "audio"].filter(Boolean);
   if (wanted.length && !areDevicesAsked) startDevices(wanted);
 }
 
@@ -51,13 +71,18 @@ function showFaults(sentences) {
 
 function tick(view) {
   showFaults(view.faults);
+  if (view.paused !== undefined) showState(view.paused ? "paused" : "connected");
   showPicture(view);
+  if (!view.paused) showDeviceFaults(view);
+  showSteps(view);
+  showHeld(view.held);
   showNames(view.names);
   showSound(view.sound);
   showRecalled(link, view.recalled);
   showDoing(view);
-  showSurprise(view.surprise);
+  showSurprise(view.surprise, view.learning);
   showLearning(view.learning);
+  showRun(view.run);
   showHealth(view);
   showControls(view);
 }
@@ -70,21 +95,43 @@ function told({ about, sentence }) {
   }
 }
 
-function showState(state) {
-  write(at("state"), STATES[state]);
-  at("state").className = state;
-  if (state === "stranger") tell(`${STATES.stranger}.`, { bad: true, seconds: 0 });
+/** The reason why a device of the machine itself gives nothing stands where its picture or its sound would be. */
+function showDeviceFaults({ health = {}, sound }) {
+  const faultOf = (wanted) => Object.values(health).find(({ sense }) => sense === wanted)?.fault;
+  if (camera === "here" && !isSeeing(GONE_MS) && faultOf("sight")) noPicture(faultOf("sight"));
+  if (!sound && faultOf("sound")) write(at("level-says"), faultOf("sound"));
 }
+
+function showState(state) {
+  write(at("state"), STATES[state]());
+  at("state").className = state;
+  if (!OVER.includes(state)) return;
+  endDevices();
+  noPicture(`${STATES[state]()}.`);
+  at("paused").hidden = true;
+}
+
+/** Nobody is there to see or hear: camera and microphone are off, and their lights too. */
+function endDevices() {
+  for (const end of letGo.splice(0)) end();
+  at("own").hidden = at("fovea").hidden = true;
+  at("own").srcObject = null;
+  areDevicesAsked = false;
+}
+
+const stop = (stream) => stream?.getTracks().forEach((track) => track.stop());
 
 async function startDevices(wanted) {
   areDevicesAsked = true;
   if (wanted.includes("video")) noPicture("Your browser asks whether this page may see and hear you. Nothing leaves the machine devmind runs on.");
   const { video, audio, faults } = await askFor(wanted);
   const left = wanted.filter((kind) => !{ video, audio }[kind]);
+  if (!areDevicesAsked) return [video, audio].forEach(stop); // it ended while the browser asked
   if (video) showOwn(video);
   if (audio) {
     const silent = (isSilent) => isSilent ? tell("Click anywhere, so that the browser lets it hear.", { seconds: 0 }) : tell("");
-    await sendSound(audio, link, { isTaken: () => isTaken, silent, ended: lostMicrophone });
+    letGo.push(() => stop(audio));
+    letGo.push(await sendSound(audio, link, { isTaken: () => isTaken, silent, ended: lostMicrophone }));
   }
   at("try-again").wanted = left;
   if (left.includes("video")) noPicture(faults.join(" "), true);
@@ -96,6 +143,9 @@ function showOwn(stream) {
   own.onresize = () => shape(own.videoWidth, own.videoHeight);
   own.hidden = false;
   at("no-picture").hidden = true;
+  // A phone's other camera looks away from who holds it: nobody expects a mirror there.
+  mirror(stream.getVideoTracks()[0].getSettings().facingMode !== "environment");
+  letGo.push(() => stop(stream));
   sendFrames(stream, own, link, { isTaken: () => isTaken, ended: lostCamera });
 }
 

@@ -4,18 +4,24 @@ import { at, make, when, write } from "./dom.js";
 
 const REFRESH_MS = 2000;
 const CALM_MS = 500; // what is lit changes no faster, or nobody could read it
+const strip = at("memories");
 let shown = new Map();
 let asked = -Infinity;
 let lit = -Infinity;
 
-/** Ask for the memories and list them. */
+strip.addEventListener("scroll", showEnds);
+new ResizeObserver(showEnds).observe(strip);
+at("earlier").addEventListener("click", () => strip.scrollBy({ left: 0.8 * strip.clientWidth, behavior: "smooth" }));
+
+/** Ask for the memories, list them and give them; [] where that cannot be had. */
 export async function refresh(link) {
   asked = performance.now();
   try {
     const { memories } = await link.do("memories");
     list(memories);
+    return memories;
   } catch {
-    // The list stays as it is; a lost connection is told elsewhere.
+    return []; // The list stays as it is; a lost connection is told elsewhere.
   }
 }
 
@@ -33,8 +39,17 @@ export function showRecalled(link, recalled = []) {
 
 function list(memories) {
   shown = new Map(memories.map((memory) => [memory.id, item(memory)]));
-  at("memories").replaceChildren(...shown.values());
+  strip.replaceChildren(...shown.values());
   at("memories-none").hidden = shown.size > 0;
+  showEnds();
+}
+
+/** An edge behind which there is more fades out, and a button goes on. */
+function showEnds() {
+  const left = strip.scrollWidth - strip.clientWidth - strip.scrollLeft;
+  strip.classList.toggle("more-before", strip.scrollLeft > 4);
+  strip.classList.toggle("more-after", left > 4);
+  at("earlier").hidden = left <= 4;
 }
 
 function item({ name, time_s: timeS, picture, sound_s: soundS }) {

@@ -1,6 +1,6 @@
 // Sound of the page's microphone: blocks of 20 ms of 16-bit samples, each with the time of its first sample.
 
-/** Give a stream's sound to `link`. Browsers may keep it silent until the page was touched: `silent(true)` is called. */
+/** Give a stream's sound to `link`. Browsers may keep it silent until the page was touched: `silent(true)` is called. Resolves to what ends it. */
 export async function sendSound(stream, link, { isTaken, silent, ended }) {
   const context = new AudioContext({ latencyHint: "interactive" });
   await context.audioWorklet.addModule("worklet.js");
@@ -20,4 +20,8 @@ export async function sendSound(stream, link, { isTaken, silent, ended }) {
   for (const touch of ["pointerdown", "keydown"]) addEventListener(touch, wake);
   context.onstatechange = () => silent(context.state === "suspended");
   silent(context.state === "suspended");
+  return () => {
+    context.onstatechange = null;
+    if (context.state !== "closed") context.close();
+  };
 }

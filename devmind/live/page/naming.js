@@ -1,16 +1,20 @@
-// Names: what it takes the thing and the sound for, teaching one by the form, and forgetting.
+// Names: what it takes the thing and the sound for, teaching one by a press of the button, and forgetting.
 
 import { at, make, percent, tell, write } from "./dom.js";
 
 const STEADY_MS = 400; // what changes faster cannot be read
+const NOTHING = "Nothing is held up. Bring a thing near, into the middle, until the square is round it.";
+const KEPT_S = 20; // so long what was kept can be undone here
 let shownMs = -Infinity;
+let isPressed = false;
 
-/** Show what was recognised, per sense; "not sure" where the confidence is too small. */
+/** Show what was recognised, per sense: the most probable name, and a bar for each. */
 export function showNames(names = {}) {
   const nowMs = performance.now();
   if (nowMs - shownMs < STEADY_MS) return;
   shownMs = nowMs;
   for (const sense of ["sight", "sound"]) showName(at(`named-${sense}`), names[sense]);
+  showBars(Object.values(names).filter((named) => named?.shares).map(({ shares }) => shares));
 }
 
 function showName(place, named) {
@@ -28,41 +32,140 @@ function showName(place, named) {
   }
 }
 
-/** Let the form teach through `link`; `changed` is called after each name that was taught or forgotten. */
-export function startNaming(link, changed) {
-  const form = at("teach");
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    const name = at("name").value.trim();
-    if (!name) return;
-    form.classList.add("busy");
-    try {
-      const { examples } = await link.do("teach", { name, of: at("meant").value });
-      showExamples(link, examples, changed);
-      const count = examples[name] ?? 1;
-      tell(`It has learned “${name}” from ${count === 1 ? "one example" : `${count} examples`}.`);
-      at("name").select();
-      changed();
-    } catch (error) {
-      tell(error.message, { bad: true });
-    } finally {
-      form.classList.remove("busy");
-    }
-  });
+/** A name's bar is the probability that this is it, by the sense that is surer; what is left is unknown's. */
+function showBars(senses) {
+  for (const item of at("known").children) {
+    fill(item.querySelector("i"), Math.max(0, ...senses.map((shares) => shares[item.dataset.name] ?? 0)));
+  }
+  const left = senses.map((shares) => 1 - Object.values(shares).reduce((sum, share) => sum + share, 0));
+  at("unknown").hidden = !at("known").children.length;
+  fill(at("unknown").querySelector("i"), senses.length ? Math.max(0, Math.min(...left)) : 0);
 }
 
-/** List the names it knows, each with its examples and a button to forget it. */
+function fill(bar, share) {
+  bar.style.setProperty("--share", share.toFixed(3));
+  bar.dataset.says = share >= 0.005 ? percent(share) : "";
+  bar.setAttribute("aria-valuenow", Math.round(100 * share));
+}
+
+const meter = (label) => make("i", { className: "bar", role: "meter", "aria-label": label, "aria-valuemin": 0, "aria-valuemax": 100 });
+
+/** Show what is held up: a square round it in the picture, and the crop that a press would keep. */
+export function showHeld(held) {
+  at("holding").hidden = !held;
+  if (!held) return;
+  const { square, picture, frames } = held;
+  const frame = heldSquare();
+  frame.hidden = !square;
+  if (square) {
+    const left = at("stage").classList.contains("mirrored") ? 1 - square.x - square.w : square.x;
+    Object.assign(frame.style, { left: `${100 * left}%`, top: `${100 * square.y}%`, width: `${100 * square.w}%`, height: `${100 * square.h}%` });
+  }
+  at("crop").hidden = !picture;
+  if (picture) at("crop").src = picture;
+  at("holding").classList.toggle("pressed", frames !== null);
+  if (frames !== null) write(at("holding-says"), frames === 1 ? "1 picture" : `${frames} pictures`);
+  else write(at("holding-says"), picture ? "This is what a press keeps." : NOTHING);
+}
+
+function heldSquare() {
+  const there = at("held");
+  if (there) return there;
+  const frame = make("div", { id: "held", hidden: true }, make("span", { textContent: "held up" }));
+  at("stage").append(frame);
+  return frame;
+}
+
+/** Let the form teach through `link`; `changed` is called after each name that was taught, undone or forgotten. */
+export function startNaming(link, changed) {
+  const form = at("teach");
+  const button = form.querySelector("button[type=submit]");
+  button.addEventListener("pointerdown", () => press(link));
+  button.addEventListener("keydown", ({ key, repeat }) => key === " " && !repeat && press(link));
+  // Let go elsewhere: nobody means to teach.
+  addEventListener("pointerup", ({ target }) => isPressed && !button.contains(target) && release(link));
+  addEventListener("pointercancel", () => isPressed && release(link));
+  button.addEventListener("contextmenu", (event) => event.preventDefault()); // a long touch is a press
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    teach(link, changed);
+  });
+  at("undo").addEventListener("click", () => undo(link, changed));
+}
+
+/** The button is down: it looks at what is held up for as long as it is. */
+function press(link) {
+  if (isPressed || at("meant").value === "heard" || !at("name").value.trim()) return;
+  isPressed = true;
+  link.do("press", { on: true }).catch(() => {}); // teaching will say what is wrong
+}
+
+function release(link) {
+  isPressed = false;
+  link.do("press", { on: false }).catch(() => {});
+}
+
+async function teach(link, changed) {
+  const form = at("teach");
+  const name = at("name").value.trim();
+  if (!name || form.classList.contains("busy")) return;
+  isPressed = false;
+  form.classList.add("busy");
+  at("kept").hidden = true;
+  try {
+    const { examples, frames, picture } = await link.do("teach", { name, of: at("meant").value });
+    showExamples(link, examples, changed);
+    const count = examples[name] ?? 1;
+    const from = frames > 1 ? `${frames} pictures` : count === 1 ? "one example" : `${count} examples`;
+    tell(`It has learned “${name}” from ${from}.`);
+    showKept(name, picture);
+    at("name").select();
+    changed();
+  } catch (error) {
+    tell(error.message, { bad: true });
+  } finally {
+    form.classList.remove("busy");
+  }
+}
+
+/** What was kept of the last press, with the button that undoes it. */
+function showKept(name, picture) {
+  clearTimeout(showKept.timer);
+  at("kept").hidden = false;
+  at("kept-picture").hidden = !picture;
+  if (picture) at("kept-picture").src = picture;
+  write(at("kept-says"), `Kept as “${name}”.`);
+  showKept.timer = setTimeout(() => (at("kept").hidden = true), 1000 * KEPT_S);
+}
+
+async function undo(link, changed) {
+  at("kept").hidden = true;
+  try {
+    const { name, examples } = await link.do("undo");
+    showExamples(link, examples, changed);
+    tell(`What was kept last as “${name}” is gone again.`);
+    changed();
+  } catch (error) {
+    tell(error.message, { bad: true });
+  }
+}
+
+/** List the names it knows, each with its bar, how often it was taught and a button to forget it. */
 export function showExamples(link, examples, changed) {
   const names = Object.entries(examples ?? {}).sort(([a], [b]) => a.localeCompare(b));
   at("known-none").hidden = names.length > 0;
   at("known-names").replaceChildren(...names.map(([name]) => make("option", { value: name })));
-  at("known").replaceChildren(...names.map(([name, count]) => chip(link, name, count, changed)));
+  at("known").replaceChildren(...names.map(([name, count]) => row(link, name, count, changed)));
+  at("unknown").hidden = !names.length;
 }
 
-function chip(link, name, count, changed) {
+function row(link, name, count, changed) {
   const button = make("button", { type: "button", textContent: "forget", "aria-label": `forget ${name}` });
   button.addEventListener("click", () => forget(link, button, name, changed));
-  return make("li", {}, make("b", { textContent: name }), make("small", { textContent: `×${count}` }), button);
+  const label = make("b", { textContent: name, title: name });
+  const item = make("li", {}, label, make("small", { textContent: `×${count}` }), meter(`how probably this is ${name}`), button);
+  item.dataset.name = name;
+  return item;
 }
 
 async function forget(link, button, name, changed) {
@@ -80,6 +183,7 @@ async function forget(link, button, name, changed) {
     const { forgotten, examples } = await link.do("forget", { name });
     showExamples(link, examples, changed);
     tell(`It has forgotten “${name}” (${forgotten === 1 ? "one example" : `${forgotten} examples`}).`);
+    at("kept").hidden = true;
     changed();
   } catch (error) {
     tell(error.message, { bad: true });

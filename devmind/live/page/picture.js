@@ -10,11 +10,26 @@ const chips = Object.fromEntries([...document.querySelectorAll("[data-overlay]")
 const GONE_MS = 500; // a frame that is missing here and there does not make the square flicker
 let seenMs = -Infinity;
 let isDrawing = false;
+let isMirrored = false;
 
 /** The shape of the frame, so that fractions of it are fractions of the stage. */
 export function shape(width, height) {
   stage.style.setProperty("--ratio", width / height);
 }
+
+/**
+ * Show the picture as a mirror does, as people know their own: only on the page, what is sent stays as it is. Pictures
+ * in the square turn with it; places are turned here, so that words in the picture can be read.
+ */
+export function mirror(isOn) {
+  isMirrored = isOn;
+  stage.classList.toggle("mirrored", isOn);
+}
+
+/** Whether a square came within the last `ms`. */
+export const isSeeing = (ms) => performance.now() - seenMs < ms;
+
+const fromLeft = (left, width) => `${100 * (isMirrored ? 1 - left - width : left)}%`;
 
 /** Draw the wide view of the machine's own camera; a frame that comes while one is decoded is left out. */
 export async function drawWide(jpeg) {
@@ -41,7 +56,7 @@ export function showPicture(view) {
   if (view.fovea) {
     seenMs = performance.now();
     const { x, y, w, h } = view.fovea;
-    Object.assign(fovea.style, { left: `${100 * x}%`, top: `${100 * y}%`, width: `${100 * w}%`, height: `${100 * h}%` });
+    Object.assign(fovea.style, { left: fromLeft(x, w), top: `${100 * y}%`, width: `${100 * w}%`, height: `${100 * h}%` });
   }
   fovea.hidden = performance.now() - seenMs > GONE_MS;
   showAttention(view.attention);
@@ -54,12 +69,11 @@ export function showPicture(view) {
   }
 }
 
-/** Whether an overlay is shown: there, sure and switched on. Its chip says how sure. */
+/** Whether an overlay is shown: there, sure and switched on. What has never been sure has no switch. */
 function allowed(name, overlay) {
   const chip = chips[name];
-  if (overlay) offer(chip);
-  const says = !overlay ? "" : overlay.sure ? percent(overlay.confidence) : `not sure (${percent(overlay.confidence)})`;
-  write(chip.querySelector("small"), says);
+  if (overlay?.sure) offer(chip);
+  write(chip.querySelector("small"), !overlay ? "" : overlay.sure ? percent(overlay.confidence) : "not sure now");
   chip.classList.toggle("unsure", Boolean(overlay) && !overlay.sure);
   const isShown = Boolean(overlay?.sure) && chip.querySelector("input").checked;
   at(name).hidden = !isShown;
@@ -84,7 +98,7 @@ function showAttention(rows) {
 function box([left, top, right, bottom, score]) {
   const frame = make("div", { className: "box" }, make("span", { textContent: percent(score) }));
   Object.assign(frame.style, {
-    left: `${100 * left}%`,
+    left: fromLeft(left, right - left),
     top: `${100 * top}%`,
     width: `${100 * (right - left)}%`,
     height: `${100 * (bottom - top)}%`,

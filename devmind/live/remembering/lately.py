@@ -17,6 +17,8 @@ from devmind.live.viewing.hearing import level_db
 from devmind.moment import TICK_HZ, Moment
 
 THIS_S = 2.0
+SEEN_S = 0.5
+"""A picture is of now: what was held up longer ago is not."""
 USUAL_S = 30.0
 STANDS_OUT_DB = 10.0
 QUIETEST_DB = -60.0
@@ -29,6 +31,7 @@ class Lately:
 
     def __init__(self, hz: float = TICK_HZ) -> None:
         self._moments: deque[Moment] = deque(maxlen=max(1, round(THIS_S * hz)))
+        self._seen = max(1, round(SEEN_S * hz))
         self._levels: deque[float] = deque(maxlen=max(1, round(USUAL_S * hz)))
 
     def add(self, moment: Moment) -> None:
@@ -37,6 +40,11 @@ class Lately:
         sound = moment.senses.get("sound")
         if isinstance(sound, np.ndarray) and sound.size:
             self._levels.append(level_db(sound))
+
+    @property
+    def now_s(self) -> float:
+        """Of the last Moment, on the room's clock; 0 before the first."""
+        return self._moments[-1].time_s if self._moments else 0.0
 
     def stands_out(self) -> bool:
         """Whether something of the last two seconds was louder than usual here by 10 dB."""
@@ -57,7 +65,11 @@ class Lately:
         if meant not in MEANT:
             raise StoreError(f"What is named was {', '.join(MEANT)}; got '{meant}'.")
         senses = [s for s in MEANT[meant] if not (meant == "auto" and s == "sound" and not self.stands_out())]
-        shown = [replace(m, senses={s: m.senses[s] for s in senses if s in m.senses}) for m in self._moments]
+        seen = len(self._moments) - self._seen
+        shown = [
+            replace(m, senses={s: m.senses[s] for s in senses if s in m.senses and (s != "sight" or at >= seen)})
+            for at, m in enumerate(self._moments)
+        ]
         if not any(moment.senses for moment in shown):
             what = {"sight": "no picture", "sound": "no sound"}
             raise StoreError(

@@ -17,10 +17,8 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
-import torch
-
+from devmind.acting.recall import as_recall, recalled_tokens
 from devmind.agent.agent import Agent
-from devmind.agent.batch import collate_recalled, last_tick
 from devmind.agent.encoders import Encoded
 from devmind.agent.threads import stepping_threads
 from devmind.config import MemoryConfig
@@ -28,7 +26,7 @@ from devmind.errors import DevmindError
 from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.memory import Entry, Filters, Key, Weights
 from devmind.memory.scoring import passing
-from devmind.moment import Moment, Sense
+from devmind.moment import Moment
 
 KEPT = ("sight", "sound", "words", "body")
 """What is kept of a Moment; what changed in the wide view says little later."""
@@ -64,14 +62,6 @@ class Recalled:
             {"id": entry.id, "name": entry.name or "", "time_s": entry.time_s, "score": round(entry.score or 0.0, 3)}
             for entry in self.entries
         ]
-
-
-@torch.no_grad()
-def recalled_tokens(agent: Agent, payloads: list[tuple[Mapping[str, Sense], float]]) -> Encoded:
-    """Tokens [1, R, D] of payloads with their ages in seconds."""
-    known = set(agent.sense_order)
-    row = [({s: v for s, v in last_tick(senses).items() if s in known}, age_s) for senses, age_s in payloads]
-    return agent.encode_recalled(collate_recalled([row]))
 
 
 def _sentence(error: Exception) -> str:
@@ -171,6 +161,7 @@ class Recalling:
 
     def _ask(self, moment: Moment, generation: int) -> None:
         agent, keys = self.child.agent, self._keys(moment)
+        assert isinstance(agent, Agent), "what is recalled is stepped with, which takes a whole agent"
         if not keys:
             return
         memory = self.child.memory
@@ -196,8 +187,7 @@ class Recalling:
         ages_s = tuple(max(0.0, now_s - entry.time_s) for entry in entries)
         tokens = None
         if entries and (self.config.use == "always" or STAGE in agent.config.stages):
-            payloads = [(entry.senses, age_s) for entry, age_s in zip(entries, ages_s, strict=True)]
-            tokens = recalled_tokens(agent, payloads)
+            tokens = recalled_tokens(agent, [[as_recall(entry, now_s) for entry in entries]])
         found = Recalled(tuple(entries), ages_s, tokens, moment.time_s)
         with self._lock:
             if generation == self._generation:

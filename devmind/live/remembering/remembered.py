@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from devmind.live.remembering.press import Holding
 from devmind.memory import Entry, Filters, Memory
 from devmind.moment import SOUND_RATE_HZ, Sense
 
@@ -30,6 +31,19 @@ def as_shown(entry: Entry) -> dict[str, Any]:
         "picture": _as_url(entry.senses.get("sight")),
         "sound_s": sound.shape[1] / SOUND_RATE_HZ if isinstance(sound, np.ndarray) else 0.0,
     }
+
+
+def as_held(holding: Holding, frame: np.ndarray | None) -> dict[str, Any]:
+    """What is held up, as plain data: `square` (fractions of the frame, None for nothing), `picture` (a data URL of the
+    crop that would be kept) and `frames` (how many the present press has; None between presses).
+    """
+    square = holding.square
+    box = None
+    if square is not None and frame is not None:
+        tall = square.side * frame.shape[1] / frame.shape[0]
+        box = {"x": square.x - square.side / 2, "y": square.y - tall / 2, "w": square.side, "h": tall}
+        box = {name: round(value, 4) for name, value in box.items()}
+    return {"square": box, "picture": _as_url(holding.preview), "frames": holding.frames}
 
 
 def _as_url(picture: Sense | None) -> str:

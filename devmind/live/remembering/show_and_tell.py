@@ -1,25 +1,38 @@
 """Show and tell: what is in view or heard gets a name, and is known again a tick later.
 
-This is where the agent, which describes, and memory, which keeps and fits, meet.
+This is where the agent, which describes, and memory, which keeps and fits, meet. torch is imported when something is
+described: what is wrong with a name or a file is said before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from devmind.agent.agent import Agent
-from devmind.agent.describing import describe, encoder_hashes
 from devmind.errors import StoreError
-from devmind.memory import Entry, Key, Memory, Named, Names
+from devmind.memory import Entry, Key, Memory, Named, Names, Strangers
+from devmind.memory.entry import BEFORE, VIEWS
 from devmind.moment import TICK_HZ, Moment, Sense
+
+if TYPE_CHECKING:
+    from devmind.agent.sensing import Sensing
 
 EXAMPLE_TICKS = 5 * TICK_HZ
 """An example lasts at most this long: the sound of its ticks, and its last picture."""
 MAX_NAME = 64
 SHOWN = ("sight", "sound")
 """What an example consists of; a plugin's own senses are no part of it yet."""
+
+
+def proper_name(text: str) -> str:
+    """A name without the blanks around it; StoreError when it is empty, too long or of several lines."""
+    name = text.strip()
+    if not name or len(name.encode()) > MAX_NAME or not name.isprintable():
+        raise StoreError(f"A name is one line of 1 to {MAX_NAME} bytes; got {name[: MAX_NAME + 1]!r}.")
+    return name
 
 
 def as_example(moments: Sequence[Moment]) -> Moment:
@@ -70,44 +83,59 @@ class ShowAndTell:
         StoreError: with rebuild=False, keys of another agent's encoders.
     """
 
-    def __init__(self, agent: Agent, memory: Memory, rebuild: bool = True) -> None:
-        self.memory, self.names = memory, Names(memory)
+    def __init__(self, agent: Sensing, memory: Memory, rebuild: bool = True) -> None:
+        self.memory, self.names = memory, Names(memory, strangers=self._strangers)
         if not rebuild:
-            _refuse_strange_keys(memory, encoder_hashes(agent))
+            _refuse_strange_keys(memory, _encoders(agent))
         self.rebuilt = self.refresh(agent)
 
-    def refresh(self, agent: Agent) -> int:
+    def refresh(self, agent: Sensing) -> int:
         """From here on another agent describes; gives how many entries got new keys.
 
         It takes as long as describing every entry does.
         """
         # One assignment: another thread must not describe with the one's weights under the other's hashes.
-        self._describer = agent, encoder_hashes(agent)
+        self._describer = agent, _encoders(agent)
         self.rebuilt = self.memory.rebuild(self.describe, self._describer[1])
         return self.rebuilt
 
     @property
-    def agent(self) -> Agent:
-        """Who describes."""
+    def agent(self) -> Sensing:
+        """Who describes: an agent, or its encoders alone."""
         return self._describer[0]
 
     def describe(self, senses: Mapping[str, Sense]) -> dict[str, Key]:
         """Keys with features of a payload's pictures and sounds."""
+        from devmind.agent.describing import describe, describe_many
+        from devmind.live.remembering.press import turns
+
         agent, encoders = self._describer
         shown = {sense: value for sense, value in senses.items() if sense in SHOWN}
         found = describe(agent, shown)
-        return {sense: Key(what.vector, encoders[sense], what.features) for sense, what in found.items()}
+        keys = {sense: Key(what.vector, encoders[sense], what.features) for sense, what in found.items()}
+        views, before = senses.get(VIEWS), senses.get(BEFORE)
+        if "sight" in keys and isinstance(views, np.ndarray):
+            every = [what.features for what in describe_many(agent, "sight", turns(views))]
+            keys["sight"] = replace(keys["sight"], features=np.stack(every).mean(0))
+        if "sight" in keys and isinstance(before, np.ndarray):
+            rows = np.concatenate([what.features for what in describe_many(agent, "sight", list(before))])
+            keys[BEFORE] = Key(keys["sight"].vector, encoders[BEFORE], rows)
+        return keys
+
+    def _strangers(self, sense: str, encoder: str) -> Strangers | None:
+        from devmind.live.remembering.strangers import strangers
+
+        agent, encoders = self._describer
+        return strangers(agent, sense) if encoders.get(sense) == encoder else None
 
     def teach(self, name: str, example: Moment) -> Entry:
         """Keep an example (of `as_example`) under a name. A name may be taught any number of times.
 
         Raises:
-            StoreError: the name is empty, longer than 64 characters or has a line break, or the agent has no such
+            StoreError: the name is empty, longer than 64 bytes or has a line break, or the agent has no such
                 sense.
         """
-        name = name.strip()
-        if not name or len(name) > MAX_NAME or not name.isprintable():
-            raise StoreError(f"A name is one line of 1 to {MAX_NAME} characters; got {name[: MAX_NAME + 1]!r}.")
+        name = proper_name(name)
         keys = self.describe(example.senses)
         if not keys:
             raise StoreError(
@@ -130,6 +158,14 @@ class ShowAndTell:
     def forget(self, name: str) -> int:
         """See `Names.forget`."""
         return self.names.forget(name)
+
+
+def _encoders(agent: Sensing) -> dict[str, str]:
+    """What keys are made with, by sense; the scene before is described as sight is."""
+    from devmind.agent.describing import encoder_hashes
+
+    hashes = encoder_hashes(agent)
+    return hashes | ({BEFORE: hashes["sight"]} if "sight" in hashes else {})
 
 
 def _refuse_strange_keys(memory: Memory, encoders: Mapping[str, str]) -> None:

@@ -28,6 +28,8 @@ LOOK_S = 0.02
 LARGEST_BYTES = 4_000_000
 """A message above this ends the connection; the browser's mailboxes take no more either."""
 LARGEST_TEXT = 10_000
+GOING_AWAY = 1001
+"""The WebSocket's code for the end of a server."""
 AT_ONCE = 8
 """Commands of one page that may wait for their answers."""
 
@@ -54,6 +56,7 @@ class Desk:
 
     Attributes:
         malformed: messages that were not as described above; refused: device messages from a second page.
+        ended: nothing more is shown; every conversation says so and closes.
         giver: the conversation whose camera and microphone are taken. Two clocks in one mailbox would be a jumble.
     """
 
@@ -61,6 +64,7 @@ class Desk:
     hub: Hub
     malformed: int = 0
     refused: int = 0
+    ended: bool = False
     giver: Conversation | None = field(default=None, repr=False)
 
 
@@ -95,7 +99,7 @@ class Conversation:
 
     async def _show(self, viewer: Viewer) -> None:
         with contextlib.suppress(WebSocketDisconnect):
-            while True:
+            while not self._desk.ended:
                 published = viewer.take()
                 if published is None:
                     await asyncio.sleep(LOOK_S)
@@ -103,6 +107,9 @@ class Conversation:
                 if published.jpeg is not None:
                     await self._socket.send_bytes(WIDE_VIEW + published.jpeg)
                 await self._socket.send_text(published.text)
+            # Closed by us, since a server that only goes away resets the connection while the page still sends frames,
+            # and then the page cannot tell an end from a broken line.
+            await self._socket.close(GOING_AWAY)
 
     async def _listen(self) -> None:
         while True:

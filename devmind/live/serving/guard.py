@@ -11,7 +11,6 @@ import base64
 import hashlib
 import hmac
 import html
-import ipaddress
 import secrets
 import threading
 
@@ -43,16 +42,6 @@ USED_TOKEN = (
     "The token in this address is wrong, or was used before: it opens the page once, in one browser. Take the browser "
     "in which it was opened, or start devmind again for a new address."
 )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach what listens on `host`."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def host_name(header: str) -> str:

@@ -6,7 +6,6 @@ and browsers give no camera to such a page.
 
 from __future__ import annotations
 
-import socket
 import ssl
 import threading
 import time
@@ -24,13 +23,15 @@ from starlette.websockets import WebSocket
 
 from devmind.errors import ConfigError
 from devmind.live.serving.conversation import LARGEST_BYTES, Conversation, Desk, PageLife
-from devmind.live.serving.guard import Guard, is_loopback
+from devmind.live.serving.guard import Guard
+from devmind.live.serving.hosts import check_host, listen
 from devmind.live.serving.hub import Hub
 
 STOP_S = 2.0
+FAREWELL_S = 0.5
+"""At most so long every page is told that this is the end."""
 START_S = 10.0
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-ANYWHERE = ("0.0.0.0", "::", "[::]", "")
 
 
 class PageServer:
@@ -65,7 +66,7 @@ class PageServer:
         self._server = uvicorn.Server(_config(self.guard, tls))
 
     def __enter__(self) -> Self:
-        listener = _listen(self.host, self.port)
+        listener = listen(self.host, self.port)
         self.port = listener.getsockname()[1]
         name = f"[{self.host.strip('[]')}]" if ":" in self.host else self.host
         self.address = f"http{'s' if self._secure else ''}://{name}:{self.port}/?token={self.guard.token}"
@@ -80,6 +81,10 @@ class PageServer:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.desk.ended = True
+        give_up_s = time.monotonic() + FAREWELL_S
+        while self.desk.hub.watched and self._thread.is_alive() and time.monotonic() < give_up_s:
+            time.sleep(0.005)
         self._server.should_exit = True
         self._thread.join(STOP_S)
         if self._thread.is_alive():
@@ -87,19 +92,6 @@ class PageServer:
 
     async def _converse(self, web_socket: WebSocket) -> None:
         await Conversation(web_socket, self.desk).run()
-
-
-def check_host(host: str, has_tls: bool) -> None:
-    """Raise ConfigError unless a page may be served on `host`."""
-    if host in ANYWHERE:
-        raise ConfigError(
-            f"--host is the one name or address under which the page is opened, not '{host}'; give this machine's."
-        )
-    if not has_tls and not is_loopback(host):
-        raise ConfigError(
-            f"On '{host}' without TLS the whole network could look on, and browsers give such a page no camera: give a "
-            "certificate and its key as well, or leave --host out and reach this machine by `ssh -L`."
-        )
 
 
 def _config(guard: Guard, tls: tuple[Path, Path] | None) -> uvicorn.Config:
@@ -127,25 +119,6 @@ def _config(guard: Guard, tls: tuple[Path, Path] | None) -> uvicorn.Config:
     except (OSError, ssl.SSLError) as error:
         raise ConfigError(f"The certificate {certificate} with the key {key} cannot be used: {error}.") from None
     return config
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        family, kind, _, _, address = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
-    except (OSError, UnicodeError) as error:
-        raise ConfigError(f"The host '{host}' is not known here: {error}.") from None
-    listener = socket.socket(family, kind)
-    try:
-        # So that a second start is not refused for the minute in which the first one's connections are remembered.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen()
-    except OSError as error:
-        listener.close()
-        raise ConfigError(
-            f"Nothing can listen on port {port} of '{host}': {error.strerror}. Leave --port out to take a free one."
-        ) from None
-    return listener
 
 
 def _page_files() -> dict[str, bytes]:

@@ -22,9 +22,12 @@ from devmind.live.viewing.drawing import drawn, jpeg
 from devmind.live.viewing.hearing import heard
 from devmind.live.viewing.sureness import Sureness
 from devmind.memory import Named
-from devmind.worlds.room import Room, sensor_health
+from devmind.worlds.room import Room, reasons, sensor_health
 
 SURE = 0.7
+MOVES = 0.04
+"""Change of brightness, 0..1, of a sixteenth of the frame by a sixteenth from which something moves there: a camera's
+noise averages out to 0.01 and less."""
 
 
 class View:
@@ -94,6 +97,7 @@ class View:
             "skipped": room.health.skipped,
             "missing": dict(room.health.missing),
             **gaze(room),
+            "follows": follows(tick.moment.senses.get("periphery"), room),
             **who_answered(tick, self._arcs),
             "attention": self._attended(tick),
             "overlays": self._overlaid(tick),
@@ -102,6 +106,7 @@ class View:
             "names": {sense: as_known(named) for sense, named in (names or {}).items()},
             "surprise": {sense: number(value) for sense, value in (surprise or {}).items()},
             "health": sensor_health(room.sensors.values()),
+            "absent": reasons(room.sensors, tick.moment.senses),
         }
         return {key: value for key, value in view.items() if value not in (None, {})} | dict(extra or {})
 
@@ -150,6 +155,21 @@ def gaze(room: Room) -> dict[str, Any]:
     }
 
 
+def follows(change: Any, room: Room) -> bool | None:
+    """Whether the fovea lies on what changes most in the frame; None where nothing moves.
+
+    Args:
+        change: the sense `periphery`, float32 [1, R, C], or None.
+    """
+    if room.frame is None or not isinstance(change, np.ndarray) or change.max() < MOVES:
+        return None
+    height, width = room.frame.shape[:2]
+    top, left, side = room.fovea.box(height, width)
+    row, column = np.unravel_index(int(change[0].argmax()), change[0].shape)
+    y, x = (row + 0.5) / change.shape[1] * height, (column + 0.5) / change.shape[2] * width
+    return bool(top <= y <= top + side and left <= x <= left + side)
+
+
 def who_answered(tick: Tick, arcs: set[str]) -> dict[str, Any]:
     """By effector the head that decided; those of `arcs` that did; and the look."""
     answered = {
@@ -165,7 +185,9 @@ def who_answered(tick: Tick, arcs: set[str]) -> dict[str, Any]:
 
 def as_known(named: Named) -> dict[str, Any]:
     """An answer of memory."""
-    return {"name": named.name, "nearest": named.nearest, "confidence": round(named.confidence, 3)}
+    return {"name": named.name, "nearest": named.nearest, "confidence": round(named.confidence, 3)} | {
+        "shares": {name: round(share, 3) for name, share in named.shares.items()}
+    }
 
 
 def number(value: float) -> float | None:

@@ -111,7 +111,7 @@ def open_store(place: Path | str | None, kind: str | None = None, mend: bool = F
     """
     scheme = scheme_of(place)
     if scheme and (kind or scheme) == "sqlite":
-        raise StoreError(f"A memory of kind sqlite lies in a folder; got the URL '{shown(str(place))}': give a path.")
+        raise StoreError(f"A memory of kind sqlite lies in a folder; got the URL '{place}': give a path.")
     found = place if scheme or place is None else Path(place)
     return plugins.load("stores", kind or scheme or "sqlite")(found, mend=mend)
 
@@ -119,11 +119,6 @@ def open_store(place: Path | str | None, kind: str | None = None, mend: bool = F
 def folder_of(place: Path | str) -> Path | None:
     """The folder that a place is; None for a URL."""
     return None if scheme_of(place) else Path(place)
-
-
-def shown(place: Path | str) -> str:
-    """A place for people: a URL without its password."""
-    return re.sub(r"(://[^/@:]*):[^/@]*@", r"\1@", str(place))
 
 
 def scheme_of(place: Path | str | None) -> str | None:

@@ -15,7 +15,7 @@ from devmind.worlds.nursery.dynamics import advance
 from devmind.worlds.nursery.geometry import cos_deg, sin_deg
 from devmind.worlds.nursery.hearing import sound
 from devmind.worlds.nursery.levels import LEVELS
-from devmind.worlds.nursery.state import BODY, COLOUR_NAMES, MAX_LEAN_M, MAX_TILT_DEG, NurseryState
+from devmind.worlds.nursery.state import COLOUR_NAMES, MAX_LEAN_M, MAX_TILT_DEG, NurseryState
 from devmind.worlds.nursery.views import periphery, views, wide_view
 from devmind.worlds.rules import Outcome
 
@@ -50,7 +50,7 @@ class NurseryRules:
             "sight": spaces.sight(),
             "periphery": spaces.periphery(),
             "sound": spaces.sound(2),
-            "body": spaces.body(len(BODY)),
+            "body": spaces.body(len(spaces.BODY)),
         }
         if self.spec.cued:
             senses["words"] = spaces.words()
@@ -85,7 +85,7 @@ class NurseryRules:
         return Outcome(state.reward, state.terminal, ~state.terminal & (state.tick >= self.horizon))
 
     def observe(self, state: NurseryState) -> dict[str, Any]:
-        """Senses: sight, periphery, sound, body (numbers named by BODY), and words where the level cues."""
+        """Senses: sight, periphery, sound, body (numbers named by spaces.BODY), and words where the level cues."""
         senses: dict[str, Any] = {
             "sight": views(state)["sight"],
             "periphery": periphery(state),
@@ -110,7 +110,7 @@ class NurseryRules:
 
 
 def body(state: NurseryState) -> np.ndarray:
-    """Proprioception, float32 [N, 12]; BODY names the columns."""
+    """Proprioception, float32 [N, 12]; spaces.BODY names the columns."""
     columns: list[np.ndarray] = [sin_deg(state.pan), cos_deg(state.pan), state.tilt / MAX_TILT_DEG]
     columns += [state.hand[:, axis] / _HAND_SCALE_M for axis in range(3)]
     columns += [np.any(state.touch, axis=1), state.held >= 0, state.lean / MAX_LEAN_M]

@@ -55,23 +55,6 @@ HAND_HIGH = np.array([0.75, 0.6, 0.3])
 HAND_REST = (0.3, -0.1, -0.3)
 WITHDRAWN = -0.5
 
-BODY = (
-    "pan_sin",
-    "pan_cos",
-    "tilt",
-    "hand_x",
-    "hand_y",
-    "hand_z",
-    "touch",
-    "holding",
-    "lean",
-    "look_pan",
-    "look_tilt",
-    "grip",
-)
-"""Names of the numbers in `body`, in order. tilt is /60 deg, the hand /0.75 m (torso frame), lean /0.3 m; the last
-three are the last tick's commands; touch and holding are 0 or 1."""
-
 
 @dataclass
 class NurseryState(Struct):

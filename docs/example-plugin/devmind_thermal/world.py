@@ -32,6 +32,7 @@ class ThermalRules:
     """Senses `warmth` float32 [4] and `body` float32 [2] (sine and cosine of the facing); the effector is `turn`."""
 
     name = "thermal"
+    horizon = 20
     observation_space = spaces.Dict(
         {"warmth": spaces.Box(-1.0, 2.0, (4,), np.float32), "body": spaces.Box(-1.0, 1.0, (2,), np.float32)}
     )
@@ -52,12 +53,14 @@ class ThermalRules:
 
     def step(self, state: Chair, actions: Mapping[str, np.ndarray]) -> Chair:
         turn = actions["turn"][:, 0] if "turn" in actions else np.float32(0)
-        tick = state.tick + 1
+        # One beyond the horizon: the tick that tells the last step from those after the end.
+        tick = np.minimum(state.tick + 1, self.horizon + 1)
         facing = (state.facing + np.float32(0.5) * turn).astype(np.float32)
         return replace(state.copy(), facing=facing, noise=_noise(state.seed, tick), tick=tick)
 
     def outcome(self, state: Chair) -> Outcome:
-        return Outcome(_falling(state)[:, 0], np.zeros(len(state), bool), state.tick >= 20)
+        reward = np.where(state.tick <= self.horizon, _falling(state)[:, 0], 0).astype(np.float32)
+        return Outcome(reward, np.zeros(len(state), bool), state.tick >= self.horizon)
 
     def observe(self, state: Chair) -> dict[str, Any]:
         body = np.stack([np.sin(state.facing), np.cos(state.facing)], axis=1)

@@ -1,16 +1,13 @@
-"""The page in a real browser: Debian's Chromium with a fake camera that shows a red and a blue disc in turn, moving."""
+"""The page in a real browser: it is seen and heard through, taught, recorded, and closed to everybody else."""
 
 from __future__ import annotations
 
 import itertools
-import math
-import shutil
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,57 +17,12 @@ from devmind.live.remembering.recalling import Recalled
 from devmind.live.remembering.remembered import as_shown
 from devmind.live.serving.server import PageServer
 from devmind.memory import Entry
+from tests.live.serving.conftest import BLUE, RED, wait_for
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
     from tests.live.conftest import FakeLife
-
-RED, BLUE = (225, 40, 40), (50, 60, 230)
-FPS = 30
-TURN_S = 2.0
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--use-fake-device-for-media-stream",
-    "--use-fake-ui-for-media-stream",
-)
-
-
-@pytest.fixture(scope="module")
-def film(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four seconds of a disc that goes round on a dark ground, red first, then blue; Chromium plays it for ever."""
-    import cv2
-
-    path = tmp_path_factory.mktemp("film") / "discs.mjpeg"
-    with path.open("wb") as file:
-        for index in range(round(2 * TURN_S * FPS)):
-            turn = 2 * math.pi * index / (TURN_S * FPS)
-            frame = np.full((480, 640, 3), 30, np.uint8)
-            middle = (320 + round(180 * math.cos(turn)), 240 + round(120 * math.sin(turn)))
-            cv2.circle(frame, middle, 70, (RED if index < TURN_S * FPS else BLUE)[::-1], -1)
-            file.write(cv2.imencode(".jpg", frame)[1].tobytes())
-    return path
-
-
-@pytest.fixture(scope="module")
-def browser(film: Path) -> Iterator[Browser]:
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("no chromium: make test-system")
-    from playwright.sync_api import sync_playwright
-
-    flags = [*FLAGS, f"--use-file-for-fake-video-capture={film}"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=flags)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def server(life: FakeLife) -> Iterator[PageServer]:
-    with PageServer(life, life.hub) as server:
-        yield server
 
 
 @pytest.fixture
@@ -91,29 +43,6 @@ def elsewhere() -> Iterator[str]:
         threading.Thread(target=other.serve_forever, args=(0.02,), daemon=True).start()
         yield f"http://127.0.0.1:{other.server_address[1]}/"
         other.shutdown()
-
-
-@pytest.fixture
-def page(browser: Browser, server: PageServer) -> Iterator[Page]:
-    """The page as a first-time user opens it; it may ask nobody but its server, and complain of nothing."""
-    context = browser.new_context(permissions=["camera", "microphone"], viewport={"width": 1280, "height": 800})
-    page = context.new_page()
-    asked: list[str] = []
-    complaints: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.goto(server.address)
-    yield page
-    context.close()
-    own = server.address.partition("?")[0]
-    assert [url for url in asked if not url.startswith((own, own.replace("http", "ws"), "data:"))] == []
-    assert complaints == []
-
-
-def wait_for(page: Page, script: str, argument: Any = None) -> Any:
-    """What a script gives as soon as that is true."""
-    return page.wait_for_function(script, arg=argument, timeout=20_000, polling=50).json_value()
 
 
 def wait_for_turn(page: Page, life: FakeLife, colour: tuple[int, int, int]) -> None:
@@ -222,12 +151,12 @@ def test_record_pause_and_words_reach_the_life_and_the_lamp_is_red(page: Page, l
     page.locator("#paused:visible").wait_for()
     page.get_by_label("Say something").fill("hello")
     page.keyboard.press("Enter")
-    page.get_by_text("It was told “hello”.").wait_for()
+    page.locator("#answer", has_text="It does not know “hello”").wait_for()
     page.locator("#age").focus()
     page.keyboard.press("ArrowLeft")
-    page.get_by_text("Now it is as it was at newborn.").wait_for()
+    page.get_by_text("Now it is as it was before its first lesson.").wait_for()
     told = [("record", {"on": True}), ("record", {"on": False}), ("pause", {"on": True}), ("say", {"text": "hello"})]
-    assert [asked for asked in life.done if asked[0] != "memories"] == [*told, ("age", {"id": "newborn"})]
+    assert [asked for asked in life.done if asked[0] != "memories"] == [*told, ("age", {"id": "start"})]
 
 
 @pytest.mark.slow
@@ -254,14 +183,14 @@ def test_a_page_of_a_phone_needs_no_sideways_scrolling(page: Page) -> None:
 
 
 @pytest.mark.slow
-def test_it_connects_again_and_says_so(browser: Browser, life: FakeLife) -> None:
+def test_that_devmind_was_started_again_is_told_by_the_old_page(browser: Browser, life: FakeLife) -> None:
     context = browser.new_context(permissions=["camera", "microphone"])
     page = context.new_page()
     with PageServer(life, life.hub) as server:
         page.goto(server.address)
         page.get_by_text("awake").wait_for()
         port = server.port
-    page.get_by_text("connection lost").wait_for()
+    page.get_by_text("devmind has ended").first.wait_for()
     with PageServer(life, life.hub, port=port):
         page.get_by_text("open the new address").first.wait_for(timeout=20_000)
     context.close()

@@ -23,8 +23,9 @@ from websockets.sync.client import ClientConnection, connect
 
 from devmind.errors import ConfigError, StoreError
 from devmind.live.serving.guard import host_name
+from devmind.live.serving.hosts import check_host
 from devmind.live.serving.hub import Hub, as_json
-from devmind.live.serving.server import PageServer, check_host
+from devmind.live.serving.server import PageServer
 
 if TYPE_CHECKING:
     from tests.live.conftest import FakeLife

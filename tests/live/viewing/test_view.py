@@ -17,7 +17,7 @@ from devmind.live.viewing import sureness
 from devmind.live.viewing.drawing import drawn, jpeg
 from devmind.live.viewing.hearing import direction_deg, level_db, mel_columns
 from devmind.live.viewing.spoilt import spoilt_rooms
-from devmind.live.viewing.view import View, overlay_head
+from devmind.live.viewing.view import View, follows, overlay_head
 from devmind.memory import Named
 from devmind.seeding import lesson_seeds
 from devmind.testing import tiny_agent
@@ -45,7 +45,9 @@ def views(agent: Agent, room: Room, ticks: int, **options: Any) -> list[dict[str
     view, found = View(agent, **options), []
 
     def watch(tick: Tick) -> None:
-        found.append(view.of(tick, room, {"sight": Named(None, "cup", 0.3, 0.5, 0.25)}, {"sight": 0.5}, {"age": "x"}))
+        found.append(
+            view.of(tick, room, {"sight": Named(None, "cup", 0.25, 0.3, {"cup": 0.25})}, {"sight": 0.5}, {"age": "x"})
+        )
 
     LiveLoop(agent, room, watchers={"page": watch}).run(stop=lambda: len(found) >= ticks)
     view.close()
@@ -71,7 +73,7 @@ def test_a_tick_with_all_senses(agent: Agent) -> None:
     box = shown["fovea"]
     assert 0 <= box["x"] <= 1 - box["w"]
     assert 0 <= box["y"] <= 1 - box["h"]
-    assert shown["names"] == {"sight": {"name": None, "nearest": "cup", "confidence": 0.25}}
+    assert shown["names"] == {"sight": {"name": None, "nearest": "cup", "confidence": 0.25, "shares": {"cup": 0.25}}}
     assert shown["surprise"] == {"sight": 0.5}
     assert shown["age"] == "x"
     assert shown["sound"]["direction_deg"] is None, "one ear"
@@ -181,3 +183,20 @@ def test_health_of_sensors_as_json() -> None:
     health = sensor_health((eye, bare))
     assert health["window"] == {"sense": "sight", "rate_hz": None, "drops": 2, "reconnects": 0, "fault": "It is dark."}
     assert health["sound"] == {"sense": "sound"}
+
+
+def test_it_follows_when_the_fovea_lies_on_what_moves_most() -> None:
+    room = Room({})
+    room.frame = np.zeros((480, 640, 3), np.uint8)
+    change = np.full((1, 16, 16), 0.01, np.float32)
+    assert follows(None, room) is None
+    assert follows(change, room) is None, "a camera's noise is no movement"
+    change[0, 8, 8] = 0.3
+    assert follows(change, room) is True
+    change[0, 1, 15] = 0.5
+    assert follows(change, room) is False
+    room.fovea.turn(np.array([-1.0, 1.0]))  # to the right and up: 25 degrees of the 60 to the edge
+    room.fovea.turn(np.array([-1.0, 1.0]))
+    assert follows(change, room) is True
+    room.frame = None
+    assert follows(change, room) is None

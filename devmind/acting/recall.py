@@ -1,0 +1,103 @@
+"""Recall: from what is sensed to keys, from keys to memories, from memories to tokens of the trunk.
+
+There is one way, for the lessons' rollouts, exams, sleep, the live loop and the replay check. A memory that holds an
+example of a taught name comes back with that name as words, so a trunk that has learned to copy a name out of what is
+recalled meets the names that people taught.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import torch
+
+from devmind.agent.agent import Agent, Percepts
+from devmind.agent.batch import RECALLED_BUDGET, Recall, collate_recalled, last_tick
+from devmind.agent.describing import encoder_hashes
+from devmind.agent.encoders import Encoded
+from devmind.memory import Entry, Key, Memory
+from devmind.memory.entry import BEFORE, VIEWS
+from devmind.moment import Sense
+
+SAID = "words"
+"""The sense that says what a memory is of."""
+
+
+def payload(entry: Entry) -> dict[str, Sense]:
+    """An entry's senses as they come back: of a longer sound the last tick, the name as words where none were heard.
+
+    What a press kept besides (further views, the scene before) is for telling names, and does not come back.
+    """
+    said = {} if entry.name is None or entry.senses.get(SAID) else {SAID: entry.name}
+    senses = {sense: value for sense, value in entry.senses.items() if sense not in (VIEWS, BEFORE)}
+    return {**last_tick(senses), **said}
+
+
+def as_recall(entry: Entry, now_s: float) -> Recall:
+    """An entry as the agent gets it back, with its age in seconds."""
+    return payload(entry), max(0.0, now_s - entry.time_s)
+
+
+@torch.no_grad()
+def recalled_tokens(agent: Agent, rows: Sequence[Sequence[Recall]]) -> Encoded | None:
+    """Tokens [N, R, D] of what was recalled for N rows, for `Agent.step`; None where nothing was for any.
+
+    Senses that this agent has no encoder for are left out.
+    """
+    known = set(agent.sense_order)
+    kept = [[({s: v for s, v in senses.items() if s in known}, age_s) for senses, age_s in row] for row in rows]
+    if not any(senses for row in kept for senses, _ in row):
+        return None
+    return agent.encode_recalled(collate_recalled(kept))
+
+
+def keys_of(
+    agent: Agent, percepts: Percepts, senses: Iterable[str], hashes: Mapping[str, str] | None = None
+) -> list[dict[str, Key]]:
+    """What memory is asked with, and what a Moment is kept by: each row's keys by sense.
+
+    Args:
+        senses: which of those that are present may ask.
+        hashes: `encoder_hashes(agent)`, where the caller has them: they take a while.
+    """
+    hashes = encoder_hashes(agent) if hashes is None else hashes
+    wanted = set(senses)
+    present, keys = percepts.batch["present"], percepts.keys
+    return [
+        {
+            name: Key(key[row].cpu().numpy(), hashes[name])
+            for name, key in keys.items()
+            if name in wanted and bool(present[name][row, 0])
+        }
+        for row in range(len(percepts.batch["first"]))
+    ]
+
+
+class OwnMemories:
+    """Recall for N rows that have a memory each, for an Actor: called with the percepts of a tick, gives tokens.
+
+    Args:
+        memories: one for each row.
+        senses: by which they are asked.
+
+    Attributes:
+        entries: what came back last, by row.
+    """
+
+    def __init__(self, agent: Agent, memories: Sequence[Memory], senses: Iterable[str]) -> None:
+        self.agent, self.memories, self.senses = agent, list(memories), tuple(senses)
+        self.hashes = encoder_hashes(agent)
+        self.entries: list[list[Entry]] = [[] for _ in memories]
+
+    def find(self, percepts: Percepts) -> list[list[Recall]]:
+        """The memories nearest to what each row senses, with their ages by each memory's own clock."""
+        keys = keys_of(self.agent, percepts, self.senses, self.hashes)
+        self.entries = [memory.recall(own, RECALLED_BUDGET) for memory, own in zip(self.memories, keys, strict=True)]
+        return [
+            [as_recall(entry, memory.now_s) for entry in found]
+            for memory, found in zip(self.memories, self.entries, strict=True)
+        ]
+
+    def __call__(self, percepts: Percepts) -> Encoded | None:
+        """Tokens [N, R, D], or None where nothing came back."""
+        return recalled_tokens(self.agent, self.find(percepts))

@@ -1,0 +1,142 @@
+"""Rollouts: a policy acts in a world of N rows, tick by tick. Nothing else steps a world for a lesson or an exam.
+
+A policy is called with what N rows sense and which of them begin an episode, and gives their actions. An `Actor` is
+one; so is a rule of three lines, so is a batched network that is being trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+Senses = Mapping[str, Any]
+"""Arrays [N, ...] by sense; `words` is a list of N str, where "" is absent."""
+Actions = Mapping[str, np.ndarray]
+"""Arrays [N, ...] by effector; an effector that is left out does nothing."""
+Policy = Callable[[Senses, np.ndarray], Actions]
+"""`(senses [N, ...], first bool [N]) -> actions [N, ...]`."""
+
+_ROLLING: ContextVar[bool] = ContextVar("a rollout is stepping a world", default=False)
+
+
+class Steppable(Protocol):
+    """What a rollout asks of a world of N rows: `VectorWorld`, `SideBySide` and whatever steps like them."""
+
+    @property
+    def num_envs(self) -> int:
+        """N."""
+        ...
+
+    def observe(self) -> Senses:
+        """What is sensed now."""
+        ...
+
+    def step(self, actions: Any) -> tuple[Senses, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Act for one tick: senses, reward [N], terminated [N], truncated [N], info."""
+        ...
+
+
+@dataclass(frozen=True)
+class Transition:
+    """One tick of N rows.
+
+    Attributes:
+        tick: from 0; senses, first: what the policy was given; actions: what it did.
+        following: what is sensed next; reward float [N]; terminated, truncated bool [N].
+        led_to: what the step itself led to: `following`, unless rows that ended have been started anew since.
+    """
+
+    tick: int
+    senses: Senses
+    first: np.ndarray
+    actions: Actions
+    following: Senses
+    reward: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    led_to: Senses
+
+    @property
+    def ended(self) -> np.ndarray:
+        """Whose episode is over, bool [N]."""
+        return np.asarray(self.terminated | self.truncated)
+
+
+def rollout(
+    policy: Policy, world: Steppable, ticks: int | None = None, first: np.ndarray | None = None
+) -> Iterator[Transition]:
+    """Let `policy` act in `world` from where it stands, one Transition a tick.
+
+    The world's own truth may be read between two ticks: it is then that of `following`.
+
+    Args:
+        ticks: how many; None goes on until every row's episode is over, which is for worlds that start none anew.
+        first: which rows begin an episode at the first tick, bool [N]; all by default.
+    """
+    senses, tick = world.observe(), 0
+    opening = np.ones(world.num_envs, bool) if first is None else np.asarray(first, bool)
+    over = False
+    while tick < ticks if ticks is not None else not over:
+        actions = policy(senses, opening)
+        with _rolling():
+            following, reward, terminated, truncated, info = world.step(actions)
+        led_to = info.get("final_obs", following)
+        transition = Transition(tick, senses, opening, actions, following, reward, terminated, truncated, led_to)
+        yield transition
+        over = bool(transition.ended.all())
+        opening = transition.ended if starts_anew(world) else np.zeros(world.num_envs, bool)
+        senses, tick = following, tick + 1
+
+
+def observations(world: Steppable, ticks: int, policy: Policy | None = None) -> Iterator[Senses]:
+    """What is sensed in `ticks` Moments of a world, the one it stands at first; without a policy nothing is done.
+
+    The world is not stepped behind the last one, so its truth is that Moment's.
+    """
+    yield world.observe()
+    for transition in rollout(policy or still, world, ticks - 1):
+        yield transition.following
+
+
+def returns(policy: Policy, world: Steppable) -> np.ndarray:
+    """Each row's sum of rewards until all episodes are over, float64 [N]; a row whose episode is over earns no more."""
+    total, going = np.zeros(world.num_envs), np.ones(world.num_envs, bool)
+    for transition in rollout(policy, world):
+        total = total + np.where(going, transition.reward, 0.0)
+        going &= ~transition.ended
+    return total
+
+
+def still(senses: Senses, first: np.ndarray) -> Actions:
+    """The policy that does nothing."""
+    return {}
+
+
+def scripted(command: np.ndarray, effector: str = "look") -> Policy:
+    """The policy that gives one effector the same command [N, ...] at every tick."""
+    return lambda senses, first: {effector: command}
+
+
+def starts_anew(world: Any) -> bool:
+    """Whether rows whose episode ends go on in a new one (Gymnasium's same-step autoreset)."""
+    return (getattr(world, "metadata", None) or {}).get("autoreset_mode") is AutoresetMode.SAME_STEP
+
+
+def is_rolling() -> bool:
+    """Whether the world's step that asks this is a rollout's: the stages' law check counts those that are not."""
+    return _ROLLING.get()
+
+
+@contextmanager
+def _rolling() -> Iterator[None]:
+    token = _ROLLING.set(True)
+    try:
+        yield
+    finally:
+        _ROLLING.reset(token)

@@ -1,0 +1,83 @@
+"""Rows of what B agents carry: tensors [B, ...], lists of B entries, and dicts of these, taken, put and repeated.
+
+Zeros, and None in a list, stand for "nothing carried": a row that is put where a name is missing fills it with them.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from devmind.errors import DevmindError
+
+Rows = Tensor | list | dict[str, Any]
+Index = Tensor | Sequence[int] | int
+
+
+def as_index(index: Index, n: int, device: torch.device) -> Tensor:
+    """`index` as int64 [k]: of one row, of several rows in any order, or a bool mask [n].
+
+    Raises:
+        DevmindError: a row is not among the `n`.
+    """
+    found = torch.as_tensor(index, device=device)
+    if found.dtype == torch.bool:
+        if found.shape != (n,):
+            raise DevmindError(f"A mask over {n} rows must be bool [{n}]; got {list(found.shape)}.")
+        return found.nonzero().squeeze(-1)
+    found = found.reshape(-1).long()
+    if len(found) and not -n <= int(found.min()) <= int(found.max()) < n:
+        raise DevmindError(f"There are {n} rows, numbered 0 to {n - 1}; got {found.tolist()}.")
+    return found % n if n else found
+
+
+def take(rows: Any, index: Tensor) -> Any:
+    """The rows `index` int64 [k] of `rows`, as copies."""
+    if isinstance(rows, Tensor):
+        return rows[index]
+    if isinstance(rows, list):
+        return [copy.deepcopy(rows[i]) for i in index.tolist()]
+    return {name: take(value, index) for name, value in rows.items()}
+
+
+def put(rows: Any, index: Tensor, other: Any, n: int) -> Any:
+    """`rows` (of `n` rows) with its rows `index` replaced by those of `other`; either may be None: nothing carried.
+
+    Raises:
+        DevmindError: the two carry things of different shapes.
+    """
+    like = other if rows is None else rows
+    if like is None:
+        return None
+    if isinstance(like, Mapping):
+        mine, theirs = rows or {}, other or {}
+        return {name: put(mine.get(name), index, theirs.get(name), n) for name in [*mine, *(theirs.keys() - mine)]}
+    if isinstance(like, list):
+        result = [None] * n if rows is None else rows
+        for row, i in enumerate(index.tolist()):
+            result[i] = None if other is None else copy.deepcopy(other[row])
+        return result
+    result = like.new_zeros(n, *like.shape[1:]) if rows is None else rows.clone()
+    if other is None:
+        result[index] = 0
+    elif other.shape[1:] != result.shape[1:]:
+        raise DevmindError(
+            f"Rows that carry {list(other.shape[1:])} cannot be put among rows of {list(result.shape[1:])}: "
+            "they must come from agents whose senses have the same sizes."
+        )
+    else:
+        result[index] = other.to(result.dtype)
+    return result
+
+
+def empty(rows: Any, where: Tensor) -> Any:
+    """`rows` with nothing carried in the rows `where`, bool [B]."""
+    if isinstance(rows, Tensor):
+        return rows.masked_fill(where.reshape(-1, *[1] * (rows.ndim - 1)), 0)
+    if isinstance(rows, list):
+        return [None if gone else value for value, gone in zip(rows, where.tolist(), strict=True)]
+    return {name: empty(value, where) for name, value in rows.items()}

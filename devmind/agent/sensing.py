@@ -1,0 +1,124 @@
+"""From readings to tokens and keys: encoders by name, and nothing else of an agent.
+
+What needs no trunk and no head (giving names to files, asking memory by a picture) gets along with this and with torch:
+transformers, on which the rest of an agent rests, takes seconds to import. Every part draws its first weights from its
+own named seed, so adding one leaves all others bit-equal.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from devmind import plugins
+from devmind.agent.encoders import Encoded, Encoder, encode_rows
+from devmind.errors import PluginError, nearest
+from devmind.moment import STANDARD_SENSES
+from devmind.seeding import derive_seed, torch_generator
+
+KEY_SIZE = 64
+
+
+@contextmanager
+def named_seed(*parts: int | str) -> Iterator[None]:
+    """Within the block torch's random numbers come from a seed named by `parts`; outside they are untouched."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive_seed(*parts))
+        yield
+
+
+def attempt(build: Callable[[Mapping[str, Any]], None], entry: Mapping[str, Any], strict: bool = False) -> None:
+    """Build a part that the config names; a missing plugin is an error (`strict`), or one warning and no part."""
+    try:
+        build(entry)
+    except PluginError as error:
+        if strict:
+            raise
+        warnings.warn(f"The part '{entry['name']}' is left out, its weights are kept: {error}", stacklevel=2)
+
+
+class Sensing(nn.Module):
+    """A module that has encoders: what `Agent` and `Describer` have in common.
+
+    Attributes:
+        config: has `width` and `seed`.
+        device: where its encoders compute.
+        encoders: by sense.
+        key_projection: float32 [width, 64].
+    """
+
+    config: Any
+    device: Any
+    encoders: nn.ModuleDict
+    key_projection: Tensor
+
+    def build_encoder(self, entry: Mapping[str, Any]) -> None:
+        """Build one encoder that the config names; PluginError when its plugin is missing."""
+        factory = plugins.load("parts", entry["part"])
+        with named_seed(self.config.seed, "encoder", entry["name"]):
+            encoder = factory(self.config.width, **entry["options"])
+        self.encoders[entry["name"]] = encoder.to(self.device)
+
+    def add_key_projection(self) -> None:
+        """Make the fixed projection from which keys are made."""
+        projection = torch.randn(self.config.width, KEY_SIZE, generator=torch_generator(self.config.seed, "key"))
+        self.register_buffer("key_projection", projection)
+
+    def encoder(self, sense: str) -> Encoder:
+        """The encoder of `sense`; PluginError names the nearest when there is none."""
+        if sense not in self.encoders:
+            raise PluginError(f"This agent has no encoder for the sense '{sense}'{nearest(sense, self.encoders)}")
+        return self.encoders[sense]  # type: ignore[return-value]
+
+    @property
+    def sense_order(self) -> list[str]:
+        """The fixed order of senses within a Moment: the standard ones, then own ones as they were added.
+
+        Those that stream stand last: what a Moment is extended by comes after all that it began with.
+        """
+        own = [sense for sense in self.encoders if sense not in STANDARD_SENSES]
+        order = [sense for sense in STANDARD_SENSES if sense in self.encoders] + own
+        return sorted(order, key=lambda sense: self.encoder(sense).streams)
+
+    def encode_senses(
+        self,
+        senses: Mapping[str, Tensor],
+        present: Mapping[str, Tensor] | None = None,
+        previous: Mapping[str, tuple[Tensor, Tensor]] | None = None,
+        names: Iterable[str] | None = None,
+    ) -> dict[str, Encoded]:
+        """Tokens of senses [*L, ...] over any leading dimensions, without the trunk.
+
+        Args:
+            present: bool [*L] by sense; a sense not named is present everywhere.
+            previous: (last tick's readings [*L, ...], presence bool [*L]) by sense, for encoders that see change.
+            names: which senses to encode; by default all that have an encoder.
+        """
+        wanted = None if names is None else set(names)
+        encoded = {}
+        for name in self.sense_order:
+            if name not in senses or (wanted is not None and name not in wanted):
+                continue
+            encoder, x = self.encoder(name), senses[name].to(self.device)
+            here = (present or {}).get(name)
+            if here is None:
+                here = torch.ones(x.shape[: x.ndim - encoder.sense_dims], dtype=torch.bool, device=x.device)
+            before = (previous or {}).get(name) if encoder.uses_previous else None
+            value, known = (None, None) if before is None else (before[0].to(x.device), before[1].to(x.device))
+            encoded[name] = encode_rows(encoder, x, here.to(x.device), value, known)
+        return encoded
+
+    def key(self, encoded: Encoded) -> Tensor:
+        """The key of an encoded sense, float32 [..., 64] of length 1: a fixed projection of the mean token.
+
+        Zeros where the sense is absent.
+        """
+        weight = encoded.present[..., None].to(encoded.tokens.dtype)
+        mean = (encoded.tokens * weight).sum(-2) / weight.sum(-2).clamp_min(1)
+        return F.normalize((mean @ self.key_projection.to(mean.dtype)).float(), dim=-1)

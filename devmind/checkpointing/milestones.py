@@ -1,0 +1,38 @@
+"""Milestones: the agents that runs have raised, newest first. Looking for one reads its config only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from devmind.errors import CheckpointError
+
+
+def newest_milestone(runs: Path, requires: Sequence[str]) -> Path | None:
+    """The newest milestone below the folder `runs` whose agent has been through the stages `requires`.
+
+    Raises:
+        CheckpointError: a newer one is damaged, so nobody knows.
+    """
+    found = sorted(Path(runs).glob("**/milestones/*/config.json"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in found:
+        if set(requires) <= _stages_in(path):
+            return path.parent
+    return None
+
+
+def gate_passed(folder: Path) -> bool:
+    """Whether the agent of a milestone had passed the gate of its last stage."""
+    results = folder / "results.json"
+    return results.is_file() and bool(json.loads(results.read_text(encoding="utf-8"))["verdict"]["passed"])
+
+
+def _stages_in(config: Path) -> set[str]:
+    try:
+        return set(json.loads(config.read_text(encoding="utf-8")).get("stages", []))
+    except (ValueError, AttributeError, TypeError) as error:
+        raise CheckpointError(
+            f"The newest milestone '{config.parent}' is damaged: its config.json cannot be read ({error}). "
+            "Delete it, or give --agent DIR."
+        ) from error

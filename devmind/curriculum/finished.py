@@ -1,0 +1,84 @@
+"""Which run a folder holds, and how it ended: read from its journal, without torch, so that it is said at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from devmind.config import RunConfig
+from devmind.curriculum.journal import Journal
+from devmind.errors import ConfigError, without_secrets
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a stage ended and where everything lies."""
+
+    passed: bool
+    out: Path
+    results: Path
+    report: Path
+    agent: Path
+    already_finished: bool = False
+
+
+def run_folder(stage: str, config: RunConfig) -> Path:
+    """Where a stage's run is written when nothing else is said."""
+    return Path("checkpoints") / f"{stage}-{config.size}-seed{config.seed}"
+
+
+def identity(
+    stage: str, config: RunConfig, agent: Path | None, data: Path | None, sessions: Sequence[Path], ablate: bool
+) -> dict[str, Any]:
+    """What decides a run's numbers, as its journal keeps it."""
+    text = lambda path: str(path) if path else None  # noqa: E731
+    said = {
+        "stage": stage,
+        "config": config.model_dump(mode="json", exclude={"loggers", "checkpoint_every_s"}),
+        "agent": text(agent),
+        "data": text(data),
+        "experience": [str(path) for path in sessions],
+        "ablate": ablate,
+    }
+    return dict(without_secrets(said))
+
+
+def finished_run(out: Path, mine: Mapping[str, Any]) -> RunResult | None:
+    """How the run `mine` in the folder `out` ended; None when it was not begun or goes on.
+
+    Raises:
+        ConfigError: the folder holds a run with other settings.
+    """
+    journal = Journal(out / "journal.jsonl")
+    if start := journal.last("start"):
+        check_same_run(out, mine, start["identity"])
+    finished = journal.last("finished")
+    return result(mine["stage"], out, finished, already=True) if finished else None
+
+
+def result(stage: str, out: Path, finished: Mapping[str, Any], already: bool = False) -> RunResult:
+    """Where everything of a run lies, by its journal's last word."""
+    reports = out / "reports" / stage
+    return RunResult(
+        finished["passed"], out, reports / "results.json", reports / "report.html", out / finished["agent"], already
+    )
+
+
+def check_same_run(out: Path, mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
+    """Raise ConfigError when the folder holds a run with other settings, naming what differs."""
+    if mine == theirs:
+        return
+    changed = [
+        f"{name} was {old!r}, now {new!r}"
+        for name, (old, new) in {
+            **{key: (theirs.get(key), mine[key]) for key in mine if key != "config"},
+            **{key: (theirs["config"].get(key), new) for key, new in mine["config"].items()},
+        }.items()
+        if old != new
+    ]
+    raise ConfigError(
+        f"The folder {out} holds a run with other settings: {'; '.join(changed)}; "
+        "give another --out, or the same settings to go on with it."
+    )

@@ -1,0 +1,134 @@
+"""What this machine can do: one number to compare machines by, and the speed of each lesson, both measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import torch
+from lightning import Trainer
+
+from devmind.agent.device import wait_for
+from devmind.agent.threads import cores, intra_op_threads
+from devmind.curriculum.rehearsal import Rehearsal, mixed
+from devmind.curriculum.stage import Batches, Context, Lesson
+from devmind.curriculum.teaching import Interrupted, Stoppable, fit
+from devmind.curriculum.timing import Stopwatch, TimedBatches
+from devmind.report.words import machine
+
+if TYPE_CHECKING:
+    from devmind.agent.agent import Agent
+    from devmind.learners.gradient import Learner
+
+PRODUCT = 256
+"""Rows and columns of the matrices that are multiplied: they fit into a core's cache, and a product takes less than a
+turn of the scheduler, so that the best of many is one that nothing else interrupted.
+"""
+PRODUCTS_S = 0.3
+LESSON_S = 5.0
+"""How long the speed of one lesson is measured, about; what it takes to warm up comes on top."""
+MOST_RUNS = 16
+RUN = 4
+"""So many steps behind one another are measured together, all but the first: that one waits for a batch that nobody has
+begun ahead, and for what a lesson makes once for several batches.
+"""
+GOLDEN = 0.6180339887498949
+"""Multiples of it, less their whole part, fill 0..1 evenly and in step with no lesson's turns."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a run computes on.
+
+    Args:
+        device: torch's name of it.
+        cores: that this process may use. threads: that training uses.
+        gflops: float32 GFLOP/s of one core, or of the whole device when it is no CPU.
+    """
+
+    device: str
+    cores: int
+    threads: int
+    gflops: float
+
+    def __str__(self) -> str:
+        return machine(self.device, self.cores, self.threads, [self.gflops])
+
+
+def measured(device: str) -> Machine:
+    """This machine, measured in less than a second."""
+    return Machine(device, cores(), torch.get_num_threads(), round(gflops(device), 1))
+
+
+def gflops(device: str = "cpu", threads: int = 1) -> float:
+    """GFLOP/s of the best of many float32 matrix products: what else runs here slows some of them, not the best."""
+    best_s, size = float("inf"), PRODUCT if torch.device(device).type == "cpu" else 16 * PRODUCT
+    a, b = torch.rand(2, size, size, device=device)
+    with intra_op_threads(threads):
+        until_s = time.perf_counter() + PRODUCTS_S
+        while best_s == float("inf") or time.perf_counter() < until_s:
+            begun_s = time.perf_counter()
+            a @ b
+            wait_for(device)
+            best_s = min(best_s, time.perf_counter() - begun_s)
+    return 2 * size**3 / best_s / 1e9
+
+
+def steps_per_s(
+    lesson: Lesson, agent: Agent, context: Context, steps: int, rehearsal: Sequence[Rehearsal] = ()
+) -> float:
+    """Speed of a lesson of `steps` steps, measured on runs of some of them, which are taken from all over it.
+
+    The agent learns something meanwhile and should be thrown away.
+
+    Raises:
+        Interrupted: asked to stop.
+    """
+    of_one_s = _seconds(lesson, agent, context, steps, rehearsal, 2)[-1]
+    if of_one_s * steps < LESSON_S:
+        return 1 / of_one_s
+    runs = max(1, min(MOST_RUNS, int(LESSON_S / of_one_s / RUN)))
+    each_s = _seconds(lesson, agent, context, steps, rehearsal, runs * RUN)
+    return len(each_s) / sum(each_s)
+
+
+def _seconds(
+    lesson: Lesson, agent: Agent, context: Context, steps: int, rehearsal: Sequence[Rehearsal], some: int
+) -> list[float]:
+    """What each of `some` steps took, the wait for its batch included, without the first of each run."""
+    learner: Learner = lesson.make_learner(agent, context)  # type: ignore[assignment]
+    learner.steps = steps
+    every = mixed(lesson, learner, agent, context, steps, rehearsal)
+
+    def make(update: int) -> object:
+        run, at = divmod(update, RUN)
+        return every.make(int(max(0, steps - RUN) * ((0.5 + GOLDEN * run) % 1)) + at)
+
+    spread = Batches(make, some, every.ahead)
+    clock = _Clock(context.device)
+    fit(learner, TimedBatches(spread, Stopwatch()), context, [clock], some, [])
+    if clock.stopped_by:
+        raise Interrupted(clock.stopped_by)
+    each_s = [max(1e-9, after - before) for before, after in pairwise(clock.times)]
+    return [seconds for number, seconds in enumerate(each_s) if number % RUN]
+
+
+class _Clock(Stoppable):
+    """When the first step began and each ended."""
+
+    def __init__(self, device: str) -> None:
+        super().__init__()
+        self.device = device
+        self.times: list[float] = []
+
+    def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
+        super().on_train_start(trainer, pl_module)
+        self.times.append(time.perf_counter())
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
+        wait_for(self.device)
+        self.times.append(time.perf_counter())

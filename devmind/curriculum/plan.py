@@ -1,0 +1,146 @@
+"""How many steps each lesson gets, decided once, and how long they take on this machine: a forecast, nothing more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from devmind.agent.agent import Agent
+from devmind.agent.device import place
+from devmind.curriculum.journal import Journal
+from devmind.curriculum.machine import measured, steps_per_s
+from devmind.curriculum.progress import say
+from devmind.curriculum.rehearsal import rehearsals
+from devmind.curriculum.stage import Context, Lesson, Stage
+
+
+class Plan:
+    """The steps of a stage's lessons, and the forecast of their time.
+
+    Steps are written to the journal before the first is made; no later measurement changes them, nor does any clock.
+
+    Attributes:
+        steps: by lesson.
+        speed: steps a second by lesson, as measured when this process began with it; of the lessons left only.
+        pace: how much longer the lessons so far took than was expected of them.
+    """
+
+    def __init__(self, stage: Stage, lessons: Sequence[Lesson], context: Context, journal: Journal) -> None:
+        self.stage, self.lessons, self.context, self.journal = stage, list(lessons), context, journal
+        self.steps: dict[str, int] = dict((journal.last("plan") or {}).get("steps", {}))
+        self.speed: dict[str, float] = {}
+        self._expected_s = self._taken_s = 0.0
+
+    def begin(
+        self, left: Sequence[Lesson], saved: Mapping[str, Any] | None, start: Path, earlier: Sequence[Stage]
+    ) -> None:
+        """Measure the lessons that are left, fix the steps unless that was done before, and say how long it will take.
+
+        Args:
+            saved: the position to go on from, if there is one.
+            start: folder of an agent with all parts of the stage; a copy of it is taught a little and thrown away.
+            earlier: stages that are rehearsed.
+        """
+        if not left:
+            return
+        say("Measuring how fast this machine teaches: some seconds a lesson.")
+        machine = measured(self.context.device)
+        copy = place(Agent.from_pretrained(start), self.context.device)
+        for number, lesson in enumerate(self.lessons):
+            if lesson in left:
+                old = rehearsals(lesson, self.lessons[:number], earlier, copy, self.context)
+                steps = self.steps.get(lesson.name) or self._asked(lesson)
+                self.speed[lesson.name] = steps_per_s(lesson, copy, self.context, steps, old)
+        new, factor = not self.steps, self._factor()
+        if new:
+            self.steps = {lesson.name: self._asked(lesson, factor) for lesson in self.lessons}
+            self.journal.write("plan", steps=self.steps, factor=round(factor, 4))
+        left_s = self._left_s(left, saved)
+        self._note("machine", left_s, cores=machine.cores, threads=machine.threads, gflops=machine.gflops)
+        if new:
+            say(f"This machine ({machine}) needs about {self._told(factor, left_s)}")
+        else:
+            say(f"This machine ({machine}) needs about {about(left_s)} more for the lessons of '{self.stage.name}'.")
+
+    def taught(self, lesson: str, steps: int, seconds: float, left: Sequence[Lesson]) -> None:
+        """Correct the forecast by what a lesson took in this process, and say what the lessons in `left` will take."""
+        if lesson in self.speed:
+            self._expected_s += steps / self.speed[lesson]
+            self._taken_s += seconds
+        if left:
+            left_s = self._left_s(left, None)
+            self._note("forecast", left_s)
+            say(f"About {about(left_s)} of lessons are left.")
+
+    @property
+    def pace(self) -> float:
+        """1 until a lesson was taught."""
+        return self._taken_s / self._expected_s if self._expected_s and self._taken_s else 1.0
+
+    def _note(self, event: str, left_s: float, **more: Any) -> None:
+        speed = {name: round(speed / self.pace, 4) for name, speed in self.speed.items()}
+        self.journal.write(event, **more, steps_per_s=speed, minutes=round(left_s / 60, 2))
+
+    def _left_s(self, left: Sequence[Lesson], saved: Mapping[str, Any] | None) -> float:
+        done = {saved["lesson"]: saved["update"]} if saved else {}
+        return self.pace * sum(
+            (self.steps[lesson.name] - done.get(lesson.name, 0)) / self.speed[lesson.name] for lesson in left
+        )
+
+    def _asked(self, lesson: Lesson, factor: float = 1.0) -> int:
+        """The steps that the configuration names, else `factor` times the lesson's own, at least one."""
+        changed = self.context.config.lessons.get(lesson.name)
+        return (changed and changed.steps) or max(1, round(factor * lesson.steps))
+
+    def _factor(self) -> float:
+        """What all lessons' steps are multiplied by, so that they take as many minutes as the configuration says."""
+        minutes = self.context.config.minutes
+        return 60 * minutes / self._whole_s() if minutes and not self.steps else 1.0
+
+    def _whole_s(self) -> float:
+        """What all lessons take here when no minutes are given."""
+        return sum(self._asked(lesson) / self.speed[lesson.name] for lesson in self.lessons)
+
+    def _told(self, factor: float, planned_s: float) -> str:
+        """What the lessons need, what a changed length makes of them, and the gates that may fail for it."""
+        minutes = self.context.config.minutes
+        told = f"{about(self._whole_s())} for the lessons of '{self.stage.name}'"
+        if minutes:
+            told += f"; --minutes {minutes:g} teaches {times(factor)} their steps, in about {about(planned_s)}"
+        shorter = [lesson for lesson in self.lessons if self.steps[lesson.name] < lesson.steps]
+        if not shorter:
+            return told + "."
+        which = "All lessons are" if len(shorter) == len(self.lessons) else _listed([one.name for one in shorter])
+        gates = ", ".join(gates_of(self.stage, shorter, self.context))
+        return f"{told}. {which} shorter than planned, and these gates may fail for it: {gates}."
+
+
+def _listed(names: Sequence[str]) -> str:
+    """'The lesson watch is', 'The lessons watch, motor are'."""
+    return f"The lesson {names[0]} is" if len(names) == 1 else f"The lessons {', '.join(names)} are"
+
+
+def gates_of(stage: Stage, lessons: Sequence[Lesson], context: Context) -> list[str]:
+    """The measures gated in `stage` that `lessons` bear on; a lesson that names no skill bears on all of them.
+
+    Those that need recordings are among them when the run was given some.
+    """
+    every = any(not lesson.skills for lesson in lessons)
+    named = {name for lesson in lessons for name in lesson.skills}
+    skills = [skill for skill in stage.skills if every or skill.name in named]
+    thresholds = [threshold for skill in skills for threshold in skill.gate_in(context).thresholds]
+    return [threshold.measure for threshold in thresholds if context.data or threshold.when_absent != "skip"]
+
+
+def about(seconds: float) -> str:
+    """'40 s', '12 minutes', '2.5 hours': as exact as a forecast is."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} minutes" if minutes < 100 else f"{minutes / 60:.1f} hours"
+
+
+def times(factor: float) -> str:
+    """'31 % of', '1.5 times'."""
+    return f"{factor:.2g} times" if factor >= 1 else f"{100 * factor:.2g} % of"

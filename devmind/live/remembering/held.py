@@ -1,0 +1,204 @@
+"""What is held up in front of the camera: found by what differs from the scene as it was before.
+
+The scene is kept per pixel as samples of the last seconds, and what is unlike all of them is foreground (Barnich and
+Van Droogenbroeck 2011, "ViBe", with samples taken in turn instead of at random): a tree in the wind or a head that nods
+is part of the scene. Foreground is not sampled, so that a thing held still for a minute stays found. A camera that
+moves or a lamp that is switched on changes nearly all of the picture at once, and begins a new scene.
+
+What is meant is the square that is filled best: a thing that is held up is wider than the arm, and more of one piece
+than the edges of a person who moved. Of two the one nearer to the middle is meant, and rather above it than below.
+Teaching and asking find by this same code.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from devmind.moment import SIGHT_SIZE
+
+WIDTH = 160
+"""Of the small picture in which differences are looked for, in pixels."""
+SAMPLES, SAMPLED_S = 16, 0.4
+"""So many samples of the scene, one every so many seconds; a new one takes the place of the oldest."""
+NEW_S = 1.6
+"""A new scene is looked at for so long before anything is said to be held up before it."""
+HELD_S, MOVED_S = 60.0, 2.0
+"""Foreground becomes part of the scene after so long, round what is held up and elsewhere."""
+DIFFERENCE = 24
+"""Foreground differs by so much from every sample, of 255, in one of its colours."""
+NEW_SCENE = 0.65
+"""Share of the picture above which it is the camera or the light that changed."""
+FILLS = 0.4
+"""Side of a square, as a fraction of the picture's width, from which it may be what fills the picture."""
+SIDES = (0.16, 0.2, 0.25, 0.31, 0.38, 0.46, 0.55)
+"""Of squares that are looked at, as fractions of the picture's width."""
+FILLED = 0.45
+"""A larger square is better as long as so much of what it adds is foreground."""
+MIDDLE, AROUND = (0.5, 0.4), 0.6
+"""Where things are held up, in fractions of the picture, and how far round it (standard deviation)."""
+MARGIN = 1.25
+"""Side of the square beside that of the best filled one."""
+FOLLOW = 0.5
+"""Share of the way that the square goes to a new place in a tick: a trembling hand moves it little."""
+SAME = 0.3
+"""Overlap (intersection over union) from which two squares are round the same thing."""
+MISSING_S = 0.5
+"""A camera that gives no frame for longer shows nothing that is held up."""
+STEADY = 3
+"""So many frames in a row something is at one place before it is said to be held up."""
+
+
+class Square(NamedTuple):
+    """Of a picture, in fractions of its width and height: the middle, and the side as a fraction of the width."""
+
+    x: float
+    y: float
+    side: float
+
+    def overlap(self, other: Square) -> float:
+        """Intersection over union, of squares in a picture as wide as high."""
+        reach, least = (self.side + other.side) / 2, min(self.side, other.side)
+        both = 1.0
+        for apart in (abs(self.x - other.x), abs(self.y - other.y)):
+            both *= min(least, max(0.0, reach - apart))
+        return both / (self.side**2 + other.side**2 - both)
+
+    def towards(self, other: Square, share: float) -> Square:
+        """So much of the way to another one."""
+        return Square(*((1 - share) * np.array(self) + share * np.array(other)).tolist())
+
+    def within(self, height: int, width: int) -> tuple[int, int, int, int]:
+        """(top, bottom, left, right) in pixels of a picture of this size, as far as it lies in it."""
+        side = self.side * width / 2
+        ends = (self.y * height - side, self.y * height + side, self.x * width - side, self.x * width + side)
+        return tuple(
+            min(max(round(end), 0), most) for end, most in zip(ends, (height, height, width, width), strict=True)
+        )  # type: ignore[return-value]
+
+    def crop(self, frame: np.ndarray) -> np.ndarray:
+        """What is in it of a frame uint8 [H, W, 3], as `sight` is: uint8 [64, 64, 3]; mirrored beyond the edge."""
+        import cv2
+
+        height, width = frame.shape[:2]
+        side = self.side * width / SIGHT_SIZE
+        left, top = self.x * width - side * SIGHT_SIZE / 2, self.y * height - side * SIGHT_SIZE / 2
+        place = np.array([[side, 0, left], [0, side, top]], np.float32)
+        kind = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+        if side > 1:  # a warp takes single pixels: smooth what it would leave out
+            frame = cv2.blur(frame, (max(1, round(side)),) * 2)
+        return cv2.warpAffine(frame, place, (SIGHT_SIZE, SIGHT_SIZE), flags=kind, borderMode=cv2.BORDER_REFLECT_101)
+
+
+class HeldFinder:
+    """Looks at every frame of one camera.
+
+    Attributes:
+        square: round what is held up just now; None when nothing is.
+        moved: whether anything large enough is in view that was not before, steady or not.
+    """
+
+    def __init__(self) -> None:
+        self.square: Square | None = None
+        self.moved = False
+        self._seen = Square(0.5, 0.5, 0.0)
+        self._samples: np.ndarray | None = None
+        self._steady, self._now_s = 0, 0.0
+
+    def see(self, frame: np.ndarray | None, time_s: float) -> Square | None:
+        """A tick has passed; gives `square`. A frame that is missing here and there changes nothing.
+
+        Args:
+            frame: uint8 [H, W, 3], or None.
+            time_s: when it was, on any clock.
+        """
+        import cv2
+
+        if frame is None:
+            if time_s - self._now_s > MISSING_S:
+                self.square, self.moved, self._steady = None, False, 0
+            return self.square
+        self._passed_s, self._now_s = time_s - self._now_s, time_s
+        size = (WIDTH, max(1, round(WIDTH * frame.shape[0] / frame.shape[1])))
+        small = cv2.GaussianBlur(cv2.resize(frame, size, interpolation=cv2.INTER_AREA), (3, 3), 0).astype(np.int16)
+        mask = self._foreground(small)
+        if mask is None:
+            return self.square
+        found = self._found(mask) if time_s - self._begun_s >= NEW_S else None
+        self.moved = found is not None
+        self._lock(found)
+        self._follow(small, mask)
+        return self.square
+
+    def _foreground(self, small: np.ndarray) -> np.ndarray | None:
+        """Mask bool [h, w] of a picture int16 [h, w, 3]; None where nearly all of it has changed."""
+        if self._samples is None or self._samples.shape[1:] != small.shape:
+            self._begin(small)
+        assert self._samples is not None
+        # A camera sets its exposure by what it sees: half of the picture is as it was.
+        light = np.median((small - self._samples[self._newest])[::4, ::4].reshape(-1, 3), axis=0).astype(np.int16)
+        mask = np.abs((small - light)[None] - self._samples).max(3).min(0) > DIFFERENCE
+        changed = float(mask.mean())
+        # What is held up may come so near that it fills the picture; a camera turns all at once.
+        if changed <= NEW_SCENE or (self.square and self.square.side > FILLS):
+            self._strange = 0
+            return mask
+        self._strange += 1  # a flash is gone in a frame or two
+        if self._strange >= STEADY:
+            self._begin(small)
+        return None
+
+    def _begin(self, small: np.ndarray) -> None:
+        self._samples, self._newest = np.repeat(small[None], SAMPLES, 0), 0
+        self._begun_s = self._sampled_s = self._now_s
+        self._since_s, self._strange = np.zeros(small.shape[:2], np.float32), 0
+        self.square, self.moved, self._steady = None, False, 0
+
+    def _follow(self, small: np.ndarray, mask: np.ndarray) -> None:
+        """The scene takes in what is no foreground, or has been for long; a new one all that it shows at first."""
+        assert self._samples is not None
+        self._since_s = np.where(mask, self._since_s + self._passed_s, 0)
+        patience_s = np.full(mask.shape, MOVED_S)
+        if self.square:
+            top, _, left, right = self.square.within(*mask.shape)
+            patience_s[top:, left:right] = HELD_S  # with the arm below it
+        taken = self._since_s > patience_s
+        self._samples[:, taken] = small[taken]
+        if self._now_s - self._begun_s < NEW_S:
+            self._newest = (self._newest + 1) % SAMPLES
+            self._samples[self._newest] = small
+        elif self._now_s - self._sampled_s >= SAMPLED_S:
+            self._sampled_s = self._now_s
+            self._newest = (self._newest + 1) % SAMPLES
+            self._samples[self._newest][~mask] = small[~mask]
+
+    def _found(self, mask: np.ndarray) -> Square | None:
+        """The best square of a foreground bool [h, w]; None where no square is filled."""
+        import cv2
+
+        height, width = mask.shape
+        whole = cv2.morphologyEx(mask.astype(np.uint8), cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))
+        whole = cv2.morphologyEx(whole, cv2.MORPH_CLOSE, cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (5, 5)))
+        x, y = (np.arange(width) + 0.5) / width - MIDDLE[0], ((np.arange(height) + 0.5) / height - MIDDLE[1])[:, None]
+        value = (whole * np.exp(-(x**2 + (y * height / width) ** 2) / (2 * AROUND**2))).astype(np.float32)
+        best, square = 0.0, None
+        for side in SIDES:
+            pixels = round(side * width)
+            share = cv2.boxFilter(value, -1, (pixels, pixels), borderType=cv2.BORDER_CONSTANT)
+            row, column = divmod(int(share.argmax()), width)
+            worth = (float(share[row, column]) - FILLED) * pixels**2
+            if worth > best:
+                best = worth
+                square = Square((column + 0.5) / width, (row + 0.5) / height, MARGIN * side)
+        return square
+
+    def _lock(self, found: Square | None) -> None:
+        before = self._seen if self._steady else None
+        if found is None:
+            self._steady = max(0, self._steady - 1) if self.square else 0
+        elif before is not None and before.overlap(found) >= SAME:
+            self._steady, self._seen = min(self._steady + 1, 2 * STEADY), before.towards(found, FOLLOW)
+        else:
+            self._steady, self._seen = 1, found
+        self.square = self._seen if self._steady >= STEADY else None

@@ -1,0 +1,177 @@
+"""Sounds that nobody recorded: coloured noises, voices, tones and chirps, clicks and crackles, each in many examples.
+
+A kind is a source, resonances and how its loudness goes on (steady, swelling or in events); an example of it is another
+event of that kind, in another room, by another microphone. Source and resonances are Fant's (1960); the variation
+stands for what differs between two recordings of one thing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from devmind.moment import SOUND_RATE_HZ
+
+SOURCES = ("noise", "voice", "tone", "clicks")
+COURSES = ("steady", "swell", "events")
+_LOWEST_HZ, _RING_S = 40.0, 0.15
+
+
+@dataclass(frozen=True)
+class SoundKind:
+    """One kind of sound.
+
+    Args:
+        source: of SOURCES.
+        course: of COURSES, how the loudness goes on.
+        slope: how fast power falls with frequency: amplitude as frequency to the minus this.
+        pitch_hz: of a voice or tone; `glide` and `bow` are how many octaves it rises and bends within an event.
+        breath: noise in a voice or tone, as a share of it.
+        peaks_hz: resonances, `width` wide (in log frequency) and `peak_db` high.
+        clicks_hz: clicks a second, `regular` or by chance, each ringing for `ring_s`.
+        beat_hz: events or swells a second; an event fills `duty` of a beat, and `attack` of that is its rise.
+    """
+
+    source: str
+    course: str
+    slope: float
+    pitch_hz: float
+    glide: float
+    bow: float
+    breath: float
+    peaks_hz: tuple[float, ...]
+    width: float
+    peak_db: float
+    clicks_hz: float
+    regular: bool
+    ring_s: float
+    beat_hz: float
+    duty: float
+    attack: float
+
+
+def sound_kind(rng: np.random.Generator) -> SoundKind:
+    """Any kind."""
+    log = lambda low, high: float(np.exp(rng.uniform(np.log(low), np.log(high))))  # noqa: E731
+    source = str(rng.choice(SOURCES))
+    return SoundKind(
+        source=source,
+        course=str(rng.choice(COURSES)),
+        slope=rng.uniform(0, 1.2),
+        pitch_hz=log(90, 900) * (3 if source == "tone" else 1),
+        glide=rng.uniform(-0.7, 0.7),
+        bow=rng.uniform(-0.6, 0.6),
+        breath=float(rng.choice((0.02, 0.1, 0.4))),
+        peaks_hz=tuple(log(250, 6000) for _ in range(rng.integers(1, 4))),
+        width=rng.uniform(0.12, 0.6),
+        peak_db=rng.uniform(5, 30),
+        clicks_hz=log(3, 60),
+        regular=bool(rng.random() < 0.5),
+        ring_s=log(0.002, 0.06),
+        beat_hz=log(0.4, 6),
+        duty=rng.uniform(0.15, 0.7),
+        attack=rng.uniform(0.05, 0.6),
+    )
+
+
+def sibling(kind: SoundKind, rng: np.random.Generator) -> SoundKind:
+    """A kind much like another one: the same source, with pitch, resonances and course a little different."""
+    other = sound_kind(rng)
+    turn = lambda octaves: float(np.exp2(rng.normal(0, octaves)))  # noqa: E731
+    return replace(
+        kind,
+        course=other.course if rng.random() < 0.3 else kind.course,
+        slope=kind.slope + rng.normal(0, 0.2),
+        pitch_hz=kind.pitch_hz * turn(0.4),
+        glide=kind.glide + rng.normal(0, 0.3),
+        bow=kind.bow + rng.normal(0, 0.3),
+        peaks_hz=tuple(peak * turn(0.4) for peak in kind.peaks_hz),
+        clicks_hz=kind.clicks_hz * turn(0.6),
+        ring_s=kind.ring_s * turn(0.6),
+        beat_hz=kind.beat_hz * turn(0.6),
+    )
+
+
+def sound_example(kind: SoundKind, rng: np.random.Generator, seconds: float, variation: float = 1.0) -> np.ndarray:
+    """One ear's sound float32 [1, S] of a kind; `variation` is how much it differs from the kind's others."""
+    n = round(seconds * SOUND_RATE_HZ)
+    turn = lambda octaves: float(np.exp2(variation * rng.normal(0, octaves)))  # noqa: E731
+    loudness, within = _course(kind, rng, n, variation)
+    if kind.source == "noise":
+        wave = _noise(n, kind.slope + 0.15 * variation * rng.normal(), rng)
+    elif kind.source == "clicks":
+        wave = _clicks(kind, rng, n, turn)
+    else:
+        bend = kind.glide * (within - 0.5) + kind.bow * (4 * within * (1 - within) - 0.5)
+        tremor = 0.02 * variation * np.interp(np.arange(n), np.linspace(0, n, 20), rng.normal(size=20))
+        cycles = np.cumsum(kind.pitch_hz * turn(0.2) * np.exp2(bend + tremor) / SOUND_RATE_HZ)
+        wave = np.sin(2 * np.pi * cycles) if kind.source == "tone" else np.diff(np.floor(cycles), prepend=0.0)
+        wave = _level(wave - wave.mean()) + kind.breath * _noise(n, kind.slope, rng)
+    octaves = np.log2(np.maximum(np.fft.rfftfreq(n, 1 / SOUND_RATE_HZ), _LOWEST_HZ))
+    room = np.linspace(octaves[0], octaves[-1], 7)
+    decibel = np.interp(octaves, room, variation * rng.normal(0, 3.0, 7))
+    if kind.source != "tone":
+        for peak in kind.peaks_hz:
+            away = (octaves - np.log2(peak * turn(0.1))) * np.log(2)
+            decibel = decibel + kind.peak_db * np.exp(-0.5 * np.square(away / kind.width))
+    if kind.source in ("voice", "clicks"):
+        decibel = decibel - 6 * kind.slope * np.maximum(octaves - np.log2(500), -2)
+    wave = _level(np.fft.irfft(np.fft.rfft(wave) * 10 ** (decibel / 20), n)) * loudness
+    behind = 10 ** (-rng.uniform(12, 45) / 20) * _noise(n, rng.uniform(0, 1), rng)
+    sound = (_level(wave) + behind) * 10 ** (rng.uniform(-32, -12) / 20)
+    return np.clip(sound, -1, 1).astype(np.float32)[None]
+
+
+def as_recorded(sound: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A sound somewhere in a file up to three times as long, between digital silence or faint noise; or as it is."""
+    n = sound.shape[1]
+    length, at = int(rng.uniform(1, 3) * n), rng.random()
+    if rng.random() < 0.4:
+        return sound
+    faint = sound.std() * 10 ** (-rng.uniform(20, 50) / 20) * (rng.random() < 0.5)
+    file = (faint * rng.normal(size=(1, length))).astype(np.float32)
+    file[:, (start := int(at * (length - n))) : start + n] += sound
+    return np.clip(file, -1, 1)
+
+
+def _course(kind: SoundKind, rng: np.random.Generator, n: int, variation: float) -> tuple[np.ndarray, np.ndarray]:
+    """Loudness [n], and how far an event has come, 0..1 [n]."""
+    if kind.course == "steady":
+        return np.ones(n), np.linspace(0, 1, n)
+    hurry = np.interp(np.arange(n), np.linspace(0, n, 8), rng.normal(size=8))
+    rate_hz = kind.beat_hz * np.exp2(0.25 * variation * (rng.normal() + hurry))
+    within = (np.cumsum(rate_hz / SOUND_RATE_HZ) + rng.random()) % 1
+    if kind.course == "swell":
+        return 0.25 + 0.75 * (0.5 - 0.5 * np.cos(2 * np.pi * within)), within
+    within = within / np.clip(kind.duty * np.exp2(0.2 * variation * rng.normal()), 0.05, 0.95)
+    loudness = np.minimum(within / kind.attack, (1 - within) / (1 - kind.attack))
+    # An event somewhere in it at least: a beat may be longer than the sound.
+    loudness = np.maximum(loudness, 0.0) if (within < 1).any() else np.linspace(1, 0, n)
+    return loudness, np.clip(within, 0, 1)
+
+
+def _clicks(kind: SoundKind, rng: np.random.Generator, n: int, turn: object) -> np.ndarray:
+    assert callable(turn)
+    rate_hz, seconds = kind.clicks_hz * turn(0.2), n / SOUND_RATE_HZ
+    even = np.arange(rng.random(), max(seconds * rate_hz, 1.0)) / rate_hz
+    at_s = even if kind.regular else rng.uniform(0, seconds, rng.poisson(rate_hz * seconds) + 1)
+    train = np.zeros(n)
+    heights = np.ones(len(at_s)) if kind.regular else np.exp(0.5 * rng.normal(size=len(at_s)))
+    np.add.at(train, np.minimum((at_s * SOUND_RATE_HZ).astype(int), n - 1), heights)
+    length = round(_RING_S * SOUND_RATE_HZ)
+    ring = np.exp(-np.arange(length) / SOUND_RATE_HZ / (kind.ring_s * turn(0.2))) * rng.normal(size=length)
+    size = n + length
+    return np.fft.irfft(np.fft.rfft(train, size) * np.fft.rfft(ring, size), size)[:n]
+
+
+def _noise(n: int, slope: float, rng: np.random.Generator) -> np.ndarray:
+    """Noise [n] of mean square 1 whose amplitude falls as frequency to the minus `slope`."""
+    spectrum = np.fft.rfft(rng.normal(size=n))
+    hz = np.maximum(np.fft.rfftfreq(n, 1 / SOUND_RATE_HZ), _LOWEST_HZ)
+    return _level(np.fft.irfft(spectrum * (hz / 1000) ** -slope, n))
+
+
+def _level(wave: np.ndarray) -> np.ndarray:
+    """Of mean square 1, or silence."""
+    return wave / max(float(np.sqrt(np.mean(np.square(wave)))), 1e-9)

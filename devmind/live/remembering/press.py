@@ -1,0 +1,167 @@
+"""One press of the button that teaches: what is held up meanwhile, in one entry of memory with the scene before it.
+
+An entry of a press holds, besides `sight` (the crop that was shown), `views` (crops over the press) and `before` (crops
+of the scene without the thing, which are no examples of its name). All of them go with the entry: into an export, into
+new keys when weights have changed, and away when the name is forgotten. What is made of them for fitting names
+(`turns`) is not stored.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+import numpy as np
+
+from devmind.errors import StoreError
+from devmind.live.remembering.held import HeldFinder, Square
+from devmind.memory.entry import BEFORE, VIEWS
+
+PRESS_S, LONGEST_S = 1.0, 10.0
+"""A press lasts at least, and is looked at for at most, so long."""
+LEAST_SEEN = 0.4
+"""Share of a press's pictures in which something has to be held up."""
+KEPT_VIEWS = 8
+EMPTY_S, EMPTIES = 1.0, 2
+"""Of the scene before so many pictures are kept, this far apart."""
+AROUND = ((0.2, 0.25), (0.8, 0.25), (0.2, 0.7), (0.8, 0.7))
+"""Middles of squares beside the thing's own that show the scene, in fractions of the picture."""
+TURNS_DEG, ZOOMS, LIGHTS = (-16.0, 16.0), (0.82, 1.2), (0.85, 1.15)
+
+
+class Holding:
+    """What is held up now, and what one press has seen of it; the loop tells every tick.
+
+    Attributes:
+        square, crop: round what is held up, and what is in it, uint8 [64, 64, 3]; None while nothing is.
+    """
+
+    def __init__(self) -> None:
+        self._finder, self._now_s = HeldFinder(), 0.0
+        self._empties: deque[np.ndarray] = deque(maxlen=EMPTIES)
+        self._maybe_empty: np.ndarray | None = None
+        self._empty_s = 0.0
+        self._pressed: _Pressed | None = None
+        self.square: Square | None = None
+        self.crop: np.ndarray | None = None
+
+    def see(self, frame: np.ndarray | None, time_s: float) -> None:
+        """A tick has passed at `time_s`, with the camera's frame uint8 [H, W, 3] or without one."""
+        self._now_s = time_s
+        self.square = self._finder.see(frame, time_s)
+        self.crop = self.square.crop(frame) if self.square and frame is not None else None
+        self._remember_empty(frame)
+        if self._pressed is not None and self._now_s - self._pressed.begun_s < LONGEST_S:
+            self._pressed.add(frame, self.square, self.crop, self._finder.moved)
+
+    def _remember_empty(self, frame: np.ndarray | None) -> None:
+        """A picture is of the empty scene when nothing comes up within a second after it either."""
+        if frame is None:
+            return
+        if self._finder.moved:
+            self._maybe_empty = None
+        elif self._maybe_empty is None:
+            self._maybe_empty, self._empty_s = frame, self._now_s
+        elif self._now_s - self._empty_s >= EMPTY_S:
+            self._empties.append(self._maybe_empty)
+            self._maybe_empty, self._empty_s = frame, self._now_s
+
+    @property
+    def preview(self) -> np.ndarray | None:
+        """The crop that would be kept as the picture of it: of this press, or before one of what is held up now."""
+        return self.crop if self._pressed is None or not self._pressed.seen else self._pressed.best()
+
+    @property
+    def frames(self) -> int | None:
+        """In how many pictures of the present press something was held up; None between presses."""
+        return None if self._pressed is None else len(self._pressed.seen)
+
+    @property
+    def left_s(self) -> float:
+        """How long the present press has to go on at least, in seconds."""
+        return PRESS_S if self._pressed is None else max(0.0, self._pressed.begun_s + PRESS_S - self._now_s)
+
+    def begin(self) -> None:
+        """The button is pressed; nothing when it is already."""
+        if self._pressed is None:
+            self._pressed = _Pressed(self._now_s)
+
+    def end(self) -> None:
+        """The button is let go, and nothing is kept."""
+        self._pressed = None
+
+    def take(self) -> dict[str, np.ndarray]:
+        """What the press has seen, as an entry's payload (see above); the press goes on until `end`.
+
+        Raises:
+            StoreError: nothing was held up for long enough.
+        """
+        pressed = self._pressed or _Pressed(self._now_s)
+        if not pressed.frame_count:
+            raise StoreError("There was no picture to give a name to; the camera gives none. Switch it on, then teach.")
+        if not pressed.moved:
+            raise StoreError(
+                "Nothing new is in view: hold the thing up, near and in the middle, until the square is round it, "
+                "then press."
+            )
+        if len(pressed.seen) < LEAST_SEEN * pressed.frame_count:
+            raise StoreError(
+                f"Something moved, but only in {len(pressed.seen)} of {pressed.frame_count} pictures was it held up: "
+                "hold it still, near and in the middle, until the square is round it, then press."
+            )
+        every = np.linspace(0, len(pressed.seen) - 1, min(KEPT_VIEWS, len(pressed.seen))).round().astype(int)
+        before = list(self._before(pressed))
+        payload = {"sight": pressed.best(), VIEWS: np.stack([pressed.seen[at][1] for at in every])}
+        return payload | ({BEFORE: np.stack(before)} if before else {})
+
+    def _before(self, pressed: _Pressed) -> Iterator[np.ndarray]:
+        """Crops of the scene: at the thing's own place and round it, from before it came; and round it as it is now."""
+        own = pressed.seen[len(pressed.seen) // 2][0]
+        around = [Square(x, y, own.side) for x, y in AROUND]
+        for frame in self._empties:
+            yield from (square.crop(frame) for square in (own, *around))
+        if pressed.first is not None:
+            yield from (square.crop(pressed.first) for square in around if not square.overlap(own))
+
+
+class _Pressed:
+    """One press while it lasts."""
+
+    def __init__(self, begun_s: float) -> None:
+        self.begun_s, self.frame_count = begun_s, 0
+        self.moved = False
+        self.first: np.ndarray | None = None
+        self.seen: list[tuple[Square, np.ndarray]] = []
+
+    def add(self, frame: np.ndarray | None, square: Square | None, crop: np.ndarray | None, moved: bool) -> None:
+        if frame is None:
+            return
+        self.frame_count += 1
+        self.moved |= moved
+        if square is not None and crop is not None:
+            self.first = frame if self.first is None else self.first
+            self.seen.append((square, crop))
+
+    def best(self) -> np.ndarray:
+        """The crop whose square is the most usual one of the press."""
+        squares = np.array([square for square, _ in self.seen])
+        apart = np.abs(squares - np.median(squares, axis=0)).sum(1)
+        return self.seen[int(apart.argmin())][1]
+
+
+def turns(views: np.ndarray) -> list[np.ndarray]:
+    """Crops uint8 [n, 64, 64, 3] with each a little turned, nearer, farther, darker and brighter: 7 n pictures."""
+    import cv2
+
+    height, width = views.shape[1:3]
+    middle = ((width - 1) / 2, (height - 1) / 2)
+    varied = []
+    for view in views:
+        moves = [cv2.getRotationMatrix2D(middle, angle, 1.0) for angle in TURNS_DEG]
+        moves += [cv2.getRotationMatrix2D(middle, 0.0, zoom) for zoom in ZOOMS]
+        varied += [
+            view,
+            *(cv2.warpAffine(view, move, (width, height), borderMode=cv2.BORDER_REFLECT_101) for move in moves),
+        ]
+        varied += [np.clip(view.astype(np.float32) * light, 0, 255).astype(np.uint8) for light in LIGHTS]
+    return varied

@@ -1,0 +1,53 @@
+"""A world of rows that start anew when their episode is over: what policies practise in without a pause."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Generic
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from devmind.seeding import EXAM_SEEDS_FROM
+from devmind.worlds.adapter import VectorWorld
+from devmind.worlds.rules import State
+
+
+class Restarting(VectorWorld[State], Generic[State]):
+    """As `VectorWorld`, but a row that ends senses its next episode's first Moment in the same step.
+
+    What the step itself led to is `info["final_obs"]` then, as in Gymnasium's same-step autoreset.
+
+    Args:
+        world: goes on from its state.
+        starts: draws the seeds of new episodes, among those of lessons.
+
+    Attributes:
+        finished: lengths in ticks, since this world was made, of the episodes that have ended.
+    """
+
+    metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
+
+    def __init__(self, world: VectorWorld[State], starts: np.random.Generator) -> None:
+        super().__init__(world.rules, world.num_envs)
+        self._state, self._starts = world.state(), starts
+        self.finished: list[int] = []
+        self._lengths = np.zeros(world.num_envs, np.int64)
+
+    def step(
+        self, actions: Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, Any], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Act for one tick; rows whose episode ends with it go on in a new one."""
+        senses, reward, terminated, truncated, info = super().step(actions)
+        self._lengths += 1
+        ended = np.flatnonzero(terminated | truncated)
+        if not len(ended):
+            return senses, reward, terminated, truncated, info
+        self.finished += self._lengths[ended].tolist()
+        self._lengths[ended] = 0
+        fresh = self.rules.initial(self._starts.integers(0, EXAM_SEEDS_FROM, len(ended)))
+        state = self.state()
+        for name, values in vars(fresh).items():
+            getattr(state, name)[ended] = values
+        self._state = state
+        return self.observe(), reward, terminated, truncated, {**info, "final_obs": senses}

@@ -1,0 +1,100 @@
+"""Several worlds stepped as one of N rows: single environments side by side, or worlds of rows one behind the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from devmind.worlds.adapter import VectorWorld
+
+
+class SideBySide:
+    """N worlds of the same senses. A row whose episode is over is not stepped any more: what it sensed last stays.
+
+    Args:
+        worlds: each a `GymWorld`, or any environment with Dict spaces of senses and effectors.
+        seeds: of their episodes.
+    """
+
+    def __init__(self, worlds: Sequence[gymnasium.Env], seeds: Sequence[int] | np.ndarray) -> None:
+        self.worlds = list(worlds)
+        begun = [world.reset(seed=int(seed))[0] for world, seed in zip(self.worlds, seeds, strict=True)]
+        self._senses = {name: np.stack([senses[name] for senses in begun]) for name in begun[0]}
+        self._terminated, self._truncated = np.zeros(len(begun), bool), np.zeros(len(begun), bool)
+
+    @property
+    def num_envs(self) -> int:
+        """N."""
+        return len(self.worlds)
+
+    def observe(self) -> dict[str, np.ndarray]:
+        """What is sensed now, [N, ...]."""
+        return self._senses
+
+    def step(
+        self, actions: Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Act in the worlds whose episodes go on; the others earn nothing."""
+        # A copy: whoever was given the last tick's senses may still look at them.
+        senses = {name: value.copy() for name, value in self._senses.items()}
+        reward = np.zeros(self.num_envs)
+        for row in np.flatnonzero(~(self._terminated | self._truncated)):
+            own = {name: value[row] for name, value in actions.items()}
+            felt, reward[row], self._terminated[row], self._truncated[row], _ = self.worlds[row].step(own)
+            for name, value in senses.items():
+                value[row] = felt[name]
+        self._senses = senses
+        return senses, reward, self._terminated.copy(), self._truncated.copy(), {}
+
+    def close(self) -> None:
+        """Close all worlds."""
+        for world in self.worlds:
+            world.close()
+
+
+class Joined:
+    """Worlds of rows with the same senses and effectors, their rows one behind the other.
+
+    Args:
+        worlds: none of which starts ended rows anew.
+    """
+
+    def __init__(self, worlds: Sequence[VectorWorld[Any]]) -> None:
+        self.worlds = list(worlds)
+        self.sizes = [world.num_envs for world in self.worlds]
+
+    @property
+    def num_envs(self) -> int:
+        """N, of all together."""
+        return sum(self.sizes)
+
+    def observe(self) -> dict[str, Any]:
+        """What is sensed now, [N, ...]."""
+        return _joined([world.observe() for world in self.worlds])
+
+    def step(
+        self, actions: Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, Any], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Act in every world."""
+        cuts = np.cumsum(self.sizes)[:-1]
+        parts = {name: np.split(value, cuts) for name, value in actions.items()}
+        steps = [
+            world.step({name: part[number] for name, part in parts.items()}) for number, world in enumerate(self.worlds)
+        ]
+        reward, terminated, truncated = (np.concatenate([step[k] for step in steps]) for k in (1, 2, 3))
+        return _joined([step[0] for step in steps]), reward, terminated, truncated, {}
+
+
+def _joined(senses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Arrays [n, ...] and lists of words, one behind the other."""
+    if len(senses) == 1:
+        return dict(senses[0])
+    return {
+        name: [text for part in senses for text in part[name]]
+        if isinstance(value, list)
+        else np.concatenate([part[name] for part in senses])
+        for name, value in senses[0].items()
+    }

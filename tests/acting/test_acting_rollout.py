@@ -1,0 +1,139 @@
+"""A policy in a world of rows: what it is given, when it ends, what counts as a return, what tells a rollout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from devmind.acting import is_rolling, observations, returns, rollout, scripted, still
+from devmind.testing import LampRules
+from devmind.worlds.adapter import VectorWorld
+from devmind.worlds.gym_world import GymWorld
+from devmind.worlds.side_by_side import SideBySide
+
+
+def lamps(n: int = 3) -> VectorWorld:
+    world = VectorWorld(LampRules(), n)
+    world.reset(np.arange(n))
+    return world
+
+
+def pressing(senses: Any, first: np.ndarray) -> dict[str, np.ndarray]:
+    return {"press": senses["board"][:, 0, 0].argmax(1)}
+
+
+def test_every_tick_has_what_was_sensed_done_and_led_to() -> None:
+    world, wanted = lamps(), lamps()
+    for tick in rollout(pressing, world, 5):
+        assert tick.first.tolist() == [tick.tick == 0] * 3
+        senses = wanted.observe()
+        assert np.array_equal(tick.senses["board"], senses["board"])
+        following, reward, *_ = wanted.step({"press": senses["board"][:, 0, 0].argmax(1)})
+        assert np.array_equal(tick.following["board"], following["board"])
+        assert tick.reward.tolist() == reward.tolist() == [1, 1, 1]
+        assert np.array_equal(world.truth()["lit"], wanted.truth()["lit"])  # the truth is that of what follows
+    assert tick.tick == 4
+
+
+def test_without_a_number_of_ticks_it_goes_on_until_every_episode_is_over() -> None:
+    ticks = list(rollout(pressing, lamps()))
+    assert len(ticks) == 8
+    assert ticks[-1].ended.all()
+    assert not ticks[-2].ended.any()
+    assert returns(pressing, lamps()).tolist() == [8.0, 8.0, 8.0]
+    assert returns(still, lamps()).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_rollout_can_go_on_from_the_middle_of_an_episode() -> None:
+    world = lamps()
+    list(rollout(still, world, 2))
+    (tick,) = rollout(still, world, 1, first=np.zeros(3, bool))
+    assert not tick.first.any()
+    assert tick.senses["words"] == ["", "", ""]
+
+
+def test_observations_stop_at_the_last_one() -> None:
+    world = lamps()
+    shown = list(observations(world, 3))
+    assert len(shown) == 3
+    assert world.state().tick.tolist() == [2, 2, 2]
+    assert np.array_equal(shown[-1]["board"], world.observe()["board"])
+    assert [len(list(observations(lamps(), n))) for n in (1, 2)] == [1, 2]
+    command = np.full((3, 2), 0.5, np.float32)
+    assert np.array_equal(scripted(command, "lean")({}, np.ones(3, bool))["lean"], command)
+
+
+def test_a_world_knows_that_a_rollout_steps_it_and_that_nothing_else_does() -> None:
+    seen = []
+
+    class Told(VectorWorld):
+        def step(self, actions: Any) -> Any:
+            seen.append(is_rolling())
+            return super().step(actions)
+
+    world = Told(LampRules(), 2)
+    world.reset([0, 1])
+    asked_in_policy = []
+
+    def policy(senses: Any, first: np.ndarray) -> dict[str, np.ndarray]:
+        asked_in_policy.append(is_rolling())
+        return {}
+
+    for _ in rollout(policy, world, 2):
+        world.step({})  # by hand, between two ticks of the rollout
+    assert seen == [True, False, True, False]
+    assert asked_in_policy == [False, False]
+
+
+def test_single_worlds_side_by_side_are_as_each_alone() -> None:
+    seeds = [5, 6, 7]
+    world = SideBySide([GymWorld(gymnasium.make("CartPole-v1")) for _ in seeds], seeds)
+    alone = []
+    for seed in seeds:
+        env = gymnasium.make("CartPole-v1")
+        env.reset(seed=seed)
+        total = 0.0
+        while True:
+            _, reward, terminated, truncated, _ = env.step(1)
+            total += float(reward)
+            if terminated or truncated:
+                break
+        alone.append(total)
+    ticks = list(rollout(lambda senses, first: {"push": np.ones(3, np.int64)}, world))
+    assert sum(tick.reward for tick in ticks).tolist() == alone
+    assert len(set(alone)) > 1  # some ended before the others
+    early = int(np.argmin(alone))
+    after = ticks[int(alone[early]) :]
+    assert all(np.array_equal(tick.senses["body"][early], after[0].senses["body"][early]) for tick in after)
+    assert all(tick.terminated[early] for tick in after)
+    assert returns(lambda senses, first: {"push": np.ones(3, np.int64)}, _again(seeds)).tolist() == alone
+    world.close()
+
+
+def _again(seeds: list[int]) -> SideBySide:
+    return SideBySide([GymWorld(gymnasium.make("CartPole-v1")) for _ in seeds], seeds)
+
+
+def test_a_row_whose_episode_is_over_earns_no_more() -> None:
+    class Generous(VectorWorld):
+        """Goes on giving rewards behind the end of an episode; rows end one after the other."""
+
+        tick = 0
+
+        def step(self, actions: Any) -> Any:
+            senses, *_ = super().step(actions)
+            self.tick += 1
+            ended = np.arange(self.num_envs) < self.tick
+            return senses, np.ones(self.num_envs), ended, np.zeros_like(ended), {}
+
+    world = Generous(LampRules(), 3)
+    world.reset([0, 1, 2])
+    assert returns(still, world).tolist() == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("ticks", [0, 1])
+def test_few_ticks(ticks: int) -> None:
+    assert len(list(rollout(still, lamps(), ticks))) == ticks

@@ -1,0 +1,314 @@
+"""Independent rows and growing Moments: whatever is taken, put, repeated or extended, stepping equals all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from devmind.agent.agent import Agent
+from devmind.agent.batch import Batch, collate, map_tensors
+from devmind.agent.encoders import Encoded, Encoder
+from devmind.agent.state import State
+from devmind.errors import ConfigError, DevmindError
+from devmind.moment import Moment
+from tests.agent.conftest import make_rows, shake, tick_of
+from tests.agent.test_stepping import all_at_once, stepped
+
+FEW = ("body", "words", "periphery")
+
+
+class Letters(Encoder):
+    """A sense that streams: numbers 1 to 20, one token each; 0 is no letter."""
+
+    streams = True
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width, n_tokens=512)
+        self.embedding = nn.Embedding(21, width)
+
+    def encode(self, x: Tensor, previous: Tensor | None, previous_present: Tensor | None) -> Encoded:
+        return Encoded(self.embedding(x.long()), x != 0)
+
+
+def reader(small_agent: Callable[..., Agent], **config: object) -> Agent:
+    """An agent that reads letters beside other senses."""
+    agent = small_agent(senses=FEW, shaken=False, **config)
+    agent.encoders["letters"] = Letters(agent.config.width)
+    return shake(agent)
+
+
+def pages(lengths: list[list[int]], seed: int = 0) -> Batch:
+    """Moments with so many letters [B][T], a body now and then, and none of the two in some."""
+    rng = np.random.default_rng(seed)
+    batch = collate(make_rows(len(lengths), len(lengths[0]), seed, ("body",)))
+    widest = max(max(row) for row in lengths)
+    letters = torch.from_numpy(rng.integers(1, 21, (len(lengths), len(lengths[0]), widest)))
+    letters[torch.arange(widest) >= torch.tensor(lengths)[..., None]] = 0
+    batch["senses"]["letters"], batch["present"]["letters"] = letters, torch.tensor(lengths) > 0
+    return batch
+
+
+def advance(agent: Agent, state: State, batch: Batch, ticks: range) -> tuple[State, list[Tensor]]:
+    features = []
+    for t in ticks:
+        state, out = agent.step(state, agent.encode(state, tick_of(batch, t)))
+        assert out.features is not None
+        features.append(out.features)
+    return state, features
+
+
+# -- Moments of any size ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("slots", [0, 2])
+def test_moments_of_1_to_512_tokens(small_agent: Callable[..., Agent], slots: int) -> None:
+    agent = reader(small_agent, layers=2, window=4, slots=slots)
+    lengths = [[0, 3, 511, 1, 0, 40, 2, 300, 512, 512, 0, 1, 5], [7, 0, 1, 512, 512, 3, 0, 0, 2, 60, 1, 1, 9]]
+    batch = pages(lengths)
+    batch["first"][0, 1:] = False
+    batch["first"][1, 1:] = torch.arange(1, 13) == 6
+    torch.testing.assert_close(stepped(agent, batch), all_at_once(agent, batch), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(("slots", "window"), [(0, 5), (2, 5), (2, 8)])
+def test_the_limit_drops_the_oldest_whole_moments_on_both_ways(
+    small_agent: Callable[..., Agent], slots: int, window: int
+) -> None:
+    agent = reader(small_agent, layers=1, window=window, window_tokens=24, slots=slots)
+    lengths = np.random.default_rng(1).integers(0, 12, (3, 3 * window + 2)).tolist()
+    batch = pages(lengths, seed=1)
+    limited = all_at_once(agent, batch)
+    torch.testing.assert_close(stepped(agent, batch), limited, atol=1e-5, rtol=0)
+    agent.set_window(window, 10_000)
+    assert not torch.allclose(all_at_once(agent, batch), limited, atol=1e-3)
+
+
+def test_what_is_beyond_the_limit_is_not_seen_and_what_is_within_is(small_agent: Callable[..., Agent]) -> None:
+    agent = reader(small_agent, layers=1, window=8, window_tokens=12, slots=0)
+    batch = pages([[3] * 8])
+    del batch["senses"]["body"], batch["present"]["body"]
+    batch["first"][:, 1:] = False
+    before = all_at_once(agent, batch)
+    batch["senses"]["letters"][0, 2, 0] = batch["senses"]["letters"][0, 2, 0] % 20 + 1
+    changed = (all_at_once(agent, batch) - before).abs().amax(-1)[0] > 1e-6
+    # Four tokens a Moment: a readout sees its own Moment and the two before it.
+    assert changed.tolist() == [False, False, True, True, True, False, False, False]
+
+
+def test_a_page_leaves_and_the_ring_is_narrow_again(small_agent: Callable[..., Agent]) -> None:
+    agent = reader(small_agent, layers=1, window=4, slots=0)
+    batch = pages([[2, 512, 2, 2, 2, 2, 2, 2, 2, 2, 2]])
+    state, widths = agent.new_state(), []
+    for t in range(11):
+        state, _ = agent.step(state, agent.encode(state, tick_of(batch, t)))
+        widths.append(state.ring.filled)
+    assert max(widths) > 512
+    assert widths[-1] <= 20
+
+
+def test_a_batch_of_ragged_moments_computes_present_tokens_only(
+    small_agent: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = reader(small_agent, layers=1, window=4, slots=0)
+    batch, decode, seen = pages([[1, 200, 1, 0, 0, 0]]), agent.trunk._decode, []
+
+    def spy(tokens: Tensor, *args: object) -> Tensor:
+        seen.append(tokens.shape[1])
+        return decode(tokens, *args)
+
+    monkeypatch.setattr(agent.trunk, "_decode", spy)
+    all_at_once(agent, batch)
+    assert sum(seen) < 202 + 6 + 6 + 1
+
+
+# -- one Moment in several calls -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("piece", [1, 3, 100])
+def test_a_page_said_in_pieces_equals_the_page(small_agent: Callable[..., Agent], piece: int) -> None:
+    agent = reader(small_agent, layers=2, window=3, slots=2, window_tokens=60)
+    batch = pages([[4, 30, 9, 0, 45, 8, 30, 12], [30, 2, 7, 20, 1, 40, 0, 50]], seed=2)
+    batch["first"][0, 1:] = False
+    state, readouts = agent.new_state(2), []
+    for t in range(8):
+        tick = tick_of(batch, t)
+        letters = tick["senses"].pop("letters")[:, 0]
+        tick["present"].pop("letters")
+        percepts = agent.encode(state, tick)
+        state, begun = agent.begin(state, percepts)
+        assert begun.features is None
+        for at in range(0, letters.shape[1], piece):
+            some = letters[:, at : at + piece]
+            state, _ = agent.extend(state, "letters", some, (some != 0).any(1))
+        state, out = agent.end(state, percepts, heads=["guess"])
+        readouts.append(out.features)
+        assert out.outputs["guess"].logits.shape == (2, 5)
+    torch.testing.assert_close(torch.stack(readouts, 1), all_at_once(agent, batch), atol=1e-5, rtol=0)
+
+
+def test_features_of_extended_tokens_are_those_of_the_page(small_agent: Callable[..., Agent]) -> None:
+    agent = reader(small_agent, layers=2, window=3)
+    batch = pages([[5, 12]], seed=3)
+    batch["first"][0, 1] = False
+    with torch.no_grad():
+        whole = agent.perceive(batch, ["trunk"]).of_senses["letters"].tokens[0, 1, :12]
+    state, _ = advance(agent, agent.new_state(), batch, range(1))
+    tick = tick_of(batch, 1)
+    letters, _ = tick["senses"].pop("letters")[:, 0], tick["present"].pop("letters")
+    state, _ = agent.begin(state, agent.encode(state, tick))
+    found = []
+    for i in range(12):
+        kept = agent.trunk.extend
+        agent.trunk.extend = lambda *args, kept=kept: found.append(kept(*args)) or found[-1]
+        state, _ = agent.extend(state, "letters", letters[:, i : i + 1])
+        agent.trunk.extend = kept
+    torch.testing.assert_close(torch.cat(found, 1)[0], whole, atol=1e-5, rtol=0)
+
+
+def test_moments_are_opened_extended_and_closed_in_this_order(small_agent: Callable[..., Agent]) -> None:
+    agent = reader(small_agent)
+    batch = pages([[3, 3]])
+    state, letters = agent.new_state(), batch["senses"]["letters"][:, 0]
+    with pytest.raises(DevmindError, match="No Moment is open in this state"):
+        agent.extend(state, "letters", letters)
+    percepts = agent.encode(state, tick_of(batch, 0))
+    state, _ = agent.begin(state, percepts)
+    with pytest.raises(DevmindError, match="still open in this state: close it with `end`"):
+        agent.step(state, percepts)
+    with pytest.raises(DevmindError, match=r"stands last \(that is 'letters'\); got 'body'"):
+        agent.extend(state, "body", torch.zeros(1, 16))
+    state, _ = agent.end(state, percepts)
+    agent.step(state, agent.encode(state, tick_of(batch, 1)))
+
+
+# -- rows ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("senses", [FEW, ("sight", "body")])
+def test_rows_at_different_depths_go_on_together(small_agent: Callable[..., Agent], senses: tuple[str, ...]) -> None:
+    """Rows that lived apart, one shortly and one for long, are put into one state and stepped on."""
+    agent = small_agent(senses=senses, layers=2, window=4)
+    batch = collate(make_rows(rows=3, length=24, seed=3, senses=senses))
+    batch["first"][0, 1:] = False
+    whole, starts = all_at_once(agent, batch), (9, 1, 14)
+    state = agent.new_state(3)
+    for row, start in enumerate(starts):
+        one, _ = advance(
+            agent, agent.new_state(), map_tensors(batch, lambda x, row=row: x[row : row + 1]), range(start)
+        )
+        state.put(row, one)
+    for step in range(8):
+        tick = map_tensors(
+            batch, lambda x, step=step: torch.stack([x[row, start + step] for row, start in enumerate(starts)])[:, None]
+        )
+        state, out = agent.step(state, agent.encode(state, tick))
+        wanted = torch.stack([whole[row, start + step] for row, start in enumerate(starts)])
+        torch.testing.assert_close(out.features, wanted, atol=1e-5, rtol=0)
+
+
+def test_taken_rows_go_on_as_they_would_have(small_agent: Callable[..., Agent]) -> None:
+    agent = small_agent(senses=("sight", *FEW), layers=2, window=4)
+    batch = collate(make_rows(rows=4, length=20, seed=6, senses=("sight", *FEW)))
+    whole = all_at_once(agent, batch)
+    state, _ = advance(agent, agent.new_state(4), batch, range(9))
+    for index in ([2, 0], torch.tensor([False, True, False, True]), -1):
+        some = state.take(index)
+        rows = torch.arange(4)[index] if not isinstance(index, int) else torch.tensor([3])
+        _, features = advance(agent, some, map_tensors(batch, lambda x, rows=rows: x[rows]), range(9, 20))
+        torch.testing.assert_close(torch.stack(features, 1), whole[rows, 9:], atol=1e-5, rtol=0)
+    _, features = advance(agent, state, batch, range(9, 20))
+    torch.testing.assert_close(torch.stack(features, 1), whole[:, 9:], atol=1e-5, rtol=0)
+
+
+def test_repeated_rows_go_different_ways(small_agent: Callable[..., Agent]) -> None:
+    """Each row three times, as a search does; every copy meets other Moments and answers as a life of its own."""
+    agent = small_agent(senses=("sight", "body"), layers=2, window=4)
+    start = make_rows(rows=2, length=7, seed=8, senses=("sight", "body"))
+    ends = make_rows(rows=6, length=6, seed=9, senses=("sight", "body"))
+    lives = [[*start[i // 3], *end] for i, end in enumerate(ends)]
+    lives = [[Moment(m.time_s, m.senses, first=t == 0) for t, m in enumerate(row)] for row in lives]
+    batch = collate(lives)
+    state, _ = advance(agent, agent.new_state(2), map_tensors(batch, lambda x: x[::3]), range(7))
+    _, features = advance(agent, state.repeat(3), batch, range(7, 13))
+    torch.testing.assert_close(torch.stack(features, 1), all_at_once(agent, batch)[:, 7:], atol=1e-5, rtol=0)
+
+
+def test_rows_with_open_pages_are_rows_like_others(small_agent: Callable[..., Agent]) -> None:
+    agent = reader(small_agent, layers=2, window=3)
+    batch = pages([[9, 9]], seed=4)
+    batch["first"][0, 1] = False
+    whole = all_at_once(agent, batch)
+    letters = batch["senses"]["letters"][:, 1]
+    state, _ = advance(agent, agent.new_state(), batch, range(1))
+    tick = tick_of(batch, 1)
+    del tick["senses"]["letters"], tick["present"]["letters"]
+    percepts = agent.encode(state, tick)
+    state, _ = agent.begin(state, percepts)
+    state, _ = agent.extend(state, "letters", letters[:, :4])
+    both = state.repeat(2)
+    both, _ = agent.extend(both, "letters", torch.stack((letters[0, 4:], letters[0, 4:].flip(0))))
+    for row, same in ((0, True), (1, False)):
+        one, out = agent.end(both.take(row), percepts)
+        assert torch.allclose(out.features[0], whole[0, 1], atol=1e-5) == same
+    assert one.ring.tick.tolist() == [2]
+
+
+def test_what_parts_carry_follows_its_row() -> None:
+    agent = Agent(Agent.config_class(size="tiny"))
+    agent.add_encoder("body")
+    state, other = agent.new_state(3), agent.new_state(2)
+    other.carry["head.plan"] = {"rest": torch.arange(1.0, 9.0).reshape(2, 4), "left": torch.tensor([4, 2])}
+    other.carry["tracker"] = ["ball", ["box"]]
+    state.put([2, 0], other)
+    assert state.carry["head.plan"]["left"].tolist() == [2, 0, 4]
+    assert state.carry["tracker"] == [["box"], None, "ball"]
+    assert state.repeat(2).carry["head.plan"]["left"].tolist() == [2, 2, 0, 0, 4, 4]
+    copy = state.clone()
+    copy.carry["tracker"][0].append("cup")
+    copy.carry["head.plan"]["rest"].zero_()
+    assert state.carry["tracker"][0] == ["box"]
+    assert state.carry["head.plan"]["rest"].sum() == 36
+    state.put(2, agent.new_state())
+    assert state.carry["head.plan"]["left"].tolist() == [2, 0, 0]
+    first = torch.tensor([[True], [False], [False]])
+    tick = {"senses": {}, "present": {}, "first": first, "valid": torch.ones_like(first)}
+    state, _ = agent.step(state, agent.encode(state, tick))
+    assert state.carry["head.plan"]["left"].tolist() == [0, 0, 0]
+    assert state.carry["tracker"] == [None, None, None]
+
+
+def test_rows_that_do_not_fit_are_refused(small_agent: Callable[..., Agent]) -> None:
+    agent = small_agent(senses=FEW, window=4)
+    state = agent.new_state(3)
+    with pytest.raises(DevmindError, match="There are 3 rows, numbered 0 to 2; got"):
+        state.take([0, 3])
+    with pytest.raises(DevmindError, match=r"A mask over 3 rows must be bool \[3\]; got \[2\]"):
+        state.take(torch.tensor([True, False]))
+    with pytest.raises(DevmindError, match="expected 2 rows, a window of 4 Moments"):
+        state.put([0, 1], agent.new_state(3))
+    with pytest.raises(DevmindError, match="Rows with slots cannot be put into a state without"):
+        state.put(0, agent.new_state(1, short_term=False))
+
+
+def test_the_window_can_change_after_birth(small_agent: Callable[..., Agent], tmp_path) -> None:
+    agent = small_agent(senses=FEW, layers=2, window=4)
+    batch = collate(make_rows(rows=2, length=30, seed=3, senses=FEW))
+    batch["first"][0, 1:] = False
+    before, old = all_at_once(agent, batch), agent.new_state(2)
+    for window in (11, 2):
+        agent.set_window(window)
+        after = all_at_once(agent, batch)
+        assert not torch.allclose(after, before, atol=1e-3)
+        torch.testing.assert_close(stepped(agent, batch), after, atol=1e-5, rtol=0)
+    with pytest.raises(DevmindError, match="window of 4 Moments and 1024 tokens, the agent's is of 2 and 1024 now"):
+        agent.encode(old, tick_of(batch, 0))
+    with pytest.raises(ConfigError, match="one Moment and one token at least; got -1 Moments"):
+        agent.set_window(-1)
+    agent.save_pretrained(tmp_path)
+    again = Agent.from_pretrained(tmp_path)
+    assert (again.config.window, again.config.slots_every, again.trunk.slots.every) == (2, 2, 2)
+    assert torch.equal(all_at_once(again, batch), after)

@@ -1,0 +1,111 @@
+"""What commands import: nothing heavy before the arguments are right, and torch alone to name a file."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import soundfile
+
+HEAVY = (
+    "torch", "torch._dynamo", "torch._inductor", "transformers", "lightning", "diffusers", "torchmetrics", "scipy",
+    "sklearn", "sympy", "numba", "librosa", "uvicorn", "starlette",
+)  # fmt: skip
+ALONE = """
+import json, sys
+from typer.testing import CliRunner
+from devmind.cli import app
+told = []
+for words in json.loads(sys.argv[1]):
+    ran = CliRunner().invoke(app, words)
+    loaded = [name for name in json.loads(sys.argv[2]) if name in sys.modules]
+    told.append([words, ran.exit_code, f"{ran.output} {ran.exception or ''}", loaded])
+print(json.dumps(told))
+"""
+
+
+def alone(folder: Path, *commands: list[str]) -> list[tuple[list[str], int, str, list[str]]]:
+    """Run commands one after another in a process of their own: words, exit code, output, heavy modules so far."""
+    given = [sys.executable, "-c", ALONE, json.dumps(commands), json.dumps(HEAVY)]
+    ran = subprocess.run(given, cwd=folder, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """A picture, a sound, a text and an empty folder."""
+    cv2.imwrite(str(tmp_path / "red.png"), np.full((80, 80, 3), (30, 30, 200), np.uint8))
+    soundfile.write(tmp_path / "low.wav", 0.3 * np.sin(np.arange(16_000) / 10), 16_000)
+    (tmp_path / "text.txt").write_text("no picture")
+    (tmp_path / "empty").mkdir()
+    return tmp_path
+
+
+def test_files_are_taught_and_named_with_torch_alone(files: Path) -> None:
+    told = alone(
+        files, ["teach", "red", "red.png"], ["teach", "low", "low.wav"], ["name", "red.png", "low.wav"],
+        ["memory", "recall", "--image", "red.png"],
+    )  # fmt: skip
+    assert [code for _, code, _, _ in told] == [0, 0, 0, 0], told
+    assert "loading takes some seconds" in told[0][2]
+    assert "red.png, sight: red" in told[2][2]
+    assert "low.wav, sound: low" in told[2][2]
+    assert told[-1][3] == ["torch"]
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    """A port of this machine on which somebody listens."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+def test_what_is_wrong_is_said_before_anything_heavy_is_loaded(files: Path, taken_port: int) -> None:
+    room = ["--camera", "synthetic", "--mic", "synthetic"]
+    wrong: list[tuple[list[str], str]] = [
+        (["teach", "cup", "none.png"], "There is no file 'none.png'"),
+        (["teach", " ", "red.png"], "A name is one line"),
+        (["teach", "cup", "text.txt"], "gives no Moment"),
+        (["teach", "cup", "red.png", "--agent", "nowhere"], "There is no folder 'nowhere'"),
+        (["teach", "cup", "red.png", "--agent", "newbron"], "did you mean 'newborn'?"),
+        (["teach", "cup", "red.png", "--agent", "empty"], "There is no agent in 'empty'"),
+        (["name", "red.png"], "There is no memory in 'memory'"),
+        (["live", "--agent", "nowhere"], "There is no folder 'nowhere'"),
+        (["live", "--camera", "none", "--mic", "none"], "nothing to sense"),
+        (["live", *room, "--private", "--record", "x.mcap"], "excludes --record"),
+        (["live", *room, "--learn"], "add --record FILE"),
+        (["live", *room, "--port", str(taken_port)], f"port {taken_port}"),
+        (["live", *room, "--host", "0.0.0.0"], "--host is the one name"),
+        (["live", *room, "--record", "nowhere/x.mcap"], "There is no folder 'nowhere'"),
+        (["live", "--camera", "browser", "--mic", "none", "--no-page"], "needs the page"),
+        (["hello", "--port", str(taken_port)], f"port {taken_port}"),
+        (["stage", "run", "refelx"], "did you mean 'reflex'?"),
+        (["stage", "run", "reflex", "--agent", "nowhere"], "There is no folder 'nowhere'"),
+        (["stage", "run", "reflex", "--data", "nowhere"], "There is no folder 'nowhere'"),
+        (["stage", "run", "reflex", "--set", "trunk.windw=3"], "did you mean"),
+        (["stage", "exam", "reflex", "--agent", "nowhere"], "There is no folder 'nowhere'"),
+        (["session", "info", "none.mcap"], "There is no file 'none.mcap'"),
+        (["session", "replay", "none.mcap", "--check"], "There is no file 'none.mcap'"),
+        (["session", "record", "x.mcap", "--camera", "none", "--mic", "none"], "nothing to sense"),
+        (["session", "record", "x.mcap", "--camera", "browser", "--mic", "none"], "needs a page"),
+        (["memory", "recall"], "Ask by something"),
+        (["memory", "recall", "--image", "none.png"], "There is no"),
+        (["memory", "show", "x"], "'ID': a whole number is expected"),
+        (["memory", "sleep", "--agent", "nowhere"], "There is no folder 'nowhere'"),
+        (["--help"], "hello"), (["stage", "list"], "reflex"), (["sensors", "list"], "webcam"),
+    ]  # fmt: skip
+    told = alone(files, *(words for words, _ in wrong))
+    for (words, sentence), (_, code, output, loaded) in zip(wrong, told, strict=True):
+        assert sentence in " ".join(output.split()), words
+        assert code == (0 if words[-1] in ("--help", "list") else 2), words
+        assert not loaded, f"{words} loaded {loaded}"

@@ -1,0 +1,370 @@
+"""Steps are fixed at the start, whatever the machine; the forecast is measured; only a user cuts a lesson."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from devmind.curriculum import machine, plan, runner, stage_run, teaching
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.journal import Journal
+from devmind.curriculum.stage import Batches, Context, Lesson, Skill
+from devmind.curriculum.teaching import Interrupted
+from devmind.errors import ConfigError
+from devmind.testing import tiny_agent
+from tests.curriculum.lamp_stage import LampStage
+from tests.curriculum.test_run import STAGES, Killed, config, interrupt_at, weights
+
+SPEED = {"one": 2.0, "two": 4.0, "third": 1.0}
+"""Steps a second, as they are told to the plan here: 12 steps of both lessons take 9 seconds."""
+
+
+@pytest.fixture(autouse=True)
+def own_stages(monkeypatch):
+    for module in (runner, stage_run):
+        monkeypatch.setattr(module, "load_stage", STAGES.__getitem__)
+
+
+@pytest.fixture
+def speeds(monkeypatch):
+    """What the plan believes to have measured, and of which lessons it was measured."""
+    told, asked = dict(SPEED), []
+
+    def steps_per_s(lesson, *rest):
+        asked.append(lesson.name)
+        return told[lesson.name]
+
+    monkeypatch.setattr(plan, "steps_per_s", steps_per_s)
+    told["asked"] = asked
+    return told
+
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def die():
+    raise Killed
+
+
+def stop(monkeypatch, folder, at, act=interrupt, **changes):
+    """A run of the lamps that is stopped at `(lesson, step)`."""
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, at, act)
+        with pytest.raises((Interrupted, Killed)):
+            runner.run_stage("lamps", config(**changes), out=folder)
+
+
+def rows(result):
+    return {row["name"]: (row["status"], row["done"]) for row in json.loads(result.results.read_text())["lessons"]}
+
+
+def events(folder, *kinds):
+    return list(Journal(folder / "journal.jsonl").events(*kinds))
+
+
+# -- steps
+
+
+def test_no_clock_ends_a_lesson(tmp_path, monkeypatch, speeds):
+    """Each look at the clock finds it three hours later."""
+    hours = itertools.count(0.0, 3 * 3600.0)
+    monkeypatch.setattr(teaching.time, "monotonic", lambda: next(hours))
+    result = runner.run_stage("lamps", config(checkpoint_every_s=1e9), out=tmp_path / "run")
+    monkeypatch.undo()
+    assert rows(result) == {"one": ("done", 12), "two": ("done", 12)}
+    assert all(row["seconds"] > 12 * 3 * 3600 for row in events(tmp_path / "run", "lesson_done"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "steps"),
+    [
+        ({}, {"one": 12, "two": 12}),
+        ({"minutes": 9 / 60}, {"one": 12, "two": 12}),
+        ({"minutes": 3 / 60}, {"one": 4, "two": 4}),
+        ({"minutes": 18 / 60}, {"one": 24, "two": 24}),
+        ({"minutes": 1e-6}, {"one": 1, "two": 1}),
+        ({"minutes": 4.5 / 60, "lessons": {"one": {"steps": 12}}}, {"one": 12, "two": 6}),
+        ({"lessons": {"one": {"steps": 3}}}, {"one": 3, "two": 12}),
+    ],
+)
+def test_minutes_are_one_factor_on_all_lessons(tmp_path, speeds, changes, steps):
+    stage = LampStage()
+    context = Context(config(**changes), 0, "cpu", tmp_path, None)
+    made = begun(stage, context)
+    assert made.steps == steps
+    assert [event["steps"] for event in events(tmp_path, "plan")] == [steps]
+
+
+def begun(stage, context, saved=None):
+    agent = tiny_agent()
+    stage.admit(agent)
+    agent.save_pretrained(context.out / "start")
+    lessons = stage.lessons(context)
+    made = plan.Plan(stage, lessons, context, Journal(context.out / "journal.jsonl"))
+    made.begin(lessons, saved, context.out / "start", ())
+    return made
+
+
+def test_a_run_that_goes_on_is_measured_anew_and_keeps_its_steps(tmp_path, monkeypatch, speeds):
+    folder, changes = tmp_path / "run", {"minutes": 6 / 60}
+    straight = runner.run_stage("lamps", config(**changes), out=tmp_path / "straight")
+    stop(monkeypatch, folder, ("two", 3), **changes)
+    speeds |= {"one": 0.01, "two": 100.0}
+    speeds["asked"].clear()
+    result = runner.run_stage("lamps", config(**changes), out=folder)
+    assert speeds["asked"] == ["two"], "what is over is not measured again"
+    assert [event["steps"] for event in events(folder, "plan")] == [{"one": 8, "two": 8}]
+    first, second = events(folder, "machine")
+    assert first["steps_per_s"] == {"one": 2.0, "two": 4.0}
+    assert second["steps_per_s"] == {"two": 100.0}
+    assert (first["minutes"], second["minutes"]) == (0.1, 0.0)
+    assert rows(result) == {"one": ("done", 8), "two": ("done", 8)}
+    assert weights(result) == weights(straight)
+
+
+def test_the_twin_takes_the_steps_that_were_made(tmp_path, monkeypatch, speeds):
+    """Not those of a measurement of its own, and as few as the run whose lesson was cut."""
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, ("one", 5), interrupt)
+        with pytest.raises(Interrupted):
+            runner.run_stage("lamps", config(), out=tmp_path / "run", ablate=True)
+    runner.run_stage("lamps", config(), out=tmp_path / "run", ablate=True, cut=True)
+    made = {e["lesson"]: e["steps"] for e in events(tmp_path / "run" / "twin" / "run", "lesson_done")}
+    assert made == {"one": 5, "two": 12}
+
+
+# -- forecast
+
+
+def test_the_machine_is_in_the_journal_and_in_the_results(tmp_path):
+    result = runner.run_stage("lamps", config(), out=tmp_path / "run")
+    (event,) = events(tmp_path / "run", "machine")
+    assert event["gflops"] > 0.1
+    assert event["cores"] >= 1
+    assert set(event["steps_per_s"]) == {"one", "two"}
+    expected_s = sum(12 / speed for speed in event["steps_per_s"].values())
+    assert event["minutes"] == pytest.approx(expected_s / 60, abs=0.006)
+    run = json.loads(result.results.read_text())["run"]
+    assert (run["gflops"], run["cores"]) == ([event["gflops"]], event["cores"])
+    assert "GFLOP/s" in result.report.read_text()
+
+
+def test_what_a_lesson_took_changes_the_forecast(tmp_path, speeds, capsys):
+    """Three times as long as was measured: so will the rest be."""
+    made = begun(LampStage(), Context(config(), 0, "cpu", tmp_path, None))
+    _, two = made.lessons
+    made.taught("one", 12, 18.0, [two])
+    (forecast,) = events(tmp_path, "forecast")
+    assert forecast["minutes"] == pytest.approx(9 / 60)
+    assert forecast["steps_per_s"]["two"] == pytest.approx(4 / 3, abs=1e-3)
+    assert "About 9 s of lessons are left." in capsys.readouterr().err
+    assert made.steps == {"one": 12, "two": 12}
+
+
+@pytest.mark.parametrize(
+    ("changes", "saved", "sentences"),
+    [
+        ({}, None, ["This machine (2 cores of 31 GFLOP/s) needs about 9 s for the lessons of 'lamps'."]),
+        (
+            {"minutes": 3 / 60},
+            None,
+            [
+                "needs about 9 s for the lessons of 'lamps'; --minutes 0.05 teaches 33 % of their steps, in about 3 s.",
+                "All lessons are shorter than planned, and these gates may fail for it: lamps-lit.",
+            ],
+        ),
+        ({"minutes": 18 / 60}, None, ["; --minutes 0.3 teaches 2 times their steps, in about 18 s."]),
+        ({"lessons": {"one": {"steps": 2}}}, None, ["needs about 4 s", "The lesson one is shorter than planned"]),
+        ({}, {"lesson": "two", "update": 8}, ["needs about 1 s more for the lessons of 'lamps'."]),
+    ],
+)
+def test_the_forecast_is_told(tmp_path, speeds, capsys, monkeypatch, changes, saved, sentences):
+    monkeypatch.setattr(plan, "measured", lambda device: machine.Machine("cpu", 2, 2, 31.2))
+    context = Context(config(**changes), 0, "cpu", tmp_path, None)
+    made = begun(LampStage(), context)
+    if saved:
+        capsys.readouterr()
+        made.begin(made.lessons[1:], saved, tmp_path / "start", ())
+    told = capsys.readouterr().err
+    assert not [sentence for sentence in sentences if sentence not in told], told
+    assert ("may fail" in told) == any("shorter" in sentence for sentence in sentences)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0.2, "0 s"), (40, "40 s"), (100, "2 minutes"), (2904, "48 minutes"), (9000, "2.5 hours")]
+)
+def test_a_forecast_is_no_more_exact_than_it_is(seconds, said):
+    assert plan.about(seconds) == said
+
+
+def test_gates_are_those_of_the_skills_that_a_lesson_names(tmp_path):
+    def skill(name, *thresholds):
+        return Skill(name, LampStage().examine, Gate(thresholds))
+
+    hear = skill("hear", Threshold("hear", 0.9), Threshold("hear/speech", 0.9, when_absent="skip"))
+    stage, names = SimpleNamespace(skills=[skill("see", Threshold("see", 0.9)), hear]), SimpleNamespace
+    context = Context(config(), 0, "cpu", tmp_path, None)
+    assert plan.gates_of(stage, [names(skills=("hear",))], context) == ["hear"]
+    assert plan.gates_of(stage, [names(skills=("hear",))], replace(context, data=tmp_path)) == ["hear", "hear/speech"]
+    assert plan.gates_of(stage, [names(skills=("hear",)), names(skills=())], context) == ["see", "hear"]
+
+
+# -- measuring
+
+
+def slow_lesson(asked, nap_s=0.02, ahead=False):
+    """The first lesson of the lamps, each batch of which takes its time."""
+    lesson = LampStage().lessons(Context(config(), 0, "cpu", None, None))[0]
+
+    def batches(agent, context, steps):
+        own = lesson.make_batches(agent, context, steps)
+
+        def make(update):
+            asked.append(update)
+            time.sleep(nap_s)
+            return own.make(update)
+
+        return Batches(make, steps, ahead)
+
+    return Lesson("slow", lesson.make_learner, batches, 400, 1.0)
+
+
+def test_a_lessons_speed_is_measured_all_over_it(tmp_path, monkeypatch):
+    """Early and late batches alike: lessons grow harder, and tasks take turns."""
+    monkeypatch.setattr(machine, "LESSON_S", 2.0)
+    agent, asked = tiny_agent(), []
+    LampStage().admit(agent)
+    context = Context(config(), 0, "cpu", tmp_path, None)
+    begun_s = time.perf_counter()
+    speed = machine.steps_per_s(slow_lesson(asked), agent, context, 400)
+    assert len(asked) / (time.perf_counter() - begun_s) < speed <= 50
+    assert max(asked) < 400
+    runs = [asked[at : at + machine.RUN] for at in range(2, len(asked), machine.RUN)]
+    assert all(run == list(range(run[0], run[0] + machine.RUN)) for run in runs)
+    assert len(runs) == 1 or min(run[0] for run in runs) < 200 <= max(run[0] for run in runs)
+
+
+def test_what_is_made_once_for_several_batches_counts_once(tmp_path, monkeypatch):
+    """A clock that only the making of batches moves: 10 ms each, and a second for what twelve of them share."""
+    monkeypatch.setattr(machine, "MOST_RUNS", 48)
+    monkeypatch.setattr(machine, "LESSON_S", 2.0)
+    now, made, lesson = [0.0], set(), LampStage().lessons(Context(config(), 0, "cpu", None, None))[0]
+    monkeypatch.setattr(machine, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+
+    def batches(agent, context, steps):
+        own = lesson.make_batches(agent, context, steps)
+
+        def make(update):
+            now[0] += 0.01 + (update // 12 not in made)
+            made.clear()
+            made.add(update // 12)
+            return own.make(update)
+
+        return Batches(make, steps)
+
+    agent = tiny_agent()
+    LampStage().admit(agent)
+    shared = Lesson("shared", lesson.make_learner, batches, 4000, 1.0)
+    speed = machine.steps_per_s(shared, agent, Context(config(), 0, "cpu", tmp_path, None), 4000)
+    assert speed == pytest.approx(1 / (0.01 + 1 / 12), rel=0.25)
+
+
+def test_a_short_lesson_is_measured_shortly(tmp_path):
+    agent, asked = tiny_agent(), []
+    LampStage().admit(agent)
+    assert machine.steps_per_s(slow_lesson(asked), agent, Context(config(), 0, "cpu", tmp_path, None), 10) <= 50
+    assert len(asked) == 2
+
+
+def test_measuring_can_be_stopped_and_the_run_goes_on(tmp_path, monkeypatch):
+    loss = LampStage.loss
+
+    def stopped(self, agent, batch):
+        os.kill(os.getpid(), signal.SIGINT)
+        return loss(self, agent, batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LampStage, "loss", stopped)
+        with pytest.raises(Interrupted):
+            runner.run_stage("lamps", config(), out=tmp_path / "run")
+    assert not events(tmp_path / "run", "plan")
+    assert runner.run_stage("lamps", config(), out=tmp_path / "run").passed
+
+
+def test_gflops_are_those_of_a_product(monkeypatch):
+    """A machine whose clock ticks a millisecond at each look: 2 x 256^3 operations in it."""
+    ticks = itertools.count(0.0, 0.001)
+    monkeypatch.setattr(machine.time, "perf_counter", lambda: next(ticks))
+    assert machine.gflops() == pytest.approx(2 * 256**3 / 0.001 / 1e9)
+
+
+# -- cutting
+
+
+def test_cut_goes_on_with_the_next_lesson_and_is_reported(tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    stop(monkeypatch, folder, ("one", 5))
+    result = runner.run_stage("lamps", config(), out=folder, cut=True)
+    assert rows(result) == {"one": ("cut", 5), "two": ("done", 12)}
+    assert "The lesson one was cut</b> after 5 of 12 steps" in result.report.read_text()
+    assert all(event["seconds"] > 0 for event in events(folder, "lesson_done"))
+    again = runner.run_stage("lamps", config(), out=folder, cut=True)
+    assert again.already_finished
+
+
+def test_what_goes_on_after_a_cut_is_the_same_as_without_a_stop(tmp_path, monkeypatch):
+    results = []
+    for name in ("straight", "stopped"):
+        stop(monkeypatch, tmp_path / name, ("one", 5))
+        if name == "stopped":
+            with monkeypatch.context() as patch:
+                interrupt_at(patch, ("two", 3), interrupt)
+                with pytest.raises(Interrupted):
+                    runner.run_stage("lamps", config(), out=tmp_path / name, cut=True)
+        results.append(runner.run_stage("lamps", config(), out=tmp_path / name, cut=name == "straight"))
+    straight, stopped = results
+    assert rows(stopped) == rows(straight) == {"one": ("cut", 5), "two": ("done", 12)}
+    assert weights(stopped) == weights(straight)
+
+
+def test_a_killed_cut_is_cut_still(tmp_path, monkeypatch):
+    """After the cut and before the next lesson's first checkpoint: there is nothing more to cut."""
+    folder = tmp_path / "run"
+    stop(monkeypatch, folder, ("one", 5))
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, ("glimpse", 0), die)
+        with pytest.raises(Killed):
+            runner.run_stage("lamps", config(), out=folder, cut=True)
+    with pytest.raises(ConfigError, match="none was stopped in its middle; give the same command without --cut"):
+        runner.run_stage("lamps", config(), out=folder, cut=True)
+    assert rows(runner.run_stage("lamps", config(), out=folder)) == {"one": ("cut", 5), "two": ("done", 12)}
+
+
+@pytest.mark.parametrize("at", [None, ("two", 12), ("exam", 0)])
+def test_there_must_be_something_to_cut(tmp_path, monkeypatch, at):
+    folder = tmp_path / "run"
+    if at:
+        stop(monkeypatch, folder, at, interrupt if at[0] in SPEED else die)
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(ConfigError, match="--cut goes on with the lesson behind the one that was stopped"):
+        runner.run_stage("lamps", config(), out=folder, cut=True)
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_a_curriculum_cuts_the_lesson_of_the_stage_it_is_at(tmp_path, monkeypatch):
+    walk = runner.Curriculum(["later"], config(), tmp_path / "c")
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, ("third", 4), interrupt)
+        with pytest.raises(Interrupted):
+            walk.run()
+    lamps, later = runner.Curriculum.resume(tmp_path / "c", cut=True)
+    assert rows(lamps) == {"one": ("done", 12), "two": ("done", 12)}
+    assert rows(later) == {"third": ("cut", 4)}

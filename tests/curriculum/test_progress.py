@@ -1,0 +1,124 @@
+"""The bar of a lesson: what is always there, what comes where there is room, and what a log gets."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from devmind.curriculum import progress
+from devmind.curriculum.progress import LessonProgress, bar_line, clock, fitting, plain_line
+
+SCORES = {"see": 0.91, "hear/sounds": 0.25, "locate/masks": 0.5, "orient/motion": 0.82}
+KEPT = (" 45 %", "12:05 left")
+DETAILS = ["2340/5200", "3.1 steps/s", "loss 0.567", *(f"{name} {score:.2f}" for name, score in SCORES.items())]
+
+
+@pytest.mark.parametrize("width", [48, 60, 80, 120, 200])
+@pytest.mark.parametrize("lesson", ["gaze", "perceive", "together"])
+def test_name_bar_percentage_and_time_left_are_always_whole(lesson: str, width: int) -> None:
+    line = bar_line(lesson, 0.45, KEPT, DETAILS, width)
+    assert line.cell_len <= width
+    assert line.plain.startswith(f"{lesson}  ━")
+    assert " 45 %  12:05 left" in line.plain
+    bar = [cell for cell in line.plain if cell in "━─"]
+    assert len(bar) >= 8
+    assert bar.count("━") == round(0.45 * len(bar))
+
+
+def test_details_come_in_order_and_none_is_cut() -> None:
+    def shown(width: int) -> str:
+        return bar_line("perceive", 0.45, KEPT, DETAILS, width).plain.partition("left")[2].strip()
+
+    assert shown(48) == ""
+    assert shown(60) == "2340/5200"
+    assert shown(80) == "2340/5200 · 3.1 steps/s"
+    assert shown(120) == "2340/5200 · 3.1 steps/s · loss 0.567 · see 0.91"
+    assert shown(200) == " · ".join(DETAILS)
+    assert fitting(["12345", "1"], 4) == "", "a shorter one does not overtake"
+
+
+def test_a_name_without_end_leaves_the_time() -> None:
+    line = bar_line("a lesson of a plugin whose name has no end at all", 1.0, KEPT, DETAILS, 60)
+    assert line.cell_len <= 60
+    assert "… " in line.plain
+    assert line.plain.rstrip().endswith("12:05 left")
+
+
+def test_a_terminal_that_knows_ascii_only_gets_ascii() -> None:
+    assert bar_line("gaze", 0.5, KEPT, [], 60, ascii_only=True).plain.isascii()
+
+
+def test_a_log_has_the_same_words() -> None:
+    line = plain_line("perceive", KEPT, DETAILS)
+    assert line.startswith("perceive: 45 % · 12:05 left · 2340/5200 · 3.1 steps/s · loss 0.567 · see 0.91")
+    assert len(line) <= progress.LOG_CELLS
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0, "0:00"), (45.4, "0:45"), (725, "12:05"), (3725, "1:02:05"), (float("inf"), "–"), (float("nan"), "–")],
+)
+def test_clocks(seconds: float, said: str) -> None:
+    assert clock(seconds) == said
+
+
+class Clock:
+    """Stands for the time module."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def time(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(progress, "time", made)
+    return made
+
+
+def test_the_time_left_does_not_count_the_first_step(time: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its compiling took a minute once, and every other step a second: 141 s were told instead of 7."""
+    with LessonProgress("gaze", 10, 0, {}) as bar:
+        time.now_s += 60
+        bar.show(1, 0.5)
+        time.now_s += 20
+        bar.show(5, 0.4)
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "gaze: 10 steps; making the first batch"
+    assert said[1] == "gaze: 10 % · 9:00 left · 1/10 · 60 s a step · loss 0.500"
+    assert said[2] == "gaze: 50 % · 0:25 left · 5/10 · 0.2 steps/s · loss 0.400"
+
+
+def test_an_interrupted_lesson_says_where_it_goes_on(time: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    with LessonProgress("watch", 150, 79, {}):
+        pass
+    assert capsys.readouterr().err == "watch: 150 steps, going on at step 80; making the first batch\n"
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_terminal_shows_the_bar_before_the_first_step(
+    time: Clock, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    screen = Console(file=io.StringIO(), force_terminal=True, width=width, color_system=None)
+
+    def console(**options: Any) -> Console:
+        assert options == {"stderr": True}
+        return screen
+
+    monkeypatch.setattr(progress, "Console", console)
+    with LessonProgress("perceive", 5200, 0, SCORES) as bar:
+        assert "perceive" in screen.file.getvalue()  # type: ignore[attr-defined]
+        assert "making the first batch" in screen.file.getvalue()  # type: ignore[attr-defined]
+        time.now_s += 1
+        bar.show(1, 0.9)
+        time.now_s += 400
+        bar.show(2601, 0.5)
+    last = screen.file.getvalue().rpartition("perceive")[2]  # type: ignore[attr-defined]
+    assert " 50 %  6:40 left" in last
+    assert ("steps/s" in last) == (width == 80)

@@ -1,0 +1,48 @@
+"""What is answered to words: names that are known, what is seen and where, and what it cannot do yet."""
+
+from __future__ import annotations
+
+import pytest
+
+from devmind.live.remembering.answering import CANNOT, about_words, answer, seen, where
+from devmind.memory import Named
+
+CUP = Named("cup", "cup", 0.86, 0.9)
+UNSURE = Named(None, "cup", 0.2, 0.4)
+
+
+def test_it_tells_what_it_knows_sees_and_hears_and_what_it_cannot() -> None:
+    named = {"sight": CUP, "sound": Named("bell", "bell", 0.75, 0.9)}
+    said = answer("Where is the CUP?", {"cup": 3, "bell": 1}, named, (20.0, 1.0))
+    assert said == f"It knows “cup” (3 examples). It sees “cup” to its left (86 %). It hears “bell” (75 %). {CANNOT}"
+
+
+@pytest.mark.parametrize(
+    ("text", "known", "said"),
+    [
+        ("hello", {}, "It was taught no name yet."),
+        ("cup", {"cup": 1}, "It knows “cup” (1 example)."),
+        ("cups!", {"cup": 1}, "It does not know “cups”; it knows “cup”."),
+        ("zebra", {"cup": 1}, "It does not know “zebra”; show it one and teach it."),
+        ("a c++ book and a cup", {"c++": 2, "cup": 1}, "It knows “c++” (2 examples) and “cup” (1 example)."),
+        (
+            "what is that over there",
+            {"cup": 1, "key": 1},
+            "None of these words is a name it was taught; it knows “cup” and “key”.",
+        ),
+    ],
+)
+def test_whole_words_are_names(text: str, known: dict[str, int], said: str) -> None:
+    assert about_words(text, known) == said
+
+
+def test_a_long_list_is_cut() -> None:
+    said = about_words("tell me what you know", {f"n{number}": 1 for number in range(9)})
+    assert said.endswith("“n5” and 3 more.")
+
+
+def test_what_it_sees_is_said_with_the_place_and_never_as_known_when_it_is_not() -> None:
+    assert seen(None, None) == seen(CUP, None) == "It sees nothing just now."
+    assert seen(UNSURE, (0, 0)) == "It cannot name what it looks at, straight ahead; it may be “cup”."
+    assert seen(None, (-30, 20)) == "It cannot name what it looks at, to its right and above."
+    assert where(0, -40) == "below"

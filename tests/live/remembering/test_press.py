@@ -1,0 +1,199 @@
+"""One press: what is shown before is what is kept, with views and the scene before, all in one entry; and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.errors import StoreError
+from devmind.live.remembering.press import KEPT_VIEWS, Holding, turns
+from devmind.live.remembering.show_and_tell import ShowAndTell
+from devmind.memory import Memory, open_store
+from devmind.memory.entry import BEFORE, VIEWS
+from devmind.memory.portable import export_memory, import_memory
+from devmind.moment import Moment, Sense
+from devmind.testing import tiny_agent
+from tests.live.remembering.test_held import scene, with_thing
+
+
+@pytest.fixture
+def agent() -> Agent:
+    born = tiny_agent()
+    born.add_encoder("sight")
+    return born.eval()
+
+
+def empty_room(ticks: int = 40) -> Holding:
+    holding = Holding()
+    for tick in range(ticks):
+        holding.see(scene(tick), tick / 10)
+    return holding
+
+
+def pressed(ticks: int, frame: Callable[[int], np.ndarray] = lambda tick: with_thing(tick, 80, 50)) -> Holding:
+    """A room in which something was held up for some ticks before the press, and `ticks` in it."""
+    holding = empty_room()
+    for tick in range(40, 48):
+        holding.see(frame(tick), tick / 10)
+    holding.begin()
+    for tick in range(48, 48 + ticks):
+        holding.see(frame(tick), tick / 10)
+    return holding
+
+
+def test_what_was_shown_before_is_kept() -> None:
+    holding = pressed(10)
+    shown = holding.preview
+    kept = holding.take()
+    assert shown is not None
+    assert np.array_equal(kept["sight"], shown)
+    assert any(np.array_equal(kept["sight"], view) for view in kept[VIEWS])
+    assert kept["sight"][32, 32, 0] > 200, "the red thing"
+    assert kept["sight"][32, 32, 1] < 60
+
+
+def test_the_scene_before_is_kept_without_the_thing() -> None:
+    before = pressed(10).take()[BEFORE]
+    assert before.dtype == np.uint8
+    assert before.shape[1:] == (64, 64, 3)
+    red = (before[..., 0] > 200) & (before[..., 1] < 60)
+    assert not red.any()
+    room = Holding()
+    own = pressed(10).square
+    assert own is not None
+    room.see(scene(30), 0.0)
+    assert np.abs(before[0].astype(float) - own.crop(scene(30))).mean() < 8, "the first one is of its own place"
+
+
+def test_holding_the_button_longer_gives_more_pictures_and_at_most_so_many_views() -> None:
+    short, long = pressed(10), pressed(40)
+    assert (short.frames, long.frames) == (10, 40)
+    assert len(short.take()[VIEWS]) == len(long.take()[VIEWS]) == KEPT_VIEWS
+    assert pressed(4).left_s == pytest.approx(0.6)
+    assert pressed(10).left_s == 0
+    assert pressed(150).frames in (99, 100), "a finger that forgets the button"
+
+
+def test_nothing_held_up_is_a_sentence() -> None:
+    with pytest.raises(StoreError, match="Nothing new is in view: hold the thing up"):
+        pressed(10, scene).take()
+
+
+def test_what_was_there_all_along_is_nothing_held_up() -> None:
+    holding = Holding()
+    for tick in range(60):
+        holding.see(with_thing(tick, 80, 50), tick / 10)
+    holding.begin()
+    for tick in range(60, 70):
+        holding.see(with_thing(tick, 80, 50), tick / 10)
+    with pytest.raises(StoreError, match="Nothing new is in view"):
+        holding.take()
+
+
+def test_what_is_waved_about_is_a_sentence() -> None:
+    places = [(30, 30), (130, 80), (30, 90), (130, 30)]
+    with pytest.raises(StoreError, match=r"Something moved, but only in \d of 10 pictures"):
+        pressed(10, lambda tick: with_thing(tick, *places[tick % 4])).take()
+
+
+def test_no_camera_is_a_sentence() -> None:
+    holding = Holding()
+    holding.begin()
+    for tick in range(10):
+        holding.see(None, tick / 10)
+    with pytest.raises(StoreError, match="There was no picture"):
+        holding.take()
+
+
+def test_a_press_that_is_let_go_keeps_nothing_and_the_next_one_begins_anew() -> None:
+    holding = pressed(10)
+    holding.end()
+    assert holding.frames is None
+    holding.begin()
+    assert holding.frames == 0
+
+
+def test_turns_hold_the_view_itself_and_others_like_it() -> None:
+    views = pressed(10).take()[VIEWS]
+    varied = turns(views)
+    assert len(varied) == 7 * len(views)
+    assert np.array_equal(varied[0], views[0])
+    assert all(picture.shape == (64, 64, 3) and picture.dtype == np.uint8 for picture in varied)
+    assert all(0 < np.abs(picture.astype(float) - views[0]).mean() < 60 for picture in varied[1:7])
+
+
+def test_a_press_names_the_thing_elsewhere_and_not_the_scene(agent: Agent) -> None:
+    child = ShowAndTell(agent, Memory(open_store(None)))
+    child.teach("brick", Moment(0.0, dict(pressed(10).take())))
+    blue = lambda tick: with_thing(tick, 80, 50)[..., ::-1].copy()  # noqa: E731
+    child.teach("sky", Moment(0.0, dict(pressed(10, blue).take())))
+    elsewhere = empty_room()
+    for tick in range(40, 50):
+        elsewhere.see(with_thing(tick, 40, 60, side=44), tick / 10)
+    assert elsewhere.crop is not None
+    answer = child.ask(Moment(0.0, {"sight": elsewhere.crop}))["sight"]
+    assert answer.nearest == "brick"
+    assert answer.shares.keys() == {"brick", "sky"}
+    assert answer.shares["brick"] == answer.confidence
+    assert 0 <= sum(answer.shares.values()) <= 1 + 1e-9
+
+
+def test_the_scene_before_is_a_stranger_to_the_name(agent: Agent) -> None:
+    """What is asked at the thing's own place in the empty scene is less probable with the scene known than without."""
+    kept = dict(pressed(10).take())
+    empty = kept[BEFORE][0]
+    likely = []
+    for payload in (kept, {sense: value for sense, value in kept.items() if sense != BEFORE}):
+        child = ShowAndTell(agent, Memory(open_store(None)))
+        child.teach("brick", Moment(0.0, payload))
+        likely.append(child.ask(Moment(0.0, {"sight": empty}))["sight"].confidence)
+    assert likely[0] < likely[1]
+
+
+def test_one_entry_holds_the_press_and_forgetting_takes_all_of_it(agent: Agent) -> None:
+    memory = Memory(open_store(None))
+    child = ShowAndTell(agent, memory)
+    entry = child.teach("brick", Moment(0.0, dict(pressed(10).take())))
+    child.teach("brick", Moment(0.0, {"sight": scene()}))
+    assert child.names.known() == {"brick": 2}, "a press counts once"
+    [stored] = memory.get([entry.id])
+    assert stored.senses.keys() == {"sight", VIEWS, BEFORE}
+    assert stored.keys.keys() == {"sight", BEFORE}
+    assert child.forget("brick") == 2
+    assert len(memory.store.facts()) == 0
+    assert child.ask(Moment(0.0, {"sight": scene()})) == {}, "no scene is left to say 'unknown' against nothing"
+
+
+def test_a_press_goes_to_another_memory_whole(agent: Agent, tmp_path: Path) -> None:
+    child = ShowAndTell(agent, Memory(open_store(None)))
+    child.teach("brick", Moment(0.0, dict(pressed(10).take())))
+    export_memory(child.memory.store, tmp_path / "m.zip", tmp_path)
+    other = ShowAndTell(agent, Memory(open_store(None)))
+    assert import_memory(other.memory.store, tmp_path / "m.zip").added == 1
+    asked = Moment(0.0, {"sight": with_thing(1, 80, 50)[18:82, 48:112].copy()})
+    assert other.ask(asked) == child.ask(asked)
+    assert other.rebuilt == 0
+
+
+def test_other_weights_describe_the_press_anew(agent: Agent) -> None:
+    child = ShowAndTell(agent, Memory(open_store(None)))
+    payload: dict[str, Sense] = dict(pressed(10).take())
+    entry = child.teach("brick", Moment(0.0, payload))
+    with torch.no_grad():
+        for parameter in agent.encoder("sight").parameters():
+            parameter.mul_(1.3)
+    assert child.refresh(agent) == 1
+    [now] = child.memory.get([entry.id])
+    fresh = ShowAndTell(agent, Memory(open_store(None))).teach("brick", Moment(0.0, payload))
+    for sense in ("sight", BEFORE):
+        features, wanted = now.keys[sense].features, fresh.keys[sense].features
+        assert features is not None
+        assert wanted is not None
+        np.testing.assert_allclose(features, wanted, rtol=1e-5)
+        assert now.keys[sense].encoder != entry.keys[sense].encoder
+    assert child.ask(Moment(0.0, {"sight": payload["sight"]}))["sight"].nearest == "brick"

@@ -1,0 +1,93 @@
+"""A browser for the page: Debian's Chromium with a fake camera that shows a red and a blue disc in turn, moving."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from devmind.live.serving.server import PageServer
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+    from tests.live.conftest import FakeLife
+
+RED, BLUE = (225, 40, 40), (50, 60, 230)
+FPS = 30
+TURN_S = 2.0
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--use-fake-device-for-media-stream",
+    "--use-fake-ui-for-media-stream",
+)
+
+
+@pytest.fixture(scope="module")
+def film(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four seconds of a disc that goes round on a dark ground, red first, then blue; Chromium plays it for ever."""
+    import cv2
+
+    path = tmp_path_factory.mktemp("film") / "discs.mjpeg"
+    with path.open("wb") as file:
+        for index in range(round(2 * TURN_S * FPS)):
+            turn = 2 * math.pi * index / (TURN_S * FPS)
+            frame = np.full((480, 640, 3), 30, np.uint8)
+            middle = (320 + round(180 * math.cos(turn)), 240 + round(120 * math.sin(turn)))
+            cv2.circle(frame, middle, 70, (RED if index < TURN_S * FPS else BLUE)[::-1], -1)
+            file.write(cv2.imencode(".jpg", frame)[1].tobytes())
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser(film: Path) -> Iterator[Browser]:
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("no chromium: make test-system")
+    from playwright.sync_api import sync_playwright
+
+    flags = [*FLAGS, f"--use-file-for-fake-video-capture={film}"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=flags)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def server(life: FakeLife) -> Iterator[PageServer]:
+    with PageServer(life, life.hub) as server:
+        yield server
+
+
+@pytest.fixture
+def page(browser: Browser, server: PageServer) -> Iterator[Page]:
+    """The page as a first-time user opens it; it may ask nobody but its server, and complain of nothing."""
+    context = browser.new_context(permissions=["camera", "microphone"], viewport={"width": 1280, "height": 800})
+    page = context.new_page()
+    asked: list[str] = []
+    complaints: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(server.address)
+    yield page
+    context.close()
+    own = server.address.partition("?")[0]
+    assert [url for url in asked if not url.startswith((own, own.replace("http", "ws"), "data:"))] == []
+    assert complaints == []
+
+
+def wait_for(page: Page, script: str, argument: Any = None) -> Any:
+    """What a script gives as soon as that is true."""
+    return page.wait_for_function(script, arg=argument, timeout=60_000, polling=50).json_value()
+
+
+def text(page: Page, place: str) -> str:
+    """What stands at a place of the page."""
+    return page.locator(place).inner_text()

@@ -1,0 +1,296 @@
+"""The page for somebody who has never seen it: it explains itself, hides what only engineers need, and never breaks."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from devmind.live.serving.server import PageServer
+from tests.live.serving.conftest import text, wait_for
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+    from tests.live.conftest import FakeLife
+
+LONG = "w" * 64
+"""The longest name there may be, without a place to break it."""
+WIDTHS = (320, 390, 1280, 1920)
+BEYOND = """() => [...document.querySelectorAll('#scroll *')].filter(part => {
+    const box = part.getBoundingClientRect();
+    const isInside = ['#memories', '.stage', '.hidden-title', '.skip'].some(place => part.closest(place));
+    return !isInside && box.width > 0 && (box.right > innerWidth + 0.5 || box.left < -0.5);
+}).map(part => `${part.tagName}#${part.id}`)"""
+"""Parts that stick out of the window; memories scroll in a strip of their own."""
+
+
+@pytest.fixture
+def seeing(page: Page) -> Page:
+    """The page when the first view has come."""
+    page.locator("#steps:visible").wait_for()
+    return page
+
+
+def is_done(page: Page, step: str) -> bool:
+    return bool(page.locator(f"#step-{step}").evaluate("step => step.classList.contains('done')"))
+
+
+def test_three_steps_are_ticked_when_they_happened_and_get_out_of_the_way(seeing: Page, life: FakeLife) -> None:
+    page = seeing
+    assert not is_done(page, "clap")
+    assert not is_done(page, "teach")
+    life.extra = {"follows": True}
+    wait_for(page, "() => document.querySelector('#step-move.done')")
+    wait_for_colour(life)
+    life.do("teach", {"name": "cup"})
+    page.reload()
+    wait_for(page, "() => document.querySelector('#step-teach.done')")
+    assert is_done(page, "move"), "what was done stays done"
+    assert not is_done(page, "clap"), "nobody clapped yet"
+    life.extra = {"arcs": ["move_arc"], "sound": {"level_db": -12}}
+    wait_for(page, "() => document.querySelector('#step-clap.done')")
+    page.get_by_text("That was all.").wait_for()
+    page.locator("#steps").wait_for(state="hidden")
+    page.reload()
+    page.locator("#steps-back:visible").wait_for()
+    assert not page.locator("#steps").is_visible()
+    page.get_by_role("button", name="First steps").click()
+    page.locator("#steps:visible").wait_for()
+
+
+def test_steps_need_evidence_of_what_happened(seeing: Page) -> None:
+    """A square that is elsewhere did not follow, and who startles in the quiet heard no clap."""
+    script = """async views => {
+        const { showSteps } = await import('/steps.js');
+        for (const view of views) showSteps(view);
+        return ['move', 'clap'].map(step => document.getElementById(`step-${step}`).classList.contains('done'));
+    }"""
+    page, quiet = seeing, {"arcs": ["move_arc"], "sound": {"level_db": -70}}
+    page.context.clear_cookies(name="devmind-page-steps")
+    fresh = page.evaluate("() => document.cookie")
+    assert "steps=" not in fresh
+    assert page.evaluate(script, [quiet, {"arcs": ["move_arc"]}])[1] is False
+    clap = {"arcs": ["move_arc"], "sound": {"level_db": -12}}
+    assert page.evaluate(script, [{"follows": False}] * 20 + [clap])[1] is True
+
+
+def test_what_only_engineers_need_is_folded_and_stays_as_it_was_left(seeing: Page, life: FakeLife) -> None:
+    page = seeing
+    assert not page.locator("#health-title").is_visible()
+    assert not page.locator("#answered").is_visible()
+    page.get_by_text("For engineers").click()
+    page.locator("#health-title:visible").wait_for()
+    wait_for(page, "() => document.cookie.includes('engineers=open')")
+    page.reload()
+    page.locator("#health-title:visible").wait_for()
+    assert not page.locator("#learning").is_visible(), "it learns nothing"
+    life.extra = {"learning": {"lesson": "foretelling", "step": 3, "steps": 9}, "surprise": {"sight": 1.0}}
+    page.locator("#learning:visible").wait_for()
+    page.get_by_text("How wrong it was about what came next").wait_for()
+
+
+def test_an_overlay_that_was_never_sure_has_no_switch(seeing: Page, life: FakeLife) -> None:
+    page, unsure = seeing, {"sure": False, "confidence": 0.0}
+    life.extra = {"overlays": {"boxes": unsure, "masks": unsure, "depth": unsure}}
+    page.wait_for_timeout(500)
+    assert not page.locator("#overlays").is_visible()
+    life.extra = {"overlays": {"boxes": {"sure": True, "confidence": 0.9, "boxes": [[0.1, 0.1, 0.5, 0.5, 0.9]]}}}
+    page.locator("[data-overlay=boxes]:visible").wait_for()
+    life.extra = {"overlays": {"boxes": unsure}}
+    page.locator("[data-overlay=boxes]", has_text="not sure now").wait_for()
+    assert page.locator("#overlays label:visible").count() == 1
+
+
+def test_numbers_are_for_people_and_a_busy_machine_is_no_alarm(seeing: Page, life: FakeLife) -> None:
+    page = seeing
+    page.get_by_text("For engineers").click()
+    health = {"ear": {"sense": "sound", "rate_hz": 16_000, "drops": 20_356}, "eye": {"sense": "sight", "drops": 3}}
+    life.extra = {"tick": 8000, "skipped": 1029, "viewers_dropped": 4, "health": health}
+    page.locator("#sensors tr", has_text="1.3 s").wait_for()  # samples are told as the time they lasted
+    page.locator("#vitals", has_text="1029 of 8000 (13 %)").wait_for()
+    assert page.locator("#vitals .bad").count() == 0
+    everything = text(page, "body")
+    for word in ("ticks skipped", "decided by", "drops", "views left out", "20356"):
+        assert word not in everything
+
+
+def test_nothing_sticks_out_at_any_width_whatever_a_name_is(seeing: Page, life: FakeLife) -> None:
+    page = seeing
+    for name in (LONG, "cup", *(f"thing {number}" for number in range(8))):
+        wait_for_colour(life)
+        life.do("teach", {"name": name})
+    life.faults = [f"The folder {LONG} is full."]
+    page.reload()
+    page.locator("#known li").nth(9).wait_for()
+    page.get_by_text("For engineers").click()
+    page.get_by_label("Say something").fill(LONG)
+    page.keyboard.press("Enter")
+    page.locator("#answer", has_text=LONG).first.wait_for()
+    show = f"""async () => {{
+        (await import('/dom.js')).tell("It has learned “{LONG}”.", {{ seconds: 0 }});
+        (await import('/naming.js')).showNames({{ sight: {{ name: "{LONG}", nearest: "{LONG}", confidence: 0.9 }},
+            sound: {{ name: null, nearest: "{LONG}", confidence: 0.4 }} }});
+    }}"""
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 800})
+        page.wait_for_timeout(450)  # names change no faster
+        page.evaluate(show)
+        assert page.evaluate(BEYOND) == [], width
+        assert page.evaluate("[document.documentElement, document.querySelector('#scroll')].map("
+                             "all => Math.max(0, all.scrollWidth - all.clientWidth))") == [0, 0], width  # fmt: skip
+        told, scroll = (page.locator(place).bounding_box() or {} for place in ("#told", "#scroll"))
+        assert scroll["y"] + scroll["height"] <= told["y"] + 0.5, "a message covers nothing"
+        assert told["y"] + told["height"] <= 800.5
+
+
+def test_the_memories_show_that_there_are_more(seeing: Page, life: FakeLife) -> None:
+    page = seeing
+    assert not page.get_by_role("button", name="earlier").is_visible()
+    memory = {"name": "cup", "time_s": 1e9, "picture": "", "sound_s": 0.0}
+    life.moments = [memory | {"id": number} for number in range(12)]
+    page.reload()
+    page.locator("#memories.more-after").wait_for()
+    for _ in range(12):
+        if not page.get_by_role("button", name="earlier").is_visible():
+            break
+        page.get_by_role("button", name="earlier").click()
+        page.wait_for_timeout(700)
+    assert page.locator("#memories.more-before:not(.more-after)").count() == 1
+
+
+def test_a_paused_life_says_so_also_to_who_comes_later(seeing: Page, life: FakeLife) -> None:
+    page = seeing
+    assert text(page, "#state") == "awake"
+    page.get_by_role("button", name="Pause").click()
+    wait_for(page, "() => document.querySelector('#state').textContent === 'paused'")
+    page.reload()
+    wait_for(page, "() => document.querySelector('#state').textContent === 'paused'")
+    page.get_by_role("button", name="Go on").click()
+    wait_for(page, "() => document.querySelector('#state').textContent === 'awake'")
+
+
+def test_the_own_picture_is_a_mirror_and_the_square_is_at_the_same_thing(seeing: Page) -> None:
+    page = seeing
+    page.locator(".mirrored #own:visible").wait_for()
+    assert page.locator("#own").evaluate("own => getComputedStyle(own).transform") == "matrix(-1, 0, 0, 1, 0, 0)"
+    script = """async mirrored => {
+        const { mirror, showPicture } = await import('/picture.js');
+        mirror(mirrored);
+        const boxes = { sure: true, confidence: 1, boxes: [[0, 0, 0.25, 1, 1]] };
+        showPicture({ fovea: { x: 0.1, y: 0.2, w: 0.3, h: 0.4 }, attention: [[1, 0], [0, 0]], overlays: { boxes } });
+        const fovea = document.querySelector('#fovea'), attention = document.querySelector('#attention');
+        return [fovea.style.left, fovea.style.top, document.querySelector('.box').style.left,
+                getComputedStyle(attention).transform !== 'none'];
+    }"""
+    assert page.evaluate(script, True) == ["60%", "20%", "75%", True], "what is at the left is at the right in a mirror"
+    assert page.evaluate(script, False) == ["10%", "20%", "0%", False]
+
+
+def test_in_the_mirror_the_square_is_drawn_around_what_it_looks_at(
+    browser: Browser, life: FakeLife, server: PageServer
+) -> None:
+    """A red disc stands at the left of what the camera gives; on the page both are at the right, at one place."""
+    import cv2
+
+    context = browser.new_context(permissions=["camera", "microphone"], viewport={"width": 1280, "height": 800})
+    page = context.new_page()
+    page.add_init_script("""
+        const ask = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+        navigator.mediaDevices.getUserMedia = async ({ audio }) => {
+            const canvas = Object.assign(document.createElement('canvas'), { width: 640, height: 480 });
+            const context = canvas.getContext('2d');
+            setInterval(() => {
+                context.fillStyle = 'rgb(30, 30, 30)';
+                context.fillRect(0, 0, 640, 480);
+                context.fillStyle = 'rgb(225, 40, 40)';
+                context.beginPath();
+                context.arc(150, 300, 50, 0, 7);
+                context.fill();
+            }, 50);
+            const sound = (await ask({ audio })).getAudioTracks();
+            return new MediaStream([...canvas.captureStream(20).getVideoTracks(), ...sound]);
+        };
+    """)
+    page.goto(server.address)
+    wait_for(page, "() => parseFloat(document.querySelector('#fovea:not([hidden])')?.style.left) > 50")
+    page.wait_for_timeout(500)  # the square glides
+    stage = page.locator("#stage").bounding_box() or {}
+    square = page.locator("#fovea").bounding_box() or {}
+    picture = cv2.imdecode(np.frombuffer(page.locator("#stage").screenshot(), np.uint8), cv2.IMREAD_COLOR)
+    blue, green, red = cv2.split(picture)
+    y, x = (float(places.mean()) for places in np.nonzero((red > 150) & (green < 90) & (blue < 90)))
+    assert x > stage["width"] / 2
+    middle = square["x"] - stage["x"] + square["width"] / 2, square["y"] - stage["y"] + square["height"] / 2
+    assert (x, y) == pytest.approx(middle, abs=0.03 * stage["width"])
+    context.close()
+
+
+def test_a_camera_of_the_machine_that_gives_nothing_says_why_in_its_place(
+    browser: Browser, life: FakeLife, server: PageServer
+) -> None:
+    fault = "The camera 'http://127.0.0.1:9/x' answers 404; is the address right?"
+    life.camera_is, life.extra = "here", {"health": {"eye": {"sense": "sight", "rate_hz": None, "fault": fault}}}
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(server.address)
+    place = page.locator("#no-picture:visible", has_text="answers 404")
+    place.wait_for()
+    stage = page.locator("#stage").bounding_box() or {}
+    box = place.locator("p").bounding_box() or {}
+    assert stage["x"] < box["x"]
+    assert stage["y"] < box["y"] < stage["y"] + stage["height"]
+    assert page.locator(".mirrored").count() == 0, "only the page's own picture is a mirror"
+    context.close()
+
+
+def test_an_end_is_told_and_camera_and_microphone_are_let_go(browser: Browser, life: FakeLife) -> None:
+    context = browser.new_context(permissions=["camera", "microphone"])
+    page = context.new_page()
+    page.add_init_script("""
+        window.tracks = [];
+        const ask = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+        navigator.mediaDevices.getUserMedia = async wanted => {
+            const stream = await ask(wanted);
+            window.tracks.push(...stream.getTracks());
+            return stream;
+        };
+    """)
+    with PageServer(life, life.hub) as server:
+        page.goto(server.address)
+        page.locator("#own:visible").wait_for()
+        wait_for(page, "() => window.tracks.length === 2 && window.tracks.every(track => track.readyState === 'live')")
+    page.locator("#state", has_text="devmind has ended; start it again with “devmind hello”").wait_for()
+    page.locator("#no-picture:visible", has_text="devmind has ended").wait_for()
+    wait_for(page, "() => window.tracks.every(track => track.readyState === 'ended')")
+    assert page.evaluate("document.querySelector('#own').srcObject") is None
+    page.wait_for_timeout(1500)
+    assert "trying again" not in text(page, "#state")
+    context.close()
+
+
+def wait_for_colour(life: FakeLife) -> None:
+    """Until it sees something that can be taught."""
+    give_up_s = time.monotonic() + 20
+    while life.colour is None:
+        assert time.monotonic() < give_up_s
+        time.sleep(0.05)
+
+
+def test_of_a_life_that_was_killed_it_says_that_nobody_answers(page: Page) -> None:
+    """No word of farewell comes then: it tries for a while and lets go."""
+    script = """async () => {
+        const { Link } = await import('/link.js');
+        const real = window.WebSocket, ask = window.fetch, said = [];
+        window.WebSocket = class { constructor() { setTimeout(() => this.onclose({ code: 1006 })); } };
+        window.fetch = async () => { throw new TypeError('nobody'); };
+        const wait = window.setTimeout;
+        window.setTimeout = (done, ms) => wait(done, ms / 50);
+        new Link({ state: state => said.push(state) });
+        while (!said.includes('silent')) await new Promise(go => wait(go, 20));
+        Object.assign(window, { WebSocket: real, fetch: ask, setTimeout: wait });
+        return said;
+    }"""
+    assert page.evaluate(script)[:2] == ["lost", "silent"]

@@ -1,0 +1,131 @@
+"""A training run on the page, in a real browser: what stands in the header, and that nothing vanishes."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from devmind.curriculum.journal import Journal
+from devmind.live.serving.hub import Hub
+from devmind.live.serving.server import PageServer
+from devmind.live.watching import Watching
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+SEE = {"unit": "correct", "gate": 0.9, "higher_is_better": True, "chance": 0.1, "ceiling": 1.0}
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.write("start", identity={"stage": "reflex"})
+    journal.write("plan", steps={"watch": 40, "motor": 400})
+    for step in range(1, 41):
+        journal.write("progress", lesson="watch", step=step, seconds=1.0, scalars={"loss": 3 / step, "next_sight": 1.0})
+    journal.write("lesson_done", lesson="watch", status="done", steps=40, seconds=1.0)
+    return journal
+
+
+@pytest.fixture
+def watching(journal: Journal, tmp_path: Path) -> Watching:
+    return Watching(tmp_path, Hub())
+
+
+@pytest.fixture
+def page(watching: Watching) -> Iterator[Page]:
+    """The page of the run; it complains of nothing."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("no chromium: make test-system")
+    from playwright.sync_api import sync_playwright
+
+    complaints: list[str] = []
+    with PageServer(watching, watching.hub) as server, sync_playwright() as playwright:  # type: ignore[arg-type]
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--headless=new", "--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        ended = threading.Event()
+        quickly = {"stop": ended.is_set, "sleep": lambda _: time.sleep(0.05)}
+        publishing = threading.Thread(target=watching.run, kwargs=quickly, daemon=True)
+        publishing.start()
+        page.goto(server.address)
+        page.locator("#run").wait_for()
+        yield page
+        ended.set()
+        publishing.join()
+        browser.close()
+    assert complaints == []
+
+
+@pytest.mark.slow
+def test_lessons_stay_curves_have_axes_and_scores_their_gates(page: Page, journal: Journal) -> None:
+    page.get_by_text("watch · 40 of 40 steps · done").wait_for()
+    reward = {"reach/reward": 0.5}
+    journal.write("progress", lesson="motor", step=20, seconds=1.0, scalars=reward)
+    journal.write("glimpse", lesson="watch", scores={"see": 0.0}, measures={"see": SEE})
+    page.get_by_text("motor · 20 of 400 steps").wait_for()
+    assert page.locator("#state").inner_text() == "teaching motor, lesson 2 of 2, step 20 of 400"
+    assert [words.split(" · ")[0] for words in page.locator(".lesson h4").all_inner_texts()] == ["motor", "watch"]
+    captions = [words.split("\n")[0] for words in page.locator(".lesson figcaption").all_inner_texts()]
+    assert [caption.strip() for caption in captions] == ["reach: reward", "loss", "next sight"]
+    loss = page.locator(".lesson figure", has_text="loss").first
+    assert loss.locator("text.x").all_text_contents() == ["0", "10", "20", "30", "40"]
+    assert "steps" in loss.inner_text()
+    assert loss.locator("text.y").count() >= 2
+    row = page.locator("#run-scores li")
+    page.get_by_text("0 after watch, gate at least 0.9").wait_for()
+    gate, score = (row.locator(f".scale.{kind}") for kind in ("gate", "score"))
+    assert gate.get_attribute("x1") == "89.2%"
+    assert score.get_attribute("cx") == "1%"
+    decided = SEE | {"passed": True, "floor": 0.97, "beaten_by": "ridge on pixels"}
+    exam = {"when": "", "stage": "reflex", "skill": "see", "seconds": 1, "passed": True}
+    journal.write("exam", **exam, scores={"see": 0.95}, measures={"see": decided})
+    page.get_by_text("a rule does better (ridge on pixels 0.97)").wait_for()
+    assert "0.95 in its exam, gate at least 0.9: passed" in row.inner_text()
+    assert page.locator(".lesson").count() == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("event", "fields", "state", "says"),
+    [
+        (
+            "stopped",
+            {"fault": None},
+            "stopped",
+            "stopped in watch, lesson 1 of 2, step 40 of 40; the same command goes on",
+        ),
+        (
+            "stopped",
+            {"fault": "The disk is full."},
+            "broken",
+            "broke off in watch, lesson 1 of 2, step 40 of 40: The disk is full.",
+        ),
+        ("finished", {"passed": True}, "passed", "finished: passed"),
+        ("finished", {"passed": False}, "failed", "finished: failed, a gate was not reached"),
+    ],
+)
+def test_the_header_says_how_a_run_ended(
+    page: Page, journal: Journal, event: str, fields: dict[str, object], state: str, says: str
+) -> None:
+    journal.write(event, **fields)
+    page.locator(f"#state.{state}").wait_for()
+    assert page.locator("#state").inner_text() == says
+    assert "awake" not in page.inner_text("body")
+
+
+@pytest.mark.slow
+def test_the_page_of_a_run_needs_no_sideways_scrolling(page: Page, journal: Journal) -> None:
+    journal.write("glimpse", lesson="watch", scores={"see/of things that are hidden": 0.4}, measures={})
+    page.locator("#run-scores li").wait_for()
+    for width in (1280, 390, 320):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width

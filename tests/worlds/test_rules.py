@@ -1,0 +1,246 @@
+"""Rows of states, outcomes, and Gymnasium environments as Rules."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from devmind import worlds
+from devmind.errors import WorldError
+from devmind.testing import LampRules, check_world
+from devmind.worlds.adapter import RulesWorld
+from devmind.worlds.cartpole import CartPoleRules
+from devmind.worlds.gym_world import GymRules, GymWorld
+from devmind.worlds.memory_len import MemoryLenRules
+from devmind.worlds.rules import Outcome
+
+TAXI = max(name for name in gymnasium.registry if name.startswith("Taxi-v"))
+
+
+def test_rows_are_put_joined_and_repeated() -> None:
+    rules = LampRules()
+    state, other = rules.initial(np.array([1, 2, 3])), rules.step(rules.initial(np.array([7, 8])), {})
+    state.put([2, 0], other)
+    assert state.seed.tolist() == [8, 2, 7]
+    assert state.tick.tolist() == [1, 0, 1]
+    other.tick += 5
+    assert state.tick.tolist() == [1, 0, 1]
+    joined = type(state).concat([state, other])
+    assert joined.seed.tolist() == [8, 2, 7, 7, 8]
+    assert joined.take([1]).repeat(2).seed.tolist() == [2, 2]
+    assert joined.repeat(2).seed.tolist() == [8, 8, 2, 2, 7, 7, 7, 7, 8, 8]
+    state.put(np.array([False, True, False]), other.take([0]))
+    assert state.seed.tolist() == [8, 7, 7]
+    with pytest.raises(WorldError, match=r"'seed' of \[2\] cannot be put where \[1\] are"):
+        state.put([0], other)
+
+
+def test_a_row_goes_on_alike_wherever_it_stands() -> None:
+    rules, push = CartPoleRules(), np.array([0, 1, 1, 0])
+    apart = [rules.initial(np.array([seed])) for seed in (3, 4)]
+    together = type(apart[0]).concat(apart).repeat(2)
+    after = rules.step(together, {"push": push})
+    for i in range(4):
+        alone = rules.step(apart[i // 2], {"push": push[i : i + 1]})
+        assert np.array_equal(rules.observe(after)["body"][i], rules.observe(alone)["body"][0])
+
+
+def test_an_outcome_says_whose_turn_it_is_and_what_follows_counts() -> None:
+    over = np.array([True, False])
+    alone = Outcome(np.zeros(2, np.float32), over, ~over)
+    assert alone.player.tolist() == [0, 0]
+    assert alone.discount.tolist() == [0.0, 1.0]
+    assert alone.ended.all()
+    game = Outcome(np.zeros(2, np.float32), over, ~over, np.array([1, 1]), np.float32([0, -1]))
+    assert game.discount.tolist() == [0.0, -1.0]
+
+
+@pytest.mark.parametrize("level", ["CartPole-v1", TAXI, "Acrobot-v1"])
+def test_gymnasium_environments_become_rules(level: str) -> None:
+    rules = GymRules(level)
+    check_world(rules, ticks=5)
+    assert rules.horizon == gymnasium.spec(level).max_episode_steps
+
+
+def test_gymnasium_as_rules_is_what_gymnasium_does() -> None:
+    rules, inner = RulesWorld(GymRules("CartPole-v1")), gymnasium.make("CartPole-v1")
+    expected, _ = inner.reset(seed=3)
+    senses, _ = rules.reset(seed=3)
+    kept = rules.state()
+    for _ in range(2):
+        assert np.array_equal(senses["body"], expected)
+        ended = False
+        while not ended:
+            expected, reward, ended, _, _ = inner.step(1)
+            senses, got, terminal, _, _ = rules.step({"push": np.array(1)})
+            assert np.array_equal(senses["body"], expected)
+            assert (got, terminal) == (reward, ended)
+        assert rules.step({"push": np.array(1)})[1:4] == (0.0, True, False)
+        expected, _ = inner.reset(seed=3)
+        senses = rules.restore(kept)
+    assert np.array_equal(rules.step({})[0]["body"], senses["body"])
+
+
+def test_taxi_says_which_moves_do_something() -> None:
+    rules = GymRules(TAXI)
+    state = rules.initial(np.array([1, 2]))
+    mask = gymnasium.make(TAXI).reset(seed=2)[1]["action_mask"]
+    assert rules.legal(state)["push"][1].tolist() == mask.astype(bool).tolist()
+    assert rules.observe(state)["body"].shape == (2, 500)
+
+
+def test_gymnasium_worlds_have_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    from devmind import plugins
+
+    entry = plugins.Plugin("worlds", "gymnasium", "devmind.worlds.gym_world:GymRules", "devmind", "0")
+    monkeypatch.setattr(plugins, "available", lambda group: {"gymnasium": entry})
+    world = worlds.make("gymnasium", "CartPole-v1", [3, 4])
+    assert world.observe()["body"].shape == (2, 4)
+    with pytest.raises(WorldError, match="no Gymnasium environment 'CartPool-v1' that can be made"):
+        worlds.make("gymnasium", "CartPool-v1", [1])
+
+
+class Uncopied(gymnasium.Env):
+    """Holds something that cannot be copied."""
+
+    observation_space, action_space = spaces.Box(0, 1, (2,)), spaces.Discrete(2)
+
+    def __init__(self) -> None:
+        self.lines = (line for line in "ab")
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(2, np.float32), 0.0, False, False, {}
+
+
+class Forgetful(Uncopied):
+    """Copies share what they count."""
+
+    count = [0]  # noqa: RUF012
+
+    def __init__(self) -> None:
+        pass
+
+    def step(self, action):
+        self.count[0] += 1
+        return np.float32([self.count[0] % 2, 0]), 0.0, False, False, {}
+
+
+@pytest.mark.parametrize(("kind", "said"), [(Uncopied, "cannot be copied"), (Forgetful, "does not go on as the")])
+def test_environments_that_cannot_be_copied_are_refused(kind: type, said: str) -> None:
+    gymnasium.register("devmind-test/Odd-v0", kind)
+    try:
+        with pytest.raises(WorldError, match=said):
+            GymRules("devmind-test/Odd-v0")
+    finally:
+        del gymnasium.registry["devmind-test/Odd-v0"]
+
+
+class Everything(gymnasium.Env):
+    """Every space that GymWorld takes."""
+
+    observation_space = spaces.Dict(
+        {
+            "place": spaces.Discrete(3, start=1),
+            "cards": spaces.MultiDiscrete([2, 3]),
+            "doors": spaces.MultiBinary(2),
+            "speed": spaces.Box(-1.0, 1.0, (), np.float64),
+            "image": spaces.Box(0, 255, (8, 8, 3), np.uint8),
+        }
+    )
+    action_space = spaces.Dict({"walk": spaces.MultiDiscrete([2, 2]), "jump": spaces.Discrete(2)})
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.seen(2, [1, 0]), {}
+
+    def seen(self, place, cards):
+        doors, speed = np.array([1, 0], np.int8), np.array(0.5)
+        image = np.full((8, 8, 3), 9, np.uint8)
+        return {"place": place, "cards": np.array(cards), "doors": doors, "speed": speed, "image": image}
+
+    def step(self, action):
+        assert isinstance(action["jump"], int)
+        return self.seen(1 + action["jump"], [action["walk"][0], 2]), 1.0, False, False, {}
+
+
+def test_dicts_choices_and_numbers_are_sensed_and_acted() -> None:
+    world = GymWorld(Everything())
+    check_world(world)
+    senses, _ = world.reset(seed=1)
+    assert senses["place"].tolist() == [0, 1, 0]
+    assert senses["cards"].tolist() == [0, 1, 1, 0, 0]
+    assert senses["doors"].tolist() == [1, 0]
+    assert senses["speed"].tolist() == [0.5]
+    assert senses["image"].dtype == np.uint8
+    senses, *_ = world.step({"walk": np.array([1, 0]), "jump": np.array([1])})
+    assert senses["place"].tolist() == [0, 1, 0]
+    assert senses["cards"].tolist() == [0, 1, 0, 0, 1]
+    with pytest.raises(WorldError, match=r"Expected the effector 'jump'; got \['walk'\]"):
+        world.step({"walk": np.array([1, 0])})
+
+
+def test_a_choice_alone_is_sensed_as_numbers() -> None:
+    world = GymWorld(gymnasium.make("FrozenLake-v1"))
+    assert world.reset(seed=0)[0]["body"].tolist() == [1.0] + [0.0] * 15
+
+
+class Texts(gymnasium.Env):
+    observation_space, action_space = spaces.Text(5), spaces.Discrete(2)
+
+
+def test_spaces_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(WorldError, match=r"to observe, or a Dict of these .*got Text\(1, 5"):
+        GymWorld(Texts())
+    with pytest.raises(WorldError, match=r"'board' must be int8 .* Give the sense another name"):
+        GymWorld(gymnasium.make("CartPole-v1"), sense="board")
+
+
+class Generous(LampRules):
+    """Pays after the end."""
+
+    def outcome(self, state):
+        outcome = super().outcome(state)
+        return Outcome(outcome.reward + np.float32(1), outcome.terminal, outcome.truncated)
+
+
+class Endless(LampRules):
+    """Goes on beyond its horizon."""
+
+    def outcome(self, state):
+        never = np.zeros(len(state), bool)
+        return Outcome(super().outcome(state).reward, never, never)
+
+
+class Hopeful(LampRules):
+    """Lets something count after a terminal."""
+
+    def outcome(self, state):
+        outcome = super().outcome(state)
+        return Outcome(outcome.reward, outcome.terminal, outcome.truncated, discount=np.ones(len(state), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("kind", "law"),
+    [
+        (Generous, "an ended child stays ended and earns nothing"),
+        (Endless, "no episode is longer than the horizon"),
+        (Hopeful, "nothing counts after a terminal"),
+    ],
+)
+def test_the_laws_of_endings_are_checked(kind: type, law: str) -> None:
+    with pytest.raises(AssertionError, match=law):
+        check_world(kind())
+
+
+def test_horizons_are_those_of_the_rules() -> None:
+    rules = MemoryLenRules("5")
+    state = rules.initial(np.array([1]))
+    for step in range(rules.horizon):
+        assert not rules.outcome(state).ended[0], step
+        state = rules.step(state, {"choose": np.array([0])})
+    assert rules.outcome(state).ended[0]
