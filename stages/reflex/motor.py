@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Batches, Context, Lesson
-from devmind.learners.policy import PPO, Drill, PolicyLearner
+from devmind.learners.policy import Drill, PolicyLearner
+from devmind.learners.ppo import PPO
 
 # Turning pays at once by how much nearer it brings, so a discount of zero learns fastest; orient stops one tick short
 # of its closing bonus, which would drown that. Reaching must go round what stands in the way, so it looks ahead.
@@ -51,6 +52,4 @@ def lesson(context: Context) -> Lesson:
 
     steps = STEPS[context.config.size]
     # Nothing earlier uses the arcs, so there is nothing that teaching them could take away.
-    return Lesson(
-        "motor", learner, batches, steps, 4.0, UNREHEARSED, rehearsal_every=0, skills=("orient", "balance")
-    )
+    return Lesson("motor", learner, batches, steps, 4.0, UNREHEARSED, rehearsal_every=0, skills=("orient", "balance"))
