@@ -161,7 +161,9 @@ def test_how_often_is_settled_by_what_was_measured_and_kept_in_the_journal(tmp_p
     assert settled["rehearsal_every"] == {"third": 4}
     assert settled["rehearsal_share"]["third"] == pytest.approx(0.4 / 3.4, abs=1e-3)
     (machine_,) = events(straight.out, "machine")
-    assert machine_["minutes"] == pytest.approx(12 * 3.4 / 3 / 60, abs=0.006), "steps are its own, the time is all of it"
+    assert machine_["minutes"] == pytest.approx(12 * 3.4 / 3 / 60, abs=0.006), (
+        "steps are its own, the time is all of it"
+    )
     (done,) = events(straight.out, "lesson_done")
     assert (done["steps"], done["rehearsals"]) == (12, 4)
 
