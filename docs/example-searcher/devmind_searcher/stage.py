@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from devmind_searcher.game import NoughtsRules, Position
 from torch import Tensor
 
 from devmind.agent import Agent, AgentConfig, collate_tick
@@ -17,6 +16,7 @@ from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Batches, Context, Lesson, Skill
 from devmind.learners.gradient import GradientLearner
 from devmind.seeding import numpy_rng
+from devmind_searcher.game import NoughtsRules, Position
 
 POLICY, VALUE = "noughts_policy", "noughts_value"
 RULES = NoughtsRules()
