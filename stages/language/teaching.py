@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
+
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Batches, Context, Lesson
 from devmind.learners.gradient import GradientLearner, Loss
+from devmind.learners.muon import Muon
 from stages.language import parts
 
 TINY_ROWS = 8
+
+
+class TextLearner(GradientLearner):
+    """A GradientLearner whose matrices of the trunk step by Muon: reading takes a third of the steps then."""
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        """Muon and AdamW as one optimizer."""
+        return Muon(self.trained_parameters(), self.learning_rate, self.weight_decay)
+
 
 Make = Callable[[Context, int, int], Any]
 """`(context, update, rows) -> batch`: it reads nothing of the agent, so it is made ahead."""
@@ -38,9 +50,9 @@ def taught(
     count = (changed and changed.batch) or (rows if size != "tiny" else TINY_ROWS)
     rate = (changed and changed.learning_rate) or learning_rate
 
-    def learner(agent: Agent, context: Context) -> GradientLearner:
+    def learner(agent: Agent, context: Context) -> TextLearner:
         mine = parts.trained(agent)
-        return GradientLearner(agent, loss, steps=0, seed=context.seed, learning_rate=rate, trains=mine)
+        return TextLearner(agent, loss, steps=0, seed=context.seed, learning_rate=rate, trains=mine)
 
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: make(context, update, count), steps, ahead=True)

@@ -178,7 +178,7 @@ VOCABULARY = frozenset(
     " ".join((*COLOURS, *NOUNS, *map(_plural, NOUNS), *SHOWS, *AT, *VERBS, *COUNTS, INSTRUCTIONS))
     .replace(",", "")
     .split()
-) | frozenset("what colour where is there how many are yes no".split())
+) | frozenset(["what", "colour", "where", "is", "there", "how", "many", "are", "yes", "no"])
 """Every word that is taught."""
 
 

@@ -17,8 +17,9 @@ MIDDLE_DEG = 7.5
 """So far to either side of the gaze the middle reaches."""
 PAIRS = tuple((colour, noun) for colour in range(len(COLOURS)) for noun in range(len(NOUNS)))
 HELD_OUT = tuple(pair for pair in PAIRS if pair[0] < 6 and pair[1] == pair[0] % len(NOUNS))
-"""Six pairs of a colour and a noun that no lesson shows, and every exam of `name` asks for. Each colour and each noun is
-met in lessons, with others.
+"""Six pairs of a colour and a noun that no lesson shows, and every exam of `name` asks for.
+
+Each colour and each noun is met in lessons, with others.
 """
 TAUGHT = tuple(pair for pair in PAIRS if pair not in HELD_OUT)
 assert len(NOUNS) == len(SHAPES)

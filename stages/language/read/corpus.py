@@ -1,7 +1,7 @@
 """What is read: the caregiver's sentences, or texts of the run's data folder; and what of it no lesson shows.
 
-`--data DIR` with files `DIR/text/*.txt` (UTF-8) gives texts: of each, the last tenth is held out. Without them the child
-reads what the caregiver says, and is examined on scenes that no lesson had.
+`--data DIR` with files `DIR/text/*.txt` (UTF-8) gives texts: of each, the last tenth is held out. Without them the
+child reads what the caregiver says, and is examined on scenes that no lesson had.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The skill `read`: nats a character over the whole held-out part of a text, beside what counting characters reaches."""
+"""The skill `read`: nats a character over the held-out part of a text, beside what counting characters reaches."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Floors of reading: how well characters are told by their frequency, and by the four before them.
 
-Witten-Bell smoothing (Witten and Bell, 1991; in the form of Chen and Goodman, 1999, section 2.4): of a context h that was
-followed n(h) times by T(h) different characters,
+Witten-Bell smoothing (Witten and Bell, 1991; in the form of Chen and Goodman, 1999, section 2.4): of a context h that
+was followed n(h) times by T(h) different characters,
 
     p(c | h) = (n(hc) + T(h) p(c | h without its first character)) / (n(h) + T(h)),
 
@@ -62,7 +62,9 @@ class WittenBell:
             found = at < len(counts.keys)
             found &= counts.keys[np.minimum(at, len(counts.keys) - 1)] == key
             seen = np.where(found, counts.seen[np.where(found, at, 0)], 0)
-            followed, kinds = (np.where(known, x[np.where(known, context, 0)], 0) for x in (counts.followed, counts.kinds))
+            followed, kinds = (
+                np.where(known, x[np.where(known, context, 0)], 0) for x in (counts.followed, counts.kinds)
+            )
             total = followed + kinds
             mixed = (seen + kinds * probability) / np.maximum(total, 1)
             probability = np.where(total > 0, mixed, probability)
