@@ -55,7 +55,7 @@ def row(folder: Path, given: argparse.Namespace, steps: int) -> None:
     with examination(agent):
         (measure,) = exam.examine(agent, context, "full")
     changed = config.lessons.get("read")
-    rows = (changed and changed.batch) or 32
+    rows = (changed and changed.batch) or lesson.ROWS
     seen = steps * rows * LENGTHS[given.size]
     floors = ", ".join(f"{name} {value:.3f}" for name, value in measure.floors.items())
     print(

@@ -10,7 +10,7 @@ import numpy as np
 from devmind.acting import Senses
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
-from devmind.agent.text import write
+from devmind.agent.writing import write
 from stages.language.parts import TEXT
 
 TOGETHER = 100

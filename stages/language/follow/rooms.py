@@ -79,7 +79,8 @@ class Demonstration:
     """One episode of the bot.
 
     Attributes:
-        board: int8 [T, 13, 7, 7]; choice: what the bot would do, int64 [T]; done: what was done, int64 [T].
+        board: int8 [T + 1, 13, 7, 7], the last one what the end led to; choice: what the bot would do, int64 [T]; done:
+            what was done, int64 [T].
         instruction: what was said; reward: what the end earned.
     """
 
@@ -110,26 +111,27 @@ def demonstrate(name: str, seed: int, stray: float = 0.0) -> Demonstration | Non
     world = _own_room(name)
     rooms, rng = Instructed([world], np.array([seed])), numpy_rng("stray", name, seed)
     teacher = Bot(world)
-    rows: list[tuple[np.ndarray, int, int]] = []
+    boards, choices, done = [rooms.observe()[BOARD][0]], [], []
 
     def teaching(senses: Senses, first: np.ndarray) -> Actions:
         choice = teacher.choose()
         teacher.done = int(rng.integers(FORWARD + 1)) if rng.random() < stray else choice
-        rows.append((senses[BOARD][0], choice, teacher.done))
+        choices.append(choice)
+        done.append(teacher.done)
         return {CHOOSE: np.array([teacher.done])}
 
     reward = 0.0
     try:
         for tick in rollout(teaching, rooms, LONGEST):
             reward = float(tick.reward[0])
+            boards.append(tick.following[BOARD][0])
             if tick.ended.all():
                 break
     except (AssertionError, ValueError, AttributeError, TypeError, IndexError, KeyError):
         return None  # the bot lost its way: it was written for its own steps
     if reward <= 0:
         return None
-    board, choice, done = (np.stack(column) for column in zip(*rows, strict=True))
-    return Demonstration(board, choice.astype(np.int64), done.astype(np.int64), rooms.instructions[0], reward)
+    return Demonstration(np.stack(boards), np.array(choices), np.array(done), rooms.instructions[0], reward)
 
 
 class Bot:

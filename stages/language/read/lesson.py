@@ -16,12 +16,12 @@ from stages.language.read.corpus import as_bytes, corpus
 from stages.language.read.pages import LENGTHS, page_batch, telling
 from stages.language.teaching import taught
 
-STEPS = {"tiny": 60, "nursery": 700, "child": 6000, "adult": 20000}
+STEPS = {"tiny": 60, "nursery": 1500, "child": 6000, "adult": 20000}
 
 
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
-    return taught(context, "read", loss, lesson_batch, STEPS, 32, 3e-3, 10.0, learns_from=(group(context),))
+    return taught(context, "read", loss, lesson_batch, STEPS, 16, 3e-3, 10.0, learns_from=(group(context),))
 
 
 def group(context: Context) -> str:
