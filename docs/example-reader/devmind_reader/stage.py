@@ -72,7 +72,7 @@ class ReaderStage:
         """One lesson; a batch is a function of (seed, update), so a thread makes the next one meanwhile."""
 
         def learner(agent: Agent, context: Context) -> GradientLearner:
-            return GradientLearner(agent, text_loss, steps=0, seed=context.seed, learning_rate=3e-3)
+            return GradientLearner(agent, text_loss, seed=context.seed, learning_rate=3e-3)
 
         def batches(agent: Agent, context: Context, steps: int) -> Batches:
             taught, _ = split(context.data)

@@ -128,7 +128,7 @@ class NoughtsStage:
         """One lesson; a batch is a function of seed, update and weights: the search is made with those of the moment."""
 
         def learner(agent: Agent, context: Context) -> GradientLearner:
-            return GradientLearner(agent, loss, steps=0, seed=context.seed, learning_rate=3e-3)
+            return GradientLearner(agent, loss, seed=context.seed, learning_rate=3e-3)
 
         def batches(agent: Agent, context: Context, steps: int) -> Batches:
             def make(update: int) -> dict[str, Any]:
