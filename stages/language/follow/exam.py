@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from devmind.acting import Actor, Policy, Senses
-from devmind.acting.rollout import Actions
+from devmind.acting import Actor, Policy
 from devmind.agent.agent import Agent
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng, torch_generator
-from devmind.worlds.minigrid import FORWARD, installed
+from devmind.worlds.minigrid import installed
+from stages.language.follow.hand_rules import at_random, straight_on, to_the_red_ball
 from stages.language.follow.lesson import ROOM
 from stages.language.follow.rooms import demonstrate, succeeded
 from stages.language.parts import BOARD, CHOOSE, TEXT
@@ -73,14 +73,7 @@ def _rows(agent: Agent, context: Context, seeds: np.ndarray) -> dict[str, float]
 
 
 def _floors(context: Context) -> dict[str, Policy]:
-    """Turns and steps at random; and straight on, turning where the way is blocked."""
-    rng = numpy_rng(context.seed, NAME, "random")
-
-    def random(senses: Senses, first: np.ndarray) -> Actions:
-        return {CHOOSE: rng.integers(0, FORWARD + 1, len(first))}
-
-    def straight(senses: Senses, first: np.ndarray) -> Actions:
-        free = senses[BOARD][:, 1, 5, 3] != 0  # the cell ahead is empty
-        return {CHOOSE: np.where(free, FORWARD, rng.integers(0, FORWARD, len(first)))}
-
-    return {"random": random, "straight on": straight}
+    """Rules that hear nothing."""
+    rng = numpy_rng(context.seed, NAME, "rules")
+    rules = (("random", at_random), ("straight on", straight_on), ("to the red ball, by rule", to_the_red_ball))
+    return {name: rule(rng) for name, rule in rules}

@@ -42,7 +42,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     right = np.array([one == answer(name) for one, name in zip(said, looked_at.names, strict=True)])
     rows = _rows(said, looked_at, finds(agent, ahead, without=(TEXT,)) == ahead.target) if full else {SAY: {}, FIND: {}}
     return [
-        Measure(SAY, "named rightly", right.astype(float), 1 / len(PAIRS), 1.0, floors[SAY], rate=True, note=NOTE,
+        Measure(SAY, "named rightly", right.astype(float), 1 / len(HELD_OUT), 1.0, floors[SAY], rate=True, note=NOTE,
                 rows=rows[SAY], exhibits=_mistakes(looked_at, right, said) if full else ()),
         Measure(FIND, "found", (found == ahead.target).astype(float), 1 / THINGS, 1.0, floors[FIND], rate=True,
                 note=f"{NOTE}; what lies nearest to the cell pointed at counts", rows=rows[FIND]),

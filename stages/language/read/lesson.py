@@ -16,12 +16,14 @@ from stages.language.read.corpus import as_bytes, corpus
 from stages.language.read.pages import LENGTHS, page_batch, telling
 from stages.language.teaching import taught
 
+ROWS = 16
+"""Pages of a step: small ones teach more of the same bytes."""
 STEPS = {"tiny": 60, "nursery": 1500, "child": 6000, "adult": 20000}
 
 
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
-    return taught(context, "read", loss, lesson_batch, STEPS, 16, 3e-3, 10.0, learns_from=(group(context),))
+    return taught(context, "read", loss, lesson_batch, STEPS, ROWS, 3e-3, 10.0, learns_from=(group(context),))
 
 
 def group(context: Context) -> str:
