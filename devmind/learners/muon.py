@@ -51,7 +51,7 @@ class Muon(torch.optim.Optimizer):
         super().__init__(made, {"lr": lr, "momentum": momentum, "betas": betas, "eps": eps})
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Any = None) -> Any:
         """One step of every parameter that has a gradient."""
         loss = None
         if closure is not None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from devmind.agent.agent import Agent
-from devmind.agent.taps import taps_trunk
 from devmind.agent.text import add_text
+from devmind.learners.gradient import trainable
 
 NAME = "language"
 TEXT, POINT, CHOOSE, BOARD = "text", "point", "choose", "board"
@@ -27,18 +27,5 @@ def admit(agent: Agent, tokenizer: str = "bytes") -> None:
 
 
 def trained(agent: Agent) -> tuple[str, ...]:
-    """Prefixes of the parameters that lessons change: the trunk, every head on it, and the senses of symbols.
-
-    What eyes and ears were taught stays: arcs of earlier stages read it. Heads on the trunk of earlier stages are among
-    them, because the trunk changes under them and rehearsal keeps them right.
-    """
-    senses = {entry["name"] for entry in agent.config.encoders if entry["stage"] == NAME} | {BOARD}
-    heads = [entry for entry in agent.config.heads if entry["stage"] == NAME or taps_trunk(entry["tap"])]
-    return (
-        "trunk.",
-        "readout",
-        "recalled_",
-        "age.",
-        *(f"encoders.{sense}." for sense in sorted(senses)),
-        *(f"heads.{entry['name']}." for entry in heads),
-    )
+    """What a stage may train, and the sense of boards: an earlier stage may have brought it along."""
+    return (*trainable(agent), f"encoders.{BOARD}.")
