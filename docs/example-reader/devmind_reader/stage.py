@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from devmind_reader.text import apart, count, counted_nats, pages, split
 
 from devmind.agent import Agent, collate_tick
 from devmind.agent.text import add_text, page_nats, text_loss, write
@@ -18,6 +17,7 @@ from devmind.curriculum.stage import Batches, Context, Lesson, Skill
 from devmind.learners.gradient import GradientLearner
 from devmind.moment import Moment
 from devmind.seeding import numpy_rng, torch_generator
+from devmind_reader.text import apart, count, counted_nats, pages, split
 
 ROWS = 16
 STEPS = {"tiny": 400, "nursery": 600}
