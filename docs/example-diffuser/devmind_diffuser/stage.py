@@ -83,9 +83,10 @@ class WalkStage:
         """One lesson; a batch is a function of (seed, update)."""
 
         def learner(agent: Agent, context: Context) -> GradientLearner:
-            return GradientLearner(agent, loss, steps=0, seed=context.seed, learning_rate=3e-3)
+            return GradientLearner(agent, loss, seed=context.seed, learning_rate=3e-3)
 
         def batches(agent: Agent, context: Context, steps: int) -> Batches:
-            return Batches(lambda update: shown(256, numpy_rng("pond", context.seed, update)), steps, ahead=True)
+            n = context.rows(256)
+            return Batches(lambda update: shown(n, numpy_rng("pond", context.seed, update)), steps, ahead=True)
 
-        return [Lesson("follow", learner, batches, steps=2000, minutes=0.5, rehearse=True, skills=("walk",))]
+        return [Lesson("follow", learner, batches, steps=2000, minutes=0.5, skills=("walk",))]

@@ -141,16 +141,16 @@ class NoughtsStage:
 
         def make(agent: Agent, update: int) -> dict[str, Any]:
             rng = numpy_rng("noughts", context.seed, update)
-            position = positions(128, rng)
-            found = search(agent, position, rng.gumbel(size=(128, 9)))
-            batch = collate_tick(RULES.observe(position), np.ones(128, dtype=bool))
+            position = positions(n := context.rows(128), rng)
+            found = search(agent, position, rng.gumbel(size=(n, 9)))
+            batch = collate_tick(RULES.observe(position), np.ones(n, dtype=bool))
             targets = {"weights": found.weights[:, None], "value": found.value[:, None]}
             return batch | {name: torch.from_numpy(value).float() for name, value in targets.items()}
 
         def learner(agent: Agent, context: Context) -> GradientLearner:
-            return GradientLearner(agent, loss, steps=0, seed=context.seed, learning_rate=5e-3)
+            return GradientLearner(agent, loss, seed=context.seed, learning_rate=5e-3)
 
         def batches(agent: Agent, context: Context, steps: int) -> Batches:
             return Batches(lambda update: make(agent, update), steps)
 
-        return [Lesson("play", learner, batches, steps=350, minutes=2.0, rehearse=True, skills=("noughts",))]
+        return [Lesson("play", learner, batches, steps=350, minutes=2.0, skills=("noughts",))]
