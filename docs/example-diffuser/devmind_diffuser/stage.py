@@ -48,7 +48,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Walks that end at the flag: by plans, each followed for four ticks, and by simpler ways on the same walks."""
-    seeds = exam_seeds(context.episodes(400 if level == "full" else 80), "pond")
+    seeds = exam_seeds(context.episodes(1000 if level == "full" else 200), "pond")
     rng, side = numpy_rng("pond", "floors"), np.ones(len(seeds))
     noise = torch_generator("pond", "exam", device=agent.device)
     policies: dict[str, Policy] = {
