@@ -52,9 +52,7 @@ def exam_through_life(
             same = f"{one.comparison.different:,} differ, first {one.comparison.first}"
         show.line(f"{one.skill}: {one.comparison.ticks:,} ticks compared, {same}.")
     if not sum(one.comparison.ticks for one in asked):
-        raise ExamError(
-            "Not one tick of life was compared, so nothing is shown; name a skill in which an agent acts."
-        )
+        raise ExamError("Not one tick of life was compared, so nothing is shown; name a skill in which an agent acts.")
     return {one.skill: _plain(one) for one in held}, all(one.passed for one in asked)
 
 
