@@ -176,7 +176,7 @@ def follows(change: Any, room: Room) -> bool | None:
     height, width = room.frame.shape[:2]
     top, left, side = room.fovea.box(height, width)
     row, column = np.unravel_index(int(change[0].argmax()), change[0].shape)
-    y, x = (row + 0.5) / change.shape[1] * height, (column + 0.5) / change.shape[2] * width
+    x, y = (column + 0.5) / change.shape[2] * width, height / 2 + ((row + 0.5) / change.shape[1] - 0.5) * width
     return bool(top <= y <= top + side and left <= x <= left + side)
 
 
