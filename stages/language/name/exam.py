@@ -98,7 +98,7 @@ def _floors(context: Context, looked_at: Scenes, ahead: Scenes) -> dict[str, dic
     fits = np.zeros(ahead.pairs.shape[:2])
     for word in range(2):
         scores = of[word].scores(ahead.crops().reshape(-1, crops.shape[1])).reshape(*fits.shape, -1)
-        column = np.searchsorted(of[word].classes, ahead.meant[:, word])
+        column = np.searchsorted(np.unique(pairs[:, word]), ahead.meant[:, word])  # a classifier's classes are sorted
         fits += np.take_along_axis(scores, column[:, None, None], 2)[..., 0]
     return {
         SAY: {
