@@ -91,8 +91,8 @@ class Life:
         watchers = {"recording": self._keep, "memory": self._remember, "page": self._show, "learner": self._learn}
         self.loop = LiveLoop(agent, room, watchers=watchers, recalled=self._recall, results=results)
         sha256 = agent.sha256()
-        self._weights = learner.note(sha256) if learner else {"agent_sha256": sha256, "kept": None}
-        self._weights = {**self._weights, "heads": self._standing()}
+        weights = learner.note(sha256) if learner else {"agent_sha256": sha256, "kept": None}
+        self._weights: dict[str, Any] = {**weights, "heads": self._standing()}
         self._weights_since_s = time.monotonic()
         self._commands = Commands(self)
         if record:

@@ -45,7 +45,8 @@ def fovea_box(height: int, width: int, pan_deg: float = 0.0, tilt_deg: float = 0
 
 def fovea(frame: np.ndarray, pan_deg: float = 0.0, tilt_deg: float = 0.0) -> np.ndarray:
     """`sight` uint8 [64, 64, 3] of a camera's frame uint8 [H, W, 3]: what a gaze in it sees, by default ahead."""
-    top, left, side = fovea_box(*frame.shape[:2], pan_deg, tilt_deg)
+    height, width = frame.shape[:2]
+    top, left, side = fovea_box(height, width, pan_deg, tilt_deg)
     return shrunk(frame[top : top + side, left : left + side])
 
 
