@@ -190,6 +190,7 @@ class Agent(Thinker):
         heads: Iterable[str] = (),
         generator: torch.Generator | None = None,
         trunk: bool = True,
+        arcs: bool = True,
     ) -> tuple[State, StepOutput]:
         """One tick: the new state and what to do. The given state is consumed: clone it first to keep it.
 
@@ -199,11 +200,12 @@ class Agent(Thinker):
             heads: further heads whose outputs are wanted.
             generator: actions are sampled with it; without, the most likely one is taken.
             trunk: False leaves the window as it is and lets only arcs answer (rollouts and exams of arcs).
+            arcs: False silences them: only heads on the trunk answer.
         """
         self._open(state, percepts)
         if trunk:
             self._step_trunk(percepts.seen, recalled, percepts.batch["first"][:, 0], state)
-        return state, self._act(state, percepts.seen, effectors, heads, generator)
+        return state, self._act(state, percepts.seen, effectors, heads, generator, arcs)
 
     @torch.no_grad()
     def begin(
@@ -276,11 +278,12 @@ class Agent(Thinker):
         effectors: Iterable[str] | None,
         heads: Iterable[str],
         generator: torch.Generator | None,
+        arcs: bool = True,
     ) -> StepOutput:
         """Ask the wanted heads, and for each effector those that may answer for it."""
         result = StepOutput(outputs=self.run_heads(heads, seen), features=seen.readout)
         for effector in self.effectors if effectors is None else effectors:
-            self._answer(effector, seen, state, result, generator)
+            self._answer(effector, seen, state, result, generator, arcs)
         self.note_actions(state, result.action, result.acted)
         return result
 
@@ -303,9 +306,15 @@ class Agent(Thinker):
                 state.carry[f"encoder.{name}"] = {"reading": done, "present": here.to(self.device)}
 
     def _answer(
-        self, effector: str, seen: Perceived, state: State, result: StepOutput, generator: torch.Generator | None
+        self,
+        effector: str,
+        seen: Perceived,
+        state: State,
+        result: StepOutput,
+        generator: torch.Generator | None,
+        arcs: bool,
     ) -> None:
-        names = self.heads_of(effector)
+        names = [name for name in self.heads_of(effector) if arcs or taps_trunk(self.tap_of(name))]
         if not names:
             raise DevmindError(f"No head of this agent answers for '{effector}'{nearest(effector, self.effectors)}")
 

@@ -87,7 +87,9 @@ class GradientLearner(Learner):
     """Minimises `loss(agent, batch) -> (loss, scalars to log)` over the parameters named by `trains`.
 
     Args:
+        learning_rate: at its highest, of groups of the optimizer that name no `rate` of their own.
         trains: prefixes of parameter names to train ('' trains everything); all others are frozen meanwhile.
+        decay_from: the share of the steps from which on rates fall.
 
     Attributes:
         rehearsal: losses of the lessons whose batches come among its own, as `Rehearsed`.
@@ -103,11 +105,12 @@ class GradientLearner(Learner):
         learning_rate: float,
         trains: Sequence[str] = ("",),
         weight_decay: float = 0.02,
+        decay_from: float = 0.3,
     ) -> None:
         super().__init__(agent, steps=steps, seed=seed)
         self.rehearsal: tuple[Loss, ...] = ()
         self.loss, self.learning_rate, self.weight_decay = loss, learning_rate, weight_decay
-        self.trains = tuple(trains)
+        self.trains, self.decay_from = tuple(trains), decay_from
 
     def trained_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         """Names and parameters this lesson changes."""
@@ -134,11 +137,15 @@ class GradientLearner(Learner):
         ]
         return torch.optim.AdamW([g for g in groups if g["params"]], lr=self.learning_rate, betas=(0.9, 0.95))
 
+    def set_rates(self, optimizer: Any) -> None:
+        """Every group's learning rate at this position."""
+        for group in optimizer.param_groups:
+            full = group.get("rate", self.learning_rate)
+            group["lr"] = full * schedule(self.update, self.steps, decay_from=self.decay_from)
+
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         """One loss; the learning rate is a function of the position alone."""
-        optimizer = self.optimizers()
-        for group in optimizer.param_groups:  # type: ignore[union-attr]
-            group["lr"] = self.learning_rate * schedule(self.update, self.steps)
+        self.set_rates(self.optimizers())
         loss_of, prefix = self.loss, ""
         if isinstance(batch, Rehearsed):
             loss_of, batch, prefix = self.rehearsal[batch.which], batch.batch, "rehearsal/"
