@@ -6,7 +6,7 @@ are, so nothing can be gained by dull tokens. Errors are relative to foreseeing 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,10 +18,13 @@ from devmind.agent.heads import NextTokensHead
 from devmind.agent.output import Output
 from devmind.agent.prediction import Missed
 from devmind.agent.taps import Perceived
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
-from devmind.seeding import lesson_seeds, numpy_rng
+from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
 from stages.reflex.batches import as_tensors, clip
 from stages.reflex.parts import FORESEEN
+from stages.reflex.trials import episodes
 from stages.reflex.watch import babbling
 
 LEVELS = ("room", "orient/motion", "orient/sound", "track")
@@ -80,9 +83,42 @@ def squares(
     return found
 
 
-def missed(
-    agent: Agent, outputs: Mapping[str, Output], seen: Perceived, batch: Mapping[str, Any]
-) -> dict[str, Missed]:
+def missed(agent: Agent, outputs: Mapping[str, Output], seen: Perceived, batch: Mapping[str, Any]) -> dict[str, Missed]:
     """By head, what was missed and the change there was, over all rows."""
     every = squares(agent, outputs, seen, batch)
     return {name: Missed(off.sum(), change.sum()) for name, (off, change) in every.items()}
+
+
+GATE = Gate([Threshold(f"foresee/{sense}", 0.85, lower_is_better=True) for sense in FORESEEN.values()])
+EPISODES = 200
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """What is missed of each row's changes, relative to the mean change of all rows; and by level."""
+    n = episodes(context, level, EPISODES)
+    names = [name for name in FORESEEN if name in agent.heads]
+    found: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in names}
+    each = -(-n // len(LEVELS))
+    for kind in LEVELS:
+        seeds = exam_seeds(each, context.seed, "foresee", kind)
+        batch = rows(context, kind, seeds, "foresee exam")
+        seen = agent.perceive(batch, [agent.tap_of(name) for name in names])
+        for name, pair in squares(agent, agent.run_heads(names, seen), seen, batch).items():
+            found[name].append(pair)
+    return [_measure(agent, name, pairs) for name, pairs in found.items()]
+
+
+def _measure(agent: Agent, name: str, pairs: Sequence[tuple[Tensor, Tensor]]) -> Measure:
+    sense = FORESEEN[name]
+    off, change = (torch.cat(parts).double().cpu().numpy() for parts in zip(*pairs, strict=True))
+    return Measure(
+        f"foresee/{sense}",
+        "squared error of the tokens' change, over that of foreseeing none",
+        off / max(float(change.mean()), 1e-9),
+        chance=1.0,
+        ceiling=0.0,
+        higher_is_better=False,
+        rows={f"in {kind}": float(o.sum() / c.sum()) for kind, (o, c) in zip(LEVELS, pairs, strict=True)},
+        note=f"whitened changes of tokens of the encoder {agent.sha256(f'encoders.{sense}.')[:12]}, which the lesson "
+        "does not teach; a predictor without a trunk is what --ablate trains",
+    )

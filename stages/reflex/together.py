@@ -131,7 +131,9 @@ def _moving(agent: Agent, levels: Sequence[str], by_itself: np.ndarray, rng: np.
         actions = {name: value.clip(-1, 1) for name, value in drift.items()}
         actions["move"] = np.where(rng.random((size, 1)) < STARTS, -1.0, 0.0)
         if len(mine):
-            felt = {name: [value[i] for i in mine] if name == "words" else value[mine] for name, value in senses.items()}
+            felt = {
+                name: [value[i] for i in mine] if name == "words" else value[mine] for name, value in senses.items()
+            }
             for name, value in actor(felt, first[mine]).items():
                 # A head that answers in another width than this world's effector moves nothing here.
                 fits = value.reshape(len(mine), -1).shape[1] == MOVES[name]
@@ -150,7 +152,10 @@ def _told(worlds: Sequence[Any], levels: Sequence[str]) -> dict[str, np.ndarray]
     since = np.where(event == NO_EVENT, -1, since)
     # A sound's height is not judged: the ears cannot tell it.
     axes = np.array(
-        [[level_effector(level) == "look", level_effector(level) == "look" and level != "orient/sound"] for level in levels]
+        [
+            [level_effector(level) == "look", level_effector(level) == "look" and level != "orient/sound"]
+            for level in levels
+        ]
     )
     return {
         "turn": turn,

@@ -27,6 +27,11 @@ def arcs(agent: Agent, effector: str, off: Sequence[str] = ()) -> Actor:
     return Actor(agent, effectors=[effector], without=off, trunk=False)
 
 
+def by_trunk(agent: Agent, effector: str, short_term: bool = True) -> Actor:
+    """The agent's trunk for one effector, its arcs silenced; without `short_term` every Moment by itself."""
+    return Actor(agent, effectors=[effector], arcs=False, short_term=short_term)
+
+
 @dataclass
 class Played:
     """Episodes as they went: what was watched [ticks, N], and first and last pictures uint8 [N, 64, 64, 3]."""
