@@ -332,8 +332,10 @@ class NextTokensHead(Head):
         return Regression(self.answer(F.gelu(self.of_token(tokens) + self.of_readout(readout) + self.place)))
 
     def set_whitening(self, changes: Tensor, least: float = 0.01) -> None:
-        """Measure by the inverse root of the covariance of `changes` [N, D]; directions of a smaller share of the largest
-        variance than `least` count as that much.
+        """Measure by the inverse root of the covariance of `changes` [N, D].
+
+        Args:
+            least: directions with less than this share of the largest variance count as if they had it.
         """
         variance, axes = torch.linalg.eigh(changes.T @ changes / len(changes))
         self.whitening.copy_(axes @ torch.diag(variance.clamp_min(least * variance.max()).rsqrt()) @ axes.T)

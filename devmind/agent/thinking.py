@@ -46,7 +46,8 @@ class Thinker(Perceiver):
     def think(self, seen: Perceived, first: Tensor, short_term: bool = True) -> Perceived:
         """Run the trunk on what `encode_batch` made of a Batch, which stays as it is; first bool [B, T].
 
-        For lessons that leave encoders alone: a Batch is encoded once, and thought about as often as it is learned from.
+        For lessons that leave encoders alone: a Batch is encoded once, and thought about as often as it is learned
+        from.
         """
         thought = Perceived(dict(seen.encoded), seen.body, seen.body_present)
         self._run_trunk(thought, None, first.to(self.device), short_term=short_term)

@@ -1,4 +1,4 @@
-"""Muon (Keller Jordan et al., 2024, https://kellerjordan.github.io/posts/muon/): momentum, its matrices made orthogonal.
+"""Muon (Jordan et al., 2024, https://kellerjordan.github.io/posts/muon/): momentum, its matrices made orthogonal.
 
 Notable choices: Newton and Schulz's iteration runs in the parameters' own precision and on all matrices of a shape at
 once (torch's own Muon runs it in bfloat16, one matrix after the other, which is slow on processors without bfloat16);

@@ -103,6 +103,8 @@ class Lesson:
             uses: there is nothing to keep then, and a rehearsal would have no gradient.
         skills: names of the skills it should improve (shown while it runs).
         learns_from: groups of files (speakers, sources) it uses; they are listed in the agent's `trained_on`.
+        control: as `make_learner`, but the trunk lets all tokens through and does not learn: how `--ablate` teaches the
+            twin. Without one in any lesson of a stage the twin has a fresh trunk and all lessons.
     """
 
     name: str
@@ -115,6 +117,7 @@ class Lesson:
     rehearsal_every: int = 4
     skills: tuple[str, ...] = ()
     learns_from: tuple[str, ...] = ()
+    control: Callable[[Agent, Context], LightningModule] | None = None
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,7 @@ def _together(context: Context) -> Lesson:
         rehearse=True,
         skills=("orient", "track"),
         learns_from=groups(context),
+        control=lambda agent, context: together.TrunkLearner(agent, context, together.HEADS),
     )
 
 

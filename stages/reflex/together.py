@@ -8,7 +8,7 @@ stay as they are, bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,21 +27,17 @@ from devmind.agent.taps import Perceived
 from devmind.algorithms.muon import Muon
 from devmind.curriculum.stage import Context
 from devmind.errors import ConfigError
-from devmind.learners.gradient import GradientLearner
+from devmind.learners.gradient import GradientLearner, Rehearsed
 from devmind.seeding import lesson_seeds, numpy_rng
-from devmind.worlds.nursery.state import NO_EVENT, WITHDRAWN
+from devmind.worlds.nursery.state import NO_EVENT
 from devmind.worlds.side_by_side import Joined
 from stages.reflex import binding, foresee, gaze, hear, see, speech
 from stages.reflex.batches import as_tensors, clip
 from stages.reflex.parts import COPIES, FORESEEN
 
-TRAINS = (
-    "trunk.",
-    "readout",
-    "heads.next_",
-    "heads.spoken.",
-    *(f"heads.{name}." for name in (*COPIES, *FORESEEN)),
-)
+HEADS = ("heads.next_", "heads.spoken.", *(f"heads.{name}." for name in (*COPIES, *FORESEEN)))
+"""What a twin on a trunk that does not learn is taught."""
+TRAINS = ("trunk.", "readout", *HEADS)
 LEVELS = (
     "orient/motion", "track", "startle", "orient/sound", "reach", "orient/sight",
     "orient/motion", "startle", "track", "orient/sound", "reach", "orient/motion",
@@ -68,9 +64,11 @@ def level_effector(level: str) -> str:
 
 
 def lesson_batch(agent: Agent, context: Context, update: int, size: int) -> dict[str, Any]:
-    """`size` children of all levels for twelve ticks with what is wanted of them, and a batch of each task of perception
-    beside: `moved` and `perceived`, one dict for each of the steps that are taken on them.
+    """`size` children of all levels for twelve ticks with what is wanted of them, and a batch of each task of perception.
+
+    `moved` holds the share of each of the steps that are taken on the children; they take turns with `perceived`.
     """
+    size = max(size, STEPS)
     tasks = (*PERCEIVED, *(("speech",) if speech.taught(context) else ()))
     perceived = [{"task": task} | _perceived(context, task, UNSEEN + update, size // STEPS) for task in tasks]
     moved = moved_rows(agent, context, update, size)
@@ -176,9 +174,9 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 
 def step_loss(agent: Agent, batch: Mapping[str, Any], step: int) -> tuple[Tensor, dict[str, Tensor]]:
     """The weighted sum of what looks, reaches, starts away, perceives and foresees missed, in one step's share."""
-    value, scalars = _moved_loss(agent, batch["moved"][step])
+    value, scalars = _moved_loss(agent, to_device(batch["moved"][step], agent.device))
     for part in batch["perceived"][step::STEPS]:
-        perceived, more = _perceived_loss(agent, part)
+        perceived, more = _perceived_loss(agent, to_device(part, agent.device))
         value, scalars = value + WEIGHTS["perceived"] * perceived, {**scalars, **more}
     return value, scalars
 
@@ -226,8 +224,8 @@ def prepare(agent: Agent, context: Context) -> None:
         head = agent.head(name)
         if not isinstance(head, WithReadoutHead):
             raise ConfigError(
-                f"The head '{name}' of this agent is of an older kind ({type(head).__name__}), which this lesson cannot "
-                "teach. Raise an agent anew: devmind stage run reflex."
+                f"The head '{name}' of this agent is of an older kind ({type(head).__name__}), which this lesson "
+                "cannot teach. Raise an agent anew: devmind stage run reflex."
             )
         head.copy_of(agent.head(source))
     foresee.measure_whitening(agent, context)
@@ -249,19 +247,23 @@ class TrunkLearner(GradientLearner):
         super().on_fit_start()
 
     def training_step(self, batch: Any, batch_idx: int) -> None:  # type: ignore[override]
-        """A few steps on the same rollouts, each on its share of the rows."""
+        """A few steps on the same rollouts, each on its share of the rows; one on what is rehearsed."""
         optimizer: Any = self.optimizers()
         self.set_rates(optimizer)
         scalars: dict[str, Tensor] = {}
-        total = torch.zeros(())
-        for step in range(STEPS):
-            value, each = step_loss(self.agent, batch, step)
+        for step in range(1 if isinstance(batch, Rehearsed) else STEPS):
+            if isinstance(batch, Rehearsed):
+                value, told = self.rehearsal[batch.which](self.agent, batch.batch)
+                each = {f"rehearsal/{name}": one for name, one in told.items()}
+            else:
+                value, each = step_loss(self.agent, batch, step)
+                each = {"loss": value.detach()} | each
             optimizer.zero_grad(set_to_none=True)
             value.backward()
             nn.utils.clip_grad_norm_([p for _, p in self.trained_parameters()], 1.0, foreach=True)
             optimizer.step()
-            scalars, total = scalars | each, total + value.detach() / STEPS
-        self.report({"loss": total} | scalars)
+            scalars |= each
+        self.report(scalars)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Groups by what they are: matrices of the trunk's layers, copies of arcs, other matrices, vectors."""
