@@ -308,8 +308,8 @@ class WithReadoutHead(Head):
 class NextTokensHead(Head):
     """How each token of a sense will change until the next Moment: `Regression` [..., K, D], whitened.
 
-    Taps ("trunk:<sense>", "trunk"): what the trunk makes of each token, and the readout, to the same small network for
-    all tokens. Errors are measured in the whitened change of the sense's own encoder tokens: `set_whitening` notes by
+    Taps ("trunk:<sense>", "<sense>", "trunk"): what the trunk makes of each token, the token itself, and the readout, to
+    the same small network for all tokens. Errors are measured in the whitened change of the sense's own encoder tokens: `set_whitening` notes by
     which matrix, so that every direction in which tokens usually change counts alike.
     """
 
@@ -317,21 +317,24 @@ class NextTokensHead(Head):
 
     def __init__(self, inlet: Inlet, hidden: int | None = None) -> None:
         super().__init__(inlet)
-        if inlet.n_tokens < 2:
-            raise ConfigError("A head of next tokens must tap a sense on the trunk, and 'trunk' last.")
-        hidden = hidden or inlet.width
-        self.of_token, self.of_readout = nn.Linear(inlet.width, hidden), nn.Linear(inlet.width, hidden)
-        self.place = nn.Parameter(torch.zeros(inlet.n_tokens - 1, hidden))
+        if inlet.n_tokens < 3 or inlet.n_tokens % 2 == 0:
+            raise ConfigError(
+                "A head of next tokens must tap a sense on the trunk, the sense itself, and 'trunk' last."
+            )
+        self.count, hidden = inlet.n_tokens // 2, hidden or inlet.width
+        self.of_token, self.of_readout = nn.Linear(2 * inlet.width, hidden), nn.Linear(inlet.width, hidden)
+        self.place = nn.Parameter(torch.zeros(self.count, hidden))
         self.answer = nn.Linear(hidden, inlet.width)
         nn.init.orthogonal_(self.answer.weight, _SMALL_GAIN)
         nn.init.zeros_(self.answer.bias)
         self.register_buffer("whitening", torch.eye(inlet.width))
 
     def forward(self, tapped: Tapped) -> Regression:
-        tokens, readout = tapped.tokens[..., :-1, :], tapped.tokens[..., -1:, :]
+        thought, sensed, readout = tapped.tokens.split([self.count, self.count, 1], -2)
+        tokens = torch.cat((thought, sensed), -1)
         return Regression(self.answer(F.gelu(self.of_token(tokens) + self.of_readout(readout) + self.place)))
 
-    def set_whitening(self, changes: Tensor, least: float = 0.01) -> None:
+    def set_whitening(self, changes: Tensor, least: float = 1e-4) -> None:
         """Measure by the inverse root of the covariance of `changes` [N, D].
 
         Args:

@@ -1,6 +1,6 @@
 """What `--ablate` trains beside a run: a twin without what the run is said to owe its scores to.
 
-Of a stage with lessons that have a `control` it is the finished agent with a trunk that lets all tokens through and does
+Of a stage with lessons that have a `control` it is the finished agent on a trunk that lets all tokens through and does
 not learn: heads are taught anew, as long, so what is better than it is owed to the trunk. Of any other stage it is the
 agent that the run began with, its trunk as new: what is better is owed to the stages before.
 """

@@ -1,7 +1,8 @@
 """Foresee: how the tokens of sight and sound will change until the next Moment, without labels.
 
 Wanted are the changes of the agent's own encoder tokens, whitened (`NextTokensHead`); the lesson leaves encoders as
-they are, so nothing can be gained by dull tokens. Errors are relative to foreseeing no change: 1 means nothing was learned.
+they are, so nothing can be gained by dull tokens. Errors are relative to foreseeing no change: 1 means nothing was
+learned.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def heads() -> list[Described]:
     """(name, part, tap, effector, options) of every head, arcs before the trunk's."""
     own = [_on_trunk(name, next(entry for entry in OFF_TRUNK if entry[0] == source)) for name, source in COPIES.items()]
     tokens: list[Described] = [
-        (name, "head.next-tokens", (f"trunk:{sense}", "trunk"), None, {}) for name, sense in FORESEEN.items()
+        (name, "head.next-tokens", (f"trunk:{sense}", sense, "trunk"), None, {}) for name, sense in FORESEEN.items()
     ]
     return [*OFF_TRUNK, *ON_READOUT, *own, *tokens]
 

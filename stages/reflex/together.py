@@ -40,9 +40,9 @@ HEADS = ("heads.next_", "heads.spoken.", *(f"heads.{name}." for name in (*COPIES
 TRAINS = ("trunk.", "readout", *HEADS)
 LEVELS = (
     "orient/motion", "track", "startle", "orient/sound", "reach", "orient/sight",
-    "orient/motion", "startle", "track", "orient/sound", "reach", "orient/motion",
+    "room", "orient/motion", "startle", "track", "orient/sound", "reach", "orient/motion", "room",
 )  # fmt: skip
-"""Of the rows of a batch, in turn."""
+"""Of the rows of a batch, in turn. In a room nothing is asked: it is there to be foreseen."""
 MOVES = {"look": 2, "reach": 4, "move": 1}
 TICKS = 12
 STEPS = 3
@@ -55,16 +55,16 @@ PERCEIVED_ROWS = {"see": 2, "hear": 1, "bind": 2}
 UNSEEN = 1_000_000
 """Turns of the tasks of perception are counted from here on: no batch is one that `perceive` has shown."""
 MUON_RATE, COPY_RATE, DECAY_FROM = 0.01, 5e-4, 0.4
-WEIGHTS = {"look": 2.0, "reach": 2.0, "startle": 1.0, "perceived": 0.5, "foresee": 0.2, "pixels": 0.1}
+WEIGHTS = {"look": 2.0, "reach": 2.0, "startle": 1.0, "perceived": 0.5, "foresee": 0.5, "pixels": 0.1}
 
 
-def level_effector(level: str) -> str:
-    """What a child of this level moves, as in its exam."""
-    return {"reach": "reach", "startle": "move"}.get(level, "look")
+def level_effectors(level: str) -> tuple[str, ...]:
+    """What a child of this level moves, as in its exam; in a room gaze and hand."""
+    return {"reach": ("reach",), "startle": ("move",), "room": ("look", "reach")}.get(level, ("look",))
 
 
 def lesson_batch(agent: Agent, context: Context, update: int, size: int) -> dict[str, Any]:
-    """`size` children of all levels for twelve ticks with what is wanted of them, and a batch of each task of perception.
+    """`size` children of all levels for twelve ticks with what is wanted of them, and a batch of each perceiving task.
 
     `moved` holds the share of each of the steps that are taken on the children; they take turns with `perceived`.
     """
@@ -121,7 +121,7 @@ def _moving(agent: Agent, levels: Sequence[str], by_itself: np.ndarray, rng: np.
     size, mine = len(levels), np.flatnonzero(by_itself)
     actor = Actor(agent, effectors=[name for name in MOVES if agent.heads_of(name)], arcs=False)
     drift = {name: rng.normal(0, 0.5, (size, width)) for name, width in MOVES.items() if name != "move"}
-    uses = {name: np.array([level_effector(level) == name for level in levels])[:, None] for name in MOVES}
+    uses = {name: np.array([name in level_effectors(level) for level in levels])[:, None] for name in MOVES}
 
     def act(senses: Senses, first: np.ndarray) -> Actions:
         for name, value in drift.items():
@@ -149,12 +149,9 @@ def _told(worlds: Sequence[Any], levels: Sequence[str]) -> dict[str, np.ndarray]
     since = np.concatenate([truth["tick"] - truth["event_tick"] for truth in truths])
     since = np.where(event == NO_EVENT, -1, since)
     # A sound's height is not judged: the ears cannot tell it.
-    axes = np.array(
-        [
-            [level_effector(level) == "look", level_effector(level) == "look" and level != "orient/sound"]
-            for level in levels
-        ]
-    )
+    sideways = np.array([level_effectors(level) == ("look",) for level in levels])
+    upwards = sideways & np.array([level != "orient/sound" for level in levels])
+    axes = np.stack([sideways, upwards], 1)
     return {
         "turn": turn,
         "axes": axes.astype(np.float32),
@@ -211,7 +208,7 @@ def _moved_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[st
 
 
 def prepare(agent: Agent, context: Context) -> None:
-    """What the lesson starts from: a fresh trunk that lets all tokens through, and heads on it that are copies.
+    """What the lesson starts from: a trunk that lets all tokens through, and heads on it as new, or copies.
 
     The whitening of what is foreseen is measured on rooms of the lesson.
 
@@ -220,6 +217,9 @@ def prepare(agent: Agent, context: Context) -> None:
     """
     for layer in agent.trunk.decoder.layers:
         zero_outputs(layer)
+    new = Agent(agent.config).to(agent.device)
+    for name in (*COPIES, *FORESEEN):
+        agent.head(name).load_state_dict(new.head(name).state_dict())
     for name, source in COPIES.items():
         head = agent.head(name)
         if not isinstance(head, WithReadoutHead):
