@@ -308,9 +308,9 @@ class WithReadoutHead(Head):
 class NextTokensHead(Head):
     """How each token of a sense will change until the next Moment: `Regression` [..., K, D], whitened.
 
-    Taps ("trunk:<sense>", "<sense>", "trunk"): what the trunk makes of each token, the token itself, and the readout, to
-    the same small network for all tokens. Errors are measured in the whitened change of the sense's own encoder tokens: `set_whitening` notes by
-    which matrix, so that every direction in which tokens usually change counts alike.
+    Taps ("trunk:<sense>", "<sense>", "trunk"): what the trunk makes of each token, the token itself, and the readout,
+    to the same small network for all tokens. Errors are measured in the whitened change of the sense's own encoder
+    tokens: `set_whitening` notes by which matrix, so that every direction in which tokens change counts alike.
     """
 
     whitening: Tensor

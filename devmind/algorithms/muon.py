@@ -56,7 +56,8 @@ class Muon(torch.optim.AdamW):
             for parameter in parameters:
                 state = self.state[parameter]
                 if "momentum" not in state:
-                    state["momentum"] = torch.zeros_like(parameter)
+                    # AdamW looks for its count when a saved state is loaded.
+                    state["momentum"], state["step"] = torch.zeros_like(parameter), torch.zeros(())
                 state["momentum"].lerp_(parameter.grad, 1 - momentum)
                 steps.append(parameter.grad.lerp(state["momentum"], momentum))
             grown = max(1.0, shape[0] / shape[1]) ** 0.5

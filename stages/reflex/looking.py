@@ -104,6 +104,7 @@ def _by_trunk(agent: Agent, trial: Trial, arc: Measure, full: bool) -> list[Meas
     alone = trial.play(lambda: by_trunk(agent, "look", short_term=False)).watched[-1] <= ORIENTED_DEG
     gained = Measure(
         MEMORY, "episodes won by memory, less those lost by it", right - alone, chance=0.0, ceiling=1.0,
+        floors={"no memory": 0.0},
         note="the trunk with its window less the same with a window of one Moment, episode by episode",
     )  # fmt: skip
     return [replace(own, rows={"memory off": float(alone.mean())}), gained]

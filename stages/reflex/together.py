@@ -39,8 +39,8 @@ HEADS = ("heads.next_", "heads.spoken.", *(f"heads.{name}." for name in (*COPIES
 """What a twin on a trunk that does not learn is taught."""
 TRAINS = ("trunk.", "readout", *HEADS)
 LEVELS = (
-    "orient/motion", "track", "startle", "orient/sound", "reach", "orient/sight",
-    "room", "orient/motion", "startle", "track", "orient/sound", "reach", "orient/motion", "room",
+    "orient/motion", "track", "startle", "orient/sound", "reach", "orient/sight", "orient/motion",
+    "reach", "startle", "track", "orient/sight", "reach", "orient/motion", "room",
 )  # fmt: skip
 """Of the rows of a batch, in turn. In a room nothing is asked: it is there to be foreseen."""
 MOVES = {"look": 2, "reach": 4, "move": 1}
@@ -55,7 +55,7 @@ PERCEIVED_ROWS = {"see": 2, "hear": 1, "bind": 2}
 UNSEEN = 1_000_000
 """Turns of the tasks of perception are counted from here on: no batch is one that `perceive` has shown."""
 MUON_RATE, COPY_RATE, DECAY_FROM = 0.01, 5e-4, 0.4
-WEIGHTS = {"look": 2.0, "reach": 2.0, "startle": 1.0, "perceived": 0.5, "foresee": 0.5, "pixels": 0.1}
+WEIGHTS = {"look": 2.0, "reach": 4.0, "startle": 1.0, "perceived": 0.5, "foresee": 0.5, "pixels": 0.1}
 
 
 def level_effectors(level: str) -> tuple[str, ...]:
