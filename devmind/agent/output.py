@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from devmind.agent.detections import Detections
 from devmind.errors import ConfigError
 
 
@@ -75,6 +76,13 @@ class Output:
             depth float32 [64, 64]: metres
         """
         return {}
+
+    def detections(self) -> Detections | None:
+        """What it detects in the picture that was tapped, in directions from the gaze; None: it is no detector.
+
+        Leading dimensions are flattened to rows.
+        """
+        return None
 
 
 @dataclass
@@ -144,10 +152,14 @@ class Categorical(Output):
 
 @dataclass
 class Normal(Output):
-    """Diagonal normal: `mean` and `log_std`, both [..., K]."""
+    """Diagonal normal: `mean` and `log_std`, both [..., K].
+
+    With a `threshold` it is an arc that may rest: it fires where its mean is longer than that.
+    """
 
     mean: Tensor
     log_std: Tensor
+    threshold: float | None = None
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log density of values [..., K], summed over K, [...]."""
@@ -173,6 +185,9 @@ class Normal(Output):
 
     def with_numbers(self, numbers: Tensor) -> Self:
         return replace(self, mean=numbers)
+
+    def fires(self) -> Tensor | None:
+        return None if self.threshold is None else self.mean.norm(dim=-1) > self.threshold
 
 
 _ELEMENTWISE = {"mse": F.mse_loss, "l1": F.l1_loss, "smooth_l1": F.smooth_l1_loss}

@@ -24,7 +24,7 @@ from stages.reflex.parts import on_trunk
 TICKS = 3
 CELLS = 8
 CELL_PX = SIGHT_SIZE // CELLS
-GATE = Gate([Threshold("bind", 0.90), Threshold("bind/trunk", 0.90)])
+GATE = Gate([Threshold("bind", 0.90), Threshold("bind/bind_trunk", 0.90)])
 
 
 def scenes(context: Context, seeds: np.ndarray, ticks: int) -> tuple[dict[str, Tensor], dict[str, np.ndarray]]:
@@ -99,7 +99,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     ]
     if own := on_trunk(agent, "bind"):
         by_itself = (_answers(agent, own, senses, middle) == truth["target"]).astype(np.float64)
-        measures.append(replace(measures[0], name="bind/trunk", values=by_itself, rows={}, exhibits=()))
+        measures.append(replace(measures[0], name="bind/bind_trunk", values=by_itself, rows={}, exhibits=()))
     return measures
 
 

@@ -65,7 +65,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     ]
     if own := on_trunk(agent, "hear"):
         by_itself = (_named(agent, own, heard) == kind).astype(np.float64)
-        measures.append(replace(measures[0], name="hear/sounds/trunk", values=by_itself, exhibits=()))
+        measures.append(replace(measures[0], name="hear/sounds/hear_trunk", values=by_itself, exhibits=()))
     return measures
 
 

@@ -37,7 +37,7 @@ MEMORY = "orient/motion/memory"
 ORIENT_GATE = Gate(
     [
         *(Threshold(f"orient/{cue}", bound) for cue, (bound, _, _) in CUES.items()),
-        *(Threshold(f"orient/{cue}/trunk", ON_TRUNK) for cue in CUES),
+        *(Threshold(f"orient/{cue}/look_trunk", ON_TRUNK) for cue in CUES),
         Threshold(MEMORY, None, beats_floor=True),
     ]
 )
@@ -97,7 +97,7 @@ def _by_trunk(agent: Agent, trial: Trial, arc: Measure, full: bool) -> list[Meas
     actor = by_trunk(agent, "look")
     right = (trial.play(lambda: actor).watched[-1] <= ORIENTED_DEG).astype(np.float64)
     own = replace(
-        arc, name=f"{arc.name}/trunk", values=right, rows={}, answered=actor.counts, note=ARC_SILENCED, exhibits=()
+        arc, name=f"{arc.name}/look_trunk", values=right, rows={}, answered=actor.counts, note=ARC_SILENCED, exhibits=()
     )
     if not (full and arc.name == "orient/motion"):
         return [own]
@@ -117,7 +117,7 @@ _REFERENCES = {
     "motion": "a probe of the same task: 0.33 from a memoryless pair of pictures",
 }
 
-TRACK_GATE = Gate([Threshold("track", 0.90), Threshold("track/trunk", ON_TRUNK)])
+TRACK_GATE = Gate([Threshold("track", 0.90), Threshold("track/look_trunk", ON_TRUNK)])
 
 
 def examine_track(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
@@ -163,5 +163,5 @@ def examine_track(agent: Agent, context: Context, level: str) -> Sequence[Measur
         by_itself = {"values": kept(trial.play(lambda: own)), "answered": own.counts, "note": ARC_SILENCED}
         alone = trial.play(lambda: by_trunk(agent, "look", short_term=False), n // 2) if full else None
         rows = {} if alone is None else {"memory off": float(kept(alone).mean())}
-        measures.append(replace(measures[0], name="track/trunk", rows=rows, exhibits=(), **by_itself))
+        measures.append(replace(measures[0], name="track/look_trunk", rows=rows, exhibits=(), **by_itself))
     return measures

@@ -18,8 +18,11 @@ REACH_SENSES = ("sight", "words", "body")
 STARTLE_SENSES = ("sight", "periphery", "sound")
 WITHDRAW_TABLE = [[0.0], [-1.0]]
 STARTLE_THRESHOLD = 0.25
-TRUNK_STARTLE_THRESHOLD = 0.5
-"""Above the arc's: its probabilities are taught by the truth, not by rewards."""
+LOOK_THRESHOLD = 0.14
+"""Of 25 degrees a tick: a shorter turn is none. Chosen on lesson seeds by `benchmarks/look_threshold.py`."""
+OWN_OPTIONS: dict[str, dict[str, object]] = {"look_trunk": {"threshold": None}, "move_trunk": {"threshold": 0.5}}
+"""Where a head on the trunk differs from what it is a copy of: nothing answers behind it, so it makes short turns too;
+and its probabilities of an event are taught by the truth, not by rewards."""
 COPIES = {
     "see_trunk": "see",
     "hear_trunk": "hear",
@@ -64,8 +67,7 @@ def _on_trunk(name: str, source: Described) -> Described:
     """The head `source`, but on the trunk's features of the same senses, with the readout beside them."""
     _, part, tap, effector, options = source
     taps = (*(f"trunk:{sense}" for sense in ((tap,) if isinstance(tap, str) else tap)), "trunk")
-    inner = options | ({"threshold": TRUNK_STARTLE_THRESHOLD} if "threshold" in options else {})
-    return name, "head.with-readout", taps, effector, {"part": part, "options": inner}
+    return name, "head.with-readout", taps, effector, {"part": part, "options": options | OWN_OPTIONS.get(name, {})}
 
 
 OFF_TRUNK: Sequence[Described] = (
@@ -79,7 +81,7 @@ OFF_TRUNK: Sequence[Described] = (
     ("moving", "head.regression", "periphery", None, {"shape": 2}),
     ("event", "head.categorical", STARTLE_SENSES, None, {"classes": EVENTS}),
     # reflex arcs and their critics
-    ("look_arc", "head.reflex-aim", LOOK_SENSES, "look", {"size": 2}),
+    ("look_arc", "head.reflex-aim", LOOK_SENSES, "look", {"size": 2, "threshold": LOOK_THRESHOLD}),
     ("look_value", "head.value", LOOK_SENSES, None, {"hidden": 32}),
     ("reach_arc", "head.reflex-pick", REACH_SENSES, "reach", {"size": 4}),
     ("reach_value", "head.reflex-pick-value", REACH_SENSES, None, {}),

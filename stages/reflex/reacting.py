@@ -23,7 +23,7 @@ REACH_TICKS, STARTLE_TICKS = 30, 20
 LOUDER, LARGER = 6.0, 1.25
 STARTLE_EVENTS = 800
 
-REACH_GATE = Gate([Threshold("reach", 0.90), Threshold("reach/trunk", 0.85)])
+REACH_GATE = Gate([Threshold("reach", 0.90), Threshold("reach/reach_trunk", 0.85)])
 
 
 def examine_reach(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
@@ -71,7 +71,9 @@ def examine_reach(agent: Agent, context: Context, level: str) -> Sequence[Measur
     if on_trunk(agent, "reach_arc") is not None:
         own = by_trunk(agent, "reach")
         by_itself = {"values": right(trial.play(lambda: own)).astype(np.float64), "answered": own.counts}
-        measures.append(replace(measures[0], name="reach/trunk", rows={}, note=ARC_SILENCED, exhibits=(), **by_itself))
+        measures.append(
+            replace(measures[0], name="reach/reach_trunk", rows={}, note=ARC_SILENCED, exhibits=(), **by_itself)
+        )
     return measures
 
 
@@ -84,8 +86,8 @@ STARTLE_GATE = Gate(
     [
         Threshold("startle", 0.95),
         Threshold("startle/false alarms", 0.02, lower_is_better=True),
-        Threshold("startle/trunk", 0.90),
-        Threshold("startle/false alarms/trunk", 0.02, lower_is_better=True),
+        Threshold("startle/move_trunk", 0.90),
+        Threshold("startle/false alarms/move_trunk", 0.02, lower_is_better=True),
     ]
 )
 QUIET, ALARM, MISSED, ANSWERED, AFTER = range(5)
@@ -148,7 +150,7 @@ def examine_startle(agent: Agent, context: Context, level: str) -> Sequence[Meas
         both = _startled(trial.play(lambda: own).watched, event)
         for measure, values in zip(list(measures), both, strict=True):
             by_itself = {"values": values.astype(np.float64), "answered": own.counts, "note": ARC_SILENCED}
-            measures.append(replace(measure, name=f"{measure.name}/trunk", rows={}, exhibits=(), **by_itself))
+            measures.append(replace(measure, name=f"{measure.name}/move_trunk", rows={}, exhibits=(), **by_itself))
     return measures
 
 

@@ -25,15 +25,16 @@ from devmind.agent.output import masked_mean
 from devmind.agent.prediction import missed, predicting
 from devmind.agent.taps import Perceived
 from devmind.algorithms.muon import Muon
-from devmind.curriculum.stage import Context
+from devmind.curriculum.stage import Context, Rehearsed, Scalars
 from devmind.errors import ConfigError
-from devmind.learners.gradient import GradientLearner, Rehearsed
+from devmind.learners.gradient import GradientLearner
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.nursery.state import NO_EVENT
 from devmind.worlds.side_by_side import Joined
 from stages.reflex import binding, foresee, gaze, hear, see, speech
 from stages.reflex.batches import as_tensors, clip
 from stages.reflex.parts import COPIES, FORESEEN
+from stages.reflex.trials import by_themselves
 
 HEADS = ("heads.next_", "heads.spoken.", *(f"heads.{name}." for name in (*COPIES, *FORESEEN)))
 """What a twin on a trunk that does not learn is taught."""
@@ -119,7 +120,7 @@ def moved_rows(agent: Agent, context: Context, update: int, size: int) -> dict[s
 def _moving(agent: Agent, levels: Sequence[str], by_itself: np.ndarray, rng: np.random.Generator) -> Any:
     """Rows `by_itself` move as the agent's trunk says, the others drift at random; each with its level's effector."""
     size, mine = len(levels), np.flatnonzero(by_itself)
-    actor = Actor(agent, effectors=[name for name in MOVES if agent.heads_of(name)], arcs=False)
+    actor = Actor(agent, effectors=list(MOVES), standing=by_themselves(agent))
     drift = {name: rng.normal(0, 0.5, (size, width)) for name, width in MOVES.items() if name != "move"}
     uses = {name: np.array([name in level_effectors(level) for level in levels])[:, None] for name in MOVES}
 
@@ -235,39 +236,30 @@ class TrunkLearner(GradientLearner):
     """Muon on the trunk's matrices, AdamW on the rest, more slowly on the copies; `prepare` before the first step."""
 
     def __init__(self, agent: Agent, context: Context, trains: Sequence[str] = TRAINS) -> None:
-        super().__init__(
-            agent, loss, steps=0, seed=context.seed, learning_rate=1e-3, trains=trains, decay_from=DECAY_FROM
-        )
-        self.context, self.automatic_optimization = context, False
+        super().__init__(agent, loss, seed=context.seed, learning_rate=1e-3, trains=trains, decay_from=DECAY_FROM)
+        self.context = context
 
-    def on_fit_start(self) -> None:
+    def begin(self, step: int) -> None:
         """A lesson that goes on where it was stopped has been prepared already."""
-        if self.update == 0:
+        if step == 0:
             prepare(self.agent, self.context)
-        super().on_fit_start()
+        super().begin(step)
 
-    def training_step(self, batch: Any, batch_idx: int) -> None:  # type: ignore[override]
-        """A few steps on the same rollouts, each on its share of the rows; one on what is rehearsed."""
-        optimizer: Any = self.optimizers()
-        self.set_rates(optimizer)
+    def update(self, batch: Any, step: int) -> Scalars:
+        """A few steps on the same rollouts, each on its share of the rows."""
+        if isinstance(batch, Rehearsed):
+            return super().update(batch, step)
+        self.set_rates(step)
         scalars: dict[str, Tensor] = {}
-        for step in range(1 if isinstance(batch, Rehearsed) else STEPS):
-            if isinstance(batch, Rehearsed):
-                value, told = self.rehearsal[batch.which](self.agent, batch.batch)
-                each = {f"rehearsal/{name}": one for name, one in told.items()}
-            else:
-                value, each = step_loss(self.agent, batch, step)
-                each = {"loss": value.detach()} | each
-            optimizer.zero_grad(set_to_none=True)
-            value.backward()
-            nn.utils.clip_grad_norm_([p for _, p in self.trained_parameters()], 1.0, foreach=True)
-            optimizer.step()
-            scalars |= each
-        self.report(scalars)
+        for part in range(STEPS):
+            value, told = step_loss(self.agent, batch, part)
+            self.descend(value)
+            scalars |= {"loss": value.detach()} | told
+        return scalars
 
-    def configure_optimizers(self) -> torch.optim.Optimizer:
+    def make_optimizer(self) -> torch.optim.Optimizer:
         """Groups by what they are: matrices of the trunk's layers, copies of arcs, other matrices, vectors."""
-        groups = {kind: [] for kind in ("trunk", "copy", "matrix", "vector")}  # type: dict[str, list[nn.Parameter]]
+        groups: dict[str, list[nn.Parameter]] = {kind: [] for kind in ("trunk", "copy", "matrix", "vector")}
         for name, parameter in self.trained_parameters():
             groups[_kind(name, parameter)].append(parameter)
         rate, decay = self.learning_rate, self.weight_decay

@@ -13,7 +13,7 @@ from devmind.agent.batch import collate
 from devmind.agent.config import AgentConfig
 from devmind.agent.heads import NextTokensHead, WithReadoutHead
 from devmind.agent.output import Categorical, Normal, Output, Regression
-from devmind.errors import ConfigError, DevmindError
+from devmind.errors import ConfigError
 from tests.agent.conftest import make_rows, shake
 
 TAPS = ("trunk:sight", "trunk:body", "trunk")
@@ -77,15 +77,12 @@ def test_stepping_and_all_at_once_agree_and_arcs_can_be_silenced(agent: Agent) -
     shake(agent)
     rows = make_rows(1, 6, 3, ("sight", "body"), absent=0.2)
     at_once = agent(collate(rows), ["own"])["own"].mode()[0]
-    silenced, usual = (Actor(agent, effectors=["look"], arcs=arcs) for arcs in (False, True))
+    silenced, usual = (Actor(agent, effectors=["look"], standing=asked) for asked in ({"look": ("own",)}, None))
     for t, moment in enumerate(rows[0]):
         torch.testing.assert_close(silenced.act(moment).action["look"][0], at_once[t], atol=1e-5, rtol=0)
         usual.act(moment)
     assert silenced.counts["look"] == {"own": 6}
     assert usual.counts["look"]["arc"] > 0
-    agent.add_head("push", "head.normal", tap="body", effector="push", options={"size": 1})
-    with pytest.raises(DevmindError, match="No head"):
-        Actor(agent, effectors=["push"], arcs=False).act(rows[0][0])
 
 
 def test_what_was_encoded_once_can_be_thought_about_again(agent: Agent) -> None:

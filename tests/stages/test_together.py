@@ -134,19 +134,14 @@ def test_a_step_lowers_the_loss_of_what_it_was_taken_on(agent: Agent, context: C
     together.prepare(agent, context)
     learner = together.TrunkLearner(agent, context)
     learner.steps = 40
-    optimizer = learner.configure_optimizers()
-    kinds = {group.get("rate"): group for group in optimizer.param_groups}
-    assert kinds[together.MUON_RATE]["orthogonal"]
-    assert len({id(p) for g in optimizer.param_groups for p in g["params"]}) == len(list(learner.trained_parameters()))
+    rates = {group.get("rate"): group for group in learner.optimizer.param_groups}
+    assert rates[together.MUON_RATE]["orthogonal"]
+    held = [id(parameter) for group in learner.optimizer.param_groups for parameter in group["params"]]
+    assert len(held) == len(set(held)) == len(list(learner.trained_parameters()))
     batch = together.lesson_batch(agent, context, 0, 6)
-    losses = []
-    for learner.update in range(12):
-        learner.set_rates(optimizer)
-        total, scalars = together.loss(agent, batch)
-        losses.append(float(total))
-        optimizer.zero_grad()
-        total.backward()
-        optimizer.step()
+    told = [learner.update(batch, step) for step in range(12)]
+    losses = [float(scalars["loss"]) for scalars in told]
+    scalars = told[-1]
     assert losses[-1] < 0.8 * losses[0]
     assert {"look", "reach", "startle", "see trunk", "hear trunk", "bind trunk", "foresee sight"} <= set(scalars)
 
