@@ -208,7 +208,7 @@ class Lesson:
     rehearsal_every: int = 4
     skills: tuple[str, ...] = ()
     learns_from: tuple[str, ...] = ()
-    control: Callable[[Agent, Context], LightningModule] | None = None
+    control: Callable[[Agent, Context], Learner] | None = None
 
 
 @dataclass(frozen=True)

@@ -255,8 +255,8 @@ class StageRun:
         return told | {"differences": differences(mine, theirs, self.config.exam.bootstrap)}
 
     def _twin(self, stage: Stage, begins: Path) -> RunResult:
-        """The twin, raised once in a folder of its own with the run's steps and rehearsals, those of cut lessons as many
-        as were made.
+        """The twin, raised once in a folder of its own with the run's steps and rehearsals; of cut lessons as many as
+        were made.
         """
         run = StageRun(
             stage, self.config.model_copy(update={"attempts": 1}), self.out / "twin" / "run", begins, self.context.data,
