@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import torch
@@ -57,6 +58,14 @@ class Output:
     def answer(self, generator: torch.Generator | None = None) -> Tensor:
         """The action: a sample when a generator is given, else the mode."""
         return self.mode() if generator is None else self.sample(generator)
+
+    def numbers(self) -> Tensor:
+        """The free numbers [..., *shape] that the answer is made of: logits, means or values."""
+        raise NotImplementedError(f"A {type(self).__name__} is not made of one tensor of free numbers.")
+
+    def with_numbers(self, numbers: Tensor) -> Self:
+        """The same kind of answer made of other numbers."""
+        raise NotImplementedError(f"A {type(self).__name__} is not made of one tensor of free numbers.")
 
     def overlays(self, row: int = 0) -> dict[str, np.ndarray]:
         """What can be drawn over the picture that was tapped; nothing by default.
@@ -134,6 +143,12 @@ class Categorical(Output):
             index = Categorical(self.among(others).logits).answer(generator)
         return index if self.table is None else self.table[index]
 
+    def numbers(self) -> Tensor:
+        return self.logits
+
+    def with_numbers(self, numbers: Tensor) -> Self:
+        return replace(self, logits=numbers)
+
 
 @dataclass
 class Normal(Output):
@@ -164,6 +179,12 @@ class Normal(Output):
 
     def mode(self) -> Tensor:
         return self.mean
+
+    def numbers(self) -> Tensor:
+        return self.mean
+
+    def with_numbers(self, numbers: Tensor) -> Self:
+        return replace(self, mean=numbers)
 
     def fires(self) -> Tensor | None:
         return None if self.threshold is None else self.mean.norm(dim=-1) > self.threshold
@@ -196,3 +217,9 @@ class Regression(Output):
 
     def mode(self) -> Tensor:
         return self.value
+
+    def numbers(self) -> Tensor:
+        return self.value
+
+    def with_numbers(self, numbers: Tensor) -> Self:
+        return replace(self, value=numbers)

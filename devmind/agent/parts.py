@@ -18,7 +18,7 @@ from devmind.agent.encoders import default_part
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Output
 from devmind.agent.sensing import Sensing, attempt, named_seed
-from devmind.agent.taps import Tap, Tapped, tapped_senses, taps_trunk
+from devmind.agent.taps import Tap, Tapped, sense_of, tap_parts, taps_trunk
 from devmind.agent.text import TextHead
 from devmind.agent.tracker import Tracker
 from devmind.errors import DevmindError, PluginError, nearest
@@ -216,17 +216,16 @@ class PartHolder(Sensing, PreTrainedModel):
 
     def inlet(self, tap: Tap) -> Inlet:
         """The shape a head with this tap reads; PluginError when its sense has no encoder."""
-        width = self.config.width
-        if tap == "trunk":
-            return Inlet(width, 1)
-        if isinstance(tap, str) and tap.startswith("raw:"):
-            if tap != "raw:body":
-                raise PluginError(f"Only 'raw:body' can be tapped raw; got '{tap}'.")
+        width, parts = self.config.width, tap_parts(tap)
+        if len(parts) == 1 and parts[0].startswith("raw:"):
+            if parts[0] != "raw:body":
+                raise PluginError(f"Only 'raw:body' can be tapped raw; got '{parts[0]}'.")
             return Inlet(BODY_SIZE, 1)
-        senses = (str(tap).removeprefix("trunk:"),) if taps_trunk(tap) else tapped_senses(tap)
-        encoders = [self.encoder(sense) for sense in senses]
-        maps = encoders[0].map_channels if len(senses) == 1 and not taps_trunk(tap) else {}
-        return Inlet(width, sum(encoder.n_tokens for encoder in encoders), maps)
+        senses = [sense_of(part) for part in parts]
+        encoders = [None if sense is None else self.encoder(sense) for sense in senses]
+        alone = encoders[0] if len(parts) == 1 and not taps_trunk(tap) else None
+        n_tokens = sum(1 if encoder is None else encoder.n_tokens for encoder in encoders)
+        return Inlet(width, n_tokens, alone.map_channels if alone else {})
 
     def head(self, name: str) -> Head:
         """The head `name`; PluginError names the nearest when there is none."""

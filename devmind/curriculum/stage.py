@@ -195,6 +195,8 @@ class Lesson:
             as often as `rehearsal_every` says, whatever they take.
         skills: names of the skills it should improve (shown while it runs).
         learns_from: groups of files (speakers, sources) it uses; they are listed in the agent's `trained_on`.
+        control: as `make_learner`, but the trunk lets all tokens through and does not learn: how `--ablate` teaches the
+            twin. Without one in any lesson of a stage the twin has a fresh trunk and all lessons.
     """
 
     name: str
@@ -208,6 +210,7 @@ class Lesson:
     rehearsal_share: float = 0.2
     skills: tuple[str, ...] = ()
     learns_from: tuple[str, ...] = ()
+    control: Callable[[Agent, Context], Learner] | None = None
 
 
 @dataclass(frozen=True)

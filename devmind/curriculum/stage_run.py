@@ -17,13 +17,13 @@ from devmind.agent.threads import training_threads
 from devmind.checkpointing.files import make_folder, write_atomically
 from devmind.config import RunConfig
 from devmind.curriculum import results as made
-from devmind.curriculum.ablation import compared, fresh_trunk
+from devmind.curriculum.ablation import Control, compared, differences, fresh_trunk, identity_trunk
 from devmind.curriculum.examining import Examined, beside_scores, examine_skill
 from devmind.curriculum.finished import RunResult, finished_run, identity, result
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.plan import Plan, gates_of
 from devmind.curriculum.progress import say
-from devmind.curriculum.run_exams import hold
+from devmind.curriculum.run_exams import FOLDER, hold, load
 from devmind.curriculum.sleep import carry_state
 from devmind.curriculum.stage import Context, Lesson, Stage
 from devmind.curriculum.start import load_stage, make_context, starting_agent
@@ -219,7 +219,7 @@ class StageRun:
             retention=made.kept(before, examined, self.config.exam.bootstrap),
             matrix=made.matrix(self.stage.name, made.matrix_row(examined), old.get("matrix")),
             trunk_moved=moved,
-            ablation=self._twin() if self.ablate else None,
+            ablation=self._compared(agent, examined) if self.ablate else None,
         )
         passed = results["verdict"]["passed"]
         folder = self.out / "agent"
@@ -236,21 +236,40 @@ class StageRun:
             "finished", passed=passed, agent=str(folder.relative_to(self.out)), reasons=results["verdict"]["reasons"]
         )
 
-    def _twin(self) -> dict[str, Any]:
-        """The fresh-trunk twin, raised in a folder of its own with the run's steps and rehearsals, those of cut lessons
-        as many as were made.
+    def _compared(self, agent: Agent, examined: Sequence[Examined]) -> dict[str, Any]:
+        """The twin's scores, and by how much the agent is better than it on the same episodes."""
+        controlled = any(lesson.control for lesson in self.stage.lessons(self.context))
+        begun = self.out / "twin" / "newborn"
+        if controlled:
+            result = self._twin(Control(self.stage), begun if begun.exists() else identity_trunk(agent, begun))
+        else:
+            result = self._twin(self.stage, fresh_trunk(self.out / "start", begun))
+        told = compared(result.results)
+        if controlled:
+            told["title"] = "What the trunk bought"
+            told["note"] = "heads taught as long on a trunk that lets all tokens through and does not learn"
+        twin = Agent.from_pretrained(result.agent).sha256()
+        folders = sorted((self.out / "twin" / "run" / FOLDER).iterdir())
+        theirs = {name: measure for folder in folders for name, measure in (load(folder, twin) or {}).items()}
+        mine = {name: m for item in examined if item.stage == self.stage.name for name, m in item.measures.items()}
+        return told | {"differences": differences(mine, theirs, self.config.exam.bootstrap)}
+
+    def _twin(self, stage: Stage, begins: Path) -> RunResult:
+        """The twin, raised once in a folder of its own with the run's steps and rehearsals; of cut lessons as many as
+        were made.
         """
-        out = self.out / "twin"
         run = StageRun(
-            self.stage, self.config, out / "run", fresh_trunk(self.out / "start", out / "newborn"), self.context.data,
-            self.context.sessions, f"{self.command} (fresh-trunk twin)", ablate=False,
+            stage, self.config.model_copy(update={"attempts": 1}), self.out / "twin" / "run", begins, self.context.data,
+            self.context.sessions, f"{self.command} (twin)", ablate=False,
         )  # fmt: skip
         if run.journal.last("plan") is None:
             make_folder(run.out)
-            steps = {event["lesson"]: max(1, event["steps"]) for event in self.journal.events("lesson_done")}
+            taught = {lesson.name for lesson in stage.lessons(self.context)}
+            done = (event for event in self.journal.events("lesson_done") if event["lesson"] in taught)
+            steps = {event["lesson"]: max(1, event["steps"]) for event in done}
             every = (self.journal.last("plan") or {}).get("rehearsal_every", {})
             run.journal.write("plan", steps=steps, rehearsal_every=every)
-        return compared(run.run().results)
+        return run.run()
 
     def _result(self) -> RunResult:
         finished = self.journal.last("finished")

@@ -59,6 +59,7 @@ class GradientLearner(Learner):
         steps: of the whole lesson; the runner sets it.
         trains: prefixes of parameter names to train ('' trains everything), by default `trainable(agent)`; all others
             are frozen meanwhile.
+        decay_from: the share of the steps from which on rates fall.
     """
 
     mixes: ClassVar[bool] = True
@@ -73,10 +74,11 @@ class GradientLearner(Learner):
         steps: int = 0,
         trains: Sequence[str] | None = None,
         weight_decay: float = 0.02,
+        decay_from: float = 0.3,
     ) -> None:
         super().__init__(agent, seed=seed, trains=trainable(agent) if trains is None else trains)
         self.steps, self.loss = steps, loss
-        self.learning_rate, self.weight_decay = learning_rate, weight_decay
+        self.learning_rate, self.weight_decay, self.decay_from = learning_rate, weight_decay, decay_from
         self._optimizer: torch.optim.Optimizer | None = None
 
     def trained_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
@@ -103,14 +105,19 @@ class GradientLearner(Learner):
 
     def update(self, batch: Any, step: int) -> Scalars:
         """One step down the loss; the learning rate is a function of the position alone."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.learning_rate * schedule(step, self.steps)
+        self.set_rates(step)
         if isinstance(batch, Rehearsed):
             prefix, (loss, scalars) = "rehearsal/", batch.learner.rehearse(batch.batch)
         else:
             prefix, (loss, scalars) = "", self.loss(self.agent, batch)
         self.descend(loss)
         return {prefix + "loss": loss.detach()} | {prefix + name: value for name, value in scalars.items()}
+
+    def set_rates(self, step: int) -> None:
+        """Every group's learning rate at this position; a group may have a `rate` of its own."""
+        for group in self.optimizer.param_groups:
+            full = group.get("rate", self.learning_rate)
+            group["lr"] = full * schedule(step, self.steps, decay_from=self.decay_from)
 
     def descend(self, loss: Tensor) -> None:
         """One optimizer step; the global norm is clipped at 1, as rendered scenes give an outlier now and then."""

@@ -148,11 +148,23 @@ class Curve(Part):
     value: list[float]
 
 
+class Difference(Part):
+    """How much better the agent is than its twin, on the same episodes."""
+
+    gained: float
+    low: float = Field(description="bounds of the 95 % interval, by a paired bootstrap")
+    high: float
+    n: int
+    significant: bool = Field(description="the lower bound is above zero")
+
+
 class Ablation(Part):
-    """The fresh-trunk twin's scores by measure."""
+    """The twin's scores by measure."""
 
     skills: dict[str, float]
     note: str = ""
+    title: str = "What staging bought"
+    differences: dict[str, Difference] = Field(default_factory=dict)
 
 
 class Cost(Part):

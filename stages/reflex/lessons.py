@@ -15,7 +15,7 @@ STEPS = {
     "watch": {"tiny": 4, "nursery": 150, "child": 3000, "adult": 10000},
     "perceive": {"tiny": 28, "nursery": 5200, "child": 20000, "adult": 60000},
     "gaze": {"tiny": 8, "nursery": 720, "child": 3600, "adult": 10000},
-    "together": {"tiny": 4, "nursery": 90, "child": 1500, "adult": 4500},
+    "together": {"tiny": 4, "nursery": 100, "child": 1500, "adult": 4500},
 }
 STAYS = "It trains encoders, and heads that read nothing else; later stages leave both as they are."
 Make = Callable[[Agent, Context, int, int], Any]
@@ -64,17 +64,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
             skills=("orient", "track"),
         ),
         motor.lesson(context),
-        _gradient(
-            context,
-            "together",
-            together.loss,
-            together.lesson_batch,
-            16,
-            1e-3,
-            1.5,
-            trains=together.TRAINS,
-            learns_from=groups(context),
-        ),
+        _together(context),
     ]
 
 
@@ -83,6 +73,26 @@ def groups(context: Context) -> tuple[str, ...]:
     pictured = see.source_group(recordings.pictures(context.data), context.seed)
     speakers = sorted(set(speech.lesson_clips(context).speakers)) if speech.taught(context) else []
     return (pictured, *(recordings.speaker_group(name) for name in speakers))
+
+
+def _together(context: Context) -> Lesson:
+    """The trunk's own lesson, which later stages rehearse."""
+    changed = context.config.lessons.get("together")
+    size = (changed and changed.batch) or (36 if context.config.size != "tiny" else 6)
+
+    def batches(agent: Agent, context: Context, steps: int) -> Batches:
+        return Batches(lambda update: together.lesson_batch(agent, context, update, context.rows(size)), steps)
+
+    return Lesson(
+        "together",
+        together.TrunkLearner,
+        batches,
+        STEPS["together"][context.config.size],
+        5.0,
+        skills=("orient", "track"),
+        learns_from=groups(context),
+        control=lambda agent, context: together.TrunkLearner(agent, context, together.HEADS),
+    )
 
 
 def _gradient(

@@ -21,7 +21,7 @@ class ReflexStage:
     skills = SKILLS
 
     def admit(self, agent: Agent) -> None:
-        """Add the standard senses, the perceiving heads, the arcs with their critics, and the trunk's imitators."""
+        """Add the standard senses, the perceiving heads, the arcs with their critics, and the same on the trunk."""
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:

@@ -114,7 +114,7 @@ def test_lessons_leave_the_reflexes_alone(agent):
     assert any(name.startswith("heads.cells.") for name in names)
     assert any(name.startswith("encoders.board.") for name in names)
     assert not any(
-        name.startswith(("encoders.sight", "encoders.body", "heads.push_arc", "heads.see")) for name in names
+        name.startswith(("encoders.sight", "encoders.body", "heads.push_arc", "heads.see.")) for name in names
     )
 
 
