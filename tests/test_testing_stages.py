@@ -77,7 +77,7 @@ class LampStage:
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
         def learner(agent: Agent, context: Context) -> GradientLearner:
-            return GradientLearner(agent, loss, steps=0, seed=context.seed, learning_rate=3e-3)
+            return GradientLearner(agent, loss, seed=context.seed, learning_rate=3e-3)
 
         def batches(agent: Agent, context: Context, steps: int) -> Batches:
             return Batches(lambda update: show(context, lesson_seeds(16, context.seed, update)), steps)
@@ -186,7 +186,7 @@ class Narrow(LampStage):
 
         def learner(agent: Agent, context: Context) -> GradientLearner:
             own = ("heads.lit.",)
-            return GradientLearner(agent, loss, steps=0, seed=0, learning_rate=3e-3, trains=own)
+            return GradientLearner(agent, loss, seed=0, learning_rate=3e-3, trains=own)
 
         return [Lesson("lamps", learner, lesson.make_batches, 10, 0.1, rehearsal_every=self.rehearsal_every)]
 
@@ -285,7 +285,7 @@ def test_a_learner_that_breaks_a_law_is_told_which(kind: type[GradientLearner], 
     decay = 0.0 if kind is Idle else 0.02
 
     def make(agent: Agent, context: Context) -> GradientLearner:
-        return kind(agent, loss, steps=0, seed=0, learning_rate=3e-3, weight_decay=decay)
+        return kind(agent, loss, seed=0, learning_rate=3e-3, weight_decay=decay)
 
     with pytest.raises(BrokenLawError) as told:
         check_learner(Lesson("lamps", make, lesson.make_batches, 10, 0.1), agent, context)

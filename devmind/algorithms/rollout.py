@@ -67,3 +67,13 @@ def rows(tree: Obs, index: Tensor) -> Obs:
     else:
         chosen = {name: part.flatten(0, 1)[index] for name, part in whole.items()}
     return chosen
+
+
+def columns(tree: Obs, index: Tensor) -> Obs:
+    """All steps of the rows `index` (int64 [B]) of a [T, N, ...] tree, as [B, T, ...]."""
+    whole: Tree = tree
+    if isinstance(whole, Tensor):
+        chosen: Any = whole[:, index].transpose(0, 1)
+    else:
+        chosen = {name: part[:, index].transpose(0, 1) for name, part in whole.items()}
+    return chosen

@@ -1,35 +1,38 @@
 """Learning by reward: proximal policy optimisation of heads that act, in worlds of rows, one drill a training step.
 
 `collect` lets an actor-critic act in a world by `devmind.acting.rollout` and keeps what learning needs; `improve` is
-one update on it. Both know no agent: the benchmark against Stable-Baselines3 runs them with a network of its own.
-`PolicyLearner` does so with an agent's heads, in a lesson.
+one update on it, on single steps or on rows of consecutive ones. Both know no agent: the benchmark against
+Stable-Baselines3 runs them with a network of its own. `PolicyLearner` does so with an agent's heads, in a lesson.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from devmind.acting import Senses, rollout
+from devmind.acting import Policy, Senses, rollout
 from devmind.acting.rollout import Actions, Steppable, starts_anew
 from devmind.agent.agent import Agent
-from devmind.agent.batch import Batch, collate_tick, to_device
-from devmind.agent.output import Categorical, Normal
-from devmind.agent.taps import Tapped, read_tap, tapped_senses
 from devmind.agent.threads import stepping_threads
 from devmind.algorithms.ppo import minibatches, normalize, policy_change, ppo_loss
 from devmind.algorithms.returns import generalized_advantages
-from devmind.algorithms.rollout import Rollout, Tree, next_values, rows, stack
-from devmind.curriculum.stage import Context
-from devmind.learners.gradient import Learner
+from devmind.algorithms.rollout import Rollout, Tree, columns, next_values, rows, stack
+from devmind.curriculum.stage import Context, Learner, Rehearsed, Scalars
+from devmind.errors import ConfigError
+from devmind.learners.actor_critics import Arc, TrunkPolicy, actor_critic
+from devmind.learners.distil import Kept, divergence_from, kept_of
 from devmind.seeding import lesson_seeds, numpy_rng, torch_generator
 from devmind.worlds.restarting import Restarting
 from devmind.worlds.side_by_side import Joined
+
+
+KEPT_ROWS = 16
+"""Rows of each level whose observations are kept of a drill, for rehearsing it."""
 
 
 class Choice(Protocol):
@@ -67,6 +70,15 @@ class ActorCritic(Protocol):
 
     def as_command(self, action: Tensor) -> np.ndarray:
         """Sampled actions as what the effector takes."""
+        ...
+
+
+@runtime_checkable
+class SequencePolicy(ActorCritic, Protocol):
+    """An actor-critic whose answers depend on earlier steps: it learns from whole rows of consecutive ones."""
+
+    def along(self, observation: Tree) -> tuple[Choice, Tensor]:
+        """Answers [B, T, ...] on rows [B, T, ...], each of which begins an episode."""
         ...
 
 
@@ -125,6 +137,16 @@ def collect(
     )
 
 
+def _sampled(network: ActorCritic, generator: torch.Generator) -> Policy:
+    """What a policy does while it learns: a sample of its choices."""
+
+    def policy(senses: Senses, first: np.ndarray) -> Actions:
+        choice, _ = network(network.read(senses, first))
+        return {network.effector: network.as_command(choice.sample(generator))}
+
+    return policy
+
+
 @dataclass(frozen=True)
 class PPO:
     """How one update learns.
@@ -175,11 +197,14 @@ def improve(
     for index in group.unique():
         mine = group == index
         advantage[:, mine] = normalize(advantage[:, mine], collected.mask[:, mine])
-    for chosen in minibatches(collected.mask, settings.epochs, settings.batches, order):
-        choice, value = network(rows(collected.observation, chosen))
-        old, log_prob = rows(collected.log_prob, chosen), choice.log_prob(rows(collected.action, chosen))
+    # Of a policy with a state whole rows are drawn: what a step answers is made of those before it.
+    whole_rows = isinstance(network, SequencePolicy)
+    drawn = collected.mask.any(0, keepdim=True) if whole_rows else collected.mask
+    for chosen in minibatches(drawn, settings.epochs, settings.batches, order):
+        log_prob, value, entropy, pick = _evaluate(network, collected, chosen)
+        old = pick(collected.log_prob)
         loss = ppo_loss(
-            log_prob, old, rows(advantage, chosen), value, rows(target, chosen), choice.entropy(),
+            log_prob, old, pick(advantage), value, pick(target), entropy,
             clip=settings.clip, entropy_weight=settings.entropy,
         )  # fmt: skip
         optimizer.zero_grad(set_to_none=True)
@@ -191,74 +216,38 @@ def improve(
     return {"value loss": loss.value.detach(), "kl": divergence, "clipped": outside}
 
 
-class Arc:
-    """A reflex arc of an agent and its critic as an `ActorCritic`: heads `{effector}_arc` and `{effector}_value`.
+def _evaluate(
+    network: ActorCritic, collected: Rollout[Any, Tensor], chosen: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Callable[[Tensor], Tensor]]:
+    """Log probability of what was done, value and entropy of the chosen steps (or all steps of the chosen rows), [B].
 
-    An observation is what the arc taps, `tokens` [N, K, D] and `present` [N, K]: each tick is encoded once, and only
-    the senses that the arc reads.
+    The last is a function that picks the same steps of a tensor [T, N].
     """
-
-    def __init__(self, agent: Agent, effector: str) -> None:
-        self.agent, self.effector = agent, effector
-        self.arc, self.critic = agent.head(f"{effector}_arc"), agent.head(f"{effector}_value")
-        self.tap = agent.tap_of(f"{effector}_arc")
-        self.senses = tapped_senses(self.tap)
-        self.n_tokens = {sense: agent.encoder(sense).n_tokens for sense in self.senses}
-        self.carried: dict[str, tuple[Tensor, Tensor]] = {}
-
-    def read(self, senses: Senses, first: np.ndarray) -> dict[str, Tensor]:
-        """`tokens` and `present`; carries what encoders of change need to the next tick."""
-        read, self.carried = self._read(senses, first)
-        return read
-
-    def peek(self, senses: Senses) -> dict[str, Tensor]:
-        """What the next tick would read, in rows whose episode goes on."""
-        n = len(next(iter(senses.values())))
-        return self._read(senses, np.zeros(n, bool))[0]
-
-    def _read(self, senses: Senses, first: np.ndarray) -> tuple[dict[str, Tensor], dict[str, tuple[Tensor, Tensor]]]:
-        needed = {k: v for k, v in senses.items() if k in self.senses or self.tap == f"raw:{k}"}
-        batch: Batch = to_device(collate_tick(needed, first), self.agent.device)
-        with torch.inference_mode():
-            seen = self.agent.encode_batch(batch, self.senses, self.carried).map(lambda x: x[:, 0])
-            tapped = read_tap(self.tap, seen, self.n_tokens)
-        assert tapped is not None, f"the worlds of '{self.tap}' give none of its senses"
-        carried = {
-            name: (batch["senses"][name][:, 0], batch["present"][name][:, 0])
-            for name in seen.encoded
-            if self.agent.encoder(name).uses_previous
-        }
-        return {"tokens": tapped.tokens, "present": tapped.present}, carried
-
-    def __call__(self, observation: Tree) -> tuple[Categorical | Normal, Tensor]:
-        """What the arc and its critic answer."""
-        assert isinstance(observation, dict)
-        tapped = Tapped(observation["tokens"], observation["present"])
-        return self.arc(tapped), self.critic(tapped).mode()
-
-    def as_command(self, action: Tensor) -> np.ndarray:
-        """A choice among a table's commands is that command."""
-        table = getattr(self.arc, "table", None)
-        return np.asarray((action if table is None else table[action]).detach().cpu().numpy())
-
-    def parts(self) -> nn.ModuleList:
-        """Both heads."""
-        return nn.ModuleList([self.arc, self.critic])
+    if not isinstance(network, SequencePolicy):
+        choice, value = network(rows(collected.observation, chosen))
+        log_prob = choice.log_prob(rows(collected.action, chosen))
+        return log_prob, value, choice.entropy(), lambda x: rows(x, chosen)
+    valid = columns(collected.mask, chosen)
+    choice, value = network.along(columns(collected.observation, chosen))
+    log_prob = choice.log_prob(columns(collected.action, chosen))
+    return log_prob[valid], value[valid], choice.entropy()[valid], lambda x: columns(x, chosen)[valid]
 
 
 @dataclass(frozen=True)
 class Drill:
-    """What one training step of one arc is.
+    """What one training step of one policy is.
 
     Attributes:
-        effector: `{effector}_arc` acts and `{effector}_value` is its critic.
+        effector: what the head acts with.
         world, levels: practised in, the levels side by side.
         rows: in each level.
         ticks: length of a rollout.
         ppo: how it learns; the entropy's weight falls linearly to a tenth.
         learning_rate: at the start; it falls linearly to a tenth.
         log_std: of the actions at the lesson's start and end.
-        lasting: rows start anew when they end, and go on from one training step to the next.
+        lasting: rows start anew when they end, and go on from one training step to the next; not for policies on the
+            trunk, whose rows begin their episodes with each rollout.
+        head, critic: by default `{effector}_arc` and `{effector}_value`; arcs, or heads on the trunk.
     """
 
     effector: str
@@ -270,19 +259,29 @@ class Drill:
     learning_rate: float = 1e-3
     log_std: tuple[float, float] | None = None
     lasting: bool = False
+    head: str = ""
+    critic: str = ""
+
+    def network(self, agent: Agent) -> Arc | TrunkPolicy:
+        """The policy and its critic, of this agent."""
+        return actor_critic(agent, self.effector, self.head, self.critic)
 
 
 class PolicyLearner(Learner):
-    """Proximal policy optimisation of an agent's arcs, one drill a training step; all else of the agent is fixed.
+    """Proximal policy optimisation of an agent's policies, one drill a training step.
 
-    Batches name the drill. What lasting drills practise in is kept in `extra_state`.
+    Batches name the drill. It is rehearsed by distillation: what the policies answer on some observations is kept when
+    a later lesson begins, and they are held to it (Rusu et al. 2016, "Policy distillation", arXiv 1511.06295).
 
     Args:
         drills: by name.
-        heirs: arcs and critics, and the heads whose reading of the tokens they take over when the lesson begins.
+        heirs: heads and critics, and the heads whose reading of the tokens they take over when the lesson begins.
         keepers: heads that keep their reading while rewards teach them to answer.
         crowd: scales every drill's rows.
+        trains: prefixes of what rewards change besides these heads, for policies on the trunk; see `trainable`.
     """
+
+    mixes: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -293,111 +292,175 @@ class PolicyLearner(Learner):
         heirs: Mapping[str, str] | None = None,
         keepers: Sequence[str] = (),
         crowd: float = 1.0,
+        trains: Sequence[str] = (),
     ) -> None:
-        super().__init__(agent, steps=0, seed=context.seed)
-        self.automatic_optimization = False
         self.context, self.drills, self.crowd = context, dict(drills), crowd
-        self.heirs, self.keepers = dict(heirs or {}), tuple(keepers)
+        self.heirs, self.keepers, self.further = dict(heirs or {}), tuple(keepers), tuple(trains)
+        self.networks = {(n := drill.network(agent)).names: n for drill in drills.values()}
+        for name, drill in self.drills.items():
+            if drill.lasting and isinstance(drill.network(agent), TrunkPolicy):
+                raise ConfigError(
+                    f"The drill '{name}' cannot be lasting: a policy on the trunk learns from rows that begin their "
+                    "episodes with the rollout. Give it more ticks instead."
+                )
+        mine = [f"heads.{name}." for names in self.networks for name in names]
+        super().__init__(agent, seed=context.seed, trains=(*mine, *self.further))
         self.lasting: dict[str, Any] = {}
+        self.kept: dict[str, Kept] = {}
         self.env_steps = 0
+        self._optimizer: torch.optim.Optimizer | None = None
 
-    def extra_state(self) -> dict[str, Any]:
-        """The lasting worlds' states, as tensors."""
-        return {
+    def state_dict(self) -> dict[str, Any]:
+        """The optimizer's state, the lasting worlds' states as tensors, and what is kept for rehearsals."""
+        worlds = {
             name: {key: torch.from_numpy(value.copy()) for key, value in vars(world.state()).items()}
             for name, world in self.lasting.items()
         }
+        optimizer = None if self._optimizer is None else self._optimizer.state_dict()
+        return {"optimizer": optimizer, "lasting": worlds, "kept": self.kept}
 
-    def load_extra_state(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Let lasting worlds go on."""
-        for name, tensors in state.items():
-            world = self._made(name, self.drills[name].levels[0])
+        if state["optimizer"] is not None:
+            self.optimizer.load_state_dict(state["optimizer"])
+        self.kept = dict(state["kept"])
+        for name, tensors in state["lasting"].items():
+            world = self._made(name, self.drills[name].levels[0], 0)
             kept = {key: value.cpu().numpy().copy() for key, value in tensors.items()}
             world.restore(type(world.state())(**kept))
             self.lasting[name] = world
 
-    def on_fit_start(self) -> None:
-        """Freeze all but arcs and critics; how widely arcs explore follows a schedule, not a gradient."""
-        if self.update == 0:
+    def begin(self, step: int) -> None:
+        """Freeze all but the policies; how widely they explore follows a schedule, not a gradient."""
+        if step == 0:
             for heir, teacher in self.heirs.items():
                 self.agent.head(heir).start_from(self.agent.head(teacher))
-        self.agent.requires_grad_(False)
-        for effector in self._effectors():
-            for name, parameter in Arc(self.agent, effector).parts().named_parameters():
-                parameter.requires_grad_(not name.endswith("log_std"))
+        super().begin(step)
+        for name, parameter in self.agent.named_parameters():
+            if name.endswith("log_std"):
+                parameter.requires_grad_(False)
         for keeper in self.keepers:
             for parameter in self.agent.head(keeper).reading():
                 parameter.requires_grad_(False)
 
-    def on_fit_end(self) -> None:
-        """Give every parameter its gradient back for the lessons to come."""
-        self.agent.requires_grad_(True)
+    @property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """Adam, one group a policy and one for the rest; what has no gradient in a step is left as it is."""
+        if self._optimizer is None:
+            groups = [list(network.parts().parameters()) for network in self.networks.values()]
+            made = [{"params": [p for p in each if p.requires_grad]} for each in (*groups, self._further())]
+            self._optimizer = torch.optim.Adam([group for group in made if group["params"]], lr=1e-3, eps=1e-5)
+        return self._optimizer
 
-    def configure_optimizers(self) -> torch.optim.Optimizer:
-        """Adam, one group an arc; what has no gradient in a step is left as it is."""
-        arcs = [Arc(self.agent, effector) for effector in self._effectors()]
-        groups = [{"params": [p for p in arc.parts().parameters() if p.requires_grad]} for arc in arcs]
-        return torch.optim.Adam(groups, lr=1e-3, eps=1e-5)
+    def _further(self) -> list[nn.Parameter]:
+        """What rewards change besides heads and critics."""
+        mine = {id(p) for network in self.networks.values() for p in network.parts().parameters()}
+        named = self.agent.named_parameters() if self.further else ()
+        return [p for name, p in named if name.startswith(self.further) and id(p) not in mine]
 
-    def _effectors(self) -> list[str]:
-        return list(dict.fromkeys(drill.effector for drill in self.drills.values()))
-
-    def training_step(self, batch: Mapping[str, Any], batch_idx: int) -> None:
-        """One rollout and one update of the drill that the batch names.
+    def update(self, batch: Any, step: int) -> Scalars:
+        """One rollout and one update of the drill that the batch names; or a step of a rehearsal.
 
         On one intra-op thread: these are thousands of small operations, which two threads only slow down. In full
         precision: the ratio of two probabilities of one action is close to 1.
         """
-        name = batch["drill"]
-        drill, gone, arc = (
-            self.drills[name],
-            self.update / max(1, self.steps),
-            Arc(self.agent, self.drills[name].effector),
-        )
+        gone = step / max(1, self.steps)
+        if isinstance(batch, Rehearsed):
+            return self._rehearsal(batch, gone)
+        name, drill = batch["drill"], self.drills[batch["drill"]]
+        network = drill.network(self.agent)
         with stepping_threads(), torch.autocast(self.agent.device.type, enabled=False):
-            self._set_exploration(arc, drill, gone)
-            collected, level = self._practise(name, drill, arc)
-            scalars = self._improve(name, drill, arc, collected, level, gone)
+            self._set_exploration(network, drill, gone)
+            collected, level = self._practise(name, drill, network, step)
+            scalars = self._improve(name, drill, network, collected, level, step, gone)
         self.env_steps += int(collected.mask.sum())
         scalars["reward"] = collected.reward.sum() / collected.reward.shape[1]
-        self.report({f"{name}/{key}": value for key, value in scalars.items()})
+        return {f"{name}/{key}": value for key, value in scalars.items()}
 
-    def _set_exploration(self, arc: Arc, drill: Drill, gone: float) -> None:
+    def _rehearsal(self, batch: Rehearsed, gone: float) -> Scalars:
+        """One step down the loss of another lesson, at the lowest learning rate of the drills."""
+        self._set_rate(min(drill.learning_rate for drill in self.drills.values()), gone)
+        loss, scalars = batch.learner.rehearse(batch.batch)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_([p for group in self.optimizer.param_groups for p in group["params"]], 1.0)
+        self.optimizer.step()
+        return {f"rehearsal/{name}": value for name, value in {"loss": loss.detach(), **scalars}.items()}
+
+    @torch.no_grad()
+    def remember(self) -> None:
+        """Let each policy act once in its worlds, and keep what it sensed and answered."""
+        for name, drill in self.drills.items():
+            network = drill.network(self.agent)
+            generator = torch_generator(self.seed, "kept", name, device=self.agent.device)
+            world = Joined([self._made(name, level, "kept", most=KEPT_ROWS) for level in drill.levels])
+            ticks, over = [], [np.zeros(world.num_envs, bool)]
+            for tick in rollout(_sampled(network, generator), world, drill.ticks):
+                ticks.append((tick.senses, tick.first))
+                over.append(over[-1] | tick.ended)
+            self.kept[name] = kept_of(self.agent, ticks, ~np.stack(over[:-1], 1), network.names[:1])
+
+    def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
+        """How far the drill's policy has moved from what it answered on the kept observations, in nats.
+
+        Raises:
+            ConfigError: nothing was kept.
+        """
+        name = batch["drill"]
+        if name not in self.kept:
+            raise ConfigError(f"Nothing of the drill '{name}' was kept to rehearse; call 'remember' first.")
+        loss = divergence_from(self.agent, self.kept[name])
+        return loss, {f"{name}/kl": loss.detach()}
+
+    def _set_exploration(self, network: Arc | TrunkPolicy, drill: Drill, gone: float) -> None:
         if drill.log_std is not None:
             first, last = drill.log_std
-            arc.arc.get_parameter("log_std").data.fill_(first + gone * (last - first))
+            network.arc.get_parameter("log_std").data.fill_(first + gone * (last - first))
 
-    def _practise(self, name: str, drill: Drill, arc: Arc) -> tuple[Rollout[Any, Tensor], Tensor]:
+    def _practise(
+        self, name: str, drill: Drill, network: Arc | TrunkPolicy, step: int
+    ) -> tuple[Rollout[Any, Tensor], Tensor]:
         """The rollout, and the level of each row, int64 [N]."""
-        generator = torch_generator(self.seed, "motor", name, self.update, device=self.agent.device)
+        generator = torch_generator(self.seed, "motor", name, step, device=self.agent.device)
         if drill.lasting:
-            kept = self.lasting.get(name) or self._made(name, drill.levels[0])
+            kept = self.lasting.get(name) or self._made(name, drill.levels[0], step)
             state = kept.state()
-            world: Any = Restarting(kept, numpy_rng(self.seed, "motor", name, "starts", self.update))
-            collected = collect(arc, world, drill.ticks, generator, first=state.tick == 0)
+            world: Any = Restarting(kept, numpy_rng(self.seed, "motor", name, "starts", step))
+            collected = collect(network, world, drill.ticks, generator, first=state.tick == 0)
             self.lasting[name] = world
             level = torch.zeros(world.num_envs, dtype=torch.long)
         else:
-            world = Joined([self._made(name, level) for level in drill.levels])
-            collected = collect(arc, world, drill.ticks, generator)
+            world = Joined([self._made(name, level, step) for level in drill.levels])
+            collected = collect(network, world, drill.ticks, generator)
             level = torch.repeat_interleave(torch.arange(len(world.sizes)), torch.tensor(world.sizes))
         return collected, level.to(collected.reward.device)
 
-    def _made(self, name: str, level: str) -> Any:
-        """A level's world with rows of this training step; a lasting drill's, of its first."""
+    def _made(self, name: str, level: str, step: int | str, most: int | None = None) -> Any:
+        """A level's world with rows of this training step, at most `most`; a lasting drill's, of its first."""
         drill = self.drills[name]
-        names = (name,) if drill.lasting else (level, self.update)
-        seeds = lesson_seeds(max(4, round(drill.rows * self.crowd)), self.seed, "motor", *names)
+        names = (name,) if drill.lasting else (level, step)
+        rows_ = max(4, round(drill.rows * self.crowd))
+        seeds = lesson_seeds(min(rows_, most or rows_), self.seed, "motor", *names)
         return self.context.make_world(drill.world, level, seeds)
 
+    def _set_rate(self, rate: float, gone: float) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate * (1 - 0.9 * gone)
+
     def _improve(
-        self, name: str, drill: Drill, arc: Arc, collected: Rollout[Any, Tensor], level: Tensor, gone: float
+        self,
+        name: str,
+        drill: Drill,
+        network: Arc | TrunkPolicy,
+        collected: Rollout[Any, Tensor],
+        level: Tensor,
+        step: int,
+        gone: float,
     ) -> dict[str, Tensor]:
-        left = 1 - 0.9 * gone
-        optimizer: torch.optim.Optimizer = self.optimizers(use_pl_optimizer=False)  # type: ignore[assignment]
-        for group in optimizer.param_groups:
-            group["lr"] = drill.learning_rate * left
-        settings = replace(drill.ppo, entropy=drill.ppo.entropy * left)
-        order = torch_generator(self.seed, "motor", name, "order", self.update)
-        sides = [list(part.parameters()) for part in (arc.arc, arc.critic)]
-        return improve(arc, optimizer, collected, settings, order, sides, level)
+        self._set_rate(drill.learning_rate, gone)
+        settings = replace(drill.ppo, entropy=drill.ppo.entropy * (1 - 0.9 * gone))
+        order = torch_generator(self.seed, "motor", name, "order", step)
+        sides = [list(part.parameters()) for part in (network.arc, network.critic)]
+        further = self._further() if isinstance(network, TrunkPolicy) else []
+        clipped = [*sides, further] if further else sides
+        return improve(network, self.optimizer, collected, settings, order, clipped, level)

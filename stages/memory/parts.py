@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from devmind.agent.agent import Agent
-from devmind.agent.taps import taps_trunk
 from devmind.memory.belief_entries import SENSE
 from devmind.memory.objects import BELIEF_NUMBERS
 from devmind.memory.sightings import KINDS
@@ -60,17 +59,3 @@ def heads() -> list[Part]:
         ("believed", "head.categorical", SENSE, None, {"classes": PLACES}),  # only teaches
         ("place", "head.categorical", "trunk", None, {"classes": PLACES}),
     ]
-
-
-def trained(agent: Agent) -> tuple[str, ...]:
-    """Prefixes of the parameters the lessons change: all but encoders of earlier stages, and their heads on those.
-
-    Heads on the trunk of earlier stages are among them: the trunk changes under them, and rehearsal keeps them right.
-    """
-    mine = tuple(f"encoders.{entry['name']}." for entry in agent.config.encoders if entry["stage"] == NAME)
-    taught = [entry for entry in agent.config.heads if entry["stage"] == NAME or taps_trunk(_tap(entry["tap"]))]
-    return ("trunk.", "readout", "recalled_", "age.", *mine, *(f"heads.{entry['name']}." for entry in taught))
-
-
-def _tap(tap: str | list[str]) -> str | tuple[str, ...]:
-    return tap if isinstance(tap, str) else tuple(tap)

@@ -33,6 +33,7 @@ CYCLE = (
     "balance", "orient", "reach", "startle", "balance", "track", "reach", "startle",
     "balance", "track", "reach", "startle", "balance", "orient", "track", "reach", "startle",
 )  # fmt: skip
+UNREHEARSED = "It trains reflex arcs on encoders; later stages leave both as they are."
 STEPS = {"tiny": 17, "nursery": 595, "child": 2380, "adult": 6800}
 
 
@@ -48,4 +49,8 @@ def lesson(context: Context) -> Lesson:
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: {"drill": CYCLE[update % len(CYCLE)]}, steps)
 
-    return Lesson("motor", learner, batches, STEPS[context.config.size], 4.0, skills=("orient", "balance"))
+    steps = STEPS[context.config.size]
+    # Nothing earlier uses the arcs, so there is nothing that teaching them could take away.
+    return Lesson(
+        "motor", learner, batches, steps, 4.0, UNREHEARSED, rehearsal_every=0, skills=("orient", "balance")
+    )

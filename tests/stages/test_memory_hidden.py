@@ -14,6 +14,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.config import RunConfig
 from devmind.curriculum.stage import Context
+from devmind.learners.gradient import trainable
 from devmind.memory.objects import BELIEF_NUMBERS
 from devmind.worlds.nursery import hiding
 from stages.memory import believing, hidden, living, onlooking, parts, permanence, things
@@ -41,7 +42,7 @@ def batch(agent: Agent, context: Context) -> dict:
 def test_the_new_head_starts_as_whereabouts_and_leaves_it_alone(agent: Agent) -> None:
     old, new = agent.head("whereabouts").state_dict(), agent.head("things").state_dict()
     assert all(torch.equal(old[name], new[name]) for name in old)
-    assert "heads.whereabouts." not in " ".join(parts.trained(agent) + things.TRAINS)
+    assert "heads.whereabouts." not in " ".join(trainable(agent, parts.NAME) + things.TRAINS)
 
 
 def test_a_batch_is_a_function_of_its_update(agent: Agent, context: Context, batch: dict) -> None:

@@ -13,6 +13,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.config import load
 from devmind.curriculum.stage import Context
+from devmind.learners.gradient import trainable
 from devmind.testing import tiny_agent
 from devmind.worlds.memory_len import LENGTHS
 from stages.memory import cards, hallway, imitation, keeping, lessons, matching, mazes, parts, playing, remembering
@@ -106,7 +107,7 @@ def test_ways_grow(context):
 
 
 def test_lessons_leave_the_reflexes_alone(agent):
-    names = [name for name, _ in agent.named_parameters() if name.startswith(parts.trained(agent))]
+    names = [name for name, _ in agent.named_parameters() if name.startswith(trainable(agent, parts.NAME))]
     assert any(name.startswith("trunk.") for name in names)
     assert any(name.startswith("heads.look_trunk.") for name in names)
     assert any(name.startswith("heads.cells.") for name in names)

@@ -60,9 +60,9 @@ class WarmthStage:
         """One lesson by gradient; a batch is a function of (seed, update)."""
 
         def learner(agent: Agent, context: Context) -> GradientLearner:
-            return GradientLearner(agent, loss, steps=0, seed=context.seed, learning_rate=3e-3)
+            return GradientLearner(agent, loss, seed=context.seed, learning_rate=3e-3)
 
         def batches(agent: Agent, context: Context, steps: int) -> Batches:
             return Batches(lambda update: sit(context, lesson_seeds(64, context.seed, "warmth", update))[0], steps)
 
-        return [Lesson("sit", learner, batches, steps=600, minutes=0.5, rehearse=True, skills=("warmth",))]
+        return [Lesson("sit", learner, batches, steps=600, minutes=0.5, skills=("warmth",))]
