@@ -184,13 +184,16 @@ class Spelling(Output):
     features: Tensor
     logits: Tensor | None
 
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Log probability of each of the bytes int64 [..., 8], given those before it."""
+        logits = self.head.spelled(self.features, value) if self.logits is None else self.logits
+        losses = F.cross_entropy(logits.flatten(0, -2), value.clamp_min(0).flatten(), reduction="none")
+        return -losses.reshape(value.shape)
+
     def loss(self, target: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         """Nats a byte against numbers int64 [..., 8]; what only fills up a patch does not count."""
-        logits = self.head.spelled(self.features, target) if self.logits is None else self.logits
         counts = (target >= 0) & (target != NOTHING)
-        counts = counts if mask is None else counts & mask[..., None]
-        losses = F.cross_entropy(logits.flatten(0, -2), target.clamp_min(0).flatten(), reduction="none")
-        return masked_mean(losses.reshape(target.shape), counts)
+        return masked_mean(-self.log_prob(target), counts if mask is None else counts & mask[..., None])
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
         return self.head.spell(self.features, lambda logits: Categorical(logits).sample(generator))
@@ -368,6 +371,26 @@ def text_loss(agent: Agent, batch: Mapping[str, Any], sense: str = "text") -> tu
     output = agent.forward(dict(batch), [sense], targets={sense: targets})[sense]
     loss = output.loss(targets.clamp_min(-1 if encoder.patched else 0), mask)
     return loss, {"nats": loss.detach()}
+
+
+@torch.no_grad()
+def page_nats(agent: Agent, batch: Mapping[str, Any], sense: str = "text") -> Tensor:
+    """How hard each page of a batch [B, T] is to foretell: nats a byte, float [B, T], whatever the tokenizer is.
+
+    Every page must be there, as UTF-8 (`collate` makes them so). What it takes to end a page is not counted; divide by
+    log(2) for bits a byte.
+    """
+    encoder = agent.encoder(sense)
+    assert isinstance(encoder, TextEncoder)
+    x = batch["senses"][sense].to(agent.device)
+    targets = encoder.targets(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+    counts = (targets >= 0) & (targets != (-1 if encoder.end is None else encoder.end))
+    if encoder.patched:
+        counts = counts & (targets < BEGIN)
+    output = agent.forward(dict(batch), [sense], targets={sense: targets})[sense]
+    assert isinstance(output, Categorical | Spelling)
+    nats = -output.log_prob(targets.clamp_min(0)) * counts
+    return nats.flatten(2).sum(-1) / (x != 0).sum(-1)
 
 
 def write(
