@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from devmind.agent.detections import Detections
 from devmind.errors import ConfigError
 
 
@@ -66,6 +67,13 @@ class Output:
             depth float32 [64, 64]: metres
         """
         return {}
+
+    def detections(self) -> Detections | None:
+        """What it detects in the picture that was tapped, in directions from the gaze; None: it is no detector.
+
+        Leading dimensions are flattened to rows.
+        """
+        return None
 
 
 @dataclass

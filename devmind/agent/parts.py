@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -20,6 +20,7 @@ from devmind.agent.output import Output
 from devmind.agent.sensing import Sensing, attempt, named_seed
 from devmind.agent.taps import Tap, Tapped, tapped_senses, taps_trunk
 from devmind.agent.text import TextHead
+from devmind.agent.tracker import Tracker
 from devmind.errors import DevmindError, PluginError, nearest
 from devmind.moment import STANDARD_SENSES
 
@@ -140,6 +141,39 @@ class PartHolder(Sensing, PreTrainedModel):
         if known is None:
             entry = {"name": name, "shape": list(shape), "dtype": dtype, "horizon": horizon}
             self.config.effectors = [*self.config.effectors, entry]
+
+    def add_tracker(self, detects: str, depth: str | None = None, names: str | None = None, **options: Any) -> None:
+        """Let the agent keep up beliefs about things from what its heads detect; another tracker gives way.
+
+        Args:
+            detects, depth, names: the heads that feed it; options: `stage` and the numbers of `tracker.Tracker`.
+
+        Raises:
+            PluginError: there is no such head, or it detects nothing, or its classes have no names.
+        """
+        for name in (detects, depth, names):
+            if name is not None:
+                self.head(name)
+        output = _try_out(self.head(detects))
+        if output is None or output.detections() is None:
+            raise PluginError(f"Beliefs are fed by detections; the head '{detects}' gives none. Name one that does.")
+        if not self.labels_of(detects):
+            raise PluginError(f"The classes of '{detects}' have no names; add the head with `labels`.")
+        self.config.tracker = asdict(Tracker(detects, depth, names, **options))
+
+    @property
+    def tracker(self) -> Tracker | None:
+        """What keeps up beliefs; None where there is nothing, or the plugin of a head that feeds it is missing."""
+        if self.config.tracker is None:
+            return None
+        found = Tracker(**self.config.tracker)
+        wanted = {found.detects, found.depth, found.names} - {None}
+        return found if wanted <= set(self.heads) else None
+
+    def labels_of(self, head: str) -> list[str]:
+        """What the classes of a head are called; none where it was added without."""
+        self.head(head)
+        return next(list(entry.get("labels", ())) for entry in self.config.heads if entry["name"] == head)
 
     def declared(self, name: str) -> Effector | None:
         """The form of the effector `name`; None before it is declared or has a head."""

@@ -143,7 +143,7 @@ class _Replay:
     def take_tick(self, moment: Moment, action: Action | None) -> None:
         """Step and compare, or count the tick as refused."""
         if moment.first and self.agent is not None:
-            self.actor, self.why = Actor(self.agent), ""
+            self.actor, self.why = Actor(self.agent, beliefs=True), ""
         if not self.why and action is None:
             self._refuse("no action was recorded")
         recalled, self.recalled = self.recalled, None

@@ -126,7 +126,7 @@ class LiveLoop:
     def _live(self, seconds: float | None, stop: Callable[[], bool]) -> None:
         self.warm_up()
         senses, info = self.room.reset()
-        actor = Actor(self.agent)
+        actor = Actor(self.agent, beliefs=True)
         spent: dict[str, float] = {}
         while True:
             if info["skipped"]:
@@ -159,7 +159,7 @@ class LiveLoop:
         assert isinstance(space, spaces.Dict)
         arrays = {name: np.zeros(part.shape, part.dtype) for name, part in space.items() if part.shape is not None}
         moment = Moment(0.0, {name: value for name, value in arrays.items() if name != "words"}, first=True)
-        Actor(self.agent, effectors=self.effectors).act(moment)
+        Actor(self.agent, effectors=self.effectors, beliefs=True).act(moment)
 
     def _keep(self, tick: Tick, watch: _StopWatch) -> None:
         summary, health = self.summary, self.room.health

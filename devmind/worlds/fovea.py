@@ -13,8 +13,9 @@ import numpy as np
 from devmind.moment import SIGHT_SIZE
 from devmind.sessions.pictures import brightness, change
 
-WIDE_HALF = math.tan(math.radians(60.0))
-SIGHT_HALF = math.tan(math.radians(30.0))
+WIDE_HALF_DEG, SIGHT_HALF_DEG = 60.0, 30.0
+WIDE_HALF = math.tan(math.radians(WIDE_HALF_DEG))
+SIGHT_HALF = math.tan(math.radians(SIGHT_HALF_DEG))
 MAX_TURN_DEG = 25.0
 MAX_TILT_DEG = 60.0
 BODY_SIZE = 12

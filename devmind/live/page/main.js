@@ -1,5 +1,6 @@
 // The page as a whole: what comes through the link goes to the part that shows it.
 
+import { showBeliefs } from "./beliefs.js";
 import { sendFrames } from "./camera.js";
 import { setControls, showControls, startControls } from "./controls.js";
 import { askFor } from "./devices.js";
@@ -73,6 +74,7 @@ function tick(view) {
   showFaults(view.faults);
   if (view.paused !== undefined) showState(view.paused ? "paused" : "connected");
   showPicture(view);
+  showBeliefs(view.beliefs);
   if (!view.paused) showDeviceFaults(view);
   showSteps(view);
   showHeld(view.held);

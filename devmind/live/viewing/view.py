@@ -18,6 +18,7 @@ from devmind.agent.attention import ReadoutAttention
 from devmind.agent.taps import taps_trunk
 from devmind.live.loop import Tick
 from devmind.live.viewing.agreement import SENSE, Overlays
+from devmind.live.viewing.believed import believed
 from devmind.live.viewing.drawing import drawn, jpeg
 from devmind.live.viewing.hearing import heard
 from devmind.live.viewing.sureness import Sureness
@@ -101,6 +102,7 @@ class View:
             **who_answered(tick, self._arcs),
             "attention": self._attended(tick),
             "overlays": self._overlaid(tick),
+            "beliefs": self._believed(tick, room),
             "sound": None if sound is None else heard(self.agent, np.asarray(sound)),
             "words": tick.moment.senses.get("words"),
             "names": {sense: as_known(named) for sense, named in (names or {}).items()},
@@ -108,7 +110,7 @@ class View:
             "health": sensor_health(room.sensors.values()),
             "absent": reasons(room.sensors, tick.moment.senses),
         }
-        return {key: value for key, value in view.items() if value not in (None, {})} | dict(extra or {})
+        return {key: value for key, value in view.items() if value is not None and value != {}} | dict(extra or {})
 
     jpeg = staticmethod(jpeg)
 
@@ -118,6 +120,13 @@ class View:
         if shares is None or side * side != shares.shape[1]:
             return None
         return [[round(share, 4) for share in row] for row in shares[0].reshape(side, side).tolist()]
+
+    def _believed(self, tick: Tick, room: Room) -> list[dict[str, Any]] | None:
+        """Where it thinks things are; nothing without a frame to draw them in."""
+        tracker = self.agent.tracker
+        if room.frame is None or tracker is None:
+            return None
+        return believed(tick.output.beliefs, self.agent.labels_of(tracker.detects), *room.frame.shape[:2])
 
     def _overlaid(self, tick: Tick) -> dict[str, Any] | None:
         eye, head = tick.percepts.encoded.get(SENSE), self._overlay_head
