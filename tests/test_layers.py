@@ -29,6 +29,9 @@ BELOW_EXAM = frozenset({"agent", "acting", "memory", "worlds", "sessions", "algo
 BELOW_RUNNER = BASE | BELOW_EXAM | EXAM | {"feed", "checkpointing", "report", "learners"}
 EVERYTHING = BELOW_RUNNER | RUNNER | {"live", "testing", "datasets", "scaffold"}
 
+COMMANDS = frozenset({f"cli.{part}" for part in ("agents", "house", "paths", "show")})
+"""What commands share: those of a stage name an agent, complain and print as all others do."""
+
 ROOMS: Mapping[str, frozenset[str]] = {
     "errors": frozenset(),
     "seeding": frozenset({"errors"}),
@@ -52,7 +55,7 @@ ROOMS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(RUNNER, BELOW_RUNNER | RUNNER),
     "live": BELOW_RUNNER | (RUNNER - RUN),
     "testing": BELOW_RUNNER | RUNNER | {"live"},
-    "stages": BELOW_RUNNER | (RUNNER - RUN),
+    "stages": BELOW_RUNNER | (RUNNER - RUN) | COMMANDS,
     "cli": EVERYTHING | {""},
     "": EVERYTHING,  # devmind/__init__.py: names for users, loaded when asked for
 }

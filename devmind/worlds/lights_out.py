@@ -47,8 +47,8 @@ class LightsOutRules:
         side, _, most = level.partition("-")
         if not (side.isdigit() and int(side) in SIDES and (most.isdigit() or most == "")):
             raise WorldError(
-                f"The level of the world 'lights_out' is a side from {SIDES[0]} to {SIDES[-1]}, such as '5', or with the "
-                f"most presses of a scramble, '5-8'; got '{level}'."
+                f"The level of the world 'lights_out' is a side from {SIDES[0]} to {SIDES[-1]}, such as '5', or with "
+                f"the most presses of a scramble, '5-8'; got '{level}'."
             )
         self.side = int(side)
         self.cells = self.side**2

@@ -51,7 +51,9 @@ Make = Callable[[Agent, Context, int, int, int], Any]
 
 def lessons(context: Context) -> Sequence[Lesson]:
     """In the order they are taught."""
-    boards = taught(context, "boards", boards_loss, boards_batch, 32, 3e-3, 0.7, trains=BOARDS, skills=("maze",), unrehearsed=STAYS)
+    boards = taught(
+        context, "boards", boards_loss, boards_batch, 32, 3e-3, 0.7, trains=BOARDS, skills=("maze",), unrehearsed=STAYS
+    )
     return [
         *([boards] if hallway.installed() else []),
         taught(

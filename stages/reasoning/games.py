@@ -1,4 +1,4 @@
-"""Games of two players as the stage's search sees them: rules, symmetries, keys, and what an agent thinks of positions."""
+"""Games of two players as the stage's search sees them: rules, symmetries, keys, and an agent's judgement of positions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Game:
 
     @cached_property
     def symmetries(self) -> tuple[np.ndarray, np.ndarray]:
-        """Boards that are the same game: cells int64 [S, cells] and moves int64 [S, choices]; the first is the identity.
+        """Boards that are the same game: cells int64 [S, cells], moves int64 [S, choices]; the first is the identity.
 
         Image s of marks is `marks[:, cells[s]]`, and of a policy `policy[:, moves[s]]`.
         """

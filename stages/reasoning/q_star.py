@@ -104,7 +104,9 @@ def q_star(
         for number, q in zip(going, guide(starts[going]), strict=True):
             problems[number].add(starts[number], q, -1, -1, 0, weight)
     while len(going):
-        taken = [(n, *pair) for n in going for pair in _best_pairs(problems[n], min(batch, nodes - len(problems[n].parent)))]
+        taken = [
+            (n, *pair) for n in going for pair in _best_pairs(problems[n], min(batch, nodes - len(problems[n].parent)))
+        ]
         if not taken:
             break
         made = step(

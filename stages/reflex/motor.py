@@ -51,6 +51,4 @@ def lesson(context: Context) -> Lesson:
 
     steps = STEPS[context.config.size]
     # Nothing earlier uses the arcs, so there is nothing that teaching them could take away.
-    return Lesson(
-        "motor", learner, batches, steps, 4.0, UNREHEARSED, rehearsal_every=0, skills=("orient", "balance")
-    )
+    return Lesson("motor", learner, batches, steps, 4.0, UNREHEARSED, rehearsal_every=0, skills=("orient", "balance"))

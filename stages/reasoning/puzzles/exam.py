@@ -31,7 +31,9 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     fewest = Algebra.of(parts.SIDE).shortest(lit).sum(-1)
     ways = search(lit, lambda states: costs(agent, states))
     solved = np.array([way.actions is not None for way in ways], float)
-    shortest = np.array([way.actions is not None and len(way.actions) == k for way, k in zip(ways, fewest, strict=True)])
+    shortest = np.array(
+        [way.actions is not None and len(way.actions) == k for way, k in zip(ways, fewest, strict=True)]
+    )
     floors, rows = (_floors(lit, context.seed), _rows(agent, lit)) if full else ({}, {})
     note = f"scrambles of 1 to {MOST} presses that no lesson showed; Q is asked about {NODES} states a puzzle at most"
     found = [

@@ -1,6 +1,6 @@
 """The lesson puzzles: what each press of Lights Out costs, by value iteration from scrambles.
 
-Approximate value iteration (Agostinelli et al. 2019) asks the network what a press leads to: Q(s, a) = 1 + min Q(s', a').
+Approximate value iteration (Agostinelli et al. 2019) asks the network what a press leads to, Q(s, a) = 1 + min Q(s', a').
 Here a scramble also proves something: who made it by k presses can undo it in k, through any of them; and in k + 2
 through any other press, which is undone in the end. These are upper bounds of Q for all presses at once, at no cost. A
 target is the bound, or what the network says of the next state where that is less.
@@ -48,9 +48,7 @@ def lesson(context: Context) -> Lesson:
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: make(agent, context, update, context.rows(rows)), steps)
 
-    return Lesson(
-        "puzzles", learner, batches, STEPS[size], MINUTES, rehearses=("tictactoe",), skills=("puzzles",)
-    )
+    return Lesson("puzzles", learner, batches, STEPS[size], MINUTES, rehearses=("tictactoe",), skills=("puzzles",))
 
 
 def costs(agent: Agent, lit: np.ndarray) -> np.ndarray:

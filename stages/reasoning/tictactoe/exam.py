@@ -47,7 +47,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             floors=_means(optimal, floors),
             exhaustive=True,
             reference="perfect play: a solver of the whole game",
-            note=f"{len(asked):,} positions, all there are{'' if full else ' of few moves'}; {SIMULATIONS} simulations a move",
+            note=f"{len(asked):,} positions: all there are{'' if full else ' of few moves'}; {SIMULATIONS} simulations",
             rows=_means(optimal, players),
         )
     ]

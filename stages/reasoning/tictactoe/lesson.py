@@ -22,9 +22,7 @@ def lesson(context: Context) -> Lesson:
     rate = (changed and changed.learning_rate) or LEARNING_RATE
 
     def learner(agent: Agent, context: Context) -> SelfPlay:
-        return SelfPlay(
-            agent, TICTACTOE, PLAY, seed=context.seed, learning_rate=rate, trains=parts.trained(agent)
-        )
+        return SelfPlay(agent, TICTACTOE, PLAY, seed=context.seed, learning_rate=rate, trains=parts.trained(agent))
 
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: {"update": update, "rows": context.rows(rows)}, steps)
