@@ -1,4 +1,4 @@
-"""Games of two players as the stage's search sees them: rules, symmetries, keys, and an agent's judgement of positions."""
+"""Games of two players as the stage's search sees them: rules, symmetries, keys, an agent's judgement."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Self-play as a Learner: the agent searches its own games, and its policy and value learn what the searches found.
 
-AlphaZero (Silver et al. 2018) with Gumbel search (Danihelka et al. 2022), as small as it can be: in an update many games
+AlphaZero (Silver et al. 2018) with Gumbel search (Danihelka et al. 2022), as small as can be: in an update many games
 make a move, each by a search of its own, all searches together; stored positions whose value is open are searched
 again with today's network (reanalysis, Schrittwieser et al. 2021); then one step down the loss on positions drawn from
 all that are stored. What a search has proven is taken as it is.

@@ -1,6 +1,6 @@
 """The lesson puzzles: what each press of Lights Out costs, by value iteration from scrambles.
 
-Approximate value iteration (Agostinelli et al. 2019) asks the network what a press leads to, Q(s, a) = 1 + min Q(s', a').
+Approximate value iteration (Agostinelli et al. 2019) asks the network what follows a press, Q(s, a) = 1 + min Q(s', a').
 Here a scramble also proves something: who made it by k presses can undo it in k, through any of them; and in k + 2
 through any other press, which is undone in the end. These are upper bounds of Q for all presses at once, at no cost. A
 target is the bound, or what the network says of the next state where that is less.
