@@ -193,11 +193,14 @@ class Agent(Thinker):
         generator: torch.Generator | None = None,
         trunk: bool = True,
         beliefs: bool = False,
+        standing: Mapping[str, Sequence[str]] | None = None,
     ) -> tuple[State, StepOutput]:
         """One tick: the new state and what to do. The given state is consumed: clone it first to keep it.
 
         Args:
             recalled: from `encode_recalled`, tokens [B, R, D].
+            standing: by effector the heads that are asked, in order; by default all, arcs first. Where none is left,
+                nothing is done.
             beliefs: keep up the tracker's beliefs, and give them to the trunk behind what is recalled.
             effectors: which ones to answer for; all by default.
             heads: further heads whose outputs are wanted.
@@ -209,7 +212,7 @@ class Agent(Thinker):
         if trunk:
             recalled = self._with_beliefs(recalled, held, percepts)
             self._step_trunk(percepts.seen, recalled, percepts.batch["first"][:, 0], state)
-        result = self._act(state, percepts.seen, effectors, heads, generator)
+        result = self._act(state, percepts.seen, effectors, heads, generator, standing)
         result.beliefs, result.recalled = held, recalled
         return state, result
 
@@ -295,11 +298,13 @@ class Agent(Thinker):
         effectors: Iterable[str] | None,
         heads: Iterable[str],
         generator: torch.Generator | None,
+        standing: Mapping[str, Sequence[str]] | None = None,
     ) -> StepOutput:
         """Ask the wanted heads, and for each effector those that may answer for it."""
         result = StepOutput(outputs=self.run_heads(heads, seen), features=seen.readout)
         for effector in self.effectors if effectors is None else effectors:
-            self._answer(effector, seen, state, result, generator)
+            names = self.heads_of(effector) if standing is None else standing.get(effector, ())
+            self._answer(effector, names, seen, state, result, generator)
         self.note_actions(state, result.action, result.acted)
         return result
 
@@ -322,10 +327,15 @@ class Agent(Thinker):
                 state.carry[f"encoder.{name}"] = {"reading": done, "present": here.to(self.device)}
 
     def _answer(
-        self, effector: str, seen: Perceived, state: State, result: StepOutput, generator: torch.Generator | None
+        self,
+        effector: str,
+        names: Sequence[str],
+        seen: Perceived,
+        state: State,
+        result: StepOutput,
+        generator: torch.Generator | None,
     ) -> None:
-        names = self.heads_of(effector)
-        if not names:
+        if effector not in self.effectors:
             raise DevmindError(f"No head of this agent answers for '{effector}'{nearest(effector, self.effectors)}")
 
         def ask(name: str) -> tuple[Tapped, Output] | None:

@@ -28,9 +28,7 @@ from devmind.agent.taps import Tapped
 from devmind.errors import ConfigError, MomentError, PluginError, nearest
 
 if TYPE_CHECKING:
-    from devmind.agent.acting import StepOutput
-    from devmind.agent.agent import Agent, Percepts
-    from devmind.agent.state import State
+    from devmind.agent.agent import Agent
 
 BEGIN, END, NOTHING = 256, 257, 258
 """Numbers beside the 256 bytes: a page begins, it ends, and what fills up its last patch."""
@@ -391,41 +389,3 @@ def page_nats(agent: Agent, batch: Mapping[str, Any], sense: str = "text") -> Te
     assert isinstance(output, Categorical | Spelling)
     nats = -output.log_prob(targets.clamp_min(0)) * counts
     return nats.flatten(2).sum(-1) / (x != 0).sum(-1)
-
-
-def write(
-    agent: Agent,
-    state: State,
-    percepts: Percepts,
-    output: StepOutput,
-    most: int,
-    generator: torch.Generator | None = None,
-    sense: str = "text",
-) -> tuple[State, list[str]]:
-    """Go on writing the open page of each row, token by token with the cache, until it ends or has `most` more tokens.
-
-    Args:
-        percepts, output: those that the page was begun with; `Agent.begin(..., heads=["text"])` gave `output`.
-        generator: draws the tokens; without, each is the likeliest.
-
-    Returns:
-        The state, in which the pages are open still, and what was written.
-    """
-    encoder = agent.encoder(sense)
-    assert isinstance(encoder, TextEncoder)
-    if sense not in percepts.encoded or not bool(percepts.encoded[sense].present.any(-1).all()):
-        raise MomentError(f"Every row needs the beginning of a page ('{sense}') to go on from.")
-    at = percepts.encoded[sense].present.sum(-1) - 1
-    rows = torch.arange(len(at), device=at.device)
-    alive, written = torch.ones(len(at), dtype=torch.bool, device=at.device), []
-    for _ in range(most):
-        chosen = output.outputs[sense].answer(generator)[rows, at]
-        ends = chosen == encoder.end if encoder.end is not None else torch.zeros_like(chosen, dtype=torch.bool)
-        said = chosen.flatten(1) if encoder.patched else chosen[:, None]
-        written.append(torch.where(alive[:, None], said, -1))
-        alive = alive & ~(ends.any(-1) if encoder.patched else ends)
-        if not bool(alive.any()):
-            break
-        state, output = agent.extend(state, sense, torch.where(alive[:, None], said, -1), alive, heads=[sense])
-        at = torch.zeros_like(at)
-    return state, encoder.decode(torch.cat(written, 1)) if written else [""] * len(at)

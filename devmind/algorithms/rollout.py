@@ -1,7 +1,7 @@
 """What a policy did in T steps of N rows, as tensors; neither an agent nor a world is known here.
 
 Observations and actions are tensors with the leading dimension N, or dicts of such tensors (several senses, several
-effectors). `devmind.learners.policy.collect` makes a Rollout.
+effectors). `devmind.learners.ppo.collect` makes a Rollout.
 """
 
 from __future__ import annotations

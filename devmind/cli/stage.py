@@ -31,8 +31,10 @@ from devmind.cli.settings import (
     run_inputs,
     uncut,
 )
+from devmind.errors import ConfigError
 
 if TYPE_CHECKING:
+    from devmind.config import RunConfig
     from devmind.curriculum.finished import RunResult
     from devmind.curriculum.gate import Gate, Threshold
     from devmind.curriculum.stage import Context
@@ -176,16 +178,24 @@ def exam(
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the scores here.")] = None,
     sets: SetOption = None,
     config: ConfigOption = None,
+    through: Annotated[
+        str | None,
+        typer.Option("--through", metavar="life", help="Hold it with the live loop, in rooms on a virtual clock."),
+    ] = None,
 ) -> None:
-    """Examine a saved agent.
+    """Examine a saved agent; with --through life, show that what it passes it can do when it lives.
 
     Exit code 0: passed; 1: a gate was failed; 2: it could not be examined.
     """
+    if through not in (None, "life"):
+        raise ConfigError(f"--through knows 'life' only; got '{through}'.")
     plugins.find("stages", stage)
     existing(data, "--data")
     writable_file(json_file, "--json")
     folder = agent_folder(agent)
     settings = run_config(_size_of(folder), None, sets, config)
+    if through:
+        _exam_through_life(stage, folder, settings, skill, data, json_file)
     from devmind.checkpointing.files import write_atomically
     from devmind.config import TRIAL_SIZES
     from devmind.curriculum.runner import examine
@@ -201,6 +211,19 @@ def exam(
         write_atomically(json_file, json.dumps(kept, indent=2) + "\n")
         show.path("scores", json_file)
     raise typer.Exit(0 if examined["passed"] else 1)
+
+
+def _exam_through_life(
+    stage: str, folder: Path, settings: RunConfig, skill: str | None, data: Path | None, json_file: Path | None
+) -> NoReturn:
+    from devmind.checkpointing.files import write_atomically
+    from devmind.cli.through import exam_through_life
+
+    found, passed = exam_through_life(stage, folder, settings, skill, data)
+    if json_file:
+        write_atomically(json_file, json.dumps(found, indent=2) + "\n")
+        show.path("scores", json_file)
+    raise typer.Exit(0 if passed else 1)
 
 
 def _size_of(agent: Path) -> str | None:

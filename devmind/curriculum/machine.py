@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -86,7 +86,9 @@ def step_s(lesson: Lesson, agent: Agent, context: Context, steps: int) -> float:
     batches = lesson.make_batches(agent, context, steps)
 
     def measured(some: int) -> list[float]:
-        return _seconds(lesson, agent, context, steps, Batches(lambda u: batches.make(_place(u, steps)), some, batches.ahead))
+        return _seconds(
+            lesson, agent, context, steps, Batches(lambda u: batches.make(_place(u, steps)), some, batches.ahead)
+        )
 
     return _mean_s(measured, steps)
 

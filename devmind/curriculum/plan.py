@@ -145,9 +145,7 @@ class Plan:
         """What all lessons take here when no minutes are given."""
         return sum(self._asked(lesson) / self.speed[lesson.name] for lesson in self.lessons)
 
-    def _told(
-        self, factor: float, planned_s: float, gates: Callable[[Sequence[Lesson]], Sequence[str]]
-    ) -> str:
+    def _told(self, factor: float, planned_s: float, gates: Callable[[Sequence[Lesson]], Sequence[str]]) -> str:
         """What the lessons need, what a changed length makes of them, and the gates that may fail for it."""
         minutes = self.context.config.minutes
         told = f"{about(self._whole_s())} for the lessons of '{self.name}'"

@@ -1,7 +1,8 @@
 """Sleep: memories are replayed into the weights until they answer alone, then what they know may be pruned.
 
 A run of one lesson, planned and taught as every other is: steps and rehearsals settled once, one Trainer.fit,
-checkpoints, an exact way back. What was slept on is kept in a reservoir of fixed size, so that the next nights go over it again.
+checkpoints, an exact way back. What was slept on is kept in a reservoir of fixed size, so that the next nights go over
+it again.
 """
 
 from __future__ import annotations
@@ -213,9 +214,7 @@ def lesson(replay: Replay, context: Context, steps: int | None = None) -> Lesson
         return Batches(lambda update: replay.batch(update, steps), steps)
 
     length = steps or STEPS[context.config.size]
-    return Lesson(
-        LESSON, learner, batches, length, MINUTES, unrehearsed=UNREHEARSED, rehearsal_every=REHEARSAL_EVERY
-    )
+    return Lesson(LESSON, learner, batches, length, MINUTES, unrehearsed=UNREHEARSED, rehearsal_every=REHEARSAL_EVERY)
 
 
 def known(replay: Replay, agent: Agent) -> np.ndarray:

@@ -99,7 +99,7 @@ class Batches:
 
 
 class Learner(ABC):
-    """What improves an agent by one batch after another; by gradient, by reward, in closed form, in a table, as it likes.
+    """What improves an agent by one batch after another: by gradient, by reward, in closed form, in a table.
 
     The runner calls `begin`, then `update` for each batch, then `end`; it saves `state_dict` together with the agent's
     weights and buffers and the position. **Law**: an update is a function of (batch, step, agent, `state_dict`), so a
@@ -151,8 +151,8 @@ class Learner(ABC):
         loss raises, and its lesson says why it is not rehearsed: `Lesson(unrehearsed=...)`.
         """
 
-    def remember(self) -> None:
-        """Note what the agent does now, where `rehearse` needs it: called once, before a lesson that rehearses this one.
+    def remember(self) -> None:  # noqa: B027 - most learners note nothing
+        """Note what the agent does now, where `rehearse` needs it; called once, before a lesson that rehearses this.
 
         What is noted belongs into `state_dict`. Nothing by default: batches made anew say enough.
         """

@@ -183,7 +183,8 @@ class StageRun:
             return set()
         at = (saved["attempt"], saved["lesson"], saved["updates"])
         ended = any(
-            (e["attempt"], e["lesson"], e["steps"] + e["rehearsals"]) == at for e in self.journal.events("lesson_done")
+            (e["attempt"], e["lesson"], e["steps"] + e.get("rehearsals", 0)) == at
+            for e in self.journal.events("lesson_done")
         )
         return set(names[: names.index(saved["lesson"]) + ended])
 
@@ -236,7 +237,9 @@ class StageRun:
         )
 
     def _twin(self) -> dict[str, Any]:
-        """The fresh-trunk twin, raised in a folder of its own with as many steps and rehearsals, also of lessons that were cut."""
+        """The fresh-trunk twin, raised in a folder of its own with the run's steps and rehearsals, those of cut lessons
+        as many as were made.
+        """
         out = self.out / "twin"
         run = StageRun(
             self.stage, self.config, out / "run", fresh_trunk(self.out / "start", out / "newborn"), self.context.data,

@@ -1,4 +1,4 @@
-"""One lesson of a plan, from its beginning to its line in the journal: what a stage's run and a night of sleep share."""
+"""One lesson of a plan, from its beginning to its line in the journal: a stage's run and a night of sleep share it."""
 
 from __future__ import annotations
 

@@ -274,7 +274,9 @@ def teach(
     spent = {"seconds": 0.0, "rehearsal_s": 0.0}
     if resume:
         if "updates" not in resume:
-            raise CheckpointError("The position in this lesson is of an older devmind; begin it anew with another --out.")
+            raise CheckpointError(
+                "The position in this lesson is of an older devmind; begin it anew with another --out."
+            )
         agent.load_state_dict(resume["agent"])
         module = LessonModule(learner, batches, int(resume["updates"]), resume["learner"])
         spent = {name: float(resume[name]) for name in spent}
@@ -323,7 +325,12 @@ def part_of(name: str) -> str:
 
 
 def fit(
-    module: LessonModule, data: TimedBatches, context: Context, callbacks: list[Callback], updates: int, loggers: list[Logger]
+    module: LessonModule,
+    data: TimedBatches,
+    context: Context,
+    callbacks: list[Callback],
+    updates: int,
+    loggers: list[Logger],
 ) -> None:
     """`updates` batches of `data`, learned from by a Trainer of its own."""
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)

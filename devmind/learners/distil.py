@@ -18,7 +18,7 @@ from devmind.agent.batch import Batch, collate_tick
 from devmind.agent.output import Categorical, Normal, Output, masked_mean
 
 Kept = dict[str, Any]
-"""`batch`: rows of Moments; `answers`: of each head, its output's tensors [B, T, ...] by field. Nested state to save."""
+"""`batch`: rows of Moments; `answers`: of each head, its output's tensors [B, T, ...] by field. It can be saved."""
 
 
 @torch.no_grad()

@@ -20,11 +20,11 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import RECALLED_BUDGET, Recall, collate, last_tick
 from devmind.agent.output import Categorical
 from devmind.errors import ConfigError, StoreError
+from devmind.learners.distil import divergence
+from devmind.memory import Entry, Filters, Memory
 from devmind.memory.entry import searchable
 from devmind.memory.sampling import Prioritised, Reservoir
 from devmind.memory.scoring import Weights
-from devmind.learners.distil import divergence
-from devmind.memory import Entry, Filters, Memory
 from devmind.memory.views import other_view
 from devmind.moment import Moment, Sense
 from devmind.seeding import numpy_rng

@@ -65,12 +65,18 @@ class LessonResult(Part):
     """How one lesson went."""
 
     name: str
-    steps: int = Field(description="optimizer steps planned")
-    done: int = Field(description="optimizer steps made")
+    steps: int = Field(description="steps planned, rehearsals not counted")
+    done: int = Field(description="steps made, rehearsals not counted")
     seconds: float
     status: Literal["done", "cut"] = Field(description="cut: the user went on with the next lesson")
     steps_per_s: float
     share: dict[str, float] = Field(default_factory=dict, description="share of the time by activity")
+    rehearsals: int = Field(0, description="updates on batches of earlier lessons that stood among the steps")
+    rehearsal_share: float = Field(0.0, description="of the lesson's time, measured")
+    trained: dict[str, int] = Field(
+        default_factory=dict, description="numbers by part of the agent that its learner may change"
+    )
+    unrehearsed: str = Field("", description="why later stages do not rehearse it; empty where they do")
 
 
 class Exhibit(Part):

@@ -200,7 +200,9 @@ def check_rehearsed(lesson: Lesson, agent: Agent, context: Context) -> None:
     except (DevmindError, NotImplementedError) as error:
         require(False, law, f"{where}: {error or type(error).__name__}")
     loss = told[0]
-    require(loss.ndim == 0 and bool(torch.isfinite(loss)), "a rehearsal's loss is one finite number", f"{where}: {loss}")
+    require(
+        loss.ndim == 0 and bool(torch.isfinite(loss)), "a rehearsal's loss is one finite number", f"{where}: {loss}"
+    )
     require(loss.requires_grad, law, f"{where}: its rehearsal has no gradient")
     same = torch.equal(loss, told[1])
     require(same, "what a learner remembers is in its state_dict", f"{where}: another loss after loading it")

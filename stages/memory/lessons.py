@@ -14,10 +14,10 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Batches, Context, Lesson
 from devmind.learners.gradient import GradientLearner, Loss, trainable
+from devmind.worlds import minigrid
 from stages.memory import (
     believing,
     cards,
-    hallway,
     hidden,
     imitation,
     matching,
@@ -55,7 +55,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
         context, "boards", boards_loss, boards_batch, 32, 3e-3, 0.7, trains=BOARDS, skills=("maze",), unrehearsed=STAYS
     )
     return [
-        *([boards] if hallway.installed() else []),
+        *([boards] if minigrid.installed() else []),
         taught(
             context,
             "sign",
@@ -154,7 +154,7 @@ def sign_batch(agent: Agent, context: Context, update: int, size: int, steps: in
 
 def tests_batch(agent: Agent, context: Context, update: int, size: int, steps: int) -> dict[str, Any]:
     """All short-term tests in turn, over growing ways."""
-    turns = [turn for turn in CYCLE if turn != "hallway" or hallway.installed()]
+    turns = [turn for turn in CYCLE if turn != "hallway" or minigrid.installed()]
     turn, longest = turns[update % len(turns)], _longest(context, update / steps)
     if turn == "cards":
         return cards.lesson_batch(context, update, size)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Batches, Context, Lesson
-from devmind.learners.policy import PPO, Drill, PolicyLearner
+from devmind.learners.policy import Drill, PolicyLearner
+from devmind.learners.ppo import PPO
 
 # Turning pays at once by how much nearer it brings, so a discount of zero learns fastest; orient stops one tick short
 # of its closing bonus, which would drown that. Reaching must go round what stands in the way, so it looks ahead.

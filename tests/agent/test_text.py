@@ -15,7 +15,8 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import collate, collate_tick
 from devmind.agent.config import AgentConfig
 from devmind.agent.describing import describe
-from devmind.agent.text import END, NOTHING, TextEncoder, add_text, from_bytes, text_loss, write
+from devmind.agent.text import END, NOTHING, TextEncoder, add_text, from_bytes, text_loss
+from devmind.agent.writing import write
 from devmind.errors import ConfigError, MomentError, PluginError
 from devmind.moment import Moment
 from tests.agent.conftest import make_rows, shake

@@ -14,7 +14,7 @@ from devmind import worlds
 from devmind.agent.batch import collate_tick
 from devmind.algorithms.distributions import Categorical
 from devmind.learners.actor_critics import actor_critic
-from devmind.learners.policy import PPO, collect, improve
+from devmind.learners.ppo import PPO, collect, improve
 from devmind.seeding import numpy_rng
 from devmind.testing import LampRules, tiny_agent
 from devmind.worlds.adapter import VectorWorld

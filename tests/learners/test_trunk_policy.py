@@ -17,7 +17,8 @@ from devmind.algorithms.rollout import columns
 from devmind.curriculum.stage import Batches, Lesson
 from devmind.errors import ConfigError
 from devmind.learners.gradient import trainable
-from devmind.learners.policy import PPO, Drill, PolicyLearner, collect
+from devmind.learners.policy import Drill, PolicyLearner
+from devmind.learners.ppo import PPO, collect
 from devmind.seeding import torch_generator
 from devmind.testing import check_learner, tiny_context
 from devmind.testing.parts import check_rehearsed
@@ -26,8 +27,8 @@ from devmind.worlds.side_by_side import Joined
 LENGTH = 3
 """Ticks between the sign and the question: who sees one Moment alone earns 0 on average, who remembers 1."""
 DRILL = Drill(
-    "choose", "memory_len", (str(LENGTH),), rows=64, ticks=LENGTH + 1, ppo=PPO(discount=1.0, epochs=4, batches=2, entropy=0.01),
-    learning_rate=5e-3, head="choose", critic="value",
+    "choose", "memory_len", (str(LENGTH),), rows=64, ticks=LENGTH + 1,
+    ppo=PPO(discount=1.0, epochs=4, batches=2, entropy=0.01), learning_rate=5e-3, head="choose", critic="value",
 )  # fmt: skip
 
 

@@ -15,8 +15,9 @@ from devmind.config import load
 from devmind.curriculum.stage import Context
 from devmind.learners.gradient import trainable
 from devmind.testing import tiny_agent
+from devmind.worlds import minigrid
 from devmind.worlds.memory_len import LENGTHS
-from stages.memory import cards, hallway, imitation, keeping, lessons, matching, mazes, parts, playing, remembering
+from stages.memory import cards, imitation, keeping, lessons, matching, mazes, parts, playing, remembering
 from stages.reflex import parts as reflex
 
 
@@ -118,7 +119,7 @@ def test_lessons_leave_the_reflexes_alone(agent):
 
 
 def test_without_minigrid_its_measures_are_left_out_and_the_report_says_so(agent, context, monkeypatch):
-    monkeypatch.setattr(hallway, "installed", lambda: False)
+    monkeypatch.setattr(minigrid, "installed", lambda: False)
     measures = mazes.examine(agent, context, "glimpse")
     assert [measure.name for measure in measures] == [mazes.T_MAZE]
     assert "not installed" in measures[0].note

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from devmind_reader.text import apart, count, counted_nats, pages, split
 
 from devmind.agent import Agent, collate_tick
 from devmind.agent.text import add_text, page_nats, text_loss, write
@@ -18,6 +17,7 @@ from devmind.curriculum.stage import Batches, Context, Lesson, Skill
 from devmind.learners.gradient import GradientLearner
 from devmind.moment import Moment
 from devmind.seeding import numpy_rng, torch_generator
+from devmind_reader.text import apart, count, counted_nats, pages, split
 
 ROWS = 16
 STEPS = {"tiny": 400, "nursery": 600}
@@ -72,7 +72,7 @@ class ReaderStage:
         """One lesson; a batch is a function of (seed, update), so a thread makes the next one meanwhile."""
 
         def learner(agent: Agent, context: Context) -> GradientLearner:
-            return GradientLearner(agent, text_loss, steps=0, seed=context.seed, learning_rate=3e-3)
+            return GradientLearner(agent, text_loss, seed=context.seed, learning_rate=3e-3)
 
         def batches(agent: Agent, context: Context, steps: int) -> Batches:
             taught, _ = split(context.data)

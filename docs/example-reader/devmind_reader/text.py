@@ -22,7 +22,9 @@ Counts = list[dict[bytes, Counter[int]]]
 def split(folder: Path | None) -> tuple[bytes, bytes]:
     """The taught and the held-out part of all `text/*.txt` in a data folder; without any, of Python's own manual."""
     files = sorted((folder / "text").glob("*.txt")) if folder else []
-    pages = [path.read_text("utf-8") for path in files] or [text for _, text in sorted(pydoc_data.topics.topics.items())]
+    pages = [path.read_text("utf-8") for path in files] or [
+        text for _, text in sorted(pydoc_data.topics.topics.items())
+    ]
     # In plain letters: a page may then begin at any byte.
     text = "\n".join(pages).encode("ascii", "replace").replace(b"\0", b"")
     cut = round(len(text) * (1 - HELD_OUT))

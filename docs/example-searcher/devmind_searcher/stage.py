@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from devmind_searcher.game import NoughtsRules, Position
 from torch import Tensor
 
 from devmind.agent import Agent, AgentConfig, collate_tick
@@ -17,6 +16,7 @@ from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Batches, Context, Lesson, Skill
 from devmind.learners.gradient import GradientLearner
 from devmind.seeding import numpy_rng
+from devmind_searcher.game import NoughtsRules, Position
 
 POLICY, VALUE = "noughts_policy", "noughts_value"
 RULES = NoughtsRules()
@@ -128,7 +128,7 @@ class NoughtsStage:
         """One lesson; a batch is a function of seed, update and weights: the search is made with those of the moment."""
 
         def learner(agent: Agent, context: Context) -> GradientLearner:
-            return GradientLearner(agent, loss, steps=0, seed=context.seed, learning_rate=3e-3)
+            return GradientLearner(agent, loss, seed=context.seed, learning_rate=3e-3)
 
         def batches(agent: Agent, context: Context, steps: int) -> Batches:
             def make(update: int) -> dict[str, Any]:
