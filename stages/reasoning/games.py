@@ -37,6 +37,11 @@ class Game:
         return f"{self.name}_policy"
 
     @property
+    def glance(self) -> str:
+        """A head that says the moves from the board's tokens alone: it only teaches the sense of boards."""
+        return f"{self.name}_glance"
+
+    @property
     def value(self) -> str:
         """The head that says what a position is worth to the player to move, -1 to 1."""
         return f"{self.name}_value"

@@ -14,6 +14,10 @@ from stages.reasoning.games import TICTACTOE, Game
 NAME = "reasoning"
 BOARD = "board"
 TAP = "trunk:board"
+GLANCES = "lights_out_glance"
+"""The same from the board's tokens alone. Such heads only teach: what a trunk of many layers is to read has to be told
+by its encoder first, and that learns ten times as fast by itself.
+"""
 SIDE = 5
 """Of the Lights Out that is taught."""
 PRESSES = "lights_out_q"
@@ -25,17 +29,23 @@ def admit(agent: Agent) -> None:
     """Add every part that is not there yet; an earlier stage may have brought `board`."""
     if BOARD not in agent.encoders:
         agent.add_encoder(BOARD, stage=NAME)
-    for name, part, options in heads():
+    for name, part, tap, options in heads():
         if name not in agent.heads:
-            agent.add_head(name, part, tap=TAP, stage=NAME, options=options)
+            agent.add_head(name, part, tap=tap, stage=NAME, options=options)
 
 
-def heads() -> list[tuple[str, str, dict[str, object]]]:
-    """(name, part, options) of every head."""
-    found: list[tuple[str, str, dict[str, object]]] = []
+def heads() -> list[tuple[str, str, str, dict[str, object]]]:
+    """(name, part, tap, options) of every head."""
+    found: list[tuple[str, str, str, dict[str, object]]] = []
     for game in PLAYED:
-        found += [(game.policy, "head.categorical", {"classes": game.rules.choices}), (game.value, "head.value", {})]
-    return [*found, (PRESSES, "head.regression", {"shape": SIDE**2})]
+        choices: dict[str, object] = {"classes": game.rules.choices}
+        found += [
+            (game.policy, "head.categorical", TAP, choices),
+            (game.value, "head.value", TAP, {}),
+            (game.glance, "head.categorical", BOARD, choices),
+        ]
+    presses: dict[str, object] = {"shape": SIDE**2}
+    return [*found, (PRESSES, "head.regression", TAP, presses), (GLANCES, "head.regression", BOARD, presses)]
 
 
 def trained(agent: Agent) -> tuple[str, ...]:

@@ -142,11 +142,13 @@ class SelfPlay(GradientLearner):
 
     def loss_of(self, agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
         """Cross-entropy of the policy and squared error of the value, against what searches found."""
-        outputs = agent(batch, [self.game.policy, self.game.value])
-        policy, value = outputs[self.game.policy], outputs[self.game.value]
+        outputs = agent(batch, [self.game.policy, self.game.value, self.game.glance])
+        policy, glance = outputs[self.game.policy], outputs[self.game.glance]
         assert isinstance(policy, Categorical)
-        off, wrong = policy.among(batch["legal"]).loss(batch["weights"]), value.loss(batch["value"])
-        return off + wrong, {"policy": off.detach(), "value": wrong.detach()}
+        assert isinstance(glance, Categorical)
+        off, seen = (output.among(batch["legal"]).loss(batch["weights"]) for output in (policy, glance))
+        wrong = outputs[self.game.value].loss(batch["value"])
+        return off + wrong + seen, {"policy": off.detach(), "value": wrong.detach(), "glance": seen.detach()}
 
     def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
         """The lesson's loss on positions that were remembered."""

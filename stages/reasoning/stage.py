@@ -24,7 +24,7 @@ class ReasoningStage:
     """
 
     name = parts.NAME
-    requires = ("reflex",)
+    requires = ("language",)
     skills = SKILLS
 
     def admit(self, agent: Agent) -> None:

@@ -1,6 +1,6 @@
 """The lesson puzzles: what each press of Lights Out costs, by value iteration from scrambles.
 
-Approximate value iteration (Agostinelli et al. 2019) asks the network what follows a press, Q(s, a) = 1 + min Q(s', a').
+Approximate value iteration (Agostinelli et al. 2019) asks the network what a press leads to: Q(s, a) = 1 + min Q(s').
 Here a scramble also proves something: who made it by k presses can undo it in k, through any of them; and in k + 2
 through any other press, which is undone in the end. These are upper bounds of Q for all presses at once, at no cost. A
 target is the bound, or what the network says of the next state where that is less.
@@ -106,5 +106,6 @@ def bounds(presses: np.ndarray) -> np.ndarray:
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Squared error of the costs, in units of the head."""
-    wrong = agent(batch, [parts.PRESSES])[parts.PRESSES].loss((batch["cost"].to(agent.device) - MEAN) / SPREAD)
-    return wrong, {"cost off": (wrong.detach().sqrt() * SPREAD)}
+    outputs, wanted = agent(batch, [parts.PRESSES, parts.GLANCES]), (batch["cost"].to(agent.device) - MEAN) / SPREAD
+    wrong, seen = (outputs[name].loss(wanted) for name in (parts.PRESSES, parts.GLANCES))
+    return wrong + seen, {"cost": wrong.detach(), "glance": seen.detach()}
