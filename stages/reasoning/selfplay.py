@@ -8,7 +8,7 @@ all that are stored. What a search has proven is taken as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +18,12 @@ from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate_tick
-from devmind.agent.output import Categorical
+from devmind.agent.output import Categorical, Output
 from devmind.curriculum.stage import Rehearsed, Scalars
-from devmind.learners.gradient import GradientLearner
 from devmind.seeding import numpy_rng
 from devmind.worlds.boards import Board
 from stages.reasoning.games import SIMULATIONS, Game, Judge, search
+from stages.reasoning.glancing import GLANCES, GlancingLearner
 from stages.reasoning.replay import Positions
 
 
@@ -51,7 +51,7 @@ class Play:
     moves: int = 1
 
 
-class SelfPlay(GradientLearner):
+class SelfPlay(GlancingLearner):
     """Learns a game by playing it against itself.
 
     A batch says only which update it is of, and how many positions to learn from: `{"update": int, "rows": int}`. Games
@@ -81,8 +81,16 @@ class SelfPlay(GradientLearner):
         """Play on, and learn from what is stored."""
         if isinstance(batch, Rehearsed):
             return super().update(batch, step)
-        told = self.play_on(step, "lesson")
-        return {**super().update(self.drawn(batch["rows"], "learn", step), step), **told}
+        told, rows = self.play_on(step, "lesson"), batch["rows"]
+        return {**super().update(self.drawn(rows, "learn", step), step), **told}
+
+    def views(self, batch: Any, step: int) -> Iterator[Batch]:
+        """Further positions that are stored."""
+        return (self.drawn(len(batch["first"]), "glance", step, turn) for turn in range(GLANCES))
+
+    def view_loss(self, view: Batch) -> Tensor:
+        """What the moves are, from the board's tokens alone."""
+        return self._off(self.agent(view, [self.game.glance])[self.game.glance], view)
 
     def play_on(self, number: int, why: str) -> dict[str, float]:
         """Every game makes its moves; positions found on the way are stored. A function of number, agent and state."""
@@ -143,12 +151,15 @@ class SelfPlay(GradientLearner):
     def loss_of(self, agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
         """Cross-entropy of the policy and squared error of the value, against what searches found."""
         outputs = agent(batch, [self.game.policy, self.game.value, self.game.glance])
-        policy, glance = outputs[self.game.policy], outputs[self.game.glance]
-        assert isinstance(policy, Categorical)
-        assert isinstance(glance, Categorical)
-        off, seen = (output.among(batch["legal"]).loss(batch["weights"]) for output in (policy, glance))
+        off, seen = (self._off(outputs[name], batch) for name in (self.game.policy, self.game.glance))
         wrong = outputs[self.game.value].loss(batch["value"])
         return off + wrong + seen, {"policy": off.detach(), "value": wrong.detach(), "glance": seen.detach()}
+
+    @staticmethod
+    def _off(policy: Output, batch: Mapping[str, Any]) -> Tensor:
+        """Cross-entropy of a policy among legal moves."""
+        assert isinstance(policy, Categorical)
+        return policy.among(batch["legal"]).loss(batch["weights"])
 
     def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
         """The lesson's loss on positions that were remembered."""

@@ -8,7 +8,7 @@ target is the bound, or what the network says of the next state where that is le
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,12 @@ import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
-from devmind.agent.batch import collate_tick
+from devmind.agent.batch import Batch, collate_tick
 from devmind.curriculum.stage import Batches, Context, Lesson
-from devmind.learners.gradient import GradientLearner
 from devmind.seeding import numpy_rng
 from devmind.worlds.lights_out import LightsOutRules
 from stages.reasoning import parts
+from stages.reasoning.glancing import GLANCES, GlancingLearner
 
 MOST = 8
 """Presses of a scramble, at most."""
@@ -42,13 +42,28 @@ def lesson(context: Context) -> Lesson:
     rows = (changed and changed.batch) or (TINY_ROWS if size == "tiny" else ROWS)
     rate = (changed and changed.learning_rate) or LEARNING_RATE
 
-    def learner(agent: Agent, context: Context) -> GradientLearner:
-        return GradientLearner(agent, loss, seed=context.seed, learning_rate=rate, trains=parts.trained(agent))
+    def learner(agent: Agent, context: Context) -> PuzzleLearner:
+        return PuzzleLearner(agent, loss, seed=context.seed, learning_rate=rate, trains=parts.trained(agent))
 
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: make(agent, context, update, context.rows(rows)), steps)
 
     return Lesson("puzzles", learner, batches, STEPS[size], MINUTES, rehearses=("tictactoe",), skills=("puzzles",))
+
+
+class PuzzleLearner(GlancingLearner):
+    """Value iteration by gradient; the sense of boards learns from further scrambles and their bounds."""
+
+    def views(self, batch: Any, step: int) -> Iterator[Batch]:
+        """Scrambles whose targets are bounds alone."""
+        for turn in range(GLANCES):
+            rng = numpy_rng("lesson", "puzzles", "glance", self.seed, step, turn)
+            lit, presses = scrambles(len(batch["first"]), rng, held_out=False)
+            yield told(lit, bounds(presses))
+
+    def view_loss(self, view: Batch) -> Tensor:
+        """Squared error of the costs as the board's tokens tell them."""
+        return self.agent(view, [parts.GLANCES])[parts.GLANCES].loss(wanted(self.agent, view))
 
 
 def costs(agent: Agent, lit: np.ndarray) -> np.ndarray:
@@ -93,9 +108,19 @@ def make(agent: Agent, context: Context, update: int, rows: int) -> dict[str, An
     after = 1 + np.where(solved, 0.0, np.maximum(1.0, costs(agent, following).min(-1)))
     at = np.arange(rows), best
     target[at] = np.minimum(target[at], after)
-    batch = collate_tick(RULES.observe(RULES.of(lit)), np.ones(rows, bool))
-    batch["cost"] = torch.from_numpy(target).float()[:, None]
+    return told(lit, target)
+
+
+def told(lit: np.ndarray, cost: np.ndarray) -> Batch:
+    """A batch of lights int8 [N, 25] with `cost` [N, 1, 25]."""
+    batch = collate_tick(RULES.observe(RULES.of(lit)), np.ones(len(lit), bool))
+    batch["cost"] = torch.from_numpy(cost).float()[:, None]
     return batch
+
+
+def wanted(agent: Agent, batch: Mapping[str, Any]) -> Tensor:
+    """What the heads shall say of a batch."""
+    return (batch["cost"].to(agent.device) - MEAN) / SPREAD
 
 
 def bounds(presses: np.ndarray) -> np.ndarray:
@@ -106,6 +131,6 @@ def bounds(presses: np.ndarray) -> np.ndarray:
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Squared error of the costs, in units of the head."""
-    outputs, wanted = agent(batch, [parts.PRESSES, parts.GLANCES]), (batch["cost"].to(agent.device) - MEAN) / SPREAD
-    wrong, seen = (outputs[name].loss(wanted) for name in (parts.PRESSES, parts.GLANCES))
+    outputs = agent(batch, [parts.PRESSES, parts.GLANCES])
+    wrong, seen = (outputs[name].loss(wanted(agent, batch)) for name in (parts.PRESSES, parts.GLANCES))
     return wrong + seen, {"cost": wrong.detach(), "glance": seen.detach()}

@@ -10,7 +10,7 @@ from stages.reasoning.selfplay import Play, SelfPlay
 
 STEPS = {"tiny": 30, "nursery": 120, "child": 300, "adult": 600}
 ROWS = {"tiny": 64}
-PLAY = Play(games=48, again=48, opening=7)
+PLAY = Play(games=40, again=40, opening=7)
 MINUTES = 1.0
 LEARNING_RATE = 2e-3
 
