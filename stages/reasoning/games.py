@@ -37,9 +37,9 @@ class Game:
         return f"{self.name}_policy"
 
     @property
-    def glance(self) -> str:
-        """A head that says the moves from the board's tokens alone: it only teaches the sense of boards."""
-        return f"{self.name}_glance"
+    def glance(self) -> tuple[str, str]:
+        """Heads that say moves and value from the board's tokens alone: they only teach the sense of boards."""
+        return f"{self.name}_glance", f"{self.name}_glance_value"
 
     @property
     def value(self) -> str:

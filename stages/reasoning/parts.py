@@ -42,7 +42,8 @@ def heads() -> list[tuple[str, str, str, dict[str, object]]]:
         found += [
             (game.policy, "head.categorical", TAP, choices),
             (game.value, "head.value", TAP, {}),
-            (game.glance, "head.categorical", BOARD, choices),
+            (game.glance[0], "head.categorical", BOARD, choices),
+            (game.glance[1], "head.value", BOARD, {}),
         ]
     presses: dict[str, object] = {"shape": SIDE**2}
     return [*found, (PRESSES, "head.regression", TAP, presses), (GLANCES, "head.regression", BOARD, presses)]

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate_tick
-from devmind.agent.output import Categorical, Output
+from devmind.agent.output import Categorical
 from devmind.curriculum.stage import Rehearsed, Scalars
 from devmind.seeding import numpy_rng
 from devmind.worlds.boards import Board
@@ -89,8 +89,8 @@ class SelfPlay(GlancingLearner):
         return (self.drawn(len(batch["first"]), "glance", step, turn) for turn in range(GLANCES))
 
     def view_loss(self, view: Batch) -> Tensor:
-        """What the moves are, from the board's tokens alone."""
-        return self._off(self.agent(view, [self.game.glance])[self.game.glance], view)
+        """Moves and value, from the board's tokens alone."""
+        return sum(self._told(self.agent, view, self.game.glance))  # type: ignore[return-value]
 
     def play_on(self, number: int, why: str) -> dict[str, float]:
         """Every game makes its moves; positions found on the way are stored. A function of number, agent and state."""
@@ -150,16 +150,16 @@ class SelfPlay(GlancingLearner):
 
     def loss_of(self, agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
         """Cross-entropy of the policy and squared error of the value, against what searches found."""
-        outputs = agent(batch, [self.game.policy, self.game.value, self.game.glance])
-        off, seen = (self._off(outputs[name], batch) for name in (self.game.policy, self.game.glance))
-        wrong = outputs[self.game.value].loss(batch["value"])
-        return off + wrong + seen, {"policy": off.detach(), "value": wrong.detach(), "glance": seen.detach()}
+        off, wrong = self._told(agent, batch, (self.game.policy, self.game.value))
+        return off + wrong, {"policy": off.detach(), "value": wrong.detach()}
 
     @staticmethod
-    def _off(policy: Output, batch: Mapping[str, Any]) -> Tensor:
-        """Cross-entropy of a policy among legal moves."""
+    def _told(agent: Agent, batch: Batch, heads: tuple[str, str]) -> tuple[Tensor, Tensor]:
+        """The losses of a head for moves, among legal ones, and of one for values."""
+        outputs = agent(batch, heads)
+        policy, value = (outputs[name] for name in heads)
         assert isinstance(policy, Categorical)
-        return policy.among(batch["legal"]).loss(batch["weights"])
+        return policy.among(batch["legal"]).loss(batch["weights"]), value.loss(batch["value"])
 
     def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
         """The lesson's loss on positions that were remembered."""
