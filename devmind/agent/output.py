@@ -137,10 +137,14 @@ class Categorical(Output):
 
 @dataclass
 class Normal(Output):
-    """Diagonal normal: `mean` and `log_std`, both [..., K]."""
+    """Diagonal normal: `mean` and `log_std`, both [..., K].
+
+    With a `threshold` it is an arc that may rest: it fires where its mean is longer than that.
+    """
 
     mean: Tensor
     log_std: Tensor
+    threshold: float | None = None
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log density of values [..., K], summed over K, [...]."""
@@ -160,6 +164,9 @@ class Normal(Output):
 
     def mode(self) -> Tensor:
         return self.mean
+
+    def fires(self) -> Tensor | None:
+        return None if self.threshold is None else self.mean.norm(dim=-1) > self.threshold
 
 
 _ELEMENTWISE = {"mse": F.mse_loss, "l1": F.l1_loss, "smooth_l1": F.smooth_l1_loss}

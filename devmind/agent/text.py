@@ -375,8 +375,8 @@ def text_loss(agent: Agent, batch: Mapping[str, Any], sense: str = "text") -> tu
 def page_nats(agent: Agent, batch: Mapping[str, Any], sense: str = "text") -> Tensor:
     """How hard each page of a batch [B, T] is to foretell: nats a byte, float [B, T], whatever the tokenizer is.
 
-    Every page must be there, as UTF-8 (`collate` makes them so). What it takes to end a page is not counted; divide by
-    log(2) for bits a byte.
+    Every page must be there, as UTF-8 (`collate` makes them so). What it takes to end a page is not counted, nor is the
+    first token of a vocabulary that has none for "a page begins"; divide by log(2) for bits a byte.
     """
     encoder = agent.encoder(sense)
     assert isinstance(encoder, TextEncoder)

@@ -31,33 +31,33 @@ def exam_through_life(
         raise ExamError(f"The agent in {folder} was never admitted to stage '{name}'; run it with --agent {folder}.")
     context = make_context(config, folder.parent, data, ())
     show.line(f"{EPISODES} episodes a measure: plain, through a lossless mailbox, and pictured by a camera.", "dim")
-    held = []
+    held: list[Held] = []
     for one in pick_skills(stage, skill):
         try:
             held.append(examine_through(stage, one, agent, context, config.exam.bootstrap))
         except ExamError as error:
             show.line(f"{one.name}: not asked in life: {error}", "yellow")
     asked = [one for one in held if one.asked]
-    rows = [row for one in asked for row in _rows(one)]
+    rows = [row for each in asked for row in _rows(each)]
     if rows:
         show.table(
             ("measure", "plain, 95 % interval", "mailbox", "rendered", "beside, on the same episodes", "verdict"), rows
         )
-    for one in held:
-        for reason in one.reasons:
-            show.line(f"{one.skill}: {'not rendered' if one.asked else 'not asked in life'}: {reason}.", "yellow")
-    for one in asked:
-        same = f"the largest difference {one.comparison.worst:.1g}"
-        if one.comparison.different:
-            same = f"{one.comparison.different:,} differ, first {one.comparison.first}"
-        show.line(f"{one.skill}: {one.comparison.ticks:,} ticks compared, {same}.")
+    for each in held:
+        for reason in each.reasons:
+            show.line(f"{each.skill}: {'not rendered' if each.asked else 'not asked in life'}: {reason}.", "yellow")
+    for each in asked:
+        same = f"the largest difference {each.comparison.worst:.1g}"
+        if each.comparison.different:
+            same = f"{each.comparison.different:,} differ, first {each.comparison.first}"
+        show.line(f"{each.skill}: {each.comparison.ticks:,} ticks compared, {same}.")
     if not sum(one.comparison.ticks for one in asked):
         raise ExamError("Not one tick of life was compared, so nothing is shown; name a skill in which an agent acts.")
     return {one.skill: _plain(one) for one in held}, all(one.passed for one in asked)
 
 
 def _rows(held: Held) -> list[tuple[str, ...]]:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for name, plain in held.plain.items():
         low, high = plain.interval()
         judged = held.judged.get(name)

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 RMS = 0.5
-"""Root mean square of a step's entries at learning rate 1. AdamW's, whose entries are about 0.2 to 0.4 of theirs, are
-less; at 0.2 the text of Shakespeare was learned more slowly in 100 to 400 steps.
+"""Root mean square of a step's entries at learning rate 1. At a rate of 3e-3 the steps are 1.5e-3, near those that
+Jordan et al. take on matrices of width 128 (0.02 / sqrt(128)); Liu et al. have 0.2, which is like AdamW's own steps.
 """
 ITERATIONS = 5
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)

@@ -17,7 +17,7 @@ import numpy as np
 
 from devmind.acting import Actor
 from devmind.acting.recall import recalled_tokens
-from devmind.acting.standing import Standing, standing
+from devmind.acting.standing import Standing
 from devmind.agent.agent import Agent
 from devmind.agent.encoders import Encoded
 from devmind.agent.threads import stepping_threads
@@ -120,7 +120,7 @@ class _Replay:
         self.actor: Actor | None = None
         self.recalled: Encoded | None = None
         self.effectors: list[str] = []
-        self.standing: Standing | None = None
+        self.standing: Standing | None = None  # a recording that names no heads is of a time when all might act
         self.why = UNNAMED
 
     def open_part(self, session: Session, before: Path | None) -> None:
@@ -155,7 +155,7 @@ class _Replay:
             self._count_refused()
         else:
             self.actor.agent = self.agent
-            self.actor.standing = self.standing or standing(self.agent)
+            self.actor.standing = self.standing
             self.actor.effectors = tuple(name for name in self.effectors if name in self.agent.effectors)
             output = self.actor.step(self.actor.encode(moment), recalled)
             self._compare(action, output.to_action())

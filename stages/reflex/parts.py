@@ -14,6 +14,8 @@ REACH_SENSES = ("sight", "words", "body")
 STARTLE_SENSES = ("sight", "periphery", "sound")
 WITHDRAW_TABLE = [[0.0], [-1.0]]
 STARTLE_THRESHOLD = 0.25
+LOOK_THRESHOLD = 0.14
+"""Of 25 degrees a tick: a shorter turn is none. Chosen on lesson seeds by `benchmarks/look_threshold.py`."""
 PUSH_NET: dict[str, object] = {"hidden": 64, "depth": 2, "activation": "tanh"}
 
 
@@ -44,7 +46,7 @@ def heads() -> list[tuple[str, str, str | tuple[str, ...], str | None, dict[str,
         ("next_sight", "head.regression", "trunk", None, {"shape": [8, 8, 3]}),
         ("next_sound", "head.regression", "trunk", None, {"shape": [16]}),
         # reflex arcs and their critics
-        ("look_arc", "head.reflex-aim", LOOK_SENSES, "look", {"size": 2}),
+        ("look_arc", "head.reflex-aim", LOOK_SENSES, "look", {"size": 2, "threshold": LOOK_THRESHOLD}),
         ("look_value", "head.value", LOOK_SENSES, None, {"hidden": 32}),
         ("reach_arc", "head.reflex-pick", REACH_SENSES, "reach", {"size": 4}),
         ("reach_value", "head.reflex-pick-value", REACH_SENSES, None, {}),

@@ -338,6 +338,14 @@ def test_what_is_known_is_asked_once_and_a_proven_root_is_left_alone() -> None:
     assert again == [5, 5, 5]  # without proofs every arm is pulled to the end, and asked about once
 
 
+def test_bounds_that_are_whole_numbers_do_not_round_values() -> None:
+    roots, expand = bandit([0.1, 0.9, 0.3])
+    for search in (gumbel_search, puct_search):
+        found = search(roots(2), expand, 16, bounds=(-1, 1))
+        assert found.value.tolist() == [0.9, 0.9]
+        assert found.action.tolist() == [1, 1]
+
+
 def test_a_tree_of_two_plies_has_its_minimax_value() -> None:
     """Worth to the first player: [[3, 12, 8], [2, 4, 6], [14, 5, 2]] (a textbook's), so 3 by the left."""
     leaves = np.array([[3, 12, 8], [2, 4, 6], [14, 5, 2]]) / 14.0

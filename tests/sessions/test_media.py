@@ -21,7 +21,7 @@ from devmind.moment import TICK_SAMPLES, Moment
 from devmind.sessions import import_media, open_session
 from devmind.sessions.media import media_moments
 from devmind.sessions.messages import as_s16
-from devmind.sessions.pictures import change_in_view, fovea, read_picture
+from devmind.sessions.pictures import central_square, change_in_view, fovea, read_picture
 
 RNG = np.random.default_rng(0)
 
@@ -77,7 +77,7 @@ def test_a_video_gives_a_picture_and_its_change_every_tick(tmp_path: Path) -> No
     assert np.allclose(brightness, 255 / 29 * (3 * np.arange(10) + 2), atol=4), "the last of the tick's three frames"
     assert "periphery" not in moments[0].senses
     changes = [m.senses["periphery"] for m in moments[1:]]
-    assert np.allclose(changes, 3 / 29, atol=0.02)
+    assert np.allclose(np.stack(changes)[:, 0, 3:13], 3 / 29, atol=0.02)
 
 
 @pytest.mark.parametrize("fps", [5.0, 12.5, 29.97, 60.0])
@@ -202,25 +202,29 @@ def test_colours_stay_what_they_are(tmp_path: Path) -> None:
         assert (read_picture(path) == wanted).all()
 
 
-def test_the_fovea_is_the_central_square() -> None:
+def test_the_fovea_is_the_middle_third_of_a_frame_and_a_drawing_s_all_of_its_square() -> None:
     frame = np.zeros((50, 150, 3), np.uint8)
     frame[:, 50:100] = 200
     assert (fovea(frame) == 200).all()
-    assert (fovea(frame.transpose(1, 0, 2)) == 200).all()
+    assert (central_square(frame) == 200).all()
+    tall = frame.transpose(1, 0, 2)
+    assert (central_square(tall) == 200).all()
+    assert (fovea(tall) == 200).all()
+    assert fovea(np.pad(frame[:, 50:100], ((50, 50), (50, 50), (0, 0)))).min() == 200
 
 
 def test_change_in_view_tells_where_and_how_much() -> None:
     before, after = np.full((160, 320, 3), 100, np.uint8), np.full((160, 320, 3), 100, np.uint8)
-    after[10:20, 300:320] = 151
+    after[20:40, 300:320] = 151
     change = change_in_view(after, before)
     assert (change.shape, change.dtype) == ((1, 16, 16), np.float32)
-    assert change[0, 1, 15] == pytest.approx(51 / 255, abs=1e-5)
+    assert change[0, 5, 15] == pytest.approx(51 / 255, abs=1e-5)
     assert change.sum() == pytest.approx(51 / 255, abs=1e-5)
     assert np.array_equal(change, change_in_view(before, after))
     assert change_in_view(before, cv2.resize(before, (33, 17))).max() < 1e-5, "two sizes of the same view"
     black, white = np.zeros_like(before), np.full_like(before, 255)
-    assert np.allclose(change_in_view(black, white), 1)
-    assert change_in_view(black, white).max() <= 1
+    assert np.allclose(change_in_view(black, white)[0, 4:12], 1), "a frame of 2:1 fills half of the wide view's rows"
+    assert change_in_view(black, white).sum() == 8 * 16
 
 
 def test_several_files_are_several_episodes(tmp_path: Path) -> None:

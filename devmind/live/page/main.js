@@ -16,6 +16,7 @@ import { sendSound } from "./microphone.js";
 import { showExamples, showHeld, showNames, startNaming } from "./naming.js";
 import { drawWide, isSeeing, mirror, shape, showPicture } from "./picture.js";
 import { showRun } from "./run.js";
+import { showSaid } from "./saying.js";
 import { offerSteps, showSteps, startSteps, taughtStep } from "./steps.js";
 
 const RETRY_MS = 3000;
@@ -75,6 +76,7 @@ function tick(view) {
   if (view.paused !== undefined) showState(view.paused ? "paused" : "connected");
   showPicture(view);
   showBeliefs(view.beliefs);
+  showSaid(view.says);
   if (!view.paused) showDeviceFaults(view);
   showSteps(view);
   showHeld(view.held);

@@ -9,7 +9,7 @@ import numpy as np
 
 from devmind.agent.beliefs import Beliefs
 from devmind.agent.tracking import project
-from devmind.worlds.fovea import WIDE_HALF_DEG
+from devmind.sessions.pictures import WIDE_HALF_DEG
 
 TOLD = 0.2
 """Share of belief, of being there or elsewhere, below which a thing is as good as forgotten."""

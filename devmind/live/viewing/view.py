@@ -104,6 +104,7 @@ class View:
             "overlays": self._overlaid(tick),
             "beliefs": self._believed(tick, room),
             "sound": None if sound is None else heard(self.agent, np.asarray(sound)),
+            "says": said(tick.action.effectors["say"]) if "say" in tick.action.effectors else None,
             "words": tick.moment.senses.get("words"),
             "names": {sense: as_known(named) for sense, named in (names or {}).items()},
             "surprise": {sense: number(value) for sense, value in (surprise or {}).items()},
@@ -175,7 +176,7 @@ def follows(change: Any, room: Room) -> bool | None:
     height, width = room.frame.shape[:2]
     top, left, side = room.fovea.box(height, width)
     row, column = np.unravel_index(int(change[0].argmax()), change[0].shape)
-    y, x = (row + 0.5) / change.shape[1] * height, (column + 0.5) / change.shape[2] * width
+    x, y = (column + 0.5) / change.shape[2] * width, height / 2 + ((row + 0.5) / change.shape[1] - 0.5) * width
     return bool(top <= y <= top + side and left <= x <= left + side)
 
 
@@ -190,6 +191,12 @@ def who_answered(tick: Tick, arcs: set[str]) -> dict[str, Any]:
         "arcs": sorted(arcs & set(answered.values())),
         "look": None if look is None else [round(float(value), 3) for value in look],
     }
+
+
+def said(value: np.ndarray) -> str:
+    """The words of an action `say`: UTF-8, a number a byte, as the sense `words` is encoded; zeros end them."""
+    codes = np.asarray(value).reshape(-1)
+    return bytes(int(code) & 0xFF for code in codes if code).decode(errors="ignore")
 
 
 def as_known(named: Named) -> dict[str, Any]:

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from devmind.agent import Agent, collate_tick
-from devmind.agent.text import add_text, page_nats, text_loss, write
+from devmind.agent.text import add_text, page_nats, text_loss
+from devmind.agent.writing import write
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Batches, Context, Lesson, Skill
@@ -75,12 +76,12 @@ class ReaderStage:
             return GradientLearner(agent, text_loss, seed=context.seed, learning_rate=3e-3)
 
         def batches(agent: Agent, context: Context, steps: int) -> Batches:
-            taught, _ = split(context.data)
+            rows, (taught, _) = context.rows(ROWS), split(context.data)
 
             def make(update: int) -> dict[str, Any]:
-                return batch_of(pages(taught, ROWS, numpy_rng("reader", context.seed, update)))
+                return batch_of(pages(taught, rows, numpy_rng("reader", context.seed, update)))
 
             return Batches(make, steps, ahead=True)
 
         steps = STEPS.get(context.config.size, 2000)
-        return [Lesson("pages", learner, batches, steps=steps, minutes=10.0, rehearse=True, skills=("read",))]
+        return [Lesson("pages", learner, batches, steps=steps, minutes=10.0, skills=("read",))]

@@ -17,7 +17,7 @@ LINES = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 3, 6], [1, 4, 7], [2, 5, 
 
 @dataclass
 class Position(Struct):
-    """marks int8 [N, 9]: 1 of the player to move, -1 of the other; player int64 [N]; over bool [N], before this tick."""
+    """marks int8 [N, 9]: 1 of who moves now, -1 of the other; player int64 [N]; over bool [N], before this tick."""
 
     marks: np.ndarray
     player: np.ndarray
@@ -25,7 +25,7 @@ class Position(Struct):
 
 
 class NoughtsRules:
-    """The sense `board` int8 [2, 3, 3] (own marks, the other's), the effector `place`; who has three in a row gets 1."""
+    """The sense `board` int8 [2, 3, 3] (own marks, the other's), the effector `place`; three in a row earn 1."""
 
     name = "noughts"
     horizon = 9

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from devmind.agent import Agent, AgentConfig, collate_tick
+from devmind.agent import Agent, AgentConfig, Encoded, Encoder, collate_tick
 from devmind.algorithms.tree_search import Expanded, Found, Roots, gumbel_search
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
@@ -21,6 +21,21 @@ from devmind_searcher.game import NoughtsRules, Position
 POLICY, VALUE = "noughts_policy", "noughts_value"
 RULES = NoughtsRules()
 SIMULATIONS = 32
+
+
+class NoughtsEncoder(Encoder):
+    """A board of nine cells to eight tokens, by plain layers: so small a one is learned sooner than by convolutions."""
+
+    sense_dims = 3
+
+    def __init__(self, width: int, hidden: int = 128) -> None:
+        super().__init__(width, n_tokens=8)
+        layers = [nn.Linear(18, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 8 * width)]
+        self.net = nn.Sequential(*layers)
+
+    def encode(self, x: Tensor, previous: Tensor | None, previous_present: Tensor | None) -> Encoded:
+        tokens = self.net(x.flatten(1).float()).unflatten(-1, (8, -1))
+        return Encoded(tokens, self.all_present(tokens))
 
 
 def judge(agent: Agent, position: Position) -> tuple[np.ndarray, np.ndarray]:
@@ -43,12 +58,16 @@ def search(agent: Agent, position: Position, gumbel: np.ndarray | None = None) -
     return gumbel_search(roots, expand, SIMULATIONS, gumbel=gumbel, bounds=(-1, 1))
 
 
+def best(position: Position, scores: np.ndarray) -> np.ndarray:
+    """The legal cell with the highest of scores [N, 9], int64 [N]."""
+    return np.where(RULES.legal(position)["place"], scores, -np.inf).argmax(-1)
+
+
 def positions(n: int, rng: np.random.Generator) -> Position:
     """N positions after 0 to 7 random moves, none of them at its end."""
     position, moves = RULES.initial(np.zeros(n)), rng.integers(0, 8, n)
     for move in range(7):
-        among = np.where(RULES.legal(position)["place"], rng.random((n, 9)), -1)
-        further = RULES.step(position, {"place": among.argmax(-1)})
+        further = RULES.step(position, {"place": best(position, rng.random((n, 9)))})
         going = (move < moves) & ~RULES.outcome(further).terminal
         position.put(going, further.take(going))
     return position
@@ -80,22 +99,14 @@ def lost_lines(move: Callable[[Position], np.ndarray], side: int) -> np.ndarray:
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """The whole game tree as either side: by search, by the network alone, and by what the gate wants it compared with."""
-
-    def alone(position: Position) -> np.ndarray:
-        return np.where(RULES.legal(position)["place"], judge(agent, position)[0], -np.inf).argmax(-1)
-
-    def random(position: Position) -> np.ndarray:
-        rng = numpy_rng("noughts", "random", len(position))
-        return np.where(RULES.legal(position)["place"], rng.random((len(position), 9)), -1).argmax(-1)
-
+    """The whole game tree as either side: by search, by the network alone, and by the floors."""
     untaught = Agent(AgentConfig(size=agent.config.size, seed=agent.config.seed)).eval().to(agent.device)
     NoughtsStage().admit(untaught)
     players = {
         "search": lambda position: search(agent, position).action,
-        "network alone": alone,
+        "network alone": lambda position: best(position, judge(agent, position)[0]),
         "search over an untaught network": lambda position: search(untaught, position).action,
-        "random": random,
+        "random": lambda position: best(position, numpy_rng("noughts", len(position)).random((len(position), 9))),
     }
     lost = {name: [lost_lines(player, side) for side in (0, 1)] for name, player in players.items()}
     sides = {name: np.array([1.0 - both.any() for both in each]) for name, each in lost.items()}
@@ -117,28 +128,29 @@ class NoughtsStage:
     skills = (Skill("noughts", examine, Gate([Threshold("noughts", 1.0)]), "never loses, whatever is played"),)
 
     def admit(self, agent: Agent) -> None:
-        """Add the sense of boards, and what the search asks: a policy and a value on the trunk."""
+        """Add the sense of boards, and what the search asks: a policy and a value that read its tokens."""
         if "board" not in agent.encoders:
-            agent.add_encoder("board", stage=self.name)
+            agent.add_encoder("board", "encoder.noughts", stage=self.name)
         if POLICY not in agent.heads:
-            agent.add_head(POLICY, "head.categorical", stage=self.name, options={"classes": 9})
-            agent.add_head(VALUE, "head.value", stage=self.name)
+            options = {"hidden": 128}
+            agent.add_head(POLICY, "head.categorical", "board", stage=self.name, options=options | {"classes": 9})
+            agent.add_head(VALUE, "head.value", "board", stage=self.name, options=options)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """One lesson; a batch is a function of seed, update and weights: the search is made with those of the moment."""
+        """One lesson; a batch is a function of seed, update and weights: the search is made with today's."""
+
+        def make(agent: Agent, update: int) -> dict[str, Any]:
+            rng = numpy_rng("noughts", context.seed, update)
+            position = positions(n := context.rows(128), rng)
+            found = search(agent, position, rng.gumbel(size=(n, 9)))
+            batch = collate_tick(RULES.observe(position), np.ones(n, dtype=bool))
+            targets = {"weights": found.weights[:, None], "value": found.value[:, None]}
+            return batch | {name: torch.from_numpy(value).float() for name, value in targets.items()}
 
         def learner(agent: Agent, context: Context) -> GradientLearner:
-            return GradientLearner(agent, loss, seed=context.seed, learning_rate=3e-3)
+            return GradientLearner(agent, loss, seed=context.seed, learning_rate=5e-3)
 
         def batches(agent: Agent, context: Context, steps: int) -> Batches:
-            def make(update: int) -> dict[str, Any]:
-                rng = numpy_rng("noughts", context.seed, update)
-                position = positions(128, rng)
-                found = search(agent, position, rng.gumbel(size=(128, 9)))
-                batch = collate_tick(RULES.observe(position), np.ones(128, dtype=bool))
-                targets = {"weights": found.weights[:, None], "value": found.value[:, None]}
-                return batch | {name: torch.from_numpy(value).float() for name, value in targets.items()}
+            return Batches(lambda update: make(agent, update), steps)
 
-            return Batches(make, steps)
-
-        return [Lesson("play", learner, batches, steps=150, minutes=2.0, rehearse=True, skills=("noughts",))]
+        return [Lesson("play", learner, batches, steps=350, minutes=2.0, skills=("noughts",))]

@@ -55,7 +55,8 @@ def drawn(rng: np.random.Generator) -> Scene:
     """A scene of two to four things, none of them rendered: for whom only sentences are wanted."""
     pairs = rng.choice(len(PAIRS), int(rng.integers(2, 5)), replace=False)
     places = np.sort(rng.integers(0, len(PLACES), len(pairs)))
-    return Scene(tuple(Thing(*PAIRS[pair], int(place)) for pair, place in zip(pairs, places, strict=True)))
+    things = ((PAIRS[pair], int(place)) for pair, place in zip(pairs, places, strict=True))
+    return Scene(tuple(Thing(colour, noun, place) for (colour, noun), place in things))
 
 
 def seen(truth: Mapping[str, np.ndarray], row: int) -> Scene:

@@ -13,7 +13,7 @@ from devmind.errors import WorldError
 from devmind.moment import TICK_HZ, Action, Moment
 from devmind.seeding import EXAM_SEEDS_FROM
 from devmind.sessions.recorder import Recorder
-from stages.language.follow.rooms import BROKEN, Demonstration, demonstrate
+from stages.language.follow.rooms import Demonstration, demonstrate, room_of_bot
 from stages.language.parts import BOARD, CHOOSE, TEXT
 
 MOST_FAILED = 20
@@ -39,8 +39,7 @@ def make(room: str, episodes: int, folder: Path, jobs: int = 1, seed: int = 0) -
         WorldError: there is no such room, the bot does not work in it, or there are too few rooms.
         SessionError: a session is there already, or cannot be written.
     """
-    if room in BROKEN:
-        raise WorldError(f"BabyAI's bot does not work in '{room}' (MiniGrid's own tests say so); choose another room.")
+    room_of_bot(room)  # complaints come before any file
     folder.mkdir(parents=True, exist_ok=True)
     shares = [(room, len(range(job, episodes, jobs)), folder / f"{room}-{job}.mcap", seed + job, jobs)
               for job in range(min(jobs, episodes))]  # fmt: skip

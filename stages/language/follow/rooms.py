@@ -92,7 +92,14 @@ class Demonstration:
 
 
 @lru_cache(maxsize=2)
-def _own_room(name: str) -> GymWorld:
+def room_of_bot(name: str) -> GymWorld:
+    """A room in which this process's bot gives its demonstrations, one after another.
+
+    Raises:
+        WorldError: there is no such room, or the bot does not work in it.
+    """
+    if name in BROKEN:
+        raise WorldError(f"BabyAI's bot does not work in '{name}' (MiniGrid's own tests say so); choose another room.")
     return room(name)
 
 
@@ -104,11 +111,9 @@ def demonstrate(name: str, seed: int, stray: float = 0.0) -> Demonstration | Non
             (DART: Laskey et al., 2017); what it would have done is told all the same.
 
     Raises:
-        WorldError: the bot does not work in this room at all.
+        WorldError: as `room_of_bot`.
     """
-    if name in BROKEN:
-        raise WorldError(f"BabyAI's bot does not work in '{name}' (MiniGrid's own tests say so); choose another room.")
-    world = _own_room(name)
+    world = room_of_bot(name)
     rooms, rng = Instructed([world], np.array([seed])), numpy_rng("stray", name, seed)
     teacher = Bot(world)
     boards, choices, done = [rooms.observe()[BOARD][0]], [], []
