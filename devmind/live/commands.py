@@ -72,7 +72,10 @@ class Commands:
         return {"on": on}
 
     def _teach(self, name: str, of: str = "auto") -> dict[str, Any]:
-        """Keep what the press has seen since it began; one that was not begun begins now, and lasts a second."""
+        """Keep what the press has seen since it began; one that was not begun begins now, and lasts a second.
+
+        `unseen` of the answer is why it kept only a sound, where a picture could have been meant, or ''.
+        """
         proper_name(name)
         holding = self.life.holding
         try:
@@ -81,31 +84,33 @@ class Commands:
                 give_up_s = time.monotonic() + PATIENCE_S
                 while (left_s := self._between(lambda: holding.left_s)) > 0 and time.monotonic() < give_up_s:
                     time.sleep(left_s)
-            shown = self._between(lambda: self._shown(of))
+            shown, unseen = self._between(lambda: self._shown(of))
         finally:
             self._between(holding.end)
         entry = self.life.child.teach(name, shown)
         self._taught.append(entry)
         self._has_learned("name_taught", {"name": entry.name, "id": entry.id})
         frames = len(np.atleast_1d(shown.senses.get(VIEWS, ())))
-        return {**as_shown(entry), "frames": frames, "examples": self.life.child.names.known()}
+        examples = self.life.child.names.known()
+        return {**as_shown(entry), "frames": frames, "unseen": unseen, "examples": examples}
 
-    def _shown(self, of: str) -> Moment:
-        """What a name is given to: what is held up, and the sound that is meant."""
+    def _shown(self, of: str) -> tuple[Moment, str]:
+        """What a name is given to: what is held up, and the sound that is meant; and why there is only a sound."""
         lately = self.life.lately
         if of == "heard":
-            return lately.this(of)
+            return lately.this(of), ""
         if of == "auto" and not lately.stands_out():
             heard: dict[str, Sense] = {}
         else:
             heard = {} if of == "seen" else dict(lately.this("heard").senses)
+        seen, unseen = {}, ""
         try:
             seen = self.life.holding.take()
-        except StoreError:
+        except StoreError as error:
             if of != "auto" or not heard:
                 raise
-            seen = {}
-        return Moment(lately.now_s, {**heard, **seen})
+            unseen = str(error)
+        return Moment(lately.now_s, {**heard, **seen}), unseen
 
     def _undo(self) -> dict[str, Any]:
         if not self._taught:

@@ -86,6 +86,17 @@ def page(media: tuple[Path, Path], tmp_path: Path) -> Iterator[Page]:
     assert hello.returncode == 0
 
 
+SHOWN = """(red) => {
+    const picture = document.getElementById('crop');
+    if (picture.hidden || !picture.naturalWidth) return false;
+    const drawn = Object.assign(document.createElement('canvas'), { width: 64, height: 64 }).getContext('2d');
+    drawn.drawImage(picture, 0, 0, 64, 64);
+    const [r, , b] = drawn.getImageData(32, 32, 1, 1).data;
+    return red ? r > 180 && b < 100 : b > 180 && r < 100;
+}"""
+"""Whether the red (or the blue) disc is what the page shows as held up."""
+
+
 def until(page: Page, script: str, seconds: float = 60) -> None:
     page.wait_for_function(script, timeout=1000 * seconds, polling=50)
 
@@ -101,9 +112,12 @@ def test_the_newborn_looks_startles_learns_a_name_and_keeps_it(page: Page, tmp_p
     assert len(places) > 8, "the fovea moves with what moves"
     until(page, "() => [...document.querySelectorAll('#arcs .fired')].some(arc => arc.textContent === 'startles')")
     page.get_by_label("type its name").fill("disc")
+    until(page, f"() => ({SHOWN})(false)")
+    until(page, f"() => ({SHOWN})(true)")  # it is red for three seconds from now on, and a press lasts one
     page.get_by_role("button", name="Teach").click()
-    page.get_by_text("It has learned “disc” from one example.").wait_for()
-    until(page, "() => document.querySelector('#named-sight b').textContent === 'disc'")
+    page.get_by_text(re.compile(r"It has learned “disc” from \d+ pictures\.")).wait_for()
+    until(page, f"() => ({SHOWN})(true) && document.querySelector('#named-sight b').textContent === 'disc'")
+    until(page, f"() => ({SHOWN})(false) && document.querySelector('#named-sight b').textContent === 'not sure'")
     with open_store(tmp_path / "own" / "devmind" / "memory") as store:
         assert [entry.name for entry in store.find(Filters(named=True), payloads=False)] == ["disc"]
     assert [path.name for path in tmp_path.iterdir()] == ["own"], "nothing else is kept"

@@ -113,11 +113,11 @@ async function teach(link, changed) {
   form.classList.add("busy");
   at("kept").hidden = true;
   try {
-    const { examples, frames, picture } = await link.do("teach", { name, of: at("meant").value });
+    const { examples, frames, picture, unseen } = await link.do("teach", { name, of: at("meant").value });
     showExamples(link, examples, changed);
     const count = examples[name] ?? 1;
     const from = frames > 1 ? `${frames} pictures` : count === 1 ? "one example" : `${count} examples`;
-    tell(`It has learned “${name}” from ${from}.`);
+    tell(unseen ? `It has learned only the sound of “${name}”. ${unseen}` : `It has learned “${name}” from ${from}.`);
     showKept(name, picture);
     at("name").select();
     changed();

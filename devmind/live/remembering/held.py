@@ -1,9 +1,10 @@
 """What is held up in front of the camera: found by what differs from the scene as it was before.
 
-The scene is kept per pixel as samples of the last seconds, and what is unlike all of them is foreground (Barnich and
-Van Droogenbroeck 2011, "ViBe", with samples taken in turn instead of at random): a tree in the wind or a head that nods
-is part of the scene. Foreground is not sampled, so that a thing held still for a minute stays found. A camera that
-moves or a lamp that is switched on changes nearly all of the picture at once, and begins a new scene.
+The scene is kept per pixel as samples of the last seconds, and what is like fewer than two of them is foreground
+(Barnich and Van Droogenbroeck 2011, "ViBe", with samples taken in turn instead of at random): a tree in the wind or a
+head that nods is part of the scene, and what passed while the scene was new is not for long. Foreground is not sampled,
+so that a thing held still for a minute stays found. A camera that moves or a lamp that is switched on changes nearly
+all of the picture at once, and begins a new scene.
 
 What is meant is the square that is filled best: a thing that is held up is wider than the arm, and more of one piece
 than the edges of a person who moved. Of two the one nearer to the middle is meant, and rather above it than below.
@@ -26,10 +27,13 @@ NEW_S = 1.6
 """A new scene is looked at for so long before anything is said to be held up before it."""
 HELD_S, MOVED_S = 60.0, 2.0
 """Foreground becomes part of the scene after so long, round what is held up and elsewhere."""
-DIFFERENCE = 24
-"""Foreground differs by so much from every sample, of 255, in one of its colours."""
+DIFFERENCE, ALIKE = 24, 2
+"""What differs from a sample by no more than the first, of 255, in each of its colours is like it; foreground is like
+fewer samples than the second."""
 NEW_SCENE = 0.65
 """Share of the picture above which it is the camera or the light that changed."""
+FLASH_S = 0.25
+"""It has changed when that lasts longer than a flash."""
 FILLS = 0.4
 """Side of a square, as a fraction of the picture's width, from which it may be what fills the picture."""
 SIDES = (0.16, 0.2, 0.25, 0.31, 0.38, 0.46, 0.55)
@@ -41,9 +45,13 @@ MIDDLE, AROUND = (0.5, 0.4), 0.6
 MARGIN = 1.25
 """Side of the square beside that of the best filled one."""
 FOLLOW = 0.5
-"""Share of the way that the square goes to a new place in a tick: a trembling hand moves it little."""
+"""Share of the way that the square goes to a new place in a tick: a trembling hand moves it little. A thing on its way
+is gone after by all that the squares do not overlap, or it would leave its square."""
 SAME = 0.3
 """Overlap (intersection over union) from which two squares are round the same thing."""
+SPEED = 0.5
+"""Of a thing that is shown, widths of the picture a second: so far its square may have gone since the last frame,
+however long ago that was."""
 MISSING_S = 0.5
 """A camera that gives no frame for longer shows nothing that is held up."""
 STEADY = 3
@@ -64,6 +72,12 @@ class Square(NamedTuple):
         for apart in (abs(self.x - other.x), abs(self.y - other.y)):
             both *= min(least, max(0.0, reach - apart))
         return both / (self.side**2 + other.side**2 - both)
+
+    def nearer(self, other: Square, distance: float) -> Square:
+        """With its middle nearer to that of another one by so much, or there."""
+        apart = np.array([other.x - self.x, other.y - self.y])
+        x, y = (self.x, self.y) + apart * min(1.0, distance / max(float(np.linalg.norm(apart)), 1e-9))
+        return Square(float(x), float(y), self.side)
 
     def towards(self, other: Square, share: float) -> Square:
         """So much of the way to another one."""
@@ -102,7 +116,7 @@ class HeldFinder:
     def __init__(self) -> None:
         self.square: Square | None = None
         self.moved = False
-        self._seen = Square(0.5, 0.5, 0.0)
+        self._seen = self._last = Square(0.5, 0.5, 0.0)
         self._samples: np.ndarray | None = None
         self._steady, self._now_s = 0, 0.0
 
@@ -122,6 +136,7 @@ class HeldFinder:
         self._passed_s, self._now_s = time_s - self._now_s, time_s
         size = (WIDTH, max(1, round(WIDTH * frame.shape[0] / frame.shape[1])))
         small = cv2.GaussianBlur(cv2.resize(frame, size, interpolation=cv2.INTER_AREA), (3, 3), 0).astype(np.int16)
+        small = small - self._light(small)
         mask = self._foreground(small)
         if mask is None:
             return self.square
@@ -131,28 +146,33 @@ class HeldFinder:
         self._follow(small, mask)
         return self.square
 
-    def _foreground(self, small: np.ndarray) -> np.ndarray | None:
-        """Mask bool [h, w] of a picture int16 [h, w, 3]; None where nearly all of it has changed."""
+    def _light(self, small: np.ndarray) -> np.ndarray:
+        """How much brighter a picture is than the scene when it began, int16 [3].
+
+        A camera sets its exposure by what it sees: half of the picture is as it was.
+        """
         if self._samples is None or self._samples.shape[1:] != small.shape:
             self._begin(small)
         assert self._samples is not None
-        # A camera sets its exposure by what it sees: half of the picture is as it was.
-        light = np.median((small - self._samples[self._newest])[::4, ::4].reshape(-1, 3), axis=0).astype(np.int16)
-        mask = np.abs((small - light)[None] - self._samples).max(3).min(0) > DIFFERENCE
+        return np.median((small - self._samples[self._newest])[::4, ::4].reshape(-1, 3), axis=0).astype(np.int16)
+
+    def _foreground(self, small: np.ndarray) -> np.ndarray | None:
+        """Mask bool [h, w] of a picture int16 [h, w, 3]; None where nearly all of it has changed."""
+        assert self._samples is not None
+        mask = (np.abs(small[None] - self._samples).max(3) <= DIFFERENCE).sum(0) < ALIKE
         changed = float(mask.mean())
         # What is held up may come so near that it fills the picture; a camera turns all at once.
         if changed <= NEW_SCENE or (self.square and self.square.side > FILLS):
-            self._strange = 0
+            self._usual_s = self._now_s
             return mask
-        self._strange += 1  # a flash is gone in a frame or two
-        if self._strange >= STEADY:
+        if self._now_s - self._usual_s >= FLASH_S:
             self._begin(small)
         return None
 
     def _begin(self, small: np.ndarray) -> None:
         self._samples, self._newest = np.repeat(small[None], SAMPLES, 0), 0
         self._begun_s = self._sampled_s = self._now_s
-        self._since_s, self._strange = np.zeros(small.shape[:2], np.float32), 0
+        self._since_s, self._usual_s = np.zeros(small.shape[:2], np.float32), self._now_s
         self.square, self.moved, self._steady = None, False, 0
 
     def _follow(self, small: np.ndarray, mask: np.ndarray) -> None:
@@ -194,11 +214,12 @@ class HeldFinder:
         return square
 
     def _lock(self, found: Square | None) -> None:
-        before = self._seen if self._steady else None
         if found is None:
             self._steady = max(0, self._steady - 1) if self.square else 0
-        elif before is not None and before.overlap(found) >= SAME:
-            self._steady, self._seen = min(self._steady + 1, 2 * STEADY), before.towards(found, FOLLOW)
+        elif self._steady and found.nearer(self._last, SPEED * self._passed_s).overlap(self._last) >= SAME:
+            share = max(FOLLOW, 1 - self._seen.overlap(found))
+            self._steady, self._seen = min(self._steady + 1, 2 * STEADY), self._seen.towards(found, share)
         else:
             self._steady, self._seen = 1, found
+        self._last = found or self._last
         self.square = self._seen if self._steady >= STEADY else None

@@ -52,6 +52,34 @@ def test_a_scene_that_moves_by_itself_is_nothing_held_up() -> None:
     assert [tick for tick in range(120) if finder.see(scene(tick), tick / 10)] == []
 
 
+@pytest.mark.parametrize("every", [1, 3])
+def test_what_goes_round_before_the_camera_is_followed_and_stays_in_the_middle(every: int) -> None:
+    """Half a picture a second is no trembling hand; a slow machine sees every third of its frames."""
+    finder, found = watched(), []
+    for tick in range(42, 100, every):
+        x, y = 80 + round(36 * np.cos(tick / 5)), 56 + round(22 * np.sin(tick / 5))
+        square = finder.see(with_thing(tick, x, y, arm=False), tick / 10)
+        found.append(square is not None and square.overlap(Square(x / WIDTH, y / HEIGHT, 1.25 * 36 / WIDTH)) > 0.4)
+    assert np.mean(found[STEADY:]) > 0.9
+
+
+def test_what_went_round_while_the_scene_was_new_is_no_part_of_it_for_long() -> None:
+    finder, found = HeldFinder(), []
+    for tick in range(160):
+        x, y = 80 + round(50 * np.cos(tick / 5)), 56 + round(26 * np.sin(tick / 5))
+        found.append(finder.see(with_thing(tick, x, y, side=24, arm=False), tick / 10) is not None)
+    assert np.mean(found[100:]) > 0.9
+
+
+def test_a_flash_every_second_is_never_a_new_scene() -> None:
+    finder, found = HeldFinder(), []
+    for tick in range(120):
+        frame = scene(tick) if tick < 80 else with_thing(tick, 80, 50)
+        found.append(finder.see(np.full_like(frame, 255) if tick % 20 < 3 else frame, tick / 20) is not None)
+    assert not any(found[:80])
+    assert all(found[90:])
+
+
 def test_what_is_held_still_stays_found_for_a_minute_and_what_went_is_gone() -> None:
     finder = watched()
     found = [finder.see(with_thing(tick, 80, 50), tick / 10) is not None for tick in range(40, 400)]
