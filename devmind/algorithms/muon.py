@@ -22,7 +22,9 @@ class Muon(torch.optim.AdamW):
     """Groups with `orthogonal=True` hold matrices and are stepped by Muon, all others by AdamW.
 
     Of an orthogonal group `lr` is the spectral size of a step on a square matrix, `betas[0]` the momentum (Nesterov's),
-    and `weight_decay` as in AdamW.
+    and `weight_decay` as in AdamW. With a key `rms`, steps have that root mean square an entry at a rate of 1 instead,
+    whatever the matrix's shape, so that one rate serves matrices and AdamW alike (Liu et al., 2025, arXiv 2502.16982,
+    section 2.2).
     """
 
     @torch.no_grad()
@@ -50,17 +52,18 @@ class Muon(torch.optim.AdamW):
         for parameter in group["params"]:
             if parameter.grad is not None:
                 alike[tuple(parameter.shape)].append(parameter)
-        momentum, rate = group["betas"][0], group["lr"]
+        momentum, rate, rms = group["betas"][0], group["lr"], group.get("rms")
         for shape, parameters in alike.items():
             steps = []
             for parameter in parameters:
+                assert parameter.grad is not None
                 state = self.state[parameter]
                 if "momentum" not in state:
                     # AdamW looks for its count when a saved state is loaded.
                     state["momentum"], state["step"] = torch.zeros_like(parameter), torch.zeros(())
                 state["momentum"].lerp_(parameter.grad, 1 - momentum)
                 steps.append(parameter.grad.lerp(state["momentum"], momentum))
-            grown = max(1.0, shape[0] / shape[1]) ** 0.5
+            grown = max(1.0, shape[0] / shape[1]) ** 0.5 if rms is None else rms * max(shape) ** 0.5
             for parameter, turned in zip(parameters, orthogonal(torch.stack(steps)).unbind(), strict=True):
                 parameter.mul_(1 - rate * group["weight_decay"]).add_(turned, alpha=-rate * grown)
 
