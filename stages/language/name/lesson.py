@@ -27,7 +27,7 @@ from stages.language.name.scenes import Scenes, scenes
 from stages.language.parts import CELLS, POINT, SIGHT, TEXT
 from stages.language.teaching import taught
 
-STEPS = {"tiny": 12, "nursery": 500, "child": 4000, "adult": 12000}
+STEPS = {"tiny": 12, "nursery": 700, "child": 4000, "adult": 12000}
 WHAT = "what is that?"
 
 
