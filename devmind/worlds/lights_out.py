@@ -82,7 +82,7 @@ class LightsOutRules:
 
     def step(self, state: Lights, actions: Mapping[str, np.ndarray]) -> Lights:
         """One press; what is solved stays as it is."""
-        over = ~state.lit.any(-1)
+        over = _solved(state.lit)
         if "press" not in actions:
             return Lights(state.lit.copy(), np.zeros(len(state), np.float32), over)
         turned = self.turns[np.asarray(actions["press"])]
@@ -91,7 +91,7 @@ class LightsOutRules:
 
     def outcome(self, state: Lights) -> Outcome:
         """-1 a press, the last one too; terminal when all lights are out."""
-        solved = ~state.lit.any(-1)
+        solved = _solved(state.lit)
         return Outcome(state.earned.copy(), solved, np.zeros_like(solved))
 
     def observe(self, state: Lights) -> dict[str, Any]:
@@ -101,6 +101,10 @@ class LightsOutRules:
     def truth(self, state: Lights) -> dict[str, np.ndarray]:
         """Nothing: what solves it follows from what is seen."""
         return {}
+
+
+def _solved(lit: np.ndarray) -> np.ndarray:
+    return np.asarray(~lit.any(-1))
 
 
 def turns(side: int) -> np.ndarray:

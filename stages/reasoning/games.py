@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from devmind.agent.agent import Agent
+from devmind.agent.output import Categorical
 from devmind.algorithms.tree_search import Expanded, Found, Roots, gumbel_search
 from devmind.errors import ConfigError
 from devmind.seeding import numpy_rng
@@ -126,7 +127,9 @@ class Judge:
             found = self.agent.evaluate(
                 {name: torch.from_numpy(value) for name, value in senses.items()}, [self.game.policy, self.game.value]
             )
-            logits.append(found[self.game.policy].logits.double().cpu().numpy())
+            policy = found[self.game.policy]
+            assert isinstance(policy, Categorical)
+            logits.append(policy.logits.double().cpu().numpy())
             values.append(found[self.game.value].mode().double().cpu().numpy().clip(-1, 1))
         self._logits, self._value = np.concatenate(logits), np.concatenate(values)
 

@@ -138,7 +138,7 @@ def q_star(
 
 def _best_pairs(problem: _Problem, batch: int) -> list[tuple[int, int]]:
     """Take up to `batch` pairs (node, action) from the queue."""
-    taken = []
+    taken: list[tuple[int, int]] = []
     while problem.queue and len(taken) < batch:
         _, _, node, rank = heapq.heappop(problem.queue)
         problem.push(node, rank + 1)

@@ -8,7 +8,7 @@ all that are stored. What a search has proven is taken as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,7 +127,7 @@ class SelfPlay(GlancingLearner):
         for row, moves in enumerate(self.history):
             moves.add(self.board.marks[row], found.weights[row], found.value[row], found.proven[row])
             moves.led_to(outcome.reward[row], outcome.discount[row])
-        for row in np.flatnonzero(outcome.terminal):
+        for row in np.flatnonzero(outcome.terminal).tolist():
             self.positions.add(*self.history[row].learned(self.play.outcome_share))
         going = ~outcome.terminal
         self.games_played += int(outcome.terminal.sum())
@@ -154,9 +154,9 @@ class SelfPlay(GlancingLearner):
         return off + wrong, {"policy": off.detach(), "value": wrong.detach()}
 
     @staticmethod
-    def _told(agent: Agent, batch: Batch, heads: tuple[str, str]) -> tuple[Tensor, Tensor]:
+    def _told(agent: Agent, batch: Mapping[str, Any], heads: tuple[str, str]) -> tuple[Tensor, Tensor]:
         """The losses of a head for moves, among legal ones, and of one for values."""
-        outputs = agent(batch, heads)
+        outputs = agent(dict(batch), heads)
         policy, value = (outputs[name] for name in heads)
         assert isinstance(policy, Categorical)
         return policy.among(batch["legal"]).loss(batch["weights"]), value.loss(batch["value"])
@@ -193,7 +193,7 @@ class SelfPlay(GlancingLearner):
 class _Moves:
     """What was searched in one game in progress, move by move: rows of `COLUMNS`."""
 
-    COLUMNS: Mapping[str, Callable[[Any], Any]] = {
+    COLUMNS: Mapping[str, type] = {
         "marks": np.int8, "weights": float, "value": float, "proven": bool, "reward": float, "discount": float
     }  # fmt: skip
 

@@ -78,9 +78,9 @@ def search(lit: np.ndarray, guide: Guide, nodes: int = NODES) -> list[Way]:
     """Q* on each puzzle."""
 
     def step(states: np.ndarray, presses: np.ndarray) -> np.ndarray:
-        return states ^ RULES.turns[presses]
+        return np.asarray(states ^ RULES.turns[presses])
 
-    return q_star(lit, step, lambda states: ~states.any(-1), guide, nodes=nodes, batch=BATCH, weight=WEIGHT)
+    return q_star(lit, step, lambda states: np.asarray(~states.any(-1)), guide, nodes=nodes, batch=BATCH, weight=WEIGHT)
 
 
 def _share_shortest(ways: Sequence[Way], fewest: np.ndarray) -> float:
@@ -95,7 +95,7 @@ def _solved(ways: Sequence[Way]) -> float:
 def _lights(lit: np.ndarray) -> np.ndarray:
     """A guide by hand that never says too much: a press turns five lights at most, float [N, 25]."""
     after = lit[:, None] ^ RULES.turns
-    return 1 + after.sum(-1) / 5.0
+    return np.asarray(1 + after.sum(-1) / 5.0)
 
 
 def followed(lit: np.ndarray, guide: Guide, presses: int = 2 * MOST) -> float:
