@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from devmind.testing import check_learner, check_rehearsed, tiny_agent, tiny_context
+from devmind.testing import check_learner, tiny_agent, tiny_context
+from devmind.testing.parts import check_rehearsed
 from stages.reasoning.stage import ReasoningStage
 
 
