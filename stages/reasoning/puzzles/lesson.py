@@ -30,10 +30,10 @@ MEAN, SPREAD = 5.0, 2.0
 """The head says (cost - MEAN) / SPREAD."""
 HELD_OUT = 8
 """One of so many patterns is kept for exams, and never a lesson's."""
-STEPS = {"tiny": 40, "nursery": 480, "child": 4000, "adult": 10000}
+STEPS = {"tiny": 40, "nursery": 700, "child": 4000, "adult": 10000}
 ROWS, TINY_ROWS = 96, 64
 LEARNING_RATE = 3e-3
-MINUTES = 2.0
+MINUTES = 2.5
 
 
 def lesson(context: Context) -> Lesson:
