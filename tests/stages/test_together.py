@@ -142,7 +142,7 @@ def test_a_step_lowers_the_loss_of_what_it_was_taken_on(agent: Agent, context: C
     told = [learner.update(batch, step) for step in range(12)]
     losses = [float(scalars["loss"]) for scalars in told]
     scalars = told[-1]
-    assert losses[-1] < 0.8 * losses[0]
+    assert losses[-1] < 0.9 * losses[0]
     assert {"look", "reach", "startle", "see trunk", "hear trunk", "bind trunk", "foresee sight"} <= set(scalars)
 
 
@@ -157,7 +157,8 @@ def test_foreseeing_no_change_misses_all_of_it_and_the_truth_misses_none(agent: 
         for value, wanted in ((torch.zeros_like(right), 1.0), (right, 0.0), (2 * right, 1.0)):
             said = {name: outputs[name].with_numbers(value)}
             assert float(foresee.missed(agent, said, seen, batch)[name].ratio()) == pytest.approx(wanted, abs=1e-5)
-    measures = foresee.examine(agent, context, "full")
+    with torch.inference_mode():
+        measures = foresee.examine(agent, context, "full")
     assert [measure.name for measure in measures] == ["foresee/sight", "foresee/sound"]
     assert all("encoder" in measure.note and not measure.higher_is_better for measure in measures)
     assert len({measure.note for measure in measures}) == 2, "each names the hash of its own encoder"
