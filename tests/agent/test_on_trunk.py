@@ -123,7 +123,7 @@ def test_whitened_changes_have_unit_covariance_and_only_they_are_wanted(small_ag
     generator = torch.Generator().manual_seed(0)
     width = agent.config.width
     changes = torch.randn(4000, width, generator=generator) @ torch.randn(width, width, generator=generator)
-    head.set_whitening(changes)
+    head.set_whitening(changes, least=1e-9)
     white = head.changes(torch.zeros_like(changes), changes)
     torch.testing.assert_close(white.T @ white / 4000, torch.eye(width), atol=0.05, rtol=0)
     batch = collate(make_rows(1, 3, 5, ("sight",), absent=0.0))
