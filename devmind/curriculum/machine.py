@@ -12,8 +12,7 @@ import torch
 
 from devmind.agent.device import wait_for
 from devmind.agent.threads import cores, intra_op_threads
-from devmind.curriculum.rehearsal import Rehearsal, check_mixes
-from devmind.curriculum.stage import Batches, Context, Lesson, Rehearsed
+from devmind.curriculum.stage import Batches, Context, Lesson
 from devmind.curriculum.teaching import Interrupted, LessonModule, Stoppable, fit
 from devmind.curriculum.timing import Stopwatch, TimedBatches
 from devmind.report.words import machine
@@ -91,26 +90,6 @@ def step_s(lesson: Lesson, agent: Agent, context: Context, steps: int) -> float:
         )
 
     return _mean_s(measured, steps)
-
-
-def rehearsal_s(lesson: Lesson, rehearsal: Rehearsal, agent: Agent, context: Context) -> float:
-    """Seconds of a rehearsal in `lesson`, measured likewise behind the end of the lesson that is rehearsed.
-
-    Raises:
-        Interrupted: asked to stop.
-        ConfigError: the lesson cannot be rehearsed.
-    """
-    check_mixes(lesson, lesson.make_learner(agent, context), rehearsal)
-    batches = rehearsal.batches
-
-    def measured(some: int) -> list[float]:
-        def make(update: int) -> Rehearsed:
-            return Rehearsed(rehearsal.learner, batches.make(batches.steps + _place(update, batches.steps)))
-
-        return _seconds(lesson, agent, context, batches.steps, Batches(make, some, batches.ahead))
-
-    rehearsal.learner.remember()
-    return _mean_s(measured, batches.steps)
 
 
 def _place(update: int, steps: int) -> int:

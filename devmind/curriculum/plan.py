@@ -8,7 +8,7 @@ from typing import Any
 from devmind.agent.agent import Agent
 from devmind.agent.device import place
 from devmind.curriculum.journal import Journal
-from devmind.curriculum.machine import measured, rehearsal_s, step_s
+from devmind.curriculum.machine import measured, step_s
 from devmind.curriculum.progress import say
 from devmind.curriculum.rehearsal import rehearsals, settled
 from devmind.curriculum.stage import Context, Lesson, Stage
@@ -18,7 +18,7 @@ class Plan:
     """The steps of a stage's lessons and how often each rehearses, and the forecast of their time.
 
     Both are written to the journal before the first step is made; no later measurement changes them, nor does any
-    clock: a run that goes on reads them there.
+    clock: a run that goes on reads them there. Without `--minutes` neither depends on the machine.
 
     Attributes:
         steps: own ones, by lesson.
@@ -58,12 +58,12 @@ class Plan:
             return
         say("Measuring how fast this machine teaches: some seconds a lesson.")
         machine, agent = measured(self.context.device), place(copy(), self.context.device)
+        if not self.every:
+            self._settle(agent, earlier)
         own_s = {}
         for lesson in left:
             steps = self.steps.get(lesson.name) or self._asked(lesson)
             own_s[lesson.name] = step_s(lesson, agent, self.context, steps)
-        if not self.every:
-            self._settle(left, own_s, agent, earlier)
         self.speed = {name: (1 - self._share.get(name, 0.0)) / seconds for name, seconds in own_s.items()}
         new, factor = not self.steps, self._factor()
         if new:
@@ -82,29 +82,18 @@ class Plan:
         else:
             say(f"This machine ({machine}) needs about {about(left_s)} more for the lessons of '{self.name}'.")
 
-    def fix(self) -> None:
-        """Steps and rehearsals as the lessons say, with nothing measured: for an exam, which no clock may decide."""
+    def fix(self, agent: Agent, earlier: Sequence[Stage]) -> None:
+        """Steps as the lessons say, with nothing measured: for an exam, which no clock may decide."""
         if not self.steps:
             self.steps = {lesson.name: self._asked(lesson) for lesson in self.lessons}
-            self.every = {lesson.name: lesson.rehearsal_every for lesson in self.lessons}
+            self._settle(agent, earlier)
             self.journal.write("plan", steps=self.steps, rehearsal_every=self.every)
 
-    def _settle(
-        self, left: Sequence[Lesson], own_s: Mapping[str, float], agent: Agent, earlier: Sequence[Stage]
-    ) -> None:
-        """How often each lesson rehearses, by what a rehearsal of each other lesson takes; measured once a lesson."""
-        took_s: dict[str, float] = {}
-        for lesson in left:
-            before = self.lessons[: self.lessons.index(lesson)]
-            every_s = []
-            for one in rehearsals(lesson, before, earlier, agent, self.context):
-                if one.name not in took_s:
-                    took_s[one.name] = rehearsal_s(lesson, one, agent, self.context)
-                every_s.append(took_s[one.name])
-            mean_s, own = sum(every_s) / max(1, len(every_s)), own_s[lesson.name]
-            every = settled(lesson, own, mean_s) if every_s else 0
-            self.every[lesson.name] = every
-            self._share[lesson.name] = mean_s / (mean_s + (every - 1) * own) if every else 0.0
+    def _settle(self, agent: Agent, earlier: Sequence[Stage]) -> None:
+        """How often each lesson rehearses; a lesson whose learner takes no rehearsals is refused before a step."""
+        for at, lesson in enumerate(self.lessons):
+            others = rehearsals(lesson, self.lessons[:at], earlier, agent, self.context)
+            self.every[lesson.name], self._share[lesson.name] = settled(lesson, [other.lesson for other in others])
 
     def taught(self, lesson: str, steps: int, seconds: float, left: Sequence[Lesson]) -> None:
         """Correct the forecast by what a lesson took in this process, and say what the lessons in `left` will take."""

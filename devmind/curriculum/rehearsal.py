@@ -1,9 +1,9 @@
 """Rehearsal: a lesson mixes batches of lessons before it into its own, so that what those taught stays.
 
 What is rehearsed comes from behind a lesson's end, in batches of a quarter of the rows: batches that were not met yet,
-and as hard as its last ones. Rehearsals stand between a lesson's own steps and are not counted among them. They take a
-fifth of the time at most: how often they come is settled once, before the first step, from what was measured then
-(`settled`), and written to the journal. No clock that is read on the way decides what is taught.
+and as hard as its last ones. Rehearsals stand between a lesson's own steps and are not counted among them. They take
+about a fifth of the time at most: how often they come follows from the minutes that lessons say of themselves
+(`settled`), not from a clock, so the same command teaches the same on every machine. What they took is reported.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ from devmind.errors import ConfigError, PluginError
 
 ROWS_SHARE = 0.25
 """Of a lesson's rows, in a rehearsal of it."""
-TIME_SHARE = 0.2
-"""Of a lesson's time, that rehearsals may take."""
+ROWS_COST = 0.65
+"""Of the time that a lesson's own step takes, in a rehearsal of it: so much is left of it with a quarter of the rows
+(measured at size nursery: 0.5 to 0.75).
+"""
 
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """A lesson to rehearse: the learner that knows its loss, and the batches it was taught with."""
+    """A lesson to rehearse: the learner that knows its loss, and batches as it was taught with, of fewer rows."""
 
-    name: str
+    lesson: Lesson
     learner: Learner
     batches: Batches
 
@@ -93,18 +95,7 @@ def mixed(
     own = lesson.make_batches(learner.agent, context, steps)
     if not (rehearsal and every):
         return own
-    check_mixes(lesson, learner, rehearsal[0])
     return Mixed(own, rehearsal, max(2, every))
-
-
-def check_mixes(lesson: Lesson, learner: Learner, rehearsal: Rehearsal) -> None:
-    """Raise ConfigError where the learner of a lesson that is to rehearse takes no rehearsals."""
-    if not learner.mixes:
-        raise ConfigError(
-            f"The lesson '{lesson.name}' is to rehearse '{rehearsal.name}', and its learner "
-            f"({type(learner).__name__}) takes no rehearsals. Let its update take a Rehearsed batch (mixes = True), or "
-            "say Lesson(rehearsal_every=0) where it changes nothing that earlier lessons use."
-        )
 
 
 def rehearsals(
@@ -117,7 +108,7 @@ def rehearsals(
         before: lessons of its own stage.
 
     Raises:
-        ConfigError: it names a lesson that is not among those, or one that cannot be rehearsed.
+        ConfigError: it names a lesson that is not among those, or its own learner takes no rehearsals.
     """
     if not lesson.rehearsal_every:
         return []
@@ -127,30 +118,40 @@ def rehearsals(
             f"The lesson '{lesson.name}' rehearses '{missing[0]}', which is not taught before it; "
             f"{', '.join(own) or 'none'} is."
         )
+    others = [other for stage in earlier for other in stage.lessons(context) if not other.unrehearsed]
+    others += [own[name] for name in lesson.rehearses]
+    if others and not (learner := lesson.make_learner(agent, context)).mixes:
+        raise ConfigError(
+            f"The lesson '{lesson.name}' is to rehearse '{others[0].name}', and its learner "
+            f"({type(learner).__name__}) takes no rehearsals. Let its update take a Rehearsed batch (mixes = True), or "
+            "say Lesson(rehearsal_every=0) where it changes nothing that earlier lessons use."
+        )
     fewer = replace(context, rows_share=ROWS_SHARE)
-    every = [other for stage in earlier for other in stage.lessons(context) if not other.unrehearsed]
-    every += [own[name] for name in lesson.rehearses]
     # A lesson that is named twice has one learner, which remembers once.
-    learners = {id(other): other.make_learner(agent, fewer) for other in every}
-    return [
-        Rehearsal(other.name, learners[id(other)], other.make_batches(agent, fewer, other.steps)) for other in every
-    ]
+    learners = {id(other): other.make_learner(agent, fewer) for other in others}
+    return [Rehearsal(other, learners[id(other)], other.make_batches(agent, fewer, other.steps)) for other in others]
 
 
-def settled(lesson: Lesson, own_s: float, rehearsal_s: float) -> int:
-    """Of how many updates one is a rehearsal, so that rehearsals take a fifth of the time at most.
+def settled(lesson: Lesson, others: Sequence[Lesson]) -> tuple[int, float]:
+    """Of how many updates one is a rehearsal (0: none), and the share of the time that rehearsals take, as planned.
 
-    As often as the lesson says where that is cheap enough; else one of 2, 3, 4, 5, 7, 9, 13, 17, 25 ...: a measurement
-    that came out a little otherwise mostly settles the same.
+    As often as the lesson says where its `rehearsal_share` allows it, else more seldom. A lesson that tells no minutes
+    rehearses as often as it says.
 
     Args:
-        own_s: what a step of the lesson takes; rehearsal_s: what a rehearsal takes, on average.
+        others: what it rehearses, each of them in turn.
     """
-    least = rehearsal_s * (1 - TIME_SHARE) / (TIME_SHARE * max(own_s, 1e-9))
-    if not lesson.rehearsal_every or least <= lesson.rehearsal_every - 1:
-        return lesson.rehearsal_every
-    power = 2 ** math.floor(math.log2(least))
-    return 1 + math.ceil(next(steps for steps in (power, 1.5 * power, 2 * power) if steps >= least))
+    every = lesson.rehearsal_every
+    if not (every and others):
+        return 0, 0.0
+    own = lesson.minutes / lesson.steps
+    rehearsal = ROWS_COST * sum(other.minutes / other.steps for other in others) / len(others)
+    if not own:
+        return every, 0.0
+    if lesson.rehearsal_share < 1:
+        least = rehearsal / own * (1 - lesson.rehearsal_share) / lesson.rehearsal_share
+        every = max(every, 1 + math.ceil(round(least, 6)))
+    return every, rehearsal / (rehearsal + (every - 1) * own)
 
 
 def stages_of(agent: Agent) -> list[Stage]:

@@ -32,12 +32,14 @@ from devmind.memory.sampling import Reservoir
 LESSON = "sleep"
 STEPS = {"tiny": 40, "nursery": 320, "child": 1336, "adult": 2672}
 MINUTES = 4.0
-"""About what they take at size nursery without rehearsals; nothing is decided by it."""
+"""About what they take at size nursery without rehearsals."""
 MOMENTS = {"tiny": 16, "nursery": 64, "child": 64, "adult": 64}
 """Questions in a step."""
 LEARNING_RATE = {"tiny": 1e-2, "nursery": 1e-3, "child": 5e-4, "adult": 2e-4}
 REHEARSAL_EVERY = 3
-"""One of so many steps; at four and twice the rate, a night cost 0.39 of the skill score of the short-term tests."""
+"""One of so many updates, whatever it takes: at four and twice the rate, a night cost 0.39 of the skill score of the
+short-term tests.
+"""
 LIMIT = 2048
 """Memories slept on in one night, at most."""
 MEASURED = 64
@@ -96,7 +98,7 @@ def sleep(
         earlier: stages whose lessons are rehearsed.
         heads: which heads answer; by default those that were taught to answer from memory.
         steps: of the learner; by default those of the size, or as many as take the configuration's minutes.
-        measure: settle steps and rehearsals by what they take here, before the first; an exam does not.
+        measure: how long it will take here, and the steps where the configuration names minutes; an exam does not.
         cut: a night that was stopped ends where it is.
         slept_on: what earlier nights have left.
         save: keeps what came of the night, before it counts as ended: a kill until then loses nothing.
@@ -121,7 +123,7 @@ def sleep(
     if measure and not cut:
         _measure(plan, agent, memory, context, earlier, saved, names, steps)
     else:
-        plan.fix()
+        plan.fix(agent, earlier)
     taught = teach_planned(night, plan, agent, earlier, context, journal, resume=saved, cut=cut)
     slept = _slept(taught, replay, before, known(replay, agent), slept_on)
     save(slept)
@@ -214,7 +216,10 @@ def lesson(replay: Replay, context: Context, steps: int | None = None) -> Lesson
         return Batches(lambda update: replay.batch(update, steps), steps)
 
     length = steps or STEPS[context.config.size]
-    return Lesson(LESSON, learner, batches, length, MINUTES, unrehearsed=UNREHEARSED, rehearsal_every=REHEARSAL_EVERY)
+    return Lesson(
+        LESSON, learner, batches, length, MINUTES,
+        unrehearsed=UNREHEARSED, rehearsal_every=REHEARSAL_EVERY, rehearsal_share=1.0,
+    )  # fmt: skip
 
 
 def known(replay: Replay, agent: Agent) -> np.ndarray:

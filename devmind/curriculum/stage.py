@@ -185,13 +185,14 @@ class Lesson:
             later lessons rehearse this one in smaller batches, and can do so more often.
         steps: its own by default, at the context's size; rehearsals are not counted.
         minutes: what those steps take at size nursery on two cores of 100 GFLOP/s each in float32, rehearsals left
-            out, told by `stage describe`. Nothing is decided by it: a run measures its machine.
+            out, told by `stage describe`; how often it rehearses follows from it, and nothing else.
         unrehearsed: why later stages do not rehearse this lesson, as a sentence; "" where they do. The report shows it.
         rehearses: lessons of its own stage, taught before it, that it mixes in too; one named twice comes twice as
             often. Each of these and of what earlier stages have to rehearse comes in turn.
-        rehearsal_every: one of so many updates is a rehearsal, at most; fewer are where that would take more than a
-            fifth of the time. 0: none, where nothing is trained that an earlier lesson uses: there is nothing to keep
-            then, and a rehearsal would have no gradient.
+        rehearsal_every: one of so many updates is a rehearsal, at most. 0: none, where nothing is trained that an
+            earlier lesson uses: there is nothing to keep then, and a rehearsal would have no gradient.
+        rehearsal_share: of the time, that rehearsals may take; they come more seldom where they would take more. 1:
+            as often as `rehearsal_every` says, whatever they take.
         skills: names of the skills it should improve (shown while it runs).
         learns_from: groups of files (speakers, sources) it uses; they are listed in the agent's `trained_on`.
         control: as `make_learner`, but the trunk lets all tokens through and does not learn: how `--ablate` teaches the
@@ -206,6 +207,7 @@ class Lesson:
     unrehearsed: str = ""
     rehearses: tuple[str, ...] = ()
     rehearsal_every: int = 4
+    rehearsal_share: float = 0.2
     skills: tuple[str, ...] = ()
     learns_from: tuple[str, ...] = ()
     control: Callable[[Agent, Context], Learner] | None = None

@@ -50,12 +50,20 @@ def fovea(frame: np.ndarray, pan_deg: float = 0.0, tilt_deg: float = 0.0) -> np.
     return shrunk(frame[top : top + side, left : left + side])
 
 
+def sight_of(picture: np.ndarray) -> np.ndarray:
+    """`sight` of a recorded picture: of a camera's frame what a gaze straight ahead sees.
+
+    A square picture is no camera's frame and is taken whole: an exported sight, a drawing, what a robot's policy sees.
+    """
+    return shrunk(picture) if picture.shape[0] == picture.shape[1] else fovea(picture)
+
+
 def central_square(picture: np.ndarray) -> np.ndarray:
-    """`sight` of what is no camera's frame, such as a drawing of one thing: all of its central square."""
+    """The largest square [S, S, 3] in the middle of a picture uint8 [H, W, 3]: of a photograph, what it is of."""
     height, width = picture.shape[:2]
     side = min(height, width)
     top, left = (height - side) // 2, (width - side) // 2
-    return shrunk(picture[top : top + side, left : left + side])
+    return picture[top : top + side, left : left + side]
 
 
 def shrunk(square: np.ndarray) -> np.ndarray:

@@ -7,7 +7,8 @@ from devmind.agent.text import add_text
 from devmind.learners.gradient import trainable
 
 NAME = "language"
-TEXT, POINT, CHOOSE, BOARD = "text", "point", "choose", "board"
+TEXT, SIGHT, BOARD = "text", "sight", "board"
+POINT, CHOOSE = "point", "choose"
 CELLS = 8
 """The picture is pointed into as 8 x 8 cells."""
 CHOICES = 7
@@ -20,8 +21,10 @@ def admit(agent: Agent, tokenizer: str = "bytes") -> None:
         agent.add_encoder(BOARD, stage=NAME)
     if TEXT not in agent.encoders:
         add_text(agent, tokenizer, stage=NAME)
+    if SIGHT not in agent.encoders:
+        agent.add_encoder(SIGHT, stage=NAME)
     if POINT not in agent.heads:
-        agent.add_head(POINT, "head.categorical", stage=NAME, options={"classes": CELLS**2})
+        agent.add_head(POINT, "head.categorical", f"trunk:{SIGHT}", stage=NAME, options={"classes": CELLS**2})
     if CHOOSE not in agent.heads:
         agent.add_head(CHOOSE, "head.categorical", effector=CHOOSE, stage=NAME, options={"classes": CHOICES})
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from devmind.curriculum.journal import Journal
-from devmind.curriculum.rehearsal import ROWS_SHARE, mixed, rehearsals, settled
+from devmind.curriculum.rehearsal import ROWS_COST, ROWS_SHARE, mixed, rehearsals, settled
 from devmind.curriculum.stage import Batches, Learner, Lesson, Rehearsed
 from devmind.curriculum.teaching import LessonModule, teach
 from devmind.errors import ConfigError
@@ -170,14 +170,25 @@ def test_a_rehearsal_that_needs_the_weights_leaves_the_others_made_ahead(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("wish", "own_s", "rehearsal_s", "every"),
-    [(4, 1.0, 0.5, 4), (2, 1.0, 0.25, 2), (2, 1.0, 0.3, 3), (4, 1.0, 1.0, 5), (2, 1.0, 1.2, 7), (4, 0.2, 2.5, 65),
+    ("wish", "own", "other", "every"),
+    [(4, 1.0, 0.5, 4), (2, 1.0, 0.25, 2), (2, 1.0, 0.3, 3), (4, 1.0, 1.0, 5), (2, 1.0, 1.2, 6), (4, 0.2, 2.5, 51),
      (6, 1.0, 1.0, 6), (0, 1.0, 9.0, 0)],
 )  # fmt: skip
-def test_rehearsals_take_a_fifth_of_the_time_at_most(wish, own_s, rehearsal_s, every):
-    found = settled(a_lesson("talk", 5, rehearsal_every=wish), own_s, rehearsal_s)
+def test_rehearsals_take_a_fifth_of_the_time_at_most(wish, own, other, every):
+    talk = replace(a_lesson("talk", 5, rehearsal_every=wish), minutes=5 * own)
+    others = [replace(a_lesson("hum", 4), minutes=4 * share * other / ROWS_COST) for share in (0.5, 1.5)]
+    found, share = settled(talk, others)
     assert found == every
-    assert not found or rehearsal_s / (rehearsal_s + (found - 1) * own_s) <= 0.2 + 1e-9
+    assert share == (pytest.approx(other / (other + (found - 1) * own)) if found else 0)
+    assert share <= 0.2 + 1e-9
+
+
+def test_a_lesson_may_rehearse_whatever_it_takes():
+    dear = replace(a_lesson("hum", 4), minutes=400.0)
+    talk = replace(a_lesson("talk", 5, rehearsal_every=3), minutes=5.0)
+    assert settled(replace(talk, rehearsal_share=1.0), [dear])[0] == 3
+    assert settled(replace(talk, minutes=0.0), [dear]) == (3, 0.0), "who tells no minutes cannot be compared"
+    assert settled(talk, ()) == (0, 0.0)
 
 
 class Pupil(nn.Module):
@@ -228,7 +239,7 @@ def test_a_rehearsal_has_the_number_of_the_step_before_it(tmp_path):
     talk = replace(a_lesson("talk", 5), make_learner=learner)
     every = rehearsals(talk, (), [Earlier()], agent, context)
     taught = teach(talk, 5, agent, context, Journal(tmp_path / "journal.jsonl"), rehearsal=every, every=3)
-    assert made[0].met == [
+    assert made[-1].met == [
         ("own", 0),
         ("own", 1),
         ("rehearsal", 1),

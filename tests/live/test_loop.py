@@ -23,7 +23,9 @@ from stages.reflex import parts
 def agent() -> Agent:
     torch.manual_seed(0)
     agent = tiny_agent()
-    parts.admit(agent)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "LOOK_THRESHOLD", None)  # an untaught arc turns by less than it
+        parts.admit(agent)
     return agent
 
 

@@ -21,7 +21,7 @@ from devmind.moment import TICK_SAMPLES, Moment
 from devmind.sessions import import_media, open_session
 from devmind.sessions.media import media_moments
 from devmind.sessions.messages import as_s16
-from devmind.sessions.pictures import central_square, change_in_view, fovea, read_picture
+from devmind.sessions.pictures import central_square, change_in_view, fovea, read_picture, sight_of
 
 RNG = np.random.default_rng(0)
 
@@ -157,7 +157,7 @@ def test_pictures_of_any_size_colour_and_depth(tmp_path: Path, shape: tuple[int,
         cv2.imwrite(str(tmp_path / name), RNG.integers(0, np.iinfo(dtype).max, shape, dtype))
     moments = replays_equal(tmp_path, tmp_path.parent / f"{tmp_path.name}.mcap")
     assert [m.senses["sight"].shape for m in moments] == [(64, 64, 3)] * 2  # type: ignore[union-attr]
-    assert np.array_equal(moments[0].senses["sight"], fovea(read_picture(tmp_path / "b9.png"))), "9 comes before 10"
+    assert np.array_equal(moments[0].senses["sight"], sight_of(read_picture(tmp_path / "b9.png"))), "9 comes before 10"
 
 
 def png_header(width: int, height: int) -> bytes:
@@ -211,6 +211,22 @@ def test_the_fovea_is_the_middle_third_of_a_frame_and_a_drawing_s_all_of_its_squ
     assert (central_square(tall) == 200).all()
     assert (fovea(tall) == 200).all()
     assert fovea(np.pad(frame[:, 50:100], ((50, 50), (50, 50), (0, 0)))).min() == 200
+
+
+def test_a_square_picture_and_a_photograph_are_taken_whole_and_a_frame_is_looked_at(tmp_path: Path) -> None:
+    square = np.zeros((96, 96, 3), np.uint8)
+    square[:, 48:] = 200
+    assert (sight_of(square)[:, 31], sight_of(square)[:, 32]) == pytest.approx((0, 200))
+    wide = np.zeros((60, 90, 3), np.uint8)
+    wide[:, 15:75] = 200
+    wide[:, 30:60] = 100
+    assert (sight_of(wide) == 100).all()
+    cv2.imwrite(str(tmp_path / "a.png"), wide)
+    (alone,) = media_moments(tmp_path / "a.png")
+    assert sorted(np.unique(alone.senses["sight"])) != [100]  # the thing in it, out to the edges of the square
+    assert (alone.senses["sight"][:, 0] == 200).all()  # type: ignore[index]
+    cv2.imwrite(str(tmp_path / "b.png"), wide)
+    assert all((one.senses["sight"] == 100).all() for one in media_moments([tmp_path / "a.png", tmp_path / "b.png"]))
 
 
 def test_change_in_view_tells_where_and_how_much() -> None:

@@ -29,7 +29,9 @@ def context(tmp_path: Path) -> Context:
 @pytest.fixture(scope="module")
 def agent() -> Agent:
     agent = Agent(AgentConfig(size="tiny"))
-    parts.admit(agent)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "LOOK_THRESHOLD", None)  # an untaught arc turns by less than it
+        parts.admit(agent)
     return agent.eval()
 
 

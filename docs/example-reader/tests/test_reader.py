@@ -35,16 +35,17 @@ def test_held_out_pages_share_no_byte_with_each_other_and_stand_behind_what_is_t
 def test_what_is_said_with_the_cache_is_the_likeliest_by_the_whole_page() -> None:
     agent = tiny_agent()
     ReaderStage().admit(agent)
-    torch.nn.init.normal_(agent.encoder("text").table.weight, std=3.0)
+    table = agent.encoder("text").table.weight.data
+    table.normal_(std=3.0, generator=torch.Generator().manual_seed(0))
+    # Nothing but plain letters is likely: other bytes would be shown as one character or another.
+    table[0], table[128:] = 0.0, 0.0
     compared = 0
     for text in ("Once upon", "a", "The end", "12", "of the"):
         for letter in say(agent, text, most=6, seed=None):
-            if ord(letter) > 127:  # a byte that is no letter is shown as another character
-                break
             logits = agent(batch_of([text]), ["text"])["text"].logits[0, 0, len(text)]
             assert int(logits.argmax()) == ord(letter)
             text, compared = text + letter, compared + 1
-    assert compared > 5
+    assert compared == 30
 
 
 def test_an_untaught_agent_knows_as_much_as_chance() -> None:

@@ -61,7 +61,8 @@ def played(seeds: np.ndarray, policy: Policy) -> np.ndarray:
 
 def _rows(agent: Agent, context: Context, seeds: np.ndarray) -> dict[str, float]:
     """The same rooms with sampled choices, with what is said off, with the board off; and the bot in them."""
-    sampled = Actor(agent, effectors=[CHOOSE], generator=torch_generator(context.seed, NAME, "sampled"))
+    generator = torch_generator(context.seed, NAME, "sampled", device=agent.device)
+    sampled = Actor(agent, effectors=[CHOOSE], generator=generator)
     some = seeds[: max(8, len(seeds) // 4)]
     bot = [demonstrate(ROOM, int(seed)) is not None for seed in some]
     return {

@@ -19,7 +19,7 @@ from stages.language.answering import answers, png
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT
 from stages.language.name.lesson import WHAT, answer, centres, where
 from stages.language.name.scenes import THINGS, Scenes, scenes
-from stages.language.parts import CELLS, POINT, TEXT
+from stages.language.parts import CELLS, POINT, SIGHT, TEXT
 
 SAY, FIND = "name/say", "name/find"
 GATE = Gate([Threshold(SAY, 0.90), Threshold(FIND, 0.90)])
@@ -51,15 +51,16 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 def says(agent: Agent, sight: np.ndarray) -> list[str]:
     """What the agent writes behind "what is that?", up to a full stop."""
-    return answers(agent, {"sight": sight, TEXT: [WHAT] * len(sight)}, LONGEST)
+    return answers(agent, {SIGHT: sight, TEXT: [WHAT] * len(sight)}, LONGEST)
 
 
 def finds(agent: Agent, shown: Scenes, without: Sequence[str] = ()) -> np.ndarray:
-    """Which thing lies nearest to the cell pointed at, int64 [N]."""
-    actor = Actor(agent, len(shown.sight), effectors=(), heads=(POINT,), without=without)
-    senses = {"sight": shown.sight, TEXT: [where(name) for name in shown.names]}
-    felt = {name: value for name, value in senses.items() if name not in actor.without}
-    output = actor.act(collate_tick(felt, np.ones(actor.n, bool)))
+    """Which thing lies nearest to the cell pointed at in the tick after the question, int64 [N]."""
+    actor = Actor(agent, len(shown.sight), effectors=(), heads=(POINT,))
+    seen, begins = {SIGHT: shown.sight}, np.ones(actor.n, bool)
+    heard = {} if TEXT in without else {TEXT: [where(name) for name in shown.names]}
+    actor.act(collate_tick({**seen, **heard}, begins))
+    output = actor.act(collate_tick(seen, ~begins))
     return nearest(output.outputs[POINT].mode().cpu().numpy(), shown)
 
 

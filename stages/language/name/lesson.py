@@ -1,7 +1,9 @@
 """The lesson `name`: "what is that?" of the thing looked at, and "where is the red ball?" among four.
 
-Question and picture are one Moment. The answer to the first is written behind it by the head that reads and writes;
-that to the second is a cell of the picture, pointed at from the trunk's readout.
+The first question and the picture are one Moment, and the answer is written behind it by the head that reads and
+writes. The second is heard, and answered a tick later by pointing into the picture, from the trunk's features of what
+is seen then. Within a Moment what is seen stands before what is read, so those of the same tick would not know the
+question; and the readout cannot tell where in the picture a token stands.
 """
 
 from __future__ import annotations
@@ -22,10 +24,10 @@ from devmind.seeding import lesson_seeds
 from stages.language.caregiver.grammar import a
 from stages.language.caregiver.scene import TAUGHT
 from stages.language.name.scenes import Scenes, scenes
-from stages.language.parts import CELLS, POINT, TEXT
+from stages.language.parts import CELLS, POINT, SIGHT, TEXT
 from stages.language.teaching import taught
 
-STEPS = {"tiny": 12, "nursery": 500, "child": 4000, "adult": 12000}
+STEPS = {"tiny": 12, "nursery": 700, "child": 4000, "adult": 12000}
 WHAT = "what is that?"
 
 
@@ -41,7 +43,7 @@ def answer(name: str) -> str:
 
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
-    return taught(context, "name", loss, lesson_batch, STEPS, 64, 1e-3, 5.0, rehearses=("read",))
+    return taught(context, "name", loss, lesson_batch, STEPS, 64, 3e-3, 5.0, rehearses=("read",))
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
@@ -51,22 +53,28 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
 
 
 def asked(shown: Scenes, what: np.ndarray) -> dict[str, Any]:
-    """Scenes as a Batch with T = 1: `written` int64 [N, 1, L] is what follows each byte of the page where that is the
-    answer, else -1; `cell` int64 [N, 1] where to point, where `what` bool [N] is false, else -1.
+    """Scenes as a Batch of two Moments, the second of which sees the same and hears nothing.
+
+    `written` int64 [N, 2, L] is what follows each byte of the page where that is the answer, else -1; `cell` int64
+    [N, 2] where to point in the second Moment, where `what` bool [N] is false, else -1.
     """
     texts = [
         (WHAT, answer(name)) if is_what else (where(name), "") for name, is_what in zip(shown.names, what, strict=True)
     ]
     pages, written = pages_of(texts)
-    cell = torch.from_numpy(np.where(what, -1, cells(shown)))[:, None]
-    here = torch.ones(len(what), 1, dtype=torch.bool)
+    nothing, here = torch.full_like(pages, -1), torch.ones(len(what), 2, dtype=torch.bool)
+    opens = torch.tensor([True, False]).expand(len(what), 2)
+    cell = torch.from_numpy(np.where(what, -1, cells(shown)))
     return {
-        "senses": {"sight": torch.from_numpy(shown.sight)[:, None], TEXT: pages[:, None]},
-        "present": {"sight": here, TEXT: here},
-        "first": here,
+        "senses": {
+            SIGHT: torch.from_numpy(shown.sight)[:, None].expand(-1, 2, -1, -1, -1),
+            TEXT: torch.stack((pages, nothing), 1),
+        },
+        "present": {SIGHT: here, TEXT: opens},
+        "first": opens,
         "valid": here,
-        "written": written[:, None],
-        "cell": cell,
+        "written": torch.stack((written, nothing), 1),
+        "cell": torch.stack((torch.full_like(cell, -1), cell), 1),
     }
 
 
@@ -104,8 +112,9 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     logits = outputs[TEXT].logits
     says = masked_mean(_each(logits, written), wrote)
     points = masked_mean(_each(outputs[POINT].logits, cell), pointed)
-    right = ((logits.argmax(-1) == written) | ~wrote).all(-1)[~pointed].float().mean()
-    return says + points, {"says": says.detach(), "points": points.detach(), "said right": right}
+    right = ((logits.argmax(-1) == written) | ~wrote).all(-1)[wrote.any(-1)].float().mean()
+    found = (outputs[POINT].mode() == cell)[pointed].float().mean()
+    return says + points, {"says": says.detach(), "points": points.detach(), "said right": right, "cell right": found}
 
 
 def _each(logits: Tensor, wanted: Tensor) -> Tensor:

@@ -65,8 +65,9 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 def floors(text: Corpus) -> dict[str, float]:
     """Nats a character of the frequencies of characters, and of the Witten-Bell 5-gram, counted on the taught part."""
-    alphabet = np.unique(np.array(list(text.taught + text.held_out)))
-    taught, held_out = (np.searchsorted(alphabet, list(part)) for part in (text.taught, text.held_out))
+    characters = np.frombuffer(f"{text.taught}{text.held_out}".encode("utf-32-le"), np.uint32)
+    alphabet, numbers = np.unique(characters, return_inverse=True)
+    taught, held_out = np.split(numbers, [len(text.taught)])
     return {
         name: float(WittenBell(taught, len(alphabet), order).nats(held_out).mean())
         for name, order in (("frequency of characters", 1), (f"Witten-Bell {ORDER}-gram", ORDER))

@@ -18,7 +18,7 @@ from stages.language.teaching import taught
 
 ROWS = 16
 """Pages of a step: small ones teach more of the same bytes."""
-STEPS = {"tiny": 60, "nursery": 1500, "child": 6000, "adult": 20000}
+STEPS = {"tiny": 60, "nursery": 2000, "child": 6000, "adult": 20000}
 
 
 def lesson(context: Context) -> Lesson:

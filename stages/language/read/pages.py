@@ -31,7 +31,7 @@ def telling(agent: Agent, batch: dict[str, Any]) -> Tensor:
     encoder = agent.encoder(TEXT)
     assert isinstance(encoder, TextEncoder)
     unit = PATCH if encoder.patched else 1
-    told = batch["pieces"]
+    told = batch["pieces"].to(agent.device)
     opening = torch.full_like(told[..., :unit], BEGIN)
     read = torch.cat((opening, told[..., :-unit]), -1)
     wanted = told.unflatten(-1, (-1, unit)) if encoder.patched else told
