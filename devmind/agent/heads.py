@@ -334,7 +334,7 @@ class NextTokensHead(Head):
         tokens = torch.cat((thought, sensed), -1)
         return Regression(self.answer(F.gelu(self.of_token(tokens) + self.of_readout(readout) + self.place)))
 
-    def set_whitening(self, changes: Tensor, least: float = 1e-4) -> None:
+    def set_whitening(self, changes: Tensor, least: float = 0.01) -> None:
         """Measure by the inverse root of the covariance of `changes` [N, D].
 
         Args:

@@ -10,7 +10,7 @@ A tuple of the first three lays theirs side by side.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -81,6 +81,12 @@ def taps_trunk(tap: Tap) -> bool:
 def sense_of(part: str) -> str | None:
     """The sense whose tokens, or the trunk's features of them, a part of a tap reads; None for readout and raw body."""
     return None if part == "trunk" or part.startswith("raw:") else part.removeprefix("trunk:")
+
+
+def can_read(tap: Tap, senses: Container[str]) -> bool:
+    """Whether a head with this tap has anything to read where only these senses are sensed."""
+    needs = [sense for part in tap_parts(tap) if (sense := "body" if part == "raw:body" else sense_of(part))]
+    return not needs or any(sense in senses for sense in needs)
 
 
 def tapped_senses(tap: Tap) -> tuple[str, ...]:

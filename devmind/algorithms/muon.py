@@ -48,23 +48,22 @@ class Muon(torch.optim.AdamW):
         return loss
 
     def _step_matrices(self, group: dict[str, Any]) -> None:
-        alike: dict[tuple[int, ...], list[nn.Parameter]] = defaultdict(list)
+        alike: dict[tuple[int, ...], list[tuple[nn.Parameter, Tensor]]] = defaultdict(list)
         for parameter in group["params"]:
             if parameter.grad is not None:
-                alike[tuple(parameter.shape)].append(parameter)
+                alike[tuple(parameter.shape)].append((parameter, parameter.grad))
         momentum, rate, rms = group["betas"][0], group["lr"], group.get("rms")
-        for shape, parameters in alike.items():
+        for shape, pairs in alike.items():
             steps = []
-            for parameter in parameters:
-                assert parameter.grad is not None
+            for parameter, gradient in pairs:
                 state = self.state[parameter]
                 if "momentum" not in state:
                     # AdamW looks for its count when a saved state is loaded.
                     state["momentum"], state["step"] = torch.zeros_like(parameter), torch.zeros(())
-                state["momentum"].lerp_(parameter.grad, 1 - momentum)
-                steps.append(parameter.grad.lerp(state["momentum"], momentum))
+                state["momentum"].lerp_(gradient, 1 - momentum)
+                steps.append(gradient.lerp(state["momentum"], momentum))
             grown = max(1.0, shape[0] / shape[1]) ** 0.5 if rms is None else rms * max(shape) ** 0.5
-            for parameter, turned in zip(parameters, orthogonal(torch.stack(steps)).unbind(), strict=True):
+            for (parameter, _), turned in zip(pairs, orthogonal(torch.stack(steps)).unbind(), strict=True):
                 parameter.mul_(1 - rate * group["weight_decay"]).add_(turned, alpha=-rate * grown)
 
 

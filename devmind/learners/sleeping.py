@@ -19,7 +19,7 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.agent.device import place
 from devmind.agent.drift import drifts
-from devmind.agent.taps import taps_trunk
+from devmind.agent.taps import can_read, taps_trunk
 from devmind.curriculum.stage import Scalars
 from devmind.errors import ConfigError
 from devmind.learners.distil import divergence
@@ -83,7 +83,9 @@ class SleepLearner(GradientLearner):
     def _loss(self, agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
         """Weighted divergence from the awake answers, and the drift of other heads; surprises become priorities."""
         replay, asked = self.replay, batch["place"].flatten()
-        outputs = agent(batch, [*replay.heads, *self.guarded])
+        # What a memory holds no sense for has nothing to read.
+        guarded = [name for name in self.guarded if can_read(agent.tap_of(name), batch["senses"])]
+        outputs = agent(batch, [*replay.heads, *guarded])
         surprise = torch.zeros(len(asked), device=asked.device)
         for head in replay.heads:
             log_p = outputs[head].logits.log_softmax(-1).flatten(0, 1)
@@ -94,9 +96,9 @@ class SleepLearner(GradientLearner):
         told = (weight * surprise).sum() / weight.sum()
         replay.surprised(replay.ids[asked.cpu().numpy()], surprise.detach().cpu().double().numpy())
         held = torch.zeros((), device=asked.device)
-        if self.guarded:
+        if guarded:
             with torch.no_grad():
-                wanted_of = self._born(batch, self.guarded)
+                wanted_of = self._born(batch, guarded)
             held = sum(drifts(outputs, wanted_of, batch["valid"]).values(), start=held)
         scalars = {"surprise": surprise.detach().mean(), "drift": held.detach()}
         return told + GUARD * held, scalars

@@ -50,11 +50,12 @@ def admit(agent: Agent) -> None:
 
 def heads() -> list[Described]:
     """(name, part, tap, effector, options) of every head, arcs before the trunk's."""
-    own = [_on_trunk(name, next(entry for entry in OFF_TRUNK if entry[0] == source)) for name, source in COPIES.items()]
+    described = {entry[0]: entry for entry in off_trunk()}
+    own = [_on_trunk(name, described[source]) for name, source in COPIES.items()]
     tokens: list[Described] = [
         (name, "head.next-tokens", (f"trunk:{sense}", sense, "trunk"), None, {}) for name, sense in FORESEEN.items()
     ]
-    return [*OFF_TRUNK, *ON_READOUT, *own, *tokens]
+    return [*described.values(), *ON_READOUT, *own, *tokens]
 
 
 def on_trunk(agent: Agent, name: str) -> str | None:
@@ -70,28 +71,31 @@ def _on_trunk(name: str, source: Described) -> Described:
     return name, "head.with-readout", taps, effector, {"part": part, "options": options | OWN_OPTIONS.get(name, {})}
 
 
-OFF_TRUNK: Sequence[Described] = (
-    # perception
-    ("see", "head.categorical", "sight", None, {"classes": 10}),
-    ("hear", "head.categorical", "sound", None, {"classes": SOUND_CLASSES}),
-    ("scene", "head.reflex-scene", "sight", None, {}),
-    ("bind", "head.reflex-bind", ("sight", "sound"), None, {}),
-    ("sound_direction", "head.regression", "sound", None, {"shape": 2}),
-    ("whereabouts", "head.reflex-places", ("sight", "words"), None, {"slots": COLOURS}),
-    ("moving", "head.regression", "periphery", None, {"shape": 2}),
-    ("event", "head.categorical", STARTLE_SENSES, None, {"classes": EVENTS}),
-    # reflex arcs and their critics
-    ("look_arc", "head.reflex-aim", LOOK_SENSES, "look", {"size": 2, "threshold": LOOK_THRESHOLD}),
-    ("look_value", "head.value", LOOK_SENSES, None, {"hidden": 32}),
-    ("reach_arc", "head.reflex-pick", REACH_SENSES, "reach", {"size": 4}),
-    ("reach_value", "head.reflex-pick-value", REACH_SENSES, None, {}),
-    ("move_arc", "head.categorical", STARTLE_SENSES, "move",
-     {"classes": 2, "threshold": STARTLE_THRESHOLD, "table": WITHDRAW_TABLE}),
-    ("move_value", "head.value", STARTLE_SENSES, None, {}),
-    ("push_arc", "head.categorical", "raw:body", "push", {"classes": 2, **PUSH_NET}),
-    ("push_value", "head.value", "raw:body", None, PUSH_NET),
-)  # fmt: skip
-"""Heads that read senses."""
+def off_trunk() -> list[Described]:
+    """Heads that read senses."""
+    return [
+        # perception
+        ("see", "head.categorical", "sight", None, {"classes": 10}),
+        ("hear", "head.categorical", "sound", None, {"classes": SOUND_CLASSES}),
+        ("scene", "head.reflex-scene", "sight", None, {}),
+        ("bind", "head.reflex-bind", ("sight", "sound"), None, {}),
+        ("sound_direction", "head.regression", "sound", None, {"shape": 2}),
+        ("whereabouts", "head.reflex-places", ("sight", "words"), None, {"slots": COLOURS}),
+        ("moving", "head.regression", "periphery", None, {"shape": 2}),
+        ("event", "head.categorical", STARTLE_SENSES, None, {"classes": EVENTS}),
+        # reflex arcs and their critics
+        ("look_arc", "head.reflex-aim", LOOK_SENSES, "look", {"size": 2, "threshold": LOOK_THRESHOLD}),
+        ("look_value", "head.value", LOOK_SENSES, None, {"hidden": 32}),
+        ("reach_arc", "head.reflex-pick", REACH_SENSES, "reach", {"size": 4}),
+        ("reach_value", "head.reflex-pick-value", REACH_SENSES, None, {}),
+        ("move_arc", "head.categorical", STARTLE_SENSES, "move",
+         {"classes": 2, "threshold": STARTLE_THRESHOLD, "table": WITHDRAW_TABLE}),
+        ("move_value", "head.value", STARTLE_SENSES, None, {}),
+        ("push_arc", "head.categorical", "raw:body", "push", {"classes": 2, **PUSH_NET}),
+        ("push_value", "head.value", "raw:body", None, PUSH_NET),
+    ]  # fmt: skip
+
+
 ON_READOUT: Sequence[Described] = (
     ("spoken", "head.categorical", "trunk", None, {"classes": 10}),
     ("next_sight", "head.regression", "trunk", None, {"shape": [8, 8, 3]}),

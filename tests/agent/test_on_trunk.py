@@ -50,6 +50,9 @@ def test_a_tuple_lays_the_trunks_features_side_by_side_and_an_absent_sense_is_ab
 def test_a_copy_on_a_fresh_trunk_answers_nearly_as_its_arc(agent: Agent) -> None:
     head = agent.head("own")
     assert isinstance(head, WithReadoutHead)
+    with torch.no_grad():
+        for parameter in agent.head("arc").parameters():
+            parameter.add_(0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0)))
     batch = collate(make_rows(4, 3, 1, ("sight", "body"), absent=0.0))
 
     def apart() -> float:
@@ -60,7 +63,7 @@ def test_a_copy_on_a_fresh_trunk_answers_nearly_as_its_arc(agent: Agent) -> None
     head.copy_of(agent.head("arc"))
     assert apart() < 0.6 < before
     with pytest.raises(ConfigError, match="another shape"):
-        head.copy_of(Agent(AgentConfig(size="tiny")).heads.get("none", torch.nn.Linear(2, 2)))  # type: ignore[arg-type]
+        head.copy_of(torch.nn.Linear(2, 2))  # type: ignore[arg-type]
 
 
 def test_the_readout_alone_can_change_the_answer(agent: Agent) -> None:
@@ -79,9 +82,13 @@ def test_stepping_and_all_at_once_agree_and_arcs_can_be_silenced(agent: Agent) -
     at_once = agent(collate(rows), ["own"])["own"].mode()[0]
     silenced, usual = (Actor(agent, effectors=["look"], standing=asked) for asked in ({"look": ("own",)}, None))
     for t, moment in enumerate(rows[0]):
-        torch.testing.assert_close(silenced.act(moment).action["look"][0], at_once[t], atol=1e-5, rtol=0)
+        said = silenced.act(moment).action
         usual.act(moment)
-    assert silenced.counts["look"] == {"own": 6}
+        if moment.senses:
+            torch.testing.assert_close(said["look"][0], at_once[t], atol=1e-5, rtol=0)
+        else:
+            assert "look" not in said, "nothing was sensed that the head reads"
+    assert silenced.counts["look"] == {"own": sum(bool(moment.senses) for moment in rows[0])}
     assert usual.counts["look"]["arc"] > 0
 
 
@@ -109,17 +116,17 @@ def test_an_answer_made_of_other_numbers_stays_of_its_kind(output: Output) -> No
 
 
 def test_whitened_changes_have_unit_covariance_and_only_they_are_wanted(small_agent: Callable[..., Agent]) -> None:
-    agent = small_agent(("sight",))
+    agent = small_agent(("sight", "body"))
     agent.add_head("foresee", "head.next-tokens", tap=("trunk:sight", "sight", "trunk"))
     head = agent.head("foresee")
     assert isinstance(head, NextTokensHead)
     generator = torch.Generator().manual_seed(0)
     width = agent.config.width
     changes = torch.randn(4000, width, generator=generator) @ torch.randn(width, width, generator=generator)
-    head.set_whitening(changes)
+    head.set_whitening(changes, least=1e-9)
     white = head.changes(torch.zeros_like(changes), changes)
     torch.testing.assert_close(white.T @ white / 4000, torch.eye(width), atol=0.05, rtol=0)
     batch = collate(make_rows(1, 3, 5, ("sight",), absent=0.0))
     assert agent(batch, ["foresee"])["foresee"].mode().shape == (1, 3, 16, width)
     with pytest.raises(ConfigError, match="must tap"):
-        agent.add_head("wrong", "head.next-tokens", tap=("trunk:sight", "trunk"))
+        agent.add_head("wrong", "head.next-tokens", tap=("trunk:body", "trunk"))

@@ -18,7 +18,7 @@ from devmind.curriculum.stage import Context
 from devmind.curriculum.start import make_context
 from devmind.curriculum.teaching import teach
 from devmind.errors import ConfigError
-from devmind.testing import tiny_agent
+from devmind.testing import check_learner, tiny_agent
 from stages.reflex import foresee, together
 from stages.reflex.parts import COPIES, FORESEEN
 from stages.reflex.stage import ReflexStage
@@ -116,6 +116,11 @@ def test_the_lesson_changes_the_trunk_and_its_heads_and_nothing_else(
         assert any(one.startswith(f"heads.{name}.") for one in changed)
 
 
+def test_a_stopped_lesson_goes_on_to_the_same_weights(agent: Agent, context: Context) -> None:
+    lesson = next(one for one in ReflexStage().lessons(context) if one.name == "together")
+    check_learner(lesson, agent, context, steps=2)
+
+
 def test_the_twin_is_taught_the_heads_alone_on_a_trunk_that_lets_all_through(
     agent: Agent, context: Context, tmp_path: Path
 ) -> None:
@@ -142,7 +147,7 @@ def test_a_step_lowers_the_loss_of_what_it_was_taken_on(agent: Agent, context: C
     told = [learner.update(batch, step) for step in range(12)]
     losses = [float(scalars["loss"]) for scalars in told]
     scalars = told[-1]
-    assert losses[-1] < 0.8 * losses[0]
+    assert losses[-1] < 0.9 * losses[0]
     assert {"look", "reach", "startle", "see trunk", "hear trunk", "bind trunk", "foresee sight"} <= set(scalars)
 
 
@@ -157,7 +162,8 @@ def test_foreseeing_no_change_misses_all_of_it_and_the_truth_misses_none(agent: 
         for value, wanted in ((torch.zeros_like(right), 1.0), (right, 0.0), (2 * right, 1.0)):
             said = {name: outputs[name].with_numbers(value)}
             assert float(foresee.missed(agent, said, seen, batch)[name].ratio()) == pytest.approx(wanted, abs=1e-5)
-    measures = foresee.examine(agent, context, "full")
+    with torch.inference_mode():
+        measures = foresee.examine(agent, context, "full")
     assert [measure.name for measure in measures] == ["foresee/sight", "foresee/sound"]
     assert all("encoder" in measure.note and not measure.higher_is_better for measure in measures)
     assert len({measure.note for measure in measures}) == 2, "each names the hash of its own encoder"
