@@ -9,36 +9,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from devmind.agent.agent import Agent
 from devmind.agent.decoders import zero_outputs
 from devmind.curriculum.exam import Measure, bootstrap
-from devmind.curriculum.stage import Context, Lesson, Skill, Stage
+from devmind.curriculum.stage import Context, Lesson, Stage
 
 
-@dataclass(frozen=True)
 class Control:
-    """A stage of the lessons of `stage` that have a control, each taught as its control says."""
+    """A stage of the lessons of `stage` that have a control, each taught as its control says; parts and exams are the
+    stage's own.
+    """
 
-    stage: Stage
-
-    @property
-    def name(self) -> str:
-        """The stage's own, so that its parts and exams are found."""
-        return self.stage.name
-
-    @property
-    def requires(self) -> tuple[str, ...]:
-        """The stage's own."""
-        return self.stage.requires
-
-    @property
-    def skills(self) -> Sequence[Skill]:
-        """The stage's own."""
-        return self.stage.skills
+    def __init__(self, stage: Stage) -> None:
+        self.stage, self.name, self.requires, self.skills = stage, stage.name, stage.requires, stage.skills
 
     def admit(self, agent: Agent) -> None:
         """Nothing is added: the agent was admitted."""

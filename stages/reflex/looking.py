@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -160,7 +161,11 @@ def examine_track(agent: Agent, context: Context, level: str) -> Sequence[Measur
     ]
     if on_trunk(agent, "look_arc") is not None:
         own = by_trunk(agent, "look")
-        by_itself = {"values": kept(trial.play(lambda: own)), "answered": own.counts, "note": ARC_SILENCED}
+        by_itself: dict[str, Any] = {
+            "values": kept(trial.play(lambda: own)),
+            "answered": own.counts,
+            "note": ARC_SILENCED,
+        }
         alone = trial.play(lambda: by_trunk(agent, "look", short_term=False), n // 2) if full else None
         rows = {} if alone is None else {"memory off": float(kept(alone).mean())}
         measures.append(replace(measures[0], name="track/look_trunk", rows=rows, exhibits=(), **by_itself))

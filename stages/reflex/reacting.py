@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -70,7 +71,10 @@ def examine_reach(agent: Agent, context: Context, level: str) -> Sequence[Measur
     ]
     if on_trunk(agent, "reach_arc") is not None:
         own = by_trunk(agent, "reach")
-        by_itself = {"values": right(trial.play(lambda: own)).astype(np.float64), "answered": own.counts}
+        by_itself: dict[str, Any] = {
+            "values": right(trial.play(lambda: own)).astype(np.float64),
+            "answered": own.counts,
+        }
         measures.append(
             replace(measures[0], name="reach/reach_trunk", rows={}, note=ARC_SILENCED, exhibits=(), **by_itself)
         )
@@ -149,7 +153,11 @@ def examine_startle(agent: Agent, context: Context, level: str) -> Sequence[Meas
         own = by_trunk(agent, "move")
         both = _startled(trial.play(lambda: own).watched, event)
         for measure, values in zip(list(measures), both, strict=True):
-            by_itself = {"values": values.astype(np.float64), "answered": own.counts, "note": ARC_SILENCED}
+            by_itself: dict[str, Any] = {
+                "values": values.astype(np.float64),
+                "answered": own.counts,
+                "note": ARC_SILENCED,
+            }
             measures.append(replace(measure, name=f"{measure.name}/move_trunk", rows={}, exhibits=(), **by_itself))
     return measures
 
