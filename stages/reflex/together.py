@@ -133,10 +133,11 @@ def _moving(agent: Agent, levels: Sequence[str], by_itself: np.ndarray, rng: np.
             felt = {
                 name: [value[i] for i in mine] if name == "words" else value[mine] for name, value in senses.items()
             }
-            for name, value in actor(felt, first[mine]).items():
-                # A head that answers in another width than this world's effector moves nothing here.
-                fits = value.reshape(len(mine), -1).shape[1] == MOVES[name]
-                actions[name][mine] = value.reshape(len(mine), -1) if fits else 0.0
+            said = actor(felt, first[mine])
+            for name, action in actions.items():
+                value = said.get(name, np.zeros(0)).reshape(len(mine), -1)
+                # Where nothing was answered, or in another width than this world's effector, nothing moves.
+                action[mine] = value if value.shape[1] == action.shape[1] else 0.0
         return {name: (value * uses[name]).astype(np.float32) for name, value in actions.items()}
 
     return act
