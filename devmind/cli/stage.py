@@ -108,7 +108,8 @@ def _threshold(threshold: Threshold) -> str:
     sign = "at most" if threshold.lower_is_better else "at least"
     needs = [] if threshold.bound is None else [f"{sign} {threshold.bound:g}"]
     needs += ["better than its floor"] if threshold.beats_floor else []
-    return f"{threshold.measure}: {' and '.join(needs)}" + (" (with data)" if threshold.when_absent == "skip" else "")
+    told = f"{threshold.measure}: {' and '.join(needs)}" + (" (with data)" if threshold.when_absent == "skip" else "")
+    return told + (" (a goal)" if threshold.goal else "")
 
 
 @app.command()
@@ -236,7 +237,8 @@ def _size_of(agent: Path) -> str | None:
 
 def _scores(measure: dict[str, Any]) -> tuple[str, ...]:
     number = lambda value: "" if value is None else f"{value:.3f}"  # noqa: E731
-    said = {True: "✓ passed", False: "✗ failed", None: "not gated"}[measure["passed"]]
+    ungated = "not gated" if measure["gate"] is None else "goal missed"
+    said = {True: "✓ passed", False: "✗ failed", None: ungated}[measure["passed"]]
     if measure["beaten_by"]:
         said += f", a rule does better: {measure['beaten_by']}"
     interval = f"{number(measure['low'])} .. {number(measure['high'])}"

@@ -163,7 +163,8 @@ def gates_of(stage: Stage, lessons: Sequence[Lesson], context: Context) -> list[
     named = {name for lesson in lessons for name in lesson.skills}
     skills = [skill for skill in stage.skills if every or skill.name in named]
     thresholds = [threshold for skill in skills for threshold in skill.gate_in(context).thresholds]
-    return [threshold.measure for threshold in thresholds if context.data or threshold.when_absent != "skip"]
+    deciding = [threshold for threshold in thresholds if not threshold.goal]
+    return [threshold.measure for threshold in deciding if context.data or threshold.when_absent != "skip"]
 
 
 def about(seconds: float) -> str:

@@ -24,7 +24,7 @@ from stages.reflex.parts import on_trunk
 TICKS = 3
 CELLS = 8
 CELL_PX = SIGHT_SIZE // CELLS
-GATE = Gate([Threshold("bind", 0.90), Threshold("bind/bind_trunk", 0.90)])
+GATE = Gate([Threshold("bind", 0.90), Threshold("bind/bind_trunk", 0.90, goal=True)])
 
 
 def scenes(context: Context, seeds: np.ndarray, ticks: int) -> tuple[dict[str, Tensor], dict[str, np.ndarray]]:

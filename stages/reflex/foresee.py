@@ -90,7 +90,7 @@ def missed(agent: Agent, outputs: Mapping[str, Output], seen: Perceived, batch: 
     return {name: Missed(off.sum(), change.sum()) for name, (off, change) in every.items()}
 
 
-GATE = Gate([Threshold(f"foresee/{sense}", 0.85, lower_is_better=True) for sense in FORESEEN.values()])
+GATE = Gate([Threshold(f"foresee/{sense}", 0.85, lower_is_better=True, goal=True) for sense in FORESEEN.values()])
 EPISODES = 200
 
 

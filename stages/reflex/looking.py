@@ -38,8 +38,8 @@ MEMORY = "orient/motion/memory"
 ORIENT_GATE = Gate(
     [
         *(Threshold(f"orient/{cue}", bound) for cue, (bound, _, _) in CUES.items()),
-        *(Threshold(f"orient/{cue}/look_trunk", ON_TRUNK) for cue in CUES),
-        Threshold(MEMORY, None, beats_floor=True),
+        *(Threshold(f"orient/{cue}/look_trunk", ON_TRUNK, goal=True) for cue in CUES),
+        Threshold(MEMORY, None, beats_floor=True, goal=True),
     ]
 )
 _OFF = {"sight": "sight", "sound": "sound", "motion": "periphery"}
@@ -118,7 +118,7 @@ _REFERENCES = {
     "motion": "a probe of the same task: 0.33 from a memoryless pair of pictures",
 }
 
-TRACK_GATE = Gate([Threshold("track", 0.90), Threshold("track/look_trunk", ON_TRUNK)])
+TRACK_GATE = Gate([Threshold("track", 0.90), Threshold("track/look_trunk", ON_TRUNK, goal=True)])
 
 
 def examine_track(agent: Agent, context: Context, level: str) -> Sequence[Measure]:

@@ -24,7 +24,7 @@ REACH_TICKS, STARTLE_TICKS = 30, 20
 LOUDER, LARGER = 6.0, 1.25
 STARTLE_EVENTS = 800
 
-REACH_GATE = Gate([Threshold("reach", 0.90), Threshold("reach/reach_trunk", 0.85)])
+REACH_GATE = Gate([Threshold("reach", 0.90), Threshold("reach/reach_trunk", 0.85, goal=True)])
 
 
 def examine_reach(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
@@ -90,8 +90,8 @@ STARTLE_GATE = Gate(
     [
         Threshold("startle", 0.95),
         Threshold("startle/false alarms", 0.02, lower_is_better=True),
-        Threshold("startle/move_trunk", 0.90),
-        Threshold("startle/false alarms/move_trunk", 0.02, lower_is_better=True),
+        Threshold("startle/move_trunk", 0.90, goal=True),
+        Threshold("startle/false alarms/move_trunk", 0.02, lower_is_better=True, goal=True),
     ]
 )
 QUIET, ALARM, MISSED, ANSWERED, AFTER = range(5)

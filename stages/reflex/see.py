@@ -28,7 +28,7 @@ from stages.reflex.recordings import Pictures, pictures, split_pictures
 def gate(context: Context) -> Gate:
     """0.95 on scikit-learn's digits, 0.975 on larger sets like MNIST; 0.93 of either by the trunk."""
     small = pictures(context.data).source == "scikit-learn digits"
-    return Gate([Threshold("see", 0.95 if small else 0.975), Threshold("see/see_trunk", 0.93)])
+    return Gate([Threshold("see", 0.95 if small else 0.975), Threshold("see/see_trunk", 0.93, goal=True)])
 
 
 def as_sight(images: np.ndarray, generator: torch.Generator | None = None) -> Tensor:

@@ -13,7 +13,7 @@ from stages.reflex import balance, binding, foresee, hear, locate, looking, reac
 HEAR_GATE = Gate(
     [
         Threshold("hear/sounds", 0.90),
-        Threshold("hear/sounds/hear_trunk", 0.90),
+        Threshold("hear/sounds/hear_trunk", 0.90, goal=True),
         Threshold("hear/speech", None, beats_floor=True, when_absent="skip"),
         Threshold("hear/speech read-out", None, beats_floor=True, when_absent="skip"),
     ]
