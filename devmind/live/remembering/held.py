@@ -1,10 +1,9 @@
 """What is held up in front of the camera: found by what differs from the scene as it was before.
 
-The scene is kept per pixel as samples of the last seconds, and what is like fewer than two of them is foreground
-(Barnich and Van Droogenbroeck 2011, "ViBe", with samples taken in turn instead of at random): a tree in the wind or a
-head that nods is part of the scene, and what passed while the scene was new is not for long. Foreground is not sampled,
-so that a thing held still for a minute stays found. A camera that moves or a lamp that is switched on changes nearly
-all of the picture at once, and begins a new scene.
+The scene is kept per pixel as samples of the last seconds, and what is unlike all of them is foreground (Barnich and
+Van Droogenbroeck 2011, "ViBe", with samples taken in turn instead of at random): a tree in the wind or a head that nods
+is part of the scene. Foreground is not sampled, so that a thing held still for a minute stays found. A camera that
+moves or a lamp that is switched on changes nearly all of the picture at once, and begins a new scene.
 
 What is meant is the square that is filled best: a thing that is held up is wider than the arm, and more of one piece
 than the edges of a person who moved. Of two the one nearer to the middle is meant, and rather above it than below.
@@ -27,9 +26,8 @@ NEW_S = 1.6
 """A new scene is looked at for so long before anything is said to be held up before it."""
 HELD_S, MOVED_S = 60.0, 2.0
 """Foreground becomes part of the scene after so long, round what is held up and elsewhere."""
-DIFFERENCE, ALIKE = 24, 2
-"""What differs from a sample by no more than the first, of 255, in each of its colours is like it; foreground is like
-fewer samples than the second."""
+DIFFERENCE = 24
+"""Foreground differs by so much from every sample, of 255, in one of its colours."""
 NEW_SCENE = 0.65
 """Share of the picture above which it is the camera or the light that changed."""
 FLASH_S = 0.25
@@ -136,7 +134,6 @@ class HeldFinder:
         self._passed_s, self._now_s = time_s - self._now_s, time_s
         size = (WIDTH, max(1, round(WIDTH * frame.shape[0] / frame.shape[1])))
         small = cv2.GaussianBlur(cv2.resize(frame, size, interpolation=cv2.INTER_AREA), (3, 3), 0).astype(np.int16)
-        small = small - self._light(small)
         mask = self._foreground(small)
         if mask is None:
             return self.square
@@ -146,20 +143,14 @@ class HeldFinder:
         self._follow(small, mask)
         return self.square
 
-    def _light(self, small: np.ndarray) -> np.ndarray:
-        """How much brighter a picture is than the scene when it began, int16 [3].
-
-        A camera sets its exposure by what it sees: half of the picture is as it was.
-        """
+    def _foreground(self, small: np.ndarray) -> np.ndarray | None:
+        """Mask bool [h, w] of a picture int16 [h, w, 3]; None where nearly all of it has changed."""
         if self._samples is None or self._samples.shape[1:] != small.shape:
             self._begin(small)
         assert self._samples is not None
-        return np.median((small - self._samples[self._newest])[::4, ::4].reshape(-1, 3), axis=0).astype(np.int16)
-
-    def _foreground(self, small: np.ndarray) -> np.ndarray | None:
-        """Mask bool [h, w] of a picture int16 [h, w, 3]; None where nearly all of it has changed."""
-        assert self._samples is not None
-        mask = (np.abs(small[None] - self._samples).max(3) <= DIFFERENCE).sum(0) < ALIKE
+        # A camera sets its exposure by what it sees: half of the picture is as it was.
+        light = np.median((small - self._samples[self._newest])[::4, ::4].reshape(-1, 3), axis=0).astype(np.int16)
+        mask = np.abs((small - light)[None] - self._samples).max(3).min(0) > DIFFERENCE
         changed = float(mask.mean())
         # What is held up may come so near that it fills the picture; a camera turns all at once.
         if changed <= NEW_SCENE or (self.square and self.square.side > FILLS):

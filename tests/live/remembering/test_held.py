@@ -63,14 +63,6 @@ def test_what_goes_round_before_the_camera_is_followed_and_stays_in_the_middle(e
     assert np.mean(found[STEADY:]) > 0.9
 
 
-def test_what_went_round_while_the_scene_was_new_is_no_part_of_it_for_long() -> None:
-    finder, found = HeldFinder(), []
-    for tick in range(160):
-        x, y = 80 + round(50 * np.cos(tick / 5)), 56 + round(26 * np.sin(tick / 5))
-        found.append(finder.see(with_thing(tick, x, y, side=24, arm=False), tick / 10) is not None)
-    assert np.mean(found[100:]) > 0.9
-
-
 def test_a_flash_every_second_is_never_a_new_scene() -> None:
     finder, found = HeldFinder(), []
     for tick in range(120):
