@@ -134,7 +134,6 @@ class HeldFinder:
         self._passed_s, self._now_s = time_s - self._now_s, time_s
         size = (WIDTH, max(1, round(WIDTH * frame.shape[0] / frame.shape[1])))
         small = cv2.GaussianBlur(cv2.resize(frame, size, interpolation=cv2.INTER_AREA), (3, 3), 0).astype(np.int16)
-        small = small - self._light(small)
         mask = self._foreground(small)
         if mask is None:
             return self.square
@@ -144,20 +143,14 @@ class HeldFinder:
         self._follow(small, mask)
         return self.square
 
-    def _light(self, small: np.ndarray) -> np.ndarray:
-        """How much brighter a picture is than the scene when it began, int16 [3].
-
-        A camera sets its exposure by what it sees: half of the picture is as it was.
-        """
+    def _foreground(self, small: np.ndarray) -> np.ndarray | None:
+        """Mask bool [h, w] of a picture int16 [h, w, 3]; None where nearly all of it has changed."""
         if self._samples is None or self._samples.shape[1:] != small.shape:
             self._begin(small)
         assert self._samples is not None
-        return np.median((small - self._samples[self._newest])[::4, ::4].reshape(-1, 3), axis=0).astype(np.int16)
-
-    def _foreground(self, small: np.ndarray) -> np.ndarray | None:
-        """Mask bool [h, w] of a picture int16 [h, w, 3]; None where nearly all of it has changed."""
-        assert self._samples is not None
-        mask = np.abs(small[None] - self._samples).max(3).min(0) > DIFFERENCE
+        # A camera sets its exposure by what it sees: half of the picture is as it was.
+        light = np.median((small - self._samples[self._newest])[::4, ::4].reshape(-1, 3), axis=0).astype(np.int16)
+        mask = np.abs((small - light)[None] - self._samples).max(3).min(0) > DIFFERENCE
         changed = float(mask.mean())
         # What is held up may come so near that it fills the picture; a camera turns all at once.
         if changed <= NEW_SCENE or (self.square and self.square.side > FILLS):
