@@ -20,6 +20,20 @@ def test_wilson_matches_published_values():
     assert wilson(20, 20)[1] == 1.0
 
 
+def test_a_goal_is_judged_and_shown_and_decides_nothing():
+    def judged(*thresholds):
+        return Gate(thresholds).judge({"m": rate(81, 100)})
+
+    held, wanted = Threshold("m", 0.7), Threshold("m", 0.9, goal=True)
+    missed = judged(held, wanted)
+    assert missed.passed
+    assert [(decision.passed, decision.told) for decision in missed.decisions] == [(True, True), (False, None)]
+    assert len(missed.reasons) == 1
+    assert [decision.told for decision in judged(Threshold("m", 0.7, goal=True)).decisions] == [True]
+    assert not judged(Threshold("m", 0.9), Threshold("m", 0.7, goal=True)).passed
+    assert judged(Threshold("absent", 0.9, goal=True), held).passed
+
+
 def test_where_every_case_was_examined_nothing_is_left_to_bound():
     gate = Gate([Threshold("m", 1.0)])
     assert not gate.judge({"m": rate(4520, 4520)}).passed
