@@ -303,7 +303,7 @@ def test_a_lessons_speed_is_measured_all_over_it(tmp_path, monkeypatch):
     context = Context(config(), 0, "cpu", tmp_path, None)
     begun_s = time.perf_counter()
     speed = 1 / machine.step_s(slow_lesson(asked), agent, context, 400)
-    assert len(asked) / (time.perf_counter() - begun_s) < speed <= 50
+    assert 0.5 * len(asked) / (time.perf_counter() - begun_s) < speed <= 50  # a busy machine's turns are uneven
     assert max(asked) < 400
     runs = [asked[at : at + machine.RUN] for at in range(2, len(asked), machine.RUN)]
     assert all(run == list(range(run[0], run[0] + machine.RUN)) for run in runs)
