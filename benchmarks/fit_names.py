@@ -30,7 +30,8 @@ PENALTY = 1e-4
 def evidence(task: Task, alien: Strangers) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What speaks for the nearest name [q, 6], whether it is right [q], and weights [q] that sum to 1."""
     likeness = Likeness(task.features.shape[1], alien)  # once for all draws: every fit would make the same
-    task_rows, alien_rows = likeness.rows(task.features), Strangers(likeness.rows(alien.features), alien.kinds)
+    task_rows = likeness.rows(task.features)
+    alien_rows = Strangers(likeness.rows(alien.features), alien.kinds, alien.shares)
     taught = task_rows if task.taught is None else likeness.rows(task.taught)
     scenes = np.zeros((0, taught.shape[1])) if task.scenes is None else likeness.rows(task.scenes)
     found = []
@@ -39,7 +40,8 @@ def evidence(task: Task, alien: Strangers) -> tuple[np.ndarray, np.ndarray, np.n
             for draw in draws(task, names, shots, DRAWS, seed=11):
                 rows = np.concatenate([taught[draw.taught], scenes])
                 labels = [*task.labels[draw.taught].tolist(), *[None] * len(scenes)]
-                fitted = Fitted(rows, labels, strangers=alien_rows, likeness=Plain())
+                pressed = () if task.scenes is None else {label for label in labels if label is not None}
+                fitted = Fitted(rows, labels, strangers=alien_rows, likeness=Plain(), sense=task.sense, pressed=pressed)
                 asked = np.concatenate([draw.known, draw.strangers])
                 cosines, strange = fitted.cosines(task_rows[asked])
                 best = cosines[:, : len(fitted.names)].argmax(1)
@@ -83,12 +85,14 @@ def main() -> None:
             alien = strangers(agent, task.sense)
             assert alien is not None
             parts.append(evidence(task, alien))
-        for title, of in (("WEIGHTS", slice(-1)), ("PRESSED_WEIGHTS", slice(-1, None))):
+        print("WEIGHTS = {")
+        for title, of in (("sound", slice(0, 2)), ("sight", slice(2, 4)), ("press", slice(4, 5))):
             weights = fit_logistic(*(np.concatenate(part) for part in zip(*parts[of], strict=True)))
-            print(f"{title} = np.array([" + ", ".join(f"{weight:.2f}" for weight in weights) + "])")
+            print(f'    "{title}": np.array([' + ", ".join(f"{weight:.2f}" for weight in weights) + "]),")
             for task, (rows, right, share) in zip(tasks[of], parts[of], strict=True):
                 confidence = 1 / (1 + np.exp(-rows @ weights))
-                print(f"  {task.title:<24} calibration error {calibration_error(confidence, right, share):.3f}")
+                print(f"    # {task.title:<24} calibration error {calibration_error(confidence, right, share):.3f}")
+        print("}")
 
 
 if __name__ == "__main__":

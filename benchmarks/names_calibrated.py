@@ -35,7 +35,7 @@ from devmind.algorithms.ridge import fit_ridge_classifier
 from devmind.live.newborn import FOLDER
 from devmind.live.remembering import strangers as built_in
 from devmind.memory import Strangers
-from devmind.memory.confidence import NAMED_FROM, log_odds
+from devmind.memory.confidence import NAMED_FROM
 from devmind.memory.likeness import Likeness
 from devmind.memory.names import Fitted
 
@@ -54,27 +54,27 @@ class Ready:
         return features
 
 
-def devminds(alien: Strangers) -> Method:
+def devminds(alien: Strangers, sense: str) -> Method:
     """As `devmind name` answers."""
 
     def method(x: np.ndarray, names: np.ndarray, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        fitted = Fitted(x, names.tolist(), strangers=alien, likeness=Ready())
+        fitted = Fitted(x, names.tolist(), strangers=alien, likeness=Ready(), sense=sense)
         best, _, confidence = fitted.answers(asked)
         return fitted.names[best], confidence
 
     return method
 
 
-def ridge(alien: Strangers) -> Method:
+def ridge(alien: Strangers, sense: str) -> Method:
     """The name by ridge regression, with the confidence that the same rule gives that name."""
 
     def method(x: np.ndarray, names: np.ndarray, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        fitted = Fitted(x, names.tolist(), strangers=alien, likeness=Ready())
+        fitted = Fitted(x, names.tolist(), strangers=alien, likeness=Ready(), sense=sense)
         if len(fitted.names) == 1:
-            return devminds(alien)(x, names, asked)
+            return devminds(alien, sense)(x, names, asked)
         cosines, strange = fitted.cosines(asked)
         best = np.searchsorted(fitted.names, fit_ridge_classifier(x, names).predict(asked))
-        return fitted.names[best], 1 / (1 + np.exp(-log_odds(fitted.speaks_for(cosines, strange, best))))
+        return fitted.names[best], 1 / (1 + np.exp(-fitted.log_odds(cosines, strange, best)))
 
     return method
 
@@ -151,8 +151,8 @@ def report(task: Task, alien: Strangers, count: int) -> None:
             (f"FLOOR ridge, {raw}", task.plain, standard, ridge),
         ):
             likeness = Likeness(features.shape[1], others)
-            ready = Strangers(likeness.rows(others.features), others.kinds)
-            values = measure(task, likeness.rows(features), method(ready), names, shots, count)
+            ready = Strangers(likeness.rows(others.features), others.kinds, others.shares)
+            values = measure(task, likeness.rows(features), method(ready, task.sense), names, shots, count)
             numbers = "".join(f"{value:7.3f}" for value in values[:4])
             label = f"{names} x {shots}  {title}"
             print(f"  {label:<36}{numbers}   {values[4]:.2f} {values[5]:.2f}  {values[6]:.3f}", flush=True)
@@ -164,10 +164,13 @@ def main() -> None:
     parser.add_argument("--agent", type=Path, default=FOLDER)
     parser.add_argument("--data", type=Path, required=True, help="sounds/esc10, speech/*, images/*.npz")
     parser.add_argument("--draws", type=int, default=60)
+    parser.add_argument("--only", default="", help="of the tasks those whose title has this in it")
     arguments = parser.parse_args()
     agent = Agent.from_pretrained(arguments.agent)
     with stepping_threads():
         for task in tasks(agent, arguments.data):
+            if arguments.only not in task.title:
+                continue
             alien = built_in.strangers(agent, task.sense)
             assert alien is not None
             report(task, alien, arguments.draws)

@@ -18,7 +18,14 @@ from devmind.agent.describing import describe, describe_many
 from devmind.agent.features import log_mel
 from devmind.live.remembering.held import Square
 from devmind.live.remembering.made_pictures import nursery_things, picture_example
-from devmind.live.remembering.made_sounds import as_recorded, sibling, sound_example, sound_kind
+from devmind.live.remembering.made_sounds import (
+    as_recorded,
+    mixture,
+    mixture_example,
+    sibling,
+    sound_example,
+    sound_kind,
+)
 from devmind.live.remembering.press import turns
 from devmind.live.remembering.show_and_tell import cut_examples
 from devmind.moment import SIGHT_SIZE, Sense
@@ -119,10 +126,11 @@ def made_sounds(agent: Agent, seed: int, siblings: bool) -> Task:
     """60 kinds of six examples; with `siblings` six kinds each are much alike, vary more, and meet in draws."""
     rng = np.random.default_rng(seed)
     if siblings:
-        kinds = [sibling(parent, rng) for parent in [sound_kind(rng) for _ in range(10)] for _ in range(6)]
+        alike = [sibling(parent, rng) for parent in [sound_kind(rng) for _ in range(10)] for _ in range(6)]
+        once = [sound_example(kind, rng, 1.5, 1.6) for kind in alike for _ in range(6)]
     else:
-        kinds = [sound_kind(rng) for _ in range(60)]
-    once = [sound_example(kind, rng, 1.5, 1.6 if siblings else 1.0) for kind in kinds for _ in range(6)]
+        kinds = [mixture(rng) for _ in range(60)]
+        once = [mixture_example(kind, rng, rng.uniform(0.8, 2.4)) for kind in kinds for _ in range(6)]
     sounds = [as_recorded(sound, rng) for sound in once]
     labels = np.repeat(np.arange(60), 6).astype(str)
     plain = np.stack([plain_sound(sound) for sound in sounds])

@@ -23,18 +23,16 @@ from torch.nn import functional as F
 from devmind.agent import saving
 from devmind.agent.batch import collate_senses
 from devmind.agent.encoders import Encoded
-from devmind.agent.features import log_mel
 from devmind.agent.sensing import Sensing, attempt
+from devmind.agent.timbre import timbre
 from devmind.moment import TICK_SAMPLES, Sense
 
-VERSION = 4
+VERSION = 5
 """Counts changes of what `describe` computes: it is part of the hash, so old keys are rebuilt."""
 COLOURS = 5 * 16 * 16
 """The last so many features of a picture are how much there is of each colour, square roots that are of length 1."""
 QUIET_DB = 35.0
 """So far below its loudest tick a sound has not begun yet, or is over: silence around it is no part of it."""
-PARTS = 8
-"""Of a sound, whose course features keep."""
 
 
 class Description(NamedTuple):
@@ -101,7 +99,8 @@ def describe_many(agent: Sensing, name: str, values: Sequence[Sense]) -> list[De
         vector = F.normalize(agent.key(own).mean(0), dim=-1).cpu().numpy()
         features = (_mean(own) if agent.encoder(name).streams else _features(own)).float()
         if name == "sound":
-            features = torch.cat((features, _course(row).to(features.device)))
+            sound = np.concatenate([np.asarray(tick, np.float32) for tick in row], axis=1).mean(0)
+            features = torch.cat((features, torch.from_numpy(timbre(sound)).to(features.device)))
         if name == "sight":
             features = torch.cat((features, _colours(np.asarray(values[number])).to(features.device)))
         found.append(Description(vector, features.cpu().numpy()))
@@ -161,12 +160,3 @@ def _colours(picture: np.ndarray) -> Tensor:
     place = (np.minimum(lab[:, 0] // 52, 4).astype(int) * 16 + lab[:, 1] // 16) * 16 + lab[:, 2] // 16
     shares = np.bincount(place, weight, COLOURS) / weight.sum()
     return torch.from_numpy(np.sqrt(shares)).float()
-
-
-def _course(ticks: Sequence[Sense]) -> Tensor:
-    """How a sound goes on, whatever its length: its log-mel [C, S] averaged over each eighth of it, float32 [512].
-
-    What the ear's layer is over time on average does not say what came first: "six" and a chirp need it.
-    """
-    sound = np.concatenate([np.asarray(tick, np.float32) for tick in ticks], axis=1)
-    return F.adaptive_avg_pool1d(log_mel(torch.from_numpy(sound).mean(0)).T[None], PARTS)[0].T.flatten()

@@ -1,10 +1,10 @@
-"""How alike things are to taught examples: a cosine that counts little what varies among examples of one kind.
+"""How alike things are to taught examples: a cosine that counts most what tells kinds apart.
 
 Features are standardised and whitened by what made-up strangers, of which there are several examples a kind, say of the
-covariance within kinds, shrunk halfway to a multiple of the identity (within-class covariance normalisation: Hatch,
-Kajarekar and Stolcke 2006; the shrinkage as in Friedman 1989, "Regularized discriminant analysis", eq. 18, with gamma =
-0.5). So one example is enough to begin with: what does not matter was learned before. It is found from inner products
-of the strangers alone, as they are fewer than their features.
+covariance within kinds, and then weighted by how much of each direction is between kinds (linear discriminant analysis
+with the weights of a two-covariance model: Ioffe 2006, "Probabilistic linear discriminant analysis"). Both covariances
+are shrunk towards multiples of the identity (Friedman 1989, "Regularized discriminant analysis", eq. 18), since what
+was made up is not all there is. So one example is enough to begin with: what does not matter was learned before.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-SHRINKAGE = 0.5
+WITHIN_SHRINKAGE, BETWEEN_SHRINKAGE = 0.4, 0.05
 SHARES_WEIGHT = 0.6
-"""Of the cosine of shares, where there are any, beside that of the other features."""
+"""Of the cosine of shares beside that of the other features, where they count."""
 _LEAST_VARIANCE = 1e-3
 """Of the mean variance: a feature that hardly varies among strangers must not be blown up."""
 
@@ -46,7 +46,7 @@ class Strangers:
 
 
 class Likeness:
-    """Makes rows of length 1 of features, whose inner products are the cosines.
+    """Makes rows of features whose inner products are cosines: of shares, if there are any, apart from the others.
 
     Args:
         size: F, how many features there are.
@@ -56,47 +56,63 @@ class Likeness:
     def __init__(self, size: int, strangers: Strangers | None = None) -> None:
         self._size = size = size - (strangers.shares if strangers is not None else 0)
         self._mean, self._scale = np.zeros(size), np.ones(size)
-        self._axes, self._gains, self._rest = np.zeros((size, 0)), np.zeros(0), 1.0
+        self._span, self._map, self._rest = np.zeros((size, 0)), np.zeros((0, 0)), 1.0
         if strangers is None or len(strangers) < 2:
             return
         known = np.asarray(strangers.features[:, :size], np.float64)
         variance = known.var(0)
         if variance.any():
             self._mean, self._scale = known.mean(0), np.sqrt(variance + _LEAST_VARIANCE * variance.mean())
-        residuals = _within((known - self._mean) / self._scale, strangers.kinds)
-        if not np.square(residuals).sum() > 0:
+        standard = (known - self._mean) / self._scale
+        if strangers.kinds is None or len(np.unique(strangers.kinds)) == len(strangers):
             return  # nothing is known of how things of one kind differ
-        # The covariance's eigenvectors with values above zero, from the smaller matrix of inner products.
-        values, turned = np.linalg.eigh(residuals @ residuals.T / len(residuals))
+        # There are fewer strangers than features: all that they say is in the space that they span.
+        values, turned = np.linalg.eigh(standard @ standard.T)
         kept = values > 1e-9 * values[-1]
-        values = values[kept]
-        self._axes = residuals.T @ turned[:, kept] / np.sqrt(values * len(residuals))
-        mean_variance = values.sum() / size
-        self._rest = 1 / np.sqrt(SHRINKAGE * mean_variance)
-        self._gains = 1 / np.sqrt((1 - SHRINKAGE) * values + SHRINKAGE * mean_variance) - self._rest
+        self._span = standard.T @ turned[:, kept] / np.sqrt(values[kept])
+        self._discriminate(standard @ self._span, strangers.kinds)
+
+    def _discriminate(self, rows: np.ndarray, kinds: np.ndarray) -> None:
+        """Choose how directions count: of strangers' rows [m, S] in the space they span, and of what is outside."""
+        _, kind = np.unique(kinds, return_inverse=True)
+        counts = np.bincount(kind)
+        means = sums_of(rows, kind, len(counts)) / counts[:, None]
+        residuals = rows - means[kind]
+        within = residuals.T @ residuals / max(1, len(rows) - len(counts))
+        between = np.cov(means.T, bias=True)
+        if not np.trace(within) > 0:
+            self._span = self._span[:, :0]
+            return
+        floor, identity = WITHIN_SHRINKAGE * np.trace(within) / self._size, np.eye(rows.shape[1])
+        within = (1 - WITHIN_SHRINKAGE) * within + floor * identity
+        between = (1 - BETWEEN_SHRINKAGE) * between * self._size / max(np.trace(between), 1e-12)
+        between = between + BETWEEN_SHRINKAGE * identity
+        values, axes = np.linalg.eigh(within)
+        whitener = (axes / np.sqrt(values)) @ axes.T
+        ratios, turned = np.linalg.eigh(whitener @ between @ whitener)
+        weights = np.sqrt(np.maximum(ratios, 0) / (1 + np.maximum(ratios, 0)))
+        # Turned back, so that what lies in the space and what lies outside are parts of one row.
+        self._map = (whitener @ turned) * weights @ turned.T
+        self._rest = float(np.sqrt(BETWEEN_SHRINKAGE / (floor + BETWEEN_SHRINKAGE) / floor))
 
     def rows(self, features: np.ndarray) -> np.ndarray:
-        """Features [n, F] as float64 [n, F] of length 1; zeros stay zeros."""
+        """Features [n, F] as float64 [n, F]: shares of length 1, and the others of length 1; zeros stay zeros."""
         features = np.asarray(features, np.float64)
         standard = (features[:, : self._size] - self._mean) / self._scale
-        rows = unit(self._rest * standard + ((standard @ self._axes) * self._gains) @ self._axes.T)
-        if features.shape[1] == self._size:
-            return rows
-        shares = unit(features[:, self._size :])
-        return unit(np.hstack((np.sqrt(1 - SHARES_WEIGHT) * rows, np.sqrt(SHARES_WEIGHT) * shares)))
+        inside = standard @ self._span
+        mapped = self._rest * standard + (inside @ self._map - self._rest * inside) @ self._span.T
+        return unit(np.hstack((mapped, features[:, self._size :])), features.shape[1] - self._size)
 
 
-def unit(rows: np.ndarray) -> np.ndarray:
-    """Rows [..., F] at length 1; zeros stay zeros."""
+def unit(rows: np.ndarray, shares: int = 0) -> np.ndarray:
+    """Rows [..., F] at length 1, the last `shares` of them apart from the others; zeros stay zeros."""
+    if shares:
+        return np.concatenate((unit(rows[..., :-shares]), unit(rows[..., -shares:])), axis=-1)
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12))
 
 
-def _within(features: np.ndarray, kinds: np.ndarray | None) -> np.ndarray:
-    """Differences [r, F] from the mean of their kind, of all rows that are not the only one of it."""
-    if kinds is None:
-        return features[:0]
-    _, kind = np.unique(kinds, return_inverse=True)
-    counts = np.bincount(kind)
-    sums = np.zeros((len(counts), features.shape[1]))
-    np.add.at(sums, kind, features)
-    return (features - (sums / counts[:, None])[kind])[counts[kind] > 1]
+def sums_of(rows: np.ndarray, place: np.ndarray, count: int) -> np.ndarray:
+    """Rows [n, F] summed by their place, [count, F]."""
+    sums = np.zeros((count, rows.shape[1]))
+    np.add.at(sums, place, rows)
+    return sums

@@ -9,17 +9,17 @@ these and not others: docs/decisions.md.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from devmind.errors import StoreError, nearest
-from devmind.memory.confidence import NAMED_FROM, USUAL_OTHER, USUAL_OWN, Evidence, log_odds, usual
+from devmind.memory.confidence import NAMED_FROM, USUAL_OTHER, USUAL_OWN, WEIGHTS, Evidence, log_odds, usual
 from devmind.memory.entry import BEFORE, Entry, Filters, Key
 from devmind.memory.episodic import Memory
-from devmind.memory.likeness import Likeness, Strangers, unit
+from devmind.memory.likeness import SHARES_WEIGHT, Likeness, Strangers, sums_of, unit
 
 NEAREST_STRANGERS = 5
 """A thing's likeness to strangers is the mean over so many of the most alike kinds: one may be so by chance."""
@@ -71,6 +71,9 @@ class Fitted:
             group of its own.
         strangers: things that no name is for. Without any, what does not matter in features is not known either.
         likeness: what makes rows of features; by default what these strangers teach.
+        sense: whose weights (`WEIGHTS`) are meant.
+        pressed: names that were taught by a press. Shares (colours) count for these and for what is no name, which was
+            seen in one light and with them, and weights are a press's.
 
     Attributes:
         names: the K names in sorted order.
@@ -84,6 +87,8 @@ class Fitted:
         groups: Sequence[int] | np.ndarray | None = None,
         strangers: Strangers | None = None,
         likeness: Rows | None = None,
+        sense: str = "sight",
+        pressed: Collection[str] = (),
     ) -> None:
         shown = list(range(len(names))) if groups is None else np.asarray(groups).tolist()
         self.names = np.array(sorted({name for name in names if name is not None}))
@@ -100,12 +105,23 @@ class Fitted:
         once = sorted(set(zip(every, shown, strict=True)))
         place = {pair: number for number, pair in enumerate(once)}
         belongs = np.array([place[pair] for pair in zip(every, shown, strict=True)])
-        means, owner = unit(_sums(rows, belongs, len(once))), np.array([model for model, _ in once])
-        sums = _sums(means, owner, len(models))
-        self._models = unit(sums)
+        shares = strangers.shares if strangers is not None else 0
+        means, owner = unit(sums_of(rows, belongs, len(once)), shares), np.array([model for model, _ in once])
+        by_press = np.array([not isinstance(model, str) or model in pressed for model in models])
+        self._weights = np.where(by_press[:, None], WEIGHTS["press"], WEIGHTS.get(sense, WEIGHTS["sight"]))
+        self._shared, self._share_count = by_press & bool(shares), shares
+        sums = sums_of(means, owner, len(models))
+        self._models = self._scaled(unit(sums, shares))
         self._strangers = self._kinds(strangers)
         named = owner < len(self.names)
-        self._own, self._other = _usual(means[named], owner[named], sums, self._models)
+        self._own, self._other = self._usual(means[named], owner[named], sums)
+
+    def _scaled(self, rows: np.ndarray) -> np.ndarray:
+        """One row [F] for each model, its shares and the others by how much they count for that model."""
+        if not self._share_count:
+            return rows
+        share = SHARES_WEIGHT * self._shared[:, None]
+        return np.hstack((rows[:, : -self._share_count] * (1 - share), rows[:, -self._share_count :] * share))
 
     def _kinds(self, strangers: Strangers | None) -> np.ndarray:
         """One row for each kind of strangers."""
@@ -113,19 +129,39 @@ class Fitted:
             return np.zeros((0, self._models.shape[1]))
         kinds = np.arange(len(strangers)) if strangers.kinds is None else strangers.kinds
         _, kind = np.unique(kinds, return_inverse=True)
-        return unit(_sums(self._likeness.rows(strangers.features), kind, int(kind.max()) + 1))
+        return unit(sums_of(self._likeness.rows(strangers.features), kind, int(kind.max()) + 1), strangers.shares)
+
+    def _usual(self, means: np.ndarray, owner: np.ndarray, sums: np.ndarray) -> tuple[float, float]:
+        """Usual log distances of what was taught [g, F] to the rest of its name, and to the next name or scene."""
+        rest = unit(sums[owner] - means, self._share_count)
+        several = np.linalg.norm(rest, axis=1) > 0
+        share = SHARES_WEIGHT * self._shared[owner]
+        parts = means * rest
+        split = parts.shape[1] - self._share_count
+        cosine = (1 - share) * parts[:, :split].sum(1) + share * parts[:, split:].sum(1)
+        own = _log_distance(cosine[several])
+        cosines = means @ self._models.T
+        cosines[np.arange(len(owner)), owner] = -np.inf
+        other = _log_distance(cosines.max(1)) if len(self._models) > 1 else np.zeros(0)
+        return usual(own, USUAL_OWN), usual(other, USUAL_OTHER)
 
     def cosines(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """To every model [q, K + no names], and to the most alike strangers [q]."""
+        """To every model [q, K + no names], and to the strangers that are most alike as it compares [the same]."""
         rows = self._likeness.rows(features)
+        cosines = rows @ self._models.T
         if not len(self._strangers):
-            return rows @ self._models.T, np.zeros(len(rows))
-        return rows @ self._models.T, np.sort(rows @ self._strangers.T, axis=1)[:, -NEAREST_STRANGERS:].mean(1)
+            return cosines, np.zeros_like(cosines)
+        plain = rows[:, : rows.shape[1] - self._share_count] @ self._strangers[:, : rows.shape[1] - self._share_count].T
+        strange = np.repeat(_most(plain)[:, None], len(self._models), 1)
+        if self._shared.any():
+            shares = rows[:, -self._share_count :] @ self._strangers[:, -self._share_count :].T
+            strange[:, self._shared] = _most((1 - SHARES_WEIGHT) * plain + SHARES_WEIGHT * shares)[:, None]
+        return cosines, strange
 
     def speaks_for(self, cosines: np.ndarray, strange: np.ndarray, model: np.ndarray) -> Evidence:
         """What speaks for one model each, int64 [q]."""
         places = np.arange(len(cosines))
-        distance, strangers = _log_distance(cosines[places, model]), _log_distance(strange)
+        distance, strangers = _log_distance(cosines[places, model]), _log_distance(strange[places, model])
         rest = cosines.copy()
         rest[places, model] = -np.inf
         alone = cosines.shape[1] == 1
@@ -136,8 +172,11 @@ class Fitted:
             other=self._other - distance,
             own=self._own - distance,
             alone=np.full(len(cosines), float(alone)),
-            pressed=np.full(len(cosines), float(cosines.shape[1] > len(self.names))),
         )
+
+    def log_odds(self, cosines: np.ndarray, strange: np.ndarray, model: np.ndarray) -> np.ndarray:
+        """That one model each is right, int64 [q] to float64 [q]."""
+        return log_odds(self.speaks_for(cosines, strange, model), self._weights[model])
 
     def answers(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of features [q, F]: places of the nearest names in `names` int64 [q], their cosines [q] and confidences [q].
@@ -150,11 +189,11 @@ class Fitted:
     def _answers(self, cosines: np.ndarray, strange: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """`answers` of things with these cosines."""
         best = cosines[:, : len(self.names)].argmax(1)
-        odds = np.exp(log_odds(self.speaks_for(cosines, strange, best)))
+        odds = np.exp(self.log_odds(cosines, strange, best))
         against = np.ones(len(best))
         if cosines.shape[1] > len(self.names):
             scene = len(self.names) + cosines[:, len(self.names) :].argmax(1)
-            against += np.exp(log_odds(self.speaks_for(cosines, strange, scene)))
+            against += np.exp(self.log_odds(cosines, strange, scene))
         return best, cosines[np.arange(len(best)), best], odds / (odds + against)
 
     def ask(self, features: np.ndarray) -> Named:
@@ -167,8 +206,8 @@ class Fitted:
     def _shares(self, cosines: np.ndarray, strange: np.ndarray, nearest: int, confidence: float) -> dict[str, float]:
         """The probability of every name for one thing; the others share at most what the nearest leaves."""
         every = np.arange(len(self.names))
-        cosines, strange = cosines.repeat(len(every), 0), strange.repeat(len(every))
-        odds = np.exp(log_odds(self.speaks_for(cosines, strange, every)))
+        cosines, strange = cosines.repeat(len(every), 0), strange.repeat(len(every), 0)
+        odds = np.exp(self.log_odds(cosines, strange, every))
         shares = odds / (1 + odds)
         shares[nearest] = 0.0
         shares *= min(1.0, (1 - confidence) / max(float(shares.sum()), 1e-12))
@@ -176,22 +215,9 @@ class Fitted:
         return {str(name): float(share) for name, share in zip(self.names, shares, strict=True)}
 
 
-def _usual(means: np.ndarray, owner: np.ndarray, sums: np.ndarray, models: np.ndarray) -> tuple[float, float]:
-    """Usual log distances of what was taught [g, F] to the rest of its name, and to the next name or scene."""
-    rest = sums[owner] - means
-    several = np.linalg.norm(rest, axis=1) > 0
-    own = _log_distance((means * unit(rest)).sum(1)[several])
-    cosines = means @ models.T
-    cosines[np.arange(len(owner)), owner] = -np.inf
-    other = _log_distance(cosines.max(1)) if len(models) > 1 else np.zeros(0)
-    return usual(own, USUAL_OWN), usual(other, USUAL_OTHER)
-
-
-def _sums(rows: np.ndarray, place: np.ndarray, count: int) -> np.ndarray:
-    """Rows [n, F] summed by their place, [count, F]."""
-    sums = np.zeros((count, rows.shape[1]))
-    np.add.at(sums, place, rows)
-    return sums
+def _most(cosines: np.ndarray) -> np.ndarray:
+    """The mean over the most alike kinds [q] of [q, kinds]."""
+    return np.asarray(np.sort(cosines, axis=1)[:, -NEAREST_STRANGERS:].mean(1))
 
 
 def _log_distance(cosines: np.ndarray) -> np.ndarray:
@@ -291,7 +317,8 @@ class Names:
             rows = self._rows(sense, examples)
             if any(row.name is not None for row in rows):
                 encoders[sense] = next(entry.keys[sense].encoder for entry in examples if sense in entry.keys)
-                fitted[sense] = self._fitted(rows, sense, encoders[sense])
+                pressed = {str(entry.name) for entry in examples if BEFORE in entry.keys} if sense == "sight" else set()
+                fitted[sense] = self._fitted(rows, sense, encoders[sense], pressed)
         self._fits = _Fits(state, fitted, encoders)
 
     def _rows(self, sense: str, entries: Sequence[Entry]) -> list[Row]:
@@ -304,7 +331,7 @@ class Names:
             rows += [Row(crop, None, -number) for number, crop in enumerate(crops, 1)]
         return rows
 
-    def _fitted(self, rows: Sequence[Row], sense: str, encoder: str) -> Fitted:
+    def _fitted(self, rows: Sequence[Row], sense: str, encoder: str, pressed: Collection[str]) -> Fitted:
         strangers = None if self._strangers is None else self._strangers(sense, encoder)
         features, names, groups = zip(*rows, strict=True)
-        return Fitted(np.stack(features), names, groups=groups, strangers=strangers)
+        return Fitted(np.stack(features), names, groups=groups, strangers=strangers, sense=sense, pressed=pressed)

@@ -11,7 +11,7 @@ import pytest
 from devmind.errors import StoreError
 from devmind.memory import Entry, Key, Memory, Named, Names, Strangers, open_store
 from devmind.memory.confidence import NAMED_FROM
-from devmind.memory.likeness import SHARES_WEIGHT, Likeness
+from devmind.memory.likeness import SHARES_WEIGHT, Likeness, unit
 from devmind.memory.names import Fitted, Row
 from devmind.moment import Moment
 
@@ -97,11 +97,17 @@ def test_likeness_equals_the_covariance_written_out() -> None:
     variance = x.var(0)
     scale = np.sqrt(variance + 1e-3 * variance.mean())
     z, kinds = (x - x.mean(0)) / scale, np.arange(5).repeat(4)
-    residual = z - np.stack([z[kinds == kind].mean(0) for kind in kinds])
-    covariance = residual.T @ residual / len(z)
-    covariance = 0.5 * covariance + 0.5 * np.trace(covariance) / SIZE * np.eye(SIZE)
-    asked = (features - x.mean(0)) / scale
-    inner = asked @ np.linalg.inv(covariance) @ asked.T
+    means = np.stack([z[kinds == kind].mean(0) for kind in range(5)])
+    residual = z - means[kinds]
+    within = residual.T @ residual / (len(z) - 5)
+    within = 0.6 * within + 0.4 * np.trace(within) / SIZE * np.eye(SIZE)
+    between = np.cov(means.T, bias=True)
+    between = 0.95 * between * SIZE / np.trace(between) + 0.05 * np.eye(SIZE)
+    values, axes = np.linalg.eigh(within)
+    whitener = axes / np.sqrt(values)
+    ratio, turned = np.linalg.eigh(whitener.T @ between @ whitener)
+    asked = (features - x.mean(0)) / scale @ whitener @ turned * np.sqrt(ratio / (1 + ratio))
+    inner = asked @ asked.T
     wanted = inner / np.sqrt(np.outer(inner.diagonal(), inner.diagonal()))
     rows = Likeness(SIZE, alien).rows(features)
     np.testing.assert_allclose(rows @ rows.T, wanted, atol=1e-9)
@@ -131,7 +137,7 @@ def test_what_was_shown_as_no_name_is_unknown() -> None:
     rows = np.concatenate([shown, empty]).astype(np.float32)
     without = Fitted(rows[:3], ["cup"] * 3, groups=[1, 1, 1], strangers=strangers())
     assert without.ask(scene).name == "cup", "much of what was taught is the scene"
-    fitted = Fitted(rows, ["cup"] * 3 + [None] * 3, groups=[1, 1, 1, 2, 2, 2], strangers=strangers())
+    fitted = Fitted(rows, ["cup"] * 3 + [None] * 3, groups=[1, 1, 1, 2, 2, 2], strangers=strangers(), pressed=["cup"])
     assert fitted.ask(scene).name is None
     assert fitted.ask(scene).nearest == "cup"
     assert fitted.ask(scene + thing * np.float32(0.5)).name == "cup"
@@ -222,14 +228,20 @@ def test_names_ask_for_the_strangers_of_their_encoder_and_take_negatives() -> No
     assert wanted == [("sight", "a")]
 
 
-def test_shares_are_compared_as_they_are_beside_the_rest() -> None:
+def test_shares_count_for_names_taught_by_a_press_only() -> None:
     rng = np.random.default_rng(3)
     rest, shares = rng.normal(size=(6, SIZE)), np.sqrt(rng.dirichlet(np.ones(5), 6))
     strangers = Strangers(np.hstack([rest, shares]), np.repeat([0, 1, 2], 2), shares=5)
     both = Likeness(SIZE + 5, strangers).rows(strangers.features)
     alone = Likeness(SIZE, Strangers(rest, strangers.kinds)).rows(rest)
-    wanted = (1 - SHARES_WEIGHT) * alone @ alone.T + SHARES_WEIGHT * shares @ shares.T
-    np.testing.assert_allclose(both @ both.T, wanted, atol=1e-9)
+    np.testing.assert_allclose(both, np.hstack([alone, shares]), atol=1e-9)
+    pressed = [Fitted(strangers.features, list("aabbcc"), strangers=strangers, pressed=kind) for kind in ([], ["b"])]
+    plain, some = (fitted.cosines(strangers.features)[0] for fitted in pressed)
+    models = [unit(part[2:4].sum(0)) for part in (alone, shares)]
+    wanted = (1 - SHARES_WEIGHT) * alone @ models[0] + SHARES_WEIGHT * shares @ models[1]
+    np.testing.assert_allclose(plain[:, 1], alone @ models[0], atol=1e-9)
+    np.testing.assert_allclose(some[:, 1], wanted, atol=1e-9)
+    np.testing.assert_allclose(some[:, [0, 2]], plain[:, [0, 2]], atol=1e-9)
 
 
 def test_an_answer_has_a_share_for_every_name_and_leaves_the_rest_to_unknown() -> None:

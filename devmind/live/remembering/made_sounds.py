@@ -1,8 +1,8 @@
 """Sounds that nobody recorded: coloured noises, voices, tones and chirps, clicks and crackles, each in many examples.
 
-A kind is a source, resonances and how its loudness goes on (steady, swelling or in events); an example of it is another
-event of that kind, in another room, by another microphone. Source and resonances are Fant's (1960); the variation
-stands for what differs between two recordings of one thing.
+A kind is a source, resonances and how its loudness goes on (steady, swelling, in events or in strikes that die away),
+or two of these at once; an example of it is another event of that kind, in another room, by another microphone. Source
+and resonances are Fant's (1960); the variation stands for what differs between two recordings of one thing.
 """
 
 from __future__ import annotations
@@ -73,6 +73,96 @@ def sound_kind(rng: np.random.Generator) -> SoundKind:
         duty=rng.uniform(0.15, 0.7),
         attack=rng.uniform(0.05, 0.6),
     )
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """One or two kinds of sound at once, as one kind.
+
+    Args:
+        layers: by loudness.
+        levels_db: of each beside the first.
+        strikes_s: in which each of its strikes dies away; 0 where it goes on as its kind does.
+        beat_hz: strikes a second, as irregular (0..1) as `irregular` says.
+        variation: how much two examples differ, in all.
+        spread: and in pitch and resonances, in octaves.
+    """
+
+    layers: tuple[SoundKind, ...]
+    levels_db: tuple[float, ...]
+    strikes_s: tuple[float, ...]
+    beat_hz: float
+    irregular: float
+    variation: float
+    spread: float
+
+
+def mixture(rng: np.random.Generator) -> Mixture:
+    """Any one."""
+    log = lambda low, high: float(np.exp(rng.uniform(np.log(low), np.log(high))))  # noqa: E731
+    layers = tuple(sound_kind(rng) for _ in range(1 if rng.random() < 0.55 else 2))
+    return Mixture(
+        layers=layers,
+        levels_db=tuple(-18 * rng.random() if place else 0.0 for place in range(len(layers))),
+        strikes_s=tuple(log(0.02, 0.6) if rng.random() < 0.35 else 0.0 for _ in layers),
+        beat_hz=log(0.4, 8),
+        irregular=rng.random(),
+        variation=rng.uniform(0.7, 2.0),
+        spread=rng.uniform(0, 0.5),
+    )
+
+
+def mixture_example(kind: Mixture, rng: np.random.Generator, seconds: float) -> np.ndarray:
+    """One ear's sound float32 [1, S], in a room and by a microphone of its own."""
+    n, vary = round(seconds * SOUND_RATE_HZ), kind.variation
+    turn = lambda octaves: float(np.exp2(octaves * rng.normal()))  # noqa: E731
+    wave = np.zeros(n)
+    for layer, level_db, strike_s in zip(kind.layers, kind.levels_db, kind.strikes_s, strict=True):
+        now = replace(
+            layer,
+            course="steady" if strike_s else layer.course,
+            pitch_hz=layer.pitch_hz * turn(kind.spread),
+            beat_hz=layer.beat_hz * turn(0.3 * vary),
+            peaks_hz=tuple(peak * turn(0.3 * kind.spread) for peak in layer.peaks_hz),
+        )
+        sound = sound_example(now, rng, seconds, vary)[0].astype(np.float64)
+        if strike_s:
+            sound = sound * _strikes(kind, strike_s * turn(0.3 * vary), rng, n)
+        wave += _level(sound) * 10 ** (level_db / 20 + 0.1 * vary * rng.normal())
+    if rng.random() < 0.6:
+        wave = _in_room(wave, float(np.exp(rng.uniform(np.log(0.05), np.log(0.9)))), rng.uniform(-14, 0), rng)
+    octaves = np.log2(np.maximum(np.fft.rfftfreq(n, 1 / SOUND_RATE_HZ), _LOWEST_HZ) / 1000)
+    decibel = 1.5 * vary * rng.normal() * octaves
+    if rng.random() < 0.3:
+        decibel = decibel - 24 * np.maximum(0, octaves - np.log2(rng.uniform(2, 7)))
+    if rng.random() < 0.3:
+        decibel = decibel - 12 * np.maximum(0, np.log2(rng.uniform(0.08, 0.4)) - octaves)
+    wave = _level(np.fft.irfft(np.fft.rfft(wave) * 10 ** (decibel / 20), n))
+    wave += 10 ** (-rng.uniform(8, 50) / 20) * _noise(n, rng.uniform(0, 1.2), rng)
+    return np.clip(wave * 10 ** (rng.uniform(-34, -12) / 20), -1, 1).astype(np.float32)[None]
+
+
+def _strikes(kind: Mixture, dies_s: float, rng: np.random.Generator, n: int) -> np.ndarray:
+    """Loudness [n] of strikes that die away, the first within half a sound."""
+    decay, loudness = np.exp(-np.arange(n) / SOUND_RATE_HZ / dies_s), np.zeros(n)
+    between = SOUND_RATE_HZ / (kind.beat_hz * float(np.exp2(0.4 * kind.variation * rng.normal())))
+    at = rng.uniform(0, min(between, 0.6 * n))
+    while at < n:
+        strength = np.exp(0.3 * kind.variation * rng.normal())
+        loudness[int(at) :] = np.maximum(loudness[int(at) :], strength * decay[: n - int(at)])
+        at += max(between * np.exp(0.6 * kind.irregular * rng.normal()), 0.02 * SOUND_RATE_HZ)
+    return loudness
+
+
+def _in_room(wave: np.ndarray, decay_s: float, level_db: float, rng: np.random.Generator) -> np.ndarray:
+    """With an echo that falls by 60 dB in `decay_s`, of noise as in Schroeder 1979."""
+    length = round(decay_s * SOUND_RATE_HZ)
+    echo = rng.normal(size=length) * 10 ** (-3 * np.arange(length) / length)
+    echo[0] = 0
+    echo *= 10 ** (level_db / 20) / np.sqrt(np.square(echo).sum() + 1e-12)
+    echo[0] = 1
+    size = 1 << (len(wave) + length - 1).bit_length()
+    return np.fft.irfft(np.fft.rfft(wave, size) * np.fft.rfft(echo, size), size)[: len(wave)]
 
 
 def sibling(kind: SoundKind, rng: np.random.Generator) -> SoundKind:

@@ -3,7 +3,7 @@
 Names need them to say "unknown" truly and to know, before anything is taught, what differs between two examples of one
 thing. This is where the agent, which describes, meets what is made up; memory is only handed features.
 
-Describing takes about a second a sense, so it is done once for an encoder, and kept in the user's cache: it holds
+Making and describing takes some seconds, so it is done once for an encoder, and kept in the user's cache: it holds
 nothing but numbers made of made-up things. Where nothing can be kept it is done once a process.
 """
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from devmind.agent.describing import COLOURS, describe_many, encoder_hashes
 from devmind.live.remembering.made_pictures import picture_example, tiles
-from devmind.live.remembering.made_sounds import as_recorded, sound_example, sound_kind
+from devmind.live.remembering.made_sounds import as_recorded, mixture, mixture_example
 from devmind.memory import Strangers
 from devmind.moment import Sense
 from devmind.seeding import numpy_rng
@@ -29,9 +29,9 @@ from devmind.seeding import numpy_rng
 if TYPE_CHECKING:
     from devmind.agent.sensing import Sensing
 
-VERSION = 1
+VERSION = 2
 """Counts changes of what is made up here."""
-SOUND_KINDS, SOUND_EXAMPLES, SOUND_S = 48, 4, 1.0
+SOUND_KINDS, SOUND_EXAMPLES, SOUND_S = 120, 4, (0.8, 1.4)
 PICTURE_EXAMPLES = 3
 AT_ONCE = 32
 SHARES = {"sight": COLOURS}
@@ -41,8 +41,8 @@ SHARES = {"sight": COLOURS}
 def made_sounds() -> tuple[list[Sense], np.ndarray]:
     """Sounds [1, S], and their kinds int64 [m]."""
     rng = numpy_rng("strangers", "sound")
-    kinds = [sound_kind(rng) for _ in range(SOUND_KINDS)]
-    sounds = [sound_example(kind, rng, SOUND_S) for kind in kinds for _ in range(SOUND_EXAMPLES)]
+    kinds = [mixture(rng) for _ in range(SOUND_KINDS)]
+    sounds = [mixture_example(kind, rng, rng.uniform(*SOUND_S)) for kind in kinds for _ in range(SOUND_EXAMPLES)]
     made: list[Sense] = [as_recorded(sound, rng) for sound in sounds]
     return made, np.repeat(np.arange(SOUND_KINDS), SOUND_EXAMPLES)
 

@@ -10,7 +10,15 @@ import pytest
 from devmind.agent.agent import Agent
 from devmind.agent.describing import describe
 from devmind.live.remembering import strangers as built_in
-from devmind.live.remembering.made_sounds import COURSES, SOURCES, sibling, sound_example, sound_kind
+from devmind.live.remembering.made_sounds import (
+    COURSES,
+    SOURCES,
+    mixture,
+    mixture_example,
+    sibling,
+    sound_example,
+    sound_kind,
+)
 from devmind.live.remembering.strangers import made_pictures, made_sounds, strangers
 from devmind.testing import tiny_agent
 
@@ -48,6 +56,14 @@ def test_every_source_and_course_makes_a_sound_that_is_one_of_its_kind() -> None
     for kind in (*kinds, *(sibling(kind, rng) for kind in kinds[:10])):
         sound = sound_example(kind, rng, 0.5)
         assert 1e-4 < sound.std() < 1
+        assert abs(sound).max() <= 1
+    mixed = [mixture(rng) for _ in range(30)]
+    assert {len(kind.layers) for kind in mixed} == {1, 2}
+    assert any(any(kind.strikes_s) for kind in mixed)
+    for mix in mixed:
+        sound = mixture_example(mix, rng, 0.7)
+        assert sound.shape == (1, 11_200)
+        assert 1e-3 < sound.std() < 1
         assert abs(sound).max() <= 1
 
 

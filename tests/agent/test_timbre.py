@@ -1,0 +1,59 @@
+"""Timbre says what a sound is like, whatever its length and loudness."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from devmind.agent.timbre import timbre
+
+RATE_HZ, SIZE = 16_000, 161
+PITCH = slice(133, 138)
+PEAKS = slice(138, 140)
+SPECTRUM = slice(0, 71)
+
+
+def tone(hz: float, seconds: float = 1.0) -> np.ndarray:
+    return (0.2 * np.sin(2 * np.pi * hz * np.arange(round(seconds * RATE_HZ)) / RATE_HZ)).astype(np.float32)
+
+
+def noise(seconds: float = 1.0, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, 0.1, round(seconds * RATE_HZ)).astype(np.float32)
+
+
+@pytest.mark.parametrize("samples", [1, 100, 1600, 4001, 80_000])
+def test_sounds_of_any_length_and_silence_are_described(samples: int) -> None:
+    for sound in (noise(5)[:samples], np.zeros(samples, np.float32)):
+        found = timbre(sound)
+        assert found.shape == (SIZE,)
+        assert found.dtype == np.float32
+        assert np.isfinite(found).all()
+
+
+def test_a_tone_is_of_one_pitch_and_a_noise_of_none() -> None:
+    for hz in (110.0, 220.0, 500.0):
+        assert timbre(tone(hz))[PITCH][0] > 0.9
+    assert timbre(noise())[PITCH][0] < 0.4
+
+
+def test_loudness_and_length_change_little_and_another_sound_much() -> None:
+    kinds = [noise(2), np.cumsum(noise(2)).astype(np.float32) * 0.02, tone(300, 2)]
+    every = np.stack([timbre(kind) for kind in kinds])
+    scale = every.std(0) + 1e-3
+    for number, (kind, described) in enumerate(zip(kinds, every, strict=True)):
+        other = min(np.linalg.norm((described - each) / scale) for each in np.delete(every, number, 0))
+        softer = timbre(0.5 * kind)
+        assert np.linalg.norm((softer - described)[SPECTRUM] / scale[SPECTRUM]) < 0.5 * other
+        shorter = timbre(kind[:RATE_HZ])
+        assert np.linalg.norm((shorter - described)[SPECTRUM] / scale[SPECTRUM]) < 0.5 * other
+
+
+def test_fluctuation_is_found_at_its_own_rate_and_clicks_stand_out() -> None:
+    time_s = np.arange(2 * RATE_HZ) / RATE_HZ
+    slow, fast = (noise(2) * (1 + np.sin(2 * np.pi * hz * time_s)) for hz in (2.0, 20.0))
+    modulation = [timbre(sound)[71:127].reshape(8, 7)[:, -1] for sound in (slow, fast)]
+    assert modulation[0].argmax() == 1, "1.5 to 2.5 Hz"
+    assert modulation[1].argmax() == 6, "16 to 26 Hz"
+    clicks = 0.001 * noise(2)
+    clicks[::4000] = 1
+    assert (timbre(clicks)[PEAKS] > timbre(noise(2))[PEAKS] + 1).all()
