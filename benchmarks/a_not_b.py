@@ -20,7 +20,7 @@ from devmind import worlds
 from devmind.agent.agent import Agent
 from devmind.config import RunConfig
 from devmind.curriculum.stage import Context
-from devmind.learners.gradient import Loss, schedule
+from devmind.learners.gradient import Loss, schedule, trainable
 from devmind.worlds.nursery.hiding import AFTER_LOOKING, BEFORE_LOOKING
 from stages.memory import believing, hidden, parts, permanence, things
 from stages.memory.lessons import STEPS, hidden_batch
@@ -94,7 +94,7 @@ def main() -> None:
                 range(start, min(start + given.every, given.steps)),
                 given.steps,
                 1e-3,
-                parts.trained(agent),
+                trainable(agent, parts.NAME),
             )
     if given.out:
         agent.save_pretrained(given.out)

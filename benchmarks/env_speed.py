@@ -23,8 +23,12 @@ from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.config import load
 from devmind.curriculum.stage import Context
-from stages.reflex import parts, practice
-from stages.reflex.motor import CYCLE, DRILLS, PolicyLearner
+from devmind.learners.actor_critics import Arc
+from devmind.learners.policy import PolicyLearner
+from devmind.worlds.restarting import Restarting
+from devmind.worlds.side_by_side import Joined
+from stages.reflex import motor, parts
+from stages.reflex.motor import CYCLE, DRILLS
 
 
 class Clock:
@@ -57,25 +61,21 @@ def make_learner() -> PolicyLearner:
     agent = Agent(AgentConfig(size="nursery"))
     parts.admit(agent)
     context = Context(load("nursery"), 0, "cpu", Path(tempfile.mkdtemp()), worlds.make)
-    learner = PolicyLearner(agent, context)
+    learner = motor.learner(agent, context)
     learner.steps = 1_000
-    learner.on_fit_start()
-    optimizer = learner.configure_optimizers()
-    learner.optimizers = lambda **_: optimizer  # type: ignore[method-assign,assignment]
-    learner.report = lambda values: None  # type: ignore[method-assign]
+    learner.begin(0)
     return learner
 
 
 def measure(learner: PolicyLearner, clock: Clock, cycle: tuple[str, ...], seconds: float) -> tuple[float, float]:
     """(environment steps, seconds) of whole rounds of `cycle` that take at least `seconds`, after one to warm up."""
     for name in cycle:
-        learner.training_step({"drill": name}, 0)
+        learner.update({"drill": name}, 0)
     clock.seconds.clear()
     steps, begun = learner.env_steps, time.perf_counter()
     while time.perf_counter() - begun < seconds:
         for name in cycle:
-            learner.training_step({"drill": name}, 0)
-            learner.update += 1
+            learner.update({"drill": name}, 0)
     return learner.env_steps - steps, time.perf_counter() - begun
 
 
@@ -87,17 +87,17 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     learner, clock = make_learner(), Clock()
     for owner, name, label in (
-        (learner, "training_step", "rest"),
+        (learner, "update", "rest"),
         (learner, "_improve", "updates"),
-        (learner, "_act", "acting"),
-        (practice.Gaze, "read", "encoding"),
-        (practice.Episodes, "step", "worlds"),
-        (practice.Carts, "step", "worlds"),
-        (learner, "_episodes", "new worlds"),
+        (learner, "_practise", "acting"),
+        (Arc, "read", "encoding"),
+        (Joined, "step", "worlds"),
+        (Restarting, "step", "worlds"),
+        (learner, "_made", "new worlds"),
     ):
         clock.wrap(owner, name, label)
     print(f"{options.threads} threads; environment steps per second, and shares of the time")
-    nursery = tuple(name for name in CYCLE if DRILLS[name].levels)
+    nursery = tuple(name for name in CYCLE if DRILLS[name].world == "nursery")
     for title, cycle in [(name, (name,)) for name in DRILLS] + [("nursery drills", nursery), ("whole lesson", CYCLE)]:
         steps, took = measure(learner, clock, cycle, options.seconds)
         shares = "  ".join(f"{label} {part / took:.0%}" for label, part in sorted(clock.seconds.items()))

@@ -3,7 +3,8 @@
     python benchmarks/machine.py [--stage reflex] [--size nursery]
 
 Times are wall times: with other work on the machine they say what a run beside that work would take. An agent that was
-taught nothing is measured, with the parts of the stage and of those before it; so the lessons of those are rehearsed.
+taught nothing is measured, with the parts of the stage and of those before it; rehearsals, a fifth of a run's time at
+most, are left out.
 """
 
 from __future__ import annotations
@@ -26,8 +27,7 @@ def main() -> None:
     from devmind.agent.device import place
     from devmind.agent.threads import cores, training_threads
     from devmind.config import load
-    from devmind.curriculum.machine import gflops, steps_per_s
-    from devmind.curriculum.rehearsal import rehearsals
+    from devmind.curriculum.machine import gflops, step_s
     from devmind.curriculum.runner import in_order
     from devmind.curriculum.start import load_stage, make_context
 
@@ -45,9 +45,8 @@ def main() -> None:
         print(f"\n{'lesson':<12} {'steps/s':>8} {'steps':>8} {'minutes':>8} {'planned':>8}", flush=True)
         whole, lessons = 0.0, list(stage.lessons(context))
         with training_threads():
-            for number, lesson in enumerate(lessons):
-                old = rehearsals(lesson, lessons[:number], earlier, agent, context)
-                speed = steps_per_s(lesson, agent, context, lesson.steps, old)
+            for lesson in lessons:
+                speed = 1 / step_s(lesson, agent, context, lesson.steps)
                 minutes = lesson.steps / speed / 60
                 whole += minutes
                 print(

@@ -30,7 +30,7 @@ from devmind.live.remembering.press import turns
 from devmind.live.remembering.show_and_tell import cut_examples
 from devmind.moment import SIGHT_SIZE, Sense
 from devmind.sessions.media import media_moments
-from devmind.sessions.pictures import fovea
+from devmind.sessions.pictures import sight_of
 
 ASKED = 60
 """So many known things at most, and as many strangers, are asked in a draw."""
@@ -198,7 +198,7 @@ def written_digits(agent: Agent, path: Path, rows: slice) -> Task:
     """Digits of `images/mnist_10k.npz`."""
     with np.load(path, allow_pickle=False) as file:
         images, labels = file["images"][rows], file["labels"][rows]
-    return pictures(agent, "written digits", [fovea(np.repeat(image[:, :, None], 3, 2)) for image in images], labels)
+    return pictures(agent, "written digits", [sight_of(np.repeat(image[:, :, None], 3, 2)) for image in images], labels)
 
 
 def calibration_error(confidence: np.ndarray, right: np.ndarray, weights: np.ndarray, bins: int = 10) -> float:

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from devmind import worlds
 from devmind.acting import Senses
 from devmind.algorithms.distributions import Categorical
-from devmind.learners.policy import PPO, collect, improve
+from devmind.learners.ppo import PPO, collect, improve
 from devmind.seeding import lesson_seeds, numpy_rng, torch_generator
 from devmind.worlds.restarting import Restarting
 
@@ -97,7 +97,7 @@ def _orthogonal(n: int, rows_: int, columns: int, gain: float, generator: torch.
 
 
 def train_ours(seed: int, most_steps: int = MOST_STEPS, settings: Settings | None = None) -> Result:
-    """`devmind.learners.policy`, as the reflex stage runs it, on devmind's CartPole."""
+    """`devmind.learners.ppo`, as the reflex stage runs it, on devmind's CartPole."""
     settings = settings or Settings()
     began = time.process_time()
     generator = torch_generator("ppo", seed)

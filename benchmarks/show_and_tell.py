@@ -31,7 +31,7 @@ from devmind.agent.threads import stepping_threads
 from devmind.live.remembering.show_and_tell import cut_examples
 from devmind.memory.names import Fitted
 from devmind.sessions.media import media_moments
-from devmind.sessions.pictures import fovea
+from devmind.sessions.pictures import sight_of
 
 PICTURES = slice(2_500, 5_000)
 MAX_DISCRIMINANT = 1_000
@@ -78,7 +78,7 @@ def tasks(agent: Agent, data: Path) -> list[Task]:
     for path in sorted(data.glob("images/*.npz")):
         with np.load(path, allow_pickle=False) as file:
             images, labels = file["images"][PICTURES], file["labels"][PICTURES].astype(str)
-        shown = [describe(agent, {"sight": fovea(np.repeat(image[:, :, None], 3, 2))})["sight"] for image in images]
+        shown = [describe(agent, {"sight": sight_of(np.repeat(image[:, :, None], 3, 2))})["sight"] for image in images]
         raw = images.reshape(len(images), -1) / np.float32(255)
         found.append(Task("written digits", labels, None, shown, raw, "pixels", 5, at_random))
     return found

@@ -22,12 +22,26 @@ EXAM = frozenset(
 )
 RUN = frozenset({"curriculum.plan", "curriculum.machine"}) | {
     f"curriculum.{part}"
-    for part in ("runner", "stage_run", "start", "teaching", "timing", "ablation", "results", "night", "run_exams")
+    for part in (
+        "runner",
+        "stage_run",
+        "start",
+        "teaching",
+        "timing",
+        "ablation",
+        "results",
+        "night",
+        "run_exams",
+        "taught_lesson",
+    )
 }  # the runner and what it is made of: no stage and no live room imports them
 RUNNER = RUN | {"curriculum.rehearsal", "curriculum.sleep", "curriculum.examining"}
 BELOW_EXAM = frozenset({"agent", "acting", "memory", "worlds", "sessions", "algorithms"})
 BELOW_RUNNER = BASE | BELOW_EXAM | EXAM | {"feed", "checkpointing", "report", "learners"}
 EVERYTHING = BELOW_RUNNER | RUNNER | {"live", "testing", "datasets", "scaffold"}
+
+COMMANDS = frozenset({f"cli.{part}" for part in ("agents", "house", "paths", "show")})
+"""What commands share: those of a stage name an agent, complain and print as all others do."""
 
 ROOMS: Mapping[str, frozenset[str]] = {
     "errors": frozenset(),
@@ -52,7 +66,7 @@ ROOMS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(RUNNER, BELOW_RUNNER | RUNNER),
     "live": BELOW_RUNNER | (RUNNER - RUN),
     "testing": BELOW_RUNNER | RUNNER | {"live"},
-    "stages": BELOW_RUNNER | (RUNNER - RUN),
+    "stages": BELOW_RUNNER | (RUNNER - RUN) | COMMANDS,
     "cli": EVERYTHING | {""},
     "": EVERYTHING,  # devmind/__init__.py: names for users, loaded when asked for
 }
@@ -72,7 +86,7 @@ LIVE: Mapping[str, frozenset[str]] = {
 
 HEAVY = frozenset({"torch", "lightning", "pytorch_lightning", "transformers", "diffusers", "librosa", "cv2", "numba"})
 LIGHT_ROOMS = ("", "errors", "seeding", "moment", "config", "plugins", "datasets", "scaffold", "sessions", "cli")
-LIGHTNING_ROOMS = {"learners", "stages", "live", "testing", *RUNNER}
+LIGHTNING_ROOMS = {"curriculum.teaching"}
 LIGHTNING = ("lightning", "pytorch_lightning")
 PICKLES = frozenset({"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"})
 
@@ -264,9 +278,9 @@ def _loaded_with(target: str, known: Mapping[str, Module]) -> list[str]:
 
 
 def lightning_faults(known: Mapping[str, Module]) -> list[str]:
-    """Lightning outside the rooms that train."""
+    """Lightning outside its one adapter."""
     return [
-        f"{module.path.name}:{item.line} {module.name} imports {item.target}: only rooms that train may"
+        f"{module.path.name}:{item.line} {module.name} imports {item.target}: only its adapter may"
         for module in known.values()
         if module.room not in LIGHTNING_ROOMS
         for item in imports(module, known)
@@ -349,7 +363,7 @@ def test_light_modules_load_nothing_heavy(house: dict[str, Module]) -> None:
     assert not (faults := heavy_faults(house)), "\n".join(faults)
 
 
-def test_only_rooms_that_train_import_lightning(house: dict[str, Module]) -> None:
+def test_only_its_adapter_imports_lightning(house: dict[str, Module]) -> None:
     assert not (faults := lightning_faults(house)), "\n".join(faults)
 
 

@@ -18,6 +18,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PLUGIN = ROOT / "docs" / "example-plugin"
+EXAMPLES = {"reader": "reader", "searcher": "noughts", "diffuser": "walk"}
+"""Further packages in docs/example-*, by name, and the stage that each of them brings."""
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +45,7 @@ class Elsewhere:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=280,
+            timeout=600,
             check=False,
         )
 
@@ -66,6 +68,10 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Elsewhere:
     base = tmp_path_factory.mktemp("elsewhere")
     plugin = shutil.copytree(PLUGIN, base / "plugin", ignore=shutil.ignore_patterns("__pycache__"))
     wheels = [build_wheel(ROOT, base / "house"), build_wheel(plugin, base / "guest")]
+    for name in EXAMPLES:
+        source = PLUGIN.with_name(f"example-{name}")
+        copied = shutil.copytree(source, base / name, ignore=shutil.ignore_patterns("__pycache__"))
+        wheels.append(build_wheel(copied, base / f"guest-{name}"))
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(base / "venv")], check=True)
     python = base / "venv" / "bin" / "python"
     install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--no-index", "--quiet"]
@@ -121,3 +127,15 @@ def test_a_stage_from_outside_runs_to_its_report(elsewhere: Elsewhere) -> None:
     report = elsewhere.folder / "run" / "reports" / "warmth" / "report.html"
     assert "warmth" in report.read_text(encoding="utf-8")
     assert (elsewhere.folder / "run" / "milestones" / "01-warmth" / "model.safetensors").is_file()
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("package", "stage"), EXAMPLES.items())
+def test_a_further_package_passes_its_own_checks_and_its_gate(elsewhere: Elsewhere, package: str, stage: str) -> None:
+    command = (elsewhere.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
+    tested = elsewhere.run(*command, cwd=elsewhere.plugin.with_name(package))
+    assert tested.returncode == 0, tested.stdout
+    ran = elsewhere.devmind("stage", "run", stage, "--size", "tiny", "--out", f"run-{package}")
+    assert ran.returncode == 0, ran.stdout  # the exit code is the gate's verdict
+    report = elsewhere.folder / f"run-{package}" / "reports" / stage / "report.html"
+    assert stage in report.read_text(encoding="utf-8")

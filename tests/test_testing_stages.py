@@ -19,6 +19,7 @@ from devmind.agent.output import Categorical, Output
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Batches, Context, Lesson, Skill
+from devmind.errors import ConfigError
 from devmind.learners.gradient import GradientLearner
 from devmind.seeding import exam_seeds, lesson_seeds
 from devmind.testing import BrokenLawError, LampRules, check_head, check_learner, check_stage, tiny_agent, tiny_context
@@ -77,7 +78,7 @@ class LampStage:
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
         def learner(agent: Agent, context: Context) -> GradientLearner:
-            return GradientLearner(agent, loss, steps=0, seed=context.seed, learning_rate=3e-3)
+            return GradientLearner(agent, loss, seed=context.seed, learning_rate=3e-3)
 
         def batches(agent: Agent, context: Context, steps: int) -> Batches:
             return Batches(lambda update: show(context, lesson_seeds(16, context.seed, update)), steps)
@@ -186,7 +187,7 @@ class Narrow(LampStage):
 
         def learner(agent: Agent, context: Context) -> GradientLearner:
             own = ("heads.lit.",)
-            return GradientLearner(agent, loss, steps=0, seed=0, learning_rate=3e-3, trains=own)
+            return GradientLearner(agent, loss, seed=0, learning_rate=3e-3, trains=own)
 
         return [Lesson("lamps", learner, lesson.make_batches, 10, 0.1, rehearsal_every=self.rehearsal_every)]
 
@@ -196,6 +197,46 @@ class Hasty(LampStage):
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
         return [replace(lesson, rehearses=("writing",)) for lesson in super().lessons(context)]
+
+
+class Silent(LampStage):
+    """Is not rehearsed and gives no reason worth the name."""
+
+    def lessons(self, context: Context) -> Sequence[Lesson]:
+        return [replace(lesson, unrehearsed="no") for lesson in super().lessons(context)]
+
+
+class OfADay(GradientLearner):
+    """Cannot be rehearsed, and its lesson does not say so."""
+
+    def rehearse(self, batch: Any) -> tuple[Tensor, Mapping[str, Tensor]]:
+        raise ConfigError("What it was taught with is gone.")
+
+
+class Frozen(GradientLearner):
+    """Its rehearsal teaches nothing."""
+
+    def rehearse(self, batch: Any) -> tuple[Tensor, Mapping[str, Tensor]]:
+        loss, scalars = super().rehearse(batch)
+        return loss.detach(), scalars
+
+
+class Fleeting(LampStage):
+    """Has a lesson that nobody can rehearse."""
+
+    kind: type[GradientLearner] = OfADay
+
+    def lessons(self, context: Context) -> Sequence[Lesson]:
+        def learner(agent: Agent, context: Context) -> GradientLearner:
+            return self.kind(agent, loss, seed=0, learning_rate=3e-3)
+
+        return [replace(lesson, make_learner=learner) for lesson in super().lessons(context)]
+
+
+class Lifeless(Fleeting):
+    """Has a lesson whose rehearsal has no gradient."""
+
+    kind = Frozen
 
 
 class Apart(Narrow):
@@ -225,6 +266,9 @@ def test_a_lesson_that_changes_nothing_of_earlier_stages_rehearses_nothing() -> 
     [
         (Narrow, "can be taught among rehearsals"),
         (Hasty, "rehearses lessons that were taught before it"),
+        (Silent, "says why, in a sentence"),
+        (Fleeting, "can be rehearsed, or says why it is not"),
+        (Lifeless, "can be rehearsed, or says why it is not"),
         (Hooked, "requires is a tuple"),
         (Twice, "admit is idempotent"),
         (Meddling, "admit changes no weight that was there"),
@@ -247,8 +291,8 @@ def test_a_stage_that_breaks_a_law_is_told_which(stage: type[LampStage], law: st
 class Idle(GradientLearner):
     """Has a learning rate of nothing."""
 
-    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
-        return super().training_step(batch, batch_idx) * 0.0
+    def descend(self, loss: Tensor) -> None:
+        super().descend(loss * 0.0)
 
 
 class Forgetful(GradientLearner):
@@ -256,9 +300,9 @@ class Forgetful(GradientLearner):
 
     seen = 0
 
-    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+    def descend(self, loss: Tensor) -> None:
         self.seen += 1
-        return super().training_step(batch, batch_idx) * (1.0 + self.seen)
+        super().descend(loss * (1e-3 if self.seen == 1 else 1.0))
 
 
 class Drawing(GradientLearner):
@@ -266,8 +310,15 @@ class Drawing(GradientLearner):
 
     rng = np.random.default_rng(0)
 
-    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
-        return super().training_step(batch, batch_idx) * float(self.rng.uniform(0.1, 10))
+    def descend(self, loss: Tensor) -> None:
+        super().descend(loss * float(self.rng.uniform(1e-4, 1)))
+
+
+class Unsaved(GradientLearner):
+    """Saves no optimizer."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"optimizer": None}
 
 
 @pytest.mark.parametrize(
@@ -276,6 +327,7 @@ class Drawing(GradientLearner):
         (Idle, "a learner improves its agent"),
         (Forgetful, "goes on exactly where it was"),
         (Drawing, "a function of seed, update and weights"),
+        (Unsaved, "goes on exactly where it was"),
     ],
 )
 def test_a_learner_that_breaks_a_law_is_told_which(kind: type[GradientLearner], law: str, tmp_path: Path) -> None:
@@ -285,7 +337,7 @@ def test_a_learner_that_breaks_a_law_is_told_which(kind: type[GradientLearner], 
     decay = 0.0 if kind is Idle else 0.02
 
     def make(agent: Agent, context: Context) -> GradientLearner:
-        return kind(agent, loss, steps=0, seed=0, learning_rate=3e-3, weight_decay=decay)
+        return kind(agent, loss, seed=0, learning_rate=3e-3, weight_decay=decay)
 
     with pytest.raises(BrokenLawError) as told:
         check_learner(Lesson("lamps", make, lesson.make_batches, 10, 0.1), agent, context)

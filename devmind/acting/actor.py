@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from devmind.acting.rollout import Senses
+from devmind.acting.standing import Standing
 from devmind.agent.acting import StepOutput
 from devmind.agent.agent import Agent, Percepts
 from devmind.agent.batch import Batch, collate_tick
@@ -31,6 +32,9 @@ class Actor:
         short_term: False leaves each Moment alone: a window of one Moment and no slots.
         trunk: False lets only reflex arcs answer; the window stays as it is.
         recall: what comes to mind at a tick; nothing by default.
+        beliefs: keep up the agent's beliefs about things (`output.beliefs`) and give them to the trunk, where it has a
+            tracker.
+        standing: by effector the heads that are asked, in order (`devmind.acting.standing`); all of them by default.
         generator: actions are sampled with it; without, the most likely one is taken.
 
     Attributes:
@@ -50,12 +54,15 @@ class Actor:
         short_term: bool = True,
         trunk: bool = True,
         recall: Recaller | None = None,
+        beliefs: bool = False,
+        standing: Standing | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
         self.agent, self.n = agent, n
         self.effectors = None if effectors is None else tuple(effectors)
         self.heads, self.without = tuple(heads), frozenset(without)
         self.short_term, self.trunk, self.recall, self.generator = short_term, trunk, recall, generator
+        self.beliefs, self.standing = beliefs, standing
         self.answered: dict[str, Counter[str]] = {}
         self.output: StepOutput | None = None
         self.reset()
@@ -78,7 +85,15 @@ class Actor:
         if recalled is None and self.recall is not None:
             recalled = self.recall(percepts)
         self.state, self.output = self.agent.step(
-            self.state, percepts, recalled, self.effectors, self.heads, self.generator, self.trunk
+            self.state,
+            percepts,
+            recalled,
+            self.effectors,
+            self.heads,
+            self.generator,
+            self.trunk,
+            self.beliefs,
+            self.standing,
         )
         for effector, heads in self.output.answered.items():
             self.answered.setdefault(effector, Counter()).update(heads)

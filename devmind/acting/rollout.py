@@ -22,6 +22,9 @@ Actions = Mapping[str, np.ndarray]
 Policy = Callable[[Senses, np.ndarray], Actions]
 """`(senses [N, ...], first bool [N]) -> actions [N, ...]`."""
 
+Through = Callable[[Policy, "Steppable"], Policy]
+"""Puts another policy in the place of one that is about to act in a world."""
+_THROUGH: ContextVar[Through | None] = ContextVar("who acts in a rollout in place of its policy", default=None)
 _ROLLING: ContextVar[bool] = ContextVar("a rollout is stepping a world", default=False)
 
 
@@ -79,6 +82,8 @@ def rollout(
         ticks: how many; None goes on until every row's episode is over, which is for worlds that start none anew.
         first: which rows begin an episode at the first tick, bool [N]; all by default.
     """
+    through = _THROUGH.get()
+    policy = policy if through is None else through(policy, world)
     senses, tick = world.observe(), 0
     opening = np.ones(world.num_envs, bool) if first is None else np.asarray(first, bool)
     over = False
@@ -131,6 +136,16 @@ def starts_anew(world: Any) -> bool:
 def is_rolling() -> bool:
     """Whether the world's step that asks this is a rollout's: the stages' law check counts those that are not."""
     return _ROLLING.get()
+
+
+@contextmanager
+def acting_through(through: Through) -> Iterator[None]:
+    """Rollouts that begin in this block let `through(policy, world)` act: how an exam is held by the live loop."""
+    token = _THROUGH.set(through)
+    try:
+        yield
+    finally:
+        _THROUGH.reset(token)
 
 
 @contextmanager

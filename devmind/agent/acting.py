@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from devmind.agent.beliefs import Beliefs
+from devmind.agent.encoders import Encoded
 from devmind.agent.output import Output
 from devmind.agent.parts import Effector
 from devmind.agent.taps import Tapped
@@ -28,6 +30,8 @@ class StepOutput:
         outputs: Output by head name, of the heads that were run.
         answered: by effector and head, how many of the B rows that head decided.
         features: the readout's feature [B, D]; None when the trunk was not run.
+        beliefs: about things, in and out of sight; None where none are kept up.
+        recalled: the tokens [B, R, D] that the trunk was given beside the senses: memories, then beliefs.
     """
 
     action: dict[str, Tensor] = field(default_factory=dict)
@@ -35,6 +39,8 @@ class StepOutput:
     outputs: dict[str, Output] = field(default_factory=dict)
     answered: dict[str, dict[str, int]] = field(default_factory=dict)
     features: Tensor | None = None
+    beliefs: Beliefs | None = None
+    recalled: Encoded | None = None
 
     def to_action(self, row: int = 0) -> Action:
         """The Action of one agent, as arrays; an effector nobody answered for is not in it."""

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from devmind.agent import saving
 from devmind.agent.acting import StepOutput, decide
 from devmind.agent.batch import Batch, collate, to_device
+from devmind.agent.beliefs import Beliefs
 from devmind.agent.config import AgentConfig
 from devmind.agent.encoders import Encoded
 from devmind.agent.output import Output
@@ -28,6 +29,7 @@ from devmind.agent.slots import SlotState
 from devmind.agent.state import State
 from devmind.agent.taps import Perceived, Tapped, tapped_senses, taps_trunk
 from devmind.agent.thinking import Thinker
+from devmind.agent.tracker import SENSE
 from devmind.errors import DevmindError, nearest
 from devmind.moment import Moment
 
@@ -190,20 +192,40 @@ class Agent(Thinker):
         heads: Iterable[str] = (),
         generator: torch.Generator | None = None,
         trunk: bool = True,
+        beliefs: bool = False,
+        standing: Mapping[str, Sequence[str]] | None = None,
     ) -> tuple[State, StepOutput]:
         """One tick: the new state and what to do. The given state is consumed: clone it first to keep it.
 
         Args:
             recalled: from `encode_recalled`, tokens [B, R, D].
+            standing: by effector the heads that are asked, in order; by default all, arcs first. Where none is left,
+                nothing is done.
+            beliefs: keep up the tracker's beliefs, and give them to the trunk behind what is recalled.
             effectors: which ones to answer for; all by default.
             heads: further heads whose outputs are wanted.
             generator: actions are sampled with it; without, the most likely one is taken.
             trunk: False leaves the window as it is and lets only arcs answer (rollouts and exams of arcs).
         """
         self._open(state, percepts)
+        held = self.tracker.track(self, state, percepts) if beliefs and self.tracker else None
         if trunk:
+            recalled = self._with_beliefs(recalled, held, percepts)
             self._step_trunk(percepts.seen, recalled, percepts.batch["first"][:, 0], state)
-        return state, self._act(state, percepts.seen, effectors, heads, generator)
+        result = self._act(state, percepts.seen, effectors, heads, generator, standing)
+        result.beliefs, result.recalled = held, recalled
+        return state, result
+
+    def _with_beliefs(self, recalled: Encoded | None, held: Beliefs | None, percepts: Percepts) -> Encoded | None:
+        """Memories and beliefs side by side: each has its places, as where either comes alone."""
+        if held is None or self.tracker is None or SENSE not in self.encoders:
+            return recalled
+        believed = self.encode_recalled(self.tracker.entries(self, held, percepts))
+        if recalled is None:
+            return believed
+        return Encoded(
+            torch.cat((recalled.tokens, believed.tokens), 1), torch.cat((recalled.present, believed.present), 1)
+        )
 
     @torch.no_grad()
     def begin(
@@ -276,11 +298,13 @@ class Agent(Thinker):
         effectors: Iterable[str] | None,
         heads: Iterable[str],
         generator: torch.Generator | None,
+        standing: Mapping[str, Sequence[str]] | None = None,
     ) -> StepOutput:
         """Ask the wanted heads, and for each effector those that may answer for it."""
         result = StepOutput(outputs=self.run_heads(heads, seen), features=seen.readout)
         for effector in self.effectors if effectors is None else effectors:
-            self._answer(effector, seen, state, result, generator)
+            names = self.heads_of(effector) if standing is None else standing.get(effector, ())
+            self._answer(effector, names, seen, state, result, generator)
         self.note_actions(state, result.action, result.acted)
         return result
 
@@ -303,10 +327,15 @@ class Agent(Thinker):
                 state.carry[f"encoder.{name}"] = {"reading": done, "present": here.to(self.device)}
 
     def _answer(
-        self, effector: str, seen: Perceived, state: State, result: StepOutput, generator: torch.Generator | None
+        self,
+        effector: str,
+        names: Sequence[str],
+        seen: Perceived,
+        state: State,
+        result: StepOutput,
+        generator: torch.Generator | None,
     ) -> None:
-        names = self.heads_of(effector)
-        if not names:
+        if effector not in self.effectors:
             raise DevmindError(f"No head of this agent answers for '{effector}'{nearest(effector, self.effectors)}")
 
         def ask(name: str) -> tuple[Tapped, Output] | None:

@@ -53,6 +53,7 @@ class AgentConfig(PreTrainedConfig):
         encoders, heads: one dict a part, `{"name", "part", "stage", "options", ...}`; `part` is an entry point of the
             group `devmind.parts`. A head also has `tap` and `effector`. Filled by `Agent.add_encoder` and `add_head`.
         effectors: what the heads act with, one dict each: `{"name", "shape", "dtype", "horizon"}` (`parts.Effector`).
+        tracker: which heads feed the beliefs (`tracker.Tracker`), by `Agent.add_tracker`; None: it keeps none up.
         pretrained: folder or name of a decoder to start the trunk from; becomes `trunk_source` once it was read.
         trunk: the decoder's own config when it is not the default Llama.
         trunk_stage: the stage under which the trunk's parameters are grouped.
@@ -77,6 +78,7 @@ class AgentConfig(PreTrainedConfig):
     encoders: list = field(default_factory=list)
     heads: list = field(default_factory=list)
     effectors: list = field(default_factory=list)
+    tracker: dict | None = None
     pretrained: str | None = None
     trunk: dict | None = None
     trunk_source: str | None = None

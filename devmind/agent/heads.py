@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from devmind import plugins
 from devmind.agent.output import Categorical, Normal, Output, Regression
 from devmind.agent.taps import Tapped
 from devmind.errors import ConfigError, DevmindError, nearest
@@ -261,3 +262,87 @@ class DenseHead(Head):
         if self.classes:
             return Categorical(out.movedim(1, -1).unflatten(0, lead))
         return Regression(out.squeeze(1).unflatten(0, lead), self.kind)
+
+
+class WithReadoutHead(Head):
+    """A head of another part on the trunk's features of senses, and a small MLP on the readout added to its numbers.
+
+    Taps (..., "trunk"), the readout last. The inner head has the shape of a reflex arc that taps the same senses, so
+    its weights can be an arc's (`copy_of`): on a fresh trunk, which is the identity but for type embeddings and a norm,
+    it answers nearly as that arc does, and learns what the trunk adds.
+
+    Args:
+        part, options: the inner head's, as for `Agent.add_head`.
+    """
+
+    def __init__(self, inlet: Inlet, part: str, options: Mapping[str, Any] | None = None, hidden: int = 64) -> None:
+        super().__init__(inlet)
+        if inlet.n_tokens < 2:
+            raise ConfigError("A head with a readout must tap senses on the trunk, and 'trunk' last.")
+        of_senses = Inlet(inlet.width, inlet.n_tokens - 1)
+        self.inner: Head = plugins.load("parts", part)(of_senses, **(options or {}))
+        tokens = torch.zeros(1, of_senses.n_tokens, inlet.width)
+        numbers = self.inner(Tapped(tokens, torch.ones(1, of_senses.n_tokens, dtype=torch.bool))).numbers()
+        last = nn.Linear(hidden, numbers[0].numel())
+        nn.init.orthogonal_(last.weight, _SMALL_GAIN)
+        nn.init.zeros_(last.bias)
+        self.more = nn.Sequential(nn.Linear(inlet.width, hidden), nn.GELU(), last)
+
+    def forward(self, tapped: Tapped) -> Output:
+        answer = self.inner(Tapped(tapped.tokens[..., :-1, :], tapped.present[..., :-1]))
+        numbers: Tensor = answer.numbers()
+        return answer.with_numbers(numbers + self.more(tapped.tokens[..., -1, :]).reshape(numbers.shape))
+
+    def copy_of(self, other: Head) -> None:
+        """Take over all of `other`'s weights as the inner head's.
+
+        Raises:
+            ConfigError: they do not fit.
+        """
+        try:
+            self.inner.load_state_dict(other.state_dict())
+        except RuntimeError as error:
+            raise ConfigError(f"The inner head is of another shape than the head to copy: {error}") from error
+
+
+class NextTokensHead(Head):
+    """How each token of a sense will change until the next Moment: `Regression` [..., K, D], whitened.
+
+    Taps ("trunk:<sense>", "<sense>", "trunk"): what the trunk makes of each token, the token itself, and the readout,
+    to the same small network for all tokens. Errors are measured in the whitened change of the sense's own encoder
+    tokens: `set_whitening` notes by which matrix, so that every direction in which tokens change counts alike.
+    """
+
+    whitening: Tensor
+
+    def __init__(self, inlet: Inlet, hidden: int | None = None) -> None:
+        super().__init__(inlet)
+        if inlet.n_tokens < 3 or inlet.n_tokens % 2 == 0:
+            raise ConfigError(
+                "A head of next tokens must tap a sense on the trunk, the sense itself, and 'trunk' last."
+            )
+        self.count, hidden = inlet.n_tokens // 2, hidden or inlet.width
+        self.of_token, self.of_readout = nn.Linear(2 * inlet.width, hidden), nn.Linear(inlet.width, hidden)
+        self.place = nn.Parameter(torch.zeros(self.count, hidden))
+        self.answer = nn.Linear(hidden, inlet.width)
+        nn.init.orthogonal_(self.answer.weight, _SMALL_GAIN)
+        nn.init.zeros_(self.answer.bias)
+        self.register_buffer("whitening", torch.eye(inlet.width))
+
+    def forward(self, tapped: Tapped) -> Regression:
+        thought, sensed, readout = tapped.tokens.split([self.count, self.count, 1], -2)
+        tokens = torch.cat((thought, sensed), -1)
+        return Regression(self.answer(F.gelu(self.of_token(tokens) + self.of_readout(readout) + self.place)))
+
+    def set_whitening(self, changes: Tensor, least: float = 0.01) -> None:
+        """Measure by the inverse root of the covariance of `changes` [N, D].
+
+        Args:
+            least: directions with less than this share of the largest variance count as if they had it.
+        """
+        variance, axes = torch.linalg.eigh(changes.T @ changes / len(changes))
+        self.whitening.copy_(axes @ torch.diag(variance.clamp_min(least * variance.max()).rsqrt()) @ axes.T)
+
+    def changes(self, tokens: Tensor, following: Tensor) -> Tensor:
+        """The whitened change from `tokens` [..., K, D] to `following`, which is what shall be answered."""
+        return (following - tokens) @ self.whitening

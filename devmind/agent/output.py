@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from devmind.agent.detections import Detections
 from devmind.errors import ConfigError
 
 
@@ -57,6 +59,14 @@ class Output:
         """The action: a sample when a generator is given, else the mode."""
         return self.mode() if generator is None else self.sample(generator)
 
+    def numbers(self) -> Tensor:
+        """The free numbers [..., *shape] that the answer is made of: logits, means or values."""
+        raise NotImplementedError(f"A {type(self).__name__} is not made of one tensor of free numbers.")
+
+    def with_numbers(self, numbers: Tensor) -> Self:
+        """The same kind of answer made of other numbers."""
+        raise NotImplementedError(f"A {type(self).__name__} is not made of one tensor of free numbers.")
+
     def overlays(self, row: int = 0) -> dict[str, np.ndarray]:
         """What can be drawn over the picture that was tapped; nothing by default.
 
@@ -66,6 +76,13 @@ class Output:
             depth float32 [64, 64]: metres
         """
         return {}
+
+    def detections(self) -> Detections | None:
+        """What it detects in the picture that was tapped, in directions from the gaze; None: it is no detector.
+
+        Leading dimensions are flattened to rows.
+        """
+        return None
 
 
 @dataclass
@@ -126,13 +143,23 @@ class Categorical(Output):
             index = Categorical(self.among(others).logits).answer(generator)
         return index if self.table is None else self.table[index]
 
+    def numbers(self) -> Tensor:
+        return self.logits
+
+    def with_numbers(self, numbers: Tensor) -> Self:
+        return replace(self, logits=numbers)
+
 
 @dataclass
 class Normal(Output):
-    """Diagonal normal: `mean` and `log_std`, both [..., K]."""
+    """Diagonal normal: `mean` and `log_std`, both [..., K].
+
+    With a `threshold` it is an arc that may rest: it fires where its mean is longer than that.
+    """
 
     mean: Tensor
     log_std: Tensor
+    threshold: float | None = None
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log density of values [..., K], summed over K, [...]."""
@@ -152,6 +179,15 @@ class Normal(Output):
 
     def mode(self) -> Tensor:
         return self.mean
+
+    def numbers(self) -> Tensor:
+        return self.mean
+
+    def with_numbers(self, numbers: Tensor) -> Self:
+        return replace(self, mean=numbers)
+
+    def fires(self) -> Tensor | None:
+        return None if self.threshold is None else self.mean.norm(dim=-1) > self.threshold
 
 
 _ELEMENTWISE = {"mse": F.mse_loss, "l1": F.l1_loss, "smooth_l1": F.smooth_l1_loss}
@@ -181,3 +217,9 @@ class Regression(Output):
 
     def mode(self) -> Tensor:
         return self.value
+
+    def numbers(self) -> Tensor:
+        return self.value
+
+    def with_numbers(self, numbers: Tensor) -> Self:
+        return replace(self, value=numbers)

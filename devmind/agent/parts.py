@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -18,8 +18,9 @@ from devmind.agent.encoders import default_part
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Output
 from devmind.agent.sensing import Sensing, attempt, named_seed
-from devmind.agent.taps import Tap, Tapped, tapped_senses, taps_trunk
+from devmind.agent.taps import Tap, Tapped, sense_of, tap_parts, taps_trunk
 from devmind.agent.text import TextHead
+from devmind.agent.tracker import Tracker
 from devmind.errors import DevmindError, PluginError, nearest
 from devmind.moment import STANDARD_SENSES
 
@@ -141,6 +142,39 @@ class PartHolder(Sensing, PreTrainedModel):
             entry = {"name": name, "shape": list(shape), "dtype": dtype, "horizon": horizon}
             self.config.effectors = [*self.config.effectors, entry]
 
+    def add_tracker(self, detects: str, depth: str | None = None, names: str | None = None, **options: Any) -> None:
+        """Let the agent keep up beliefs about things from what its heads detect; another tracker gives way.
+
+        Args:
+            detects, depth, names: the heads that feed it; options: `stage` and the numbers of `tracker.Tracker`.
+
+        Raises:
+            PluginError: there is no such head, or it detects nothing, or its classes have no names.
+        """
+        for name in (detects, depth, names):
+            if name is not None:
+                self.head(name)
+        output = _try_out(self.head(detects))
+        if output is None or output.detections() is None:
+            raise PluginError(f"Beliefs are fed by detections; the head '{detects}' gives none. Name one that does.")
+        if not self.labels_of(detects):
+            raise PluginError(f"The classes of '{detects}' have no names; add the head with `labels`.")
+        self.config.tracker = asdict(Tracker(detects, depth, names, **options))
+
+    @property
+    def tracker(self) -> Tracker | None:
+        """What keeps up beliefs; None where there is nothing, or the plugin of a head that feeds it is missing."""
+        if self.config.tracker is None:
+            return None
+        found = Tracker(**self.config.tracker)
+        wanted = {found.detects, found.depth, found.names} - {None}
+        return found if wanted <= set(self.heads) else None
+
+    def labels_of(self, head: str) -> list[str]:
+        """What the classes of a head are called; none where it was added without."""
+        self.head(head)
+        return next(list(entry.get("labels", ())) for entry in self.config.heads if entry["name"] == head)
+
     def declared(self, name: str) -> Effector | None:
         """The form of the effector `name`; None before it is declared or has a head."""
         for entry in self.config.effectors:
@@ -182,17 +216,16 @@ class PartHolder(Sensing, PreTrainedModel):
 
     def inlet(self, tap: Tap) -> Inlet:
         """The shape a head with this tap reads; PluginError when its sense has no encoder."""
-        width = self.config.width
-        if tap == "trunk":
-            return Inlet(width, 1)
-        if isinstance(tap, str) and tap.startswith("raw:"):
-            if tap != "raw:body":
-                raise PluginError(f"Only 'raw:body' can be tapped raw; got '{tap}'.")
+        width, parts = self.config.width, tap_parts(tap)
+        if len(parts) == 1 and parts[0].startswith("raw:"):
+            if parts[0] != "raw:body":
+                raise PluginError(f"Only 'raw:body' can be tapped raw; got '{parts[0]}'.")
             return Inlet(BODY_SIZE, 1)
-        senses = (str(tap).removeprefix("trunk:"),) if taps_trunk(tap) else tapped_senses(tap)
-        encoders = [self.encoder(sense) for sense in senses]
-        maps = encoders[0].map_channels if len(senses) == 1 and not taps_trunk(tap) else {}
-        return Inlet(width, sum(encoder.n_tokens for encoder in encoders), maps)
+        senses = [sense_of(part) for part in parts]
+        encoders = [None if sense is None else self.encoder(sense) for sense in senses]
+        alone = encoders[0] if len(parts) == 1 and not taps_trunk(tap) else None
+        n_tokens = sum(1 if encoder is None else encoder.n_tokens for encoder in encoders)
+        return Inlet(width, n_tokens, alone.map_channels if alone else {})
 
     def head(self, name: str) -> Head:
         """The head `name`; PluginError names the nearest when there is none."""

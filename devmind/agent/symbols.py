@@ -11,6 +11,10 @@ from devmind.agent.encoders import Encoded, Encoder, mlp
 from devmind.errors import MomentError
 
 _CHUNK = 8
+WHAT_GAIN, WHERE_GAIN = 3.0, 4.0
+"""On the first weights of a board's convolutions and keys. At 1 a query looks at all cells alike and what stands there
+is faint beside where: a token says neither, and hundreds of steps pass before what stands where is learned at all.
+"""
 
 
 class WordsEncoder(Encoder):
@@ -48,6 +52,10 @@ class BoardEncoder(Encoder):
         self.queries = nn.Parameter(torch.randn(self.n_tokens, width))
         self.keys_values = nn.Linear(width, 2 * width)
         self.project = nn.Linear(width, width)
+        with torch.no_grad():
+            self.first.weight.mul_(WHAT_GAIN)
+            self.second.weight.mul_(WHAT_GAIN)
+            self.keys_values.weight[:width].mul_(WHERE_GAIN)
 
     def encode(self, x: Tensor, previous: Tensor | None, previous_present: Tensor | None) -> Encoded:
         n, planes, height, width = x.shape

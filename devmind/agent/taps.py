@@ -2,13 +2,15 @@
 
 "trunk"            the readout's feature
 "trunk:<sense>"    the trunk's features of that sense's tokens
-"<sense>"          that sense's encoder tokens: a reflex arc (a tuple of senses lays theirs side by side)
+"<sense>"          that sense's encoder tokens: a reflex arc
 "raw:body"         the numbers of the body itself, padded to 16
+
+A tuple of the first three lays theirs side by side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -66,16 +68,30 @@ class Perceived:
         )
 
 
+def tap_parts(tap: Tap) -> tuple[str, ...]:
+    """What a tap lays side by side: a tuple's members, or the tap itself."""
+    return (tap,) if isinstance(tap, str) else tuple(tap)
+
+
 def taps_trunk(tap: Tap) -> bool:
     """Whether a head with this tap needs the trunk."""
-    return isinstance(tap, str) and (tap == "trunk" or tap.startswith("trunk:"))
+    return any(part == "trunk" or part.startswith("trunk:") for part in tap_parts(tap))
+
+
+def sense_of(part: str) -> str | None:
+    """The sense whose tokens, or the trunk's features of them, a part of a tap reads; None for readout and raw body."""
+    return None if part == "trunk" or part.startswith("raw:") else part.removeprefix("trunk:")
+
+
+def can_read(tap: Tap, senses: Container[str]) -> bool:
+    """Whether a head with this tap has anything to read where only these senses are sensed."""
+    needs = [sense for part in tap_parts(tap) if (sense := "body" if part == "raw:body" else sense_of(part))]
+    return not needs or any(sense in senses for sense in needs)
 
 
 def tapped_senses(tap: Tap) -> tuple[str, ...]:
     """The senses whose encoder tokens a tap reads; none for the trunk and for raw senses."""
-    if not isinstance(tap, str):
-        return tuple(tap)
-    return () if taps_trunk(tap) or tap.startswith("raw:") else (tap,)
+    return tuple(part for part in tap_parts(tap) if not taps_trunk(part) and not part.startswith("raw:"))
 
 
 def read_tap(tap: Tap, seen: Perceived, n_tokens: Mapping[str, int]) -> Tapped | None:
@@ -84,23 +100,39 @@ def read_tap(tap: Tap, seen: Perceived, n_tokens: Mapping[str, int]) -> Tapped |
     Args:
         n_tokens: how many tokens each sense has, for those of a tuple that were not sensed.
     """
-    if tap == "trunk":
+    if tap == "raw:body":
+        return _read_body(seen)
+    parts = tap_parts(tap)
+    found = [_read_part(part, seen) for part in parts]
+    if taps_trunk(tap) and seen.readout is None and "trunk" in parts:
+        return None
+    here = [each for part, each in zip(parts, found, strict=True) if each is not None and sense_of(part) is not None]
+    if parts == ("trunk",):
+        return found[0]
+    if not here:
+        return None
+    if len(parts) == 1:
+        return here[0]
+    like = here[0]
+    tokens, present = [], []
+    for part, each in zip(parts, found, strict=True):
+        shape = (*like.present.shape[:-1], n_tokens.get(sense_of(part) or "", 1))
+        tokens.append(each.tokens if each else like.tokens.new_zeros(*shape, like.tokens.shape[-1]))
+        present.append(each.present if each else like.present.new_zeros(shape))
+    return Tapped(torch.cat(tokens, -2), torch.cat(present, -1))
+
+
+def _read_part(part: str, seen: Perceived) -> Tapped | None:
+    if part == "trunk":
         if seen.readout is None:
             return None
         ones = torch.ones(*seen.readout.shape[:-1], 1, dtype=torch.bool, device=seen.readout.device)
         return Tapped(seen.readout[..., None, :], ones)
-    if tap == "raw:body":
-        return _read_body(seen)
-    if isinstance(tap, str) and tap.startswith("trunk:"):
-        found = seen.of_senses.get(tap.removeprefix("trunk:"))
-        return None if found is None else Tapped(found.tokens, found.present)
-    senses = tapped_senses(tap)
-    here = [seen.encoded[sense] for sense in senses if sense in seen.encoded]
-    if not here:
+    on_trunk = part.startswith("trunk:")
+    found = (seen.of_senses if on_trunk else seen.encoded).get(part.removeprefix("trunk:"))
+    if found is None:
         return None
-    if len(senses) == 1:
-        return Tapped(here[0].tokens, here[0].present, here[0].maps)
-    return _read_several(senses, seen, here[0], n_tokens)
+    return Tapped(found.tokens, found.present, {} if on_trunk else found.maps)
 
 
 def _read_body(seen: Perceived) -> Tapped | None:
@@ -111,12 +143,3 @@ def _read_body(seen: Perceived) -> Tapped | None:
     if present is None:
         present = torch.ones(body.shape[:-1], dtype=torch.bool, device=body.device)
     return Tapped(body[..., None, :], present[..., None])
-
-
-def _read_several(senses: Sequence[str], seen: Perceived, like: Encoded, n_tokens: Mapping[str, int]) -> Tapped:
-    tokens, present = [], []
-    for sense in senses:
-        found, shape = seen.encoded.get(sense), (*like.present.shape[:-1], n_tokens[sense])
-        tokens.append(found.tokens if found else like.tokens.new_zeros(*shape, like.tokens.shape[-1]))
-        present.append(found.present if found else like.present.new_zeros(shape))
-    return Tapped(torch.cat(tokens, -2), torch.cat(present, -1))

@@ -28,9 +28,7 @@ from devmind.agent.taps import Tapped
 from devmind.errors import ConfigError, MomentError, PluginError, nearest
 
 if TYPE_CHECKING:
-    from devmind.agent.acting import StepOutput
-    from devmind.agent.agent import Agent, Percepts
-    from devmind.agent.state import State
+    from devmind.agent.agent import Agent
 
 BEGIN, END, NOTHING = 256, 257, 258
 """Numbers beside the 256 bytes: a page begins, it ends, and what fills up its last patch."""
@@ -184,13 +182,16 @@ class Spelling(Output):
     features: Tensor
     logits: Tensor | None
 
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Log probability of each of the bytes int64 [..., 8], given those before it."""
+        logits = self.head.spelled(self.features, value) if self.logits is None else self.logits
+        losses = F.cross_entropy(logits.flatten(0, -2), value.clamp_min(0).flatten(), reduction="none")
+        return -losses.reshape(value.shape)
+
     def loss(self, target: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         """Nats a byte against numbers int64 [..., 8]; what only fills up a patch does not count."""
-        logits = self.head.spelled(self.features, target) if self.logits is None else self.logits
         counts = (target >= 0) & (target != NOTHING)
-        counts = counts if mask is None else counts & mask[..., None]
-        losses = F.cross_entropy(logits.flatten(0, -2), target.clamp_min(0).flatten(), reduction="none")
-        return masked_mean(losses.reshape(target.shape), counts)
+        return masked_mean(-self.log_prob(target), counts if mask is None else counts & mask[..., None])
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
         return self.head.spell(self.features, lambda logits: Categorical(logits).sample(generator))
@@ -370,39 +371,21 @@ def text_loss(agent: Agent, batch: Mapping[str, Any], sense: str = "text") -> tu
     return loss, {"nats": loss.detach()}
 
 
-def write(
-    agent: Agent,
-    state: State,
-    percepts: Percepts,
-    output: StepOutput,
-    most: int,
-    generator: torch.Generator | None = None,
-    sense: str = "text",
-) -> tuple[State, list[str]]:
-    """Go on writing the open page of each row, token by token with the cache, until it ends or has `most` more tokens.
+@torch.no_grad()
+def page_nats(agent: Agent, batch: Mapping[str, Any], sense: str = "text") -> Tensor:
+    """How hard each page of a batch [B, T] is to foretell: nats a byte, float [B, T], whatever the tokenizer is.
 
-    Args:
-        percepts, output: those that the page was begun with; `Agent.begin(..., heads=["text"])` gave `output`.
-        generator: draws the tokens; without, each is the likeliest.
-
-    Returns:
-        The state, in which the pages are open still, and what was written.
+    Every page must be there, as UTF-8 (`collate` makes them so). What it takes to end a page is not counted, nor is the
+    first token of a vocabulary that has none for "a page begins"; divide by log(2) for bits a byte.
     """
     encoder = agent.encoder(sense)
     assert isinstance(encoder, TextEncoder)
-    if sense not in percepts.encoded or not bool(percepts.encoded[sense].present.any(-1).all()):
-        raise MomentError(f"Every row needs the beginning of a page ('{sense}') to go on from.")
-    at = percepts.encoded[sense].present.sum(-1) - 1
-    rows = torch.arange(len(at), device=at.device)
-    alive, written = torch.ones(len(at), dtype=torch.bool, device=at.device), []
-    for _ in range(most):
-        chosen = output.outputs[sense].answer(generator)[rows, at]
-        ends = chosen == encoder.end if encoder.end is not None else torch.zeros_like(chosen, dtype=torch.bool)
-        said = chosen.flatten(1) if encoder.patched else chosen[:, None]
-        written.append(torch.where(alive[:, None], said, -1))
-        alive = alive & ~(ends.any(-1) if encoder.patched else ends)
-        if not bool(alive.any()):
-            break
-        state, output = agent.extend(state, sense, torch.where(alive[:, None], said, -1), alive, heads=[sense])
-        at = torch.zeros_like(at)
-    return state, encoder.decode(torch.cat(written, 1)) if written else [""] * len(at)
+    x = batch["senses"][sense].to(agent.device)
+    targets = encoder.targets(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+    counts = (targets >= 0) & (targets != (-1 if encoder.end is None else encoder.end))
+    if encoder.patched:
+        counts = counts & (targets < BEGIN)
+    output = agent.forward(dict(batch), [sense], targets={sense: targets})[sense]
+    assert isinstance(output, Categorical | Spelling)
+    nats = -output.log_prob(targets.clamp_min(0)) * counts
+    return nats.flatten(2).sum(-1) / (x != 0).sum(-1)

@@ -15,7 +15,7 @@ from devmind.agent.output import Output
 from devmind.agent.senses import Perceiver
 from devmind.agent.sensing import named_seed
 from devmind.agent.state import State
-from devmind.agent.taps import Perceived, Tapped, read_tap, tapped_senses, taps_trunk
+from devmind.agent.taps import Perceived, Tapped, read_tap, sense_of, tap_parts, tapped_senses, taps_trunk
 from devmind.agent.trunk import Trunk
 from devmind.errors import DevmindError
 
@@ -43,6 +43,16 @@ class Thinker(Perceiver):
             self._run_trunk(seen, recalled, batch["first"], short_term=short_term)
         return seen
 
+    def think(self, seen: Perceived, first: Tensor, short_term: bool = True) -> Perceived:
+        """Run the trunk on what `encode_batch` made of a Batch, which stays as it is; first bool [B, T].
+
+        For lessons that leave encoders alone: a Batch is encoded once, and thought about as often as it is learned
+        from.
+        """
+        thought = Perceived(dict(seen.encoded), seen.body, seen.body_present)
+        self._run_trunk(thought, None, first.to(self.device), short_term=short_term)
+        return thought
+
     def run_heads(
         self,
         names: Iterable[str],
@@ -68,7 +78,8 @@ class Thinker(Perceiver):
 
     def _read(self, name: str, seen: Perceived) -> Tapped | None:
         tap = self.tap_of(name)
-        return read_tap(tap, seen, {sense: self.encoder(sense).n_tokens for sense in tapped_senses(tap)})
+        senses = [sense for part in tap_parts(tap) if (sense := sense_of(part)) is not None]
+        return read_tap(tap, seen, {sense: self.encoder(sense).n_tokens for sense in senses})
 
     def _assemble(
         self, encoded: Mapping[str, Encoded], recalled: Encoded | None, lead: Sequence[int], closes: bool = True

@@ -1,7 +1,7 @@
 """What a policy did in T steps of N rows, as tensors; neither an agent nor a world is known here.
 
 Observations and actions are tensors with the leading dimension N, or dicts of such tensors (several senses, several
-effectors). `devmind.learners.policy.collect` makes a Rollout.
+effectors). `devmind.learners.ppo.collect` makes a Rollout.
 """
 
 from __future__ import annotations
@@ -66,4 +66,14 @@ def rows(tree: Obs, index: Tensor) -> Obs:
         chosen: Any = whole.flatten(0, 1)[index]
     else:
         chosen = {name: part.flatten(0, 1)[index] for name, part in whole.items()}
+    return chosen
+
+
+def columns(tree: Obs, index: Tensor) -> Obs:
+    """All steps of the rows `index` (int64 [B]) of a [T, N, ...] tree, as [B, T, ...]."""
+    whole: Tree = tree
+    if isinstance(whole, Tensor):
+        chosen: Any = whole[:, index].transpose(0, 1)
+    else:
+        chosen = {name: part[:, index].transpose(0, 1) for name, part in whole.items()}
     return chosen

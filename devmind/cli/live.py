@@ -24,7 +24,7 @@ from devmind.cli.devices import (
     voice,
 )
 from devmind.cli.house import Terminated, complain
-from devmind.cli.memory_files import named_place
+from devmind.cli.memory_files import MemoryOption, named_place
 from devmind.cli.paths import existing, user_data, writable_file
 from devmind.errors import ConfigError, nearest
 
@@ -39,15 +39,6 @@ RERUN = "rerun"
 WAKING = "waking up: loading takes some seconds"
 """Said before the heavy imports, which are most of it."""
 
-MemoryOption = Annotated[
-    str,
-    typer.Option(
-        "--memory",
-        metavar="PLACE",
-        callback=named_place,
-        help="Long-term memory, made if it is not there: a folder, or a database's URL.",
-    ),
-]
 SecondsOption = Annotated[
     float | None, typer.Option("--seconds", min=0.1, metavar="N", help="How long; else until Ctrl-C.")
 ]

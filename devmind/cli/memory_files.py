@@ -32,7 +32,7 @@ MemoryOption = Annotated[
         "--memory",
         metavar="PLACE",
         callback=named_place,
-        help="The memory: a folder, or a PostgreSQL database's URL.",
+        help="Long-term memory: a folder, made if it is not there and readable by you alone, or a database's URL.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]

@@ -12,7 +12,7 @@ import typer
 from devmind.cli import show
 from devmind.cli.agents import AgentOption, agent_folder, describer
 from devmind.cli.house import complain
-from devmind.cli.memory_files import is_missing, named_place
+from devmind.cli.memory_files import MemoryOption, is_missing
 from devmind.cli.paths import existing_files
 from devmind.errors import StoreError, TracesError
 
@@ -25,15 +25,6 @@ LOADING = "loading takes some seconds"
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What it is called; it may have any number of examples.")]
 Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Pictures, sounds or videos.")]
-MemoryOption = Annotated[
-    str,
-    typer.Option(
-        "--memory",
-        metavar="PLACE",
-        callback=named_place,
-        help="Where names are kept: a folder (only you can read one made here), or a PostgreSQL database's URL.",
-    ),
-]
 
 
 def teach(name: Name, files: Files, agent: AgentOption = None, memory: MemoryOption = "memory") -> None:

@@ -31,8 +31,10 @@ from devmind.cli.settings import (
     run_inputs,
     uncut,
 )
+from devmind.errors import ConfigError
 
 if TYPE_CHECKING:
+    from devmind.config import RunConfig
     from devmind.curriculum.finished import RunResult
     from devmind.curriculum.gate import Gate, Threshold
     from devmind.curriculum.stage import Context
@@ -106,7 +108,8 @@ def _threshold(threshold: Threshold) -> str:
     sign = "at most" if threshold.lower_is_better else "at least"
     needs = [] if threshold.bound is None else [f"{sign} {threshold.bound:g}"]
     needs += ["better than its floor"] if threshold.beats_floor else []
-    return f"{threshold.measure}: {' and '.join(needs)}" + (" (with data)" if threshold.when_absent == "skip" else "")
+    told = f"{threshold.measure}: {' and '.join(needs)}" + (" (with data)" if threshold.when_absent == "skip" else "")
+    return told + (" (a goal)" if threshold.goal else "")
 
 
 @app.command()
@@ -176,16 +179,24 @@ def exam(
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the scores here.")] = None,
     sets: SetOption = None,
     config: ConfigOption = None,
+    through: Annotated[
+        str | None,
+        typer.Option("--through", metavar="life", help="Hold it with the live loop, in rooms on a virtual clock."),
+    ] = None,
 ) -> None:
-    """Examine a saved agent.
+    """Examine a saved agent; with --through life, show that what it passes it can do when it lives.
 
     Exit code 0: passed; 1: a gate was failed; 2: it could not be examined.
     """
+    if through not in (None, "life"):
+        raise ConfigError(f"--through knows 'life' only; got '{through}'.")
     plugins.find("stages", stage)
     existing(data, "--data")
     writable_file(json_file, "--json")
     folder = agent_folder(agent)
     settings = run_config(_size_of(folder), None, sets, config)
+    if through:
+        _exam_through_life(stage, folder, settings, skill, data, json_file)
     from devmind.checkpointing.files import write_atomically
     from devmind.config import TRIAL_SIZES
     from devmind.curriculum.runner import examine
@@ -203,6 +214,19 @@ def exam(
     raise typer.Exit(0 if examined["passed"] else 1)
 
 
+def _exam_through_life(
+    stage: str, folder: Path, settings: RunConfig, skill: str | None, data: Path | None, json_file: Path | None
+) -> NoReturn:
+    from devmind.checkpointing.files import write_atomically
+    from devmind.cli.through import exam_through_life
+
+    found, passed = exam_through_life(stage, folder, settings, skill, data)
+    if json_file:
+        write_atomically(json_file, json.dumps(found, indent=2) + "\n")
+        show.path("scores", json_file)
+    raise typer.Exit(0 if passed else 1)
+
+
 def _size_of(agent: Path) -> str | None:
     """The size a saved agent was made at; None when it does not say (loading it will tell what is wrong)."""
     try:
@@ -213,7 +237,8 @@ def _size_of(agent: Path) -> str | None:
 
 def _scores(measure: dict[str, Any]) -> tuple[str, ...]:
     number = lambda value: "" if value is None else f"{value:.3f}"  # noqa: E731
-    said = {True: "✓ passed", False: "✗ failed", None: "not gated"}[measure["passed"]]
+    ungated = "not gated" if measure["gate"] is None else "goal missed"
+    said = {True: "✓ passed", False: "✗ failed", None: ungated}[measure["passed"]]
     if measure["beaten_by"]:
         said += f", a rule does better: {measure['beaten_by']}"
     interval = f"{number(measure['low'])} .. {number(measure['high'])}"

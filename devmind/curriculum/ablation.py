@@ -1,12 +1,40 @@
-"""The fresh-trunk twin: the same parts, lessons and steps, its trunk as new; it shows what staging bought."""
+"""What `--ablate` trains beside a run: a twin without what the run is said to owe its scores to.
+
+Of a stage with lessons that have a `control` it is the finished agent on a trunk that lets all tokens through and does
+not learn: heads are taught anew, as long, so what is better than it is owed to the trunk. Of any other stage it is the
+agent that the run began with, its trunk as new: what is better is owed to the stages before.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from devmind.agent.agent import Agent
+from devmind.agent.decoders import zero_outputs
+from devmind.curriculum.exam import Measure, bootstrap
+from devmind.curriculum.stage import Context, Lesson, Stage
+
+
+class Control:
+    """A stage of the lessons of `stage` that have a control, each taught as its control says; parts and exams are the
+    stage's own.
+    """
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage, self.name, self.requires, self.skills = stage, stage.name, stage.requires, stage.skills
+
+    def admit(self, agent: Agent) -> None:
+        """Nothing is added: the agent was admitted."""
+
+    def lessons(self, context: Context) -> Sequence[Lesson]:
+        """Those with a control, taught by it."""
+        return [
+            replace(lesson, make_learner=lesson.control) for lesson in self.stage.lessons(context) if lesson.control
+        ]
 
 
 def fresh_trunk(start: Path, out: Path) -> Path:
@@ -19,8 +47,36 @@ def fresh_trunk(start: Path, out: Path) -> Path:
     return out
 
 
+def identity_trunk(agent: Agent, out: Path) -> Path:
+    """Save `agent` with a newborn's trunk that lets all tokens through in `out`, which is given back."""
+    agent.save_pretrained(out)
+    fresh_trunk(out, out)
+    twin = Agent.from_pretrained(out)
+    for layer in twin.trunk.decoder.layers:
+        zero_outputs(layer)
+    twin.save_pretrained(out)
+    return out
+
+
 def compared(results: Path) -> dict[str, Any]:
     """What the report shows of a twin, out of its `results.json`."""
     told = json.loads(results.read_text(encoding="utf-8"))
     scores = {measure["name"]: measure["score"] for skill in told["skills"] for measure in skill["measures"]}
     return {"skills": scores, "note": "the same lessons and steps on a fresh trunk"}
+
+
+def differences(
+    mine: Mapping[str, Measure], twin: Mapping[str, Measure], resamples: int
+) -> dict[str, dict[str, float | int | bool]]:
+    """By measure, how much better the agent is than its twin on the same episodes, with a paired bootstrap's bounds."""
+    found = {}
+    for name, measure in mine.items():
+        other = twin.get(name)
+        if other is None or other.n != measure.n:
+            continue
+        gained = (measure.values - other.values) * (1 if measure.higher_is_better else -1)
+        low, high = bootstrap(gained, resamples, f"twin/{name}")
+        found[name] = {
+            "gained": float(gained.mean()), "low": low, "high": high, "n": measure.n, "significant": low > 0,
+        }  # fmt: skip
+    return found

@@ -46,6 +46,7 @@ class Measure:
         ceiling: the best that can be reached, in the same unit.
         floors: the best trivial methods, name to value, computed in the same run on the same episodes.
         rate: every value is 0 or 1, so the interval is Wilson's; otherwise it is a bootstrap.
+        exhaustive: the values are of every case there is, none was drawn: the mean is exact, and so is its interval.
         higher_is_better: False for errors.
         reference: what others reach, with its source; '' when there is none.
         note: what a reader must know (a read-out was fitted, which group was held out).
@@ -61,6 +62,7 @@ class Measure:
     ceiling: float
     floors: Mapping[str, float] = field(default_factory=dict)
     rate: bool = False
+    exhaustive: bool = False
     higher_is_better: bool = True
     reference: str = ""
     note: str = ""
@@ -103,7 +105,12 @@ class Measure:
         return next(name for name, value in named.items() if value == self.floor) if better else None
 
     def interval(self, resamples: int = 2000) -> tuple[float, float]:
-        """Bounds of the 95 % interval of the mean: Wilson for rates, percentile bootstrap otherwise."""
+        """Bounds of the 95 % interval of the mean: Wilson for rates, percentile bootstrap otherwise.
+
+        Where nothing was drawn there is nothing to bound: both are the mean.
+        """
+        if self.exhaustive:
+            return self.score, self.score
         if self.rate:
             return wilson(int(self.values.sum()), self.n)
         return bootstrap(self.values, resamples, self.name)

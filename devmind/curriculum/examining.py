@@ -84,7 +84,7 @@ def decided(item: Examined, context: Context) -> dict[str, dict[str, Any]]:
         decision = _decision(item.verdict, name)
         beside[name] |= {"floor": measure.floor, "beaten_by": measure.beaten_by}
         if decision:
-            beside[name] |= {"gate": decision.bound, "passed": decision.passed}
+            beside[name] |= {"gate": decision.bound, "passed": decision.told}
     return beside
 
 
@@ -125,7 +125,7 @@ def _plain_measure(measure: Measure, decision: Decision | None, resamples: int) 
         "ceiling": measure.ceiling,
         "reference": measure.reference,
         "gate": decision.bound if decision else None,
-        "passed": decision.passed if decision else None,
+        "passed": decision.told if decision else None,
         "reason": decision.reason if decision else "not gated",
         "higher_is_better": measure.higher_is_better,
         "note": measure.note,

@@ -18,6 +18,7 @@ class Threshold:
         beats_floor: additionally (or, with bound None, only) the bound must beat the best floor.
         lower_is_better: as its measure has it: said here for who has not measured yet.
         when_absent: 'fail', or 'skip' when the measure needs data that a run may not have been given.
+        goal: it is judged and shown, and decides nothing: what is wanted, and not held by every run yet.
     """
 
     measure: str
@@ -25,6 +26,7 @@ class Threshold:
     beats_floor: bool = False
     when_absent: str = "fail"
     lower_is_better: bool = False
+    goal: bool = False
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,12 @@ class Decision:
     reached: float | None
     passed: bool
     reason: str
+    goal: bool = False
+
+    @property
+    def told(self) -> bool | None:
+        """Whether it was passed; None of a goal that was missed, which is no failure."""
+        return None if self.goal and not self.passed else self.passed
 
 
 @dataclass(frozen=True)
@@ -47,8 +55,8 @@ class Verdict:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """One sentence for each decision."""
-        return tuple(decision.reason for decision in self.decisions)
+        """One sentence for each decision; missed goals stand beside their measures only."""
+        return tuple(decision.reason for decision in self.decisions if decision.told is not None)
 
 
 @dataclass(frozen=True)
@@ -64,10 +72,10 @@ class Gate:
             measure = measures.get(threshold.measure)
             if measure is not None:
                 decisions.append(_decide(threshold, measure, resamples))
-            elif threshold.when_absent == "fail":
+            elif threshold.when_absent == "fail" and not threshold.goal:
                 reason = f"{threshold.measure} was not measured"
                 decisions.append(Decision(threshold.measure, threshold.bound, None, False, reason))
-        return Verdict(bool(decisions) and all(d.passed for d in decisions), tuple(decisions))
+        return Verdict(bool(decisions) and all(d.passed or d.goal for d in decisions), tuple(decisions))
 
 
 def _decide(threshold: Threshold, measure: Measure, resamples: int) -> Decision:
@@ -86,4 +94,4 @@ def _decide(threshold: Threshold, measure: Measure, resamples: int) -> Decision:
     side, sign = ("lower", "at least") if up else ("upper", "at most")
     target = f"{sign} {wanted:.3g}" + (" (its floor)" if strict else "")
     reason = f"{measure.name}: {side} bound {reached:.3f} of {measure.score:.3f} (n={measure.n}), wanted {target}"
-    return Decision(measure.name, wanted, reached, passed, reason)
+    return Decision(measure.name, wanted, reached, passed, reason, threshold.goal)

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning import Trainer
 
 from devmind.agent.device import wait_for
 from devmind.agent.threads import cores, intra_op_threads
-from devmind.curriculum.rehearsal import Rehearsal, mixed
 from devmind.curriculum.stage import Batches, Context, Lesson
-from devmind.curriculum.teaching import Interrupted, Stoppable, fit
+from devmind.curriculum.teaching import Interrupted, LessonModule, Stoppable, fit
 from devmind.curriculum.timing import Stopwatch, TimedBatches
 from devmind.report.words import machine
 
 if TYPE_CHECKING:
     from devmind.agent.agent import Agent
-    from devmind.learners.gradient import Learner
 
 PRODUCT = 256
 """Rows and columns of the matrices that are multiplied: they fit into a core's cache, and a product takes less than a
@@ -77,39 +74,45 @@ def gflops(device: str = "cpu", threads: int = 1) -> float:
     return 2 * size**3 / best_s / 1e9
 
 
-def steps_per_s(
-    lesson: Lesson, agent: Agent, context: Context, steps: int, rehearsal: Sequence[Rehearsal] = ()
-) -> float:
-    """Speed of a lesson of `steps` steps, measured on runs of some of them, which are taken from all over it.
+def step_s(lesson: Lesson, agent: Agent, context: Context, steps: int) -> float:
+    """Seconds of a step of a lesson of `steps` steps, measured on runs of some of them, taken from all over it.
 
     The agent learns something meanwhile and should be thrown away.
 
     Raises:
         Interrupted: asked to stop.
     """
-    of_one_s = _seconds(lesson, agent, context, steps, rehearsal, 2)[-1]
+    batches = lesson.make_batches(agent, context, steps)
+
+    def measured(some: int) -> list[float]:
+        return _seconds(
+            lesson, agent, context, steps, Batches(lambda u: batches.make(_place(u, steps)), some, batches.ahead)
+        )
+
+    return _mean_s(measured, steps)
+
+
+def _place(update: int, steps: int) -> int:
+    """Where in a lesson the measured step is taken from."""
+    run, at = divmod(update, RUN)
+    return int(max(0, steps - RUN) * ((0.5 + GOLDEN * run) % 1)) + at
+
+
+def _mean_s(measured: Callable[[int], list[float]], steps: int) -> float:
+    """The mean of as many steps as fit into LESSON_S; of a short lesson one is enough."""
+    of_one_s = measured(2)[-1]
     if of_one_s * steps < LESSON_S:
-        return 1 / of_one_s
-    runs = max(1, min(MOST_RUNS, int(LESSON_S / of_one_s / RUN)))
-    each_s = _seconds(lesson, agent, context, steps, rehearsal, runs * RUN)
-    return len(each_s) / sum(each_s)
+        return of_one_s
+    each_s = measured(RUN * max(1, min(MOST_RUNS, int(LESSON_S / of_one_s / RUN))))
+    return sum(each_s) / len(each_s)
 
 
-def _seconds(
-    lesson: Lesson, agent: Agent, context: Context, steps: int, rehearsal: Sequence[Rehearsal], some: int
-) -> list[float]:
-    """What each of `some` steps took, the wait for its batch included, without the first of each run."""
-    learner: Learner = lesson.make_learner(agent, context)  # type: ignore[assignment]
+def _seconds(lesson: Lesson, agent: Agent, context: Context, steps: int, batches: Batches) -> list[float]:
+    """What each batch took, the wait for it included, without the first of each run."""
+    learner = lesson.make_learner(agent, context)
     learner.steps = steps
-    every = mixed(lesson, learner, agent, context, steps, rehearsal)
-
-    def make(update: int) -> object:
-        run, at = divmod(update, RUN)
-        return every.make(int(max(0, steps - RUN) * ((0.5 + GOLDEN * run) % 1)) + at)
-
-    spread = Batches(make, some, every.ahead)
     clock = _Clock(context.device)
-    fit(learner, TimedBatches(spread, Stopwatch()), context, [clock], some, [])
+    fit(LessonModule(learner, batches), TimedBatches(batches, Stopwatch()), context, [clock], len(batches), [])
     if clock.stopped_by:
         raise Interrupted(clock.stopped_by)
     each_s = [max(1e-9, after - before) for before, after in pairwise(clock.times)]
@@ -124,11 +127,11 @@ class _Clock(Stoppable):
         self.device = device
         self.times: list[float] = []
 
-    def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         super().on_train_start(trainer, pl_module)
         self.times.append(time.perf_counter())
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
         wait_for(self.device)
         self.times.append(time.perf_counter())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,14 +11,10 @@ from devmind.agent.threads import training_threads
 from devmind.checkpointing.files import make_folder, write_atomically
 from devmind.config import RunConfig
 from devmind.curriculum.journal import Journal
-from devmind.curriculum.machine import steps_per_s
-from devmind.curriculum.rehearsal import rehearsals, stages_of
+from devmind.curriculum.rehearsal import stages_of
 from devmind.curriculum.sleep import (
-    MOMENTS,
-    STEPS,
     Slept,
     has_ended,
-    lesson,
     load_state,
     nothing_to_cut,
     prune,
@@ -27,10 +22,7 @@ from devmind.curriculum.sleep import (
     sleep,
     slept_in,
 )
-from devmind.curriculum.stage import Context
 from devmind.curriculum.start import make_context
-from devmind.learners.replay import Replay, candidates
-from devmind.learners.sleeping import heads_to_sleep
 from devmind.memory import Memory
 
 JOURNAL, RESULTS, OVER = "journal.jsonl", "results.json", "over"
@@ -70,7 +62,8 @@ def night(
     Raises:
         StoreError, ConfigError, CheckpointError: see `sleep`.
     """
-    config = RunConfig.model_validate({"size": agent.config.size, "seed": seed, "loggers": ()})
+    given = {"size": agent.config.size, "seed": seed, "loggers": (), "minutes": minutes}
+    config = RunConfig.model_validate(given)
     context = make_context(config, out, None, ())
     journal, new = Journal(out / JOURNAL), out / "milestones" / f"{len(agent.config.stages):02d}-sleep"
     if is_over(out):
@@ -87,7 +80,7 @@ def night(
             memory,
             context,
             earlier=stages_of(agent),
-            steps=_planned(agent, memory, context, journal, minutes) if minutes else None,
+            measure=True,
             cut=cut,
             slept_on=load_state(folder),
             save=lambda slept: _save(agent, slept, folder, new),
@@ -118,17 +111,3 @@ def sleeper(out: Path) -> Path | None:
     journal = Journal(out / JOURNAL)
     begun = journal.last("night")
     return Path(begun["agent"]) if begun and journal.last("sleep") else None
-
-
-def _planned(agent: Agent, memory: Memory, context: Context, journal: Journal, minutes: float) -> int:
-    """The steps that fit into `minutes`, decided once and kept in the journal."""
-    if (plan := journal.last("plan")) is not None:
-        return int(plan["steps"])
-    awake, size = copy.deepcopy(agent), context.config.size
-    few = candidates(memory, 64, agent.sense_order, (context.seed,))
-    replay = Replay(awake, memory, few, heads_to_sleep(agent), seed=context.seed, moments=MOMENTS[size])
-    night = lesson(replay)
-    old = rehearsals(night, (), stages_of(agent), awake, context)
-    steps = max(1, int(60 * minutes * steps_per_s(night, awake, context, STEPS[size], old)))
-    journal.write("plan", steps=steps)
-    return steps

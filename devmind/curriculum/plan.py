@@ -1,74 +1,106 @@
-"""How many steps each lesson gets, decided once, and how long they take on this machine: a forecast, nothing more."""
+"""How many steps each lesson gets, how often it rehearses, decided once, and how long it takes here: a forecast."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from devmind.agent.agent import Agent
 from devmind.agent.device import place
 from devmind.curriculum.journal import Journal
-from devmind.curriculum.machine import measured, steps_per_s
+from devmind.curriculum.machine import measured, step_s
 from devmind.curriculum.progress import say
-from devmind.curriculum.rehearsal import rehearsals
+from devmind.curriculum.rehearsal import rehearsals, settled
 from devmind.curriculum.stage import Context, Lesson, Stage
 
 
 class Plan:
-    """The steps of a stage's lessons, and the forecast of their time.
+    """The steps of a stage's lessons and how often each rehearses, and the forecast of their time.
 
-    Steps are written to the journal before the first is made; no later measurement changes them, nor does any clock.
+    Both are written to the journal before the first step is made; no later measurement changes them, nor does any
+    clock: a run that goes on reads them there. Without `--minutes` neither depends on the machine.
 
     Attributes:
-        steps: by lesson.
-        speed: steps a second by lesson, as measured when this process began with it; of the lessons left only.
+        steps: own ones, by lesson.
+        every: by lesson, of how many updates one is a rehearsal; 0: none.
+        speed: own steps a second by lesson, with the rehearsals among them, as measured when this process began with
+            it; of the lessons left only.
         pace: how much longer the lessons so far took than was expected of them.
     """
 
-    def __init__(self, stage: Stage, lessons: Sequence[Lesson], context: Context, journal: Journal) -> None:
-        self.stage, self.lessons, self.context, self.journal = stage, list(lessons), context, journal
-        self.steps: dict[str, int] = dict((journal.last("plan") or {}).get("steps", {}))
+    def __init__(self, name: str, lessons: Sequence[Lesson], context: Context, journal: Journal) -> None:
+        self.name, self.lessons, self.context, self.journal = name, list(lessons), context, journal
+        known = journal.last("plan") or {}
+        self.steps: dict[str, int] = dict(known.get("steps", {}))
+        self.every: dict[str, int] = dict(known.get("rehearsal_every", {}))
+        self._share: dict[str, float] = dict(known.get("rehearsal_share", {}))
         self.speed: dict[str, float] = {}
         self._expected_s = self._taken_s = 0.0
 
     def begin(
-        self, left: Sequence[Lesson], saved: Mapping[str, Any] | None, start: Path, earlier: Sequence[Stage]
+        self,
+        left: Sequence[Lesson],
+        saved: Mapping[str, Any] | None,
+        copy: Callable[[], Agent],
+        earlier: Sequence[Stage],
+        gates: Callable[[Sequence[Lesson]], Sequence[str]] = lambda lessons: (),
     ) -> None:
-        """Measure the lessons that are left, fix the steps unless that was done before, and say how long it will take.
+        """Measure the lessons that are left, settle steps and rehearsals unless that was done before, and say how long
+        it will take.
 
         Args:
             saved: the position to go on from, if there is one.
-            start: folder of an agent with all parts of the stage; a copy of it is taught a little and thrown away.
+            copy: makes an agent with all parts of the stage, which is taught a little and thrown away.
             earlier: stages that are rehearsed.
+            gates: the measures that may fail where these lessons are shorter than planned.
         """
         if not left:
             return
         say("Measuring how fast this machine teaches: some seconds a lesson.")
-        machine = measured(self.context.device)
-        copy = place(Agent.from_pretrained(start), self.context.device)
-        for number, lesson in enumerate(self.lessons):
-            if lesson in left:
-                old = rehearsals(lesson, self.lessons[:number], earlier, copy, self.context)
-                steps = self.steps.get(lesson.name) or self._asked(lesson)
-                self.speed[lesson.name] = steps_per_s(lesson, copy, self.context, steps, old)
+        machine, agent = measured(self.context.device), place(copy(), self.context.device)
+        if not self.every:
+            self._settle(agent, earlier)
+        own_s = {}
+        for lesson in left:
+            steps = self.steps.get(lesson.name) or self._asked(lesson)
+            own_s[lesson.name] = step_s(lesson, agent, self.context, steps)
+        self.speed = {name: (1 - self._share.get(name, 0.0)) / seconds for name, seconds in own_s.items()}
         new, factor = not self.steps, self._factor()
         if new:
             self.steps = {lesson.name: self._asked(lesson, factor) for lesson in self.lessons}
-            self.journal.write("plan", steps=self.steps, factor=round(factor, 4))
+            self.journal.write(
+                "plan",
+                steps=self.steps,
+                factor=round(factor, 4),
+                rehearsal_every=self.every,
+                rehearsal_share={name: round(share, 4) for name, share in self._share.items()},
+            )
         left_s = self._left_s(left, saved)
         self._note("machine", left_s, cores=machine.cores, threads=machine.threads, gflops=machine.gflops)
         if new:
-            say(f"This machine ({machine}) needs about {self._told(factor, left_s)}")
+            say(f"This machine ({machine}) needs about {self._told(factor, left_s, gates)}")
         else:
-            say(f"This machine ({machine}) needs about {about(left_s)} more for the lessons of '{self.stage.name}'.")
+            say(f"This machine ({machine}) needs about {about(left_s)} more for the lessons of '{self.name}'.")
+
+    def fix(self, agent: Agent, earlier: Sequence[Stage]) -> None:
+        """Steps as the lessons say, with nothing measured: for an exam, which no clock may decide."""
+        if not self.steps:
+            self.steps = {lesson.name: self._asked(lesson) for lesson in self.lessons}
+            self._settle(agent, earlier)
+            self.journal.write("plan", steps=self.steps, rehearsal_every=self.every)
+
+    def _settle(self, agent: Agent, earlier: Sequence[Stage]) -> None:
+        """How often each lesson rehearses; a lesson whose learner takes no rehearsals is refused before a step."""
+        for at, lesson in enumerate(self.lessons):
+            others = rehearsals(lesson, self.lessons[:at], earlier, agent, self.context)
+            self.every[lesson.name], self._share[lesson.name] = settled(lesson, [other.lesson for other in others])
 
     def taught(self, lesson: str, steps: int, seconds: float, left: Sequence[Lesson]) -> None:
         """Correct the forecast by what a lesson took in this process, and say what the lessons in `left` will take."""
         if lesson in self.speed:
             self._expected_s += steps / self.speed[lesson]
             self._taken_s += seconds
-        if left:
+        if left and self.speed:
             left_s = self._left_s(left, None)
             self._note("forecast", left_s)
             say(f"About {about(left_s)} of lessons are left.")
@@ -102,18 +134,19 @@ class Plan:
         """What all lessons take here when no minutes are given."""
         return sum(self._asked(lesson) / self.speed[lesson.name] for lesson in self.lessons)
 
-    def _told(self, factor: float, planned_s: float) -> str:
+    def _told(self, factor: float, planned_s: float, gates: Callable[[Sequence[Lesson]], Sequence[str]]) -> str:
         """What the lessons need, what a changed length makes of them, and the gates that may fail for it."""
         minutes = self.context.config.minutes
-        told = f"{about(self._whole_s())} for the lessons of '{self.stage.name}'"
+        told = f"{about(self._whole_s())} for the lessons of '{self.name}'"
         if minutes:
             told += f"; --minutes {minutes:g} teaches {times(factor)} their steps, in about {about(planned_s)}"
         shorter = [lesson for lesson in self.lessons if self.steps[lesson.name] < lesson.steps]
         if not shorter:
             return told + "."
         which = "All lessons are" if len(shorter) == len(self.lessons) else _listed([one.name for one in shorter])
-        gates = ", ".join(gates_of(self.stage, shorter, self.context))
-        return f"{told}. {which} shorter than planned, and these gates may fail for it: {gates}."
+        bears_on = ", ".join(gates(shorter))
+        fails = f", and these gates may fail for it: {bears_on}" if bears_on else ""
+        return f"{told}. {which} shorter than planned{fails}."
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -130,7 +163,8 @@ def gates_of(stage: Stage, lessons: Sequence[Lesson], context: Context) -> list[
     named = {name for lesson in lessons for name in lesson.skills}
     skills = [skill for skill in stage.skills if every or skill.name in named]
     thresholds = [threshold for skill in skills for threshold in skill.gate_in(context).thresholds]
-    return [threshold.measure for threshold in thresholds if context.data or threshold.when_absent != "skip"]
+    deciding = [threshold for threshold in thresholds if not threshold.goal]
+    return [threshold.measure for threshold in deciding if context.data or threshold.when_absent != "skip"]
 
 
 def about(seconds: float) -> str:

@@ -1,87 +1,157 @@
 """Rehearsal: a lesson mixes batches of lessons before it into its own, so that what those taught stays.
 
-What is rehearsed comes from behind a lesson's end: batches that were not met yet, and as hard as its last ones.
+What is rehearsed comes from behind a lesson's end, in batches of a quarter of the rows: batches that were not met yet,
+and as hard as its last ones. Rehearsals stand between a lesson's own steps and are not counted among them. They take
+about a fifth of the time at most: how often they come follows from the minutes that lessons say of themselves
+(`settled`), not from a clock, so the same command teaches the same on every machine. What they took is reported.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from typing import Any
 
 from devmind import plugins
 from devmind.agent.agent import Agent
-from devmind.curriculum.stage import Batches, Context, Lesson, Stage
+from devmind.curriculum.ahead import Ahead
+from devmind.curriculum.stage import Batches, Context, Learner, Lesson, Rehearsed, Stage
 from devmind.errors import ConfigError, PluginError
-from devmind.learners.gradient import GradientLearner, Learner, Loss, Rehearsed
+
+ROWS_SHARE = 0.25
+"""Of a lesson's rows, in a rehearsal of it."""
+ROWS_COST = 0.65
+"""Of the time that a lesson's own step takes, in a rehearsal of it: so much is left of it with a quarter of the rows
+(measured at size nursery: 0.5 to 0.75).
+"""
 
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """A lesson to rehearse: its loss, and the batches it was taught with."""
+    """A lesson to rehearse: the learner that knows its loss, and batches as it was taught with, of fewer rows."""
 
-    loss: Loss
+    lesson: Lesson
+    learner: Learner
     batches: Batches
 
 
 class Mixed(Batches):
-    """The batches of a lesson, and each `every`th time one of another lesson instead, of each of them in turn.
+    """The batches of a lesson, and behind every `every - 1` of them one of another lesson, of each of them in turn.
 
-    Each lesson goes on from batch to batch; none is left out for another's.
+    Each lesson goes on from batch to batch; none is left out for another's. Those that can be made ahead are, each by
+    a thread of its own; those that need the weights are made when their turn comes, and hold up nobody else's.
+
+    Args:
+        own: of which all steps are given.
+        every: one of so many batches is another lesson's; at least 2.
     """
 
-    def __init__(self, own: Batches, others: Sequence[Batches], every: int, steps: int) -> None:
-        super().__init__(self._make, steps, ahead=own.ahead and all(other.ahead for other in others))
-        self.own, self.others, self.every = own, others, every
+    def __init__(self, own: Batches, others: Sequence[Rehearsal], every: int) -> None:
+        super().__init__(self._made, own.steps + own.steps // (every - 1))
+        self.own, self.others, self.every = own, list(others), every
+        self._makers = [batches.make for batches in (own, *(other.batches for other in others))]
 
-    def _make(self, update: int) -> object:
+    def __iter__(self) -> Generator[Any, None, None]:
+        plain = self._makers
+        with ExitStack() as stack:
+            self._makers = [self._maker(batches, stack) for batches in (self.own, *(o.batches for o in self.others))]
+            try:
+                yield from super().__iter__()
+            finally:
+                self._makers = plain
+
+    def _maker(self, batches: Batches, stack: ExitStack) -> Any:
+        if not batches.ahead:
+            return batches.make
+        last = batches.steps if batches is self.own else batches.steps + self.steps
+        return stack.enter_context(closing(Ahead(batches.make, last)))
+
+    def own_steps(self, updates: int) -> int:
+        return updates - updates // self.every
+
+    def _made(self, update: int) -> object:
         turn, at = divmod(update, self.every)
         if at < self.every - 1:
-            return self.own.make(update - turn)
+            return self._makers[0](update - turn)
         number, which = divmod(turn, len(self.others))
         other = self.others[which]
-        return Rehearsed(which, other.make(other.steps + number))
+        return Rehearsed(other.learner, self._makers[1 + which](other.batches.steps + number))
 
 
 def mixed(
-    lesson: Lesson, learner: Learner, agent: Agent, context: Context, steps: int, rehearsal: Sequence[Rehearsal]
+    lesson: Lesson, learner: Learner, context: Context, steps: int, rehearsal: Sequence[Rehearsal], every: int
 ) -> Batches:
-    """The batches of `steps` steps of a lesson with `rehearsal` among them, whose losses `learner` is told.
+    """The batches of `steps` own steps of a lesson, with `rehearsal` among them.
 
-    Only learners by gradient rehearse: other lessons' losses can stand beside their own.
+    Args:
+        every: one of so many is a rehearsal; 0: none is.
+
+    Raises:
+        ConfigError: the learner takes no rehearsals.
     """
-    if not (rehearsal and lesson.rehearsal_every and isinstance(learner, GradientLearner)):
-        return lesson.make_batches(agent, context, steps)
-    learner.rehearsal = tuple(one.loss for one in rehearsal)
-    own = lesson.make_batches(agent, context, steps - steps // lesson.rehearsal_every)
-    return Mixed(own, [one.batches for one in rehearsal], lesson.rehearsal_every, steps)
+    own = lesson.make_batches(learner.agent, context, steps)
+    if not (rehearsal and every):
+        return own
+    return Mixed(own, rehearsal, max(2, every))
 
 
 def rehearsals(
     lesson: Lesson, before: Sequence[Lesson], earlier: Sequence[Stage], agent: Agent, context: Context
 ) -> list[Rehearsal]:
-    """What `lesson` rehearses: what earlier stages say can be, then what it names of the lessons of its own stage.
+    """What `lesson` rehearses: all lessons of earlier stages that do not say why not, then what it names of the lessons
+    of its own stage.
 
     Args:
         before: lessons of its own stage.
 
     Raises:
-        ConfigError: it names a lesson that is not among those.
+        ConfigError: it names a lesson that is not among those, or its own learner takes no rehearsals.
     """
+    if not lesson.rehearsal_every:
+        return []
     own = {other.name: other for other in before}
     if missing := [name for name in lesson.rehearses if name not in own]:
         raise ConfigError(
             f"The lesson '{lesson.name}' rehearses '{missing[0]}', which is not taught before it; "
             f"{', '.join(own) or 'none'} is."
         )
-    every = [other for stage in earlier for other in stage.lessons(context) if other.rehearse]
-    every += [own[name] for name in lesson.rehearses]
-    found = []
-    for other in every:
-        learner = other.make_learner(agent, context)
-        if isinstance(learner, GradientLearner):
-            found.append(Rehearsal(learner.loss, other.make_batches(agent, context, other.steps)))
-    return found
+    others = [other for stage in earlier for other in stage.lessons(context) if not other.unrehearsed]
+    others += [own[name] for name in lesson.rehearses]
+    if others and not (learner := lesson.make_learner(agent, context)).mixes:
+        raise ConfigError(
+            f"The lesson '{lesson.name}' is to rehearse '{others[0].name}', and its learner "
+            f"({type(learner).__name__}) takes no rehearsals. Let its update take a Rehearsed batch (mixes = True), or "
+            "say Lesson(rehearsal_every=0) where it changes nothing that earlier lessons use."
+        )
+    fewer = replace(context, rows_share=ROWS_SHARE)
+    # A lesson that is named twice has one learner, which remembers once.
+    learners = {id(other): other.make_learner(agent, fewer) for other in others}
+    return [Rehearsal(other, learners[id(other)], other.make_batches(agent, fewer, other.steps)) for other in others]
+
+
+def settled(lesson: Lesson, others: Sequence[Lesson]) -> tuple[int, float]:
+    """Of how many updates one is a rehearsal (0: none), and the share of the time that rehearsals take, as planned.
+
+    As often as the lesson says where its `rehearsal_share` allows it, else more seldom. A lesson that tells no minutes
+    rehearses as often as it says.
+
+    Args:
+        others: what it rehearses, each of them in turn.
+    """
+    every = lesson.rehearsal_every
+    if not (every and others):
+        return 0, 0.0
+    own = lesson.minutes / lesson.steps
+    rehearsal = ROWS_COST * sum(other.minutes / other.steps for other in others) / len(others)
+    if not own:
+        return every, 0.0
+    if lesson.rehearsal_share < 1:
+        least = rehearsal / own * (1 - lesson.rehearsal_share) / lesson.rehearsal_share
+        every = max(every, 1 + math.ceil(round(least, 6)))
+    return every, rehearsal / (rehearsal + (every - 1) * own)
 
 
 def stages_of(agent: Agent) -> list[Stage]:

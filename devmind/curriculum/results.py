@@ -21,10 +21,12 @@ from devmind.curriculum.exam import Measure, retention
 from devmind.curriculum.examining import Examined, plain
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.stage import Stage
+from devmind.curriculum.teaching import part_of
 from devmind.curriculum.timing import with_rest
 from devmind.plugins import about
 
 SCHEMA = 1
+OF_A_LESSON = ("rehearsals", "rehearsal_share", "trained", "unrehearsed")
 PACKAGES = ("devmind", "torch", "lightning", "transformers", "numpy", "gymnasium", "numba")
 
 
@@ -96,7 +98,7 @@ def cost(agent: Agent, journal: Journal) -> dict[str, Any]:
     whole = max(1e-9, seconds + exams)
     parts: dict[str, int] = {}
     for name, parameter in agent.named_parameters():
-        part = ".".join(name.split(".")[:2]) if name.split(".")[0] in ("encoders", "heads") else name.split(".")[0]
+        part = part_of(name)
         parts[part] = parts.get(part, 0) + parameter.numel()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 * 1024 if sys.platform == "darwin" else 1024)
     return {
@@ -131,6 +133,7 @@ def lessons(journal: Journal) -> list[dict[str, Any]]:
             "status": event["status"],
             "steps_per_s": event["steps"] / max(event["seconds"], 1e-9),
             "share": _shares(event),
+            **{name: event[name] for name in OF_A_LESSON if name in event},
         }
         for event in last.values()
     ]

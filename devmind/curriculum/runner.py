@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -76,11 +77,11 @@ def examine(
 
 
 def _missing_parts(stage: Stage, agent: Agent) -> str:
-    """What an exam needs and the agent lacks. It gets the critics that it lacks: no exam asks them."""
-    encoders, heads = set(agent.encoders), set(agent.heads)
-    stage.admit(agent)
-    asked = {name for name in agent.heads if not agent.head(name).critic}
-    return ", ".join(sorted((set(agent.encoders) - encoders) | (asked - heads)))
+    """What an exam needs and the agent lacks: no critic, and none of the heads that the stage calls `optional`."""
+    admitted = copy.deepcopy(agent)
+    stage.admit(admitted)
+    asked = {name for name in admitted.heads if not admitted.head(name).critic} - set(getattr(stage, "optional", ()))
+    return ", ".join(sorted((set(admitted.encoders) - set(agent.encoders)) | (asked - set(agent.heads))))
 
 
 class Curriculum:

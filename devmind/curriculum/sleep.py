@@ -1,41 +1,49 @@
 """Sleep: memories are replayed into the weights until they answer alone, then what they know may be pruned.
 
-One lesson, taught as every other is: one Trainer.fit, checkpoints, an exact way back. What was slept on is
-kept in a reservoir of fixed size, so that the next nights go over it again.
+A run of one lesson, planned and taught as every other is: steps and rehearsals settled once, one Trainer.fit,
+checkpoints, an exact way back. What was slept on is kept in a reservoir of fixed size, so that the next nights go over
+it again.
 """
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from devmind.agent.agent import Agent
 from devmind.checkpointing.files import make_folder, write_atomically
 from devmind.curriculum.journal import Journal
-from devmind.curriculum.rehearsal import rehearsals
+from devmind.curriculum.plan import Plan
 from devmind.curriculum.stage import Batches, Context, Lesson, Stage
-from devmind.curriculum.teaching import Taught, position, teach
+from devmind.curriculum.taught_lesson import teach_planned
+from devmind.curriculum.teaching import Taught, position
 from devmind.errors import CheckpointError, ConfigError
 from devmind.learners.replay import Replay, candidates
-from devmind.learners.sleeping import SleepLearner, heads_to_sleep
+from devmind.learners.sleeping import UNREHEARSED, SleepLearner, heads_to_sleep
 from devmind.memory import Memory
 from devmind.memory.sampling import Reservoir
 
 LESSON = "sleep"
-STEPS = {"tiny": 60, "nursery": 480, "child": 2000, "adult": 4000}
-MINUTES = 7.0
-"""About what they take at size nursery; nothing is decided by it."""
+STEPS = {"tiny": 40, "nursery": 320, "child": 1336, "adult": 2672}
+MINUTES = 4.0
+"""About what they take at size nursery without rehearsals."""
 MOMENTS = {"tiny": 16, "nursery": 64, "child": 64, "adult": 64}
 """Questions in a step."""
 LEARNING_RATE = {"tiny": 1e-2, "nursery": 1e-3, "child": 5e-4, "adult": 2e-4}
 REHEARSAL_EVERY = 3
-"""One of so many steps; at four and twice the rate, a night cost 0.39 of the skill score of the short-term tests."""
+"""One of so many updates, whatever it takes: at four and twice the rate, a night cost 0.39 of the skill score of the
+short-term tests.
+"""
 LIMIT = 2048
 """Memories slept on in one night, at most."""
+MEASURED = 64
+"""Memories that the speed of a night is measured with."""
 SLEPT_ON = 1024
 """Memories of earlier nights that are gone over again, at most."""
 VIEWS = 4
@@ -75,6 +83,7 @@ def sleep(
     earlier: Sequence[Stage] = (),
     heads: Sequence[str] | None = None,
     steps: int | None = None,
+    measure: bool = False,
     cut: bool = False,
     slept_on: Reservoir | None = None,
     limit: int = LIMIT,
@@ -86,9 +95,10 @@ def sleep(
 
     Args:
         context: its `out` gets the journal and checkpoints; its seed and size decide the night.
-        earlier: stages whose lessons marked `rehearse` are mixed in, every third step.
+        earlier: stages whose lessons are rehearsed.
         heads: which heads answer; by default those that were taught to answer from memory.
-        steps: of the learner; by default those of the size.
+        steps: of the learner; by default those of the size, or as many as take the configuration's minutes.
+        measure: how long it will take here, and the steps where the configuration names minutes; an exam does not.
         cut: a night that was stopped ends where it is.
         slept_on: what earlier nights have left.
         save: keeps what came of the night, before it counts as ended: a kill until then loses nothing.
@@ -106,24 +116,39 @@ def sleep(
     replay = Replay(agent, memory, ids, names, seed=context.seed, moments=MOMENTS[context.config.size])
     _check_or_note(replay, begun, agent, context, journal)
     before = float(known(replay, agent).mean())
-    night, saved = lesson(replay), position(context.out / "checkpoints") if begun else None
+    night, saved = lesson(replay, context, steps), position(context.out / "checkpoints") if begun else None
     if cut and saved is None:
         raise nothing_to_cut(context.out)
-    taught = teach(
-        night,
-        steps or STEPS[context.config.size],
-        agent,
-        context,
-        journal,
-        rehearsal=rehearsals(night, (), earlier, agent, context),
-        resume=saved,
-        cut=cut,
-    )
+    plan = Plan(LESSON, [night], context, journal)
+    if measure and not cut:
+        _measure(plan, agent, memory, context, earlier, saved, names, steps)
+    else:
+        plan.fix(agent, earlier)
+    taught = teach_planned(night, plan, agent, earlier, context, journal, resume=saved, cut=cut)
     slept = _slept(taught, replay, before, known(replay, agent), slept_on)
     save(slept)
     told = {name: value for name, value in vars(slept).items() if name != "slept_on"}
     journal.write("slept", **told | {"known": list(slept.known)})
     return slept
+
+
+def _measure(
+    plan: Plan,
+    agent: Agent,
+    memory: Memory,
+    context: Context,
+    earlier: Sequence[Stage],
+    saved: dict[str, Any] | None,
+    heads: Sequence[str],
+    steps: int | None,
+) -> None:
+    """Settle the plan on a copy of the agent and a few memories: measuring changes priorities as learning does."""
+    awake = copy.deepcopy(agent)
+    few = candidates(memory, MEASURED, agent.sense_order, (context.seed,))
+    replay = Replay(awake, memory, few, heads, seed=context.seed, moments=MOMENTS[context.config.size])
+    trial = Plan(LESSON, [lesson(replay, context, steps)], context, plan.journal)
+    trial.begin(trial.lessons, saved, lambda: awake, earlier)
+    plan.steps, plan.every, plan.speed = trial.steps, trial.every, trial.speed
 
 
 def _check_or_note(replay: Replay, begun: list[int] | None, agent: Agent, context: Context, journal: Journal) -> None:
@@ -181,8 +206,8 @@ def slept_in(journal: Journal, saved: Path) -> Slept | None:
     return Slept(**told, known=tuple(event["known"]), slept_on=slept_on)
 
 
-def lesson(replay: Replay) -> Lesson:
-    """The night as a lesson, which `teach` teaches."""
+def lesson(replay: Replay, context: Context, steps: int | None = None) -> Lesson:
+    """The night as a lesson, of the size's steps unless told."""
 
     def learner(agent: Agent, context: Context) -> SleepLearner:
         return SleepLearner(agent, replay, seed=context.seed, learning_rate=LEARNING_RATE[context.config.size])
@@ -190,7 +215,11 @@ def lesson(replay: Replay) -> Lesson:
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: replay.batch(update, steps), steps)
 
-    return Lesson(LESSON, learner, batches, 0, MINUTES, rehearsal_every=REHEARSAL_EVERY)
+    length = steps or STEPS[context.config.size]
+    return Lesson(
+        LESSON, learner, batches, length, MINUTES,
+        unrehearsed=UNREHEARSED, rehearsal_every=REHEARSAL_EVERY, rehearsal_share=1.0,
+    )  # fmt: skip
 
 
 def known(replay: Replay, agent: Agent) -> np.ndarray:

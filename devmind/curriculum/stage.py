@@ -1,11 +1,12 @@
-"""Stage, Skill, Lesson and Context: what a plugin gives, and the only way it reaches the outside."""
+"""Stage, Skill, Lesson, Learner and Context: what a plugin gives, and the only way it reaches the outside."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from devmind.config import RunConfig
 from devmind.curriculum.ahead import Ahead
@@ -13,11 +14,13 @@ from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate
 
 if TYPE_CHECKING:
-    from lightning import LightningModule
+    from torch import Tensor
 
     from devmind.agent.agent import Agent
 
 MakeWorld = Callable[..., Any]
+Scalars = Mapping[str, "Tensor | float"]
+"""What a step reports, by name: it is drawn by `devmind watch` and the report."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Context:
         data: folder of labelled recordings, or None.
         sessions: recorded sessions given with `--experience`.
         make_world: `devmind.worlds.make(name, level, seeds)`, or what a live room puts in its place.
+        rows_share: of a batch's rows; below 1 where a lesson is only rehearsed.
     """
 
     config: RunConfig
@@ -41,6 +45,11 @@ class Context:
     make_world: MakeWorld
     data: Path | None = None
     sessions: tuple[Path, ...] = ()
+    rows_share: float = 1.0
+
+    def rows(self, n: int) -> int:
+        """How many rows a batch of `n` has here, at least one: fewer in a rehearsal than in the lesson itself."""
+        return max(1, round(n * self.rows_share))
 
     def episodes(self, n: int) -> int:
         """How many episodes an exam of `n` runs under this configuration (at least 8)."""
@@ -72,8 +81,12 @@ class Batches:
             if maker:
                 maker.close()
 
+    def own_steps(self, updates: int) -> int:
+        """How many of the first `updates` batches are the lesson's own: all, unless rehearsals stand among them."""
+        return updates
+
     def __len__(self) -> int:
-        """Steps of the whole lesson: a known length also keeps Lightning from fetching one batch ahead."""
+        """Batches of the whole lesson: a known length also keeps Lightning from fetching one batch ahead."""
         return self.steps
 
     def state_dict(self) -> dict[str, int]:
@@ -85,36 +98,119 @@ class Batches:
         self.update = int(state["update"])
 
 
+class Learner(ABC):
+    """What improves an agent by one batch after another: by gradient, by reward, in closed form, in a table.
+
+    The runner calls `begin`, then `update` for each batch, then `end`; it saves `state_dict` together with the agent's
+    weights and buffers and the position. **Law**: an update is a function of (batch, step, agent, `state_dict`), so a
+    lesson that was killed goes on bit for bit. Before each update torch's global random numbers are seeded by seed and
+    position. `devmind.testing.check_learner` holds a learner to this.
+
+    Args:
+        agent: the one to improve, on its device.
+        seed: root of the learner's random numbers.
+        trains: prefixes of names in the agent's `state_dict`, parameters and buffers: nothing else may change.
+
+    Attributes:
+        steps: of the whole lesson, rehearsals not counted; set by the runner before the first.
+        mixes: whether `update` takes a `Rehearsed` batch too. A lesson whose learner does not says
+            `Lesson(rehearsal_every=0)`, or a run that has something to rehearse is refused.
+    """
+
+    mixes: ClassVar[bool] = False
+
+    def __init__(self, agent: Agent, *, seed: int, trains: Sequence[str]) -> None:
+        self.agent, self.seed, self.trains, self.steps = agent, seed, tuple(trains), 0
+
+    @abstractmethod
+    def update(self, batch: Any, step: int) -> Scalars:
+        """Learn from one batch.
+
+        Args:
+            batch: of the lesson; or a `Rehearsed` one where the learner `mixes`.
+            step: number of the lesson's own step, from 0; learning rates are functions of `step / steps`. A rehearsal
+                has the number of the step before it.
+        """
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]:
+        """What besides the agent, the batch and the step the next update depends on.
+
+        Tensors, numbers, strings, None, lists, tuples and dicts of these: an optimizer's state, a replay buffer, sums.
+        """
+
+    @abstractmethod
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take back what `state_dict` gave, before the first update."""
+
+    @abstractmethod
+    def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
+        """The loss that holds the agent to what this lesson taught it, with a gradient, and scalars to report.
+
+        Asked by another lesson's learner, for batches of this lesson from behind its end. A learner that has no such
+        loss raises, and its lesson says why it is not rehearsed: `Lesson(unrehearsed=...)`.
+        """
+
+    def remember(self) -> None:  # noqa: B027 - most learners note nothing
+        """Note what the agent does now, where `rehearse` needs it; called once, before a lesson that rehearses this.
+
+        What is noted belongs into `state_dict`. Nothing by default: batches made anew say enough.
+        """
+
+    def begin(self, step: int) -> None:
+        """Get ready to train, at the lesson's start or behind a stop: only what `trains` names gets a gradient."""
+        for name, parameter in self.agent.named_parameters():
+            parameter.requires_grad_(name.startswith(self.trains))
+
+    def end(self) -> None:
+        """Give every parameter its gradient back for the lessons to come."""
+        self.agent.requires_grad_(True)
+
+
+class Rehearsed(NamedTuple):
+    """A batch of another lesson than the one that is taught, and the learner whose `rehearse` knows its loss."""
+
+    learner: Learner
+    batch: Any
+
+
 @dataclass(frozen=True)
 class Lesson:
     """One thing to teach, as data.
 
     Args:
         name: unique within the stage.
-        make_learner: `(agent, context) -> LightningModule` that improves the agent.
-        make_batches: `(agent, context, steps) -> Batches`; rehearsals are not counted among its steps.
-        steps: optimizer steps by default, at the context's size.
-        minutes: what those steps take at size nursery on two cores of 100 GFLOP/s each in float32, told by
-            `stage describe`. Nothing is decided by it: a run measures its machine.
-        rehearse: later stages mix this lesson's batches into theirs.
+        make_learner: `(agent, context) -> Learner` that improves the agent.
+        make_batches: `(agent, context, steps) -> Batches`. Where `context.rows(n)` says how many rows a batch has,
+            later lessons rehearse this one in smaller batches, and can do so more often.
+        steps: its own by default, at the context's size; rehearsals are not counted.
+        minutes: what those steps take at size nursery on two cores of 100 GFLOP/s each in float32, rehearsals left
+            out, told by `stage describe`; how often it rehearses follows from it, and nothing else.
+        unrehearsed: why later stages do not rehearse this lesson, as a sentence; "" where they do. The report shows it.
         rehearses: lessons of its own stage, taught before it, that it mixes in too; one named twice comes twice as
             often. Each of these and of what earlier stages have to rehearse comes in turn.
-        rehearsal_every: one of so many steps is a rehearsal; 0: none, where nothing is trained that an earlier lesson
-            uses: there is nothing to keep then, and a rehearsal would have no gradient.
+        rehearsal_every: one of so many updates is a rehearsal, at most. 0: none, where nothing is trained that an
+            earlier lesson uses: there is nothing to keep then, and a rehearsal would have no gradient.
+        rehearsal_share: of the time, that rehearsals may take; they come more seldom where they would take more. 1:
+            as often as `rehearsal_every` says, whatever they take.
         skills: names of the skills it should improve (shown while it runs).
         learns_from: groups of files (speakers, sources) it uses; they are listed in the agent's `trained_on`.
+        control: as `make_learner`, but the trunk lets all tokens through and does not learn: how `--ablate` teaches the
+            twin. Without one in any lesson of a stage the twin has a fresh trunk and all lessons.
     """
 
     name: str
-    make_learner: Callable[[Agent, Context], LightningModule]
+    make_learner: Callable[[Agent, Context], Learner]
     make_batches: Callable[[Agent, Context, int], Batches]
     steps: int
     minutes: float
-    rehearse: bool = False
+    unrehearsed: str = ""
     rehearses: tuple[str, ...] = ()
     rehearsal_every: int = 4
+    rehearsal_share: float = 0.2
     skills: tuple[str, ...] = ()
     learns_from: tuple[str, ...] = ()
+    control: Callable[[Agent, Context], Learner] | None = None
 
 
 @dataclass(frozen=True)

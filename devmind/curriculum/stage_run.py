@@ -17,18 +17,18 @@ from devmind.agent.threads import training_threads
 from devmind.checkpointing.files import make_folder, write_atomically
 from devmind.config import RunConfig
 from devmind.curriculum import results as made
-from devmind.curriculum.ablation import compared, fresh_trunk
+from devmind.curriculum.ablation import Control, compared, differences, fresh_trunk, identity_trunk
 from devmind.curriculum.examining import Examined, beside_scores, examine_skill
 from devmind.curriculum.finished import RunResult, finished_run, identity, result
 from devmind.curriculum.journal import Journal
-from devmind.curriculum.plan import Plan
+from devmind.curriculum.plan import Plan, gates_of
 from devmind.curriculum.progress import say
-from devmind.curriculum.rehearsal import rehearsals
-from devmind.curriculum.run_exams import hold
+from devmind.curriculum.run_exams import FOLDER, hold, load
 from devmind.curriculum.sleep import carry_state
 from devmind.curriculum.stage import Context, Lesson, Stage
 from devmind.curriculum.start import load_stage, make_context, starting_agent
-from devmind.curriculum.teaching import Interrupted, position, teach
+from devmind.curriculum.taught_lesson import teach_planned
+from devmind.curriculum.teaching import Interrupted, position
 from devmind.errors import CheckpointError, ConfigError
 from devmind.report.page import render
 
@@ -153,8 +153,12 @@ class StageRun:
         done = self._done([lesson.name for lesson in lessons], saved)
         cut = saved["lesson"] if self.cut and saved else None
         left = [lesson for lesson in lessons if lesson.name not in done and lesson.name != cut]
-        plan = Plan(self.stage, lessons, self.context, self.journal)
-        plan.begin(left, saved, self.out / "start", earlier)
+        plan = Plan(self.stage.name, lessons, self.context, self.journal)
+
+        def gates(shorter: Sequence[Lesson]) -> Sequence[str]:
+            return gates_of(self.stage, shorter, self.context)
+
+        plan.begin(left, saved, lambda: Agent.from_pretrained(self.out / "start"), earlier, gates)
         if saved:
             agent.load_state_dict(saved["agent"])
         for number, lesson in enumerate(lessons):
@@ -164,32 +168,10 @@ class StageRun:
                 continue
             resume = saved if saved and saved["lesson"] == lesson.name else None
             say(f"lesson {lesson.name}, {number + 1} of {len(lessons)}")
-            self.journal.write("begun", lesson=lesson.name)
-            taught = teach(
-                lesson,
-                plan.steps[lesson.name],
-                agent,
-                self.context,
-                self.journal,
-                attempt=attempt,
-                rehearsal=rehearsals(lesson, lessons[:number], earlier, agent, self.context),
-                resume=resume,
-                scores=self.scores,
-                cut=lesson.name == cut,
-            )
-            self.journal.write(
-                "lesson_done",
-                lesson=lesson.name,
-                attempt=attempt,
-                planned=plan.steps[lesson.name],
-                steps=taught.steps,
-                seconds=round(taught.seconds, 2),
-                status=taught.status,
-                share=taught.share,
-            )
-            was = resume or {"update": 0, "seconds": 0.0}
-            left = [other for other in left if other is not lesson]
-            plan.taught(lesson.name, taught.steps - was["update"], taught.seconds - was["seconds"], left)
+            teach_planned(
+                lesson, plan, agent, earlier, self.context, self.journal,
+                attempt=attempt, resume=resume, scores=self.scores, cut=lesson.name == cut,
+            )  # fmt: skip
             self._glimpse(lesson, agent)
 
     def _done(self, names: Sequence[str], saved: dict[str, Any] | None) -> set[str]:
@@ -199,8 +181,11 @@ class StageRun:
         """
         if saved is None:
             return set()
-        at = (saved["attempt"], saved["lesson"], saved["update"])
-        ended = any((e["attempt"], e["lesson"], e["steps"]) == at for e in self.journal.events("lesson_done"))
+        at = (saved["attempt"], saved["lesson"], saved["updates"])
+        ended = any(
+            (e["attempt"], e["lesson"], e["steps"] + e.get("rehearsals", 0)) == at
+            for e in self.journal.events("lesson_done")
+        )
         return set(names[: names.index(saved["lesson"]) + ended])
 
     def _glimpse(self, lesson: Lesson, agent: Agent) -> None:
@@ -234,7 +219,7 @@ class StageRun:
             retention=made.kept(before, examined, self.config.exam.bootstrap),
             matrix=made.matrix(self.stage.name, made.matrix_row(examined), old.get("matrix")),
             trunk_moved=moved,
-            ablation=self._twin() if self.ablate else None,
+            ablation=self._compared(agent, examined) if self.ablate else None,
         )
         passed = results["verdict"]["passed"]
         folder = self.out / "agent"
@@ -251,18 +236,40 @@ class StageRun:
             "finished", passed=passed, agent=str(folder.relative_to(self.out)), reasons=results["verdict"]["reasons"]
         )
 
-    def _twin(self) -> dict[str, Any]:
-        """The fresh-trunk twin, raised in a folder of its own with as many steps, also of lessons that were cut."""
-        out = self.out / "twin"
+    def _compared(self, agent: Agent, examined: Sequence[Examined]) -> dict[str, Any]:
+        """The twin's scores, and by how much the agent is better than it on the same episodes."""
+        controlled = any(lesson.control for lesson in self.stage.lessons(self.context))
+        begun = self.out / "twin" / "newborn"
+        if controlled:
+            result = self._twin(Control(self.stage), begun if begun.exists() else identity_trunk(agent, begun))
+        else:
+            result = self._twin(self.stage, fresh_trunk(self.out / "start", begun))
+        told = compared(result.results)
+        if controlled:
+            told["title"] = "What the trunk bought"
+            told["note"] = "heads taught as long on a trunk that lets all tokens through and does not learn"
+        twin = Agent.from_pretrained(result.agent).sha256()
+        folders = sorted((self.out / "twin" / "run" / FOLDER).iterdir())
+        theirs = {name: measure for folder in folders for name, measure in (load(folder, twin) or {}).items()}
+        mine = {name: m for item in examined if item.stage == self.stage.name for name, m in item.measures.items()}
+        return told | {"differences": differences(mine, theirs, self.config.exam.bootstrap)}
+
+    def _twin(self, stage: Stage, begins: Path) -> RunResult:
+        """The twin, raised once in a folder of its own with the run's steps and rehearsals; of cut lessons as many as
+        were made.
+        """
         run = StageRun(
-            self.stage, self.config, out / "run", fresh_trunk(self.out / "start", out / "newborn"), self.context.data,
-            self.context.sessions, f"{self.command} (fresh-trunk twin)", ablate=False,
+            stage, self.config.model_copy(update={"attempts": 1}), self.out / "twin" / "run", begins, self.context.data,
+            self.context.sessions, f"{self.command} (twin)", ablate=False,
         )  # fmt: skip
         if run.journal.last("plan") is None:
             make_folder(run.out)
-            steps = {event["lesson"]: max(1, event["steps"]) for event in self.journal.events("lesson_done")}
-            run.journal.write("plan", steps=steps)
-        return compared(run.run().results)
+            taught = {lesson.name for lesson in stage.lessons(self.context)}
+            done = (event for event in self.journal.events("lesson_done") if event["lesson"] in taught)
+            steps = {event["lesson"]: max(1, event["steps"]) for event in done}
+            every = (self.journal.last("plan") or {}).get("rehearsal_every", {})
+            run.journal.write("plan", steps=steps, rehearsal_every=every)
+        return run.run()
 
     def _result(self) -> RunResult:
         finished = self.journal.last("finished")

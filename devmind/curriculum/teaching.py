@@ -1,4 +1,8 @@
-"""Teaching one lesson: a fresh Lightning Trainer, checkpoints inside the lesson, and an exact way back into it."""
+"""Teaching one lesson: a fresh Lightning Trainer, checkpoints inside the lesson, and an exact way back into it.
+
+This is the only place that knows Lightning: `LessonModule` shows it a Learner of any kind as a module that optimises by
+itself, so precision, devices, loggers and callbacks are the Trainer's.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +15,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lightning import Trainer
+import torch
+from lightning import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
+from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.agent.device import pick_device, place, trainer_device
 from devmind.checkpointing import bundle
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.progress import LessonProgress
-from devmind.curriculum.rehearsal import Rehearsal, mixed
-from devmind.curriculum.stage import Context, Lesson
+from devmind.curriculum.rehearsal import Mixed, Rehearsal, mixed
+from devmind.curriculum.stage import Batches, Context, Learner, Lesson, Rehearsed
 from devmind.curriculum.timing import Stopwatch, TimedBatches, shares
-from devmind.learners.gradient import Learner
+from devmind.errors import CheckpointError
+from devmind.seeding import derive_seed
 
 TELL_EVERY_S = 1.0
 """How often progress is written to the journal and shown."""
@@ -39,14 +46,85 @@ class Interrupted(Exception):  # noqa: N818 - it is no error
 
 @dataclass
 class Taught:
-    """How a lesson went: `status` is 'done', or 'cut' when the user ended it; `share` is of the time, by what it was
-    spent in.
+    """How a lesson went.
+
+    Attributes:
+        steps: of its own, that were made; rehearsals: that stood among them.
+        status: 'done', or 'cut' when the user ended it.
+        share: of the time, by what it was spent in.
+        rehearsal_share: of the time, waiting for their batches included.
+        trained: how many numbers of each part of the agent the learner may change.
     """
 
     steps: int
     seconds: float
     status: str
     share: dict[str, float]
+    rehearsals: int
+    rehearsal_share: float
+    trained: dict[str, int]
+
+
+class LessonModule(LightningModule):
+    """A Learner as the Trainer wants it.
+
+    Attributes:
+        updates: batches learned from since the lesson began, rehearsals included; the learner's step is how many of its
+            own were before.
+    """
+
+    def __init__(
+        self, learner: Learner, batches: Batches, updates: int = 0, state: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__()
+        self.automatic_optimization = False
+        # As a part of this module the agent is moved to the device and set to train.
+        self.learner, self.agent = learner, learner.agent
+        self.batches, self.updates, self._state = batches, updates, state
+
+    @property
+    def steps(self) -> int:
+        """The lesson's own steps that were made."""
+        return self.batches.own_steps(self.updates)
+
+    def on_fit_start(self) -> None:
+        """The agent is on its device by now."""
+        self.learner.begin(self.updates)
+        if self._state is not None:
+            self.learner.load_state_dict(self._state)
+
+    def on_fit_end(self) -> None:
+        """The lesson is over, or stopped."""
+        self.learner.end()
+
+    def configure_optimizers(self) -> None:
+        """None that Lightning would step: a learner keeps its own, if it has any."""
+
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+        """Every update has its own named random numbers."""
+        name = type(self.learner).__name__
+        path = ("rehearsal", self.updates) if isinstance(batch, Rehearsed) else (self.steps,)
+        torch.manual_seed(derive_seed(self.learner.seed, name, *path))
+
+    def training_step(self, batch: Any, batch_idx: int) -> None:
+        """One update, and its scalars to the journal and the loggers."""
+        # A rehearsal belongs to the step before it.
+        step = self.steps - isinstance(batch, Rehearsed)
+        self.log_dict(dict(self.learner.update(batch, step)), on_step=True, on_epoch=False, batch_size=1)
+
+    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """Count it."""
+        self.updates += 1
+
+    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
+        """Move tensors (nested in dicts) to the device; what is no tensor stays."""
+        if isinstance(batch, Tensor):
+            return batch.to(device)
+        if isinstance(batch, Mapping):
+            return {key: self.transfer_batch_to_device(value, device, dataloader_idx) for key, value in batch.items()}
+        if isinstance(batch, Rehearsed):
+            return Rehearsed(batch.learner, self.transfer_batch_to_device(batch.batch, device, dataloader_idx))
+        return batch
 
 
 class Stoppable(Callback):
@@ -85,24 +163,27 @@ class LessonRun(Stoppable):
     def __init__(
         self,
         lesson: Lesson,
-        learner: Learner,
+        module: LessonModule,
+        rehearsal: Sequence[Rehearsal],
         context: Context,
         journal: Journal,
         attempt: int,
-        seconds: float,
+        seconds: Mapping[str, float],
         scores: Mapping[str, float],
         watch: Stopwatch,
     ) -> None:
         super().__init__()
-        self.lesson, self.learner, self.journal, self.attempt = lesson, learner, journal, attempt
+        self.lesson, self.module, self.rehearsal = lesson, module, list(rehearsal)
+        self.journal, self.attempt, self.watch = journal, attempt, watch
         self.folder, self.every_s = context.out / "checkpoints", context.config.checkpoint_every_s
-        self.seconds_before, self.watch = seconds, watch
-        self.progress = LessonProgress(lesson.name, learner.steps, learner.update, scores)
+        self.seconds_before, self.rehearsal_s = seconds["seconds"], seconds["rehearsal_s"]
+        self.progress = LessonProgress(lesson.name, module.learner.steps, module.steps, scores)
 
     def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
         """Begin to count the time."""
         super().on_train_start(trainer, pl_module)
         self.since = self.saved_at = self.told_at = time.monotonic()
+        self._ended_s = time.perf_counter()
 
     @property
     def seconds(self) -> float:
@@ -110,9 +191,11 @@ class LessonRun(Stoppable):
         return self.seconds_before + time.monotonic() - self.since
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Tell and save. Callbacks run before the module's own hook, which counts the step: it is added here."""
-        done, now = self.learner.update + 1, time.monotonic()
-        if now - self.told_at > TELL_EVERY_S or done in (1, self.learner.steps):
+        """Tell and save. Callbacks run before the module's own hook, which counts the update: it is added here."""
+        updates, now = self.module.updates + 1, time.monotonic()
+        self._count_time(batch)
+        done, ends = self.module.batches.own_steps(updates), updates == len(self.module.batches)
+        if now - self.told_at > TELL_EVERY_S or updates == 1 or ends:
             self.told_at = now
             scalars = {k: round(float(v), 5) for k, v in trainer.callback_metrics.items()}
             self.journal.write(
@@ -120,23 +203,31 @@ class LessonRun(Stoppable):
             )
             self.progress.show(done, scalars.get("loss"))
         super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
-        ends = self.stopped_by or done == self.learner.steps
-        if ends or now - self.saved_at > self.every_s:
-            self.save(trainer, done)
+        if self.stopped_by or ends or now - self.saved_at > self.every_s:
+            self.save(updates, done)
             self.saved_at = time.monotonic()
+        self._ended_s = time.perf_counter()
 
-    def save(self, trainer: Trainer, done: int) -> None:
+    def _count_time(self, batch: Any) -> None:
+        """What the update took since the one before it ended, its batch included, when it is a rehearsal."""
+        if isinstance(batch, Rehearsed):
+            self.rehearsal_s += time.perf_counter() - self._ended_s
+
+    def save(self, updates: int, done: int) -> None:
         """A bundle with all that the next step depends on."""
-        name = f"{self.attempt}-{self.lesson.name}-{done:08d}"
+        name = f"{self.attempt}-{self.lesson.name}-{updates:08d}"
+        learner = self.module.learner
         state = {
             "lesson": self.lesson.name,
             "attempt": self.attempt,
             "update": done,
+            "updates": updates,
             "seconds": self.seconds,
+            "rehearsal_s": self.rehearsal_s,
             "spent_s": dict(self.watch.seconds),
-            "agent": self.learner.agent.state_dict(),
-            "learner": self.learner.extra_state(),
-            "optimizers": [optimizer.state_dict() for optimizer in trainer.optimizers],
+            "agent": learner.agent.state_dict(),
+            "learner": learner.state_dict(),
+            "rehearsed": [one.learner.state_dict() for one in self.rehearsal],
         }
         bundle.save(self.folder / name, state)
         self.journal.write("checkpoint", lesson=self.lesson.name, step=done, name=name)
@@ -158,6 +249,7 @@ def teach(
     *,
     attempt: int = 0,
     rehearsal: Sequence[Rehearsal] = (),
+    every: int | None = None,
     resume: Mapping[str, Any] | None = None,
     scores: Mapping[str, float] | None = None,
     cut: bool = False,
@@ -165,45 +257,89 @@ def teach(
     """Run one lesson to its end, however long it takes, or to a request to stop.
 
     Args:
+        steps: of its own.
+        every: one of so many updates is one of `rehearsal`; by default as often as the lesson says.
         resume: the position in this lesson to go on from.
         cut: the lesson ends where `resume` is, without another step.
 
     Raises:
         Interrupted: asked to stop; the position is saved.
+        ConfigError: there is something to rehearse, and the lesson's learner takes no rehearsals.
+        CheckpointError: the position is of an older version.
     """
-    learner: Learner = lesson.make_learner(agent, context)  # type: ignore[assignment]
+    learner = lesson.make_learner(agent, context)
     learner.steps, watch = steps, Stopwatch()
-    batches = mixed(lesson, learner, agent, context, steps, rehearsal)
-    seconds = 0.0
+    batches = mixed(lesson, learner, context, steps, rehearsal, lesson.rehearsal_every if every is None else every)
+    module = LessonModule(learner, batches)
+    spent = {"seconds": 0.0, "rehearsal_s": 0.0}
     if resume:
+        if "updates" not in resume:
+            raise CheckpointError(
+                "The position in this lesson is of an older devmind; begin it anew with another --out."
+            )
         agent.load_state_dict(resume["agent"])
-        learner.load_extra_state(resume["learner"])
-        learner.update, seconds = int(resume["update"]), float(resume["seconds"])
-        batches.load_state_dict({"update": learner.update})
-        learner.resumed_optimizers = resume["optimizers"]
-        watch.seconds |= resume.get("spent_s", {})
-    run = LessonRun(lesson, learner, context, journal, attempt, seconds, scores or {}, watch)
-    if learner.update < steps and not cut:
+        module = LessonModule(learner, batches, int(resume["updates"]), resume["learner"])
+        spent = {name: float(resume[name]) for name in spent}
+        batches.load_state_dict({"update": module.updates})
+        watch.seconds |= resume["spent_s"]
+        for one, state in zip(rehearsal, resume["rehearsed"], strict=True):
+            one.learner.load_state_dict(state)
+    elif isinstance(batches, Mixed):
+        for other in {id(one.learner): one.learner for one in rehearsal}.values():
+            other.remember()
+    run = LessonRun(lesson, module, rehearsal, context, journal, attempt, spent, scores or {}, watch)
+    left = len(batches) - module.updates
+    if left and not cut:
         with run.progress, watch.watching(agent):
             data = TimedBatches(batches, watch)
-            fit(learner, data, context, [run], steps - learner.update, _loggers(context, lesson.name))
-        seconds = run.seconds
+            fit(module, data, context, [run], left, _loggers(context, lesson.name))
+        spent = {"seconds": run.seconds, "rehearsal_s": run.rehearsal_s}
     if run.stopped_by:
         raise Interrupted(run.stopped_by)
-    return Taught(learner.update, seconds, "cut" if learner.update < steps else "done", shares(watch.seconds, seconds))
+    whole_s = spent["seconds"]
+    return Taught(
+        module.steps,
+        whole_s,
+        "cut" if module.updates < len(batches) else "done",
+        shares(watch.seconds, whole_s),
+        module.updates - module.steps,
+        round(spent["rehearsal_s"] / max(whole_s, 1e-9), 4),
+        trained_by(learner),
+    )
+
+
+def trained_by(learner: Learner) -> dict[str, int]:
+    """How many numbers a learner may change, by part of the agent ("trunk", "heads.choose"), buffers included."""
+    parts: dict[str, int] = {}
+    for name, value in learner.agent.state_dict().items():
+        if name.startswith(learner.trains):
+            part = part_of(name)
+            parts[part] = parts.get(part, 0) + value.numel()
+    return parts
+
+
+def part_of(name: str) -> str:
+    """The part of an agent that a parameter belongs to: "encoders.sight", "heads.choose", "trunk", "readout"."""
+    kind, *rest = name.split(".")
+    return f"{kind}.{rest[0]}" if kind in ("encoders", "heads") else kind
 
 
 def fit(
-    learner: Learner, data: TimedBatches, context: Context, callbacks: list[Callback], steps: int, loggers: list[Logger]
+    module: LessonModule,
+    data: TimedBatches,
+    context: Context,
+    callbacks: list[Callback],
+    updates: int,
+    loggers: list[Logger],
 ) -> None:
-    """`steps` steps of `learner` on `data`, by a Trainer of its own."""
+    """`updates` batches of `data`, learned from by a Trainer of its own."""
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     device = pick_device(context.device)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         trainer = Trainer(
             max_epochs=1,
-            limit_train_batches=steps,
+            limit_train_batches=updates,
             logger=loggers,
             callbacks=callbacks,
             precision=context.config.precision,
@@ -215,10 +351,10 @@ def fit(
             **trainer_device(device),  # type: ignore[arg-type]
         )
         try:
-            trainer.fit(learner, train_dataloaders=data)
+            trainer.fit(module, train_dataloaders=data)
         finally:
             data.close()
-    place(learner.agent, device)  # Lightning brings its module back to the CPU
+    place(module.agent, device)  # Lightning brings its module back to the CPU
 
 
 def _loggers(context: Context, lesson: str) -> list[Logger]:

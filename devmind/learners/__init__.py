@@ -1,1 +1,1 @@
-"""Learners: LightningModules that consume batches and improve an agent."""
+"""Learners: they consume batches and improve an agent, by gradient or otherwise; none knows Lightning."""

@@ -3,76 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
-from lightning import LightningModule
 from torch import Tensor, nn
 
-from devmind.seeding import derive_seed
+from devmind.agent.taps import taps_trunk
+from devmind.curriculum.stage import Learner, Rehearsed, Scalars
 
 if TYPE_CHECKING:
     from devmind.agent.agent import Agent
 
 Loss = Callable[["Agent", Any], tuple[Tensor, Mapping[str, Tensor]]]
 
-
-class Rehearsed(NamedTuple):
-    """A batch of another lesson than the one that is taught; `which` counts the learner's `rehearsal`."""
-
-    which: int
-    batch: Any
+SHARED = ("trunk.", "readout", "recalled_", "age.")
+"""Prefixes of what every stage shares: the trunk with its slots, the readout token, what marks recalled tokens."""
 
 
-class Learner(LightningModule):
-    """Base of every learner: an agent, a position in its lesson, and what the runner keeps for an exact resume.
+def trainable(agent: Agent, stage: str | None = None) -> tuple[str, ...]:
+    """Prefixes of the parameters that a stage may train, as learners take them for `trains`.
 
-    The position `update` counts training steps since the lesson began; learning rates and random numbers are functions
-    of it, so a resumed lesson goes on as if it had never stopped.
+    These are the trunk, the stage's own encoders and heads, and heads of earlier stages that read the trunk: the trunk
+    changes under those, and rehearsal keeps them right. Encoders and reflex arcs of earlier stages stay as they are,
+    bit by bit, and with them keys and names in memory. What a newborn brings along belongs to its first stage.
+
+    Args:
+        stage: by default the one the agent is in (the last of `agent.config.stages`); an agent in none trains all.
     """
-
-    def __init__(self, agent: Agent, *, steps: int, seed: int) -> None:
-        super().__init__()
-        self.agent = agent
-        self.steps = steps
-        self.seed = seed
-        self.update = 0
-        self.resumed_optimizers: list[dict[str, Any]] = []
-
-    def extra_state(self) -> dict[str, Any]:
-        """What besides the agent, the optimizers and the position the next step depends on; nothing by default."""
-        return {}
-
-    def load_extra_state(self, state: Mapping[str, Any]) -> None:
-        """Take back what `extra_state` gave."""
-
-    def on_train_start(self) -> None:
-        """Give the optimizers the state they were saved with."""
-        optimizers = self.trainer.optimizers
-        for optimizer, state in zip(optimizers, self.resumed_optimizers, strict=bool(self.resumed_optimizers)):
-            optimizer.load_state_dict(state)
-
-    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
-        """Every step has its own named random numbers."""
-        torch.manual_seed(derive_seed(self.seed, type(self).__name__, self.update))
-
-    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Count the step."""
-        self.update += 1
-
-    def report(self, values: Mapping[str, Tensor | float]) -> None:
-        """Log scalars; the progress bar, the journal and Lightning's loggers read them."""
-        self.log_dict(dict(values), on_step=True, on_epoch=False, batch_size=1)
-
-    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
-        """Move tensors (nested in dicts) to the device; what is no tensor stays."""
-        if isinstance(batch, Tensor):
-            return batch.to(device)
-        if isinstance(batch, Mapping):
-            return {key: self.transfer_batch_to_device(value, device, dataloader_idx) for key, value in batch.items()}
-        if isinstance(batch, Rehearsed):
-            return Rehearsed(batch.which, self.transfer_batch_to_device(batch.batch, device, dataloader_idx))
-        return batch
+    stages = list(agent.config.stages)
+    if stage is None and not stages:
+        return ("",)
+    stage = stages[-1] if stage is None else stage
+    mine = {stage} if stages and stages[0] != stage else {stage, "newborn"}
+    encoders = [entry["name"] for entry in agent.config.encoders if entry["stage"] in mine]
+    heads = [
+        entry["name"]
+        for entry in agent.config.heads
+        if entry["stage"] in mine or taps_trunk(tap if isinstance(tap := entry["tap"], str) else tuple(tap))
+    ]
+    return (*SHARED, *(f"encoders.{name}." for name in encoders), *(f"heads.{name}." for name in heads))
 
 
 def schedule(update: int, steps: int, warm_up: int = 20, decay_from: float = 0.3) -> float:
@@ -84,30 +53,33 @@ def schedule(update: int, steps: int, warm_up: int = 20, decay_from: float = 0.3
 
 
 class GradientLearner(Learner):
-    """Minimises `loss(agent, batch) -> (loss, scalars to log)` over the parameters named by `trains`.
+    """Minimises `loss(agent, batch) -> (loss, scalars to report)` over the parameters named by `trains`.
 
     Args:
-        trains: prefixes of parameter names to train ('' trains everything); all others are frozen meanwhile.
-
-    Attributes:
-        rehearsal: losses of the lessons whose batches come among its own, as `Rehearsed`.
+        steps: of the whole lesson; the runner sets it.
+        trains: prefixes of parameter names to train ('' trains everything), by default `trainable(agent)`; all others
+            are frozen meanwhile.
+        decay_from: the share of the steps from which on rates fall.
     """
+
+    mixes: ClassVar[bool] = True
 
     def __init__(
         self,
         agent: Agent,
         loss: Loss,
         *,
-        steps: int,
         seed: int,
         learning_rate: float,
-        trains: Sequence[str] = ("",),
+        steps: int = 0,
+        trains: Sequence[str] | None = None,
         weight_decay: float = 0.02,
+        decay_from: float = 0.3,
     ) -> None:
-        super().__init__(agent, steps=steps, seed=seed)
-        self.rehearsal: tuple[Loss, ...] = ()
-        self.loss, self.learning_rate, self.weight_decay = loss, learning_rate, weight_decay
-        self.trains = tuple(trains)
+        super().__init__(agent, seed=seed, trains=trainable(agent) if trains is None else trains)
+        self.steps, self.loss = steps, loss
+        self.learning_rate, self.weight_decay, self.decay_from = learning_rate, weight_decay, decay_from
+        self._optimizer: torch.optim.Optimizer | None = None
 
     def trained_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         """Names and parameters this lesson changes."""
@@ -115,17 +87,7 @@ class GradientLearner(Learner):
             if name.startswith(self.trains):
                 yield name, parameter
 
-    def on_fit_start(self) -> None:
-        """Freeze what this lesson does not train: no gradient is computed for it."""
-        trained = {name for name, _ in self.trained_parameters()}
-        for name, parameter in self.agent.named_parameters():
-            parameter.requires_grad_(name in trained)
-
-    def on_fit_end(self) -> None:
-        """Give every parameter its gradient back for the lessons to come."""
-        self.agent.requires_grad_(True)
-
-    def configure_optimizers(self) -> torch.optim.Optimizer:
+    def make_optimizer(self) -> torch.optim.Optimizer:
         """AdamW; matrices decay, vectors and gains do not."""
         parameters = [p for _, p in self.trained_parameters()]
         groups = [
@@ -134,20 +96,47 @@ class GradientLearner(Learner):
         ]
         return torch.optim.AdamW([g for g in groups if g["params"]], lr=self.learning_rate, betas=(0.9, 0.95))
 
-    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
-        """One loss; the learning rate is a function of the position alone."""
-        optimizer = self.optimizers()
-        for group in optimizer.param_groups:  # type: ignore[union-attr]
-            group["lr"] = self.learning_rate * schedule(self.update, self.steps)
-        loss_of, prefix = self.loss, ""
-        if isinstance(batch, Rehearsed):
-            loss_of, batch, prefix = self.rehearsal[batch.which], batch.batch, "rehearsal/"
-        loss, scalars = loss_of(self.agent, batch)
-        self.report({prefix + "loss": loss.detach()} | {prefix + name: value for name, value in scalars.items()})
-        return loss
+    @property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """Made when it is first asked for: the agent is on its device then."""
+        if self._optimizer is None:
+            self._optimizer = self.make_optimizer()
+        return self._optimizer
 
-    def configure_gradient_clipping(
-        self, optimizer: Any, gradient_clip_val: Any = None, gradient_clip_algorithm: Any = None
-    ) -> None:
-        """Clip the global norm at 1: rendered scenes give an outlier now and then."""
+    def update(self, batch: Any, step: int) -> Scalars:
+        """One step down the loss; the learning rate is a function of the position alone."""
+        self.set_rates(step)
+        if isinstance(batch, Rehearsed):
+            prefix, (loss, scalars) = "rehearsal/", batch.learner.rehearse(batch.batch)
+        else:
+            prefix, (loss, scalars) = "", self.loss(self.agent, batch)
+        self.descend(loss)
+        return {prefix + "loss": loss.detach()} | {prefix + name: value for name, value in scalars.items()}
+
+    def set_rates(self, step: int) -> None:
+        """Every group's learning rate at this position; a group may have a `rate` of its own."""
+        for group in self.optimizer.param_groups:
+            full = group.get("rate", self.learning_rate)
+            group["lr"] = full * schedule(step, self.steps, decay_from=self.decay_from)
+
+    def descend(self, loss: Tensor) -> None:
+        """One optimizer step; the global norm is clipped at 1, as rendered scenes give an outlier now and then."""
+        self.optimizer.zero_grad()
+        # The Trainer's autocast is for forward passes.
+        with torch.autocast(loss.device.type, enabled=False):
+            loss.backward()
         nn.utils.clip_grad_norm_([p for _, p in self.trained_parameters()], 1.0, foreach=True)
+        self.optimizer.step()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The optimizer's state; None before the first update."""
+        return {"optimizer": None if self._optimizer is None else self._optimizer.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on with that optimizer."""
+        if state["optimizer"] is not None:
+            self.optimizer.load_state_dict(state["optimizer"])
+
+    def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
+        """The lesson's own loss."""
+        return self.loss(self.agent, batch)

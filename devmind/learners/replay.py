@@ -20,6 +20,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import RECALLED_BUDGET, Recall, collate, last_tick
 from devmind.agent.output import Categorical
 from devmind.errors import ConfigError, StoreError
+from devmind.learners.distil import divergence
 from devmind.memory import Entry, Filters, Memory
 from devmind.memory.entry import searchable
 from devmind.memory.sampling import Prioritised, Reservoir
@@ -212,12 +213,6 @@ def nothing_to_ask() -> StoreError:
         "There is nothing to sleep on: no memory has both words (or a name) and a sense that this agent has. "
         "Let it live with a memory, or teach names, first."
     )
-
-
-def divergence(wanted: Tensor, log_p: Tensor) -> Tensor:
-    """KL(wanted || p) in nats [n]; probabilities [n, ..., classes]; the mean over further dimensions."""
-    each = (wanted * (wanted.clamp_min(1e-9).log() - log_p)).sum(-1)
-    return each.flatten(1).mean(1) if each.ndim > 1 else each
 
 
 def _told(agent: Agent, wanted: Mapping[str, Tensor], words: Sequence[str]) -> np.ndarray:

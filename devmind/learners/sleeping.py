@@ -19,13 +19,16 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.agent.device import place
 from devmind.agent.drift import drifts
-from devmind.agent.taps import taps_trunk
+from devmind.agent.taps import can_read, taps_trunk
+from devmind.curriculum.stage import Scalars
 from devmind.errors import ConfigError
+from devmind.learners.distil import divergence
 from devmind.learners.gradient import GradientLearner
-from devmind.learners.replay import Replay, divergence
+from devmind.learners.replay import Replay
 
 GUARD = 0.05
 """How much a drift of all their variance counts, in nats: at 1 the other heads drown what is to be learned."""
+UNREHEARSED = "A night is of one memory; the next night goes over what this one slept on."
 
 
 def heads_to_sleep(agent: Agent) -> list[str]:
@@ -54,29 +57,35 @@ class SleepLearner(GradientLearner):
     def __init__(self, agent: Agent, replay: Replay, *, seed: int, learning_rate: float) -> None:
         on_trunk = [e["name"] for e in agent.config.heads if e["name"] in agent.heads and taps_trunk(e["tap"])]
         trains = ("trunk.", "readout", "slots", *(f"heads.{name}." for name in on_trunk))
-        super().__init__(agent, self._loss, steps=0, seed=seed, learning_rate=learning_rate, trains=trains)
+        super().__init__(agent, self._loss, seed=seed, learning_rate=learning_rate, trains=trains)
         self.replay = replay
         self.guarded = [name for name in on_trunk if name not in replay.heads]
-        # Kept in a list: the frozen copy is no part of this module and none of its weights are trained or moved.
-        self._born = [copy.deepcopy(agent).requires_grad_(False).eval()]
+        self._born = copy.deepcopy(agent).requires_grad_(False).eval()
 
-    def on_fit_start(self) -> None:
+    def begin(self, step: int) -> None:
         """The frozen copy goes where the agent is."""
-        super().on_fit_start()
-        place(self._born[0], self.device)
+        super().begin(step)
+        place(self._born, self.agent.device)
 
-    def extra_state(self) -> dict[str, Any]:
-        """The priorities and how often was drawn."""
-        return {"sampler": self.replay.sampler.state_dict()}
+    def state_dict(self) -> dict[str, Any]:
+        """The optimizer's state, the priorities, and how often was drawn."""
+        return super().state_dict() | {"sampler": self.replay.sampler.state_dict()}
 
-    def load_extra_state(self, state: Mapping[str, Any]) -> None:
-        """Take back what `extra_state` gave."""
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take back what `state_dict` gave."""
+        super().load_state_dict(state)
         self.replay.sampler.load_state_dict(state["sampler"])
+
+    def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
+        """Refused: a night is of one memory, and the next night goes over again what this one slept on."""
+        raise ConfigError(UNREHEARSED)
 
     def _loss(self, agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
         """Weighted divergence from the awake answers, and the drift of other heads; surprises become priorities."""
         replay, asked = self.replay, batch["place"].flatten()
-        outputs = agent(batch, [*replay.heads, *self.guarded])
+        # What a memory holds no sense for has nothing to read.
+        guarded = [name for name in self.guarded if can_read(agent.tap_of(name), batch["senses"])]
+        outputs = agent(batch, [*replay.heads, *guarded])
         surprise = torch.zeros(len(asked), device=asked.device)
         for head in replay.heads:
             log_p = outputs[head].logits.log_softmax(-1).flatten(0, 1)
@@ -87,9 +96,9 @@ class SleepLearner(GradientLearner):
         told = (weight * surprise).sum() / weight.sum()
         replay.surprised(replay.ids[asked.cpu().numpy()], surprise.detach().cpu().double().numpy())
         held = torch.zeros((), device=asked.device)
-        if self.guarded:
+        if guarded:
             with torch.no_grad():
-                wanted_of = self._born[0](batch, self.guarded)
+                wanted_of = self._born(batch, guarded)
             held = sum(drifts(outputs, wanted_of, batch["valid"]).values(), start=held)
         scalars = {"surprise": surprise.detach().mean(), "drift": held.detach()}
         return told + GUARD * held, scalars

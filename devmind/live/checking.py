@@ -17,6 +17,7 @@ import numpy as np
 
 from devmind.acting import Actor
 from devmind.acting.recall import recalled_tokens
+from devmind.acting.standing import Standing
 from devmind.agent.agent import Agent
 from devmind.agent.encoders import Encoded
 from devmind.agent.threads import stepping_threads
@@ -119,6 +120,7 @@ class _Replay:
         self.actor: Actor | None = None
         self.recalled: Encoded | None = None
         self.effectors: list[str] = []
+        self.standing: Standing | None = None  # a recording that names no heads is of a time when all might act
         self.why = UNNAMED
 
     def open_part(self, session: Session, before: Path | None) -> None:
@@ -132,6 +134,8 @@ class _Replay:
     def take_note(self, note: Note, folder: Path) -> None:
         """What happened between two ticks."""
         if note.kind == "weights":
+            named = note.data.get("heads")
+            self.standing = {name: tuple(heads) for name, heads in named.items()} if named else None
             self._change_weights(str(note.data.get("agent_sha256", "")), note.data.get("kept"), folder)
         elif note.kind == "lost":
             self._refuse(f"{note.data.get('ticks', 'some')} ticks before it were lost while recording")
@@ -143,7 +147,7 @@ class _Replay:
     def take_tick(self, moment: Moment, action: Action | None) -> None:
         """Step and compare, or count the tick as refused."""
         if moment.first and self.agent is not None:
-            self.actor, self.why = Actor(self.agent), ""
+            self.actor, self.why = Actor(self.agent, beliefs=True), ""
         if not self.why and action is None:
             self._refuse("no action was recorded")
         recalled, self.recalled = self.recalled, None
@@ -151,6 +155,7 @@ class _Replay:
             self._count_refused()
         else:
             self.actor.agent = self.agent
+            self.actor.standing = self.standing
             self.actor.effectors = tuple(name for name in self.effectors if name in self.agent.effectors)
             output = self.actor.step(self.actor.encode(moment), recalled)
             self._compare(action, output.to_action())

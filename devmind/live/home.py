@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
+from devmind.acting.standing import read_results
 from devmind.agent.agent import Agent
 from devmind.live.learning.learner import LiveLearner
 from devmind.live.life import Life
@@ -39,7 +40,7 @@ def at_home(wishes: Wishes) -> Iterator[tuple[Life, PageServer | None]]:
         life = stack.enter_context(
             Life(
                 agent, room, _memory(store, wishes), wishes.agent, recording, wishes.record is not None, hub, speaker,
-                learner, config.sure, config.memory, wishes.command,
+                learner, config.sure, config.memory, wishes.command, read_results(wishes.agent),
             )
         )  # fmt: skip
         if learner:

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from devmind.acting.standing import read_results, standing
 from devmind.agent.agent import Agent
 from devmind.agent.encoders import Encoded
 from devmind.agent.output import Output
@@ -33,7 +34,7 @@ from devmind.live.remembering.recalling import Recalled, Recalling
 from devmind.live.remembering.remembered import as_held
 from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.live.serving.hub import Hub
-from devmind.live.viewing.view import View
+from devmind.live.viewing.view import View, said
 from devmind.memory import Memory
 from devmind.moment import Moment
 from devmind.worlds.room import Room
@@ -50,7 +51,9 @@ class Life:
         recording: None where nothing may be recorded.
         record: begin to record at once.
         hub: whoever watches; None without a page.
-        speaker: plays what the agent utters.
+        speaker: plays what the agent utters; one that has a voice (`say(text)`) speaks what it says, which the page
+            shows in any case.
+        results: of the agent's exams: which of its heads may act (`devmind.acting.standing`).
         learner: learns from the recording in a process of its own; somebody else starts and ends it.
         sure: calibrated confidence from which the page shows what is seen.
         remembering: what is recalled and what is kept, and when.
@@ -71,6 +74,7 @@ class Life:
         sure: float = 0.7,
         remembering: MemoryConfig = MemoryConfig(),  # noqa: B008 - it is frozen
         command: str = "devmind live",
+        results: Mapping[str, Any] | None = None,
     ) -> None:
         self.room, self.memory, self.recording, self.hub = room, memory, recording, hub
         self.speaker, self.learner, self.sure, self.command = speaker, learner, sure, command
@@ -85,9 +89,10 @@ class Life:
         self._recalled: Recalled | None = None
         self._foretold: tuple[Moment, Mapping[str, Output]] | None = None
         watchers = {"recording": self._keep, "memory": self._remember, "page": self._show, "learner": self._learn}
-        self.loop = LiveLoop(agent, room, watchers=watchers, recalled=self._recall)
+        self.loop = LiveLoop(agent, room, watchers=watchers, recalled=self._recall, results=results)
         sha256 = agent.sha256()
-        self._weights = learner.note(sha256) if learner else {"agent_sha256": sha256, "kept": None}
+        weights = learner.note(sha256) if learner else {"agent_sha256": sha256, "kept": None}
+        self._weights: dict[str, Any] = {**weights, "heads": self._standing()}
         self._weights_since_s = time.monotonic()
         self._commands = Commands(self)
         if record:
@@ -148,8 +153,11 @@ class Life:
         return keep == "always" or (keep == "recorded" and recorded)
 
     def _keep(self, tick: Tick) -> None:
-        if self.speaker is not None and "utter" in tick.action.effectors:
-            self.speaker.act(tick.action.effectors["utter"])
+        effectors = tick.action.effectors
+        if self.speaker is not None and "utter" in effectors:
+            self.speaker.act(effectors["utter"])
+        if "say" in effectors and hasattr(self.speaker, "say"):
+            self.speaker.say(said(effectors["say"]))
         if self.recording:
             self.recording.tick(tick, self.room)
 
@@ -215,7 +223,7 @@ class Life:
 
     def _act_with(self, weights: Mapping[str, Any]) -> None:
         """These weights act from the next tick on."""
-        self._weights, self._weights_since_s = dict(weights), time.monotonic()
+        self._weights, self._weights_since_s = dict(weights) | {"heads": self._standing()}, time.monotonic()
         self.recalling.changed()
         self.note("weights", self._weights)
 
@@ -241,8 +249,13 @@ class Life:
         if self.view:
             self.view = View(agent, self.sure, self.view)
         self.age, self.loop.afresh, self.loop.agent = age, True, agent
+        self.loop.standing = standing(agent, read_results(self.ages[age].folder))
         self.note("age", {"id": age})
         self._act_with({"agent_sha256": sha256, "kept": None})
+
+    def _standing(self) -> dict[str, list[str]]:
+        """Which heads may act, for the recording: a check must ask the same ones."""
+        return {effector: list(heads) for effector, heads in self.loop.standing.items()}
 
     def note(self, kind: str, data: Mapping[str, Any]) -> None:
         """Tell the recording, if there is one, what happened."""

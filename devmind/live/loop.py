@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 from gymnasium import spaces
 
 from devmind.acting import Actor
+from devmind.acting.standing import standing
 from devmind.agent.acting import StepOutput
 from devmind.agent.agent import Agent, Percepts
 from devmind.agent.encoders import Encoded
@@ -83,11 +84,12 @@ class LiveSummary:
 
 
 class LiveLoop:
-    """One agent in one room. `agent`, `paused` and `afresh` may be changed between ticks, by errands.
+    """One agent in one room. `agent`, `standing`, `paused` and `afresh` may be changed between ticks, by errands.
 
     Args:
         effectors: which the agent answers for, of those it has.
         recalled: what is stepped with besides, of `Agent.encode_recalled`; must be quick.
+        results: of the agent's exams (`results.json`): they say which of its heads may act here.
         watchers: called with every tick, in order; what one raises ends the loop. Their names are those of `late`.
 
     Attributes:
@@ -102,11 +104,13 @@ class LiveLoop:
         effectors: Sequence[str] = EFFECTORS,
         watchers: Mapping[str, Callable[[Tick], None]] | None = None,
         recalled: Callable[[Moment], Encoded | None] = lambda _: None,
+        results: Mapping[str, Any] | None = None,
     ) -> None:
         self.agent, self.room, self.watchers = agent, room, dict(watchers or {})
         self.summary, self.errands = LiveSummary(), Errands()
         self.paused, self.afresh, self.recalled = False, True, recalled
         self.wanted = tuple(effectors)
+        self.standing = standing(agent, results)
 
     @property
     def effectors(self) -> list[str]:
@@ -118,23 +122,26 @@ class LiveLoop:
         self.summary, self.afresh = LiveSummary(), True
         try:
             with stepping_threads():
-                self._live(seconds, stop)
+                self.warm_up()
+                for _ in self.ticks(seconds, stop):
+                    pass
         finally:
             self.errands.close()
         return self.summary
 
-    def _live(self, seconds: float | None, stop: Callable[[], bool]) -> None:
-        self.warm_up()
+    def ticks(self, seconds: float | None = None, stop: Callable[[], bool] = lambda: False) -> Iterator[Tick | None]:
+        """Live tick by tick, for who drives the room's clock; None is a tick that was paused. `run` is this."""
         senses, info = self.room.reset()
-        actor = Actor(self.agent)
+        actor = Actor(self.agent, beliefs=True)
         spent: dict[str, float] = {}
         while True:
             if info["skipped"]:
                 self._late(info["skipped"], spent)
             watch = _StopWatch()
             look: Mapping[str, Any] = {}
+            tick: Tick | None = None
             if not self.paused:
-                actor.agent, actor.effectors = self.agent, tuple(self.effectors)
+                actor.agent, actor.effectors, actor.standing = self.agent, tuple(self.effectors), self.standing
                 if self.afresh:
                     actor.reset()
                 moment = Moment(info["time_s"], senses, first=self.afresh)
@@ -149,6 +156,7 @@ class LiveLoop:
             watch.lap("errands")
             spent = watch.laps
             self.summary.busy_s.append(sum(spent.values()))
+            yield tick
             if stop() or (seconds is not None and info["time_s"] >= seconds):
                 break
             senses, _, _, _, info = self.room.step(look)
@@ -159,7 +167,7 @@ class LiveLoop:
         assert isinstance(space, spaces.Dict)
         arrays = {name: np.zeros(part.shape, part.dtype) for name, part in space.items() if part.shape is not None}
         moment = Moment(0.0, {name: value for name, value in arrays.items() if name != "words"}, first=True)
-        Actor(self.agent, effectors=self.effectors).act(moment)
+        Actor(self.agent, effectors=self.effectors, beliefs=True).act(moment)
 
     def _keep(self, tick: Tick, watch: _StopWatch) -> None:
         summary, health = self.summary, self.room.health

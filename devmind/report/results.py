@@ -65,12 +65,18 @@ class LessonResult(Part):
     """How one lesson went."""
 
     name: str
-    steps: int = Field(description="optimizer steps planned")
-    done: int = Field(description="optimizer steps made")
+    steps: int = Field(description="steps planned, rehearsals not counted")
+    done: int = Field(description="steps made, rehearsals not counted")
     seconds: float
     status: Literal["done", "cut"] = Field(description="cut: the user went on with the next lesson")
     steps_per_s: float
     share: dict[str, float] = Field(default_factory=dict, description="share of the time by activity")
+    rehearsals: int = Field(0, description="updates on batches of earlier lessons that stood among the steps")
+    rehearsal_share: float = Field(0.0, description="of the lesson's time, measured")
+    trained: dict[str, int] = Field(
+        default_factory=dict, description="numbers by part of the agent that its learner may change"
+    )
+    unrehearsed: str = Field("", description="why later stages do not rehearse it; empty where they do")
 
 
 class Exhibit(Part):
@@ -142,11 +148,23 @@ class Curve(Part):
     value: list[float]
 
 
+class Difference(Part):
+    """How much better the agent is than its twin, on the same episodes."""
+
+    gained: float
+    low: float = Field(description="bounds of the 95 % interval, by a paired bootstrap")
+    high: float
+    n: int
+    significant: bool = Field(description="the lower bound is above zero")
+
+
 class Ablation(Part):
-    """The fresh-trunk twin's scores by measure."""
+    """The twin's scores by measure."""
 
     skills: dict[str, float]
     note: str = ""
+    title: str = "What staging bought"
+    differences: dict[str, Difference] = Field(default_factory=dict)
 
 
 class Cost(Part):

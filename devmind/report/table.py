@@ -48,9 +48,8 @@ def verdict_table(results: Results | Mapping[str, Any]) -> Table:
 def _row(measure: MeasureResult) -> list[Text]:
     from rich.text import Text
 
-    word, colour = {True: ("✓ passed", "green"), False: ("✗ failed", "bold red"), None: ("not gated", "dim")}[
-        measure.passed
-    ]
+    ungated = ("not gated" if measure.gate is None else "goal missed", "dim")
+    word, colour = {True: ("✓ passed", "green"), False: ("✗ failed", "bold red"), None: ungated}[measure.passed]
     side = "≥" if measure.higher_is_better else "≤"
     cells = [
         number(measure.score),

@@ -20,7 +20,7 @@ import numpy as np
 from devmind.errors import SessionError
 from devmind.moment import Action, Moment, Sense
 from devmind.sessions.mcap_file import WriteError, why_not_written
-from devmind.sessions.pictures import change_in_view, fovea
+from devmind.sessions.pictures import change_in_view, sight_of
 from devmind.sessions.recorder import Recorder
 from devmind.sessions.steps import Step
 
@@ -150,7 +150,7 @@ def _step(time_s: float, events: list[Event], previous: np.ndarray | None) -> tu
     shown = [event.value for event in events if event.kind == "picture"]
     picture = shown[-1]() if shown else None
     if picture is not None:
-        senses["sight"] = fovea(picture)
+        senses["sight"] = sight_of(picture)
         if previous is not None:
             senses["periphery"] = change_in_view(picture, previous)
     for event in events:

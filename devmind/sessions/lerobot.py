@@ -24,7 +24,7 @@ from devmind.sessions.lerobot_plan import Plan, plan_of
 from devmind.sessions.lerobot_stats import Stats, all_stats, stats_of
 from devmind.sessions.lerobot_video import Camera, VideoFiles
 from devmind.sessions.mcap_file import why_not_written
-from devmind.sessions.pictures import fovea
+from devmind.sessions.pictures import shrunk
 from devmind.sessions.reader import Session
 
 
@@ -112,7 +112,7 @@ class _Writer:
                     rows[-1][layout.REWARD] = moment.reward
                 rows.append(row)
                 sight: Any = moment.senses.get("sight")
-                shown = {layout.SIGHT: None if sight is None else fovea(sight), layout.CAMERA: frame}
+                shown = {layout.SIGHT: None if sight is None else shrunk(sight), layout.CAMERA: frame}
                 for key, video in self._videos.items():
                     video.write(shown[key])
                 sound.write(moment.senses.get("sound"))

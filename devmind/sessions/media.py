@@ -18,10 +18,10 @@ from devmind.errors import SessionError
 from devmind.moment import SOUND_RATE_HZ, TICK_HZ, Moment
 from devmind.sessions import pictures, sounds
 from devmind.sessions.importing import Event, Imported, episode_steps, write_session
-from devmind.sessions.pictures import change_in_view, fovea
+from devmind.sessions.pictures import change_in_view, sight_of
 from devmind.sessions.steps import Step
 
-__all__ = ["Imported", "change_in_view", "fovea", "import_media", "media_moments"]
+__all__ = ["Imported", "change_in_view", "import_media", "media_moments", "sight_of"]
 
 Timed = Iterator[tuple[int, Any]]
 
@@ -87,7 +87,10 @@ def _events(episode: _Episode, tick_hz: int, warnings: list[str]) -> Iterator[Ev
     if episode.kind == "sound":
         return _heard(sounds.file_ticks(path, samples, warnings.append))
     if episode.kind == "pictures":
-        return _seen((k, pictures.read_picture(file)) for k, file in enumerate(episode.files))
+        shown = (pictures.read_picture(file) for file in episode.files)
+        if len(episode.files) == 1:  # a photograph of a thing, no camera's frame
+            shown = (pictures.central_square(picture) for picture in shown)
+        return _seen(enumerate(shown))
     seen = _seen(pictures.video_ticks(path, tick_hz, warnings.append))
     return merge(seen, _heard(sounds.container_ticks(path, samples, warnings.append)), key=attrgetter("tick"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -21,14 +22,56 @@ SMALLEST_SIDE = 8
 _CUT_SHARE = 0.95
 
 
-def fovea(frame: np.ndarray, size: int = SIGHT_SIZE) -> np.ndarray:
-    """The central square of a frame uint8 [H, W, 3], area-averaged to uint8 [size, size, 3]."""
-    import cv2
+WIDE_HALF_DEG, SIGHT_HALF_DEG = 60.0, 30.0
+"""Half the angles that a frame's width and `sight` stand for: those of the nursery's wide view and sight, by which the
+encoders and the looking arc were taught."""
+WIDE_HALF, SIGHT_HALF = math.tan(math.radians(WIDE_HALF_DEG)), math.tan(math.radians(SIGHT_HALF_DEG))
 
+
+def fovea_box(height: int, width: int, pan_deg: float = 0.0, tilt_deg: float = 0.0) -> tuple[int, int, int]:
+    """(top, left, side) in pixels of the part of a frame that is looked at, kept inside it: a third of its width.
+
+    The frame's width stands for 120 degrees and the part for 60, whatever lens the camera has. Live rooms, imported
+    videos and exams through life all look by this.
+    """
+    side = max(1, min(height, round(width * SIGHT_HALF / WIDE_HALF)))
+    per_slope = width / 2 / WIDE_HALF
+    middle_x = width / 2 - per_slope * math.tan(math.radians(pan_deg))
+    middle_y = height / 2 - per_slope * math.tan(math.radians(tilt_deg))
+    left = min(max(round(middle_x - side / 2), 0), width - side)
+    top = min(max(round(middle_y - side / 2), 0), height - side)
+    return top, left, side
+
+
+def fovea(frame: np.ndarray, pan_deg: float = 0.0, tilt_deg: float = 0.0) -> np.ndarray:
+    """`sight` uint8 [64, 64, 3] of a camera's frame uint8 [H, W, 3]: what a gaze in it sees, by default ahead."""
     height, width = frame.shape[:2]
+    top, left, side = fovea_box(height, width, pan_deg, tilt_deg)
+    return shrunk(frame[top : top + side, left : left + side])
+
+
+def sight_of(picture: np.ndarray) -> np.ndarray:
+    """`sight` of a recorded picture: of a camera's frame what a gaze straight ahead sees.
+
+    A square picture is no camera's frame and is taken whole: an exported sight, a drawing, what a robot's policy sees.
+    """
+    return shrunk(picture) if picture.shape[0] == picture.shape[1] else fovea(picture)
+
+
+def central_square(picture: np.ndarray) -> np.ndarray:
+    """The largest square [S, S, 3] in the middle of a picture uint8 [H, W, 3]: of a photograph, what it is of."""
+    height, width = picture.shape[:2]
     side = min(height, width)
     top, left = (height - side) // 2, (width - side) // 2
-    return cv2.resize(frame[top : top + side, left : left + side], (size, size), interpolation=cv2.INTER_AREA)
+    return picture[top : top + side, left : left + side]
+
+
+def shrunk(square: np.ndarray) -> np.ndarray:
+    """A square picture as uint8 [64, 64, 3]: averaged where it is larger, interpolated where it is smaller."""
+    import cv2
+
+    kind = cv2.INTER_AREA if square.shape[0] >= SIGHT_SIZE else cv2.INTER_LINEAR
+    return cv2.resize(square, (SIGHT_SIZE, SIGHT_SIZE), interpolation=kind)
 
 
 def change_in_view(frame: np.ndarray, previous: np.ndarray) -> np.ndarray:
@@ -188,11 +231,21 @@ def _stamp_s(video: Any, index: int) -> float:
 
 
 def brightness(frame: np.ndarray) -> np.ndarray:
-    """Of each part of a frame uint8 [H, W, 3], float32 [16, 16] in 0..1. A 4K frame takes 20 ms, so keep it."""
+    """Of each part of the wide view, float32 [16, 16] in 0..1, of a frame uint8 [H, W, 3]. A 4K frame takes 20 ms.
+
+    The wide view is a square as wide as the frame: above and below a frame of 4:3 it is empty, 2 rows each, so that a
+    row stands for the same direction as in the nursery. Of a frame higher than wide the middle counts.
+    """
     import cv2
 
-    grey = cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY).astype(np.float32) / 255
-    return cv2.resize(grey, (PERIPHERY_SIZE, PERIPHERY_SIZE), interpolation=cv2.INTER_AREA)
+    size, (height, width) = PERIPHERY_SIZE, frame.shape[:2]
+    spare = max(0, height - width) // 2
+    grey = cv2.cvtColor(frame[spare : height - spare], cv2.COLOR_RGB2GRAY).astype(np.float32) / 255
+    rows = min(size, max(1, round(size * height / width)))
+    view = np.zeros((size, size), np.float32)
+    top = (size - rows) // 2
+    view[top : top + rows] = cv2.resize(grey, (size, rows), interpolation=cv2.INTER_AREA)
+    return view
 
 
 def _rgb8(picture: np.ndarray) -> np.ndarray:

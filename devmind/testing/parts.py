@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from devmind.agent.agent import Agent
     from devmind.agent.heads import Head, Tapped
-    from devmind.curriculum.stage import Context, Lesson
+    from devmind.curriculum.stage import Context, Learner, Lesson
 
 MAP_SIDE = 64
 
@@ -112,17 +112,21 @@ def _check_loss(head: Head, loss: Tensor) -> None:
 
 
 def check_learner(lesson: Lesson, agent: Agent, context: Context, *, steps: int = 3) -> None:
-    """Check the laws of a lesson's learner and batches on copies of `agent`.
+    """Check the laws of a lesson's learner and batches on copies of `agent`, whichever way it learns.
 
     A lesson is a function of (seed, lesson, update, weights): taught twice it ends in the same weights, bit for bit,
-    and so it does when it is stopped after `steps` - 1 and goes on from its checkpoint.
+    and so it does when it is stopped after `steps` - 1 and goes on from its checkpoint. Only what the learner names in
+    `trains` changes. What `state_dict` gives, `load_state_dict` takes.
 
     Raises:
         BrokenLawError: the first law that does not hold, with what was found.
     """
     from devmind.checkpointing import bundle
+    from devmind.curriculum.stage import Learner
 
     before = agent.sha256()
+    made = lesson.make_learner(copy.deepcopy(agent), context)
+    require(isinstance(made, Learner), "a lesson's learner is a Learner", f"a {type(made).__name__}")
     with tempfile.TemporaryDirectory() as folder:
         config = context.config.model_copy(update={"checkpoint_every_s": 1e-9, "loggers": ()})
         here = [replace(context, config=config, out=Path(folder, name)) for name in ("straight", "again", "resumed")]
@@ -136,8 +140,72 @@ def check_learner(lesson: Lesson, agent: Agent, context: Context, *, steps: int 
         saved = [bundle.load(path) for path in (here[0].out / "checkpoints").iterdir()]
         stopped = next(state for state in saved if state["update"] == steps - 1)
         resumed = taught_hash(lesson, agent, here[2], steps, resume=stopped)
-        law = "a lesson that was stopped goes on exactly where it was (extra_state holds all the next step needs)"
+        law = "a lesson that was stopped goes on exactly where it was (state_dict holds all the next update needs)"
         require(resumed == straight, law, "other weights after going on from a checkpoint")
+        _check_trains(made, next(state for state in saved if state["update"] == steps)["agent"])
+        _check_state(lesson, agent, context, steps, stopped)
+
+
+def _check_trains(learner: Learner, after: Mapping[str, Tensor]) -> None:
+    """`learner` was made for a copy of the agent that nothing was taught."""
+    before = learner.agent.state_dict()
+    changed = [n for n, x in after.items() if not n.startswith(learner.trains) and not bool((before[n] == x).all())]
+    law = "only what a learner names in `trains` changes"
+    require(not changed, law, f"{', '.join(changed[:3])} changed, and trains is {learner.trains}")
+
+
+def _check_state(lesson: Lesson, agent: Agent, context: Context, steps: int, stopped: Mapping[str, Any]) -> None:
+    """A learner that took back a state gives that state."""
+    from devmind.checkpointing.nested import split
+
+    pupil = copy.deepcopy(agent)
+    pupil.load_state_dict(stopped["agent"])
+    learner = lesson.make_learner(pupil, context)
+    learner.steps = steps
+    learner.begin(steps - 1)
+    learner.load_state_dict(stopped["learner"])
+    (tree, tensors), (wanted, numbers) = split(learner.state_dict()), split(stopped["learner"])
+    same = tree == wanted and all(bool((tensors[name] == numbers[name]).all()) for name in numbers)
+    require(same, "load_state_dict takes back what state_dict gave", "another state after loading it")
+
+
+def check_rehearsed(lesson: Lesson, agent: Agent, context: Context) -> None:
+    """Check that a lesson can be rehearsed by later stages, or says why it is not.
+
+    Its learner remembers, is saved and loaded, and gives for a batch from behind the lesson's end one finite number,
+    with a gradient in something of the agent; told twice, the same.
+
+    Raises:
+        BrokenLawError: the first law that does not hold, with what was found.
+    """
+    import torch
+
+    from devmind.curriculum.rehearsal import ROWS_SHARE
+    from devmind.errors import DevmindError
+
+    if lesson.unrehearsed:
+        return
+    pupil, where = copy.deepcopy(agent).train(), f"lesson '{lesson.name}'"
+    fewer = replace(context, rows_share=ROWS_SHARE)
+    law = "a lesson can be rehearsed, or says why it is not (Lesson(unrehearsed=...))"
+    learners = [lesson.make_learner(pupil, fewer) for _ in range(2)]
+    batches, told = lesson.make_batches(pupil, fewer, lesson.steps), []
+    try:
+        learners[0].remember()
+        learners[1].load_state_dict(learners[0].state_dict())
+        for learner in learners:
+            torch.manual_seed(0)
+            loss, _ = learner.rehearse(batches.make(lesson.steps))
+            told.append(loss)
+    except (DevmindError, NotImplementedError) as error:
+        require(False, law, f"{where}: {error or type(error).__name__}")
+    loss = told[0]
+    require(
+        loss.ndim == 0 and bool(torch.isfinite(loss)), "a rehearsal's loss is one finite number", f"{where}: {loss}"
+    )
+    require(loss.requires_grad, law, f"{where}: its rehearsal has no gradient")
+    same = torch.equal(loss, told[1])
+    require(same, "what a learner remembers is in its state_dict", f"{where}: another loss after loading it")
 
 
 def taught_hash(
@@ -146,9 +214,9 @@ def taught_hash(
     context: Context,
     steps: int,
     resume: Any = None,
-    rehearsal: Sequence[Any] = (),
+    rehearsal: Callable[[Agent], Sequence[Any]] = lambda pupil: (),
 ) -> str:
-    """The hash of a copy's weights after the lesson."""
+    """The hash of a copy's weights after the lesson; `rehearsal` says what that copy rehearses."""
     import torch
 
     from devmind.curriculum.journal import Journal
@@ -157,8 +225,7 @@ def taught_hash(
     pupil = copy.deepcopy(agent)
     context.out.mkdir(parents=True)
     journal = Journal(context.out / "journal.jsonl")
-    taught = teach(lesson, steps, pupil, context, journal, resume=resume, rehearsal=rehearsal)
-    require(taught.steps == steps, "a learner counts its steps", f"{taught.steps} after {steps} batches")
+    taught = teach(lesson, steps, pupil, context, journal, resume=resume, rehearsal=rehearsal(pupil))
     finite = all(
         bool(torch.isfinite(value).all()) for value in pupil.state_dict().values() if value.is_floating_point()
     )

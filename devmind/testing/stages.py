@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from devmind.errors import ConfigError
 from devmind.testing.fakes import tiny_agent, tiny_context
 from devmind.testing.laws import require
-from devmind.testing.parts import check_learner, taught_hash
+from devmind.testing.parts import check_learner, check_rehearsed, taught_hash
 
 if TYPE_CHECKING:
     from devmind.agent.agent import Agent
@@ -45,10 +46,13 @@ def check_stage(stage: Any, *, make_world: Callable[..., Any] | None = None, ste
         for one in earlier:
             one.admit(agent)
         _check_admission(stage, agent, Path(folder, "agent"))
+        # As in a run: the agent is in the stage, and what a learner may train follows from that.
+        agent.config.stages = [*(one.name for one in earlier), stage.name]
         lessons = list(stage.lessons(context))
         _check_lessons(stage, lessons)
         for number, lesson in enumerate(lessons):
             check_learner(lesson, agent, context, steps=steps)
+            check_rehearsed(lesson, agent, context)
             _check_among_rehearsals(lesson, lessons[:number], earlier, agent, context)
         for skill in stage.skills:
             check_skill(skill, agent, context)
@@ -121,6 +125,9 @@ def _check_lessons(stage: Any, lessons: Sequence[Lesson]) -> None:
         )
         unknown = set(lesson.skills) - skills
         require(not unknown, "a lesson names skills of its stage", f"{where}: {', '.join(sorted(unknown))}")
+        said = not lesson.unrehearsed or (len(lesson.unrehearsed.split()) > 2 and lesson.unrehearsed[-1] == ".")
+        law = "a lesson that later stages do not rehearse says why, in a sentence"
+        require(said, law, f"{where}: '{lesson.unrehearsed}'")
         later = [name for name in lesson.rehearses if name not in names[:number]]
         require(not later, "a lesson rehearses lessons that were taught before it", f"{where}: {', '.join(later)}")
 
@@ -132,10 +139,14 @@ def _check_among_rehearsals(
     from devmind.curriculum.rehearsal import rehearsals
 
     apart = replace(context, out=context.out / "among-rehearsals" / lesson.name)
+    steps = max(1, lesson.rehearsal_every - 1)
     try:
-        every = rehearsals(lesson, before, earlier, agent, apart)
-        taught_hash(lesson, agent, apart, max(1, lesson.rehearsal_every * len(every)), rehearsal=every)
-    except RuntimeError as error:
+        every = len(rehearsals(lesson, before, earlier, agent, apart))
+        taught_hash(
+            lesson, agent, apart, steps * max(1, every),
+            rehearsal=lambda pupil: rehearsals(lesson, before, earlier, pupil, apart),
+        )  # fmt: skip
+    except (RuntimeError, ConfigError) as error:
         advice = "where it trains nothing that they use, it says Lesson(..., rehearsal_every=0)"
         law = "a lesson can be taught among rehearsals of what was taught before"
         require(False, law, f"lesson '{lesson.name}' raised '{error}'; {advice}")

@@ -10,11 +10,8 @@ import math
 
 import numpy as np
 
-from devmind.moment import SIGHT_SIZE
-from devmind.sessions.pictures import brightness, change
+from devmind.sessions.pictures import SIGHT_HALF, WIDE_HALF, brightness, change, fovea, fovea_box
 
-WIDE_HALF = math.tan(math.radians(60.0))
-SIGHT_HALF = math.tan(math.radians(30.0))
 MAX_TURN_DEG = 25.0
 MAX_TILT_DEG = 60.0
 BODY_SIZE = 12
@@ -46,23 +43,12 @@ class Fovea:
         self.tilt_deg = min(max(self.tilt_deg, -edge_deg), edge_deg)
 
     def box(self, height: int, width: int) -> tuple[int, int, int]:
-        """(top, left, side) in pixels of what the fovea covers of a frame, kept inside it."""
-        side = max(1, min(height, round(width * SIGHT_HALF / WIDE_HALF)))
-        per_slope = width / 2 / WIDE_HALF
-        middle_x = width / 2 - per_slope * math.tan(math.radians(self.pan_deg))
-        middle_y = height / 2 - per_slope * math.tan(math.radians(self.tilt_deg))
-        left = min(max(round(middle_x - side / 2), 0), width - side)
-        top = min(max(round(middle_y - side / 2), 0), height - side)
-        return top, left, side
+        """(top, left, side) in pixels of what the fovea covers of a frame (`sessions.pictures.fovea_box`)."""
+        return fovea_box(height, width, self.pan_deg, self.tilt_deg)
 
     def see(self, frame: np.ndarray) -> dict[str, np.ndarray]:
         """`sight` uint8 [64, 64, 3], and from the second frame on `periphery` float32 [1, 16, 16]."""
-        import cv2
-
-        top, left, side = self.box(*frame.shape[:2])
-        crop = frame[top : top + side, left : left + side]
-        kind = cv2.INTER_AREA if side >= SIGHT_SIZE else cv2.INTER_LINEAR
-        senses = {"sight": cv2.resize(crop, (SIGHT_SIZE, SIGHT_SIZE), interpolation=kind)}
+        senses = {"sight": fovea(frame, self.pan_deg, self.tilt_deg)}
         now = brightness(frame)
         if self._before is not None:
             senses["periphery"] = change(now, self._before).astype(np.float32)

@@ -68,7 +68,8 @@ class Room(gym.Env[Any, Any]):
 
     Args:
         sensors: by name, opened by the caller (`sense`, and `read_latest` or `read_window`). One camera (`sight`) is
-            looked at through a fovea; other senses come as they are.
+            looked at through a fovea, unless it `looks_itself` (a head that moves): its pictures are sight as they
+            come, and `look` is that head's. Other senses come as they are.
         hz: ticks a second.
         lag_s: how long after its tick a Moment is put together.
 
@@ -188,6 +189,8 @@ class Room(gym.Env[Any, Any]):
 
     def _look_at(self, frame: Any) -> dict[str, Sense]:
         """Fovea, change and gaze; nothing of them without a frame."""
+        if frame is not None and getattr(self.sensors["sight"], "looks_itself", False):
+            return {"sight": frame}
         self.frame = frame
         self.frame_s = None if frame is None else self._captured_s["sight"] - self._start_s
         if frame is None:

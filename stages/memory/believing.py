@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from devmind.agent.agent import Agent
+from devmind.agent.tracker import SENSE
 from devmind.curriculum.stage import Context
-from devmind.memory.belief_entries import SENSE
 from devmind.seeding import numpy_rng
 from stages.memory import hidden
 

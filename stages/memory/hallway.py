@@ -2,54 +2,26 @@
 
 A key or a ball lies at the start of a hallway; at its end one of each, and the child is to go to the one that equals
 the first. It starts anywhere in the hallway with its back to the first one, so it has to go and look before it goes.
-The environment is MiniGrid's own (Chevalier-Boisvert et al., 2023, extra `worlds`).
+The environment is MiniGrid's own (`devmind.worlds.minigrid`, extra `worlds`).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from importlib.util import find_spec
 from typing import Any
 
-import gymnasium
-import numpy as np
-from gymnasium import spaces
-
-from devmind.worlds.gym_world import GymWorld
+from devmind.worlds.minigrid import FORWARD, LEFT, RIGHT, room
 from devmind.worlds.side_by_side import SideBySide
 
-OBJECTS = 11
-"""Kinds of cells that MiniGrid tells apart, from unseen to agent."""
 KEY, BALL = 5, 6
-LEFT, RIGHT, FORWARD = range(3)
 _HEADINGS = ((1, 0), (0, 1), (-1, 0), (0, -1))
 LONGEST = {7: 24, 13: 40}
 """Steps after which an episode counts as failed: three times the teacher's longest."""
 
 
-def installed() -> bool:
-    """Whether MiniGrid is there."""
-    return find_spec("minigrid") is not None
-
-
-class Board(gymnasium.ObservationWrapper):
-    """The egocentric view 7x7x3 as planes int8 [13, 7, 7]: one for each kind of cell, then colour and state."""
-
-    def __init__(self, env: gymnasium.Env) -> None:
-        super().__init__(env)
-        self.observation_space = spaces.Box(0, 10, (OBJECTS + 2, 7, 7), np.int8)
-
-    def observation(self, observation: Any) -> np.ndarray:
-        kind, colour, state = observation["image"].transpose(2, 1, 0)
-        planes = np.arange(OBJECTS)[:, None, None] == kind
-        return np.concatenate((planes, colour[None], state[None])).astype(np.int8)
-
-
-def room(size: int) -> GymWorld:
-    """MiniGrid-MemoryS`size`-v0: `board` int8 [13, 7, 7] is what is seen, `choose` one of MiniGrid's seven actions."""
-    import minigrid  # noqa: F401 - it registers its environments
-
-    return GymWorld(Board(gymnasium.make(f"MiniGrid-MemoryS{size}-v0").unwrapped), sense="board", effector="choose")
+def room_name(size: int) -> str:
+    """MiniGrid's name of the room of that size."""
+    return f"MiniGrid-MemoryS{size}-v0"
 
 
 class Hallway:
@@ -57,7 +29,7 @@ class Hallway:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.world = room(size)
+        self.world = room(room_name(size))
         self.env: Any = self.world.env.unwrapped
 
     def begin(self, seed: int) -> SideBySide:

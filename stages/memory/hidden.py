@@ -13,12 +13,12 @@ from torch.nn import functional as F
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import pad_body
+from devmind.agent.tracker import entries, recall, recalled_batch
 from devmind.curriculum.stage import Context
-from devmind.memory.belief_entries import entries, recall
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.nursery import hiding
 from stages.memory.living import delays, lived, of_delay
-from stages.memory.onlooking import NAMED, recalled_batch
+from stages.memory.parts import NAMED
 from stages.memory.things import NAMES
 
 KINDS = ("unmoved", "moved", "a-not-b", "swapped", "unmoved", "moved", "unmoved", "swapped")
@@ -62,7 +62,7 @@ def _episodes(agent: Agent, context: Context, block: int, size: int) -> dict[str
     seeds = of_delay(lesson_seeds(20 * size, context.seed, "hidden", block), kind, delay)[:size]
     plan, rows = hiding.plan(seeds, kind), dict[str, list[Any]]()
     for number, tick in enumerate(lived(agent, context, kind, seeds)):
-        told = dict(zip(("values", "age_s", "valid"), entries(tick.beliefs), strict=True))
+        told = dict(zip(("values", "age_s", "valid"), entries(tick.beliefs, len(NAMES)), strict=True))
         seen = {"sight": tick.senses["sight"], "body": pad_body(tick.senses["body"])}
         known = plan.known(np.full(len(seeds), number)).astype(np.float32)
         for name, value in (seen | told | {"places": tick.truth["places"], "known": known}).items():

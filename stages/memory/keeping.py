@@ -9,7 +9,8 @@ import numpy as np
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context
 from devmind.seeding import derive_seed
-from stages.memory import cards, hallway, mazes, playing, remembering
+from devmind.worlds import minigrid
+from stages.memory import cards, mazes, playing, remembering
 
 SIGNS, CORRIDORS, DECKS, ROOMS = 200, 100, 100, 50
 """Episodes of each test: two nights have 1,000 of them (DESIGN, section 5.2)."""
@@ -24,7 +25,7 @@ def played(agent: Agent, context: Context, number: int) -> np.ndarray:
     apart, child = replace(context, seed=derive_seed(context.seed, "keeping", number)), playing.child(agent)
     signs = remembering.answered(apart, remembering.LENGTH, apart.episodes(SIGNS), child)
     sides = [mazes.arrived(apart, mazes.T_MAZE, apart.episodes(CORRIDORS), child)]
-    if hallway.installed():
+    if minigrid.installed():
         sides += [mazes.arrived(apart, name, apart.episodes(ROOMS), child) for name in mazes.SIZES]
     suits = cards.dealt(apart, apart.episodes(DECKS), child)
     return np.concatenate([2 * np.concatenate([signs, *sides]) - 1, (suits + 0.5) / 1.5])

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Batches, Context, Lesson
-from devmind.learners.gradient import GradientLearner, Loss
+from devmind.learners.gradient import GradientLearner, Loss, trainable
+from devmind.worlds import minigrid
 from stages.memory import (
     believing,
     cards,
-    hallway,
     hidden,
     imitation,
     matching,
@@ -30,13 +30,14 @@ from stages.memory import (
 
 STEPS: Mapping[str, Mapping[str, int]] = {
     "boards": {"tiny": 6, "nursery": 800, "child": 2000, "adult": 3000},
-    "sign": {"tiny": 6, "nursery": 160, "child": 2000, "adult": 6000},
-    "tests": {"tiny": 12, "nursery": 900, "child": 6000, "adult": 18000},
-    "recall": {"tiny": 8, "nursery": 660, "child": 3000, "adult": 8000},
+    "sign": {"tiny": 5, "nursery": 120, "child": 1500, "adult": 4500},
+    "tests": {"tiny": 9, "nursery": 675, "child": 4500, "adult": 13500},
+    "recall": {"tiny": 4, "nursery": 330, "child": 1500, "adult": 4000},
     "things": {"tiny": 6, "nursery": 300, "child": 3000, "adult": 9000},
     "beliefs": {"tiny": 6, "nursery": 600, "child": 2000, "adult": 4000},
-    "hidden": {"tiny": 6, "nursery": 480, "child": 2000, "adult": 6000},
+    "hidden": {"tiny": 3, "nursery": 240, "child": 1000, "adult": 3000},
 }
+STAYS = "It trains encoders, and heads that read nothing else; later stages leave both as they are."
 CYCLE = ("corridor", "hallway", "cards", "corridor", "hallway", "sign", "corridor", "cards", "hallway")
 """The turns of the lesson `tests`."""
 VIEWS = {"tiny": 8}
@@ -50,10 +51,22 @@ Make = Callable[[Agent, Context, int, int, int], Any]
 
 def lessons(context: Context) -> Sequence[Lesson]:
     """In the order they are taught."""
-    boards = taught(context, "boards", boards_loss, boards_batch, 32, 3e-3, 0.7, trains=BOARDS, skills=("maze",))
+    boards = taught(
+        context, "boards", boards_loss, boards_batch, 32, 3e-3, 0.7, trains=BOARDS, skills=("maze",), unrehearsed=STAYS
+    )
     return [
-        *([boards] if hallway.installed() else []),
-        taught(context, "sign", imitation.loss, sign_batch, 32, 1e-3, 2.0, skills=("memory_len",)),
+        *([boards] if minigrid.installed() else []),
+        taught(
+            context,
+            "sign",
+            imitation.loss,
+            sign_batch,
+            32,
+            1e-3,
+            1.0,
+            unrehearsed="The lesson tests has turns of it, and is rehearsed.",
+            skills=("memory_len",),
+        ),
         taught(
             context,
             "tests",
@@ -61,8 +74,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
             tests_batch,
             16,
             1e-3,
-            10.0,
-            rehearse=True,
+            5.6,
             skills=("memory_len", "maze", "repeat_previous"),
         ),
         taught(
@@ -72,14 +84,22 @@ def lessons(context: Context) -> Sequence[Lesson]:
             naming.lesson_batch,
             64,
             1e-3,
-            6.5,
-            rehearse=True,
+            2.0,
             rehearses=("tests",),
             rehearsal_every=2,
             skills=("recall",),
         ),
         taught(
-            context, "things", things.loss, things_batch, 64, 2e-3, 1.0, trains=things.TRAINS, skills=("permanence",)
+            context,
+            "things",
+            things.loss,
+            things_batch,
+            64,
+            2e-3,
+            1.0,
+            trains=things.TRAINS,
+            unrehearsed=STAYS,
+            skills=("permanence",),
         ),
         taught(
             context,
@@ -90,6 +110,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
             3e-3,
             0.7,
             trains=believing.TRAINS,
+            unrehearsed=STAYS,
             skills=("permanence",),
         ),
         taught(
@@ -99,8 +120,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
             hidden_batch,
             8,
             1e-3,
-            8.0,
-            rehearse=True,
+            4.7,
             rehearses=("tests", "recall", "tests"),
             rehearsal_every=2,
             skills=("permanence",),
@@ -134,7 +154,7 @@ def sign_batch(agent: Agent, context: Context, update: int, size: int, steps: in
 
 def tests_batch(agent: Agent, context: Context, update: int, size: int, steps: int) -> dict[str, Any]:
     """All short-term tests in turn, over growing ways."""
-    turns = [turn for turn in CYCLE if turn != "hallway" or hallway.installed()]
+    turns = [turn for turn in CYCLE if turn != "hallway" or minigrid.installed()]
     turn, longest = turns[update % len(turns)], _longest(context, update / steps)
     if turn == "cards":
         return cards.lesson_batch(context, update, size)
@@ -187,7 +207,7 @@ def taught(
 
     Args:
         batch: rows a step (8 at size tiny), unless the configuration says otherwise.
-        trains: prefixes of the parameters it changes, none of which an earlier stage uses; by default `parts.trained`.
+        trains: prefixes of the parameters it changes, none of which an earlier stage uses; by default `trainable`.
         more: further arguments of Lesson.
     """
     changed = context.config.lessons.get(name)
@@ -195,11 +215,11 @@ def taught(
     rate = (changed and changed.learning_rate) or learning_rate
 
     def learner(agent: Agent, context: Context) -> GradientLearner:
-        mine = parts.trained(agent) if trains is None else trains
-        return GradientLearner(agent, loss, steps=0, seed=context.seed, learning_rate=rate, trains=mine)
+        mine = trainable(agent, parts.NAME) if trains is None else trains
+        return GradientLearner(agent, loss, seed=context.seed, learning_rate=rate, trains=mine)
 
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
-        return Batches(lambda update: make(agent, context, update, size, steps), steps)
+        return Batches(lambda update: make(agent, context, update, context.rows(size), steps), steps)
 
     if trains is not None:
         more["rehearsal_every"] = 0

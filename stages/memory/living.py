@@ -11,47 +11,50 @@ import numpy as np
 
 from devmind.acting import Actor, Senses, observations
 from devmind.acting.rollout import Actions
+from devmind.agent.acting import StepOutput
 from devmind.agent.agent import Agent, Percepts
 from devmind.agent.batch import collate_tick
+from devmind.agent.beliefs import Beliefs
 from devmind.curriculum.stage import Context
-from devmind.memory.objects import Beliefs
+from devmind.errors import ExamError
 from devmind.worlds.nursery import hiding
 from devmind.worlds.nursery.chance import uniform
-from stages.memory.onlooking import Onlooker
 
 SENSES = ("sight", "body", "words")
 
 
 @dataclass(frozen=True)
 class Tick:
-    """One tick of N children: what they sense, what the agent made of it, what they believe, what is true."""
+    """One tick of N rows: what they sense, what the agent made of it and answered, what it believes, what is true."""
 
     senses: Mapping[str, Any]
     percepts: Percepts
+    output: StepOutput
     beliefs: Beliefs
     truth: Mapping[str, np.ndarray]
     first: bool
 
 
-def lived(agent: Agent, context: Context, kind: str, seeds: np.ndarray) -> Iterator[Tick]:
+def lived(agent: Agent, context: Context, kind: str, seeds: np.ndarray, actor: Actor | None = None) -> Iterator[Tick]:
     """Tick by tick until the last question of the rooms `seeds`, all of one delay; some heads are turned away.
 
-    Where the trunk is to step, an Actor of the caller's takes the percepts; encoding needs none of its state but the
-    last picture, which is kept here.
+    Args:
+        actor: whose rows live through it, with `beliefs`; by default one that leaves the trunk out.
     """
     plan, n, passed = hiding.plan(seeds, kind), len(seeds), count()
     world = context.make_world("nursery", f"hide/{kind}", seeds)
-    eye, onlooker = Actor(agent, n, effectors=[], trunk=False), Onlooker(agent, n)
+    actor = actor or Actor(agent, n, effectors=[], trunk=False, beliefs=True)
 
     def turning(senses: Senses, first: np.ndarray) -> Actions:
         return {"look": turned(seeds, plan, next(passed))}
 
     for tick, observation in enumerate(observations(world, last_tick(plan) + 1, turning)):
         senses = {name: observation[name] for name in SENSES}
-        percepts = eye.encode(collate_tick(senses, np.full(n, tick == 0)))
-        eye.step(percepts)
-        beliefs = onlooker.watch(percepts, senses["sight"], senses["body"])
-        yield Tick(senses, percepts, beliefs, world.truth(), tick == 0)
+        percepts = actor.encode(collate_tick(senses, np.full(n, tick == 0)))
+        output = actor.step(percepts)
+        if output.beliefs is None:
+            raise ExamError("Things out of sight are asked of an agent with a tracker; admit it to the stage 'memory'.")
+        yield Tick(senses, percepts, output, output.beliefs, world.truth(), tick == 0)
 
 
 def last_tick(plan: hiding.Plan) -> int:

@@ -14,9 +14,10 @@ from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
+from devmind.worlds.minigrid import FORWARD, LEFT, OBJECTS, RIGHT, room
 from devmind.worlds.side_by_side import SideBySide
 from stages.memory import imitation
-from stages.memory.hallway import BALL, FORWARD, KEY, LEFT, LONGEST, OBJECTS, RIGHT, Hallway, room
+from stages.memory.hallway import BALL, KEY, LONGEST, Hallway, room_name
 from stages.memory.playing import choosing, in_groups
 
 POOL = 96
@@ -131,7 +132,7 @@ def reached(size: int, seeds: np.ndarray, policy: Policy) -> np.ndarray:
 
 
 def _group(size: int, seeds: np.ndarray, policy: Policy) -> np.ndarray:
-    world, right = SideBySide([room(size) for _ in seeds], seeds), np.zeros(len(seeds))
+    world, right = SideBySide([room(room_name(size)) for _ in seeds], seeds), np.zeros(len(seeds))
     for tick in rollout(policy, world, LONGEST[size]):
         right[tick.reward > 0] = 1.0
         if tick.ended.all():

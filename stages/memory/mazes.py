@@ -16,8 +16,9 @@ from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
+from devmind.worlds import minigrid
 from devmind.worlds.tmaze import AHEAD, DOWN, UP
-from stages.memory import hallway, imitation, matching, playing
+from stages.memory import imitation, matching, playing
 from stages.memory.remembering import NO_STORE, SHORT_OFF
 
 LENGTH = 100
@@ -39,8 +40,8 @@ def lesson_batch(context: Context, update: int, size: int, longest: int) -> dict
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Which share of episodes ended at the right side: a corridor of 100, and MiniGrid's rooms where it is there."""
-    measures = [_measure(agent, context, level, T_MAZE, "" if hallway.installed() else f"; {ABSENT}")]
-    if hallway.installed():
+    measures = [_measure(agent, context, level, T_MAZE, "" if minigrid.installed() else f"; {ABSENT}")]
+    if minigrid.installed():
         measures += [
             _measure(agent, context, level, name, "; more than 24 or 40 steps count as failed") for name in SIZES
         ]

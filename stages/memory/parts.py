@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from devmind.agent.agent import Agent
-from devmind.agent.taps import taps_trunk
-from devmind.memory.belief_entries import SENSE
-from devmind.memory.objects import BELIEF_NUMBERS
-from devmind.memory.sightings import KINDS
+from devmind.agent.tracker import SENSE, numbers_of
+from devmind.worlds.nursery.state import COLOUR_NAMES
 from stages.memory.lives import NAMES
 
 NAME = "memory"
@@ -17,8 +15,14 @@ CHOICES = 7
 """MiniGrid has seven actions; the other tests have two or four choices, the first ones of the same head."""
 BOARD_KINDS, BOARD_CELLS = 11, 49
 """MiniGrid's view: seven by seven cells of eleven kinds, one plane a kind."""
-RECALLS: Mapping[str, Sequence[str]] = {"called": NAMES}
-"""Heads that answer from what memory brings back, and what their classes are called."""
+RECALLS = ("called",)
+"""Heads that answer from what memory brings back."""
+HEAD, NAMED = "things", "named"
+"""The heads that detect things and that say which class a word names; they feed the agent's tracker."""
+KINDS = len(COLOUR_NAMES)
+LABELS: Mapping[str, Sequence[str]] = {"called": NAMES, HEAD: COLOUR_NAMES, NAMED: COLOUR_NAMES}
+"""What the classes of heads are called."""
+BELIEF_NUMBERS = numbers_of(KINDS)
 
 PLACES = 3
 """Where a thing is hidden: left, in the middle, right."""
@@ -39,10 +43,11 @@ def admit(agent: Agent) -> None:
         agent.add_encoder(SENSE, "encoder.vector", stage=NAME, options={"size": BELIEF_NUMBERS})
     for name, part, tap, effector, options in heads():
         if name not in agent.heads:
-            recalls, labels = name in RECALLS, RECALLS.get(name, ())
-            agent.add_head(name, part, tap, effector, NAME, options, recalls, labels)
+            agent.add_head(name, part, tap, effector, NAME, options, name in RECALLS, LABELS.get(name, ()))
             if name in STARTS_FROM and STARTS_FROM[name] in agent.heads:
                 agent.head(name).load_state_dict(agent.head(STARTS_FROM[name]).state_dict())
+    depth = "scene" if "scene" in agent.heads else None
+    agent.add_tracker(HEAD, depth, NAMED, stage=NAME)
 
 
 def heads() -> list[Part]:
@@ -55,22 +60,8 @@ def heads() -> list[Part]:
         ("cells", "head.categorical", "board", None, {"classes": BOARD_KINDS, "slots": BOARD_CELLS}),
         ("glance", "head.categorical", "board", None, {"classes": CHOICES}),
         ("called", "head.categorical", "trunk", None, {"classes": len(NAMES)}),  # a name that memory brings back
-        ("things", "head.reflex-places", ("sight", "words"), None, {"slots": KINDS}),
-        ("named", "head.categorical", "words", None, {"classes": KINDS}),
+        (HEAD, "head.reflex-places", ("sight", "words"), None, {"slots": KINDS}),
+        (NAMED, "head.categorical", "words", None, {"classes": KINDS}),
         ("believed", "head.categorical", SENSE, None, {"classes": PLACES}),  # only teaches
         ("place", "head.categorical", "trunk", None, {"classes": PLACES}),
     ]
-
-
-def trained(agent: Agent) -> tuple[str, ...]:
-    """Prefixes of the parameters the lessons change: all but encoders of earlier stages, and their heads on those.
-
-    Heads on the trunk of earlier stages are among them: the trunk changes under them, and rehearsal keeps them right.
-    """
-    mine = tuple(f"encoders.{entry['name']}." for entry in agent.config.encoders if entry["stage"] == NAME)
-    taught = [entry for entry in agent.config.heads if entry["stage"] == NAME or taps_trunk(_tap(entry["tap"]))]
-    return ("trunk.", "readout", "recalled_", "age.", *mine, *(f"heads.{entry['name']}." for entry in taught))
-
-
-def _tap(tap: str | list[str]) -> str | tuple[str, ...]:
-    return tap if isinstance(tap, str) else tuple(tap)

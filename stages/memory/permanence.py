@@ -13,15 +13,14 @@ import numpy as np
 
 from devmind.acting import Actor
 from devmind.agent.agent import Agent
+from devmind.agent.tracker import shares
+from devmind.agent.tracking import point
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
-from devmind.memory.belief_entries import shares
-from devmind.memory.tracking import point
 from devmind.seeding import exam_seeds
 from devmind.worlds.nursery.hiding import AFTER_LOOKING, BEFORE_LOOKING, NOT_ASKED, PLACES, plan
 from stages.memory.living import Tick, delays, lived, of_delay
-from stages.memory.onlooking import as_recalled
 from stages.memory.playing import TOGETHER
 from stages.memory.playing import episodes as how_many
 
@@ -95,19 +94,22 @@ def answers(agent: Agent, context: Context, kind: str, n: int, full: bool) -> An
 
 def _group(agent: Agent, context: Context, kind: str, seeds: np.ndarray, variants: Sequence[str]) -> Answers:
     made, n = plan(seeds, kind), len(seeds)
-    actors = {who: Actor(agent, n, effectors=[], heads=["place"], short_term=VARIANTS[who][1]) for who in variants}
+    actors = {
+        who: Actor(agent, n, effectors=[], heads=["place"], short_term=VARIANTS[who][1], beliefs=who == BOTH)
+        for who in variants
+    }
     every = np.arange(n)
     heard = Answers(
         true=np.zeros(n, np.int64), last_seen=made.last_seen, at_first=made.before[every, made.target], delay=made.delay
     )
-    for tick in lived(agent, context, kind, seeds):
+    for tick in lived(agent, context, kind, seeds, actors[BOTH]):
         question = int(tick.truth["question"][0])
-        recalled = agent.encode_recalled(as_recalled(agent, tick.percepts, tick.beliefs))
         for who, actor in actors.items():
             believes, remembers = VARIANTS[who]
             if not remembers and question == NOT_ASKED:
                 continue  # what remembers nothing need not live through what is not asked about
-            step = actor.step(tick.percepts, recalled if believes else None)
+            # The agent as it is lives through the rooms; its variants are given what it sees, and what it believes.
+            step = tick.output if who == BOTH else actor.step(tick.percepts, tick.output.recalled if believes else None)
             if question != NOT_ASKED:
                 heard.said[who, question] = step.outputs["place"].mode().cpu().numpy()
         if question != NOT_ASKED:

@@ -22,7 +22,7 @@ from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.nursery import hiding
 from devmind.worlds.nursery.state import COLOUR_NAMES
-from stages.memory.onlooking import HEAD, NAMED
+from stages.memory.parts import HEAD, NAMED
 
 LEVELS = ("hide/unmoved", "hide/a-not-b", "hide/moved", "room", "hide/swapped", "reach")
 TRAINS = (f"heads.{HEAD}.", f"heads.{NAMED}.")

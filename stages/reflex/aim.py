@@ -25,12 +25,21 @@ class AimHead(Head):
     Args:
         slots: how many things in the picture it may weigh against each other.
         squeezed: numbers that are read of each token of the other senses.
+        threshold: a turn shorter than this is none: nothing there is of interest.
     """
 
     def __init__(
-        self, inlet: Inlet, size: int, slots: int = 8, squeezed: int = 32, hidden: int = 128, log_std: float = -0.5
+        self,
+        inlet: Inlet,
+        size: int,
+        slots: int = 8,
+        squeezed: int = 32,
+        hidden: int = 128,
+        log_std: float = -0.5,
+        threshold: float | None = None,
     ) -> None:
         super().__init__(inlet)
+        self.threshold = threshold
         others = inlet.n_tokens - SIGHT_TOKENS
         if others < 1:
             raise ConfigError("An aim head must tap 'sight' and another sense, sight first.")
@@ -52,4 +61,4 @@ class AimHead(Head):
         places, _ = self.cells.tell(tokens[..., :SIGHT_TOKENS, :])
         others = self.squeeze(tokens[..., SIGHT_TOKENS:, :]).flatten(-2)
         mean: Tensor = self.answer(self.join(torch.cat((places.flatten(-2), others), -1)))
-        return Normal(mean, self.log_std.expand_as(mean))
+        return Normal(mean, self.log_std.expand_as(mean), self.threshold)

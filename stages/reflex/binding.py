@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,12 @@ from devmind.moment import SIGHT_SIZE
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
 from stages.reflex.batches import clip, one_tick
 from stages.reflex.evidence import picture_exhibits
+from stages.reflex.parts import on_trunk
 
 TICKS = 3
 CELLS = 8
 CELL_PX = SIGHT_SIZE // CELLS
-GATE = Gate([Threshold("bind", 0.90)])
+GATE = Gate([Threshold("bind", 0.90), Threshold("bind/bind_trunk", 0.90, goal=True)])
 
 
 def scenes(context: Context, seeds: np.ndarray, ticks: int) -> tuple[dict[str, Tensor], dict[str, np.ndarray]]:
@@ -73,14 +75,14 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     n = context.episodes(500) // (5 if level == "glimpse" else 1)
     senses, truth = scenes(context, exam_seeds(n, context.seed, "bind"), TICKS)
     middle = centres(truth["boxes"])[:, :4]
-    right = _answers(agent, senses, middle) == truth["target"]
+    right = _answers(agent, "bind", senses, middle) == truth["target"]
     full = level == "full"
     shown = senses["sight"][:, -1].numpy()
     wrong = np.flatnonzero(~right)[:6]
     captions = [f"object {truth['target'][i] + 1} of 4 sounded; another was chosen" for i in wrong]
     silent = {"sight": senses["sight"], "sound": torch.zeros_like(senses["sound"])}
     nearest = np.linalg.norm(truth["position"][:, :4], axis=-1).argmin(1)
-    return [
+    measures = [
         Measure(
             "bind",
             "sounds bound rightly",
@@ -89,18 +91,24 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             ceiling=1.0,
             rate=True,
             floors={"the nearest object": float((nearest == truth["target"]).mean())} if full else {},
-            rows={"sound off": float((_answers(agent, silent, middle) == truth["target"]).mean())} if full else {},
+            rows={"sound off": float((_answers(agent, "bind", silent, middle) == truth["target"]).mean())}
+            if full
+            else {},
             exhibits=picture_exhibits("failure", shown[wrong], captions) if full else (),
         )
     ]
+    if own := on_trunk(agent, "bind"):
+        by_itself = (_answers(agent, own, senses, middle) == truth["target"]).astype(np.float64)
+        measures.append(replace(measures[0], name="bind/bind_trunk", values=by_itself, rows={}, exhibits=()))
+    return measures
 
 
-def _answers(agent: Agent, senses: Mapping[str, Tensor], middle: np.ndarray) -> np.ndarray:
+def _answers(agent: Agent, head: str, senses: Mapping[str, Tensor], middle: np.ndarray) -> np.ndarray:
     """The candidate nearest to the likeliest cell over the ticks, int [N]; middle [N, 4, 2] px."""
     cells = []
     for start in range(0, len(middle), 100):
         part = clip({name: value[start : start + 100] for name, value in senses.items()})
-        cells.append(agent(part, ["bind"])["bind"].logits.log_softmax(-1).sum(1).argmax(-1))
+        cells.append(agent(part, [head])[head].logits.log_softmax(-1).sum(1).argmax(-1))
     cell = torch.cat(cells).cpu().numpy()
     point = (np.stack([cell % CELLS, cell // CELLS], 1) + 0.5) * CELL_PX
     return np.linalg.norm(middle - point[:, None], axis=-1).argmin(1)

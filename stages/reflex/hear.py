@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds
 from stages.reflex.batches import clip
 from stages.reflex.evidence import wav
+from stages.reflex.parts import on_trunk
 
 TICKS = 5
 CLASSES = ("quiet", "sphere tone", "box tone", "cylinder tone", "voice", "bang", "contact")
@@ -46,13 +48,10 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Share of unseen sounds whose class is named; a clip's answer is the class likeliest over its ticks."""
     n = context.episodes(600) // (5 if level == "glimpse" else 1)
     heard, kind = sounds(context, exam_seeds(n, context.seed, "hear"))
-    logits = torch.cat(
-        [agent(clip({"sound": p}), ["hear"])["hear"].logits.log_softmax(-1).sum(1) for p in heard.split(100)]
-    )
-    chosen = logits.argmax(-1).cpu().numpy()
+    chosen = _named(agent, "hear", heard)
     right = chosen == kind
     full = level == "full"
-    return [
+    measures = [
         Measure(
             "hear/sounds",
             "sounds named rightly",
@@ -64,6 +63,16 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             exhibits=_exhibits(heard, kind, chosen) if full else (),
         )
     ]
+    if own := on_trunk(agent, "hear"):
+        by_itself = (_named(agent, own, heard) == kind).astype(np.float64)
+        measures.append(replace(measures[0], name="hear/sounds/hear_trunk", values=by_itself, exhibits=()))
+    return measures
+
+
+def _named(agent: Agent, head: str, heard: Tensor) -> np.ndarray:
+    """The class likeliest over each clip's ticks, as `head` hears [N, 5, 2, 1600]; int64 [N]."""
+    told = [agent(clip({"sound": part}), [head])[head].logits.log_softmax(-1).sum(1) for part in heard.split(100)]
+    return torch.cat(told).argmax(-1).cpu().numpy()
 
 
 def _exhibits(heard: Tensor, kind: np.ndarray, chosen: np.ndarray) -> tuple[Exhibit, ...]:

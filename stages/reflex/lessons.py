@@ -15,8 +15,9 @@ STEPS = {
     "watch": {"tiny": 4, "nursery": 150, "child": 3000, "adult": 10000},
     "perceive": {"tiny": 28, "nursery": 5200, "child": 20000, "adult": 60000},
     "gaze": {"tiny": 8, "nursery": 720, "child": 3600, "adult": 10000},
-    "together": {"tiny": 4, "nursery": 90, "child": 1500, "adult": 4500},
+    "together": {"tiny": 4, "nursery": 100, "child": 1500, "adult": 4500},
 }
+STAYS = "It trains encoders, and heads that read nothing else; later stages leave both as they are."
 Make = Callable[[Agent, Context, int, int], Any]
 
 
@@ -25,7 +26,15 @@ def lessons(context: Context) -> Sequence[Lesson]:
     longer = len(perceive.cycle(context)) / len(perceive.CYCLE)
     return [
         _gradient(
-            context, "watch", prediction_loss, lambda a, c, u, n: watch.lesson_batch(c, u, n), 16, 1e-3, 2.0, ahead=True
+            context,
+            "watch",
+            prediction_loss,
+            lambda a, c, u, n: watch.lesson_batch(c, u, n),
+            16,
+            1e-3,
+            2.0,
+            ahead=True,
+            unrehearsed="The lesson together predicts as well, and is rehearsed.",
         ),
         _gradient(
             context,
@@ -37,6 +46,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
             6.5 * longer,
             longer=longer,
             ahead=True,
+            unrehearsed=STAYS,
             skills=("see", "hear", "bind", "locate"),
             learns_from=groups(context),
         ),
@@ -50,21 +60,11 @@ def lessons(context: Context) -> Sequence[Lesson]:
             1.5,
             trains=gaze.TRAINS,
             ahead=True,
+            unrehearsed=STAYS,
             skills=("orient", "track"),
         ),
         motor.lesson(context),
-        _gradient(
-            context,
-            "together",
-            together.loss,
-            together.lesson_batch,
-            16,
-            1e-3,
-            1.5,
-            trains=together.TRAINS,
-            rehearse=True,
-            learns_from=groups(context),
-        ),
+        _together(context),
     ]
 
 
@@ -75,6 +75,26 @@ def groups(context: Context) -> tuple[str, ...]:
     return (pictured, *(recordings.speaker_group(name) for name in speakers))
 
 
+def _together(context: Context) -> Lesson:
+    """The trunk's own lesson, which later stages rehearse."""
+    changed = context.config.lessons.get("together")
+    size = (changed and changed.batch) or (36 if context.config.size != "tiny" else 6)
+
+    def batches(agent: Agent, context: Context, steps: int) -> Batches:
+        return Batches(lambda update: together.lesson_batch(agent, context, update, context.rows(size)), steps)
+
+    return Lesson(
+        "together",
+        together.TrunkLearner,
+        batches,
+        STEPS["together"][context.config.size],
+        5.0,
+        skills=("orient", "track"),
+        learns_from=groups(context),
+        control=lambda agent, context: together.TrunkLearner(agent, context, together.HEADS),
+    )
+
+
 def _gradient(
     context: Context,
     name: str,
@@ -83,7 +103,7 @@ def _gradient(
     batch: int,
     learning_rate: float,
     minutes: float,
-    trains: tuple[str, ...] = ("",),
+    trains: tuple[str, ...] | None = None,
     longer: float = 1.0,
     ahead: bool = False,
     **more: Any,
@@ -98,9 +118,9 @@ def _gradient(
     rate = (changed and changed.learning_rate) or learning_rate
 
     def learner(agent: Agent, context: Context) -> GradientLearner:
-        return GradientLearner(agent, loss, steps=0, seed=context.seed, learning_rate=rate, trains=trains)
+        return GradientLearner(agent, loss, seed=context.seed, learning_rate=rate, trains=trains)
 
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
-        return Batches(lambda update: make(agent, context, update, size), steps, ahead)
+        return Batches(lambda update: make(agent, context, update, context.rows(size)), steps, ahead)
 
     return Lesson(name, learner, batches, round(longer * STEPS[name][context.config.size]), minutes, **more)

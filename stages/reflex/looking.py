@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +16,8 @@ from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
 from devmind.worlds.nursery.goals import ORIENTED_DEG, TRACKED_DEG
 from stages.reflex import hand_rules
-from stages.reflex.trials import SHOWN, Played, Trial, arcs, episodes, strips
+from stages.reflex.parts import on_trunk
+from stages.reflex.trials import SHOWN, Played, Trial, arcs, by_trunk, episodes, strips
 
 ORIENT_TICKS, TRACK_TICKS = 10, 30
 
@@ -28,16 +31,26 @@ CUES: dict[str, tuple[float, Callable[[], Policy], str]] = {
     "sound": (0.85, hand_rules.LookAtSound, "turn by the ears' delay"),
     "motion": (0.60, hand_rules.LookAtChange, "turn to the change in the wide view"),
 }
-ORIENT_GATE = Gate([Threshold(f"orient/{cue}", bound) for cue, (bound, _, _) in CUES.items()])
+ON_TRUNK = 0.90
+"""Wanted of the trunk at every cue, and at tracking."""
+MEMORY = "orient/motion/memory"
+"""What moved may rest now: only memory knows where it is. This measures what memory adds."""
+ORIENT_GATE = Gate(
+    [
+        *(Threshold(f"orient/{cue}", bound) for cue, (bound, _, _) in CUES.items()),
+        *(Threshold(f"orient/{cue}/look_trunk", ON_TRUNK, goal=True) for cue in CUES),
+        Threshold(MEMORY, None, beats_floor=True, goal=True),
+    ]
+)
 _OFF = {"sight": "sight", "sound": "sound", "motion": "periphery"}
 
 
 def examine_orient(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Share of episodes whose gaze is within 10 degrees of the target when one second is over, cue by cue."""
-    return [_orient(agent, context, level, cue) for cue in CUES]
+    return [measure for cue in CUES for measure in _orient(agent, context, level, cue)]
 
 
-def _orient(agent: Agent, context: Context, level: str, cue: str) -> Measure:
+def _orient(agent: Agent, context: Context, level: str, cue: str) -> list[Measure]:
     name, n = f"orient/{cue}", episodes(context, level)
     trial = Trial(context, name, ORIENT_TICKS, exam_seeds(n, context.seed, name), _error)
     actor = arcs(agent, "look")
@@ -59,7 +72,7 @@ def _orient(agent: Agent, context: Context, level: str, cue: str) -> Measure:
             "random": share(lambda: hand_rules.Random("look", 2, rng)),
             rule_name: share(rule),
         }
-    return Measure(
+    arc = Measure(
         name,
         "episodes within 10 degrees after one second",
         right.astype(np.float64),
@@ -75,15 +88,37 @@ def _orient(agent: Agent, context: Context, level: str, cue: str) -> Measure:
         if full
         else (),
     )
+    return [arc, *_by_trunk(agent, trial, arc, full)]
 
 
+def _by_trunk(agent: Agent, trial: Trial, arc: Measure, full: bool) -> list[Measure]:
+    """The same episodes with the arc silenced, and of motion also what memory adds to that."""
+    if on_trunk(agent, "look_arc") is None:
+        return []
+    actor = by_trunk(agent, "look")
+    right = (trial.play(lambda: actor).watched[-1] <= ORIENTED_DEG).astype(np.float64)
+    own = replace(
+        arc, name=f"{arc.name}/look_trunk", values=right, rows={}, answered=actor.counts, note=ARC_SILENCED, exhibits=()
+    )
+    if not (full and arc.name == "orient/motion"):
+        return [own]
+    alone = trial.play(lambda: by_trunk(agent, "look", short_term=False)).watched[-1] <= ORIENTED_DEG
+    gained = Measure(
+        MEMORY, "episodes won by memory, less those lost by it", right - alone, chance=0.0, ceiling=1.0,
+        floors={"no memory": 0.0},
+        note="the trunk with its window less the same with a window of one Moment, episode by episode",
+    )  # fmt: skip
+    return [replace(own, rows={"memory off": float(alone.mean())}), gained]
+
+
+ARC_SILENCED = "by the trunk's own head, the arc silenced; on the same episodes as the arc"
 _REFERENCES = {
     "sight": "a probe of the same task: 1.00 with a supervised eye",
     "sound": "a probe of the same task: 0.85 with interaural lags, 0.39 without",
     "motion": "a probe of the same task: 0.33 from a memoryless pair of pictures",
 }
 
-TRACK_GATE = Gate([Threshold("track", 0.90)])
+TRACK_GATE = Gate([Threshold("track", 0.90), Threshold("track/look_trunk", ON_TRUNK, goal=True)])
 
 
 def examine_track(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
@@ -103,7 +138,7 @@ def examine_track(agent: Agent, context: Context, level: str) -> Sequence[Measur
             "last velocity": float(kept(trial.play(hand_rules.KeepVelocity)).mean()),
         }
     worst = np.argsort(values)[:SHOWN]
-    return [
+    measures = [
         Measure(
             "track",
             "fraction of ticks within 5 degrees",
@@ -124,3 +159,14 @@ def examine_track(agent: Agent, context: Context, level: str) -> Sequence[Measur
             else (),
         )
     ]
+    if on_trunk(agent, "look_arc") is not None:
+        own = by_trunk(agent, "look")
+        by_itself: dict[str, Any] = {
+            "values": kept(trial.play(lambda: own)),
+            "answered": own.counts,
+            "note": ARC_SILENCED,
+        }
+        alone = trial.play(lambda: by_trunk(agent, "look", short_term=False), n // 2) if full else None
+        rows = {} if alone is None else {"memory off": float(kept(alone).mean())}
+        measures.append(replace(measures[0], name="track/look_trunk", rows=rows, exhibits=(), **by_itself))
+    return measures

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Batches, Context, Lesson
-from devmind.learners.policy import PPO, Drill, PolicyLearner
+from devmind.learners.policy import Drill, PolicyLearner
+from devmind.learners.ppo import PPO
 
 # Turning pays at once by how much nearer it brings, so a discount of zero learns fastest; orient stops one tick short
 # of its closing bonus, which would drown that. Reaching must go round what stands in the way, so it looks ahead.
@@ -33,6 +34,7 @@ CYCLE = (
     "balance", "orient", "reach", "startle", "balance", "track", "reach", "startle",
     "balance", "track", "reach", "startle", "balance", "orient", "track", "reach", "startle",
 )  # fmt: skip
+UNREHEARSED = "It trains reflex arcs on encoders; later stages leave both as they are."
 STEPS = {"tiny": 17, "nursery": 595, "child": 2380, "adult": 6800}
 
 
@@ -48,4 +50,6 @@ def lesson(context: Context) -> Lesson:
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: {"drill": CYCLE[update % len(CYCLE)]}, steps)
 
-    return Lesson("motor", learner, batches, STEPS[context.config.size], 4.0, skills=("orient", "balance"))
+    steps = STEPS[context.config.size]
+    # Nothing earlier uses the arcs, so there is nothing that teaching them could take away.
+    return Lesson("motor", learner, batches, steps, 4.0, UNREHEARSED, rehearsal_every=0, skills=("orient", "balance"))

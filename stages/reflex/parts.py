@@ -1,8 +1,12 @@
-"""What the stage adds to an agent: its standard senses, heads that perceive, arcs that move, critics, and imitators."""
+"""What the stage adds to an agent: its standard senses, heads that perceive, arcs that move, critics, and the same on
+the trunk."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from devmind.agent.agent import Agent
+from devmind.agent.heads import WithReadoutHead
 
 NAME = "reflex"
 SENSES = ("sight", "periphery", "sound", "words", "body")
@@ -14,6 +18,23 @@ REACH_SENSES = ("sight", "words", "body")
 STARTLE_SENSES = ("sight", "periphery", "sound")
 WITHDRAW_TABLE = [[0.0], [-1.0]]
 STARTLE_THRESHOLD = 0.25
+LOOK_THRESHOLD = 0.14
+"""Of 25 degrees a tick: a shorter turn is none. Chosen on lesson seeds by `benchmarks/look_threshold.py`."""
+OWN_OPTIONS: dict[str, dict[str, object]] = {"look_trunk": {"threshold": None}, "move_trunk": {"threshold": 0.5}}
+"""Where a head on the trunk differs from what it is a copy of: nothing answers behind it, so it makes short turns too;
+and its probabilities of an event are taught by the truth, not by rewards."""
+COPIES = {
+    "see_trunk": "see",
+    "hear_trunk": "hear",
+    "bind_trunk": "bind",
+    "look_trunk": "look_arc",
+    "reach_trunk": "reach_arc",
+    "move_trunk": "move_arc",
+}
+"""Heads on the trunk, and those they begin as copies of."""
+FORESEEN = {"foresee_sight": "sight", "foresee_sound": "sound"}
+"""Heads that foresee how the tokens of a sense will change, and the sense."""
+Described = tuple[str, str, str | tuple[str, ...], str | None, dict[str, object]]
 PUSH_NET: dict[str, object] = {"hidden": 64, "depth": 2, "activation": "tanh"}
 
 
@@ -27,24 +48,43 @@ def admit(agent: Agent) -> None:
             agent.add_head(name, part, tap=tap, effector=effector, stage=NAME, options=options)
 
 
-def heads() -> list[tuple[str, str, str | tuple[str, ...], str | None, dict[str, object]]]:
-    """(name, part, tap, effector, options) of every head, arcs before what imitates them."""
+def heads() -> list[Described]:
+    """(name, part, tap, effector, options) of every head, arcs before the trunk's."""
+    described = {entry[0]: entry for entry in off_trunk()}
+    own = [_on_trunk(name, described[source]) for name, source in COPIES.items()]
+    tokens: list[Described] = [
+        (name, "head.next-tokens", (f"trunk:{sense}", sense, "trunk"), None, {}) for name, sense in FORESEEN.items()
+    ]
+    return [*described.values(), *ON_READOUT, *own, *tokens]
+
+
+def on_trunk(agent: Agent, name: str) -> str | None:
+    """What examines the trunk at what the head `name` does: its own such head. None: the agent was raised before."""
+    own = next(copy for copy, source in COPIES.items() if source == name)
+    return own if own in agent.heads and isinstance(agent.head(own), WithReadoutHead) else None
+
+
+def _on_trunk(name: str, source: Described) -> Described:
+    """The head `source`, but on the trunk's features of the same senses, with the readout beside them."""
+    _, part, tap, effector, options = source
+    taps = (*(f"trunk:{sense}" for sense in ((tap,) if isinstance(tap, str) else tap)), "trunk")
+    return name, "head.with-readout", taps, effector, {"part": part, "options": options | OWN_OPTIONS.get(name, {})}
+
+
+def off_trunk() -> list[Described]:
+    """Heads that read senses."""
     return [
         # perception
         ("see", "head.categorical", "sight", None, {"classes": 10}),
         ("hear", "head.categorical", "sound", None, {"classes": SOUND_CLASSES}),
-        ("spoken", "head.categorical", "trunk", None, {"classes": 10}),
         ("scene", "head.reflex-scene", "sight", None, {}),
         ("bind", "head.reflex-bind", ("sight", "sound"), None, {}),
         ("sound_direction", "head.regression", "sound", None, {"shape": 2}),
         ("whereabouts", "head.reflex-places", ("sight", "words"), None, {"slots": COLOURS}),
         ("moving", "head.regression", "periphery", None, {"shape": 2}),
         ("event", "head.categorical", STARTLE_SENSES, None, {"classes": EVENTS}),
-        # prediction, without labels
-        ("next_sight", "head.regression", "trunk", None, {"shape": [8, 8, 3]}),
-        ("next_sound", "head.regression", "trunk", None, {"shape": [16]}),
         # reflex arcs and their critics
-        ("look_arc", "head.reflex-aim", LOOK_SENSES, "look", {"size": 2}),
+        ("look_arc", "head.reflex-aim", LOOK_SENSES, "look", {"size": 2, "threshold": LOOK_THRESHOLD}),
         ("look_value", "head.value", LOOK_SENSES, None, {"hidden": 32}),
         ("reach_arc", "head.reflex-pick", REACH_SENSES, "reach", {"size": 4}),
         ("reach_value", "head.reflex-pick-value", REACH_SENSES, None, {}),
@@ -53,8 +93,12 @@ def heads() -> list[tuple[str, str, str | tuple[str, ...], str | None, dict[str,
         ("move_value", "head.value", STARTLE_SENSES, None, {}),
         ("push_arc", "head.categorical", "raw:body", "push", {"classes": 2, **PUSH_NET}),
         ("push_value", "head.value", "raw:body", None, PUSH_NET),
-        # the trunk learns by imitating the arcs
-        ("look_trunk", "head.normal", "trunk", "look", {"size": 2}),
-        ("reach_trunk", "head.normal", "trunk", "reach", {"size": 4}),
-        ("move_trunk", "head.regression", "trunk", "move", {"shape": 1}),
     ]  # fmt: skip
+
+
+ON_READOUT: Sequence[Described] = (
+    ("spoken", "head.categorical", "trunk", None, {"classes": 10}),
+    ("next_sight", "head.regression", "trunk", None, {"shape": [8, 8, 3]}),
+    ("next_sound", "head.regression", "trunk", None, {"shape": [16]}),
+)
+"""Heads that read the trunk's readout alone."""

@@ -11,10 +11,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from devmind.agent.detections import Detections
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Output
 from devmind.agent.taps import Tapped
@@ -25,6 +27,8 @@ NUMBERS = 4
 """Of a place: in view (a logit), left and up of the gaze (/30 deg), log of the distance in metres."""
 SCALE_DEG = 30.0
 HALF_VIEW_DEG = 30.0
+LEAST_SURE = 0.5
+"""Probability from which a slot's thing counts as detected."""
 
 
 @dataclass
@@ -68,6 +72,20 @@ class Located(Output):
     def mode(self) -> Tensor:
         """The places [..., S + 1, 4]."""
         return self.told
+
+    def detections(self) -> Detections:
+        """One a slot, whose number is its class; the named place is one of them already."""
+        told = self.told.detach().float().cpu().numpy()[..., :-1, :]
+        told = told.reshape(-1, *told.shape[-2:])
+        sure = 1 / (1 + np.exp(-told[..., 0].astype(np.float64)))
+        return Detections(
+            here=sure >= LEAST_SURE,
+            kind=np.broadcast_to(np.arange(told.shape[1]), sure.shape),
+            azimuth_deg=told[..., 1] * SCALE_DEG,
+            elevation_deg=told[..., 2] * SCALE_DEG,
+            distance_m=np.exp(np.clip(told[..., 3], -3.0, 3.0)),
+            sure=sure,
+        )
 
 
 class Cells(nn.Module):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -14,13 +16,15 @@ from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
 from devmind.worlds.nursery.state import NO_EVENT, WITHDRAWN
 from stages.reflex import hand_rules
-from stages.reflex.trials import SHOWN, Played, Trial, arcs, episodes, strips
+from stages.reflex.looking import ARC_SILENCED
+from stages.reflex.parts import on_trunk
+from stages.reflex.trials import SHOWN, Played, Trial, arcs, by_trunk, episodes, strips
 
 REACH_TICKS, STARTLE_TICKS = 30, 20
 LOUDER, LARGER = 6.0, 1.25
 STARTLE_EVENTS = 800
 
-REACH_GATE = Gate([Threshold("reach", 0.90)])
+REACH_GATE = Gate([Threshold("reach", 0.90), Threshold("reach/reach_trunk", 0.85, goal=True)])
 
 
 def examine_reach(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
@@ -41,7 +45,7 @@ def examine_reach(agent: Agent, context: Context, level: str) -> Sequence[Measur
         ceiling = float(right(trial.play(hand_rules.ReachByTruth, told=True)).mean())
     wrong = np.flatnonzero(~values)[:SHOWN]
     touched = (played.watched != 0).any(0)
-    return [
+    measures = [
         Measure(
             "reach",
             "episodes in which the asked colour is touched first",
@@ -65,6 +69,16 @@ def examine_reach(agent: Agent, context: Context, level: str) -> Sequence[Measur
             else (),
         )
     ]
+    if on_trunk(agent, "reach_arc") is not None:
+        own = by_trunk(agent, "reach")
+        by_itself: dict[str, Any] = {
+            "values": right(trial.play(lambda: own)).astype(np.float64),
+            "answered": own.counts,
+        }
+        measures.append(
+            replace(measures[0], name="reach/reach_trunk", rows={}, note=ARC_SILENCED, exhibits=(), **by_itself)
+        )
+    return measures
 
 
 def first_touch(truth: Mapping[str, np.ndarray], actions: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -72,7 +86,14 @@ def first_touch(truth: Mapping[str, np.ndarray], actions: Mapping[str, np.ndarra
     return np.where(truth["touched_index"] < 0, 0, np.where(truth["success"], 1, -1))
 
 
-STARTLE_GATE = Gate([Threshold("startle", 0.95), Threshold("startle/false alarms", 0.02, lower_is_better=True)])
+STARTLE_GATE = Gate(
+    [
+        Threshold("startle", 0.95),
+        Threshold("startle/false alarms", 0.02, lower_is_better=True),
+        Threshold("startle/move_trunk", 0.90, goal=True),
+        Threshold("startle/false alarms/move_trunk", 0.02, lower_is_better=True, goal=True),
+    ]
+)
 QUIET, ALARM, MISSED, ANSWERED, AFTER = range(5)
 EVENTS = {1: "bang", 2: "looming object"}
 
@@ -116,7 +137,7 @@ def examine_startle(agent: Agent, context: Context, level: str) -> Sequence[Meas
             rows[0][f"{name}s only"] = float(of_this_kind.mean())
     rows[1]["episodes with any false alarm"] = float((played.watched == ALARM).any(0).mean())
     wrong = np.flatnonzero(event != NO_EVENT)[~answered][:SHOWN]
-    return [
+    measures = [
         Measure(
             "startle", "events withdrawn from within one tick", answered.astype(np.float64), chance=0.0, ceiling=1.0,
             rate=True, floors=floors[0], rows=rows[0], answered=actor.counts,
@@ -128,6 +149,17 @@ def examine_startle(agent: Agent, context: Context, level: str) -> Sequence[Meas
             note="every episode counts until its event, if one comes",
         ),
     ]  # fmt: skip
+    if on_trunk(agent, "move_arc") is not None:
+        own = by_trunk(agent, "move")
+        both = _startled(trial.play(lambda: own).watched, event)
+        for measure, values in zip(list(measures), both, strict=True):
+            by_itself: dict[str, Any] = {
+                "values": values.astype(np.float64),
+                "answered": own.counts,
+                "note": ARC_SILENCED,
+            }
+            measures.append(replace(measure, name=f"{measure.name}/move_trunk", rows={}, exhibits=(), **by_itself))
+    return measures
 
 
 def startle_seeds(context: Context, n: int) -> np.ndarray:

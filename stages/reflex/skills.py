@@ -1,4 +1,4 @@
-"""The nine skills of the stage, each with its exam and its gate."""
+"""The ten skills of the stage, each with its exam and its gate."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from devmind.agent.agent import Agent
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context, Skill
-from stages.reflex import balance, binding, hear, locate, looking, reacting, see, speech
+from stages.reflex import balance, binding, foresee, hear, locate, looking, reacting, see, speech
 
 HEAR_GATE = Gate(
     [
         Threshold("hear/sounds", 0.90),
+        Threshold("hear/sounds/hear_trunk", 0.90, goal=True),
         Threshold("hear/speech", None, beats_floor=True, when_absent="skip"),
         Threshold("hear/speech read-out", None, beats_floor=True, when_absent="skip"),
     ]
@@ -39,5 +40,6 @@ SKILLS: Sequence[Skill] = (
         reacting.STARTLE_GATE,
         "withdraw from a bang or a looming object, and only then",
     ),
+    Skill("foresee", foresee.examine, foresee.GATE, "how the tokens of sight and sound change until the next Moment"),
     Skill("balance", balance.examine, balance.GATE, "keep CartPole's pole up for 500 steps"),
 )

@@ -19,9 +19,11 @@ class ReflexStage:
     name = "reflex"
     requires = ()
     skills = SKILLS
+    optional = (*parts.COPIES, *parts.FORESEEN)
+    """Heads that agents raised by an older devmind lack: their rows are left out of the exams then."""
 
     def admit(self, agent: Agent) -> None:
-        """Add the standard senses, the perceiving heads, the arcs with their critics, and the trunk's imitators."""
+        """Add the standard senses, the perceiving heads, the arcs with their critics, and the same on the trunk."""
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:

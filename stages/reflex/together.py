@@ -1,72 +1,282 @@
-"""Together: the trunk imitates the arcs while they act, and goes on predicting; encoders and arcs stay as they are."""
+"""Together: the trunk learns to see, hear, bind, look, reach and start away by itself, and to foresee the next tokens.
+
+Its heads begin as copies of what perception and practice have taught, reading the trunk's features of the same senses
+(`prepare`), and are then told the truth (reaching: what the arc does). Rows are of all levels side by side. Half of
+the children move at random and half as the trunk says, so that the body never tells what is wanted. Encoders and arcs
+stay as they are, bit for bit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from devmind.acting import Actor, Senses, rollout
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
-from devmind.agent.prediction import prediction_loss
-from devmind.curriculum.stage import Context
-from devmind.seeding import lesson_seeds
-from stages.reflex import speech
+from devmind.agent.batch import map_tensors, to_device
+from devmind.agent.decoders import zero_outputs
+from devmind.agent.heads import WithReadoutHead
+from devmind.agent.output import masked_mean
+from devmind.agent.prediction import missed, predicting
+from devmind.agent.taps import Perceived
+from devmind.algorithms.muon import Muon
+from devmind.curriculum.stage import Context, Rehearsed, Scalars
+from devmind.errors import ConfigError
+from devmind.learners.gradient import GradientLearner
+from devmind.seeding import lesson_seeds, numpy_rng
+from devmind.worlds.nursery.state import NO_EVENT
+from devmind.worlds.side_by_side import Joined
+from stages.reflex import binding, foresee, gaze, hear, see, speech
 from stages.reflex.batches import as_tensors, clip
+from stages.reflex.parts import COPIES, FORESEEN
+from stages.reflex.trials import by_themselves
 
-TRAINS = (
-    "trunk.",
-    "readout",
-    "heads.next_",
-    "heads.look_trunk",
-    "heads.reach_trunk",
-    "heads.move_trunk",
-    "heads.spoken",
-)
-LEVELS = ("orient/sight", "track", "orient/sound", "reach", "orient/motion", "startle")
-TICKS = 10
-EFFECTORS = ("look", "reach", "move")
+HEADS = ("heads.next_", "heads.spoken.", *(f"heads.{name}." for name in (*COPIES, *FORESEEN)))
+"""What a twin on a trunk that does not learn is taught."""
+TRAINS = ("trunk.", "readout", *HEADS)
+LEVELS = (
+    "orient/motion", "track", "startle", "orient/sound", "reach", "orient/sight", "orient/motion",
+    "reach", "startle", "track", "orient/sight", "reach", "orient/motion", "room",
+)  # fmt: skip
+"""Of the rows of a batch, in turn. In a room nothing is asked: it is there to be foreseen."""
+MOVES = {"look": 2, "reach": 4, "move": 1}
+TICKS = 12
+STEPS = 3
+"""Of the optimizer on the rows of a batch, each on its share: acting side by side is cheaper than one after another."""
+STARTS = 0.1
+"""How often a tick a child who moves at random starts away."""
+PERCEIVED = ("see", "hear", "bind")
+PERCEIVED_ROWS = {"see": 2, "hear": 1, "bind": 2}
+"""So many times the rows of a batch: these rows are of 1, 5 and 1 Moments."""
+UNSEEN = 1_000_000
+"""Turns of the tasks of perception are counted from here on: no batch is one that `perceive` has shown."""
+MUON_RATE, COPY_RATE, DECAY_FROM = 0.01, 5e-4, 0.4
+WEIGHTS = {"look": 2.0, "reach": 4.0, "startle": 1.0, "perceived": 0.5, "foresee": 0.5, "pixels": 0.1}
+
+
+def level_effectors(level: str) -> tuple[str, ...]:
+    """What a child of this level moves, as in its exam; in a room gaze and hand."""
+    return {"reach": ("reach",), "startle": ("move",), "room": ("look", "reach")}.get(level, ("look",))
 
 
 def lesson_batch(agent: Agent, context: Context, update: int, size: int) -> dict[str, Any]:
-    """`size` children of one level for ten ticks, moved by their arcs, with what those did; or speech, when given."""
-    if update % 4 == 3 and speech.taught(context):
-        return {"speech": speech.lesson_batch(context, update, size)}
-    level = LEVELS[update % len(LEVELS)]
-    world = context.make_world("nursery", level, lesson_seeds(size, context.seed, "together", update))
-    space, actor = world.single_action_space, Actor(agent, effectors=EFFECTORS, trunk=False)
+    """`size` children of all levels for twelve ticks with what is wanted of them, and a batch of each perceiving task.
 
-    def moved(senses: Senses, first: np.ndarray) -> Actions:
-        # An arc that answers in another width than this world's effector has moves nothing here.
-        actions = {name: value.reshape(size, -1) for name, value in actor(senses, first).items()}
-        widths = {name: space[name].shape[0] for name in EFFECTORS}
-        nothing = {name: np.zeros((size, width), np.float32) for name, width in widths.items()}
-        return nothing | {name: value for name, value in actions.items() if value.shape[1] == widths[name]}
+    `moved` holds the share of each of the steps that are taken on the children; they take turns with `perceived`.
+    """
+    size = max(size, STEPS)
+    tasks = (*PERCEIVED, *(("speech",) if speech.taught(context) else ()))
+    perceived = [{"task": task} | _perceived(context, task, UNSEEN + update, size // STEPS) for task in tasks]
+    moved = moved_rows(agent, context, update, size)
+    return {"moved": [_part(moved, np.arange(step, size, STEPS)) for step in range(STEPS)], "perceived": perceived}
 
+
+def _part(batch: Mapping[str, Any], rows: np.ndarray) -> dict[str, Any]:
+    """Some rows of a batch; what the encoders made of it too."""
+    index = torch.from_numpy(rows)
+    seen: Perceived = batch["seen"]
+    kept = {name: value for name, value in batch.items() if name != "seen"}
+    return map_tensors(kept, lambda x: x[index]) | {"seen": seen.map(lambda x: x[index.to(x.device)])}
+
+
+def _perceived(context: Context, task: str, turn: int, size: int) -> dict[str, Any]:
+    if task == "speech":
+        return speech.lesson_batch(context, turn, size)
+    make = {"see": see.lesson_batch, "hear": hear.lesson_batch, "bind": binding.lesson_batch}[task]
+    return make(context, turn, PERCEIVED_ROWS[task] * size)
+
+
+def moved_rows(agent: Agent, context: Context, update: int, size: int) -> dict[str, Any]:
+    """`size` rows of twelve Moments. Beside the senses:
+
+    turn [B, T, 2] and axes [B, T, 2] (which of them are judged), withdraw int64 [B, T] and quiet bool [B, T] (whether
+    that is judged), reaches bool [B]; and what the encoders, which do not learn here, made of them: `seen`.
+    """
+    levels = sorted(LEVELS[(update + row) % len(LEVELS)] for row in range(size))
+    seeds = lesson_seeds(size, context.seed, "together", update)
+    kinds = sorted(set(levels))
+    worlds = [context.make_world("nursery", kind, seeds[[one == kind for one in levels]]) for kind in kinds]
+    world: Any = worlds[0] if len(worlds) == 1 else Joined(worlds)
+    by_itself = (np.arange(size) // STEPS + update) % 2 == 0
+    policy = _moving(agent, levels, by_itself, numpy_rng(context.seed, "together", "moves", update))
     rows: dict[str, list[Tensor]] = {}
-    done: dict[str, list[Tensor]] = {name: [] for name in EFFECTORS}
-    for tick in rollout(moved, world, TICKS):
+    told = [_told(worlds, levels)]
+    for tick in rollout(policy, world, TICKS):
         for name, value in as_tensors(tick.senses).items():
             rows.setdefault(name, []).append(value)
-        for name in EFFECTORS:
-            done[name].append(torch.from_numpy(tick.actions[name]))
+        told.append(_told(worlds, levels))
     batch = clip({name: torch.stack(values, 1) for name, values in rows.items()})
-    return batch | {"done": {name: torch.stack(values, 1).clamp(-1, 1) for name, values in done.items()}}
+    wanted = {name: torch.from_numpy(np.stack([each[name] for each in told[:TICKS]], 1)) for name in told[0]}
+    with torch.no_grad():
+        seen = agent.encode_batch(to_device(batch, agent.device))
+    return batch | wanted | {"reaches": torch.tensor([level == "reach" for level in levels]), "seen": seen}
+
+
+def _moving(agent: Agent, levels: Sequence[str], by_itself: np.ndarray, rng: np.random.Generator) -> Any:
+    """Rows `by_itself` move as the agent's trunk says, the others drift at random; each with its level's effector."""
+    size, mine = len(levels), np.flatnonzero(by_itself)
+    actor = Actor(agent, effectors=list(MOVES), standing=by_themselves(agent))
+    drift = {name: rng.normal(0, 0.5, (size, width)) for name, width in MOVES.items() if name != "move"}
+    uses = {name: np.array([name in level_effectors(level) for level in levels])[:, None] for name in MOVES}
+
+    def act(senses: Senses, first: np.ndarray) -> Actions:
+        for name, value in drift.items():
+            drift[name] = 0.8 * value + rng.normal(0, 0.4, value.shape)
+        actions = {name: value.clip(-1, 1) for name, value in drift.items()}
+        actions["move"] = np.where(rng.random((size, 1)) < STARTS, -1.0, 0.0)
+        if len(mine):
+            felt = {
+                name: [value[i] for i in mine] if name == "words" else value[mine] for name, value in senses.items()
+            }
+            said = actor(felt, first[mine])
+            for name, action in actions.items():
+                value = said.get(name, np.zeros(0)).reshape(len(mine), -1)
+                # Where nothing was answered, or in another width than this world's effector, nothing moves.
+                action[mine] = value if value.shape[1] == action.shape[1] else 0.0
+        return {name: (value * uses[name]).astype(np.float32) for name, value in actions.items()}
+
+    return act
+
+
+def _told(worlds: Sequence[Any], levels: Sequence[str]) -> dict[str, np.ndarray]:
+    """What is wanted of every row just now."""
+    truths = [world.truth() for world in worlds]
+    turn = np.concatenate([gaze.wanted(truth) for truth in truths])
+    event = np.concatenate([truth["event"] for truth in truths])
+    since = np.concatenate([truth["tick"] - truth["event_tick"] for truth in truths])
+    since = np.where(event == NO_EVENT, -1, since)
+    # A sound's height is not judged: the ears cannot tell it.
+    sideways = np.array([level_effectors(level) == ("look",) for level in levels])
+    upwards = sideways & np.array([level != "orient/sound" for level in levels])
+    axes = np.stack([sideways, upwards], 1)
+    return {
+        "turn": turn,
+        "axes": axes.astype(np.float32),
+        "withdraw": ((since >= 0) & (since <= 1)).astype(np.int64),
+        "quiet": since <= 1,
+    }
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Negative log-likelihood (or squared error) of the arcs' actions, and the prediction loss of watching."""
-    if "speech" in batch:
-        return speech.loss(agent, batch["speech"])
-    outputs = agent(batch, ["look_trunk", "reach_trunk", "move_trunk"])
-    imitation = {}
-    for name in EFFECTORS:
-        told, wanted = outputs[f"{name}_trunk"].mode(), batch["done"][name]
-        imitation[f"imitate_{name}"] = (told - wanted).square().mean()
-    predicted, scalars = prediction_loss(agent, batch)
-    total = sum(imitation.values(), start=torch.zeros(())) + 0.2 * predicted
-    return total, {**scalars, **{name: value.detach() for name, value in imitation.items()}}
+    """All that a batch asks, its steps taken together: what later lessons rehearse."""
+    parts = [step_loss(agent, batch, step) for step in range(STEPS)]
+    scalars: dict[str, Tensor] = {}
+    for _, each in parts:
+        scalars |= each
+    return sum((value for value, _ in parts), start=torch.zeros(())) / STEPS, scalars
+
+
+def step_loss(agent: Agent, batch: Mapping[str, Any], step: int) -> tuple[Tensor, dict[str, Tensor]]:
+    """The weighted sum of what looks, reaches, starts away, perceives and foresees missed, in one step's share."""
+    value, scalars = _moved_loss(agent, to_device(batch["moved"][step], agent.device))
+    for part in batch["perceived"][step::STEPS]:
+        perceived, more = _perceived_loss(agent, to_device(part, agent.device))
+        value, scalars = value + WEIGHTS["perceived"] * perceived, {**scalars, **more}
+    return value, scalars
+
+
+def _perceived_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    if batch["task"] == "speech":
+        return speech.loss(agent, batch)
+    name = f"{batch['task']}_trunk"
+    target = batch[{"see": "digit", "hear": "kind", "bind": "cell"}[batch["task"]]]
+    value = agent(batch, [name])[name].loss(target)
+    return value, {name.replace("_", " "): value.detach()}
+
+
+def _moved_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    pixels = predicting(agent, batch["senses"])
+    names = ["look_trunk", "reach_trunk", "move_trunk", *FORESEEN, *pixels]
+    seen = agent.think(batch["seen"], batch["first"])
+    outputs = agent.run_heads(names, seen)
+    with torch.no_grad():
+        arc = agent.run_heads(["reach_arc"], seen)["reach_arc"].mode().clamp(-1, 1)
+    off = (outputs["look_trunk"].mode() - batch["turn"]).abs() * batch["axes"]
+    each = {"look": off.sum() / batch["axes"].sum().clamp_min(1)}
+    reaches = batch["reaches"][:, None].expand(batch["first"].shape)
+    each["reach"] = masked_mean((outputs["reach_trunk"].mode() - arc).abs().mean(-1), reaches)
+    each["startle"] = outputs["move_trunk"].loss(batch["withdraw"], batch["quiet"])
+    ratios = {name: found.ratio() for name, found in foresee.missed(agent, outputs, seen, batch).items()}
+    told = {name: found.ratio() for name, found in missed({name: outputs[name] for name in pixels}, batch).items()}
+    each["foresee"], each["pixels"] = (sum(part.values(), start=torch.zeros(())) for part in (ratios, told))
+    total = sum((WEIGHTS[name] * value for name, value in each.items()), start=torch.zeros(()))
+    scalars = {name: each[name].detach() for name in ("look", "reach", "startle")}
+    return total, scalars | {name.replace("_", " "): value.detach() for name, value in {**ratios, **told}.items()}
+
+
+def prepare(agent: Agent, context: Context) -> None:
+    """What the lesson starts from: a trunk that lets all tokens through, and heads on it as new, or copies.
+
+    The whitening of what is foreseen is measured on rooms of the lesson.
+
+    Raises:
+        ConfigError: the agent was raised before the trunk had heads of its own.
+    """
+    for layer in agent.trunk.decoder.layers:
+        zero_outputs(layer)
+    new = Agent(agent.config).to(agent.device)
+    for name in (*COPIES, *FORESEEN):
+        agent.head(name).load_state_dict(new.head(name).state_dict())
+    for name, source in COPIES.items():
+        head = agent.head(name)
+        if not isinstance(head, WithReadoutHead):
+            raise ConfigError(
+                f"The head '{name}' of this agent is of an older kind ({type(head).__name__}), which this lesson "
+                "cannot teach. Raise an agent anew: devmind stage run reflex."
+            )
+        head.copy_of(agent.head(source))
+    foresee.measure_whitening(agent, context)
+
+
+class TrunkLearner(GradientLearner):
+    """Muon on the trunk's matrices, AdamW on the rest, more slowly on the copies; `prepare` before the first step."""
+
+    def __init__(self, agent: Agent, context: Context, trains: Sequence[str] = TRAINS) -> None:
+        super().__init__(agent, loss, seed=context.seed, learning_rate=1e-3, trains=trains, decay_from=DECAY_FROM)
+        self.context = context
+
+    def begin(self, step: int) -> None:
+        """A lesson that goes on where it was stopped has been prepared already."""
+        if step == 0:
+            prepare(self.agent, self.context)
+        super().begin(step)
+
+    def update(self, batch: Any, step: int) -> Scalars:
+        """A few steps on the same rollouts, each on its share of the rows."""
+        if isinstance(batch, Rehearsed):
+            return super().update(batch, step)
+        self.set_rates(step)
+        scalars: dict[str, Tensor] = {}
+        for part in range(STEPS):
+            value, told = step_loss(self.agent, batch, part)
+            self.descend(value)
+            scalars |= {"loss": value.detach()} | told
+        return scalars
+
+    def make_optimizer(self) -> torch.optim.Optimizer:
+        """Groups by what they are: matrices of the trunk's layers, copies of arcs, other matrices, vectors."""
+        groups: dict[str, list[nn.Parameter]] = {kind: [] for kind in ("trunk", "copy", "matrix", "vector")}
+        for name, parameter in self.trained_parameters():
+            groups[_kind(name, parameter)].append(parameter)
+        rate, decay = self.learning_rate, self.weight_decay
+        options: dict[str, dict[str, Any]] = {
+            "trunk": {"orthogonal": True, "rate": MUON_RATE, "weight_decay": decay, "betas": (0.95, 0.95)},
+            "copy": {"rate": COPY_RATE, "weight_decay": 0.0},
+            "matrix": {"rate": rate, "weight_decay": decay},
+            "vector": {"rate": rate, "weight_decay": 0.0},
+        }
+        made = [{"params": groups[kind], **options[kind]} for kind in groups if groups[kind]]
+        return Muon(made, lr=rate, betas=(0.9, 0.95))
+
+
+def _kind(name: str, parameter: nn.Parameter) -> str:
+    if ".inner." in name:
+        return "copy"
+    if name.startswith("trunk.decoder.layers.") and parameter.ndim == 2:
+        return "trunk"
+    return "matrix" if parameter.ndim >= 2 else "vector"

@@ -10,7 +10,9 @@ import numpy as np
 
 from devmind.acting import Actor, Policy, Senses, rollout
 from devmind.acting.rollout import Actions
+from devmind.acting.standing import Standing
 from devmind.agent.agent import Agent
+from devmind.agent.taps import taps_trunk
 from devmind.curriculum.exam import Exhibit
 from devmind.curriculum.stage import Context
 from stages.reflex.evidence import png, side_by_side
@@ -25,6 +27,17 @@ Watch = Callable[[Mapping[str, np.ndarray], Mapping[str, np.ndarray]], np.ndarra
 def arcs(agent: Agent, effector: str, off: Sequence[str] = ()) -> Actor:
     """The agent's reflex arcs for one effector, most likely action; senses in `off` are absent."""
     return Actor(agent, effectors=[effector], without=off, trunk=False)
+
+
+def by_trunk(agent: Agent, effector: str, short_term: bool = True) -> Actor:
+    """The agent's trunk for one effector, its arcs silenced; without `short_term` every Moment by itself."""
+    return Actor(agent, effectors=[effector], standing=by_themselves(agent), short_term=short_term)
+
+
+def by_themselves(agent: Agent) -> Standing:
+    """By effector the heads on the trunk: arcs are silenced."""
+    heads = {effector: agent.heads_of(effector) for effector in agent.effectors}
+    return {effector: tuple(n for n in names if taps_trunk(agent.tap_of(n))) for effector, names in heads.items()}
 
 
 @dataclass

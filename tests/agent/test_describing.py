@@ -54,7 +54,7 @@ def test_a_picture_is_all_its_tokens_and_a_sound_what_its_ticks_are_like(small_a
     assert described.keys() == {"sight", "sound"}
     width = agent.config.width
     assert described["sight"].features.shape == (16 * width + COLOURS,)
-    assert described["sound"].features.shape == (3 * 2 * width + 8 * 64,)
+    assert described["sound"].features.shape == (3 * 2 * width + 161,)
     for what in described.values():
         assert what.vector.dtype == what.features.dtype == np.float32
         assert np.linalg.norm(what.vector) == pytest.approx(1, abs=1e-5)

@@ -171,3 +171,5 @@ def test_boards_of_any_size_are_told_apart_cell_by_cell(small_agent: Callable[..
         tokens = agent.encode_senses({"board": boards})["board"].tokens.flatten(1)
         distance = torch.cdist(tokens, tokens) + torch.eye(size * size)
         assert distance.min() > 1e-3
+        # An untaught encoder says what stands where, not only how large the board is: else nothing is learned for long.
+        assert distance.min() > 0.2 / size**2 * tokens.norm(dim=1).mean()

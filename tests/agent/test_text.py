@@ -15,7 +15,8 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import collate, collate_tick
 from devmind.agent.config import AgentConfig
 from devmind.agent.describing import describe
-from devmind.agent.text import END, NOTHING, TextEncoder, add_text, from_bytes, text_loss, write
+from devmind.agent.text import END, NOTHING, TextEncoder, add_text, from_bytes, page_nats, text_loss
+from devmind.agent.writing import write
 from devmind.errors import ConfigError, MomentError, PluginError
 from devmind.moment import Moment
 from tests.agent.conftest import make_rows, shake
@@ -163,6 +164,32 @@ def test_a_page_is_learned_and_said_by_heart(
     state, output = agent.begin(state, percepts, heads=["text"])
     _, said = write(agent, state, percepts, output, most=40)
     assert [a + b for a, b in zip(start, said, strict=True)] == ["the cat sat on the mat", "a dog ran home"]
+
+
+@pytest.mark.parametrize("tokenizer", ["bytes", "patches", "bpe"])
+def test_nats_a_byte_of_who_knows_nothing_are_known(
+    small_agent: Callable[..., Agent], tokenizer: str, vocabulary: Path
+) -> None:
+    agent = reader(small_agent, str(vocabulary) if tokenizer == "bpe" else tokenizer)
+    alone = torch.cat([page_nats(agent, pages([page])) for page in PAGES])
+    torch.testing.assert_close(page_nats(agent, pages(PAGES)), alone, atol=1e-4, rtol=0)
+    encoder = agent.encoder("text")
+    encoder.table.weight.data.zero_()
+    size, bytes_of = len(encoder.table.weight), torch.tensor([len(page.encode()) for page in PAGES])
+    written = bytes_of
+    if tokenizer == "bpe":
+        # All but the first token, "a page begins".
+        written = encoder.present(encoder.numbers(pages(PAGES)["senses"]["text"][:, 0])).sum(-1) - 1
+    expected = written * np.log(size) / bytes_of
+    torch.testing.assert_close(page_nats(agent, pages(PAGES))[:, 0], expected.float(), atol=1e-4, rtol=0)
+
+
+def test_nats_a_byte_and_the_end_of_a_page_make_the_loss(small_agent: Callable[..., Agent]) -> None:
+    agent = reader(small_agent)
+    batch, n = pages([PAGES[2]]), len(PAGES[2])
+    logits = agent(batch, ["text"])["text"].logits[0, 0].log_softmax(-1)
+    mean = (page_nats(agent, batch)[0, 0] * n - logits[n, END]) / (n + 1)
+    torch.testing.assert_close(mean, text_loss(agent, batch)[0], atol=1e-5, rtol=0)
 
 
 def test_what_is_too_long_is_an_error_that_says_the_limit(small_agent: Callable[..., Agent]) -> None:

@@ -15,7 +15,7 @@ import typer
 from devmind import cli, plugins
 from devmind.cli import app as root
 from devmind.cli.house import Terminated
-from devmind.errors import DevmindError
+from devmind.errors import DevmindError, nearest
 
 GROUPS = (
     *("stage", "curriculum", "session", "sensors", "report", "config", "plugins", "data"),
@@ -43,7 +43,10 @@ def test_the_help_fits_eighty_columns_and_hides_the_size_of_the_tests(devmind: A
     [
         (["stge"], "There is no command 'stge'; did you mean 'stage'?"),
         (["stage", "rnu"], "There is no command 'stage rnu'; did you mean 'run'?"),
-        (["xyzzy"], f"There is no command 'xyzzy'; known are: {', '.join(sorted(GROUPS))}."),
+        (
+            ["xyzzy"],
+            f"There is no command 'xyzzy'{nearest('xyzzy', sorted({*GROUPS, *plugins.available('commands')}))}",
+        ),
         (["stage", "run", "reflex", "--sed", "3"], "'devmind stage run' has no option '--sed'; did you mean '--seed'?"),
         (["stage", "run"], "Missing argument 'STAGE'; see 'devmind stage run --help'."),
         (["stage", "run", "reflx"], "There is no stage named 'reflx'; did you mean 'reflex'?"),

@@ -46,7 +46,7 @@ class LampStage:
 
     def lessons(self, context):
         def learner(agent, context):
-            return GradientLearner(agent, self.loss, steps=0, seed=context.seed, learning_rate=2e-2)
+            return GradientLearner(agent, self.loss, seed=context.seed, learning_rate=2e-2)
 
         def batches(name):
             def make(update):
@@ -56,7 +56,7 @@ class LampStage:
             return lambda agent, context, steps: Batches(make, steps, ahead=name == "two")
 
         return [
-            Lesson(name, learner, batches(name), self.steps, 1.0, rehearse=True, skills=(f"{self.name}-lit",))
+            Lesson(name, learner, batches(name), self.steps, 1.0, skills=(f"{self.name}-lit",))
             for name in self.lesson_names
         ]
 

@@ -20,6 +20,14 @@ def test_wilson_matches_published_values():
     assert wilson(20, 20)[1] == 1.0
 
 
+def test_where_every_case_was_examined_nothing_is_left_to_bound():
+    gate = Gate([Threshold("m", 1.0)])
+    assert not gate.judge({"m": rate(4520, 4520)}).passed
+    assert gate.judge({"m": rate(4520, 4520, exhaustive=True)}).passed
+    assert not gate.judge({"m": rate(4519, 4520, exhaustive=True)}).passed
+    assert rate(15, 148, exhaustive=True).interval() == (15 / 148, 15 / 148)
+
+
 def test_bootstrap_agrees_with_the_normal_interval_and_repeats():
     values = np.random.default_rng(0).normal(5, 2, 800)
     low, high = bootstrap(values, 4000, "x")

@@ -18,6 +18,7 @@ from devmind.curriculum.journal import Journal
 from devmind.curriculum.stage import Batches, Context, Lesson, Skill
 from devmind.curriculum.teaching import Interrupted
 from devmind.errors import ConfigError
+from devmind.learners.gradient import GradientLearner
 from devmind.testing import tiny_agent
 from tests.curriculum.lamp_stage import LampStage
 from tests.curriculum.test_run import STAGES, Killed, config, interrupt_at, weights
@@ -37,11 +38,11 @@ def speeds(monkeypatch):
     """What the plan believes to have measured, and of which lessons it was measured."""
     told, asked = dict(SPEED), []
 
-    def steps_per_s(lesson, *rest):
+    def step_s(lesson, *rest):
         asked.append(lesson.name)
-        return told[lesson.name]
+        return 1 / told[lesson.name]
 
-    monkeypatch.setattr(plan, "steps_per_s", steps_per_s)
+    monkeypatch.setattr(plan, "step_s", step_s)
     told["asked"] = asked
     return told
 
@@ -106,10 +107,9 @@ def test_minutes_are_one_factor_on_all_lessons(tmp_path, speeds, changes, steps)
 def begun(stage, context, saved=None):
     agent = tiny_agent()
     stage.admit(agent)
-    agent.save_pretrained(context.out / "start")
     lessons = stage.lessons(context)
-    made = plan.Plan(stage, lessons, context, Journal(context.out / "journal.jsonl"))
-    made.begin(lessons, saved, context.out / "start", ())
+    made = plan.Plan(stage.name, lessons, context, Journal(context.out / "journal.jsonl"))
+    made.begin(lessons, saved, lambda: agent, (), lambda shorter: plan.gates_of(stage, shorter, context))
     return made
 
 
@@ -139,6 +139,64 @@ def test_the_twin_takes_the_steps_that_were_made(tmp_path, monkeypatch, speeds):
     runner.run_stage("lamps", config(), out=tmp_path / "run", ablate=True, cut=True)
     made = {e["lesson"]: e["steps"] for e in events(tmp_path / "run" / "twin" / "run", "lesson_done")}
     assert made == {"one": 5, "two": 12}
+
+
+# -- rehearsals
+
+
+@pytest.fixture
+def raised(tmp_path, speeds):
+    """An agent with a stage to go on from."""
+    return runner.run_stage("lamps", config(), out=tmp_path / "runs" / "lamps").agent
+
+
+def test_how_often_follows_from_the_lessons_minutes_and_is_kept_in_the_journal(tmp_path, monkeypatch, raised, speeds):
+    """A rehearsal is 0.65 of a step that takes as long: one behind three steps is a sixth of the time."""
+    straight = runner.run_stage("later", config(), out=tmp_path / "runs" / "later", agent=raised)
+    (settled,) = events(straight.out, "plan")
+    assert settled["steps"] == {"third": 12}
+    assert settled["rehearsal_every"] == {"third": 4}
+    assert settled["rehearsal_share"]["third"] == pytest.approx(0.65 / 3.65, abs=1e-3)
+    (machine_,) = events(straight.out, "machine")
+    assert machine_["minutes"] == pytest.approx(12 * 3.65 / 3 / 60, abs=0.006), (
+        "steps are its own, the time is all of it"
+    )
+    (done,) = events(straight.out, "lesson_done")
+    assert (done["steps"], done["rehearsals"]) == (12, 4)
+
+    speeds["third"] = 0.01  # a machine that is a hundred times slower, or busy
+    slow = runner.run_stage("later", config(), out=tmp_path / "runs" / "slow", agent=raised)
+    assert weights(slow) == weights(straight)
+
+    folder = tmp_path / "runs" / "stopped"
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, ("third", 7), interrupt)
+        with pytest.raises(Interrupted):
+            runner.run_stage("later", config(), out=folder, agent=raised)
+    resumed = runner.run_stage("later", config(), out=folder, agent=raised)
+    assert [event["rehearsal_every"] for event in events(folder, "plan")] == [{"third": 4}]
+    assert weights(resumed) == weights(straight)
+
+
+def test_the_report_says_what_was_trained_and_rehearsed(tmp_path, raised):
+    result = runner.run_stage("later", config(), out=tmp_path / "runs" / "later", agent=raised)
+    (lesson,) = json.loads(result.results.read_text())["lessons"]
+    assert lesson["rehearsals"] == 4
+    assert 0 < lesson["rehearsal_share"] < 1
+    assert set(lesson["trained"]) >= {"trunk", "readout", "heads.later-lit", "heads.lamps-deep"}
+    assert "encoders.body" not in lesson["trained"]
+    assert "heads.lamps-lit" not in lesson["trained"]
+    assert "Later stages rehearse it." in result.report.read_text()
+
+
+def test_a_learner_that_takes_no_rehearsals_is_refused_before_a_step(tmp_path, monkeypatch, raised):
+    monkeypatch.undo()
+    for module in (runner, stage_run):
+        monkeypatch.setattr(module, "load_stage", STAGES.__getitem__)
+    monkeypatch.setattr(GradientLearner, "mixes", False)
+    with pytest.raises(ConfigError, match="'third' is to rehearse 'one', and its learner"):
+        runner.run_stage("later", config(), out=tmp_path / "runs" / "later", agent=raised)
+    assert not events(tmp_path / "runs" / "later", "plan", "progress")
 
 
 # -- forecast
@@ -192,7 +250,7 @@ def test_the_forecast_is_told(tmp_path, speeds, capsys, monkeypatch, changes, sa
     made = begun(LampStage(), context)
     if saved:
         capsys.readouterr()
-        made.begin(made.lessons[1:], saved, tmp_path / "start", ())
+        made.begin(made.lessons[1:], saved, tiny_agent, ())
     told = capsys.readouterr().err
     assert not [sentence for sentence in sentences if sentence not in told], told
     assert ("may fail" in told) == any("shorter" in sentence for sentence in sentences)
@@ -244,7 +302,7 @@ def test_a_lessons_speed_is_measured_all_over_it(tmp_path, monkeypatch):
     LampStage().admit(agent)
     context = Context(config(), 0, "cpu", tmp_path, None)
     begun_s = time.perf_counter()
-    speed = machine.steps_per_s(slow_lesson(asked), agent, context, 400)
+    speed = 1 / machine.step_s(slow_lesson(asked), agent, context, 400)
     assert len(asked) / (time.perf_counter() - begun_s) < speed <= 50
     assert max(asked) < 400
     runs = [asked[at : at + machine.RUN] for at in range(2, len(asked), machine.RUN)]
@@ -273,14 +331,14 @@ def test_what_is_made_once_for_several_batches_counts_once(tmp_path, monkeypatch
     agent = tiny_agent()
     LampStage().admit(agent)
     shared = Lesson("shared", lesson.make_learner, batches, 4000, 1.0)
-    speed = machine.steps_per_s(shared, agent, Context(config(), 0, "cpu", tmp_path, None), 4000)
+    speed = 1 / machine.step_s(shared, agent, Context(config(), 0, "cpu", tmp_path, None), 4000)
     assert speed == pytest.approx(1 / (0.01 + 1 / 12), rel=0.25)
 
 
 def test_a_short_lesson_is_measured_shortly(tmp_path):
     agent, asked = tiny_agent(), []
     LampStage().admit(agent)
-    assert machine.steps_per_s(slow_lesson(asked), agent, Context(config(), 0, "cpu", tmp_path, None), 10) <= 50
+    assert machine.step_s(slow_lesson(asked), agent, Context(config(), 0, "cpu", tmp_path, None), 10) >= 1 / 50
     assert len(asked) == 2
 
 

@@ -1,51 +1,74 @@
-"""Rehearsals: each earlier lesson in turn, with batches from behind its end, among a lesson's own; none is left out."""
+"""Rehearsals: each earlier lesson in turn, from behind its end, in small batches, as a share of time."""
 
+import threading
 from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
 
-from devmind.curriculum.rehearsal import mixed, rehearsals
-from devmind.curriculum.stage import Batches, Lesson
+from devmind.curriculum.journal import Journal
+from devmind.curriculum.rehearsal import ROWS_COST, ROWS_SHARE, mixed, rehearsals, settled
+from devmind.curriculum.stage import Batches, Learner, Lesson, Rehearsed
+from devmind.curriculum.teaching import LessonModule, teach
 from devmind.errors import ConfigError
-from devmind.learners.gradient import GradientLearner, Learner, Rehearsed
+from devmind.learners.gradient import GradientLearner, trainable
 from devmind.testing import tiny_agent, tiny_context
 
 
-def a_lesson(name, steps, rehearse=False, kind=GradientLearner, **more):
+class Table(Learner):
+    """Learns without a gradient: counts in a table of its own."""
+
+    def __init__(self, agent):
+        super().__init__(agent, seed=0, trains=())
+        self.counts = torch.zeros(2)
+
+    def update(self, batch, step):
+        self.counts[step % 2] += 1
+        return {"counted": self.counts.sum()}
+
+    def state_dict(self):
+        return {"counts": self.counts}
+
+    def load_state_dict(self, state):
+        self.counts = state["counts"]
+
+    def rehearse(self, batch):
+        raise ConfigError("A table is not forgotten, so there is nothing to rehearse.")
+
+
+def a_lesson(name, steps, kind=GradientLearner, **more):
     """Its batches are pairs of its name and their numbers; its loss says its name."""
 
     def learner(agent, context):
-        if kind is Learner:
-            return Learner(agent, steps=0, seed=0)
-        return GradientLearner(agent, lambda agent, batch: (name, batch), steps=0, seed=0, learning_rate=1e-3)
+        if kind is Table:
+            return Table(agent)
+        return GradientLearner(agent, lambda agent, batch: (name, batch), seed=0, learning_rate=1e-3)
 
     def batches(agent, context, steps):
         return Batches(lambda number: (name, number), steps)
 
-    return Lesson(name, learner, batches, steps, 1.0, rehearse=rehearse, **more)
+    return Lesson(name, learner, batches, steps, 1.0, **more)
 
 
 class Earlier:
     name, requires, skills = "earlier", (), ()
 
     def lessons(self, context):
-        return [a_lesson("walk", 10, True), a_lesson("crawl", 7), a_lesson("run", 30, True)]
+        return [a_lesson("walk", 10), a_lesson("crawl", 7, unrehearsed="Walking has all of it."), a_lesson("run", 30)]
 
 
 @pytest.fixture
 def told(tmp_path):
-    """The batches that a lesson of `steps` steps gives, each checked against the loss that its learner has for it."""
+    """The batches that a lesson of `steps` own steps gives, each checked against the loss that is to be taken of it."""
     agent, context = tiny_agent(), tiny_context(tmp_path)
 
     def tell(lesson, before, earlier, steps):
-        learner = lesson.make_learner(agent, context)
         every = rehearsals(lesson, before, earlier, agent, context)
         given = []
-        for batch in mixed(lesson, learner, agent, context, steps, every):
+        for batch in mixed(lesson, lesson.make_learner(agent, context), context, steps, every, lesson.rehearsal_every):
             if isinstance(batch, Rehearsed):
-                assert learner.rehearsal[batch.which](None, None)[0] == batch.batch[0]  # by the loss of its own lesson
+                assert batch.learner.rehearse(batch.batch)[0] == batch.batch[0]  # by the loss of its own lesson
                 batch = batch.batch
             given.append(batch)
         return given
@@ -53,15 +76,15 @@ def told(tmp_path):
     return tell
 
 
-def test_every_fourth_step_is_a_rehearsal_of_each_lesson_in_turn_from_behind_its_end(told):
-    given = told(a_lesson("talk", 5), (), [Earlier()], 17)
+def test_every_fourth_update_is_a_rehearsal_of_each_lesson_in_turn_from_behind_its_end(told):
+    given = told(a_lesson("talk", 5), (), [Earlier()], 13)
     assert given[3::4] == [("walk", 10), ("run", 30), ("walk", 11), ("run", 31)]
     assert [batch for at, batch in enumerate(given) if at % 4 != 3] == [("talk", number) for number in range(13)]
 
 
 def test_lessons_of_the_same_stage_come_as_often_as_they_are_named(told):
     talk = a_lesson("talk", 5, rehearses=("hum", "sing", "hum"), rehearsal_every=2)
-    given = told(talk, [a_lesson("hum", 4), a_lesson("sing", 6)], [Earlier()], 20)
+    given = told(talk, [a_lesson("hum", 4), a_lesson("sing", 6)], [Earlier()], 10)
     assert given[::2] == [("talk", number) for number in range(10)]
     names = [name for name, _ in given[1::2]]
     assert names == ["walk", "run", "hum", "sing", "hum"] * 2
@@ -71,10 +94,17 @@ def test_where_nothing_is_to_be_rehearsed_all_batches_are_its_own(told):
     talk, own = a_lesson("talk", 5), [("talk", number) for number in range(9)]
     assert told(talk, (), (), 9) == own
     assert told(replace(talk, rehearsal_every=0), (), [Earlier()], 9) == own
-    assert told(a_lesson("talk", 5, kind=Learner), (), [Earlier()], 9) == own
+    assert told(a_lesson("talk", 5, kind=Table, rehearsal_every=0), (), [Earlier()], 9) == own
 
 
-def test_the_learner_is_told_how_many_batches_are_its_own(tmp_path):
+def test_a_learner_that_takes_no_rehearsals_is_refused_and_not_taught_without_them(told):
+    with pytest.raises(
+        ConfigError, match=r"'talk' is to rehearse 'walk', and its learner \(Table\) takes no rehearsals"
+    ):
+        told(a_lesson("talk", 5, kind=Table), (), [Earlier()], 9)
+
+
+def test_a_lessons_steps_are_its_own(tmp_path):
     agent, context, met = tiny_agent(), tiny_context(tmp_path), []
 
     def batches(agent, context, steps):
@@ -83,8 +113,9 @@ def test_the_learner_is_told_how_many_batches_are_its_own(tmp_path):
 
     talk = replace(a_lesson("talk", 5), make_batches=batches)
     every = rehearsals(talk, (), [Earlier()], agent, context)
-    assert len(mixed(talk, talk.make_learner(agent, context), agent, context, 17, every)) == 17
-    assert met == [13]
+    stream = mixed(talk, talk.make_learner(agent, context), context, 13, every, 4)
+    assert (len(stream), met) == (17, [13])
+    assert [stream.own_steps(updates) for updates in range(9)] == [0, 1, 2, 3, 3, 4, 5, 6, 6]
 
 
 def test_a_lesson_that_is_not_taught_before_cannot_be_rehearsed(told):
@@ -92,13 +123,72 @@ def test_a_lesson_that_is_not_taught_before_cannot_be_rehearsed(told):
         told(a_lesson("talk", 5, rehearses=("sing",)), [a_lesson("hum", 4)], (), 4)
 
 
-def test_batches_are_made_ahead_only_where_all_can_be(tmp_path):
-    agent, context = tiny_agent(), tiny_context(tmp_path)
-    ahead = replace(a_lesson("talk", 5), make_batches=lambda a, c, steps: Batches(lambda n: n, steps, ahead=True))
-    for other, expected in ((replace(ahead, name="walk", rehearse=True), True), (a_lesson("hum", 4), False)):
-        named = replace(ahead, rehearses=(other.name,))
-        every = rehearsals(named, [other], (), agent, context)
-        assert mixed(named, named.make_learner(agent, context), agent, context, 9, every).ahead is expected
+def test_a_rehearsal_has_a_quarter_of_the_rows(tmp_path):
+    agent, context, rows = tiny_agent(), tiny_context(tmp_path), []
+
+    def batches(agent, context, steps):
+        rows.append(context.rows(16))
+        return Batches(lambda number: number, steps)
+
+    hum = replace(a_lesson("hum", 4), make_batches=batches)
+    rehearsals(a_lesson("talk", 5, rehearses=("hum",)), [hum], (), agent, context)
+    hum.make_batches(agent, context, 4)
+    assert rows == [round(16 * ROWS_SHARE), 16]
+    assert replace(context, rows_share=ROWS_SHARE).rows(1) == 1
+
+
+def test_a_rehearsal_that_needs_the_weights_leaves_the_others_made_ahead(tmp_path):
+    """While the weights' own turn is awaited, the lesson's next batch is being made already."""
+    agent, context, made, begun = tiny_agent(), tiny_context(tmp_path), [], threading.Event()
+
+    def batches_of(name, ahead):
+        def make(number):
+            made.append((name, number))
+            if (name, number) == ("talk", 3):
+                begun.set()
+            if name == "hum":
+                assert begun.wait(10)
+            return number
+
+        return lambda agent, context, steps: Batches(make, steps, ahead)
+
+    talk = replace(a_lesson("talk", 5, rehearses=("hum", "sing")), make_batches=batches_of("talk", True))
+    before = [
+        replace(a_lesson(n, 4), make_batches=batches_of(n, ahead)) for n, ahead in (("hum", False), ("sing", True))
+    ]
+    every = rehearsals(talk, before, (), agent, context)
+    stream = iter(mixed(talk, talk.make_learner(agent, context), context, 9, every, 4))
+    given = [next(stream) for _ in range(4)]
+    assert given[:3] == [0, 1, 2]
+    assert ("hum", 4) in made
+    assert ("hum", 5) not in made, "what needs the weights is made when its turn comes"
+    rest = list(stream)
+    assert [b.batch if isinstance(b, Rehearsed) else b for b in rest] == [3, 4, 5, 4, 6, 7, 8, 5]
+    again = mixed(talk, talk.make_learner(agent, context), context, 9, every, 4)
+    again.load_state_dict({"update": 6})
+    assert [b.batch if isinstance(b, Rehearsed) else b for b in again] == [5, 4, 6, 7, 8, 5]
+
+
+@pytest.mark.parametrize(
+    ("wish", "own", "other", "every"),
+    [(4, 1.0, 0.5, 4), (2, 1.0, 0.25, 2), (2, 1.0, 0.3, 3), (4, 1.0, 1.0, 5), (2, 1.0, 1.2, 6), (4, 0.2, 2.5, 51),
+     (6, 1.0, 1.0, 6), (0, 1.0, 9.0, 0)],
+)  # fmt: skip
+def test_rehearsals_take_a_fifth_of_the_time_at_most(wish, own, other, every):
+    talk = replace(a_lesson("talk", 5, rehearsal_every=wish), minutes=5 * own)
+    others = [replace(a_lesson("hum", 4), minutes=4 * share * other / ROWS_COST) for share in (0.5, 1.5)]
+    found, share = settled(talk, others)
+    assert found == every
+    assert share == (pytest.approx(other / (other + (found - 1) * own)) if found else 0)
+    assert share <= 0.2 + 1e-9
+
+
+def test_a_lesson_may_rehearse_whatever_it_takes():
+    dear = replace(a_lesson("hum", 4), minutes=400.0)
+    talk = replace(a_lesson("talk", 5, rehearsal_every=3), minutes=5.0)
+    assert settled(replace(talk, rehearsal_share=1.0), [dear])[0] == 3
+    assert settled(replace(talk, minutes=0.0), [dear]) == (3, 0.0), "who tells no minutes cannot be compared"
+    assert settled(talk, ()) == (0, 0.0)
 
 
 class Pupil(nn.Module):
@@ -109,24 +199,104 @@ class Pupil(nn.Module):
         self.weight = nn.Parameter(torch.ones(()))
 
 
-def test_a_rehearsal_is_taught_by_its_own_loss(monkeypatch):
+def test_a_rehearsal_is_taught_by_its_own_loss():
     met = []
 
-    def loss_of(name):
+    def learner(name):
         def loss(agent, batch):
             met.append((name, batch))
-            return agent.weight * 1.0, {}
+            return agent.weight * 1.0, {"weight": agent.weight.detach()}
 
-        return loss
+        return GradientLearner(pupil, loss, steps=24, seed=0, learning_rate=1e-3, trains=("",))
 
-    learner = GradientLearner(Pupil(), loss_of("own"), steps=24, seed=0, learning_rate=1e-3)
-    learner.rehearsal = (loss_of("walk"), loss_of("run"))
-    optimizer, reported = learner.configure_optimizers(), []
-    monkeypatch.setattr(learner, "optimizers", lambda: optimizer)
-    monkeypatch.setattr(learner, "report", reported.append)
-    for batch in ("a", Rehearsed(1, "b"), Rehearsed(0, "c")):
-        learner.training_step(batch, 0)
+    pupil = Pupil()
+    own, walk, run = (learner(name) for name in ("own", "walk", "run"))
+    reported = [own.update(batch, 3) for batch in ("a", Rehearsed(run, "b"), Rehearsed(walk, "c"))]
     assert met == [("own", "a"), ("run", "b"), ("walk", "c")]
-    assert [list(values) for values in reported] == [["loss"], ["rehearsal/loss"], ["rehearsal/loss"]]
-    moved = learner.transfer_batch_to_device(Rehearsed(1, {"x": torch.ones(2)}), torch.device("meta"), 0)
-    assert (moved.which, moved.batch["x"].device.type) == (1, "meta")
+    rehearsed = ["rehearsal/loss", "rehearsal/weight"]
+    assert [list(values) for values in reported] == [["loss", "weight"], rehearsed, rehearsed]
+    module = LessonModule(own, Batches(lambda update: update, 24))
+    moved = module.transfer_batch_to_device(Rehearsed(run, {"x": torch.ones(2)}), torch.device("meta"), 0)
+    assert (moved.learner, moved.batch["x"].device.type) == (run, "meta")
+
+
+class Steps(GradientLearner):
+    """Notes the step of each update."""
+
+    def update(self, batch, step):
+        self.met = [*getattr(self, "met", []), ("rehearsal" if isinstance(batch, Rehearsed) else "own", step)]
+        return {}
+
+
+def test_a_rehearsal_has_the_number_of_the_step_before_it(tmp_path):
+    agent, context = tiny_agent(), tiny_context(tmp_path, "loggers=[]")
+    made = []
+
+    def learner(agent, context):
+        made.append(Steps(agent, None, seed=0, learning_rate=1e-3))
+        return made[-1]
+
+    talk = replace(a_lesson("talk", 5), make_learner=learner)
+    every = rehearsals(talk, (), [Earlier()], agent, context)
+    taught = teach(talk, 5, agent, context, Journal(tmp_path / "journal.jsonl"), rehearsal=every, every=3)
+    assert made[-1].met == [
+        ("own", 0),
+        ("own", 1),
+        ("rehearsal", 1),
+        ("own", 2),
+        ("own", 3),
+        ("rehearsal", 3),
+        ("own", 4),
+    ]
+    assert (taught.steps, taught.rehearsals, taught.status) == (5, 2, "done")
+    assert 0 < taught.rehearsal_share < 1
+
+
+# -- which parameters
+
+
+def an_agent():
+    agent = tiny_agent()
+    agent.add_encoder("body", stage="reflex")
+    agent.add_head("arc", "head.categorical", tap="body", stage="reflex", options={"classes": 2})
+    agent.add_head("deep", "head.categorical", stage="reflex", options={"classes": 2})
+    agent.add_encoder("words", stage="memory")
+    agent.add_head("named", "head.categorical", tap="words", stage="memory", options={"classes": 2})
+    return agent
+
+
+def parts(agent, *stage):
+    names = {name for name, _ in agent.named_parameters() if name.startswith(trainable(agent, *stage))}
+    return {".".join(name.split(".")[:2]) for name in names if name.startswith(("heads.", "encoders."))}, names
+
+
+def test_a_stage_trains_the_trunk_what_reads_it_and_its_own_parts():
+    agent = an_agent()
+    agent.config.stages = ["reflex", "memory"]
+    found, names = parts(agent)
+    assert found == {"encoders.words", "heads.named", "heads.deep"}
+    assert "readout" in names
+    assert any(name.startswith("trunk.") for name in names)
+    assert parts(agent, "memory") == (found, names)
+    assert parts(agent, "reflex")[0] == {"encoders.body", "heads.arc", "heads.deep"}
+
+
+def test_an_agent_in_no_stage_trains_all_and_a_first_stage_what_the_newborn_had():
+    agent = an_agent()
+    agent.add_head("old", "head.categorical", tap="body", options={"classes": 2})
+    assert trainable(agent) == ("",)
+    agent.config.stages = ["reflex"]
+    assert "heads.old" in parts(agent)[0]
+    agent.config.stages = ["reflex", "memory"]
+    assert "heads.old" not in parts(agent)[0]
+
+
+def test_a_gradient_learner_trains_what_its_stage_may_unless_told():
+    agent = an_agent()
+    agent.config.stages = ["reflex", "memory"]
+    learner = GradientLearner(agent, None, seed=0, learning_rate=1e-3)
+    assert learner.trains == trainable(agent)
+    learner.begin(0)
+    assert not any(p.requires_grad for n, p in agent.named_parameters() if n.startswith(("encoders.body", "heads.arc")))
+    learner.end()
+    assert all(p.requires_grad for p in agent.parameters())

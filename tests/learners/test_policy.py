@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from devmind import worlds
 from devmind.agent.batch import collate_tick
 from devmind.algorithms.distributions import Categorical
-from devmind.learners.policy import PPO, Arc, collect, improve
+from devmind.learners.actor_critics import actor_critic
+from devmind.learners.ppo import PPO, collect, improve
 from devmind.seeding import numpy_rng
 from devmind.testing import LampRules, tiny_agent
 from devmind.worlds.adapter import VectorWorld
@@ -160,7 +161,7 @@ def test_an_arc_reads_what_the_step_path_reads_and_a_peek_changes_nothing() -> N
     agent = tiny_agent()
     parts.admit(agent)
     agent.eval()
-    arc, state, world = Arc(agent, "reach"), agent.new_state(3), worlds.make("nursery", "reach", np.arange(3))
+    arc, state, world = actor_critic(agent, "reach"), agent.new_state(3), worlds.make("nursery", "reach", np.arange(3))
     for tick in range(2):
         senses, first = world.observe(), np.full(3, tick == 0)
         read = arc.read(senses, first)

@@ -29,6 +29,8 @@ Write = Callable[[Recorder, int], None]
 def agent() -> Agent:
     agent = tiny_agent()
     parts.admit(agent)
+    # It answers where no sense of the others is there, so that the trunk's state shows.
+    agent.add_head("move_readout", "head.regression", tap="trunk", effector="move", options={"shape": 1})
     return _shaken(agent, 0)
 
 
@@ -122,7 +124,7 @@ def test_an_effector_that_is_missing_is_a_difference(agent: Agent, tmp_path: Pat
             life.live(moment, lambda action: Action({"move": action.effectors["move"]}))
     found = check_replay([tmp_path / "s.mcap"], {agent.sha256(): agent}).first_difference
     assert found is not None
-    assert (found.tick, found.effector, found.recorded) == (0, "look", None)
+    assert (found.tick, found.effector, found.recorded) == (1, "look", None)  # the first tick has nothing to look at
 
 
 def hand_over(agent: Agent, newer: Agent, path: Path, kept: str | None) -> None:

@@ -43,7 +43,7 @@ def test_it_has_been_through_reflex_and_learned_from_nobodys_recordings(newborn:
 
 
 def test_it_lacks_nothing_that_an_exam_asks(newborn: Agent) -> None:
-    assert _missing_parts(load_stage("reflex"), Agent.from_pretrained(FOLDER)) == "", "critics are only for learning"
+    assert _missing_parts(load_stage("reflex"), newborn) == "", "critics are only for learning"
     assert not [name for name in newborn.heads if newborn.head(name).critic]
     assert _missing_parts(load_stage("reflex"), tiny_agent())
 

@@ -21,7 +21,7 @@ from devmind.moment import TICK_SAMPLES, Moment
 from devmind.sessions import import_media, open_session
 from devmind.sessions.media import media_moments
 from devmind.sessions.messages import as_s16
-from devmind.sessions.pictures import change_in_view, fovea, read_picture
+from devmind.sessions.pictures import central_square, change_in_view, fovea, read_picture, sight_of
 
 RNG = np.random.default_rng(0)
 
@@ -77,7 +77,7 @@ def test_a_video_gives_a_picture_and_its_change_every_tick(tmp_path: Path) -> No
     assert np.allclose(brightness, 255 / 29 * (3 * np.arange(10) + 2), atol=4), "the last of the tick's three frames"
     assert "periphery" not in moments[0].senses
     changes = [m.senses["periphery"] for m in moments[1:]]
-    assert np.allclose(changes, 3 / 29, atol=0.02)
+    assert np.allclose(np.stack(changes)[:, 0, 3:13], 3 / 29, atol=0.02)
 
 
 @pytest.mark.parametrize("fps", [5.0, 12.5, 29.97, 60.0])
@@ -157,7 +157,7 @@ def test_pictures_of_any_size_colour_and_depth(tmp_path: Path, shape: tuple[int,
         cv2.imwrite(str(tmp_path / name), RNG.integers(0, np.iinfo(dtype).max, shape, dtype))
     moments = replays_equal(tmp_path, tmp_path.parent / f"{tmp_path.name}.mcap")
     assert [m.senses["sight"].shape for m in moments] == [(64, 64, 3)] * 2  # type: ignore[union-attr]
-    assert np.array_equal(moments[0].senses["sight"], fovea(read_picture(tmp_path / "b9.png"))), "9 comes before 10"
+    assert np.array_equal(moments[0].senses["sight"], sight_of(read_picture(tmp_path / "b9.png"))), "9 comes before 10"
 
 
 def png_header(width: int, height: int) -> bytes:
@@ -202,25 +202,45 @@ def test_colours_stay_what_they_are(tmp_path: Path) -> None:
         assert (read_picture(path) == wanted).all()
 
 
-def test_the_fovea_is_the_central_square() -> None:
+def test_the_fovea_is_the_middle_third_of_a_frame_and_a_drawing_s_all_of_its_square() -> None:
     frame = np.zeros((50, 150, 3), np.uint8)
     frame[:, 50:100] = 200
     assert (fovea(frame) == 200).all()
-    assert (fovea(frame.transpose(1, 0, 2)) == 200).all()
+    assert (central_square(frame) == 200).all()
+    tall = frame.transpose(1, 0, 2)
+    assert (central_square(tall) == 200).all()
+    assert (fovea(tall) == 200).all()
+    assert fovea(np.pad(frame[:, 50:100], ((50, 50), (50, 50), (0, 0)))).min() == 200
+
+
+def test_a_square_picture_and_a_photograph_are_taken_whole_and_a_frame_is_looked_at(tmp_path: Path) -> None:
+    square = np.zeros((96, 96, 3), np.uint8)
+    square[:, 48:] = 200
+    assert (sight_of(square)[:, 31], sight_of(square)[:, 32]) == pytest.approx((0, 200))
+    wide = np.zeros((60, 90, 3), np.uint8)
+    wide[:, 15:75] = 200
+    wide[:, 30:60] = 100
+    assert (sight_of(wide) == 100).all()
+    cv2.imwrite(str(tmp_path / "a.png"), wide)
+    (alone,) = media_moments(tmp_path / "a.png")
+    assert sorted(np.unique(alone.senses["sight"])) != [100]  # the thing in it, out to the edges of the square
+    assert (alone.senses["sight"][:, 0] == 200).all()  # type: ignore[index]
+    cv2.imwrite(str(tmp_path / "b.png"), wide)
+    assert all((one.senses["sight"] == 100).all() for one in media_moments([tmp_path / "a.png", tmp_path / "b.png"]))
 
 
 def test_change_in_view_tells_where_and_how_much() -> None:
     before, after = np.full((160, 320, 3), 100, np.uint8), np.full((160, 320, 3), 100, np.uint8)
-    after[10:20, 300:320] = 151
+    after[20:40, 300:320] = 151
     change = change_in_view(after, before)
     assert (change.shape, change.dtype) == ((1, 16, 16), np.float32)
-    assert change[0, 1, 15] == pytest.approx(51 / 255, abs=1e-5)
+    assert change[0, 5, 15] == pytest.approx(51 / 255, abs=1e-5)
     assert change.sum() == pytest.approx(51 / 255, abs=1e-5)
     assert np.array_equal(change, change_in_view(before, after))
     assert change_in_view(before, cv2.resize(before, (33, 17))).max() < 1e-5, "two sizes of the same view"
     black, white = np.zeros_like(before), np.full_like(before, 255)
-    assert np.allclose(change_in_view(black, white), 1)
-    assert change_in_view(black, white).max() <= 1
+    assert np.allclose(change_in_view(black, white)[0, 4:12], 1), "a frame of 2:1 fills half of the wide view's rows"
+    assert change_in_view(black, white).sum() == 8 * 16
 
 
 def test_several_files_are_several_episodes(tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ import pytest
 
 from devmind.acting import rollout
 from devmind.testing import check_world
+from devmind.worlds.minigrid import FORWARD, LEFT, RIGHT, Board
 from stages.memory import matching
-from stages.memory.hallway import FORWARD, LEFT, LONGEST, RIGHT, Board, Hallway
+from stages.memory.hallway import LONGEST, Hallway
 
 
 def test_the_view_is_a_board_of_planes():

@@ -12,11 +12,13 @@ import torch
 from devmind import worlds
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
+from devmind.agent.tracker import recalled_batch
 from devmind.config import RunConfig
 from devmind.curriculum.stage import Context
-from devmind.memory.objects import BELIEF_NUMBERS
+from devmind.learners.gradient import trainable
 from devmind.worlds.nursery import hiding
-from stages.memory import believing, hidden, living, onlooking, parts, permanence, things
+from stages.memory import believing, hidden, living, parts, permanence, things
+from stages.memory.parts import BELIEF_NUMBERS
 from stages.reflex import parts as reflex
 
 
@@ -41,7 +43,7 @@ def batch(agent: Agent, context: Context) -> dict:
 def test_the_new_head_starts_as_whereabouts_and_leaves_it_alone(agent: Agent) -> None:
     old, new = agent.head("whereabouts").state_dict(), agent.head("things").state_dict()
     assert all(torch.equal(old[name], new[name]) for name in old)
-    assert "heads.whereabouts." not in " ".join(parts.trained(agent) + things.TRAINS)
+    assert "heads.whereabouts." not in " ".join(trainable(agent, parts.NAME) + things.TRAINS)
 
 
 def test_a_batch_is_a_function_of_its_update(agent: Agent, context: Context, batch: dict) -> None:
@@ -148,7 +150,7 @@ def test_stepping_through_a_room_sees_what_its_batch_says(agent: Agent, context:
     seeds = living.of_delay(np.arange(40), "unmoved", 4)[:2]
     state, ticks, outputs = agent.new_state(2), [], []
     for tick in living.lived(agent, context, "unmoved", seeds):
-        recalled = onlooking.as_recalled(agent, tick.percepts, tick.beliefs)
+        recalled = agent.tracker.entries(agent, tick.beliefs, tick.percepts)
         state, step = agent.step(state, tick.percepts, agent.encode_recalled(recalled), effectors=[], heads=["place"])
         outputs.append(step.outputs["place"].logits)
         ticks.append((tick, recalled))
@@ -161,7 +163,7 @@ def test_stepping_through_a_room_sees_what_its_batch_says(agent: Agent, context:
         torch.stack([get(e) for e in entries], 1)
         for get in (lambda e: e["senses"]["belief"], lambda e: e["age_s"], lambda e: e["valid"])
     )
-    together["recalled"] = onlooking.recalled_batch(values, age_s, valid)
+    together["recalled"] = recalled_batch(values, age_s, valid)
     with torch.no_grad():
         at_once = agent(together, ["place"])["place"].logits
     assert torch.allclose(torch.stack(outputs, 1), at_once, atol=1e-5)

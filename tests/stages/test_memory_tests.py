@@ -13,9 +13,11 @@ from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.config import load
 from devmind.curriculum.stage import Context
+from devmind.learners.gradient import trainable
 from devmind.testing import tiny_agent
+from devmind.worlds import minigrid
 from devmind.worlds.memory_len import LENGTHS
-from stages.memory import cards, hallway, imitation, keeping, lessons, matching, mazes, parts, playing, remembering
+from stages.memory import cards, imitation, keeping, lessons, matching, mazes, parts, playing, remembering
 from stages.reflex import parts as reflex
 
 
@@ -106,18 +108,18 @@ def test_ways_grow(context):
 
 
 def test_lessons_leave_the_reflexes_alone(agent):
-    names = [name for name, _ in agent.named_parameters() if name.startswith(parts.trained(agent))]
+    names = [name for name, _ in agent.named_parameters() if name.startswith(trainable(agent, parts.NAME))]
     assert any(name.startswith("trunk.") for name in names)
     assert any(name.startswith("heads.look_trunk.") for name in names)
     assert any(name.startswith("heads.cells.") for name in names)
     assert any(name.startswith("encoders.board.") for name in names)
     assert not any(
-        name.startswith(("encoders.sight", "encoders.body", "heads.push_arc", "heads.see")) for name in names
+        name.startswith(("encoders.sight", "encoders.body", "heads.push_arc", "heads.see.")) for name in names
     )
 
 
 def test_without_minigrid_its_measures_are_left_out_and_the_report_says_so(agent, context, monkeypatch):
-    monkeypatch.setattr(hallway, "installed", lambda: False)
+    monkeypatch.setattr(minigrid, "installed", lambda: False)
     measures = mazes.examine(agent, context, "glimpse")
     assert [measure.name for measure in measures] == [mazes.T_MAZE]
     assert "not installed" in measures[0].note

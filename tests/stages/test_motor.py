@@ -26,57 +26,54 @@ def make_agent() -> Agent:
     return agent.eval()
 
 
-def start(agent: Agent, context: Context, crowd: float = 0.1) -> tuple[PolicyLearner, torch.optim.Optimizer]:
-    """A learner outside of any trainer, and its optimizer."""
+def start(agent: Agent, context: Context, crowd: float = 0.1, steps: int = 8) -> PolicyLearner:
+    """A learner outside of any trainer."""
     learner = motor.learner(agent, context, crowd)
-    learner.steps = 8
-    learner.on_fit_start()
-    optimizer = learner.configure_optimizers()
-    learner.optimizers = lambda **_: optimizer  # type: ignore[method-assign]
-    learner.report = lambda values: None  # type: ignore[method-assign]
-    return learner, optimizer
+    learner.steps = steps
+    learner.begin(0)
+    return learner
 
 
-def practise(learner: PolicyLearner, names: list[str]) -> None:
-    for name in names:
-        learner.training_step({"drill": name}, 0)
-        learner.update += 1
+def practise(learner: PolicyLearner, names: list[str], begin: int = 0) -> None:
+    for step, name in enumerate(names, begin):
+        learner.update({"drill": name}, step)
 
 
 def test_a_resumed_lesson_ends_with_the_same_weights_to_the_bit(tmp_path: Path) -> None:
     context, names = make_context(tmp_path), ["orient", "balance", "startle", "balance"]
-    straight, _ = start(make_agent(), context)
+    straight = start(make_agent(), context)
     practise(straight, names)
 
-    first, optimizer = start(make_agent(), context)
+    first = start(make_agent(), context)
     practise(first, names[:2])
-    second, resumed = start(make_agent(), context)
+    second = motor.learner(make_agent(), context, 0.1)
+    second.steps = first.steps
     second.agent.load_state_dict(first.agent.state_dict())
-    second.load_extra_state(first.extra_state())
-    resumed.load_state_dict(optimizer.state_dict())
-    second.update = first.update
-    practise(second, names[2:])
+    second.begin(2)
+    second.load_state_dict(first.state_dict())
+    practise(second, names[2:], begin=2)
 
     wanted = straight.agent.state_dict()
     assert all(torch.equal(value, wanted[name]) for name, value in second.agent.state_dict().items())
-    assert all(torch.equal(a, straight.extra_state()["balance"][k]) for k, a in second.extra_state()["balance"].items())
+    stands, should = (learner.state_dict()["lasting"]["balance"] for learner in (second, straight))
+    assert all(torch.equal(value, should[name]) for name, value in stands.items())
 
 
 def test_only_the_arc_in_turn_and_its_critic_change(tmp_path: Path) -> None:
     agent = make_agent()
-    learner, _ = start(agent, make_context(tmp_path))
+    learner = start(agent, make_context(tmp_path))
     before = {name: value.clone() for name, value in agent.state_dict().items()}
     practise(learner, ["reach"])
     changed = {name for name, value in agent.state_dict().items() if not torch.equal(value, before[name])}
     assert {name.split(".")[1] for name in changed} == {"reach_arc", "reach_value"}
     assert not any(".places." in name for name in changed), "how places are read stays as perception taught it"
-    learner.on_fit_end()
+    learner.end()
     assert all(parameter.requires_grad for parameter in agent.parameters())
 
 
 def test_arcs_start_from_what_perception_reads_and_only_once(tmp_path: Path) -> None:
     agent = make_agent()
-    learner, _ = start(agent, make_context(tmp_path))
+    learner = start(agent, make_context(tmp_path))
     places = agent.head("whereabouts").places.state_dict()  # type: ignore[union-attr]
     for name in ("reach_arc", "reach_value"):
         mine = agent.head(name).places.state_dict()  # type: ignore[union-attr]
@@ -91,7 +88,7 @@ def test_arcs_start_from_what_perception_reads_and_only_once(tmp_path: Path) -> 
     ), "rewards change what it answers, not how it reads"
     with torch.no_grad():
         agent.get_parameter("heads.event.read.net.0.weight").zero_()
-    learner.on_fit_start()
+    learner.begin(1)
     assert agent.get_parameter("heads.move_arc.read.net.0.weight").any(), "a resumed lesson keeps its arcs"
     assert torch.equal(agent.get_parameter("heads.move_arc.read.net.2.weight"), answer)
 
@@ -118,8 +115,7 @@ def test_the_cart_is_kept_up_after_some_updates(tmp_path: Path) -> None:
     from stages.reflex import balance
 
     agent, context = make_agent(), make_context(tmp_path)
-    learner, _ = start(agent, context, crowd=1.0)
-    learner.steps = 80
+    learner = start(agent, context, crowd=1.0, steps=80)
     practise(learner, ["balance"] * 80)
     with examination(agent):
         (measure,) = balance.examine(agent, context, "glimpse")

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from devmind.worlds.fovea import MAX_TURN_DEG, WIDE_HALF, Fovea
+from devmind.sessions.pictures import WIDE_HALF, central_square, change_in_view, fovea
+from devmind.worlds.fovea import MAX_TURN_DEG, Fovea
 
 
 def spot(azimuth_deg: float, elevation_deg: float, height: int = 480, width: int = 640) -> np.ndarray:
@@ -55,6 +56,23 @@ def test_change_is_between_frames_and_not_across_a_gap() -> None:
     fovea, frame = Fovea(), np.zeros((48, 64, 3), np.uint8)
     assert "periphery" not in fovea.see(frame)
     brighter = frame + np.uint8(100)
-    assert fovea.see(brighter)["periphery"].mean() == pytest.approx(100 / 255, abs=0.01)
+    change = fovea.see(brighter)["periphery"][0]
+    assert change[2:14].mean() == pytest.approx(100 / 255, abs=0.01)
+    assert not change[[0, 1, 14, 15]].any()  # above and below a frame of 4:3 the wide view is empty
     fovea.blink()
     assert "periphery" not in fovea.see(frame)
+
+
+def test_sessions_look_at_a_frame_as_a_room_does_straight_ahead() -> None:
+    frame = np.random.default_rng(0).integers(0, 256, (480, 640, 3), dtype=np.uint8)
+    assert np.array_equal(fovea(frame), Fovea().see(frame)["sight"])
+    assert Fovea().box(480, 640) == (134, 214, 213)
+    assert not np.array_equal(fovea(frame), central_square(frame))
+
+
+@pytest.mark.parametrize("elevation_deg", [-20.0, 0.0, 25.0])
+def test_a_change_stands_in_the_row_of_its_direction_as_in_the_nursery(elevation_deg: float) -> None:
+    change = change_in_view(spot(0.0, elevation_deg), np.full((480, 640, 3), 40, np.uint8))[0]
+    rows = np.arange(16) @ change.sum(1) / change.sum()
+    wanted = 7.5 - 8 * math.tan(math.radians(elevation_deg)) / WIDE_HALF
+    assert rows == pytest.approx(wanted, abs=0.5)

@@ -20,7 +20,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, as_opening, collate
 from devmind.agent.drift import drifts
 from devmind.agent.prediction import Missed, missed, predicting
-from devmind.agent.taps import taps_trunk
+from devmind.agent.taps import can_read, taps_trunk
 from devmind.live.learning.following import Following
 from devmind.moment import TICK_HZ, Moment
 from devmind.seeding import numpy_rng
@@ -106,7 +106,7 @@ class Improver:
         loss = sum((each.ratio() for each in missed(outputs, batch).values()), start=torch.zeros(()))
         if self.guarded:
             with torch.no_grad():
-                wanted = self.born(batch, self.guarded)
+                wanted = self.born(batch, self._guarded(batch))
             loss = loss + sum(drifts(outputs, wanted, batch["valid"]).values())
         self._warm += 1
         for group in self._optimizer.param_groups:
@@ -124,7 +124,7 @@ class Improver:
         rows = [self.recording.moments(at, min(self.ticks, stop - at)) for at in range(start, stop - 1, self.ticks)]
         batch = self._collated(rows)
         outputs, before = (agent(batch, self._heads(batch)) for agent in (self.agent, self.live))
-        born = self.born(batch, self.guarded)
+        born = self.born(batch, self._guarded(batch))
         drift = {name: float(value) for name, value in drifts(outputs, born, batch["valid"]).items()}
         return Judged(_ratios(missed(before, batch)), _ratios(missed(outputs, batch)), drift)
 
@@ -138,7 +138,11 @@ class Improver:
         self._begin()
 
     def _heads(self, batch: Batch) -> list[str]:
-        return predicting(self.agent, batch["senses"]) + self.guarded
+        return predicting(self.agent, batch["senses"]) + self._guarded(batch)
+
+    def _guarded(self, batch: Batch) -> list[str]:
+        """Those that have something to read: a sense that is off leaves some without."""
+        return [name for name in self.guarded if can_read(self.agent.tap_of(name), batch["senses"])]
 
     def _drawn(self, until: int) -> Batch:
         rng = numpy_rng(self.seed, "live", self.step)

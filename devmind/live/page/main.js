@@ -1,5 +1,6 @@
 // The page as a whole: what comes through the link goes to the part that shows it.
 
+import { showBeliefs } from "./beliefs.js";
 import { sendFrames } from "./camera.js";
 import { setControls, showControls, startControls } from "./controls.js";
 import { askFor } from "./devices.js";
@@ -15,6 +16,7 @@ import { sendSound } from "./microphone.js";
 import { showExamples, showHeld, showNames, startNaming } from "./naming.js";
 import { drawWide, isSeeing, mirror, shape, showPicture } from "./picture.js";
 import { showRun } from "./run.js";
+import { showSaid } from "./saying.js";
 import { offerSteps, showSteps, startSteps, taughtStep } from "./steps.js";
 
 const RETRY_MS = 3000;
@@ -73,6 +75,8 @@ function tick(view) {
   showFaults(view.faults);
   if (view.paused !== undefined) showState(view.paused ? "paused" : "connected");
   showPicture(view);
+  showBeliefs(view.beliefs);
+  showSaid(view.says);
   if (!view.paused) showDeviceFaults(view);
   showSteps(view);
   showHeld(view.held);

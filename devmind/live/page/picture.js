@@ -29,7 +29,7 @@ export function mirror(isOn) {
 /** Whether a square came within the last `ms`. */
 export const isSeeing = (ms) => performance.now() - seenMs < ms;
 
-const fromLeft = (left, width) => `${100 * (isMirrored ? 1 - left - width : left)}%`;
+export const fromLeft = (left, width) => `${100 * (isMirrored ? 1 - left - width : left)}%`;
 
 /** Draw the wide view of the machine's own camera; a frame that comes while one is decoded is left out. */
 export async function drawWide(jpeg) {

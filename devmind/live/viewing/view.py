@@ -18,6 +18,7 @@ from devmind.agent.attention import ReadoutAttention
 from devmind.agent.taps import taps_trunk
 from devmind.live.loop import Tick
 from devmind.live.viewing.agreement import SENSE, Overlays
+from devmind.live.viewing.believed import believed
 from devmind.live.viewing.drawing import drawn, jpeg
 from devmind.live.viewing.hearing import heard
 from devmind.live.viewing.sureness import Sureness
@@ -101,14 +102,16 @@ class View:
             **who_answered(tick, self._arcs),
             "attention": self._attended(tick),
             "overlays": self._overlaid(tick),
+            "beliefs": self._believed(tick, room),
             "sound": None if sound is None else heard(self.agent, np.asarray(sound)),
+            "says": said(tick.action.effectors["say"]) if "say" in tick.action.effectors else None,
             "words": tick.moment.senses.get("words"),
             "names": {sense: as_known(named) for sense, named in (names or {}).items()},
             "surprise": {sense: number(value) for sense, value in (surprise or {}).items()},
             "health": sensor_health(room.sensors.values()),
             "absent": reasons(room.sensors, tick.moment.senses),
         }
-        return {key: value for key, value in view.items() if value not in (None, {})} | dict(extra or {})
+        return {key: value for key, value in view.items() if value is not None and value != {}} | dict(extra or {})
 
     jpeg = staticmethod(jpeg)
 
@@ -118,6 +121,13 @@ class View:
         if shares is None or side * side != shares.shape[1]:
             return None
         return [[round(share, 4) for share in row] for row in shares[0].reshape(side, side).tolist()]
+
+    def _believed(self, tick: Tick, room: Room) -> list[dict[str, Any]] | None:
+        """Where it thinks things are; nothing without a frame to draw them in."""
+        tracker = self.agent.tracker
+        if room.frame is None or tracker is None:
+            return None
+        return believed(tick.output.beliefs, self.agent.labels_of(tracker.detects), *room.frame.shape[:2])
 
     def _overlaid(self, tick: Tick) -> dict[str, Any] | None:
         eye, head = tick.percepts.encoded.get(SENSE), self._overlay_head
@@ -166,7 +176,7 @@ def follows(change: Any, room: Room) -> bool | None:
     height, width = room.frame.shape[:2]
     top, left, side = room.fovea.box(height, width)
     row, column = np.unravel_index(int(change[0].argmax()), change[0].shape)
-    y, x = (row + 0.5) / change.shape[1] * height, (column + 0.5) / change.shape[2] * width
+    x, y = (column + 0.5) / change.shape[2] * width, height / 2 + ((row + 0.5) / change.shape[1] - 0.5) * width
     return bool(top <= y <= top + side and left <= x <= left + side)
 
 
@@ -181,6 +191,12 @@ def who_answered(tick: Tick, arcs: set[str]) -> dict[str, Any]:
         "arcs": sorted(arcs & set(answered.values())),
         "look": None if look is None else [round(float(value), 3) for value in look],
     }
+
+
+def said(value: np.ndarray) -> str:
+    """The words of an action `say`: UTF-8, a number a byte, as the sense `words` is encoded; zeros end them."""
+    codes = np.asarray(value).reshape(-1)
+    return bytes(int(code) & 0xFF for code in codes if code).decode(errors="ignore")
 
 
 def as_known(named: Named) -> dict[str, Any]:

@@ -108,6 +108,25 @@ def wide_view(state: NurseryState, position: np.ndarray, tick: np.ndarray) -> np
     return gray
 
 
+def frames(
+    state: NurseryState, pan_deg: np.ndarray, tilt_deg: np.ndarray, width: int, height: int, before: bool = False
+) -> np.ndarray:
+    """What a camera on the torso would take that is mounted to look that way [N]: uint8 [N, height, width, 3].
+
+    The width stands for the wide view's 120 degrees, as it does for a live room's fovea; `height` is at most `width`.
+
+    Args:
+        before: as it was one tick earlier.
+    """
+    from devmind.worlds.nursery import backdrop
+
+    prims = scene(state, state.position_before if before else state.position)
+    rgb, _, mask = draw(state, prims, pan_deg, tilt_deg, WIDE_FOV_DEG, width)
+    backdrop.paint(state, state.tick - before, rgb, mask, pan_deg, tilt_deg, WIDE_FOV_DEG)
+    top = (width - height) // 2
+    return rgb[:, top : top + height]
+
+
 def views(state: NurseryState) -> dict[str, np.ndarray]:
     """`sight` uint8 [N, 64, 64, 3], `depth` float32 and `mask` uint8 [N, 64, 64], `wide` uint8 [N, W, W].
 

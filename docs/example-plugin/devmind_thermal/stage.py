@@ -13,7 +13,7 @@ from devmind.agent import Agent, collate_tick
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Batches, Context, Lesson, Skill
-from devmind.learners.gradient import GradientLearner
+from devmind.learners.gradient import GradientLearner, trainable
 from devmind.seeding import exam_seeds, lesson_seeds
 from devmind_thermal.world import ThermalRules
 
@@ -60,9 +60,11 @@ class WarmthStage:
         """One lesson by gradient; a batch is a function of (seed, update)."""
 
         def learner(agent: Agent, context: Context) -> GradientLearner:
-            return GradientLearner(agent, loss, steps=0, seed=context.seed, learning_rate=3e-3)
+            mine = trainable(agent, self.name)
+            return GradientLearner(agent, loss, seed=context.seed, learning_rate=3e-3, trains=mine)
 
         def batches(agent: Agent, context: Context, steps: int) -> Batches:
-            return Batches(lambda update: sit(context, lesson_seeds(64, context.seed, "warmth", update))[0], steps)
+            rows = context.rows(64)
+            return Batches(lambda update: sit(context, lesson_seeds(rows, context.seed, "warmth", update))[0], steps)
 
-        return [Lesson("sit", learner, batches, steps=600, minutes=0.5, rehearse=True, skills=("warmth",))]
+        return [Lesson("sit", learner, batches, steps=600, minutes=0.5, skills=("warmth",))]

@@ -12,12 +12,13 @@ import pytest
 import torch
 
 from devmind.agent.agent import Agent
+from devmind.agent.batch import encode_words
 from devmind.live.loop import LiveLoop, Tick
 from devmind.live.viewing import sureness
 from devmind.live.viewing.drawing import drawn, jpeg
 from devmind.live.viewing.hearing import direction_deg, level_db, mel_columns
 from devmind.live.viewing.spoilt import spoilt_rooms
-from devmind.live.viewing.view import View, follows, overlay_head
+from devmind.live.viewing.view import View, follows, overlay_head, said
 from devmind.memory import Named
 from devmind.seeding import lesson_seeds
 from devmind.testing import tiny_agent
@@ -193,10 +194,15 @@ def test_it_follows_when_the_fovea_lies_on_what_moves_most() -> None:
     assert follows(change, room) is None, "a camera's noise is no movement"
     change[0, 8, 8] = 0.3
     assert follows(change, room) is True
-    change[0, 1, 15] = 0.5
+    change[0, 3, 15] = 0.5
     assert follows(change, room) is False
     room.fovea.turn(np.array([-1.0, 1.0]))  # to the right and up: 25 degrees of the 60 to the edge
     room.fovea.turn(np.array([-1.0, 1.0]))
     assert follows(change, room) is True
     room.frame = None
     assert follows(change, room) is None
+
+
+def test_what_it_says_is_read_as_words_are_encoded() -> None:
+    assert said(encode_words("ein Ball ö")) == "ein Ball ö"
+    assert said(np.zeros(64, np.int64)) == ""

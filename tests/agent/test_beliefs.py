@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
+from devmind.agent.beliefs import Beliefs, no_beliefs, update
+from devmind.agent.detections import Detections, FilterParams, Gaze
+from devmind.agent.tracker import entries as entries_of
+from devmind.agent.tracker import numbers_of, recall, shares
+from devmind.agent.tracking import direction, greedy_assignment, kalman_update, point, polar_noise, project
 from devmind.errors import ConfigError
-from devmind.memory.belief_entries import entries, recall, shares, sightings
-from devmind.memory.objects import BELIEF_NUMBERS, Beliefs, no_beliefs, update
-from devmind.memory.sightings import Gaze, Habits, Sightings
-from devmind.memory.tracking import corrected, direction, in_picture, nearest_first, point, polar_noise
 
 DT_S = 0.1
+CLASSES = 8
+BELIEF_NUMBERS = numbers_of(CLASSES)
 FAR, NEAR = 5.0, 0.6
 
 
-def seen(*things: tuple[int, float, float], n: int = 1, sure: float = 0.98) -> Sightings:
+def seen(*things: tuple[int, float, float], n: int = 1, sure: float = 0.98) -> Detections:
     """N children that all see (kind, azimuth_deg, distance_m) at eye level."""
     rows = np.array(things, float).reshape(-1, 3)
     kind, azimuth, distance = (np.tile(column, (n, 1)) for column in rows.T)
     here = np.ones_like(kind, bool)
-    return Sightings(here, kind.astype(int), azimuth, np.zeros_like(azimuth), distance, np.full(kind.shape, sure))
+    return Detections(here, kind.astype(int), azimuth, np.zeros_like(azimuth), distance, np.full(kind.shape, sure))
 
 
-def nothing(n: int = 1) -> Sightings:
+def nothing(n: int = 1) -> Detections:
     return seen(n=n)
 
 
@@ -35,7 +38,11 @@ def gaze(pan_deg: float = 0.0, depth_m: float = FAR, known: bool = True, n: int 
     return Gaze(np.full(n, pan_deg), np.zeros(n), eye, np.full((n, 8, 8), depth_m), np.full(n, known))
 
 
-def after(beliefs: Beliefs, what: Sightings, look: Gaze, ticks: int) -> Beliefs:
+def entries(beliefs: Beliefs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return entries_of(beliefs, CLASSES)
+
+
+def after(beliefs: Beliefs, what: Detections, look: Gaze, ticks: int) -> Beliefs:
     for _ in range(ticks):
         beliefs = update(beliefs, what, look, DT_S)
     return beliefs
@@ -45,7 +52,7 @@ def red_ahead() -> Beliefs:
     return after(no_beliefs(1), seen((0, 10.0, 1.5)), gaze(depth_m=1.5), 5)
 
 
-def test_two_sightings_make_a_belief_and_one_does_not() -> None:
+def test_two_detections_make_a_belief_and_one_does_not() -> None:
     once = after(no_beliefs(1), seen((0, 10.0, 1.5)), gaze(), 1)
     assert not entries(once)[2].any()
     values, age_s, valid = entries(red_ahead())
@@ -60,7 +67,7 @@ def test_two_sightings_make_a_belief_and_one_does_not() -> None:
 
 
 def test_uncertainty_grows_monotonically_out_of_view_to_the_prior_and_falls_when_seen() -> None:
-    beliefs, habits = red_ahead(), Habits()
+    beliefs, habits = red_ahead(), FilterParams()
     start, spreads, trust = beliefs.spread_m[0, 0], [], []
     for _ in range(200):
         beliefs = update(beliefs, nothing(), gaze(pan_deg=90), DT_S)
@@ -82,27 +89,27 @@ def test_the_spread_never_passes_the_prior() -> None:
     beliefs = after(red_ahead(), nothing(), gaze(pan_deg=90), 1)
     for _ in range(50):
         beliefs = update(beliefs, nothing(), gaze(pan_deg=90), 1e3)
-        assert beliefs.spread_m.max() <= Habits().spread_m * 1.001
+        assert beliefs.spread_m.max() <= FilterParams().spread_m * 1.001
 
 
-def test_the_order_of_sightings_means_nothing() -> None:
+def test_the_order_of_detections_means_nothing() -> None:
     rng, n, m = np.random.default_rng(0), 40, 6
     one, other = no_beliefs(n), no_beliefs(n)
     for _ in range(30):
         here = rng.random((n, m)) < 0.7
         kind = np.argsort(rng.random((n, 8)), 1)[:, :m]
         numbers = [rng.uniform(-40, 40, (n, m)), rng.uniform(-20, 20, (n, m)), rng.uniform(0.5, 2.5, (n, m))]
-        told = Sightings(here, kind, *numbers, rng.uniform(0.5, 1.0, (n, m)))
+        told = Detections(here, kind, *numbers, rng.uniform(0.5, 1.0, (n, m)))
         order = np.argsort(rng.random((n, m)), 1)
-        shuffled = Sightings(*(np.take_along_axis(getattr(told, f.name), order, 1) for f in fields(told)))
+        shuffled = Detections(*(np.take_along_axis(getattr(told, f.name), order, 1) for f in fields(told)[:6]))
         look = gaze(pan_deg=float(rng.uniform(-60, 60)), depth_m=float(rng.uniform(0.5, 3)), n=n)
         one, other = update(one, told, look, DT_S), update(other, shuffled, look, DT_S)
     assert all(np.allclose(a, b, atol=1e-9) for a, b in zip(entries(one), entries(other), strict=True))
 
 
 def test_children_do_not_mix() -> None:
-    both = Sightings(*(np.concatenate([getattr(seen((0, 10.0, 1.5)), f.name), getattr(seen((3, -20.0, 1.0)), f.name)])
-                       for f in fields(Sightings)))  # fmt: skip
+    both = Detections(*(np.concatenate([getattr(seen((0, 10.0, 1.5)), f.name), getattr(seen((3, -20.0, 1.0)), f.name)])
+                       for f in fields(Detections)[:6]))  # fmt: skip
     beliefs = after(no_beliefs(2), both, gaze(n=2), 3)
     alone = after(no_beliefs(1), seen((3, -20.0, 1.0)), gaze(), 3)
     assert all(np.allclose(a[1], b[0]) for a, b in zip(entries(beliefs), entries(alone), strict=True))
@@ -133,8 +140,8 @@ def test_what_is_looked_for_and_absent_is_believed_elsewhere_and_no_more_there()
 
 
 def test_what_a_head_half_suspects_is_not_found_absent() -> None:
-    hint = seen((0, 30.0, 1.5), sure=Habits().hint + 0.01)
-    unseen = Sightings(
+    hint = seen((0, 30.0, 1.5), sure=FilterParams().hint + 0.01)
+    unseen = Detections(
         np.zeros_like(hint.here), hint.kind, hint.azimuth_deg, hint.elevation_deg, hint.distance_m, hint.sure
     )
     assert after(red_ahead(), unseen, gaze(depth_m=FAR), 3).there[0, 0] > 0.9
@@ -154,7 +161,7 @@ def test_a_nearer_thing_in_its_direction_hides_it_whatever_the_depth() -> None:
     assert behind.there[0, 0] > 0.9
 
 
-def test_a_doubtful_sighting_elsewhere_moves_nothing() -> None:
+def test_a_doubtful_detection_elsewhere_moves_nothing() -> None:
     kept = after(red_ahead(), seen((0, -20.0, 1.2), sure=0.7), gaze(depth_m=NEAR), 3)
     assert kept.used.sum() == 1
     assert direction(kept.mean[0, 0])[0] == pytest.approx(10, abs=1)
@@ -203,21 +210,40 @@ def test_an_unknown_kind_may_be_anywhere() -> None:
     assert np.allclose(shares(red_ahead(), np.array([5]), _places(1)), 1 / 3)
 
 
-def test_sightings_turn_the_gaze_into_the_torso_s_directions() -> None:
-    places = np.full((1, 8, 4), -5.0)
-    places[0, 2] = [3.0, 0.5, -0.1, np.log(1.2)]
-    told = sightings(places, np.array([20.0]), np.array([-10.0]))
-    assert told.here.sum() == 1
-    assert told.azimuth_deg[0, 2] == pytest.approx(35)
-    assert told.elevation_deg[0, 2] == pytest.approx(-13)
-    assert told.distance_m[0, 2] == pytest.approx(1.2)
+def test_detections_turn_the_gaze_into_the_torso_s_directions() -> None:
+    head = replace(seen((2, 15.0, 1.2), (4, 0.0, 1.0)), elevation_deg=np.full((1, 2), -3.0))
+    told = head.seen_from(np.array([20.0]), np.array([-10.0]), np.ones(1, bool))
+    assert told.azimuth_deg[0].tolist() == pytest.approx([35, 20])
+    assert told.elevation_deg[0].tolist() == pytest.approx([-13, -13])
+    assert told.distance_m[0, 0] == pytest.approx(1.2)
+    assert not head.seen_from(np.zeros(1), np.zeros(1), np.zeros(1, bool)).here.any()  # nothing without a picture
+
+
+def test_embeddings_tell_things_of_one_class_apart() -> None:
+    # Two red things change places while nobody looks: by class and place alone each is taken for the other.
+    both = seen((0, 15.0, 1.5), (0, -15.0, 1.5))
+    ways = np.eye(2)[None]
+    beliefs = after(no_beliefs(1, embedding=2), replace(both, embedding=ways), gaze(), 4)
+    left = int(beliefs.embedding[0, :, 0].argmax())
+    beliefs = after(beliefs, nothing(), gaze(known=False), 5)
+    swapped = after(beliefs, replace(both, embedding=ways[:, ::-1]), gaze(), 2)
+    assert direction(swapped.mean[0, left])[0] == pytest.approx(-15, abs=1)
+    plain = after(after(no_beliefs(1), both, gaze(), 4), nothing(), gaze(known=False), 5)
+    first = int((direction(plain.mean[0])[0] > 5).argmax())
+    assert direction(after(plain, both, gaze(), 2).mean[0, first])[0] == pytest.approx(15, abs=1)
+
+
+def test_the_size_is_kept_where_a_head_tells_it() -> None:
+    beliefs = after(no_beliefs(1), replace(seen((0, 0.0, 1.5)), size_m=np.array([[0.3]])), gaze(), 2)
+    assert beliefs.size_m[0].max() == 0.3
+    assert not red_ahead().size_m.any()
 
 
 def test_kalman_s_update_is_the_product_of_two_normals() -> None:
     rng = np.random.default_rng(1)
     a, b = (x @ x.T + 0.1 * np.eye(3) for x in rng.normal(size=(2, 3, 3)))
     m, z = rng.normal(size=(2, 3))
-    mean, covariance = corrected(m, a, z, b)
+    mean, covariance = kalman_update(m, a, z, b)
     together = np.linalg.inv(np.linalg.inv(a) + np.linalg.inv(b))
     assert np.allclose(covariance, together)
     assert np.allclose(mean, together @ (np.linalg.inv(a) @ m + np.linalg.inv(b) @ z))
@@ -233,9 +259,9 @@ def test_a_direction_s_noise_is_as_its_samples_are() -> None:
 
 def test_pairs_are_taken_the_cheapest_first_and_none_twice() -> None:
     cost = np.array([[[1.0, 0.5, 9.0], [0.9, 0.4, 9.0], [9.0, 9.0, 9.0]]])
-    assert nearest_first(cost, 2.0).tolist() == [[0, 1, -1]]
+    assert greedy_assignment(cost, 2.0).tolist() == [[0, 1, -1]]
     rng = np.random.default_rng(3)
-    track = nearest_first(rng.random((50, 6, 4)), 1.0)
+    track = greedy_assignment(rng.random((50, 6, 4)), 1.0)
     for row in track:
         used = row[row >= 0]
         assert len(set(used)) == len(used) == 4
@@ -243,7 +269,7 @@ def test_pairs_are_taken_the_cheapest_first_and_none_twice() -> None:
 
 def test_a_picture_s_middle_is_where_the_gaze_points() -> None:
     at = point(np.array([[40.0, 55.0, -140.0]]), np.array([[-20.0, -20.0, 20.0]]), np.array([[2.0, 2.0, 2.0]]))
-    column, row, ahead = in_picture(at, np.array([40.0]), np.array([-20.0]), 30.0)
+    column, row, ahead = project(at, np.array([40.0]), np.array([-20.0]), 30.0)
     assert abs(column[0, 0]) < 1e-9
     assert abs(row[0, 0]) < 1e-9
     assert ahead[0, 0] == pytest.approx(2.0)

@@ -1,6 +1,6 @@
-"""The sums behind beliefs about things: noise of a direction and a distance, the Kalman filter, gates, pairs, pictures.
+"""The mathematics of tracking: measurement noise, the Kalman filter, gates, data association, projection.
 
-Everything is plain NumPy over N children at once. Positions are metres in the frame of a torso that does not lean:
+Everything is plain NumPy over N rows at once. Positions are metres in the frame of a torso that does not lean:
 x forward, y left, z up from the upright head. Sources: Kalman 1960 ("A new approach to linear filtering and prediction
 problems"); Lerro and Bar-Shalom 1993 (converted measurements: a direction and a distance as a point with a slanted
 covariance); Blackman and Popoli 1999 ("Design and analysis of modern tracking systems", ch. 6: gates, and pairing the
@@ -33,13 +33,13 @@ def polar_noise(vector: np.ndarray, angle_deg: float, log_distance: float) -> np
     return aside * (np.eye(3) - along) + radial * along
 
 
-def spread_out(covariance: np.ndarray, step: np.ndarray, most: float) -> np.ndarray:
+def process_noise(covariance: np.ndarray, step: np.ndarray, most: float) -> np.ndarray:
     """Covariances [..., 3, 3] after a random walk of variance `step` [...] (m^2), levelling out at `most`."""
     full = np.trace(covariance, axis1=-2, axis2=-1) / (3 * most)
     return covariance + (step * np.clip(1 - full, 0, 1))[..., None, None] * np.eye(3)
 
 
-def corrected(
+def kalman_update(
     mean: np.ndarray, covariance: np.ndarray, seen: np.ndarray, noise: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Kalman's update of means [..., 3] and covariances [..., 3, 3] by points `seen` of covariance `noise`."""
@@ -55,11 +55,11 @@ def squared_distance(offset: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     return (offset * solved).sum(-1)
 
 
-def nearest_first(cost: np.ndarray, most: float) -> np.ndarray:
-    """The track of each of M seen things by cost [N, M, S], the cheapest pairs first; int64 [N, M], -1 for none.
+def greedy_assignment(cost: np.ndarray, most: float) -> np.ndarray:
+    """The track of each of M detections by cost [N, M, S], the cheapest pairs first; int64 [N, M], -1 for none.
 
     Of what is left the cheapest pair is taken until all cost more than `most`; no row and no column twice. It differs
-    from the best assignment (Kuhn 1955) only where gates overlap, and runs for all children at once.
+    from the best assignment (Kuhn 1955) only where gates overlap, and runs for all rows at once.
     """
     n, m, s = cost.shape
     left, every = np.where(cost <= most, cost, np.inf), np.arange(n)
@@ -76,7 +76,7 @@ def nearest_first(cost: np.ndarray, most: float) -> np.ndarray:
     return track
 
 
-def in_picture(
+def project(
     offset: np.ndarray, pan_deg: np.ndarray, tilt_deg: np.ndarray, half_deg: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Where points [N, S, 3] from the eye fall in a picture of a gaze [N].

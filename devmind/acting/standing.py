@@ -1,0 +1,65 @@
+"""Who answers for an effector outside of lessons: the head whose exam row was better; a trunk's only with a passed one.
+
+A row of a head is a measure "MEASURE/HEAD" beside the skill's own "MEASURE" in an agent's results: the same exam with
+that head in place of the arcs. A head of the trunk without such a row, or with a failed one, moves nothing: stillness.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from devmind.agent.agent import Agent
+from devmind.agent.taps import taps_trunk
+from devmind.errors import CheckpointError
+
+Standing = Mapping[str, tuple[str, ...]]
+"""By effector the heads that may answer, in the order in which they are asked."""
+
+
+def read_results(folder: Path) -> dict[str, Any] | None:
+    """The `results.json` beside a saved agent; None where it was never examined.
+
+    Raises:
+        CheckpointError: it is there and cannot be read.
+    """
+    path = Path(folder) / "results.json"
+    try:
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    except (OSError, ValueError) as error:
+        raise CheckpointError(
+            f"The results '{path}' cannot be read ({error}); delete them or examine again."
+        ) from error
+
+
+def standing(agent: Agent, results: Mapping[str, Any] | None = None) -> Standing:
+    """The order of heads for every effector of `agent`, by its `results.json`; without one its arcs alone answer."""
+    measures = {
+        measure["name"]: measure for skill in (results or {}).get("skills", ()) for measure in skill.get("measures", ())
+    }
+    return {effector: _in_order(agent, agent.heads_of(effector), measures) for effector in agent.effectors}
+
+
+def _in_order(agent: Agent, heads: list[str], measures: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    gains = {name: _gain(name, measures) for name in heads}
+    may = [name for name in heads if not taps_trunk(agent.tap_of(name)) or gains[name] is not None]
+    # Sorting is stable: arcs keep their order, and a head that is no better than they are is asked after them.
+    return tuple(sorted(may, key=lambda name: 0 if (gains[name] or 0.0) > 0 else 1))
+
+
+def _gain(head: str, measures: Mapping[str, Mapping[str, Any]]) -> float | None:
+    """How much better than the measures they stand beside a head's rows are, on average; None without a passed row."""
+    gains = []
+    for name, row in measures.items():
+        beside = measures.get(name.removesuffix(f"/{head}")) if name.endswith(f"/{head}") else None
+        if beside is None:
+            continue
+        if not row["passed"]:
+            return None
+        sign = 1.0 if row["higher_is_better"] else -1.0
+        gains.append(sign * (row["score"] - beside["score"]))
+    return float(np.mean(gains)) if gains else None

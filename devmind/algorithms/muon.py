@@ -1,0 +1,79 @@
+"""Muon (Jordan et al., 2024, https://kellerjordan.github.io/posts/muon/): momentum, its matrices made orthogonal.
+
+Notable choices: Newton and Schulz's iteration runs in the parameters' own precision and on all matrices of a shape at
+once (torch's own Muon runs it in bfloat16, one matrix after the other, which is slow on processors without bfloat16);
+what is no matrix goes the way of AdamW in the same optimizer, so that one state is saved and one rate is scheduled.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
+"""Coefficients of the quintic step: singular values end between 0.7 and 1.2 after five of them, not at 1."""
+
+
+class Muon(torch.optim.AdamW):
+    """Groups with `orthogonal=True` hold matrices and are stepped by Muon, all others by AdamW.
+
+    Of an orthogonal group `lr` is the spectral size of a step on a square matrix, `betas[0]` the momentum (Nesterov's),
+    and `weight_decay` as in AdamW. With a key `rms`, steps have that root mean square an entry at a rate of 1 instead,
+    whatever the matrix's shape, so that one rate serves matrices and AdamW alike (Liu et al., 2025, arXiv 2502.16982,
+    section 2.2).
+    """
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One step of all groups."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        held: list[tuple[nn.Parameter, Tensor]] = []
+        for group in self.param_groups:
+            if group.get("orthogonal"):
+                held += [(p, p.grad) for p in group["params"] if p.grad is not None]
+                self._step_matrices(group)
+        # AdamW passes over parameters without a gradient.
+        for parameter, _ in held:
+            parameter.grad = None
+        super().step()
+        for parameter, gradient in held:
+            parameter.grad = gradient
+        return loss
+
+    def _step_matrices(self, group: dict[str, Any]) -> None:
+        alike: dict[tuple[int, ...], list[tuple[nn.Parameter, Tensor]]] = defaultdict(list)
+        for parameter in group["params"]:
+            if parameter.grad is not None:
+                alike[tuple(parameter.shape)].append((parameter, parameter.grad))
+        momentum, rate, rms = group["betas"][0], group["lr"], group.get("rms")
+        for shape, pairs in alike.items():
+            steps = []
+            for parameter, gradient in pairs:
+                state = self.state[parameter]
+                if "momentum" not in state:
+                    # AdamW looks for its count when a saved state is loaded.
+                    state["momentum"], state["step"] = torch.zeros_like(parameter), torch.zeros(())
+                state["momentum"].lerp_(gradient, 1 - momentum)
+                steps.append(gradient.lerp(state["momentum"], momentum))
+            grown = max(1.0, shape[0] / shape[1]) ** 0.5 if rms is None else rms * max(shape) ** 0.5
+            for (parameter, _), turned in zip(pairs, orthogonal(torch.stack(steps)).unbind(), strict=True):
+                parameter.mul_(1 - rate * group["weight_decay"]).add_(turned, alpha=-rate * grown)
+
+
+def orthogonal(matrices: Tensor, steps: int = 5) -> Tensor:
+    """Nearly U V^T of each matrix U S V^T of `matrices` [N, R, C], by Newton and Schulz's iteration."""
+    a, b, c = NEWTON_SCHULZ
+    tall = matrices.shape[-2] > matrices.shape[-1]
+    x = matrices.mT if tall else matrices
+    x = x / x.norm(dim=(-2, -1), keepdim=True).clamp_min(1e-7)
+    for _ in range(steps):
+        gram = x @ x.mT
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    return x.mT if tall else x

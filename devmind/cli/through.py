@@ -1,0 +1,92 @@
+"""`devmind stage exam NAME --through life`: the table, and what could not be asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from devmind.cli import show
+
+if TYPE_CHECKING:
+    from devmind.config import RunConfig
+    from devmind.live.through import Held
+
+
+def exam_through_life(
+    name: str, folder: Path, config: RunConfig, skill: str | None, data: Path | None
+) -> tuple[dict[str, Any], bool]:
+    """Hold the exams of a stage through life and show them: plain data for JSON, and whether all that was asked passed.
+
+    Raises:
+        ExamError: the agent was not admitted to the stage, or nothing of it can be asked in life.
+    """
+    from devmind.agent.agent import Agent
+    from devmind.curriculum.examining import pick_skills
+    from devmind.curriculum.start import load_stage, make_context
+    from devmind.errors import ExamError
+    from devmind.live.through import EPISODES, examine_through
+
+    stage, agent = load_stage(name), Agent.from_pretrained(folder)
+    if name not in agent.config.stages:
+        raise ExamError(f"The agent in {folder} was never admitted to stage '{name}'; run it with --agent {folder}.")
+    context = make_context(config, folder.parent, data, ())
+    show.line(f"{EPISODES} episodes a measure: plain, through a lossless mailbox, and pictured by a camera.", "dim")
+    held: list[Held] = []
+    for one in pick_skills(stage, skill):
+        try:
+            held.append(examine_through(stage, one, agent, context, config.exam.bootstrap))
+        except ExamError as error:
+            show.line(f"{one.name}: not asked in life: {error}", "yellow")
+    asked = [one for one in held if one.asked]
+    rows = [row for each in asked for row in _rows(each)]
+    if rows:
+        show.table(
+            ("measure", "plain, 95 % interval", "mailbox", "rendered", "beside, on the same episodes", "verdict"), rows
+        )
+    for each in held:
+        for reason in each.reasons:
+            show.line(f"{each.skill}: {'not rendered' if each.asked else 'not asked in life'}: {reason}.", "yellow")
+    for each in asked:
+        same = f"the largest difference {each.comparison.worst:.1g}"
+        if each.comparison.different:
+            same = f"{each.comparison.different:,} differ, first {each.comparison.first}"
+        show.line(f"{each.skill}: {each.comparison.ticks:,} ticks compared, {same}.")
+    if not sum(one.comparison.ticks for one in asked):
+        raise ExamError("Not one tick of life was compared, so nothing is shown; name a skill in which an agent acts.")
+    return {one.skill: _plain(one) for one in held}, all(one.passed for one in asked)
+
+
+def _rows(held: Held) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for name, plain in held.plain.items():
+        low, high = plain.interval()
+        judged = held.judged.get(name)
+        mailbox = held.mailbox[name].score
+        verdict = "✓ equal" if mailbox == plain.score and not held.comparison.different else "✗ not equal"
+        beside = rendered = ""
+        if judged:
+            rendered = f"{held.rendered[name].score:.3f}"
+            beside = f"{judged.score:.3f} in {judged.low:.3f} .. {judged.high:.3f}, n {judged.n}"
+            beside += f" ({judged.stopped} stopped by the frame's edge)" if judged.stopped else ""
+            verdict += ", ✓ within" if judged.within else ", ✗ not within"
+        rows.append((name, f"{plain.score:.3f}, {low:.3f} .. {high:.3f}", f"{mailbox:.3f}", rendered, beside, verdict))
+    return rows
+
+
+def _plain(held: Held) -> dict[str, Any]:
+    return {
+        "compared_ticks": held.comparison.ticks,
+        "different_ticks": held.comparison.different,
+        "worst_difference": held.comparison.worst,
+        "reasons": held.reasons,
+        "passed": held.passed if held.asked else None,
+        "measures": {
+            name: {
+                "plain": plain.score,
+                "mailbox": held.mailbox[name].score if held.mailbox else None,
+                "rendered": held.rendered[name].score if held.rendered else None,
+                "judged": vars(held.judged[name]) if name in held.judged else None,
+            }
+            for name, plain in held.plain.items()
+        },
+    }

@@ -1,0 +1,160 @@
+"""An agent's heads as an actor and a critic: a reflex arc on encoder tokens, or a policy on the trunk's features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from devmind.acting import Actor, Senses
+from devmind.agent.agent import Agent
+from devmind.agent.batch import Batch, collate_tick, to_device
+from devmind.agent.output import Categorical, Normal
+from devmind.agent.taps import Tapped, read_tap, tapped_senses, taps_trunk
+from devmind.algorithms.rollout import Tree
+from devmind.errors import ConfigError
+
+
+def actor_critic(agent: Agent, effector: str, head: str = "", critic: str = "") -> Arc | TrunkPolicy:
+    """The head that acts for `effector` and its critic; by default `{effector}_arc` and `{effector}_value`.
+
+    Raises:
+        ConfigError: one of them reads the trunk and the other does not, or reads features of single tokens.
+    """
+    head, critic = head or f"{effector}_arc", critic or f"{effector}_value"
+    taps = agent.tap_of(head), agent.tap_of(critic)
+    if not any(taps_trunk(tap) for tap in taps):
+        return Arc(agent, effector, head, critic)
+    if taps != ("trunk", "trunk"):
+        raise ConfigError(
+            f"A policy on the trunk and its critic both tap 'trunk'; '{head}' taps '{taps[0]}' and '{critic}' "
+            f"'{taps[1]}'."
+        )
+    return TrunkPolicy(agent, effector, head, critic)
+
+
+class Arc:
+    """A reflex arc of an agent and its critic as an `ActorCritic`.
+
+    An observation is what the arc taps, `tokens` [N, K, D] and `present` [N, K]: each tick is encoded once, and only
+    the senses that the arc reads.
+    """
+
+    def __init__(self, agent: Agent, effector: str, head: str, critic: str) -> None:
+        self.agent, self.effector, self.names = agent, effector, (head, critic)
+        self.arc, self.critic = agent.head(head), agent.head(critic)
+        self.tap = agent.tap_of(head)
+        self.senses = tapped_senses(self.tap)
+        self.n_tokens = {sense: agent.encoder(sense).n_tokens for sense in self.senses}
+        self.carried: dict[str, tuple[Tensor, Tensor]] = {}
+
+    def read(self, senses: Senses, first: np.ndarray) -> dict[str, Tensor]:
+        """`tokens` and `present`; carries what encoders of change need to the next tick."""
+        read, self.carried = self._read(senses, first)
+        return read
+
+    def peek(self, senses: Senses) -> dict[str, Tensor]:
+        """What the next tick would read, in rows whose episode goes on."""
+        n = len(next(iter(senses.values())))
+        return self._read(senses, np.zeros(n, bool))[0]
+
+    def _read(self, senses: Senses, first: np.ndarray) -> tuple[dict[str, Tensor], dict[str, tuple[Tensor, Tensor]]]:
+        needed = {k: v for k, v in senses.items() if k in self.senses or self.tap == f"raw:{k}"}
+        batch: Batch = to_device(collate_tick(needed, first), self.agent.device)
+        with torch.inference_mode():
+            seen = self.agent.encode_batch(batch, self.senses, self.carried).map(lambda x: x[:, 0])
+            tapped = read_tap(self.tap, seen, self.n_tokens)
+        assert tapped is not None, f"the worlds of '{self.tap}' give none of its senses"
+        carried = {
+            name: (batch["senses"][name][:, 0], batch["present"][name][:, 0])
+            for name in seen.encoded
+            if self.agent.encoder(name).uses_previous
+        }
+        return {"tokens": tapped.tokens, "present": tapped.present}, carried
+
+    def __call__(self, observation: Tree) -> tuple[Categorical | Normal, Tensor]:
+        """What the arc and its critic answer."""
+        assert isinstance(observation, dict)
+        tapped = Tapped(observation["tokens"], observation["present"])
+        return self.arc(tapped), self.critic(tapped).mode()
+
+    def as_command(self, action: Tensor) -> np.ndarray:
+        """A choice among a table's commands is that command."""
+        return _as_command(self.arc, action)
+
+    def parts(self) -> nn.ModuleList:
+        """Both heads."""
+        return nn.ModuleList([self.arc, self.critic])
+
+
+class TrunkPolicy:
+    """A head on the trunk and its critic as an `ActorCritic` that learns from rows of consecutive Moments.
+
+    It acts by an `Actor`, tick by tick with the state; an observation is what was sensed (`senses.NAME`, `present.NAME`
+    and `first`, each [N, ...]) and the readout's feature [N, D] that came of it. To learn, whole rows go through the
+    trunk at once, each from where its episode began: there the right state is the empty one, and by the trunk's law
+    the features are those of stepping. So a rollout begins episodes in all of its rows, and may begin further ones.
+    """
+
+    def __init__(self, agent: Agent, effector: str, head: str, critic: str) -> None:
+        self.agent, self.effector, self.names = agent, effector, (head, critic)
+        self.arc, self.critic = agent.head(head), agent.head(critic)
+        self.actor = Actor(agent, effectors=())
+
+    def read(self, senses: Senses, first: np.ndarray) -> dict[str, Tensor]:
+        """Step the trunk by one tick; where all rows begin episodes, from an empty state."""
+        if first.all():
+            self.actor.reset(len(first))
+        batch: Batch = to_device(collate_tick(dict(senses), first), self.agent.device)
+        features = self.actor.act(batch).features
+        return {
+            **{f"senses.{name}": value[:, 0] for name, value in batch["senses"].items()},
+            **{f"present.{name}": value[:, 0] for name, value in batch["present"].items()},
+            "first": batch["first"][:, 0],
+            "feature": features,
+        }
+
+    def peek(self, senses: Senses) -> dict[str, Tensor]:
+        """What the next tick would read, in rows whose episode goes on; the state stays where it is."""
+        kept = self.actor.state.clone()
+        read = self.read(senses, np.zeros(len(kept), bool))
+        self.actor.state = kept
+        return read
+
+    def __call__(self, observation: Tree) -> tuple[Categorical | Normal, Tensor]:
+        """What the head and its critic answer on a tick's features."""
+        assert isinstance(observation, dict)
+        return self._answer(observation["feature"])
+
+    def along(self, observation: Tree) -> tuple[Categorical | Normal, Tensor]:
+        """Their answers [B, T, ...] on rows of consecutive Moments [B, T, ...], with a gradient through the trunk."""
+        assert isinstance(observation, dict)
+        batch = {
+            "senses": {key[7:]: value for key, value in observation.items() if key.startswith("senses.")},
+            "present": {key[8:]: value for key, value in observation.items() if key.startswith("present.")},
+            "first": observation["first"],
+            "valid": torch.ones_like(observation["first"]),
+        }
+        seen = self.agent.perceive(batch, ["trunk"])
+        assert seen.readout is not None
+        return self._answer(seen.readout)
+
+    def _answer(self, feature: Tensor) -> tuple[Categorical | Normal, Tensor]:
+        here = torch.ones(*feature.shape[:-1], 1, dtype=torch.bool, device=feature.device)
+        tapped = Tapped(feature[..., None, :], here)
+        return self.arc(tapped), self.critic(tapped).mode()
+
+    def as_command(self, action: Tensor) -> np.ndarray:
+        """A choice among a table's commands is that command."""
+        return _as_command(self.arc, action)
+
+    def parts(self) -> nn.ModuleList:
+        """Both heads."""
+        return nn.ModuleList([self.arc, self.critic])
+
+
+def _as_command(head: nn.Module, action: Tensor) -> np.ndarray:
+    table: Any = getattr(head, "table", None)
+    return np.asarray((action if table is None else table[action]).detach().cpu().numpy())

@@ -1,0 +1,352 @@
+"""Exams through life: the exam's own code, in which live loops on a virtual clock act in place of its Actors.
+
+Every episode is a room with a loop of its own, whose sensors are filled from the level's Rules:
+
+    mailbox     each sense as it is. Every Moment must be the world's, and every action the one that the exam's own
+                Actor gives beside it, within 1e-5: what the loop, the room and its clock do on the way changes nothing.
+    rendered    a camera of 640 x 480 pixels on the torso, looked at by the room's fovea, and sound in 16 bits; the
+                score must lie within the plain exam's 95 % interval.
+
+What an exam does not ask of an acting agent cannot be asked in life, and `Held.reasons` says why.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from devmind.acting import Actor, Policy, Senses
+from devmind.acting.rollout import Actions, acting_through
+from devmind.agent.agent import Agent
+from devmind.agent.threads import stepping_threads
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.examining import examine_skill
+from devmind.curriculum.stage import Context, Skill, Stage
+from devmind.errors import ExamError
+from devmind.live.loop import EFFECTORS, Tick
+from devmind.live.virtual import VirtualLife
+from devmind.worlds.nursery import NurseryRules, NurseryState
+from devmind.worlds.nursery.views import frames
+
+EPISODES = 50
+TOLERANCE = 1e-5
+FRAME = (640, 480)
+"""Width and height of the rendered frames."""
+FULL_SCALE = 32_767
+
+
+@dataclass
+class Comparison:
+    """What the mailbox was held to.
+
+    Attributes:
+        ticks: Moments compared, each with its actions; worst: the largest difference of any number in them.
+        different: how many ticks were not equal; first: of the first one, what was.
+        reasons: why rollouts were left to the exam's own Actor.
+    """
+
+    ticks: int = 0
+    worst: float = 0.0
+    different: int = 0
+    first: str = ""
+    reasons: list[str] = field(default_factory=list)
+
+    def compare(self, where: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
+        """Hold what went through life (`one`) to what the world and the exam's Actor gave."""
+        self.ticks += 1
+        fault = "" if one.keys() == other.keys() else f"{sorted(one)} instead of {sorted(other)}"
+        for name in one.keys() & other.keys():
+            off = _difference(one[name], other[name])
+            self.worst = max(self.worst, off)
+            if off > TOLERANCE and not fault:
+                fault = f"'{name}' by {off:.2g}"
+        if fault:
+            self.different += 1
+            self.first = self.first or f"{where}: {fault}"
+
+
+def _difference(one: Any, other: Any) -> float:
+    """The largest difference of two readings; infinite where they are not of one kind."""
+    if isinstance(one, str) or isinstance(other, str):
+        return 0.0 if one == other else float("inf")
+    a, b = np.asarray(one), np.asarray(other)
+    if a.shape != b.shape or a.dtype.kind != b.dtype.kind:
+        return float("inf")
+    off = np.abs(a.astype(np.float64) - b.astype(np.float64))
+    return (
+        float(np.where(np.isnan(a) & np.isnan(b), 0.0, off).max(initial=0.0))
+        if a.dtype.kind == "f"
+        else float(off.max(initial=0.0))
+    )
+
+
+class _Singly:
+    """An exam's Actor whose rows are stepped one at a time: the same answers as side by side, but for the last bits.
+
+    A picture that differs in one bit is another picture a second later, so life, which has one row, is held to this.
+    """
+
+    def __init__(self, actor: Actor) -> None:
+        self.actor = actor
+        self.rows: list[Actor] = []
+
+    def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
+        if first.all():
+            self.rows = [_like(self.actor) for _ in first]
+        each = [
+            row({name: value[i : i + 1] for name, value in senses.items()}, first[i : i + 1])
+            for i, row in enumerate(self.rows)
+        ]
+        for row in self.rows:
+            for effector, heads in row.answered.items():
+                self.actor.answered.setdefault(effector, Counter()).update(heads)
+            row.answered.clear()
+        return {name: np.concatenate([one[name] for one in each]) for name in each[0]}
+
+
+def _like(actor: Actor) -> Actor:
+    """The same for one row."""
+    return Actor(
+        actor.agent,
+        effectors=actor.effectors,
+        heads=actor.heads,
+        without=actor.without,
+        trunk=actor.trunk,
+        standing=actor.standing,
+    )
+
+
+class _Lives:
+    """The policy in place of an Actor: N live loops side by side."""
+
+    def __init__(self, actor: Actor, world: Any, rendered: bool, comparison: Comparison) -> None:
+        self.actor, self.world, self.rendered, self.comparison = actor, world, rendered, comparison
+        self.lives: list[VirtualLife] = []
+        self.mounted = np.zeros((0, 2))
+        self.plain = _Singly(actor)
+
+    def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
+        n, felt = len(first), {name: value for name, value in senses.items() if name not in self.actor.without}
+        rows = [_row(felt, i) for i in range(n)]
+        if first.all():
+            self.lives = [VirtualLife(self.actor, felt, self.rendered) for _ in range(n)]
+            if self.rendered:
+                self._mount()
+        given = self._rendered(rows) if self.rendered else rows
+        ticks = [life.tick(one, bool(new)) for life, one, new in zip(self.lives, given, first, strict=True)]
+        actions = self._actions(ticks)
+        if self.rendered:
+            for tick in ticks:
+                for effector, heads in tick.output.answered.items():
+                    self.actor.answered.setdefault(effector, Counter()).update(heads)
+            return actions
+        plain = self.plain(senses, first)
+        # An effector that nobody moves is left out in life, and zero among rows.
+        actions = {name: np.zeros_like(value) for name, value in plain.items()} | actions
+        for i, (tick, row) in enumerate(zip(ticks, rows, strict=True)):
+            lived, meant = ({name: value[i] for name, value in each.items()} for each in (actions, plain))
+            self.comparison.compare(f"episode {i}", {**tick.moment.senses, **lived}, {**row, **meant})
+        return actions
+
+    def _mount(self) -> None:
+        """The camera looks the way the head does at first, since a room's fovea begins ahead; and it was on before.
+
+        Change in view is there in an exam's first Moment too, so the room has had the frame before it.
+        """
+        state = self.world.state()
+        self.mounted = np.stack((state.pan, state.tilt), 1)
+        for i, life in enumerate(self.lives):
+            if "sight" in life.boxes:
+                life.wait({"sight": self._frame(state, i, before=True)})
+
+    def _frame(self, state: NurseryState, row: int, before: bool = False) -> np.ndarray:
+        pan, tilt = self.mounted[row, :1], self.mounted[row, 1:]
+        return frames(state.take(np.array([row])), pan, tilt, *FRAME, before=before)[0]
+
+    def _rendered(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        state = self.world.state()
+        given = []
+        for i, row in enumerate(rows):
+            one = {name: value for name, value in row.items() if name == "words"}
+            if "sight" in row:
+                one["sight"] = self._frame(state, i)
+            if "sound" in row:
+                coded = np.clip(np.rint(row["sound"] * FULL_SCALE), -FULL_SCALE - 1, FULL_SCALE).astype(np.int16)
+                one["sound"] = coded.astype(np.float32) / FULL_SCALE
+            given.append(one)
+        return given
+
+    def _actions(self, ticks: list[Tick]) -> dict[str, np.ndarray]:
+        """Arrays [N, ...] by effector; a row that did nothing is zero."""
+        actions: dict[str, np.ndarray] = {}
+        for i, tick in enumerate(ticks):
+            for name, value in tick.action.effectors.items():
+                now = self.lives[i].turned(value) if self.rendered and name == "look" else value
+                actions.setdefault(name, np.zeros((len(ticks), *now.shape), now.dtype))[i] = now
+        return actions
+
+
+def _row(senses: Senses, index: int) -> dict[str, Any]:
+    """One row's senses; words that were not said are absent."""
+    return {name: value[index] for name, value in senses.items() if not (name == "words" and value[index] == "")}
+
+
+@dataclass
+class _Through:
+    """Puts live loops in the place of an exam's Actors, where a room can hold what they do.
+
+    Attributes:
+        way: "plain" steps the Actor's rows one at a time; "mailbox" and "rendered" are of life.
+        lives: what acted, rollout by rollout.
+    """
+
+    way: str
+    comparison: Comparison
+    lives: list[Any] = field(default_factory=list)
+
+    def __call__(self, policy: Policy, world: Any) -> Policy:
+        if not isinstance(policy, Actor):
+            return policy
+        reason = _why_not(policy, world, self.way == "rendered")
+        if reason:
+            if reason not in self.comparison.reasons:
+                self.comparison.reasons.append(reason)
+            return policy
+        made = (
+            _Singly(policy) if self.way == "plain" else _Lives(policy, world, self.way == "rendered", self.comparison)
+        )
+        self.lives.append(made)
+        return made
+
+
+def _why_not(actor: Actor, world: Any, rendered: bool) -> str:
+    lacks = sorted(set(actor.effectors or actor.agent.effectors) - set(EFFECTORS))
+    if lacks:
+        return f"a room has no effector '{lacks[0]}'"
+    if not actor.short_term or actor.recall is not None or actor.generator is not None:
+        return "its agent acts under a condition of the exam's own"
+    if rendered and not isinstance(getattr(world, "rules", None), NurseryRules):
+        return "its world cannot be pictured by a camera"
+    return ""
+
+
+class _Fifty(Context):
+    """The context of an exam of EPISODES episodes, whatever number it has at full length."""
+
+    def episodes(self, n: int) -> int:
+        """So many that a glimpse, which is a fifth, has EPISODES."""
+        return 5 * EPISODES
+
+
+@dataclass
+class Held:
+    """One skill's exam, plain and through life.
+
+    A gaze that a fixed camera's frame stopped cannot show where it would have looked: with targets all around, most
+    episodes of some measures are such. They are counted, and where there are any the rendered score is judged, and
+    held to the plain one, on the others.
+
+    Attributes:
+        plain, mailbox, rendered: measures by name; the latter two are empty where the skill cannot be asked so.
+        comparison: of the mailbox; reasons: why something could not be asked.
+        judged: by measure, how its rendered score stands to the plain one.
+    """
+
+    skill: str
+    plain: dict[str, Measure]
+    mailbox: dict[str, Measure]
+    rendered: dict[str, Measure]
+    comparison: Comparison
+    reasons: list[str]
+    judged: dict[str, Judged]
+
+    @property
+    def asked(self) -> bool:
+        """Whether the skill can be asked in life at all."""
+        return bool(self.mailbox)
+
+    @property
+    def passed(self) -> bool:
+        """Something was compared, all of it was equal, and every rendered score lies within."""
+        same = all(np.array_equal(self.mailbox[name].values, self.plain[name].values) for name in self.mailbox)
+        comparison = self.comparison
+        return (
+            comparison.ticks > 0 and not comparison.different and same and all(j.within for j in self.judged.values())
+        )
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A rendered score beside the plain exam's on the same episodes, `n` of them, whose gaze no frame's edge stopped.
+
+    Attributes:
+        stopped: how many were; plain, low, high: the plain exam's score with its 95 % interval.
+    """
+
+    score: float
+    plain: float
+    low: float
+    high: float
+    n: int
+    stopped: int
+
+    @property
+    def within(self) -> bool:
+        """Whether the score lies within the plain exam's interval."""
+        return self.n > 0 and self.low <= self.score <= self.high
+
+
+def examine_through(stage: Stage, skill: Skill, agent: Agent, context: Context, bootstrap: int) -> Held:
+    """Hold one skill's exam plainly, through a lossless mailbox and rendered, each with the same EPISODES episodes.
+
+    Raises:
+        ExamError: the exam could not be held at all.
+    """
+    fifty = _Fifty(**{name: getattr(context, name) for name in context.__dataclass_fields__})
+    with stepping_threads():
+        (plain, _), (mailbox, through), (rendered, pictured) = (
+            _hold(stage, skill, agent, fifty, way) for way in ("plain", "mailbox", "rendered")
+        )
+    if not plain:
+        raise ExamError(f"Nothing of the skill '{skill.name}' could be measured; give --data where it needs any.")
+    reasons = list(dict.fromkeys([*through.comparison.reasons, *pictured.comparison.reasons]))
+    if not through.lives and not reasons:
+        reasons = ["its exam asks heads about single Moments; nobody acts in a world that a room could hold"]
+    return Held(
+        skill.name,
+        plain,
+        mailbox if through.lives else {},
+        rendered if pictured.lives else {},
+        through.comparison,
+        reasons,
+        _judged(plain, rendered, pictured.lives, bootstrap) if pictured.lives else {},
+    )
+
+
+def _judged(
+    plain: Mapping[str, Measure], rendered: Mapping[str, Measure], lives: Sequence[_Lives], bootstrap: int
+) -> dict[str, Judged]:
+    """Every measure's rendered score beside the plain one. Rollouts and measures are told together by their order."""
+    found = {}
+    for number, (name, measure) in enumerate(rendered.items()):
+        stopped = np.zeros(measure.n, bool)
+        if len(lives) == len(rendered) and len(lives[number].lives) == measure.n:
+            stopped = np.array([life.stopped for life in lives[number].lives])
+        if stopped.all():
+            found[name] = Judged(measure.score, plain[name].score, np.nan, np.nan, 0, measure.n)
+            continue
+        free, beside = (replace(m, values=m.values[~stopped]) for m in (measure, plain[name]))
+        found[name] = Judged(
+            free.score, beside.score, *beside.interval(bootstrap), int((~stopped).sum()), int(stopped.sum())
+        )
+    return found
+
+
+def _hold(stage: Stage, skill: Skill, agent: Agent, context: Context, way: str) -> tuple[dict[str, Measure], _Through]:
+    through = _Through(way, Comparison())
+    with acting_through(through):
+        return examine_skill(stage, skill, agent, context, "glimpse").measures, through

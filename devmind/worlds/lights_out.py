@@ -1,0 +1,114 @@
+"""Lights Out as Rules: a press turns a light and those beside it; when all are out, the puzzle is solved.
+
+Presses commute, and two of the same undo each other, so a way out is a set of presses. Not every pattern has one: on a
+board of five by five only one in four (Anderson and Feil 1998, "Turning lights out with linear algebra").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from devmind.errors import WorldError
+from devmind.seeding import numpy_rng
+from devmind.worlds.rules import Outcome, Struct
+
+SIDES = range(2, 11)
+
+
+@dataclass
+class Lights(Struct):
+    """lit int8 [N, side * side], 1 where a light is on; earned float32 [N] by the last press; over bool [N]: it was
+    solved before that."""
+
+    lit: np.ndarray
+    earned: np.ndarray
+    over: np.ndarray
+
+
+class LightsOutRules:
+    """The sense `board` int8 [1, side, side], the effector `press`; a press costs 1 until all lights are out.
+
+    The level is the side, and how many presses scramble it at most: "5" (as many as there are lights) or "5-8".
+
+    Raises:
+        WorldError: the level is neither.
+    """
+
+    name = "lights_out"
+    horizon = None
+
+    def __init__(self, level: str = "5") -> None:
+        self.level = level
+        side, _, most = level.partition("-")
+        if not (side.isdigit() and int(side) in SIDES and (most.isdigit() or most == "")):
+            raise WorldError(
+                f"The level of the world 'lights_out' is a side from {SIDES[0]} to {SIDES[-1]}, such as '5', or with "
+                f"the most presses of a scramble, '5-8'; got '{level}'."
+            )
+        self.side = int(side)
+        self.cells = self.side**2
+        self.most = min(int(most or self.cells), self.cells)
+        if self.most < 1:
+            raise WorldError(f"A scramble has at least one press; got '{level}'.")
+        self.turns = turns(self.side)
+        self.observation_space = spaces.Dict({"board": spaces.Box(0, 1, (1, self.side, self.side), np.int8)})
+        self.action_space = spaces.Dict({"press": spaces.Discrete(self.cells)})
+
+    def initial(self, seeds: np.ndarray) -> Lights:
+        """Scrambles of 1 to `most` presses at different places, as the seed has it."""
+        pressed = np.zeros((len(seeds), self.cells), np.int8)
+        for row, seed in enumerate(seeds):
+            rng = numpy_rng(self.name, self.level, int(seed))
+            pressed[row, rng.permutation(self.cells)[: rng.integers(1, self.most + 1)]] = 1
+        return self.of(self.pressed(np.zeros_like(pressed), pressed))
+
+    def of(self, lit: np.ndarray) -> Lights:
+        """States with these lights on, int8 [N, side * side]."""
+        n = len(lit)
+        return Lights(np.asarray(lit, np.int8).copy(), np.zeros(n, np.float32), np.zeros(n, bool))
+
+    def pressed(self, lit: np.ndarray, presses: np.ndarray) -> np.ndarray:
+        """The lights after a set of presses, both int8 [N, side * side]."""
+        return ((lit + presses.astype(np.int64) @ self.turns) % 2).astype(np.int8)
+
+    def legal(self, state: Lights) -> Mapping[str, np.ndarray]:
+        """Every light can be pressed."""
+        return {}
+
+    def step(self, state: Lights, actions: Mapping[str, np.ndarray]) -> Lights:
+        """One press; what is solved stays as it is."""
+        over = _solved(state.lit)
+        if "press" not in actions:
+            return Lights(state.lit.copy(), np.zeros(len(state), np.float32), over)
+        turned = self.turns[np.asarray(actions["press"])]
+        lit = np.where(over[:, None], state.lit, state.lit ^ turned)
+        return Lights(lit, np.where(over, 0, -1).astype(np.float32), over)
+
+    def outcome(self, state: Lights) -> Outcome:
+        """-1 a press, the last one too; terminal when all lights are out."""
+        solved = _solved(state.lit)
+        return Outcome(state.earned.copy(), solved, np.zeros_like(solved))
+
+    def observe(self, state: Lights) -> dict[str, Any]:
+        """int8 [N, 1, side, side]."""
+        return {"board": state.lit.reshape(-1, 1, self.side, self.side).copy()}
+
+    def truth(self, state: Lights) -> dict[str, np.ndarray]:
+        """Nothing: what solves it follows from what is seen."""
+        return {}
+
+
+def _solved(lit: np.ndarray) -> np.ndarray:
+    return np.asarray(~lit.any(-1))
+
+
+def turns(side: int) -> np.ndarray:
+    """Which lights a press turns, int8 [presses, lights]."""
+    row, column = np.divmod(np.arange(side**2), side)
+    apart = abs(row[:, None] - row) + abs(column[:, None] - column)
+    return (apart <= 1).astype(np.int8)

@@ -1,0 +1,1 @@
+"""Noughts and crosses: `game.py` has the rules, `stage.py` learns it by searching."""

@@ -1,0 +1,1 @@
+"""The stage language: to read, to name, to follow what is said."""

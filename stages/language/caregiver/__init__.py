@@ -1,0 +1,1 @@
+"""The caregiver: who speaks to the child, and how."""

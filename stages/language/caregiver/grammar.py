@@ -1,0 +1,195 @@
+"""What the caregiver says: the whole grammar, and the exchange about one scene.
+
+An exchange speaks of what is there, one sentence a thing, in any order, and then asks; the child's answers stand behind
+the questions. Everything that is said is true of the scene, so an answer can be told only by who kept in mind what was
+said before: no window of five characters reaches that far.
+
+    exchange   = show {show} ask {ask} NEWLINE
+    show       = SHOW A NAME PLACE "." NEWLINE                look, a red ball on the left.
+    ask        = question " " answer NEWLINE
+    question   = "what colour is the" NOUN "?"                red.
+               | "where is the" NAME "?"                      on the left.
+               | "what is" PLACE "?"                          a red ball.
+               | "is there" A NAME "?"                        yes. / no.
+               | "is the" NAME PLACE "?"                      yes. / no.
+               | "how many" NOUNS "are there?"                one. / two. / three. / four. / none.
+               | VERB "the" NAME "."                          yes.
+    SHOW       = look, | here is | see, | there is
+    A          = a | an
+    NAME       = COLOUR NOUN
+    COLOUR     = red | green | blue | yellow | magenta | cyan | orange | white
+    NOUN       = ball | box | can
+    PLACE      = "on the left" | "in the middle" | "on the right"
+    VERB       = look at | touch | take | roll | find
+
+Only things that can be told apart are asked for: no colour of "the ball" where there are two balls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import log
+from typing import TypeVar
+
+import numpy as np
+
+from devmind.errors import DevmindError, nearest
+from devmind.seeding import numpy_rng
+from stages.language.caregiver.scene import COLOURS, NOUNS, PAIRS, Scene, Thing, drawn, name_of
+
+SHOWS = ("look,", "here is", "see,", "there is")
+AT = ("on the left", "in the middle", "on the right")
+VERBS = ("look at", "touch", "take", "roll", "find")
+COUNTS = ("none", "one", "two", "three", "four")
+QUESTIONS = (2, 5)
+"""An exchange asks at least and at most so often."""
+
+T = TypeVar("T")
+
+
+class Choices:
+    """Draws one of several, all equally likely, and adds up what that costs.
+
+    Attributes:
+        nats: minus the log of the probability of all that was drawn: what a listener who knows the grammar, and the
+            scene's distribution, needs at most to be told it.
+    """
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng, self.nats = rng, 0.0
+
+    def of(self, options: Sequence[T]) -> T:
+        """One of `options`."""
+        self.nats += log(len(options))
+        return options[int(self.rng.integers(len(options)))]
+
+
+def exchange(scene: Scene, choices: Choices) -> str:
+    """What is said about a scene, and the answers, a line each; an empty line ends it."""
+    order = list(scene.things)
+    lines = []
+    while order:
+        thing = choices.of(order)
+        order.remove(thing)
+        lines.append(f"{choices.of(SHOWS)} {a(thing.name)} {AT[thing.place]}.")
+    asked = [ask for ask in ASKED if ask(scene)]
+    for _ in range(choices.of(range(QUESTIONS[0], QUESTIONS[1] + 1))):
+        question, answer = choices.of(choices.of(asked)(scene))
+        lines.append(f"{question} {answer}")
+    return "\n".join(lines) + "\n\n"
+
+
+Exchange = tuple[str, str]
+"""A question and its answer."""
+
+
+def colours(scene: Scene) -> Sequence[Exchange]:
+    """The colour of each thing whose noun is its own."""
+    return [(f"what colour is the {NOUNS[t.noun]}?", f"{COLOURS[t.colour]}.") for t in _alone(scene)]
+
+
+def places(scene: Scene) -> Sequence[Exchange]:
+    """Where each thing is."""
+    return [(f"where is the {thing.name}?", f"{AT[thing.place]}.") for thing in scene.things]
+
+
+def names(scene: Scene) -> Sequence[Exchange]:
+    """What is at each place that holds one thing."""
+    here = [thing.place for thing in scene.things]
+    return [(f"what is {AT[t.place]}?", f"{a(t.name)}.") for t in scene.things if here.count(t.place) == 1]
+
+
+def presences(scene: Scene) -> Sequence[Exchange]:
+    """Whether there is each of the things, and each of as many that there are not."""
+    there = {(thing.colour, thing.noun) for thing in scene.things}
+    absent = [pair for pair in PAIRS if pair not in there]
+    step = len(absent) // len(there)
+    asked = [*sorted(there), *absent[::step][: len(there)]]
+    return [(f"is there {a(name_of(*pair))}?", "yes." if pair in there else "no.") for pair in asked]
+
+
+def placements(scene: Scene) -> Sequence[Exchange]:
+    """Whether each thing is where it is, and whether it is at the next place."""
+    right = [(f"is the {thing.name} {AT[thing.place]}?", "yes.") for thing in scene.things]
+    return [*right, *((f"is the {t.name} {AT[(t.place + 1) % len(AT)]}?", "no.") for t in scene.things)]
+
+
+def numbers(scene: Scene) -> Sequence[Exchange]:
+    """How many there are of each noun."""
+    there = [thing.noun for thing in scene.things]
+    return [(f"how many {_plural(noun)} are there?", f"{COUNTS[there.count(n)]}.") for n, noun in enumerate(NOUNS)]
+
+
+def requests(scene: Scene) -> Sequence[Exchange]:
+    """What to do with each thing."""
+    return [(f"{verb} the {thing.name}.", "yes.") for verb in VERBS for thing in scene.things]
+
+
+ASKED: tuple[Callable[[Scene], Sequence[Exchange]], ...] = (
+    colours, places, names, presences, placements, numbers, requests
+)  # fmt: skip
+
+
+def a(name: str) -> str:
+    """'a red ball', 'an orange box'."""
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def _alone(scene: Scene) -> list[Thing]:
+    there = [thing.noun for thing in scene.things]
+    return [thing for thing in scene.things if there.count(thing.noun) == 1]
+
+
+def _plural(noun: str) -> str:
+    return noun + ("es" if noun.endswith("x") else "s")
+
+
+def talk(characters: int, *names: int | str) -> tuple[str, float]:
+    """At least so many characters of exchanges about scenes named by `names`, and what they cost to tell, in nats.
+
+    The cost of the scenes is in it: what is said is all that is known of them.
+    """
+    said, length, nats, number = [], 0, 0.0, 0
+    while length < characters:
+        rng = numpy_rng("caregiver", *names, number)
+        choices = Choices(rng)
+        scene = drawn(rng)
+        said.append(exchange(scene, choices))
+        length, nats, number = length + len(said[-1]), nats + choices.nats + _nats_of(scene), number + 1
+    return "".join(said), nats
+
+
+def _nats_of(scene: Scene) -> float:
+    """Of a scene of n things: that n, which n pairs in the order of `things`, and where each is."""
+    n = len(scene.things)
+    return log(3) + sum(log(len(PAIRS) - k) for k in range(n)) - _log_factorial(n) + n * log(len(AT))
+
+
+def _log_factorial(n: int) -> float:
+    return sum(log(k) for k in range(2, n + 1))
+
+
+INSTRUCTIONS = (
+    "go to pick up put next open the a an key door square grey purple in front of you your behind on left right "
+    "then after and room"
+)
+"""The words of instructions that the caregiver's sentences lack."""
+VOCABULARY = frozenset(
+    " ".join((*COLOURS, *NOUNS, *map(_plural, NOUNS), *SHOWS, *AT, *VERBS, *COUNTS, INSTRUCTIONS))
+    .replace(",", "")
+    .split()
+) | frozenset(["what", "colour", "where", "is", "there", "how", "many", "are", "yes", "no"])
+"""Every word that is taught."""
+
+
+def check_words(said: str) -> None:
+    """Refuse what nobody taught a word for.
+
+    Raises:
+        DevmindError: a word is not in VOCABULARY; the sentence names it and the nearest.
+    """
+    for word in said.lower().replace(",", " ").replace(".", " ").replace("?", " ").replace("!", " ").split():
+        if word not in VOCABULARY:
+            raise DevmindError(f"The word '{word}' in '{said}' was never taught{nearest(word, VOCABULARY)}")
+    if not said.strip():
+        raise DevmindError("An instruction of no words was given; say what to do, for example 'go to the red ball'.")

@@ -1,0 +1,69 @@
+"""What can be spoken of: things with a colour, a kind and a place, and which of them the child looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from devmind.worlds.nursery.state import COLOUR_NAMES, SHAPES
+
+COLOURS = COLOUR_NAMES
+NOUNS = ("ball", "box", "can")
+"""What the nursery's spheres, boxes and cylinders are called."""
+PLACES = ("left", "middle", "right")
+MIDDLE_DEG = 7.5
+"""So far to either side of the gaze the middle reaches."""
+PAIRS = tuple((colour, noun) for colour in range(len(COLOURS)) for noun in range(len(NOUNS)))
+HELD_OUT = tuple(pair for pair in PAIRS if pair[0] < 6 and pair[1] == pair[0] % len(NOUNS))
+"""Six pairs of a colour and a noun that no lesson shows, and every exam of `name` asks for.
+
+Each colour and each noun is met in lessons, with others.
+"""
+TAUGHT = tuple(pair for pair in PAIRS if pair not in HELD_OUT)
+assert len(NOUNS) == len(SHAPES)
+
+
+@dataclass(frozen=True)
+class Thing:
+    """One thing in view: indices of its colour, its noun and its place."""
+
+    colour: int
+    noun: int
+    place: int
+
+    @property
+    def name(self) -> str:
+        """'red ball'."""
+        return name_of(self.colour, self.noun)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The things in view, no two of which are alike, from left to right."""
+
+    things: tuple[Thing, ...]
+
+
+def name_of(colour: int, noun: int) -> str:
+    """The two words for a pair."""
+    return f"{COLOURS[colour]} {NOUNS[noun]}"
+
+
+def drawn(rng: np.random.Generator) -> Scene:
+    """A scene of two to four things, none of them rendered: for whom only sentences are wanted."""
+    pairs = rng.choice(len(PAIRS), int(rng.integers(2, 5)), replace=False)
+    places = np.sort(rng.integers(0, len(PLACES), len(pairs)))
+    things = ((PAIRS[pair], int(place)) for pair, place in zip(pairs, places, strict=True))
+    return Scene(tuple(Thing(colour, noun, place) for (colour, noun), place in things))
+
+
+def seen(truth: Mapping[str, np.ndarray], row: int) -> Scene:
+    """What one child of the nursery has in view, by the world's truth."""
+    here = np.flatnonzero(truth["present"][row] & (truth["visible"][row] > 0))
+    left = (truth["object_azimuth_deg"][row, here] - truth["pan_deg"][row] + 180) % 360 - 180
+    order = here[np.argsort(-left)]
+    places = 1 + (np.sort(-left) > MIDDLE_DEG).astype(int) - (np.sort(-left) < -MIDDLE_DEG)
+    colours, nouns = truth["colour"][row, order], truth["shape"][row, order]
+    return Scene(tuple(map(Thing, colours.tolist(), nouns.tolist(), places.tolist())))

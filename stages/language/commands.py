@@ -1,0 +1,68 @@
+"""The commands of the stage: `devmind say` goes on with a text, `devmind demos` records the bot's episodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from devmind.cli import show
+from devmind.cli.agents import AgentOption, agent_folder
+from devmind.cli.house import group
+from devmind.errors import ConfigError
+
+say = group("Go on with a text.")
+demos = group("Episodes of a teacher, recorded as sessions: make.")
+
+
+@say.command("say")
+def go_on_saying(
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="How the text begins.")],
+    agent: AgentOption = None,
+    length: Annotated[int, typer.Option("--length", min=1, metavar="N", help="Bytes to write.")] = 200,
+    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Another number draws another text.")] = 0,
+) -> None:
+    """Let an agent that can read go on with a text, which is printed as it comes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ConfigError("TEXT is not UTF-8; set your terminal to UTF-8, or type it in other characters.") from None
+    folder = agent_folder(agent)
+    from devmind.agent.agent import Agent
+    from devmind.agent.threads import intra_op_threads
+    from devmind.seeding import torch_generator
+    from stages.language.read.saying import go_on
+
+    with intra_op_threads(1):
+        pieces = go_on(Agent.from_pretrained(folder).eval(), text, length, torch_generator("say", seed))
+        first = next(pieces)  # complaints come before the text
+        typer.echo(text + first, nl=False)
+        for piece in pieces:
+            typer.echo(piece, nl=False)
+    typer.echo()
+
+
+@demos.callback()
+def _group() -> None:
+    """Episodes of a teacher, recorded as sessions: make."""
+
+
+@demos.command("make")
+def make(
+    room: Annotated[str, typer.Argument(metavar="ENV", help="A room of BabyAI, such as BabyAI-GoToRedBallGrey-v0.")],
+    episodes: Annotated[int, typer.Option("-n", "--episodes", min=1, metavar="N", help="How many.")] = 100,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, metavar="J", help="Processes; each writes a session.")] = 1,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the sessions are written.")] = Path("demos"),
+    seed: Annotated[int, typer.Option("--seed", min=0, max=999_999, metavar="N", help="Of the first room.")] = 0,
+) -> None:
+    """Record episodes of BabyAI's bot, which sees the whole room; rooms in which it fails are left out."""
+    from stages.language.follow import demos as recording
+
+    shares = recording.make(room, episodes, out, jobs, seed)
+    for share in shares:
+        show.path("session", share.session)
+    made, ticks, failed = (sum(getattr(share, name) for share in shares) for name in ("made", "ticks", "failed"))
+    show.line(
+        f"{show.counted(made, 'episode')}, {show.counted(ticks, 'tick')}; the bot failed in {failed} further rooms"
+    )

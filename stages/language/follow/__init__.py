@@ -1,0 +1,1 @@
+"""To follow an instruction."""

@@ -1,0 +1,80 @@
+"""Demonstrations as sessions: what the bot saw, was told and did, recorded for whoever wants to learn from it."""
+
+from __future__ import annotations
+
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from devmind.errors import WorldError
+from devmind.moment import TICK_HZ, Action, Moment
+from devmind.seeding import EXAM_SEEDS_FROM
+from devmind.sessions.recorder import Recorder
+from stages.language.follow.rooms import Demonstration, demonstrate, room_of_bot
+from stages.language.parts import BOARD, CHOOSE, TEXT
+
+MOST_FAILED = 20
+"""So many failures in a row and the bot does not know the room."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one process made: its session, its episodes and ticks, and in how many rooms the bot failed."""
+
+    session: Path
+    made: int
+    ticks: int
+    failed: int
+
+
+def make(room: str, episodes: int, folder: Path, jobs: int = 1, seed: int = 0) -> list[Share]:
+    """Record `episodes` of the bot's episodes in `room`, a session each process, in rooms of seeds from `seed` on.
+
+    Seeds stay below those of exams. Where the bot fails in a room, the next one is taken.
+
+    Raises:
+        WorldError: there is no such room, the bot does not work in it, or there are too few rooms.
+        SessionError: a session is there already, or cannot be written.
+    """
+    room_of_bot(room)  # complaints come before any file
+    folder.mkdir(parents=True, exist_ok=True)
+    shares = [(room, len(range(job, episodes, jobs)), folder / f"{room}-{job}.mcap", seed + job, jobs)
+              for job in range(min(jobs, episodes))]  # fmt: skip
+    if len(shares) == 1:
+        return [_record(*shares[0])]
+    # A forked process would share torch's threads and the parent's random numbers.
+    with ProcessPoolExecutor(len(shares), multiprocessing.get_context("spawn")) as pool:
+        return list(pool.map(_record, *zip(*shares, strict=True)))
+
+
+def _record(room: str, episodes: int, session: Path, seed: int, step: int) -> Share:
+    """Record one process's share: rooms of the seeds `seed`, `seed` + `step`, ..."""
+    made, failed, in_a_row = 0, 0, 0
+    with Recorder(session, source=room, details={"teacher": "BabyAIBot", "first seed": seed}) as recorder:
+        while made < episodes:
+            if seed >= EXAM_SEEDS_FROM:
+                raise WorldError(f"Seeds from {EXAM_SEEDS_FROM:,} on are for exams; begin with a smaller --seed.")
+            shown, seed = demonstrate(room, seed), seed + step
+            if shown is None:
+                failed, in_a_row = failed + 1, in_a_row + 1
+                if in_a_row == MOST_FAILED:
+                    raise WorldError(f"BabyAI's bot failed in {MOST_FAILED} rooms of '{room}' one after another.")
+                continue
+            write(recorder, shown)
+            made, in_a_row = made + 1, 0
+        return Share(session, made, recorder.ticks, failed)
+
+
+def write(recorder: Recorder, shown: Demonstration) -> None:
+    """Append one episode: a tick for each step, and the one that its end led to."""
+    ticks = len(shown.done)
+    for tick in range(ticks + 1):
+        last = tick == ticks
+        senses = {BOARD: shown.board[tick], **({TEXT: shown.instruction} if tick == 0 else {})}
+        moment = Moment(
+            (recorder.ticks + 1) / TICK_HZ, senses, shown.reward if last else 0.0, tick == 0, last, terminal=last
+        )
+        recorder.write(moment, None if last else Action({CHOOSE: np.asarray(shown.done[tick])}))

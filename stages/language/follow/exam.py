@@ -1,0 +1,80 @@
+"""The skill `follow`: rooms that no lesson had, an instruction, and whether it was done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from devmind.acting import Actor, Policy
+from devmind.agent.agent import Agent
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds, numpy_rng, torch_generator
+from devmind.worlds.minigrid import installed
+from stages.language.follow.hand_rules import at_random, straight_on, to_the_red_ball
+from stages.language.follow.lesson import ROOM
+from stages.language.follow.rooms import demonstrate, succeeded
+from stages.language.parts import BOARD, CHOOSE, TEXT
+
+NAME = "follow"
+GATE = Gate([Threshold(NAME, 0.95)])
+EPISODES = 512
+TOGETHER = 128
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """The share of episodes that end as told, by the agent's likeliest choices.
+
+    Without MiniGrid nothing is measured, and the gate says so.
+    """
+    if not installed():
+        return []
+    full = level == "full"
+    n = context.episodes(EPISODES if full else EPISODES // 5)
+    seeds = exam_seeds(n, context.seed, NAME)
+    values = played(seeds, Actor(agent, effectors=[CHOOSE]))
+    return [
+        Measure(
+            NAME,
+            "done as told",
+            values,
+            chance=0.0,
+            ceiling=1.0,
+            floors={name: float(played(seeds, policy).mean()) for name, policy in _floors(context).items()}
+            if full
+            else {},
+            rate=True,
+            reference="BabyAI 1.0: 0.99 from some 8,000 to 12,000 demonstrations of the bot",
+            note=f"{ROOM}, new rooms; the bot's ceiling is in the rows",
+            rows=_rows(agent, context, seeds) if full else {},
+        )
+    ]
+
+
+def played(seeds: np.ndarray, policy: Policy) -> np.ndarray:
+    """Whether each episode ended as told, float64 [N] of 0 and 1."""
+    groups = np.split(seeds, range(TOGETHER, len(seeds), TOGETHER))
+    return np.concatenate([succeeded(ROOM, group, policy) for group in groups])
+
+
+def _rows(agent: Agent, context: Context, seeds: np.ndarray) -> dict[str, float]:
+    """The same rooms with sampled choices, with what is said off, with the board off; and the bot in them."""
+    generator = torch_generator(context.seed, NAME, "sampled", device=agent.device)
+    sampled = Actor(agent, effectors=[CHOOSE], generator=generator)
+    some = seeds[: max(8, len(seeds) // 4)]
+    bot = [demonstrate(ROOM, int(seed)) is not None for seed in some]
+    return {
+        "sampled": float(played(seeds, sampled).mean()),
+        "text off": float(played(some, Actor(agent, effectors=[CHOOSE], without=[TEXT])).mean()),
+        "board off": float(played(some, Actor(agent, effectors=[CHOOSE], without=[BOARD])).mean()),
+        "the bot": float(np.mean(bot)),
+    }
+
+
+def _floors(context: Context) -> dict[str, Policy]:
+    """Rules that hear nothing."""
+    rng = numpy_rng(context.seed, NAME, "rules")
+    rules = (("random", at_random), ("straight on", straight_on), ("to the red ball, by rule", to_the_red_ball))
+    return {name: rule(rng) for name, rule in rules}

@@ -1,0 +1,87 @@
+"""The lesson `follow`: BabyAI's bot is imitated, whole episodes, from its view and from what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.agent.text import BEGIN
+from devmind.curriculum.stage import Context, Lesson
+from devmind.seeding import lesson_seeds, numpy_rng
+from stages.language.follow.rooms import SAID_EVERY, Demonstration, demonstrate
+from stages.language.parts import BOARD, CHOOSE, TEXT
+from stages.language.teaching import taught
+
+ROOM = "BabyAI-GoToRedBallGrey-v0"
+STEPS = {"tiny": 12, "nursery": 500, "child": 3000, "adult": 9000}
+POOL = {"tiny": 64}
+POOL_ELSE = 10_000
+"""Demonstrations that a lesson draws from."""
+STRAY = 0.1
+"""How often the bot's hand slips."""
+LONGEST = 32
+"""Ticks of an episode that are learned from; the bot takes six on average, 20 at most."""
+
+
+def lesson(context: Context) -> Lesson:
+    """The lesson as data."""
+    return taught(context, "follow", loss, lesson_batch, STEPS, 64, 1e-3, 8.0, rehearses=("read", "name"))
+
+
+def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
+    """`rows` episodes of the pool, padded to one length."""
+    size = POOL.get(context.config.size, POOL_ELSE)
+    picked = numpy_rng(context.seed, "follow", update).integers(0, size, rows)
+    return episodes([_of_pool(context.seed, int(number)) for number in picked])
+
+
+def _of_pool(seed: int, number: int) -> Demonstration:
+    """The pool's demonstration of that number: where the bot fails in a room, that of the next seed."""
+    for room_seed in lesson_seeds(8, seed, "follow", number).tolist():
+        if found := _kept(room_seed):
+            return found
+    raise RuntimeError(f"BabyAI's bot failed in eight rooms of '{ROOM}' one after another.")
+
+
+@lru_cache(maxsize=POOL_ELSE)
+def _kept(room_seed: int) -> Demonstration | None:
+    return demonstrate(ROOM, room_seed, STRAY)
+
+
+def episodes(shown: list[Demonstration]) -> dict[str, Any]:
+    """Demonstrations as a Batch, with `choice` int64 [B, T]."""
+    lengths = torch.tensor([min(LONGEST, len(one.choice)) for one in shown])
+    rows, ticks = len(shown), int(lengths.max())
+    valid = torch.arange(ticks)[None] < lengths[:, None]
+    board = np.zeros((rows, ticks, *shown[0].board.shape[1:]), np.int8)
+    choice = np.zeros((rows, ticks), np.int64)
+    said = [np.frombuffer(one.instruction.encode(), np.uint8) for one in shown]
+    text = np.full((rows, ticks, 1 + max(map(len, said))), -1, np.int64)
+    for row, (one, words) in enumerate(zip(shown, said, strict=True)):
+        length = int(lengths[row])
+        board[row, :length], choice[row, :length] = one.board[:length], one.choice[:length]
+        text[row, :length:SAID_EVERY, : 1 + len(words)] = [BEGIN, *words]
+    first = torch.zeros(rows, ticks, dtype=torch.bool)
+    first[:, 0] = True
+    pages = torch.from_numpy(text)
+    return {
+        "senses": {BOARD: torch.from_numpy(board), TEXT: pages},
+        "present": {BOARD: valid, TEXT: (pages >= 0).any(-1)},
+        "first": first,
+        "valid": valid,
+        "choice": torch.from_numpy(choice),
+    }
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Cross-entropy against what the bot would do, and how often that is the likeliest."""
+    output: Any = agent.forward(dict(batch), [CHOOSE])[CHOOSE]
+    value = output.loss(batch["choice"], batch["valid"])
+    right = (output.mode() == batch["choice"])[batch["valid"]].float().mean()
+    return value, {"follow": value.detach(), "as the bot": right}

@@ -1,0 +1,167 @@
+"""BabyAI's rooms with what is said in them, and their bot as a teacher.
+
+An instruction is heard when an episode begins, and again every few ticks, as a caregiver says it again: a page of text
+in that tick. The bot sees the whole room (Chevalier-Boisvert et al., 2019, section 3.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from devmind.acting import Policy, Senses, rollout
+from devmind.acting.rollout import Actions
+from devmind.errors import WorldError
+from devmind.seeding import numpy_rng
+from devmind.worlds.gym_world import GymWorld
+from devmind.worlds.minigrid import FORWARD, room
+from devmind.worlds.side_by_side import SideBySide
+from stages.language.caregiver.grammar import check_words
+from stages.language.parts import BOARD, CHOOSE, TEXT
+
+SAID_EVERY = 8
+"""Ticks from one saying of the instruction to the next: an agent of size tiny looks back on eight."""
+BROKEN = (
+    "BabyAI-PutNextS5N2Carrying-v0",
+    "BabyAI-PutNextS6N3Carrying-v0",
+    "BabyAI-PutNextS7N4Carrying-v0",
+    "BabyAI-KeyInBox-v0",
+)
+"""Rooms in which the bot does not work (MiniGrid's own tests leave them out)."""
+LONGEST = 240
+"""Ticks after which the bot has failed, as in MiniGrid's tests of it."""
+
+
+class Instructed:
+    """N rooms side by side, with what is said as the sense `text`: "" in ticks in which nothing is.
+
+    Args:
+        worlds: of `devmind.worlds.minigrid.room`; seeds: of their episodes.
+
+    Raises:
+        DevmindError: an instruction has a word that was never taught.
+    """
+
+    def __init__(self, worlds: list[GymWorld], seeds: np.ndarray) -> None:
+        self.rooms, self.tick = SideBySide(worlds, seeds), 0
+        self.instructions = [str(world.env.unwrapped.mission) for world in worlds]  # type: ignore[attr-defined]
+        for instruction in set(self.instructions):
+            check_words(instruction)
+
+    @property
+    def num_envs(self) -> int:
+        """N."""
+        return self.rooms.num_envs
+
+    def observe(self) -> dict[str, Any]:
+        """What is seen and heard now."""
+        return self._with_words(self.rooms.observe())
+
+    def step(
+        self, actions: Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, Any], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Act in the rooms whose episodes go on."""
+        senses, *rest = self.rooms.step(actions)
+        self.tick += 1
+        return self._with_words(senses), *rest  # type: ignore[return-value]
+
+    def _with_words(self, senses: Mapping[str, Any]) -> dict[str, Any]:
+        heard = self.instructions if self.tick % SAID_EVERY == 0 else [""] * self.num_envs
+        return {**senses, TEXT: heard}
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """One episode of the bot.
+
+    Attributes:
+        board: int8 [T + 1, 13, 7, 7], the last one what the end led to; choice: what the bot would do, int64 [T]; done:
+            what was done, int64 [T].
+        instruction: what was said; reward: what the end earned.
+    """
+
+    board: np.ndarray
+    choice: np.ndarray
+    done: np.ndarray
+    instruction: str
+    reward: float
+
+
+@lru_cache(maxsize=2)
+def room_of_bot(name: str) -> GymWorld:
+    """A room in which this process's bot gives its demonstrations, one after another.
+
+    Raises:
+        WorldError: there is no such room, or the bot does not work in it.
+    """
+    if name in BROKEN:
+        raise WorldError(f"BabyAI's bot does not work in '{name}' (MiniGrid's own tests say so); choose another room.")
+    return room(name)
+
+
+def demonstrate(name: str, seed: int, stray: float = 0.0) -> Demonstration | None:
+    """The bot's episode in the room `name`; None where it does not come to the end.
+
+    Args:
+        stray: how often its hand slips to a turn or a step, so that whoever imitates it meets what mistakes lead to
+            (DART: Laskey et al., 2017); what it would have done is told all the same.
+
+    Raises:
+        WorldError: as `room_of_bot`.
+    """
+    world = room_of_bot(name)
+    rooms, rng = Instructed([world], np.array([seed])), numpy_rng("stray", name, seed)
+    teacher = Bot(world)
+    boards, choices, done = [rooms.observe()[BOARD][0]], [], []
+
+    def teaching(senses: Senses, first: np.ndarray) -> Actions:
+        choice = teacher.choose()
+        teacher.done = int(rng.integers(FORWARD + 1)) if rng.random() < stray else choice
+        choices.append(choice)
+        done.append(teacher.done)
+        return {CHOOSE: np.array([teacher.done])}
+
+    reward = 0.0
+    try:
+        for tick in rollout(teaching, rooms, LONGEST):
+            reward = float(tick.reward[0])
+            boards.append(tick.following[BOARD][0])
+            if tick.ended.all():
+                break
+    except (AssertionError, ValueError, AttributeError, TypeError, IndexError, KeyError):
+        return None  # the bot lost its way: it was written for its own steps
+    if reward <= 0:
+        return None
+    return Demonstration(np.stack(boards), np.array(choices), np.array(done), rooms.instructions[0], reward)
+
+
+class Bot:
+    """BabyAI's bot in one room, from the episode's beginning on.
+
+    Attributes:
+        done: what was done last, where that may be something else than it said; None before the first step.
+    """
+
+    def __init__(self, world: GymWorld) -> None:
+        from minigrid.utils.baby_ai_bot import BabyAIBot
+
+        self.bot: Any = BabyAIBot(world.env)
+        self.done: int | None = None
+
+    def choose(self) -> int:
+        """What to do next."""
+        action = self.bot.replan(None if self.done is None else self.bot.mission.unwrapped.actions(self.done))
+        return int(action)
+
+
+def succeeded(name: str, seeds: np.ndarray, policy: Policy) -> np.ndarray:
+    """Whether each episode ended as it was told, float64 [N] of 0 and 1; an episode ends when the room says so."""
+    rooms, right = Instructed([room(name) for _ in seeds], seeds), np.zeros(len(seeds))
+    for tick in rollout(policy, rooms):
+        right[tick.reward > 0] = 1.0
+    rooms.rooms.close()
+    return right

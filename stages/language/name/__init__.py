@@ -1,0 +1,1 @@
+"""To name: from words to a picture, and back."""

@@ -1,0 +1,118 @@
+"""The skill `name`: pairs of a colour and a noun that no lesson showed, called by their name and found by it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from devmind.acting import Actor
+from devmind.agent.agent import Agent
+from devmind.agent.batch import collate_tick
+from devmind.algorithms.ridge import fit_ridge_classifier
+from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.moment import SIGHT_SIZE
+from devmind.seeding import exam_seeds, lesson_seeds
+from stages.language.answering import answers, png
+from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT
+from stages.language.name.lesson import WHAT, answer, centres, where
+from stages.language.name.scenes import THINGS, Scenes, scenes
+from stages.language.parts import CELLS, POINT, SIGHT, TEXT
+
+SAY, FIND = "name/say", "name/find"
+GATE = Gate([Threshold(SAY, 0.90), Threshold(FIND, 0.90)])
+EPISODES = 500
+EXAMPLES = 800
+"""Lesson scenes, of four things each, from which the floors' rules are fitted."""
+LONGEST = 24
+"""Bytes of an answer: the longest name has 18."""
+NOTE = "six pairs of colour and noun that no lesson showed, each beside one of its colour and one of its noun"
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """Say: what the thing looked at is called, by a written answer. Find: which of four is named, by pointing."""
+    n = context.episodes(EPISODES if level == "full" else EPISODES // 5)
+    full = level == "full"
+    seeds = exam_seeds(n, context.seed, "name")
+    looked_at, ahead = (scenes(context, seeds, HELD_OUT, PAIRS, np.full(n, looks)) for looks in (True, False))
+    said, found = says(agent, looked_at.sight), finds(agent, ahead)
+    floors = _floors(context, looked_at, ahead) if full else {SAY: {}, FIND: {}}
+    right = np.array([one == answer(name) for one, name in zip(said, looked_at.names, strict=True)])
+    rows = _rows(said, looked_at, finds(agent, ahead, without=(TEXT,)) == ahead.target) if full else {SAY: {}, FIND: {}}
+    return [
+        Measure(SAY, "named rightly", right.astype(float), 1 / len(HELD_OUT), 1.0, floors[SAY], rate=True, note=NOTE,
+                rows=rows[SAY], exhibits=_mistakes(looked_at, right, said) if full else ()),
+        Measure(FIND, "found", (found == ahead.target).astype(float), 1 / THINGS, 1.0, floors[FIND], rate=True,
+                note=f"{NOTE}; what lies nearest to the cell pointed at counts", rows=rows[FIND]),
+    ]  # fmt: skip
+
+
+def says(agent: Agent, sight: np.ndarray) -> list[str]:
+    """What the agent writes behind "what is that?", up to a full stop."""
+    return answers(agent, {SIGHT: sight, TEXT: [WHAT] * len(sight)}, LONGEST)
+
+
+def finds(agent: Agent, shown: Scenes, without: Sequence[str] = ()) -> np.ndarray:
+    """Which thing lies nearest to the cell pointed at in the tick after the question, int64 [N]."""
+    actor = Actor(agent, len(shown.sight), effectors=(), heads=(POINT,))
+    seen, begins = {SIGHT: shown.sight}, np.ones(actor.n, bool)
+    heard = {} if TEXT in without else {TEXT: [where(name) for name in shown.names]}
+    actor.act(collate_tick({**seen, **heard}, begins))
+    output = actor.act(collate_tick(seen, ~begins))
+    return nearest(output.outputs[POINT].mode().cpu().numpy(), shown)
+
+
+def nearest(cell: np.ndarray, shown: Scenes) -> np.ndarray:
+    """Which thing's middle lies nearest to the middle of a cell int64 [N]."""
+    point = (np.stack([cell % CELLS, cell // CELLS], 1) + 0.5) * (SIGHT_SIZE / CELLS)
+    return np.linalg.norm(centres(shown.boxes) - point[:, None], axis=-1).argmin(1)
+
+
+def _rows(said: list[str], looked_at: Scenes, blind: np.ndarray) -> dict[str, dict[str, float]]:
+    """Each of the two words by itself; and what is found by a child that did not hear which."""
+    words = [[*text.strip().rstrip(".").split(), "", "", ""][1:3] for text in said]
+    wanted = [name.split() for name in looked_at.names]
+    share = lambda at: float(np.mean([one[at] == other[at] for one, other in zip(words, wanted, strict=True)]))  # noqa: E731
+    return {SAY: {"the colour right": share(0), "the noun right": share(1)}, FIND: {"text off": float(blind.mean())}}
+
+
+def _floors(context: Context, looked_at: Scenes, ahead: Scenes) -> dict[str, dict[str, float]]:
+    """Rules on raw pixels, which are told where each thing is.
+
+    A classifier of colours and one of nouns, fitted apart on lessons' scenes; and the name of the nearest picture.
+    """
+    n = context.episodes(EXAMPLES)
+    known = scenes(context, lesson_seeds(n, context.seed, "name", "floors"), TAUGHT, TAUGHT, np.ones(n, bool))
+    crops, pairs = known.crops().reshape(n * THINGS, -1), known.pairs.reshape(-1, 2)
+    seen = crops.any(1)
+    crops, pairs = crops[seen], pairs[seen]
+    of = [fit_ridge_classifier(crops, pairs[:, word]) for word in range(2)]
+
+    def right(shown: Scenes, cut: np.ndarray) -> np.ndarray:
+        return np.logical_and.reduce([of[word].predict(cut) == shown.meant[:, word] for word in range(2)])
+
+    at = np.arange(len(looked_at.target))
+    asked = looked_at.crops()[at, looked_at.target]
+    closest = pairs[np.argmin((crops**2).sum(1) - 2 * asked @ crops.T, 1)]
+    fits = np.zeros(ahead.pairs.shape[:2])
+    for word in range(2):
+        scores = of[word].scores(ahead.crops().reshape(-1, crops.shape[1])).reshape(*fits.shape, -1)
+        column = np.searchsorted(np.unique(pairs[:, word]), ahead.meant[:, word])  # a classifier's classes are sorted
+        fits += np.take_along_axis(scores, column[:, None, None], 2)[..., 0]
+    return {
+        SAY: {
+            "two classifiers on cut-out pixels": float(right(looked_at, asked).mean()),
+            "nearest neighbour on cut-out pixels": float((closest == looked_at.meant).all(1).mean()),
+        },
+        FIND: {"two classifiers on cut-out pixels": float((fits.argmax(1) == ahead.target).mean())},
+    }
+
+
+def _mistakes(shown: Scenes, right: np.ndarray, said: list[str]) -> tuple[Exhibit, ...]:
+    wrong = np.flatnonzero(~right)[:6]
+    return tuple(
+        Exhibit("failure", f"the {shown.names[i]} in the middle, called '{said[i].strip()}'", png=png(shown.sight[i]))
+        for i in wrong
+    )

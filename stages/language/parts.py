@@ -1,0 +1,34 @@
+"""What the stage adds to an agent: pages of text that are read and written, a head that points, one that chooses."""
+
+from __future__ import annotations
+
+from devmind.agent.agent import Agent
+from devmind.agent.text import add_text
+from devmind.learners.gradient import trainable
+
+NAME = "language"
+TEXT, SIGHT, BOARD = "text", "sight", "board"
+POINT, CHOOSE = "point", "choose"
+CELLS = 8
+"""The picture is pointed into as 8 x 8 cells."""
+CHOICES = 7
+"""MiniGrid's seven actions; where the memory stage gave the agent `choose`, it has as many."""
+
+
+def admit(agent: Agent, tokenizer: str = "bytes") -> None:
+    """Add every part that is not there yet; the memory stage may have brought `board` and `choose`."""
+    if BOARD not in agent.encoders:
+        agent.add_encoder(BOARD, stage=NAME)
+    if TEXT not in agent.encoders:
+        add_text(agent, tokenizer, stage=NAME)
+    if SIGHT not in agent.encoders:
+        agent.add_encoder(SIGHT, stage=NAME)
+    if POINT not in agent.heads:
+        agent.add_head(POINT, "head.categorical", f"trunk:{SIGHT}", stage=NAME, options={"classes": CELLS**2})
+    if CHOOSE not in agent.heads:
+        agent.add_head(CHOOSE, "head.categorical", effector=CHOOSE, stage=NAME, options={"classes": CHOICES})
+
+
+def trained(agent: Agent) -> tuple[str, ...]:
+    """What a stage may train, and the sense of boards: an earlier stage may have brought it along."""
+    return (*trainable(agent), f"encoders.{BOARD}.")

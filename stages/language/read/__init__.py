@@ -1,0 +1,1 @@
+"""To read: the next character of a text."""

@@ -1,0 +1,107 @@
+"""What is read: the caregiver's sentences, or texts of the run's data folder; and what of it no lesson shows.
+
+`--data DIR` with files `DIR/text/*.txt` (UTF-8) gives texts: of each, the last tenth is held out. Without them the
+child reads what the caregiver says, and is examined on scenes that no lesson had.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from devmind.curriculum.stage import Context
+from devmind.errors import ConfigError
+from devmind.seeding import EXAM_SEEDS_FROM
+from stages.language.caregiver.grammar import talk
+
+CAREGIVER = "the caregiver's sentences"
+SAID = {"tiny": (20_000, 2_000)}
+"""Characters of the caregiver's sentences, to learn from and held out, where they are not these."""
+SAID_ELSE = (1_000_000, 50_000)
+LEAST = 2_000
+"""Characters below which a text teaches nothing and its held-out tenth says nothing."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A text in two parts, none of which is empty.
+
+    Attributes:
+        source: what it is; sha256: of both parts, with where they are split.
+        taught, held_out: texts.
+        ceiling: nats a character below which nobody comes, and what that is.
+    """
+
+    source: str
+    taught: str
+    held_out: str
+    ceiling: float
+    ceiling_is: str
+
+    @property
+    def sha256(self) -> str:
+        """A hash of the split: of both parts and of where one ends."""
+        return hashlib.sha256(f"{len(self.taught)}\0{self.taught}{self.held_out}".encode()).hexdigest()
+
+
+def corpus(context: Context) -> Corpus:
+    """What this run reads.
+
+    Raises:
+        ConfigError: a text is not UTF-8, holds the character number zero, or is too short.
+    """
+    found = sorted(Path(context.data, "text").glob("*.txt")) if context.data else []
+    return of_files(tuple(found)) if found else of_caregiver(context.seed, *SAID.get(context.config.size, SAID_ELSE))
+
+
+@lru_cache(maxsize=2)
+def of_caregiver(seed: int, characters: int, held_out: int) -> Corpus:
+    """The caregiver's sentences: one stream of scenes for lessons, another for the exam."""
+    taught, _ = talk(characters, "lesson", seed % EXAM_SEEDS_FROM)
+    said, nats = talk(held_out, "exam", EXAM_SEEDS_FROM + seed)
+    return Corpus(CAREGIVER, taught, said, nats / len(said), "who knows the grammar and hears each scene anew")
+
+
+@lru_cache(maxsize=2)
+def of_files(files: tuple[Path, ...]) -> Corpus:
+    """Texts one behind the other, the last tenth of each held out."""
+    texts = [read(file) for file in files]
+    cuts = [int(len(text) * 0.9) for text in texts]
+    return Corpus(
+        ", ".join(file.name for file in files),
+        "".join(text[:cut] for text, cut in zip(texts, cuts, strict=True)),
+        "".join(text[cut:] for text, cut in zip(texts, cuts, strict=True)),
+        0.9,
+        "a person who guesses English letters (Shannon, 1951: at most 1.3 bits a letter)",
+    )
+
+
+def read(file: Path) -> str:
+    """A text file.
+
+    Raises:
+        ConfigError: it is not UTF-8, holds the character number zero, or is too short.
+    """
+    try:
+        text = file.read_bytes().decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"The text '{file}' is not UTF-8: byte {error.start} cannot be read. Save it as UTF-8."
+        ) from None
+    if "\0" in text:
+        raise ConfigError(f"'{file}' holds the character number zero, which no text does; is it another kind of file?")
+    if len(text) < LEAST:
+        raise ConfigError(
+            f"The text '{file}' has {len(text):,} characters; {LEAST:,} are the least from which something can be "
+            "learned and a tenth be held out."
+        )
+    return text
+
+
+def as_bytes(text: str) -> np.ndarray:
+    """UTF-8, uint8 [N]."""
+    return np.frombuffer(text.encode(), np.uint8)

@@ -1,0 +1,108 @@
+"""The skill `read`: nats a character over the held-out part of a text, beside what counting characters reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log
+
+import numpy as np
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.agent.text import PATCH
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.errors import ExamError
+from stages.language.read.corpus import CAREGIVER, Corpus, as_bytes, corpus
+from stages.language.read.lesson import group
+from stages.language.read.ngrams import WittenBell
+from stages.language.read.pages import LENGTHS, page_batch, telling
+
+NAME = "read"
+ORDER = 5
+"""Of the floor's grams: the best of 4 to 7 on Shakespeare."""
+BLOCK = 512
+"""Characters of one value of the measure."""
+TOGETHER = 64
+"""Pages that are read side by side."""
+SHAKESPEARE = "6d37aeeec9d9967e"
+"""The split of a text that others have figures for begins with this hash, and has a gate of its own."""
+BOUND, REFERENCE = 1.58, "nanoGPT on this split: 1.886 in its recipe for CPUs, 1.470 in that for GPUs"
+
+
+def gate(context: Context) -> Gate:
+    """Better than the 5-gram; and than what is asked on the text that others have read."""
+    bound = BOUND if corpus(context).sha256.startswith(SHAKESPEARE) else None
+    return Gate([Threshold(NAME, bound, beats_floor=True, lower_is_better=True)])
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """Nats a character, the mean over all blocks of the held-out part; a glimpse reads a fifth of them."""
+    text, full = corpus(context), level == "full"
+    _check_unseen(agent, text, group(context))
+    part = text.held_out if full else text.held_out[: max(BLOCK, len(text.held_out) // 5)]
+    data = as_bytes(part)
+    length = min(LENGTHS[context.config.size], len(data) - len(data) % PATCH)
+    values = by_block(told(agent, data, length), data)
+    bits = float(values.mean()) / log(2) * len(text.held_out) / len(data)
+    return [
+        Measure(
+            NAME,
+            "nats a character",
+            values,
+            chance=log(256),
+            ceiling=text.ceiling,
+            floors=floors(text) if full else {},
+            higher_is_better=False,
+            reference=REFERENCE if text.sha256.startswith(SHAKESPEARE) else text.ceiling_is,
+            note=f"{text.source}: {len(text.taught):,} characters taught, {len(text.held_out):,} held out, split "
+            f"{text.sha256[:12]}; {len(data):,} bytes told, pages of {length}",
+            rows={"bits a byte": bits} if full else {},
+        )
+    ]
+
+
+def floors(text: Corpus) -> dict[str, float]:
+    """Nats a character of the frequencies of characters, and of the Witten-Bell 5-gram, counted on the taught part."""
+    characters = np.frombuffer(f"{text.taught}{text.held_out}".encode("utf-32-le"), np.uint32)
+    alphabet, numbers = np.unique(characters, return_inverse=True)
+    taught, held_out = np.split(numbers, [len(text.taught)])
+    return {
+        name: float(WittenBell(taught, len(alphabet), order).nats(held_out).mean())
+        for name, order in (("frequency of characters", 1), (f"Witten-Bell {ORDER}-gram", ORDER))
+    }
+
+
+def told(agent: Agent, data: np.ndarray, length: int) -> np.ndarray:
+    """Nats of each byte of `data` uint8 [N], told from half a page of `length` bytes before it or more, float64 [N].
+
+    At the beginning there is less before.
+    """
+    half = length // 2
+    at = np.arange(0, len(data), half)
+    # The page of a step ends half a page behind the step's beginning, as far as that is within the text.
+    opens = np.clip(at - half, 0, len(data) - length)
+    groups = np.split(opens, range(TOGETHER, len(opens), TOGETHER))
+    pages = [telling(agent, page_batch(data[group[:, None] + np.arange(length)])) for group in groups]
+    rows = torch.cat(pages).double().cpu().numpy()
+    steps = zip(rows, at - opens, np.minimum(at + half, len(data)) - opens, strict=True)
+    return np.concatenate([row[begin:end] for row, begin, end in steps])
+
+
+def by_block(nats: np.ndarray, data: np.ndarray) -> np.ndarray:
+    """Nats a character in each of the blocks that `data` uint8 [N] is cut into, of about BLOCK characters each."""
+    begins = (data & 0xC0) != 0x80  # every other byte of UTF-8 goes on with a character
+    characters = np.bincount(np.cumsum(begins) - 1, nats)
+    return np.array([block.mean() for block in np.array_split(characters, max(1, round(len(characters) / BLOCK)))])
+
+
+def _check_unseen(agent: Agent, text: Corpus, group: str) -> None:
+    """Refuse a text of which the agent was taught another part than it would be now."""
+    source = group.rpartition("#")[0] + "#"
+    others = [taught for taught in agent.config.trained_on if taught.startswith(source) and taught != group]
+    if others and text.source != CAREGIVER:
+        raise ExamError(
+            f"The agent learned from another text of the name '{text.source}' ({others[0]}), so what is held out here "
+            "may be no news to it; give the text that it learned from, or one of another name."
+        )

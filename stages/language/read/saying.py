@@ -1,0 +1,49 @@
+"""To go on with a text: drawn byte by byte, a new page behind every full one."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.agent.text import PATCH, TextEncoder
+from devmind.agent.writing import Writer
+from devmind.errors import DevmindError
+from devmind.moment import Moment
+from stages.language.parts import TEXT
+from stages.language.read.pages import LENGTHS
+
+
+def go_on(agent: Agent, text: str, most: int, generator: torch.Generator | None = None) -> Iterator[str]:
+    """What the agent writes behind `text`, piece by piece as it comes, about `most` bytes of it.
+
+    A page as long as those of lessons is filled; then its second half opens the next one. Of a longer text only what
+    fits on half a page is read.
+
+    Args:
+        generator: draws the bytes; without, each is the likeliest.
+
+    Raises:
+        DevmindError: the agent was never taught to read, or there is nothing to go on from.
+    """
+    if TEXT not in agent.encoders or TEXT not in agent.heads:
+        raise DevmindError("This agent was never taught to read and write; teach it: devmind stage run language.")
+    if not text.strip():
+        raise DevmindError("There is nothing to go on with; give the beginning of a text, such as 'look, a red'.")
+    encoder = agent.encoder(TEXT)
+    assert isinstance(encoder, TextEncoder)
+    length, unit = LENGTHS[agent.config.size], PATCH if encoder.patched else 1
+    written, decoder = text.encode(), codecs.getincrementaldecoder("utf-8")("replace")
+    while most > 0:
+        page = written[-(length // 2) :].decode(errors="ignore")
+        state = agent.new_state()
+        percepts = agent.encode(state, Moment(0.0, {TEXT: page}, first=True))
+        state, output = agent.begin(state, percepts, heads=[TEXT])
+        fits = min(most, length - len(page.encode()))
+        for token in Writer(agent, state, percepts, output, max(1, fits // unit), generator):
+            said = bytes(number for number in token.flatten().tolist() if 0 <= number < 256)
+            written += said
+            most -= unit
+            yield decoder.decode(said)

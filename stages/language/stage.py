@@ -1,0 +1,41 @@
+"""LanguageStage: its five members. Each skill has a folder with its lesson and its exam."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.stage import Context, Lesson, Skill
+from devmind.worlds.minigrid import installed
+from stages.language import parts
+from stages.language.follow import exam as follow_exam
+from stages.language.follow import lesson as follow_lesson
+from stages.language.name import exam as name_exam
+from stages.language.name import lesson as name_lesson
+from stages.language.read import exam as read_exam
+from stages.language.read import lesson as read_lesson
+
+SKILLS: Sequence[Skill] = (
+    Skill("read", read_exam.examine, read_exam.gate, "the next character of a text that no lesson showed"),
+    Skill("name", name_exam.examine, name_exam.GATE, "what is that, and where is the red ball: pairs never met"),
+    Skill("follow", follow_exam.examine, follow_exam.GATE, "go to the red ball, in rooms never met"),
+)
+
+
+class LanguageStage:
+    """Language: to read, to call what is seen by its name and find what is named, and to do what is said; on the same
+    trunk, through the same pages of text.
+    """
+
+    name = parts.NAME
+    requires = ("reflex",)
+    skills = SKILLS
+
+    def admit(self, agent: Agent) -> None:
+        """Add pages of text, MiniGrid's view, and the heads that point and choose."""
+        parts.admit(agent)
+
+    def lessons(self, context: Context) -> Sequence[Lesson]:
+        """Read, name and, where MiniGrid is installed, follow: each rehearses those before it."""
+        found = [read_lesson.lesson(context), name_lesson.lesson(context)]
+        return [*found, follow_lesson.lesson(context)] if installed() else found

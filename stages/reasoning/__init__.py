@@ -1,0 +1,1 @@
+"""The stage reasoning: searching before acting; see `stage.py`."""

@@ -1,0 +1,66 @@
+"""What the stage adds to an agent: the sense of boards, and heads on the trunk's features of it.
+
+They read the trunk's features of the board's eight tokens, not of the readout alone: where something stands is what a
+move is about. And they are not asked where no board is seen.
+"""
+
+from __future__ import annotations
+
+from devmind.agent.agent import Agent
+from devmind.agent.config import AgentConfig
+from devmind.learners.gradient import trainable
+from stages.reasoning.games import TICTACTOE, Game
+
+NAME = "reasoning"
+BOARD = "board"
+TAP = "trunk:board"
+GLANCES = "lights_out_glance"
+"""The same from the board's tokens alone. Such heads only teach: what a trunk of many layers is to read has to be told
+by its encoder first, and that learns ten times as fast by itself.
+"""
+SIDE = 5
+"""Of the Lights Out that is taught."""
+PRESSES = "lights_out_q"
+"""What each press of Lights Out costs, all that follows included (`puzzles.lesson.to_cost`)."""
+PLAYED: tuple[Game, ...] = (TICTACTOE,)
+
+
+def admit(agent: Agent) -> None:
+    """Add every part that is not there yet; an earlier stage may have brought `board`."""
+    if BOARD not in agent.encoders:
+        agent.add_encoder(BOARD, stage=NAME)
+    for name, part, tap, options in heads():
+        if name not in agent.heads:
+            agent.add_head(name, part, tap=tap, stage=NAME, options=options)
+
+
+def heads() -> list[tuple[str, str, str, dict[str, object]]]:
+    """(name, part, tap, options) of every head."""
+    found: list[tuple[str, str, str, dict[str, object]]] = []
+    for game in PLAYED:
+        choices: dict[str, object] = {"classes": game.rules.choices}
+        found += [
+            (game.policy, "head.categorical", TAP, choices),
+            (game.value, "head.value", TAP, {}),
+            (game.glance[0], "head.categorical", BOARD, choices),
+            (game.glance[1], "head.value", BOARD, {}),
+        ]
+    presses: dict[str, object] = {"shape": SIDE**2}
+    return [*found, (PRESSES, "head.regression", TAP, presses), (GLANCES, "head.regression", BOARD, presses)]
+
+
+def trained(agent: Agent) -> tuple[str, ...]:
+    """Prefixes of what lessons change: as everywhere, and the sense of boards, whichever stage brought it.
+
+    An earlier stage has seen boards of another kind only, so its encoder tells nothing of these; its own lessons are
+    rehearsed, and what hangs on boards in a memory is written anew with every hash.
+    """
+    return (*trainable(agent, NAME), f"encoders.{BOARD}.")
+
+
+def untrained(agent: Agent) -> Agent:
+    """A newborn of the same size that was admitted to the stage and taught nothing: what search alone can do."""
+    config = agent.config
+    newborn = Agent(AgentConfig(size=config.size, seed=config.seed)).to(agent.device)
+    admit(newborn)
+    return newborn.eval()

@@ -1,0 +1,129 @@
+"""The exam puzzles: Lights Out 5 x 5 by Q*, with algebra mod 2 beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import EXAM_SEEDS_FROM, numpy_rng
+from stages.reasoning import parts
+from stages.reasoning.puzzles.algebra import Algebra
+from stages.reasoning.puzzles.lesson import MOST, RULES, costs, scrambles
+from stages.reasoning.q_star import Way, q_star
+
+PUZZLES = 400
+NODES = 400
+"""States that Q may be asked about, for one puzzle."""
+WEIGHT, BATCH = 0.8, 4
+GATE = Gate([Threshold("puzzles", 0.95)])
+Guide = Callable[[np.ndarray], np.ndarray]
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """The share solved within the budget; how many of all by a shortest way; and what that took."""
+    n, full = context.episodes(PUZZLES), level == "full"
+    lit = puzzles(n if full else max(8, n // 5), context.seed)
+    fewest = Algebra.of(parts.SIDE).shortest(lit).sum(-1)
+    ways = search(lit, lambda states: costs(agent, states))
+    solved = np.array([way.actions is not None for way in ways], float)
+    shortest = np.array(
+        [way.actions is not None and len(way.actions) == k for way, k in zip(ways, fewest, strict=True)]
+    )
+    floors, rows = (_floors(lit, context.seed), _rows(agent, lit)) if full else ({}, {})
+    note = f"scrambles of 1 to {MOST} presses that no lesson showed; Q is asked about {NODES} states a puzzle at most"
+    found = [
+        Measure(
+            "puzzles",
+            "solved",
+            solved,
+            chance=floors.get("random presses", 0.0),
+            ceiling=1.0,
+            floors=floors,
+            rate=True,
+            reference="algebra mod 2 solves all of them, by a shortest way",
+            note=note,
+            rows=rows,
+        )
+    ]
+    if full:
+        nodes = np.array([way.nodes for way in ways], float)
+        by_hand = search(lit, _lights)
+        found += [
+            Measure(
+                "puzzles/shortest", "solved by a shortest way", shortest.astype(float), chance=0.0, ceiling=1.0,
+                floors={"A* on lights left": _share_shortest(by_hand, fewest)}, rate=True,
+            ),
+            Measure(
+                "puzzles/nodes", "states looked at", nodes, chance=float(NODES), ceiling=1.0,
+                floors={"A* on lights left": float(np.mean([way.nodes for way in by_hand]))}, higher_is_better=False,
+                note=f"a puzzle that is not solved counts {NODES}, its budget",
+            ),
+        ]  # fmt: skip
+    return found
+
+
+def puzzles(n: int, seed: int) -> np.ndarray:
+    """N different patterns of exams, lights int8 [n, 25]."""
+    lit, _ = scrambles(2 * n, numpy_rng("exam", EXAM_SEEDS_FROM, "puzzles", seed), held_out=True)
+    _, first = np.unique(lit, axis=0, return_index=True)
+    return lit[np.sort(first)[:n]]
+
+
+def search(lit: np.ndarray, guide: Guide, nodes: int = NODES) -> list[Way]:
+    """Q* on each puzzle."""
+
+    def step(states: np.ndarray, presses: np.ndarray) -> np.ndarray:
+        return np.asarray(states ^ RULES.turns[presses])
+
+    return q_star(lit, step, lambda states: np.asarray(~states.any(-1)), guide, nodes=nodes, batch=BATCH, weight=WEIGHT)
+
+
+def _share_shortest(ways: Sequence[Way], fewest: np.ndarray) -> float:
+    right = [way.actions is not None and len(way.actions) == k for way, k in zip(ways, fewest, strict=True)]
+    return float(np.mean(right))
+
+
+def _solved(ways: Sequence[Way]) -> float:
+    return float(np.mean([way.actions is not None for way in ways]))
+
+
+def _lights(lit: np.ndarray) -> np.ndarray:
+    """A guide by hand that never says too much: a press turns five lights at most, float [N, 25]."""
+    after = lit[:, None] ^ RULES.turns
+    return np.asarray(1 + after.sum(-1) / 5.0)
+
+
+def followed(lit: np.ndarray, guide: Guide, presses: int = 2 * MOST) -> float:
+    """The share solved by always taking the press that the guide says costs least, without search."""
+    lit, solved = lit.copy(), np.zeros(len(lit), bool)
+    for _ in range(presses):
+        going = np.flatnonzero(~solved)
+        if not len(going):
+            break
+        lit[going] ^= RULES.turns[guide(lit[going]).argmin(-1)]
+        solved |= ~lit.any(-1)
+    return float(solved.mean())
+
+
+def _floors(lit: np.ndarray, seed: int) -> dict[str, float]:
+    rng = numpy_rng("exam", "puzzles", seed, "random")
+    return {
+        "random presses": followed(lit, lambda states: rng.random(states.shape)),
+        "greedy on lights left": followed(lit, _lights),
+        "A* on lights left": _solved(search(lit, _lights)),
+    }
+
+
+def _rows(agent: Agent, lit: np.ndarray) -> dict[str, float]:
+    """As every skill that searches is examined: without the search, and without what was learned."""
+    newborn = parts.untrained(agent)
+    some = lit[: max(8, len(lit) // 4)]
+    return {
+        "network alone": followed(lit, lambda states: costs(agent, states)),
+        "untrained, with search": _solved(search(some, lambda states: costs(newborn, states))),
+    }

@@ -1,0 +1,135 @@
+"""The lesson puzzles: what each press of Lights Out costs, by value iteration from scrambles.
+
+Approximate value iteration (Agostinelli et al. 2019) asks the network what a press leads to: Q(s, a) = 1 + min Q(s').
+Here a scramble also proves something: who made it by k presses can undo it in k, through any of them; and in k + 2
+through any other press, which is undone in the end. These are upper bounds of Q for all presses at once, at no cost. A
+target is the bound, or what the network says of the next state where that is less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.agent.batch import Batch, collate_tick
+from devmind.curriculum.stage import Batches, Context, Lesson
+from devmind.seeding import numpy_rng
+from devmind.worlds.lights_out import LightsOutRules
+from stages.reasoning import parts
+from stages.reasoning.glancing import GLANCES, GlancingLearner
+
+MOST = 8
+"""Presses of a scramble, at most."""
+RULES = LightsOutRules(f"{parts.SIDE}-{MOST}")
+MEAN, SPREAD = 5.0, 2.0
+"""The head says (cost - MEAN) / SPREAD."""
+HELD_OUT = 8
+"""One of so many patterns is kept for exams, and never a lesson's."""
+STEPS = {"tiny": 40, "nursery": 700, "child": 4000, "adult": 10000}
+ROWS, TINY_ROWS = 96, 64
+LEARNING_RATE = 3e-3
+MINUTES = 2.5
+
+
+def lesson(context: Context) -> Lesson:
+    """Scrambles of 1 to 8 presses."""
+    changed, size = context.config.lessons.get("puzzles"), context.config.size
+    rows = (changed and changed.batch) or (TINY_ROWS if size == "tiny" else ROWS)
+    rate = (changed and changed.learning_rate) or LEARNING_RATE
+
+    def learner(agent: Agent, context: Context) -> PuzzleLearner:
+        return PuzzleLearner(agent, loss, seed=context.seed, learning_rate=rate, trains=parts.trained(agent))
+
+    def batches(agent: Agent, context: Context, steps: int) -> Batches:
+        return Batches(lambda update: make(agent, context, update, context.rows(rows)), steps)
+
+    return Lesson("puzzles", learner, batches, STEPS[size], MINUTES, rehearses=("tictactoe",), skills=("puzzles",))
+
+
+class PuzzleLearner(GlancingLearner):
+    """Value iteration by gradient; the sense of boards learns from further scrambles and their bounds."""
+
+    def views(self, batch: Any, step: int) -> Iterator[Batch]:
+        """Scrambles whose targets are bounds alone."""
+        for turn in range(GLANCES):
+            rng = numpy_rng("lesson", "puzzles", "glance", self.seed, step, turn)
+            lit, presses = scrambles(len(batch["first"]), rng, held_out=False)
+            yield told(lit, bounds(presses))
+
+    def view_loss(self, view: Batch) -> Tensor:
+        """Squared error of the costs as the board's tokens tell them."""
+        return self.agent(view, [parts.GLANCES])[parts.GLANCES].loss(wanted(self.agent, view))
+
+
+def costs(agent: Agent, lit: np.ndarray) -> np.ndarray:
+    """What each press costs with all that follows, float [N, 25], for lights int8 [N, 25]."""
+    board = torch.from_numpy(RULES.observe(RULES.of(lit))["board"])
+    found = agent.evaluate({"board": board}, [parts.PRESSES])[parts.PRESSES].mode()
+    return np.asarray(MEAN + SPREAD * found.double().cpu().numpy())
+
+
+def scrambles(n: int, rng: np.random.Generator, held_out: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Lights int8 [n, 25] and the presses int8 [n, 25] that made them: 1 to 8, any number as likely.
+
+    Args:
+        held_out: patterns kept for exams; else those for lessons.
+    """
+    kept: list[tuple[np.ndarray, np.ndarray]] = []
+    while sum(len(lit) for lit, _ in kept) < n:
+        many = rng.integers(1, MOST + 1, (2 * n if not held_out else 2 * HELD_OUT * n, 1))
+        order = rng.random((len(many), RULES.cells)).argsort(1).argsort(1)
+        presses = (order < many).astype(np.int8)
+        lit = RULES.pressed(np.zeros_like(presses), presses)
+        here = for_exams(lit) == held_out
+        kept.append((lit[here], presses[here]))
+    lit, presses = (np.concatenate(column)[:n] for column in zip(*kept, strict=True))
+    return lit, presses
+
+
+def for_exams(lit: np.ndarray) -> np.ndarray:
+    """Which patterns int8 [N, 25] are kept for exams, bool [N]: one of eight, by a hash."""
+    places = numpy_rng("lights out", "held out").integers(0, 2**31, lit.shape[1], dtype=np.int64)
+    mixed = (lit.astype(np.int64) @ places) * 2_654_435_761 % 2**32
+    return np.asarray((mixed >> 16) % HELD_OUT == 0)
+
+
+def make(agent: Agent, context: Context, update: int, rows: int) -> dict[str, Any]:
+    """Scrambles with their targets `cost` [rows, 1, 25]; the best press by the network is followed one step."""
+    lit, presses = scrambles(rows, numpy_rng("lesson", "puzzles", context.seed, update), held_out=False)
+    target = bounds(presses)
+    best = costs(agent, lit).argmin(-1)
+    following = RULES.step(RULES.of(lit), {"press": best}).lit
+    solved = ~following.any(-1)
+    after = 1 + np.where(solved, 0.0, np.maximum(1.0, costs(agent, following).min(-1)))
+    at = np.arange(rows), best
+    target[at] = np.minimum(target[at], after)
+    return told(lit, target)
+
+
+def told(lit: np.ndarray, cost: np.ndarray) -> Batch:
+    """A batch of lights int8 [N, 25] with `cost` [N, 1, 25]."""
+    batch = collate_tick(RULES.observe(RULES.of(lit)), np.ones(len(lit), bool))
+    batch["cost"] = torch.from_numpy(cost).float()[:, None]
+    return batch
+
+
+def wanted(agent: Agent, batch: Mapping[str, Any]) -> Tensor:
+    """What the heads shall say of a batch."""
+    return (batch["cost"].to(agent.device) - MEAN) / SPREAD
+
+
+def bounds(presses: np.ndarray) -> np.ndarray:
+    """What each press costs at most, float [N, 25], where these presses int8 [N, 25] are a way out."""
+    k = presses.sum(-1, keepdims=True, dtype=np.int64)
+    return np.where(presses == 1, k, k + 2).astype(float)
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Squared error of the costs, in units of the head."""
+    wrong = agent(batch, [parts.PRESSES])[parts.PRESSES].loss(wanted(agent, batch))
+    return wrong, {"cost": wrong.detach()}

@@ -1,0 +1,237 @@
+"""Self-play as a Learner: the agent searches its own games, and its policy and value learn what the searches found.
+
+AlphaZero (Silver et al. 2018) with Gumbel search (Danihelka et al. 2022), as small as can be: in an update many games
+make a move, each by a search of its own, all searches together; stored positions whose value is open are searched
+again with today's network (reanalysis, Schrittwieser et al. 2021); then one step down the loss on positions drawn from
+all that are stored. What a search has proven is taken as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.agent.batch import Batch, collate_tick
+from devmind.agent.output import Categorical
+from devmind.curriculum.stage import Rehearsed, Scalars
+from devmind.seeding import numpy_rng
+from devmind.worlds.boards import Board
+from stages.reasoning.games import SIMULATIONS, Game, Judge, search
+from stages.reasoning.glancing import GLANCES, GlancingLearner
+from stages.reasoning.replay import Positions
+
+
+@dataclass(frozen=True)
+class Play:
+    """How self-play goes.
+
+    Args:
+        games: that are played side by side.
+        again: stored positions that are searched again in an update, at most.
+        simulations: of every search.
+        capacity: positions that are stored.
+        opening: moves made by chance before a game's first search, drawn from 0 to this: only positions that are met
+            can be learned, and good players meet few.
+        outcome_share: of how the game went on, in a value's target; the search's own value has the rest.
+        moves: that every game makes in an update.
+    """
+
+    games: int = 64
+    again: int = 64
+    simulations: int = SIMULATIONS
+    capacity: int = 20_000
+    opening: int = 6
+    outcome_share: float = 0.5
+    moves: int = 1
+
+
+class SelfPlay(GlancingLearner):
+    """Learns a game by playing it against itself.
+
+    A batch says only which update it is of, and how many positions to learn from: `{"update": int, "rows": int}`. Games
+    in progress and stored positions are the learner's state, so a lesson that was stopped goes on exactly.
+
+    Rehearsed by another lesson, it plays as it did when that began (`remember`) and learns from those positions.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        game: Game,
+        play: Play,
+        *,
+        seed: int,
+        learning_rate: float,
+        trains: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(agent, self.loss_of, seed=seed, learning_rate=learning_rate, trains=trains)
+        self.game, self.play = game, play
+        self.positions = Positions(game, play.capacity)
+        self.board = game.rules.initial(np.zeros(0))
+        self.history: list[_Moves] = []
+        self.games_played = 0
+
+    def update(self, batch: Any, step: int) -> Scalars:
+        """Play on, and learn from what is stored."""
+        if isinstance(batch, Rehearsed):
+            return super().update(batch, step)
+        told, rows = self.play_on(step, "lesson"), batch["rows"]
+        return {**super().update(self.drawn(rows, "learn", step), step), **told}
+
+    def views(self, batch: Any, step: int) -> Iterator[Batch]:
+        """Further positions that are stored."""
+        return (self.drawn(len(batch["first"]), "glance", step, turn) for turn in range(GLANCES))
+
+    def view_loss(self, view: Batch) -> Tensor:
+        """Moves and value, from the board's tokens alone."""
+        return sum(self._told(self.agent, view, self.game.glance))  # type: ignore[return-value]
+
+    def play_on(self, number: int, why: str) -> dict[str, float]:
+        """Every game makes its moves; positions found on the way are stored. A function of number, agent and state."""
+        rng = numpy_rng("self-play", self.game.name, self.seed, why, number)
+        judge, proven = Judge(self.agent, self.game, symmetric=True), []
+        for _ in range(self.play.moves):
+            self._begin(rng)
+            proven.append(self._move(judge, rng))
+        return {"games": float(self.games_played), "proven right": float(np.mean(proven))}
+
+    def _begin(self, rng: np.random.Generator) -> None:
+        """New games, each after some moves by chance, until there are as many as wanted."""
+        rules, missing = self.game.rules, self.play.games - len(self.history)
+        board = rules.initial(np.zeros(missing))
+        openings = rng.integers(0, self.play.opening + 1, missing)
+        for move in range(self.play.opening):
+            among = np.where(rules.legal(board)["place"], rng.random((missing, rules.choices)), -1)
+            further = rules.step(board, {"place": among.argmax(-1)})
+            going = (move < openings) & ~rules.outcome(further).terminal
+            board.put(going, further.take(going))
+        self.board = Board.concat([self.board, board])
+        self.history += [_Moves() for _ in range(missing)]
+
+    def _move(self, judge: Judge, rng: np.random.Generator) -> float:
+        """One move of each game, by search; the share of searches that proved their position's value."""
+        rules, games = self.game.rules, len(self.history)
+        again = rules.of(self.positions.open(self.play.again, rng))
+        board = Board.concat([self.board, again])
+        noise = rng.gumbel(size=(len(board), rules.choices))
+        found = search(judge, board, self.play.simulations, noise)
+        self.positions.add(again.marks, found.weights[games:], found.value[games:], found.proven[games:])
+        reached = rules.step(self.board, {"place": found.action[:games]})
+        outcome = rules.outcome(reached)
+        for row, moves in enumerate(self.history):
+            moves.add(self.board.marks[row], found.weights[row], found.value[row], found.proven[row])
+            moves.led_to(outcome.reward[row], outcome.discount[row])
+        for row in np.flatnonzero(outcome.terminal).tolist():
+            self.positions.add(*self.history[row].learned(self.play.outcome_share))
+        going = ~outcome.terminal
+        self.games_played += int(outcome.terminal.sum())
+        self.history = [moves for moves, on in zip(self.history, going, strict=True) if on]
+        self.board = reached.take(going)
+        return float(found.proven.mean())
+
+    def drawn(self, rows: int, *why: str | int) -> Batch:
+        """A batch of stored positions, with `weights` [rows, 1, choices] and `value` [rows, 1]."""
+        if not len(self.positions):
+            self.remember()
+        drawn = self.positions.draw(rows, numpy_rng("self-play", self.game.name, self.seed, *why))
+        rules = self.game.rules
+        board = rules.of(drawn["marks"])
+        batch = collate_tick(rules.observe(board), np.ones(rows, bool))
+        for name in ("weights", "value"):
+            batch[name] = torch.from_numpy(drawn[name]).float()[:, None].to(self.agent.device)
+        batch["legal"] = torch.from_numpy(rules.legal(board)["place"])[:, None].to(self.agent.device)
+        return batch
+
+    def loss_of(self, agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+        """Cross-entropy of the policy and squared error of the value, against what searches found."""
+        off, wrong = self._told(agent, batch, (self.game.policy, self.game.value))
+        return off + wrong, {"policy": off.detach(), "value": wrong.detach()}
+
+    @staticmethod
+    def _told(agent: Agent, batch: Mapping[str, Any], heads: tuple[str, str]) -> tuple[Tensor, Tensor]:
+        """The losses of a head for moves, among legal ones, and of one for values."""
+        outputs = agent(dict(batch), heads)
+        policy, value = (outputs[name] for name in heads)
+        assert isinstance(policy, Categorical)
+        return policy.among(batch["legal"]).loss(batch["weights"]), value.loss(batch["value"])
+
+    def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
+        """The lesson's loss on positions that were remembered."""
+        return self.loss(self.agent, self.drawn(batch["rows"], "rehearse", batch["update"]))
+
+    def remember(self) -> None:
+        """Play with the agent as it is now until twice as many games have ended as are played side by side."""
+        number, wanted = 0, self.games_played + 2 * self.play.games
+        while self.games_played < wanted:
+            self.play_on(number, "remember")
+            number += 1
+
+    def state_dict(self) -> dict[str, Any]:
+        """Optimizer, stored positions, and games in progress."""
+        return super().state_dict() | {
+            "positions": self.positions.state_dict(),
+            "marks": torch.from_numpy(self.board.marks.copy()),
+            "history": [moves.state_dict() for moves in self.history],
+            "games_played": self.games_played,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on with them."""
+        super().load_state_dict(state)
+        self.positions.load_state_dict(state["positions"])
+        self.board = self.game.rules.of(state["marks"].cpu().numpy())
+        self.history = [_Moves.of(moves) for moves in state["history"]]
+        self.games_played = int(state["games_played"])
+
+
+class _Moves:
+    """What was searched in one game in progress, move by move: rows of `COLUMNS`."""
+
+    COLUMNS: Mapping[str, type] = {
+        "marks": np.int8, "weights": float, "value": float, "proven": bool, "reward": float, "discount": float
+    }  # fmt: skip
+
+    def __init__(self) -> None:
+        self.rows: dict[str, list[Any]] = {name: [] for name in self.COLUMNS}
+
+    def add(self, marks: np.ndarray, weights: np.ndarray, value: float, proven: bool) -> None:
+        for name, x in (("marks", marks.copy()), ("weights", weights.copy()), ("value", value), ("proven", proven)):
+            self.rows[name].append(x)
+
+    def led_to(self, reward: float, discount: float) -> None:
+        """What the move just added earned, and what counts after it."""
+        self.rows["reward"].append(reward)
+        self.rows["discount"].append(discount)
+
+    def column(self, name: str) -> np.ndarray:
+        return np.array(self.rows[name], self.COLUMNS[name])
+
+    def learned(self, outcome_share: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Marks, weights, values and what is proven, of a game that has ended; the last move first.
+
+        A value's target is the search's, mixed with the target of the position that followed; a proven one is as it is.
+        """
+        value, proven = self.column("value"), self.column("proven")
+        after = 0.0
+        for at in range(len(value) - 1, -1, -1):
+            went = self.rows["reward"][at] + self.rows["discount"][at] * after
+            if not proven[at]:
+                value[at] += outcome_share * (went - value[at])
+            after = value[at]
+        order = np.arange(len(value))[::-1]
+        return self.column("marks")[order], self.column("weights")[order], value[order], proven[order]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {name: torch.from_numpy(self.column(name)) for name in self.COLUMNS}
+
+    @classmethod
+    def of(cls, state: Mapping[str, Any]) -> _Moves:
+        moves = cls()
+        moves.rows = {name: list(state[name].cpu().numpy()) for name in cls.COLUMNS}
+        return moves

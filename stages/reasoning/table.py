@@ -1,0 +1,91 @@
+"""A game between a human at a terminal and an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from devmind.agent.agent import Agent
+from stages.reasoning.games import Game, Judge, moves, search
+
+Say = Callable[[str], None]
+Ask = Callable[[str], str | None]
+"""Shows a prompt and gives what was typed; None where nothing more will come."""
+
+
+class Table:
+    """One game.
+
+    Args:
+        simulations: of each of the agent's moves; 0: its network alone.
+        agent_begins: else the human does. Who begins has the crosses.
+    """
+
+    def __init__(self, agent: Agent, game: Game, simulations: int, agent_begins: bool) -> None:
+        self.game, self.simulations = game, simulations
+        self.judge = Judge(agent, game)
+        self.board = game.rules.initial(np.zeros(1))
+        self.agents = 0 if agent_begins else 1
+
+    def play(self, say: Say, ask: Ask) -> None:
+        """To the end, or until the human leaves."""
+        rules = self.game.rules
+        while True:
+            say(self.drawn())
+            outcome = rules.outcome(self.board)
+            if outcome.terminal[0]:
+                won = bool(rules.won(self.board.marks)[0])
+                mine = int(self.board.player[0]) != self.agents
+                say("A draw." if not won else "The agent has won." if mine else "You have won.")
+                return
+            if int(self.board.player[0]) == self.agents:
+                move = self.answer(say)
+            else:
+                found = self.asked(say, ask)
+                if found is None:
+                    say("You have left the game.")
+                    return
+                move = found
+            self.board = rules.step(self.board, {"place": np.array([move])})
+
+    def answer(self, say: Say) -> int:
+        """The agent's move, and what it thinks."""
+        if not self.simulations:
+            move = int(moves(self.judge, self.board, 0)[0])
+            say(f"The agent places {move + 1} (its network alone).")
+            return move
+        found = search(self.judge, self.board, self.simulations)
+        move, value = int(found.action[0]), float(found.value[0])
+        sure = "proven" if found.proven[0] else f"{int(found.visits.sum())} simulations"
+        say(f"The agent places {move + 1} (it expects {value:+.2f} of -1..1, {sure}).")
+        return move
+
+    def asked(self, say: Say, ask: Ask) -> int | None:
+        """The human's move: a number that is legal; None to leave."""
+        legal = self.game.rules.legal(self.board)["place"][0]
+        free = ", ".join(str(place + 1) for place in np.flatnonzero(legal))
+        while True:
+            typed = ask("Your move: ")
+            if typed is None or typed.strip().lower() in ("q", "quit"):
+                return None
+            number = typed.strip()
+            if number.isdecimal() and 1 <= int(number) <= len(legal) and legal[int(number) - 1]:
+                return int(number) - 1
+            say(f"'{number}' is no move here; type one of {free}, or q to leave.")
+
+    def drawn(self) -> str:
+        """The board: x began; free places show their number, columns stand below."""
+        rules = self.game.rules
+        first = self.board.marks[0] * (1 if self.board.player[0] == 0 else -1)
+        signs = [
+            {1: "x", -1: "o"}.get(int(mark), "." if rules.falling else str(at + 1)) for at, mark in enumerate(first)
+        ]
+        wide = max(map(len, signs))
+        rows = [
+            " ".join(sign.rjust(wide) for sign in signs[at : at + rules.columns])
+            for at in range(0, rules.cells, rules.columns)
+        ]
+        if rules.falling:
+            rows.append(" ".join(str(column + 1) for column in range(rules.columns)))
+        return "\n".join(["", *rows])

@@ -1,0 +1,104 @@
+"""The exam tictactoe: every position there is, and every game as either side, beside a solver of the whole game."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import numpy_rng
+from stages.reasoning import parts
+from stages.reasoning.games import SIMULATIONS, TICTACTOE, Judge, moves
+from stages.reasoning.tictactoe.solver import SolvedGame, solve
+
+GATE = Gate([Threshold("tictactoe", 1.0), Threshold("tictactoe/games", 1.0)])
+GLIMPSE_PLIES = 4
+"""A glimpse asks about positions of so many moves and fewer."""
+ORDER = (4, 0, 2, 6, 8, 1, 3, 5, 7)
+"""Centre, corners, sides."""
+TAUGHT, ALONE, UNTRAINED = "trained, with search", "network alone", "untrained, with search"
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """Which positions are played without losing value; and, in a full exam, every game that can be played."""
+    game, full = solve(TICTACTOE.rules), level == "full"
+    asked = np.flatnonzero(~game.ended & ((game.ply <= GLIMPSE_PLIES) | full))
+    taught = Judge(agent, TICTACTOE)
+    players = {TAUGHT: played(game, taught, SIMULATIONS, asked)}
+    if full:
+        players |= {
+            ALONE: played(game, taught, 0, asked),
+            UNTRAINED: played(game, Judge(parts.untrained(agent), TICTACTOE), SIMULATIONS, asked),
+        }
+    floors = {"random": random(game, context.seed), "win, block, centre, corner": by_rule(game)} if full else {}
+    optimal = {name: game.best[asked, choice[asked]] for name, choice in (players | floors).items()}
+    chance = game.best[asked].sum(-1) / (game.child[asked] >= 0).sum(-1)
+    found = [
+        Measure(
+            "tictactoe",
+            "value-optimal",
+            optimal[TAUGHT],
+            chance=float(chance.mean()),
+            ceiling=1.0,
+            floors=_means(optimal, floors),
+            exhaustive=True,
+            reference="perfect play: a solver of the whole game",
+            note=f"{len(asked):,} positions: all there are{'' if full else ' of few moves'}; {SIMULATIONS} simulations",
+            rows=_means(optimal, players),
+        )
+    ]
+    if full:
+        kept = {name: unlost(game, choice) for name, choice in (players | floors).items()}
+        found.append(
+            Measure(
+                "tictactoe/games",
+                "not lost",
+                kept[TAUGHT],
+                chance=float(np.mean([(game.endings(side=side) >= 0).mean() for side in (0, 1)])),
+                ceiling=1.0,
+                floors=_means(kept, floors),
+                exhaustive=True,
+                reference="perfect play never loses",
+                note="every game as either side against all that the other can do; chance counts all 255,168 games",
+                rows=_means(kept, players),
+            )
+        )
+    return found
+
+
+def _means(values: dict[str, np.ndarray], names: Sequence[str] | dict[str, np.ndarray]) -> dict[str, float]:
+    return {name: float(values[name].mean()) for name in names}
+
+
+def played(game: SolvedGame, judge: Judge, simulations: int, asked: np.ndarray) -> np.ndarray:
+    """The moves int64 [n] of a player; 0 where it is not asked."""
+    choice = np.zeros(len(game), np.int64)
+    choice[asked] = moves(judge, game.board.take(asked), simulations)
+    return choice
+
+
+def unlost(game: SolvedGame, choice: np.ndarray) -> np.ndarray:
+    """Of every game as either side with these moves: whether it is not lost, bool [games]."""
+    return np.concatenate([game.endings(choice, side) >= 0 for side in (0, 1)])
+
+
+def random(game: SolvedGame, seed: int) -> np.ndarray:
+    """A legal move drawn evenly for each position, int64 [n]."""
+    rng = numpy_rng(seed, "tictactoe", "random")
+    return np.where(game.child >= 0, rng.random(game.child.shape), -1.0).argmax(-1)
+
+
+def by_rule(game: SolvedGame) -> np.ndarray:
+    """Win where one can, else block, else the centre, a corner, a side: int64 [n]."""
+    legal, lines, marks = game.child >= 0, game.rules.lines, game.board.marks
+    score = np.zeros(game.child.shape)
+    score[:, ORDER] = np.linspace(0.9, 0.1, len(ORDER))
+    for who, worth in ((1, 10.0), (-1, 5.0)):
+        two = (marks[:, lines] == who).sum(-1) == game.rules.k - 1
+        for line, cells in enumerate(lines):
+            score[:, cells] += worth * two[:, line, None]
+    return np.where(legal, score, -1.0).argmax(-1)

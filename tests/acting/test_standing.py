@@ -1,0 +1,86 @@
+"""Who may act in life: arcs, and heads of the trunk only where an exam has passed them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from devmind.acting import Actor
+from devmind.acting.standing import read_results, standing
+from devmind.agent.agent import Agent
+from devmind.agent.output import Normal
+from devmind.errors import CheckpointError
+from devmind.moment import Moment
+from devmind.testing import tiny_agent
+from stages.reflex import parts
+
+
+@pytest.fixture(scope="module")
+def agent() -> Agent:
+    agent = tiny_agent()
+    parts.admit(agent)
+    return agent
+
+
+def results(*measures: tuple[str, float, bool]) -> dict[str, Any]:
+    rows = [{"name": n, "score": s, "passed": p, "higher_is_better": "startle" not in n} for n, s, p in measures]
+    return {"skills": [{"measures": rows}]}
+
+
+def test_without_results_only_arcs_answer(agent: Agent) -> None:
+    found = standing(agent)
+    assert found["look"] == ("look_arc",)
+    assert found["move"] == ("move_arc",)
+
+
+def test_a_trunk_s_head_answers_with_a_passed_row_and_first_where_it_is_better(agent: Agent) -> None:
+    track = ("track", 0.9, True)
+    assert standing(agent, results(track, ("track/look_trunk", 0.95, False)))["look"] == ("look_arc",)
+    assert standing(agent, results(track, ("track/look_trunk", 0.85, True)))["look"] == ("look_arc", "look_trunk")
+    assert standing(agent, results(track, ("track/look_trunk", 0.95, True)))["look"] == ("look_trunk", "look_arc")
+    assert standing(agent, results(("track/look_trunk", 0.95, True)))["look"] == ("look_arc",)  # beside nothing
+    both = results(track, ("track/look_trunk", 0.95, True), ("orient", 0.9, True), ("orient/look_trunk", 0.5, False))
+    assert standing(agent, both)["look"] == ("look_arc",)  # one failed row is a failed head
+    lower = results(("startle", 0.02, True), ("startle/move_trunk", 0.01, True))
+    assert standing(agent, lower)["move"] == ("move_trunk", "move_arc")
+
+
+def test_where_nobody_may_answer_nothing_is_done(agent: Agent) -> None:
+    actor = Actor(agent, effectors=["look"], standing={"look": ()})
+    sight = np.zeros((64, 64, 3), np.uint8)
+    output = actor.act(Moment(0.0, {"sight": sight}, first=True))
+    assert output.to_action().effectors == {}
+    asked = Actor(agent, effectors=["look"], standing={"look": ("look_trunk",)})
+    assert asked.act(Moment(0.0, {"sight": sight}, first=True)).answered["look"] == {"look_trunk": 1}
+
+
+def test_results_lie_beside_the_agent(tmp_path: Path) -> None:
+    assert read_results(tmp_path) is None
+    (tmp_path / "results.json").write_text(json.dumps(results(("track", 1.0, True))))
+    assert read_results(tmp_path) == results(("track", 1.0, True))
+    (tmp_path / "results.json").write_text("{")
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        read_results(tmp_path)
+
+
+def test_a_short_turn_is_none() -> None:
+    mean = torch.tensor([[0.05, 0.05], [0.1, -0.11], [0.0, 0.5]])
+    assert Normal(mean, torch.zeros_like(mean), 0.14).fires().tolist() == [False, True, True]  # type: ignore[union-attr]
+    assert Normal(mean, torch.zeros_like(mean)).fires() is None
+
+
+def test_the_looking_arc_can_rest(agent: Agent) -> None:
+    assert agent.head("look_arc").threshold == parts.LOOK_THRESHOLD
+    senses = {"sight": np.zeros((64, 64, 3), np.uint8)}
+    with torch.no_grad():
+        answer = agent.head("look_arc").answer  # type: ignore[union-attr]
+        answer.weight.zero_()  # type: ignore[union-attr]
+        answer.bias.zero_()  # type: ignore[union-attr]
+    output = Actor(agent, effectors=["look"], standing=standing(agent)).act(Moment(0.0, senses, first=True))
+    assert output.answered["look"] == {"look_arc": 0}
+    assert output.to_action().effectors == {}

@@ -1,0 +1,172 @@
+"""The tracker as a part of the agent: its state is the agent's, rows are independent, and it is the same everywhere."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from devmind.acting import Actor
+from devmind.agent.agent import Agent
+from devmind.agent.beliefs import Beliefs
+from devmind.agent.config import AgentConfig
+from devmind.agent.tracker import SENSE, numbers_of
+from devmind.errors import PluginError
+from devmind.moment import Moment
+from stages.memory import parts as memory
+from stages.reflex import parts as reflex
+from stages.reflex.places import Located
+
+EAST, SOUTH = 120, 200
+"""Brightness of the picture that shows the first class and of the one that shows the second."""
+
+
+@pytest.fixture
+def agent(monkeypatch: pytest.MonkeyPatch) -> Agent:
+    """An agent whose eye sees class 0 in bright pictures of one kind, class 1 in others, and none in black ones."""
+    agent = Agent(AgentConfig(size="tiny")).eval()
+    reflex.admit(agent)
+    memory.admit(agent)
+    head, asked = agent.head("things"), agent.run_heads
+
+    def eyes(names: Any, seen: Any, *rest: Any) -> Any:
+        outputs = asked(names, seen, *rest)
+        if "things" in outputs:
+            told = torch.full_like(outputs["things"].told, -5.0)
+            for kind, level in enumerate((EAST, SOUTH)):
+                sees = (eyes.sight == level).all(-1).all(-1).all(-1)  # type: ignore[attr-defined]
+                told[:, kind] = torch.where(sees[:, None], torch.tensor([4.0, 0.5 - kind, 0.0, 0.3]), told[:, kind])
+            outputs["things"] = Located(told, outputs["things"].logits, head.places.cells)
+        if "scene" in outputs:
+            outputs["scene"].log_depth = torch.full_like(outputs["scene"].log_depth, 1.0)
+        return outputs
+
+    encode = agent.encode
+
+    def watched(state: Any, moments: Any) -> Any:
+        percepts = encode(state, moments)
+        sight = percepts.batch["senses"].get("sight")
+        eyes.sight = sight[:, 0] if sight is not None else torch.zeros(1)  # type: ignore[attr-defined]
+        return percepts
+
+    monkeypatch.setattr(agent, "run_heads", eyes)
+    monkeypatch.setattr(agent, "encode", watched)
+    return agent
+
+
+def moment(level: int | None, tick: int, first: bool = False) -> Moment:
+    body = np.zeros(12, np.float32)
+    body[1] = 1.0
+    senses: dict[str, Any] = {"body": body}
+    if level is not None:
+        senses["sight"] = np.full((64, 64, 3), level, np.uint8)
+    return Moment(tick / 10, senses, first=first)
+
+
+def lives(agent: Agent, rows: list[list[int | None]], at: int = 0, actor: Actor | None = None) -> tuple[Actor, Beliefs]:
+    """Rows of pictures, tick by tick."""
+    actor = actor or Actor(agent, len(rows), effectors=[], beliefs=True)
+    for tick, levels in enumerate(zip(*rows, strict=True)):
+        actor.act([moment(level, at + tick, first=at + tick == 0) for level in levels])
+    assert actor.output is not None
+    assert actor.output.beliefs is not None
+    return actor, actor.output.beliefs
+
+
+def same(one: Beliefs, other: Beliefs) -> bool:
+    return all(np.array_equal(getattr(one, f.name), getattr(other, f.name)) for f in fields(one))
+
+
+def test_what_was_seen_is_believed_until_a_look_finds_nothing(agent: Agent) -> None:
+    actor, seen = lives(agent, [[EAST] * 4])
+    slot = int(seen.used[0].argmax())
+    assert seen.kind[0, slot] == 0
+    assert seen.in_sight[0, slot]
+    _, hidden = lives(agent, [[None] * 5], 4, actor)  # no picture: it only grows older
+    assert hidden.age_s[0, slot] == pytest.approx(0.5)
+    assert hidden.there[0, slot] > 0.9
+    _, lost = lives(agent, [[0] * 3], 9, actor)  # a look at where it was, which finds nothing
+    assert lost.elsewhere[0, slot] > 0.9
+
+
+def test_rows_do_not_know_of_each_other(agent: Agent) -> None:
+    pictures = [[EAST] * 3 + [0] * 3, [SOUTH] * 6, [0] * 2 + [EAST] * 2 + [None] * 2]
+    _, together = lives(agent, pictures)
+    for row, one in enumerate(pictures):
+        assert same(lives(agent, [one])[1], together.take(np.array([row])))
+
+
+def test_beliefs_are_taken_put_repeated_and_cloned_with_the_state(agent: Agent) -> None:
+    rows = [[EAST] * 4, [SOUTH] * 4]
+    actor, _ = lives(agent, rows)
+    after = [[0] * 2, [0] * 2]
+    copied, doubled = actor.state.clone(), actor.state.repeat(2)
+    exchanged = actor.state.clone()
+    exchanged.put([0, 1], actor.state.take([1, 0]))
+    _, plain = lives(agent, after, 4, actor)
+
+    def going_on(state: Any, n: int) -> Beliefs:
+        other = Actor(agent, n, effectors=[], beliefs=True)
+        other.state = state
+        return lives(agent, [[0] * 2] * n, 4, other)[1]
+
+    assert same(going_on(copied, 2), plain)
+    assert same(going_on(doubled, 4).take(np.array([0, 2])), plain)
+    assert same(going_on(exchanged, 2).take(np.array([1, 0])), plain)
+
+
+def test_an_episode_begins_without_beliefs(agent: Agent) -> None:
+    actor, _ = lives(agent, [[EAST] * 4, [EAST] * 4])
+    actor.act([moment(0, 0, first=True), moment(0, 4)])
+    assert actor.output is not None
+    assert actor.output.beliefs is not None
+    assert actor.output.beliefs.used.any(1).tolist() == [False, True]
+
+
+def test_beliefs_stand_behind_memories_as_they_stand_alone(agent: Agent) -> None:
+    given: list[Tensor] = []
+    for recalled in (None, "memory"):
+        actor, _ = lives(agent, [[EAST] * 3])
+        percepts = actor.encode(moment(0, 3))
+        memories = None
+        if recalled:
+            picture = torch.full((1, 2, 64, 64, 3), 9, dtype=torch.uint8)
+            here = torch.ones(1, 2, dtype=torch.bool)
+            memories = agent.encode_recalled(
+                {"senses": {"sight": picture}, "present": {"sight": here}, "age_s": torch.ones(1, 2), "valid": here}
+            )
+        output = actor.step(percepts, memories)
+        assert output.recalled is not None
+        given.append(output.recalled.tokens)
+        if memories is not None:
+            assert torch.equal(output.recalled.tokens[:, :2], memories.tokens)
+    assert torch.equal(given[1][:, 2:], given[0])
+
+
+def test_an_actor_without_beliefs_is_as_before(agent: Agent) -> None:
+    actor = Actor(agent, 1, effectors=[], heads=["place"])
+    output = actor.act(moment(EAST, 0, first=True))
+    assert output.beliefs is None
+    assert output.recalled is None
+    assert "tracker" not in actor.state.carry
+
+
+def test_a_tracker_is_fed_by_a_head_that_detects_classes_with_names(agent: Agent) -> None:
+    assert agent.tracker is not None
+    assert agent.labels_of(agent.tracker.detects)[0] == "red"
+    assert agent.encoder(SENSE).net[0].in_features >= numbers_of(8)  # type: ignore[operator]
+    with pytest.raises(PluginError, match="gives none"):
+        agent.add_tracker("see")
+    with pytest.raises(PluginError, match="have no names"):
+        agent.add_tracker("whereabouts")
+
+
+def test_the_tracker_is_saved_with_the_agent(agent: Agent, tmp_path: Any) -> None:
+    agent.save_pretrained(tmp_path / "agent")
+    assert Agent.from_pretrained(tmp_path / "agent").tracker == agent.tracker
+    agent.config.tracker = {**agent.config.tracker, "detects": "gone"}  # type: ignore[dict-item]
+    assert agent.tracker is None

@@ -1,0 +1,86 @@
+"""Muon against the singular value decomposition, torch's own Muon, and AdamW."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from devmind.algorithms.muon import Muon, orthogonal
+
+
+@pytest.mark.parametrize("shape", [(3, 16, 16), (2, 24, 8), (2, 8, 24)])
+def test_the_iteration_turns_as_the_decomposition_says_and_evens_out_lengths(shape):
+    given = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    got = orthogonal(given)
+    u, _, v = torch.linalg.svd(given, full_matrices=False)
+    lengths = torch.linalg.diagonal((u.mT @ got @ v.mT)[..., : min(shape[1:]), : min(shape[1:])])
+    assert lengths.min() > 0.3
+    assert lengths.max() < 1.3
+    torch.testing.assert_close(u @ torch.diag_embed(lengths) @ v, got, atol=2e-3, rtol=0)
+    torch.testing.assert_close(orthogonal(given[:1]), got[:1], atol=1e-5, rtol=0)
+
+
+def stepped(make, module, steps=4):
+    optimizer = make(module)
+    for step in range(steps):
+        generator = torch.Generator().manual_seed(step)
+        for parameter in module.parameters():
+            parameter.grad = torch.randn(parameter.shape, generator=generator)
+        optimizer.step()
+    return module
+
+
+def test_matrices_go_the_way_of_torchs_muon():
+    begun = nn.Sequential(nn.Linear(12, 20, bias=False), nn.Linear(20, 12, bias=False))
+    group = {"lr": 0.01, "weight_decay": 0.1}
+    theirs = stepped(lambda m: torch.optim.Muon(m.parameters(), momentum=0.95, **group), copy.deepcopy(begun))
+    ours = stepped(
+        lambda m: Muon([{"params": m.parameters(), "orthogonal": True, "betas": (0.95, 0.95), **group}]),
+        copy.deepcopy(begun),
+    )
+    for was, one, other in zip(begun.parameters(), ours.parameters(), theirs.parameters(), strict=True):
+        # Theirs is rounded to bfloat16.
+        assert (one - other).norm() < 0.03 * (one - was).norm()
+
+
+def test_all_else_goes_the_way_of_adamw_and_a_saved_state_goes_on_alike():
+    begun = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6))
+
+    def mixed(module):
+        return Muon(
+            [{"params": [module[0].weight], "orthogonal": True}, {"params": [module[0].bias, *module[1].parameters()]}],
+            lr=0.01,
+        )
+
+    ours = stepped(mixed, copy.deepcopy(begun))
+    theirs = stepped(lambda m: torch.optim.AdamW(m.parameters(), lr=0.01), copy.deepcopy(begun))
+    assert torch.equal(ours[0].bias, theirs[0].bias)
+    assert torch.equal(ours[1].weight, theirs[1].weight)
+    assert not torch.equal(ours[0].weight, theirs[0].weight)
+
+    def again(module):
+        optimizer = mixed(module)
+        stepped_once = mixed(half := copy.deepcopy(begun))
+        for parameter in half.parameters():
+            parameter.grad = torch.ones_like(parameter)
+        stepped_once.step()
+        optimizer.load_state_dict(copy.deepcopy(stepped_once.state_dict()))
+        return optimizer
+
+    one, other = stepped(again, copy.deepcopy(begun), 1), stepped(again, copy.deepcopy(begun), 1)
+    assert torch.equal(one[0].weight, other[0].weight)
+    assert not torch.equal(one[0].weight, stepped(mixed, copy.deepcopy(begun), 1)[0].weight), "momentum is kept"
+
+
+def test_with_a_given_rms_a_step_has_that_size_whatever_shape_and_gradient():
+    for shape, scale in (((12, 8), 1e-6), ((12, 8), 1e3), ((8, 40), 1.0)):
+        matrix = nn.Parameter(torch.randn(shape, generator=torch.Generator().manual_seed(0)))
+        before = matrix.detach().clone()
+        matrix.grad = scale * torch.randn(shape, generator=torch.Generator().manual_seed(1))
+        Muon([{"params": [matrix], "orthogonal": True, "rms": 0.5}], lr=0.01, weight_decay=0.0).step()
+        assert (matrix.detach() - before).square().mean().sqrt() == pytest.approx(0.005, rel=0.25)
+
+
+def test_nothing_to_learn_moves_nothing():
+    assert orthogonal(torch.zeros(1, 8, 8)).abs().max() == 0

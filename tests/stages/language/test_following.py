@@ -1,0 +1,173 @@
+"""BabyAI's rooms, its bot, demonstrations, and the exam of following."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("minigrid")
+
+from devmind import worlds
+from devmind.config import load
+from devmind.curriculum.examining import examination
+from devmind.curriculum.stage import Context
+from devmind.errors import DevmindError, WorldError
+from devmind.sessions.reader import Session
+from devmind.testing import check_stage, tiny_agent
+from devmind.worlds.minigrid import FORWARD, room
+from stages.language import parts
+from stages.language.follow import demos, exam, hand_rules, lesson, rooms
+from stages.language.stage import LanguageStage
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return Context(load("tiny"), 0, "cpu", tmp_path, worlds.make)
+
+
+class Knowing:
+    """The bot as a policy: it looks at the rooms themselves."""
+
+    def __init__(self, worlds: list) -> None:
+        self.worlds, self.bots = worlds, []
+
+    def __call__(self, senses, first):
+        if first.all():
+            self.bots = [rooms.Bot(world) for world in self.worlds]
+        return {"choose": np.array([bot.choose() for bot in self.bots])}
+
+
+def test_the_bot_is_told_what_to_do_and_does_it() -> None:
+    shown = rooms.demonstrate(lesson.ROOM, 5)
+    assert shown is not None
+    assert shown.instruction == "go to the red ball"
+    assert len(shown.board) == len(shown.choice) + 1
+    assert (shown.choice == shown.done).all()
+    assert shown.reward > 0.5
+    red_ball = (shown.board[-1, 6, 5, 3] == 1) & (shown.board[-1, 11, 5, 3] == 0)
+    assert red_ball  # it ends facing a red ball
+
+
+def test_who_does_the_bots_steps_succeeds_and_the_shuffled_do_not(monkeypatch) -> None:
+    made = []
+
+    def kept(name):
+        made.append(room(name))
+        return made[-1]
+
+    monkeypatch.setattr(rooms, "room", kept)
+    seeds = np.arange(2_000_000, 2_000_012)
+    assert rooms.succeeded(lesson.ROOM, seeds, Knowing(made)).mean() == 1.0
+    made.clear()
+    knowing = Knowing(made)
+
+    def shuffled(senses, first):
+        return {"choose": np.roll(knowing(senses, first)["choose"], 1)}
+
+    assert rooms.succeeded(lesson.ROOM, seeds, shuffled).mean() < 0.7
+
+
+def test_a_rule_that_sees_the_ball_does_better_than_chance() -> None:
+    seeds, rng = np.arange(2_000_000, 2_000_040), np.random.default_rng(0)
+    rules = (hand_rules.at_random, hand_rules.straight_on, hand_rules.to_the_red_ball)
+    random, straight, red = (rooms.succeeded(lesson.ROOM, seeds, rule(rng)).mean() for rule in rules)
+    assert red > 0.7 > straight
+    assert red > random + 0.2
+
+
+def test_a_slipping_hand_is_done_and_not_told() -> None:
+    shown = [rooms.demonstrate(lesson.ROOM, seed, stray=0.5) for seed in range(6)]
+    slips = np.concatenate([one.choice != one.done for one in shown if one])
+    assert 0.1 < slips.mean() < 0.6
+
+
+def test_what_is_said_is_said_again() -> None:
+    said = rooms.Instructed([room(lesson.ROOM)], np.array([1]))
+    heard = [said.observe()["text"][0]]
+    for _ in range(rooms.SAID_EVERY):
+        heard.append(said.step({"choose": np.array([0])})[0]["text"][0])
+    assert heard == ["go to the red ball", *[""] * (rooms.SAID_EVERY - 1), "go to the red ball"]
+
+
+def test_an_unknown_word_in_an_instruction_is_named(monkeypatch) -> None:
+    world = room(lesson.ROOM)
+    begin = world.reset
+
+    def reset(**given):
+        begun = begin(**given)
+        world.env.unwrapped.mission = "go to the rde ball"
+        return begun
+
+    monkeypatch.setattr(world, "reset", reset)
+    with pytest.raises(DevmindError, match=r"'rde' .* did you mean 'red'"):
+        rooms.Instructed([world], np.array([1]))
+
+
+@pytest.mark.parametrize("name", ["BabyAI-GoToLocal-v0", "BabyAI-PickupLoc-v0", "BabyAI-PutNextLocal-v0",
+                                  "BabyAI-BossLevel-v0", "BabyAI-SynthSeq-v0"])  # fmt: skip
+def test_every_word_of_babyai_is_known(name: str) -> None:
+    for seed in range(20):
+        rooms.Instructed([room(name)], np.array([seed]))
+
+
+def test_rooms_that_are_none_or_broken_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(WorldError, match="did you mean 'BabyAI-GoToLocal-v0'"):
+        room("BabyAI-GoToLocl-v0")
+    for broken in (rooms.demonstrate, lambda name, seed: demos.make(name, 1, tmp_path)):
+        with pytest.raises(WorldError, match="does not work in 'BabyAI-KeyInBox-v0'"):
+            broken("BabyAI-KeyInBox-v0", 0)
+
+
+def test_a_batch_is_what_the_actor_would_sense(context: Context) -> None:
+    batch = lesson.lesson_batch(context, 0, 4)
+    again = lesson.lesson_batch(context, 0, 4)
+    assert all((batch["senses"][name] == again["senses"][name]).all() for name in batch["senses"])
+    assert batch["present"]["text"][:, 0].all()
+    assert not batch["present"]["text"][:, 1 : rooms.SAID_EVERY].any()
+    assert (batch["present"]["board"] == batch["valid"]).all()
+    agent = tiny_agent()
+    parts.admit(agent)
+    value, scalars = lesson.loss(agent, batch)
+    assert value.item() == pytest.approx(np.log(parts.CHOICES), abs=0.3)
+    assert 0 <= scalars["as the bot"] <= 1
+
+
+def test_an_untaught_agent_stands_at_the_floors(context: Context) -> None:
+    agent = tiny_agent()
+    parts.admit(agent)
+    with examination(agent):
+        (measure,) = exam.examine(agent, context, "full")
+    assert measure.rows["the bot"] > 0.95
+    assert 0.05 < measure.floors["random"] < 0.8
+    assert measure.score < 0.6
+    assert not exam.GATE.judge({exam.NAME: measure}).passed
+
+
+def test_without_minigrid_nothing_is_measured(context: Context, monkeypatch) -> None:
+    monkeypatch.setattr(exam, "installed", lambda: False)
+    monkeypatch.setattr("stages.language.stage.installed", lambda: False)
+    assert exam.examine(tiny_agent(), context, "full") == []
+    assert [one.name for one in LanguageStage().lessons(context)] == ["read", "name"]
+
+
+@pytest.mark.slow
+def test_demonstrations_are_sessions(tmp_path: Path) -> None:
+    shares = demos.make(lesson.ROOM, 5, tmp_path, jobs=2, seed=7)
+    assert [share.made for share in shares] == [3, 2]
+    moments, actions = zip(*Session(shares[1].session), strict=True)
+    assert len(moments) == shares[1].ticks
+    assert sum(moment.first for moment in moments) == sum(moment.terminal for moment in moments) == 2
+    shown = rooms.demonstrate(lesson.ROOM, 8)  # the second process's first room
+    assert shown is not None
+    np.testing.assert_array_equal(moments[0].senses["board"], shown.board[0])
+    assert moments[0].senses["text"] == "go to the red ball"
+    done = [int(action.effectors["choose"]) for action in actions[: len(shown.done)]]
+    assert done == shown.done.tolist()
+    assert max(done) <= FORWARD
+
+
+@pytest.mark.slow
+def test_the_stage_keeps_the_laws() -> None:
+    check_stage(LanguageStage())

@@ -1,0 +1,175 @@
+"""The caregiver, the pictures that are asked about, and the exam of names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from devmind import worlds
+from devmind.agent.agent import Agent
+from devmind.config import load
+from devmind.curriculum.examining import examination
+from devmind.curriculum.stage import Context
+from devmind.errors import DevmindError
+from devmind.seeding import numpy_rng
+from devmind.testing import tiny_agent
+from stages.language import parts
+from stages.language.caregiver import grammar, scene
+from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT, Scene, Thing
+from stages.language.name import exam, lesson
+from stages.language.name.scenes import scenes
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return Context(load("tiny", sets=["exam.episodes_scale=0.04"]), 0, "cpu", tmp_path, worlds.make)
+
+
+@pytest.fixture(scope="module")
+def agent() -> Agent:
+    agent = tiny_agent()
+    agent.add_encoder("sight")
+    parts.admit(agent)
+    return agent.eval()
+
+
+SCENE = Scene((Thing(0, 0, 0), Thing(6, 1, 1), Thing(2, 0, 2)))  # red ball, orange box, blue ball
+
+
+def test_what_is_asked_is_answered_truly() -> None:
+    asked = {question: answer for ask in grammar.ASKED for question, answer in ask(SCENE)}
+    assert asked["what colour is the box?"] == "orange."
+    assert "what colour is the ball?" not in asked  # there are two
+    assert asked["where is the blue ball?"] == "on the right."
+    assert asked["what is in the middle?"] == "an orange box."
+    assert asked["how many balls are there?"] == "two."
+    assert asked["how many cans are there?"] == "none."
+    assert asked["is the red ball on the left?"] == "yes."
+    assert asked["is the red ball in the middle?"] == "no."
+    there = {question for question, _ in grammar.presences(SCENE)}
+    assert (
+        sum(asked[question] == "yes." for question in there) == sum(asked[question] == "no." for question in there) == 3
+    )
+
+
+def test_every_word_of_the_caregiver_is_known() -> None:
+    for line in grammar.talk(20_000, "test")[0].splitlines():
+        if line:
+            grammar.check_words(line)
+
+
+@pytest.mark.parametrize(
+    ("said", "says"),
+    [
+        ("go to the red bal", "'bal' .* did you mean 'ball'"),
+        ("fetch", "'fetch'"),
+        (" ", "no words"),
+        ("gehe", "'gehe'"),
+    ],
+)
+def test_an_unknown_word_is_named(said: str, says: str) -> None:
+    with pytest.raises(DevmindError, match=says):
+        grammar.check_words(said)
+
+
+def test_what_an_exchange_costs_is_what_was_drawn() -> None:
+    """Over many exchanges a listener who knows all choices needs what `nats` says: options, each as likely."""
+    choices = grammar.Choices(numpy_rng("test"))
+    drawn = [choices.of("abcd") for _ in range(4000)]
+    assert choices.nats == pytest.approx(4000 * np.log(4))
+    assert np.abs(np.bincount([ord(c) - 97 for c in drawn]) / 4000 - 0.25).max() < 0.03
+
+
+def test_held_out_pairs_share_their_words_with_taught_ones() -> None:
+    assert set(HELD_OUT) | set(TAUGHT) == set(PAIRS)
+    assert not set(HELD_OUT) & set(TAUGHT)
+    for word in range(2):
+        assert {pair[word] for pair in HELD_OUT} <= {pair[word] for pair in TAUGHT}
+
+
+def test_lessons_show_no_held_out_pair_and_exams_ask_for_them(context: Context) -> None:
+    shown = scenes(context, np.arange(40), TAUGHT, TAUGHT, np.zeros(40, bool))
+    assert {tuple(pair) for pair in shown.pairs.reshape(-1, 2).tolist()} <= set(TAUGHT)
+    asked = scenes(context, 2_000_000 + np.arange(40), HELD_OUT, PAIRS, np.zeros(40, bool))
+    assert {tuple(pair) for pair in asked.meant.tolist()} <= set(HELD_OUT)
+    others = np.arange(4) != asked.target[:, None]
+    for word in range(2):  # one beside it has its colour, one its noun
+        alike = (asked.pairs[..., word] == asked.meant[:, None, word]) & others
+        assert alike.any(1).all()
+    assert (asked.boxes[..., 2] > asked.boxes[..., 0]).mean() > 0.95
+
+
+def test_what_is_looked_at_is_in_the_middle(context: Context) -> None:
+    shown = scenes(context, np.arange(20), TAUGHT, TAUGHT, np.ones(20, bool))
+    middle = lesson.centres(shown.boxes)[np.arange(20), shown.target]
+    assert np.abs(middle - 32).max() < 6
+
+
+def test_the_nursery_is_spoken_of_as_it_is(context: Context) -> None:
+    world = context.make_world("nursery", "bind", np.array([3]))
+    truth = world.truth()
+    spoken = scene.seen(truth, 0)
+    order = np.argsort(truth["boxes"][0, :4, 0])
+    assert [thing.colour for thing in spoken.things] == truth["colour"][0, order].tolist()
+    assert spoken.things[0].place == 0
+    assert spoken.things[-1].place == 2
+
+
+def test_an_answer_stands_behind_its_question() -> None:
+    pages, written = lesson.pages_of([("what?", " a."), ("where is it?", "")])
+    page, said = pages[0], written[0]
+    assert bytes(n for n in page.tolist() if 0 <= n < 256) == b"what? a."
+    assert bytes(n for n in said.tolist() if n >= 0) == b" a."
+    at = int((said >= 0).nonzero()[0])
+    assert page[at] == ord("?")  # what follows the question mark is the answer's first byte
+    assert page[at + 1] == said[at]
+    assert (written[1] == -1).all()
+
+
+def test_who_sees_all_is_right_and_shuffled_answers_are_at_chance(context: Context, agent: Agent, monkeypatch) -> None:
+    big = Context(load("tiny", sets=["exam.episodes_scale=1"]), 0, "cpu", context.out, worlds.make)
+    truth: list = []
+    real = scenes
+
+    def remembered(*given):
+        truth.append(real(*given))
+        return truth[-1]
+
+    def judged(shuffle: bool) -> dict[str, float]:
+        truth.clear()
+        order = numpy_rng("shuffled").permutation
+        say = lambda a, sight: [lesson.answer(truth[0].names[i]) for i in turn(len(sight))]  # noqa: E731
+        turn = order if shuffle else np.arange
+        monkeypatch.setattr(exam, "scenes", remembered)
+        monkeypatch.setattr(exam, "says", say)
+        monkeypatch.setattr(exam, "finds", lambda a, shown, without=(): exam.nearest(
+            lesson.cells(shown)[turn(len(shown.target))], shown))  # fmt: skip
+        return {measure.name: measure.score for measure in exam.examine(agent, big, "glimpse")}
+
+    with examination(agent):
+        assert judged(shuffle=False) == {exam.SAY: 1.0, exam.FIND: 1.0}
+        shuffled = judged(shuffle=True)
+    assert abs(shuffled[exam.SAY] - 1 / len(HELD_OUT)) < 0.12
+    assert abs(shuffled[exam.FIND] - 0.25) < 0.15
+
+
+def test_an_untaught_agent_stands_at_chance_and_below_the_floors(context: Context, agent: Agent) -> None:
+    with examination(agent):
+        measures = {measure.name: measure for measure in exam.examine(agent, context, "full")}
+    assert measures[exam.SAY].score == 0.0
+    assert measures[exam.FIND].score < 0.6
+    assert measures[exam.SAY].floors["nearest neighbour on cut-out pixels"] == 0.0  # no lesson shows such a pair
+    assert not exam.GATE.judge(measures).passed
+
+
+def test_the_loss_falls_where_answers_are_right(context: Context, agent: Agent) -> None:
+    batch = lesson.lesson_batch(context, 0, 8)
+    assert (batch["cell"] >= 0).sum() == 4
+    loss, scalars = lesson.loss(agent, batch)
+    assert loss.isfinite()
+    assert scalars["points"] == pytest.approx(np.log(64), abs=0.3)
+    wrong = {**batch, "cell": torch.where(batch["cell"] >= 0, (batch["cell"] + 9) % 64, -1)}
+    assert lesson.loss(agent, wrong)[1]["points"] != scalars["points"]

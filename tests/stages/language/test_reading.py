@@ -1,0 +1,209 @@
+"""Reading: the floors' counts, what is read, pages, the exam, and going on with a text."""
+
+from __future__ import annotations
+
+from math import log
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from devmind import worlds
+from devmind.agent.agent import Agent
+from devmind.agent.text import TextEncoder
+from devmind.config import load
+from devmind.curriculum.examining import examination
+from devmind.curriculum.stage import Context
+from devmind.errors import ConfigError, DevmindError, ExamError
+from devmind.testing import tiny_agent
+from stages.language import parts
+from stages.language.read import corpus, exam, lesson, saying
+from stages.language.read.ngrams import WittenBell
+from stages.language.read.pages import page_batch, telling
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return Context(load("tiny"), 0, "cpu", tmp_path, worlds.make)
+
+
+def reader(tokenizer: str = "bytes", random: bool = False) -> Agent:
+    """An untaught agent; `random` gives the trunk's output projections weights, so that it looks back."""
+    agent = tiny_agent()
+    parts.admit(agent, tokenizer)
+    if random:
+        for name, parameter in agent.named_parameters():
+            if "o_proj" in name or "down_proj" in name:
+                torch.nn.init.normal_(parameter, std=0.5, generator=torch.Generator().manual_seed(1))
+    return agent.eval()
+
+
+def numbers(text: str) -> np.ndarray:
+    return np.frombuffer(text.encode(), np.uint8).astype(np.int64)
+
+
+@pytest.mark.parametrize("order", [1, 2, 5])
+def test_a_gram_gives_every_context_a_distribution(order: int) -> None:
+    model = WittenBell(numbers("abracadabra abrakadabra"), 256, order)
+    for context in ("", "a", "abr", "zzzz", "abra"):
+        every = np.array([model.nats(numbers(context + chr(c)) if c < 128 else np.append(numbers(context), c))[-1]
+                          for c in range(256)])  # fmt: skip
+        assert np.exp(-every).sum() == pytest.approx(1.0)
+
+
+def test_grams_by_hand() -> None:
+    # Of 'abab': a and b twice each, so T = 2, p1(a) = (2 + 2/4) / 6; after a came b twice: p2(b|a) = (2 + p1) / 3.
+    one = (2 + 2 / 4) / 6
+    nats = WittenBell(np.array([0, 1, 0, 1]), 4, 2).nats(np.array([0, 1, 2]))
+    np.testing.assert_allclose(np.exp(-nats), [one, (2 + one) / 3, (0 + (0 + 2 / 4) / 6) / 2], atol=1e-12)
+
+
+def test_the_floor_is_that_of_others(data_folder: Path) -> None:
+    """Counted independently on this split: 1.774, 1.669 and 1.698 nats a character."""
+    text = corpus.of_files((data_folder / "text" / "tinyshakespeare.txt",))
+    assert len(text.held_out) == 111_540
+    assert text.sha256.startswith(exam.SHAKESPEARE)
+    assert exam.floors(text)["Witten-Bell 5-gram"] == pytest.approx(1.669, abs=5e-4)
+
+
+def test_a_text_is_split_and_hashed(tmp_path: Path) -> None:
+    file = tmp_path / "grüße.txt"
+    file.write_text("ä schöner tag\n" * 1000, encoding="utf-8")
+    text = corpus.of_files((file,))
+    assert len(text.held_out) == 1400
+    assert text.taught + text.held_out == file.read_text(encoding="utf-8")
+    file.write_text("ä schöner tax\n" * 1000, encoding="utf-8")
+    corpus.of_files.cache_clear()
+    assert corpus.of_files((file,)).sha256 != text.sha256
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"caf\xe9 " * 1000, "is not UTF-8: byte 3"),
+        (b"", "has 0 characters"),
+        (b"a\0" * 2000, "the character number zero"),
+    ],
+)
+def test_what_is_no_text_is_refused(tmp_path: Path, data: bytes, says: str) -> None:
+    file = tmp_path / "text.txt"
+    file.write_bytes(data)
+    with pytest.raises(ConfigError, match=says):
+        corpus.read(file)
+
+
+def test_one_line_of_10_mb_is_read(tmp_path: Path, context: Context) -> None:
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / "long.txt").write_bytes(b"abcdefghij" * 1_000_000)
+    given = Context(context.config, 0, "cpu", tmp_path, worlds.make, tmp_path)
+    batch = lesson.lesson_batch(given, 0, 4)
+    assert batch["pieces"].shape == (4, 1, 64)
+    assert len(corpus.corpus(given).held_out) == 1_000_000
+
+
+def test_the_caregiver_speaks_anew_in_the_exam(context: Context) -> None:
+    text = corpus.corpus(context)
+    assert text.source == corpus.CAREGIVER
+    exchanges = set(text.taught.split("\n\n"))
+    heard = [one for one in text.held_out.split("\n\n") if one]
+    assert np.mean([one in exchanges for one in heard]) < 0.05
+    assert 0.05 < text.ceiling < exam.floors(text)["Witten-Bell 5-gram"]
+
+
+@pytest.mark.parametrize("tokenizer", ["bytes", "patches"])
+def test_a_page_tells_each_byte_from_those_before_it(tokenizer: str) -> None:
+    agent = reader(tokenizer, random=True)
+    page = np.frombuffer(b"here is a red ball on the left. ", np.uint8)
+    other = page.copy()
+    other[20] = ord("x")
+    with torch.no_grad():
+        one, two = (telling(agent, page_batch(x[None])) for x in (page, other))
+    torch.testing.assert_close(one[:, :20], two[:, :20])
+    assert (one[0, 20:] - two[0, 20:]).abs().max() > 1e-4
+
+
+def test_bytes_are_told_as_they_are_written_tick_by_tick() -> None:
+    """What the exam counts is what the cached way of writing is given."""
+    agent = reader(random=True)
+    page = np.frombuffer(b"here is a red ba", np.uint8)
+    with torch.no_grad():
+        nats = telling(agent, page_batch(page[None]))[0]
+    from devmind.moment import Moment
+
+    state = agent.new_state()
+    percepts = agent.encode(state, Moment(0.0, {"text": "here"}, first=True))
+    state, output = agent.begin(state, percepts, heads=["text"])
+    logits = [output.outputs["text"].logits[0, -1]]
+    for byte in page[4:-1]:
+        state, output = agent.extend(state, "text", torch.tensor([[int(byte)]]), heads=["text"])
+        logits.append(output.outputs["text"].logits[0, -1])
+    told = torch.nn.functional.cross_entropy(
+        torch.stack(logits), torch.from_numpy(page[4:].astype(np.int64)), reduction="none"
+    )
+    torch.testing.assert_close(told, nats[4:], atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("length", [64, 96, 200, 500])
+def test_every_byte_is_told_once_from_half_a_page(length: int) -> None:
+    agent, data = reader(random=True), np.frombuffer(bytes(range(32, 127)) * 11, np.uint8)[:500]
+    with torch.no_grad():
+        nats = exam.told(agent, data, length)
+        first = telling(agent, page_batch(data[None, :length]))[0]
+    assert len(nats) == len(data)
+    np.testing.assert_allclose(nats[: length // 2], first[: length // 2].numpy(), atol=1e-5)
+
+
+def test_blocks_are_of_characters() -> None:
+    data = np.frombuffer(("ä" * exam.BLOCK + "b" * exam.BLOCK).encode(), np.uint8)
+    np.testing.assert_allclose(exam.by_block(np.ones(len(data)), data), [2.0, 1.0])
+
+
+def test_who_learned_nothing_stands_at_chance(context: Context) -> None:
+    agent = reader()
+    with examination(agent):
+        (measure,) = exam.examine(agent, context, "full")
+    assert measure.score == pytest.approx(log(256), abs=0.7)
+    assert measure.score > measure.floors["frequency of characters"] > measure.floors["Witten-Bell 5-gram"]
+    assert not exam.gate(context).judge({"read": measure}).passed
+
+
+def test_who_knows_what_comes_reaches_the_ceiling(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent that is sure of each right byte passes; on other bytes than those it fails."""
+    monkeypatch.setattr(exam, "telling", lambda agent, batch: torch.full((len(batch["pieces"]), 64), 0.05))
+    with examination(agent := reader()):
+        (measure,) = exam.examine(agent, context, "full")
+    assert measure.score == pytest.approx(0.05)
+    assert exam.gate(context).judge({"read": measure}).passed
+
+
+def test_another_text_of_the_same_name_is_no_exam(tmp_path: Path, context: Context) -> None:
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / "book.txt").write_text("once upon a time " * 400)
+    given = Context(context.config, 0, "cpu", tmp_path, worlds.make, tmp_path)
+    agent = reader()
+    agent.config.trained_on = ["text:book.txt#0123456789abcdef"]
+    with examination(agent), pytest.raises(ExamError, match=r"another text of the name 'book.txt'"):
+        exam.examine(agent, given, "glimpse")
+
+
+def test_a_text_is_gone_on_with_beyond_a_page() -> None:
+    agent = reader(random=True)
+    said = "".join(saying.go_on(agent, "once upon", 150, torch.Generator().manual_seed(3)))
+    again = "".join(saying.go_on(agent, "once upon", 150, torch.Generator().manual_seed(3)))
+    assert said == again
+    assert len(said.encode()) >= 100
+    assert said != "".join(saying.go_on(agent, "once upon", 150, torch.Generator().manual_seed(4)))
+
+
+def test_who_cannot_read_says_so() -> None:
+    with pytest.raises(DevmindError, match="never taught to read"):
+        next(saying.go_on(tiny_agent(), "once", 3))
+    with pytest.raises(DevmindError, match="nothing to go on with"):
+        next(saying.go_on(reader(), " ", 3))
+
+
+def test_patches_are_an_encoder_of_patches() -> None:
+    encoder = reader("patches").encoder("text")
+    assert isinstance(encoder, TextEncoder)
+    assert encoder.patched

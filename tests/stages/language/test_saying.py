@@ -1,0 +1,65 @@
+"""`devmind say` and `devmind demos`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from devmind.agent.agent import Agent
+from devmind.agent.config import AgentConfig
+from devmind.cli.app import app
+from stages.language import parts
+
+
+def run(*words: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, list(words))
+    assert result.exception is None or isinstance(result.exception, SystemExit), repr(result.exception)
+    return result.exit_code, result.output
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    agent, folder = Agent(AgentConfig(size="tiny")), tmp_path_factory.mktemp("reader")
+    parts.admit(agent)
+    agent.save_pretrained(folder)
+    return folder
+
+
+def test_a_text_is_gone_on_with(reader: Path) -> None:
+    code, said = run("say", "look, a", "--agent", str(reader), "--length", "30")
+    assert code == 0
+    assert said.startswith("look, a")
+    assert len(said) > len("look, a") + 5
+    assert run("say", "look, a", "--agent", str(reader), "--length", "30") == (0, said)
+    assert run("say", "look, a", "--agent", str(reader), "--length", "30", "--seed", "1")[1] != said
+
+
+def test_a_long_text_is_no_error(reader: Path) -> None:
+    code, said = run("say", "once upon a time " * 200, "--agent", str(reader), "--length", "5")
+    assert code == 0
+    assert said.startswith("once upon a time once")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("say", " "), "There is nothing to go on with"),
+        (("say", "caf\udce9"), "TEXT is not UTF-8"),
+        (("say", "once", "--agent", "newborn"), "never taught to read and write"),
+        (("demos", "make", "BabyAI-GoToLocl-v0"), "did you mean 'BabyAI-GoToLocal-v0'"),
+        (("demos", "make", "BabyAI-KeyInBox-v0"), "does not work in 'BabyAI-KeyInBox-v0'"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_sentence(
+    reader: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], says: str
+) -> None:
+    if words[0] == "demos":
+        pytest.importorskip("minigrid")
+    monkeypatch.chdir(tmp_path)
+    agent = () if "--agent" in words or words[0] == "demos" else ("--agent", str(reader))
+    code, said = run(*words, *agent)
+    assert code == 2
+    assert says in said
+    assert not list(tmp_path.rglob("*.mcap"))

@@ -1,0 +1,140 @@
+"""Games of k in a row and Lights Out as Rules, and what solves them exactly."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from devmind.errors import WorldError
+from devmind.testing import check_world
+from devmind.worlds.boards import MnkRules
+from devmind.worlds.lights_out import LightsOutRules, turns
+from stages.reasoning.games import CONNECT4, TICTACTOE
+from stages.reasoning.puzzles.algebra import Algebra
+from stages.reasoning.tictactoe.solver import solve
+
+
+@pytest.mark.parametrize("level", ["tictactoe", "connect4", "5x4x4", "4x5x4-falling"])
+def test_boards_keep_the_laws_of_worlds(level: str) -> None:
+    check_world(MnkRules(level))
+
+
+@pytest.mark.parametrize("level", ["5", "3-2", "7-20"])
+def test_lights_out_keeps_the_laws_of_worlds(level: str) -> None:
+    check_world(LightsOutRules(level))
+
+
+@pytest.mark.parametrize("level", ["chess", "3x3", "3x3x9", "0x3x3", "40x3x3", "3x3x1"])
+def test_a_board_that_does_not_exist_is_refused(level: str) -> None:
+    with pytest.raises(WorldError, match=r"level of the world 'mnk' is tictactoe, connect4"):
+        MnkRules(level)
+
+
+@pytest.mark.parametrize("level", ["", "1", "11", "5-0", "5-x"])
+def test_lights_out_of_another_side_is_refused(level: str) -> None:
+    with pytest.raises(WorldError):
+        LightsOutRules(level)
+
+
+def played(rules: MnkRules, *places: int):
+    board = rules.initial(np.zeros(1))
+    for place in places:
+        board = rules.step(board, {"place": np.array([place])})
+    return board
+
+
+def test_illegal_moves_are_refused() -> None:
+    rules = MnkRules("tictactoe")
+    for place in (4, 9, -1):
+        with pytest.raises(WorldError, match="that `legal` allows"):
+            rules.step(played(rules, 4), {"place": np.array([place])})
+    four = MnkRules("connect4")
+    full = played(four, 3, 3, 3, 3, 3, 3)
+    assert not four.legal(full)["place"][0, 3]
+    with pytest.raises(WorldError, match="column is full"):
+        four.step(full, {"place": np.array([3])})
+
+
+def test_marks_fall_and_four_in_a_row_win() -> None:
+    rules = MnkRules("connect4")
+    board = played(rules, 0, 1, 1, 2, 2, 3, 2, 3, 3, 6, 3)  # a diagonal from the lower left corner
+    outcome = rules.outcome(board)
+    assert outcome.terminal[0]
+    assert outcome.reward[0] == 1
+    assert outcome.discount[0] == 0
+    assert (board.marks.reshape(6, 7)[[5, 4, 3, 2], [0, 1, 2, 3]] == -1).all()
+
+
+def test_a_draw_earns_nothing() -> None:
+    rules = MnkRules("tictactoe")
+    outcome = rules.outcome(played(rules, 0, 1, 2, 4, 3, 5, 7, 6, 8))
+    assert outcome.terminal[0]
+    assert outcome.reward[0] == 0
+
+
+def test_the_solver_finds_the_known_counts() -> None:
+    game = solve(MnkRules("tictactoe"))
+    assert len(game) == 5478
+    assert (~game.ended).sum() == 4520
+    endings = game.endings()
+    assert len(endings) == 255_168
+    assert [(endings == end).sum() for end in (1, 0, -1)] == [131_184, 46_080, 77_904]
+    assert game.value[0] == 0
+    assert len(np.unique(TICTACTOE.canonical(game.board.marks)[0])) == 765
+
+
+def test_a_smaller_connect_four_has_its_known_value() -> None:
+    # Tromp's table (https://tromp.github.io/c4/c4.html): 4 x 4 is a draw.
+    game = solve(MnkRules("4x4x4-falling"))
+    assert game.value[0] == 0
+
+
+def test_perfect_play_never_loses_and_the_worst_does() -> None:
+    game = solve(MnkRules("tictactoe"))
+    best, worst = game.best.argmax(1), np.where(game.child >= 0, -game.q, -np.inf).argmax(1)
+    for side in (0, 1):
+        assert (game.endings(best, side) >= 0).all()
+        assert (game.endings(worst, side) < 0).any()
+
+
+@pytest.mark.parametrize("game", [TICTACTOE, CONNECT4])
+def test_a_symmetry_keeps_who_wins_and_what_is_legal(game) -> None:
+    rng, board = np.random.default_rng(0), game.rules.initial(np.zeros(300))
+    for _ in range(game.rules.cells * 2 // 3):
+        among = np.where(game.rules.legal(board)["place"], rng.random((300, game.rules.choices)), -1)
+        board = game.rules.step(board, {"place": among.argmax(-1)})
+    assert 0 < game.rules.won(board.marks).sum() < 300
+    for cells, choices in zip(*game.symmetries, strict=True):
+        image = game.rules.of(board.marks[:, cells])
+        assert (game.rules.won(image.marks) == game.rules.won(board.marks)).all()
+        assert (game.rules.legal(image)["place"] == game.rules.legal(board)["place"][:, choices]).all()
+        assert (game.canonical(image.marks)[0] == game.canonical(board.marks)[0]).all()
+
+
+def test_algebra_solves_what_can_be_solved_by_the_fewest_presses() -> None:
+    side = 3
+    algebra, press = Algebra.of(4), turns(4).astype(int)
+    assert len(algebra.null) == 4
+    assert not (algebra.null.astype(int) @ press % 2).any()
+    assert [len(Algebra.of(n).null) for n in (2, 3, 5, 6, 7, 9)] == [0, 0, 2, 0, 0, 8]
+    every = np.array(list(product((0, 1), repeat=side * side)), np.int8)
+    rules, small = LightsOutRules("3"), Algebra.of(3)
+    assert not rules.pressed(every, small.shortest(every)).any()
+    few = np.array(list(product((0, 1), repeat=16)), np.int8)
+    lit = (few.astype(int) @ press) % 2
+    fewest: dict[bytes, int] = {}
+    for row, presses in zip(lit.astype(np.int8), few, strict=True):
+        fewest[row.tobytes()] = min(fewest.get(row.tobytes(), 99), int(presses.sum()))
+    some = lit[::64].astype(np.int8)
+    assert algebra.solvable(some).all()
+    assert algebra.shortest(some).sum(1).tolist() == [fewest[row.tobytes()] for row in some]
+
+
+def test_patterns_that_cannot_be_solved_are_told() -> None:
+    lit = np.random.default_rng(0).integers(0, 2, (4000, 25)).astype(np.int8)
+    solvable = Algebra.of(5).solvable(lit)
+    assert 0.22 < solvable.mean() < 0.28
+    left = LightsOutRules("5").pressed(lit, Algebra.of(5).shortest(lit))
+    assert (left.any(1) == ~solvable).all()

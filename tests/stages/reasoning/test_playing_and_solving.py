@@ -1,0 +1,141 @@
+"""`devmind play` and `devmind solve`: what is printed, and sentences for what cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from devmind.agent.agent import Agent
+from devmind.cli.app import app
+from devmind.testing import tiny_agent
+from stages.reasoning import parts
+from stages.reasoning.games import TICTACTOE
+from stages.reasoning.puzzles.lesson import RULES
+from stages.reasoning.table import Table
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    agent = tiny_agent()
+    parts.admit(agent)
+    agent.config.stages = ["reasoning"]
+    place = tmp_path_factory.mktemp("agent")
+    agent.save_pretrained(place)
+    return place
+
+
+def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        app(list(args))
+    said = capsys.readouterr()
+    return int(ended.value.code or 0), said.out, said.err
+
+
+def typing(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
+    rest = iter(lines)
+
+    def typed(prompt: str) -> str:
+        try:
+            return next(rest)
+        except StopIteration:
+            raise EOFError from None
+
+    monkeypatch.setattr("builtins.input", typed)
+
+
+def test_a_game_is_played_and_illegal_moves_are_told(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typing(monkeypatch, "ten", "0", "5", "5", "q")
+    code, out, _ = run(capsys, "play", "tictactoe", "--agent", str(folder), "--simulations", "8")
+    assert code == 0
+    assert out.count("is no move here; type one of 1, 2, 3, 4, 5, 6, 7, 8, 9") == 2
+    assert "The agent places" in out
+    assert "'5' is no move here" in out
+    assert out.rstrip().endswith("You have left the game.")
+
+
+def test_the_end_of_what_is_typed_ends_the_game(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typing(monkeypatch)
+    code, out, _ = run(capsys, "play", "tictactoe", "--agent", str(folder), "--simulations", "0", "--second")
+    assert code == 0
+    assert "(its network alone)" in out
+    assert "x" in out
+
+
+def test_every_game_comes_to_its_end(folder: Path) -> None:
+    table = Table(Agent.from_pretrained(folder), TICTACTOE, 4, agent_begins=True)
+    said: list[str] = []
+
+    def first_free(prompt: str) -> str:
+        return str(int(np.flatnonzero(TICTACTOE.rules.legal(table.board)["place"][0])[0]) + 1)
+
+    table.play(said.append, first_free)
+    won = bool(TICTACTOE.rules.won(table.board.marks)[0])
+    assert said[-1] == (
+        "A draw." if not won else "The agent has won." if table.board.player[0] == 1 else "You have won."
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (("play", "tictactoes"), "There is no game 'tictactoes'; did you mean 'tictactoe'?"),
+        (("play", "connect4"), "was never taught connect4: it has no head 'connect4_policy'"),
+        (("play", "tictactoe", "--simulations", "-1"), "greater than or equal to 0"),
+        (("solve", "lights-off", "--state", "0" * 25), "did you mean 'lights-out'?"),
+        (("solve", "lights-out", "--state", "0101"), "Expected 25 lights, 5 rows of 5; got 4."),
+        (("solve", "lights-out", "--state", "x" * 25), "got 'x'"),
+        (("solve", "lights-out", "--state", "1" + "0" * 24), "cannot be put out by any presses"),
+        (("solve", "lights-out", "--state", "0" * 25, "--nodes", "0"), "greater than or equal to 1"),
+    ],
+)
+def test_what_cannot_be_is_told(
+    args: tuple[str, ...], sentence: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(capsys, *args, "--agent", str(folder))
+    assert code == 2
+    assert sentence in err
+    assert not out
+
+
+def test_without_an_agent_it_says_how_to_raise_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run(capsys, "play", "tictactoe")
+    assert code == 2
+    assert "devmind stage run reasoning" in err
+
+
+def test_a_puzzle_is_solved_and_its_way_is_right(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    presses = np.zeros((1, 25), np.int8)
+    presses[0, [3, 12]] = 1
+    lit = RULES.pressed(np.zeros_like(presses), presses)
+    text = "".join(map(str, lit[0]))
+    code, out, _ = run(capsys, "solve", "lights-out", "--state", text, "--agent", str(folder), "--nodes", "3000")
+    assert code == 0
+    places = [tuple(map(int, pair.split(","))) for pair in out.splitlines()[0].split(": ")[1].split()]
+    for row, column in places:
+        lit[0] ^= RULES.turns[(row - 1) * 5 + column - 1]
+    assert not lit.any()
+    told = "2 presses, proven shortest" if len(places) == 2 else "not shortest: 2 would do"
+    assert told in out
+    assert "looked at in" in out
+
+
+def test_lights_that_are_out_need_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "solve", "lights-out", "--state", "00000 " * 5, "--agent", str(folder))
+    assert code == 0
+    assert "nothing, all lights are out" in out
+
+
+def test_a_budget_that_is_too_small_says_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state = "".join(map(str, RULES.initial(np.array([5])).lit[0]))
+    code, out, _ = run(capsys, "solve", "lights-out", "--state", state, "--agent", str(folder), "--nodes", "1")
+    assert code == 1
+    assert "not solved: 1 state looked at" in out

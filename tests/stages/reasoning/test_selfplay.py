@@ -1,0 +1,245 @@
+"""Searching a game with an agent, and learning it by self-play."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.stage import Rehearsed
+from devmind.errors import ConfigError
+from devmind.testing import tiny_agent, tiny_context
+from devmind.worlds.boards import Board
+from stages.reasoning import parts
+from stages.reasoning.games import TICTACTOE, Judge, moves, search
+from stages.reasoning.replay import Positions
+from stages.reasoning.selfplay import Play, SelfPlay, _Moves
+from stages.reasoning.tictactoe.exam import by_rule, examine, random, unlost
+from stages.reasoning.tictactoe.solver import solve
+
+GAME = solve(TICTACTOE.rules)
+ASKED = np.flatnonzero(~GAME.ended)
+
+
+class Believer(Judge):
+    """A Judge that thinks what it is told of the solved game's positions."""
+
+    def __init__(self, logits: np.ndarray, value: np.ndarray) -> None:
+        self.game, self.symmetric = TICTACTOE, False
+        self.rows = {key: row for row, key in enumerate(TICTACTOE.keys(GAME.board.marks).tolist())}
+        self.logits, self.value = logits, value
+
+    def __call__(self, board: Board) -> tuple[np.ndarray, np.ndarray]:
+        at = [self.rows[key] for key in TICTACTOE.keys(board.marks).tolist()]
+        return self.logits[at], self.value[at]
+
+
+@pytest.fixture
+def agent() -> Agent:
+    one = tiny_agent()
+    parts.admit(one)
+    one.config.stages = [parts.NAME]
+    return one
+
+
+def optimal(choice: np.ndarray) -> float:
+    return float(GAME.best[ASKED, choice].mean())
+
+
+def test_a_perfect_judge_reaches_the_ceiling_and_a_shuffled_one_falls_to_chance() -> None:
+    told = np.where(GAME.best, 5.0, 0.0)
+    perfect = Believer(told, GAME.value)
+    board = GAME.board.take(ASKED)
+    assert optimal(moves(perfect, board, 0)) == 1.0
+    assert optimal(moves(perfect, board, 8)) == 1.0
+    other = np.random.default_rng(0).permutation(len(GAME))
+    chance = (GAME.best[ASKED].sum(1) / (GAME.child[ASKED] >= 0).sum(1)).mean()
+    assert abs(optimal(moves(Believer(told[other], GAME.value[other]), board, 0)) - chance) < 0.05
+
+
+def test_search_improves_a_judge_that_knows_values_only() -> None:
+    board = GAME.board.take(ASKED)
+    values = Believer(np.zeros((len(GAME), 9)), 0.7 * GAME.value)
+    nothing = Believer(np.zeros((len(GAME), 9)), np.zeros(len(GAME)))
+    alone, searched, without = (
+        optimal(moves(judge, board, n)) for judge, n in ((values, 0), (values, 32), (nothing, 32))
+    )
+    assert searched > 0.999
+    assert alone < without < searched
+
+
+def test_a_budget_of_no_simulation_is_refused() -> None:
+    with pytest.raises(ConfigError, match="one simulation at least"):
+        search(Believer(np.zeros((len(GAME), 9)), GAME.value), GAME.board.take([0]), 0)
+
+
+def test_the_network_is_asked_about_a_position_once(agent: Agent) -> None:
+    agent.eval()
+    board = GAME.board.take(ASKED[:200])
+    plain, symmetric = Judge(agent, TICTACTOE), Judge(agent, TICTACTOE, symmetric=True)
+    first = plain(board)
+    assert plain.asked == 200
+    again = plain(Board.concat([board, board]))
+    assert plain.asked == 200
+    assert np.array_equal(again[0][:200], first[0])
+    assert np.array_equal(again[0][200:], first[0])
+    logits, value = symmetric(board)
+    assert symmetric.asked == len(np.unique(TICTACTOE.canonical(board.marks)[0])) < 60
+    images = np.sort(TICTACTOE.keys(board.marks[:, TICTACTOE.symmetries[0]]), -1)
+    crooked = (images[:, 1:] != images[:, :-1]).all(-1)  # what is its own mirror image may be judged unevenly
+    assert crooked.sum() > 50
+    for cells, choices in zip(*TICTACTOE.symmetries, strict=True):
+        turned = symmetric(TICTACTOE.rules.of(board.marks[:, cells]))
+        assert np.array_equal(turned[0][crooked], logits[crooked][:, choices])
+        assert np.array_equal(turned[1], value)
+
+
+def test_an_untaught_agent_is_at_the_floors(agent: Agent, tmp_path: Path) -> None:
+    plain, games = examine(agent.eval(), tiny_context(tmp_path), "full")
+    assert plain.n == 4520
+    assert plain.interval() == (plain.score, plain.score)
+    assert abs(plain.rows["network alone"] - plain.chance) < 0.12
+    assert plain.score == plain.rows["trained, with search"]
+    assert plain.rows["untrained, with search"] < 1.0
+    assert games.score < 1.0
+    assert plain.floors["win, block, centre, corner"] > plain.floors["random"]
+
+
+def test_rules_of_thumb_are_what_they_say() -> None:
+    choice, drawn = by_rule(GAME), random(GAME, 0)
+    assert (GAME.child[ASKED, drawn[ASKED]] >= 0).all()
+    assert choice[0] == 4
+    wins = (np.where(GAME.child >= 0, GAME.q, -2) == 1) & GAME.ended[GAME.child]
+    at = np.flatnonzero(wins.any(1))
+    assert wins[at, choice[at]].all()
+    assert unlost(GAME, choice).mean() > unlost(GAME, drawn).mean()
+
+
+# -- learning
+
+
+def self_play(agent: Agent, **play: int) -> SelfPlay:
+    settings = Play(**{"games": 6, "again": 4, "simulations": 4, "capacity": 400} | play)  # type: ignore[arg-type]
+    learner = SelfPlay(agent, TICTACTOE, settings, seed=3, learning_rate=1e-3, trains=parts.trained(agent))
+    learner.steps = 12
+    learner.begin(0)
+    return learner
+
+
+def taught(learner: SelfPlay, start: int, end: int) -> str:
+    for step in range(start, end):
+        learner.update({"update": step, "rows": 8}, step)
+    return learner.agent.sha256()
+
+
+def test_self_play_that_was_stopped_goes_on_to_the_same_bits(agent: Agent) -> None:
+    straight = self_play(copy.deepcopy(agent))
+    half = self_play(copy.deepcopy(agent))
+    wanted = taught(straight, 0, 8)
+    taught(half, 0, 5)
+    resumed = self_play(copy.deepcopy(half.agent))
+    resumed.load_state_dict(copy.deepcopy(half.state_dict()))
+    assert taught(resumed, 5, 8) == wanted
+    assert resumed.games_played == straight.games_played > 0
+    lost = self_play(copy.deepcopy(half.agent))
+    lost.load_state_dict(
+        copy.deepcopy(half.state_dict()) | {"history": [], "marks": torch.zeros(0, 9, dtype=torch.int8)}
+    )
+    assert taught(lost, 5, 8) != wanted
+
+
+def test_what_is_rehearsed_is_what_was_remembered(agent: Agent) -> None:
+    learner, later = self_play(agent), self_play(copy.deepcopy(agent))
+    learner.remember()
+    assert learner.games_played >= 12
+    later.load_state_dict(learner.state_dict())
+    batch = {"update": 40, "rows": 8}
+    (loss, _), (again, _) = learner.rehearse(batch), later.rehearse(batch)
+    assert torch.equal(loss, again)
+    before = later.positions.state_dict()
+    scalars = later.update(Rehearsed(learner, batch), 0)
+    assert "rehearsal/loss" in scalars
+    assert all(np.array_equal(before[name], value) for name, value in later.positions.state_dict().items())
+
+
+def test_targets_follow_how_the_game_went_unless_they_are_proven() -> None:
+    moves_made, marks = _Moves(), np.zeros(9, np.int8)
+    for value, proven in ((0.2, False), (-0.5, True), (0.9, True)):
+        moves_made.add(marks, np.full(9, 1 / 9), value, proven)
+        moves_made.led_to(0.0, -1.0)
+    moves_made.rows["reward"][-1], moves_made.rows["discount"][-1] = 1.0, 0.0
+    *_, value, proven = moves_made.learned(0.5)
+    assert value[::-1].tolist() == pytest.approx([0.35, -0.5, 0.9])
+    assert proven[::-1].tolist() == [False, True, True]
+
+
+def stored(capacity: int = 100) -> tuple[Positions, Callable[..., None]]:
+    positions = Positions(TICTACTOE, capacity)
+
+    def add(row: int, move: int, value: float, proven: bool = False) -> None:
+        weights = np.eye(9)[[move]]
+        positions.add(GAME.board.marks[[row]], weights, np.array([value]), np.array([proven]))
+
+    return positions, add
+
+
+def test_a_position_and_its_images_are_one_with_the_mean_of_their_targets() -> None:
+    positions, add = stored()
+    add(0, 0, 0.5)
+    add(0, 0, -0.5)
+    assert len(positions) == 1
+    assert positions.value[0] == 0.0
+    corners = [row for row in range(len(GAME)) if GAME.ply[row] == 1 and GAME.board.marks[row][[0, 2, 6, 8]].any()]
+    assert len(corners) == 4
+    for row in corners:
+        add(row, 4, 0.25)
+    assert len(positions) == 2
+    assert positions.count.tolist() == [2, 4]
+    assert positions.weights[1, 4] == 1.0
+    add(corners[0], 4, 0.0, proven=True)
+    add(corners[0], 4, 0.9)
+    assert positions.value[1] == 0.0
+    assert positions.open(5, np.random.default_rng(0)).tolist() == [[0] * 9]
+
+
+def test_draws_are_images_with_the_moves_that_belong_to_them() -> None:
+    positions, add = stored()
+    for row in range(1, 10):
+        free = int(np.flatnonzero(GAME.board.marks[row] == 0)[0])
+        add(row, free, 0.0)
+    drawn = positions.draw(200, np.random.default_rng(0))
+    assert (drawn["marks"][drawn["weights"] > 0] == 0).all()
+    assert len(np.unique(drawn["marks"], axis=0)) == 9
+
+
+def test_a_full_store_forgets_the_oldest() -> None:
+    positions, add = stored(capacity=3)
+    rows = [int(np.flatnonzero(GAME.ply == ply)[0]) for ply in range(5)]
+    for row in rows:
+        add(row, 0, float(row))
+    assert len(positions) == 3
+    assert sorted(positions.value.tolist()) == sorted(float(row) for row in rows[2:])
+    again = Positions(TICTACTOE, 3)
+    again.load_state_dict(positions.state_dict())
+    for store in (positions, again):
+        store.add(GAME.board.marks[[rows[3]]], np.eye(9)[[0]], np.array([1.0]), np.array([True]))
+    assert np.array_equal(again.value, positions.value)
+    assert again.count.sum() == 4
+
+
+@pytest.mark.slow
+def test_self_play_teaches_a_small_network_to_play_better(agent: Agent) -> None:
+    learner = self_play(agent, games=32, again=32, simulations=16)
+    learner.steps, learner.learning_rate = 150, 4e-3
+    before = optimal(moves(Judge(agent.eval(), TICTACTOE), GAME.board.take(ASKED), 0))
+    agent.train()
+    for step in range(150):
+        torch.manual_seed(step)
+        learner.update({"update": step, "rows": 128}, step)
+    after = optimal(moves(Judge(agent.eval(), TICTACTOE), GAME.board.take(ASKED), 0))
+    assert after > before + 0.08

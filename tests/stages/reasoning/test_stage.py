@@ -1,0 +1,19 @@
+"""The laws of the stage."""
+
+from __future__ import annotations
+
+import pytest
+
+from devmind.testing import check_learner, tiny_agent, tiny_context
+from devmind.testing.parts import check_rehearsed
+from stages.reasoning.stage import ReasoningStage
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_lesson_goes_on_where_it_was_stopped_and_can_be_rehearsed(number: int, tmp_path) -> None:
+    stage, agent, context = ReasoningStage(), tiny_agent(), tiny_context(tmp_path)
+    stage.admit(agent)
+    agent.config.stages = [stage.name]
+    lesson = stage.lessons(context)[number]
+    check_learner(lesson, agent, context, steps=2)
+    check_rehearsed(lesson, agent, context)
