@@ -89,12 +89,17 @@ class Joined:
 
 
 def _joined(senses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Arrays [n, ...] and lists of words, one behind the other."""
+    """Arrays [n, ...] and lists of words, one behind the other; a world in which nothing is said has empty words."""
     if len(senses) == 1:
         return dict(senses[0])
-    return {
-        name: [text for part in senses for text in part[name]]
-        if isinstance(value, list)
-        else np.concatenate([part[name] for part in senses])
-        for name, value in senses[0].items()
-    }
+    joined: dict[str, Any] = {}
+    for name, value in {name: value for part in senses for name, value in part.items()}.items():
+        if isinstance(value, list):
+            joined[name] = [text for part in senses for text in part.get(name, [""] * _rows(part))]
+        else:
+            joined[name] = np.concatenate([part[name] for part in senses])
+    return joined
+
+
+def _rows(senses: Mapping[str, Any]) -> int:
+    return len(next(iter(senses.values())))

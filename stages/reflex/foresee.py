@@ -118,6 +118,7 @@ def _measure(agent: Agent, name: str, pairs: Sequence[tuple[Tensor, Tensor]]) ->
         off / max(float(change.mean()), 1e-9),
         chance=1.0,
         ceiling=0.0,
+        floors={"no change": 1.0},
         higher_is_better=False,
         rows={f"in {kind}": float(o.sum() / c.sum()) for kind, (o, c) in zip(LEVELS, pairs, strict=True)},
         note=f"whitened changes of tokens of the encoder {agent.sha256(f'encoders.{sense}.')[:12]}, which the lesson "
