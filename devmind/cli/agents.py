@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -42,14 +42,14 @@ def named_agent(given: Path | None) -> Path | None:
     return given
 
 
+def agent_option(means: str) -> Any:
+    """The option --agent, whose help says what it `means` to a command."""
+    return typer.Option("--agent", metavar="DIR", callback=named_agent, help=means)
+
+
 AgentOption = Annotated[
     Path | None,
-    typer.Option(
-        "--agent",
-        metavar="DIR",
-        callback=named_agent,
-        help="Saved agent, or 'newborn'; else the newest milestone in ./checkpoints, else the newborn.",
-    ),
+    agent_option("Saved agent, or 'newborn'; else the newest milestone in ./checkpoints, else the newborn."),
 ]
 
 

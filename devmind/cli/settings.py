@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from devmind.cli.agents import named_agent
+from devmind.cli.agents import agent_option
 from devmind.cli.house import Terminated, complain
 from devmind.cli.paths import existing, existing_files
 from devmind.errors import ConfigError, nearest
@@ -44,13 +44,7 @@ DataOption = Annotated[
     typer.Option("--data", metavar="DIR", help="Folder of labelled recordings ('devmind data get' makes one)."),
 ]
 AgentOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--agent",
-        metavar="DIR",
-        callback=named_agent,
-        help="Saved agent to go on from, or 'newborn'; else the newest that fits.",
-    ),
+    Path | None, agent_option("Saved agent to go on from, or 'newborn'; else the newest that fits.")
 ]
 ExperienceOption = Annotated[
     list[Path] | None,

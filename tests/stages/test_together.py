@@ -97,6 +97,17 @@ def test_the_batch_is_encoded_as_the_agent_would(agent: Agent, context: Context)
     assert torch.equal(part["senses"]["sight"], batch["senses"]["sight"][[1, 4]])
 
 
+@pytest.mark.parametrize("size", [len(together.LEVELS), 3])
+def test_who_is_to_reach_is_told_which_colour_beside_any_other_level(agent: Agent, context: Context, size: int) -> None:
+    told = 0
+    for update in range(3):
+        batch = together.moved_rows(agent, context, update, size)
+        if batch["reaches"].any():
+            assert torch.equal(batch["present"]["words"].any(1), batch["reaches"])
+            told += 1
+    assert told
+
+
 def taught(agent: Agent, context: Context, out: Path, control: bool) -> dict[str, torch.Tensor]:
     stage = Control(ReflexStage()) if control else ReflexStage()
     lesson = next(one for one in stage.lessons(context) if one.name == "together")
