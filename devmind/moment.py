@@ -18,6 +18,8 @@ SOUND_RATE_HZ = 16_000
 TICK_SAMPLES = SOUND_RATE_HZ // TICK_HZ
 SIGHT_SIZE = 64
 PERIPHERY_SIZE = 16
+WIDE_SIZE = 48
+"""Cells a side of the wide view whose change `periphery` is."""
 
 Sense = np.ndarray | str
 

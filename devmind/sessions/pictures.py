@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from devmind.errors import SessionError
-from devmind.moment import PERIPHERY_SIZE, SIGHT_SIZE
+from devmind.moment import PERIPHERY_SIZE, SIGHT_SIZE, WIDE_SIZE
 
 JPEG_QUALITY = 85
 LARGEST_PIXELS = 64_000_000
@@ -77,15 +77,18 @@ def shrunk(square: np.ndarray) -> np.ndarray:
 def change_in_view(frame: np.ndarray, previous: np.ndarray) -> np.ndarray:
     """The sense `periphery`: float32 [1, 16, 16] in 0..1, how much the brightness of each part of the view changed.
 
-    Frames are uint8 [H, W, 3] RGB of any size, also of two sizes. Brightness is averaged over each part before the
-    difference is taken, so a camera's pixel noise does not look like movement.
+    Frames are uint8 [H, W, 3] RGB of any size, also of two sizes. As in the nursery, the change is taken in each of the
+    wide view's 48 x 48 cells and averaged over a part's nine: averaged before, something that moves within a part, or
+    is smaller than one, would be two to five times fainter than what the looking arc was taught by.
     """
     return change(brightness(frame), brightness(previous))
 
 
 def change(now: np.ndarray, before: np.ndarray) -> np.ndarray:
     """`change_in_view` of two frames whose `brightness` is known."""
-    return np.minimum(np.abs(now - before), 1)[None]
+    cells = np.minimum(np.abs(now - before), 1)
+    per_part = WIDE_SIZE // PERIPHERY_SIZE
+    return cells.reshape(1, PERIPHERY_SIZE, per_part, PERIPHERY_SIZE, per_part).mean((2, 4))
 
 
 def read_picture(path: Path) -> np.ndarray:
@@ -231,17 +234,18 @@ def _stamp_s(video: Any, index: int) -> float:
 
 
 def brightness(frame: np.ndarray) -> np.ndarray:
-    """Of each part of the wide view, float32 [16, 16] in 0..1, of a frame uint8 [H, W, 3]. A 4K frame takes 20 ms.
+    """Of each cell of the wide view, float32 [48, 48] in 0..1, of a frame uint8 [H, W, 3]. A 4K frame takes 20 ms.
 
-    The wide view is a square as wide as the frame: above and below a frame of 4:3 it is empty, 2 rows each, so that a
+    The wide view is a square as wide as the frame: above and below a frame of 4:3 it is empty, 6 rows each, so that a
     row stands for the same direction as in the nursery. Of a frame higher than wide the middle counts.
     """
     import cv2
 
-    size, (height, width) = PERIPHERY_SIZE, frame.shape[:2]
+    size, (height, width) = WIDE_SIZE, frame.shape[:2]
     spare = max(0, height - width) // 2
     grey = cv2.cvtColor(frame[spare : height - spare], cv2.COLOR_RGB2GRAY).astype(np.float32) / 255
-    rows = min(size, max(1, round(size * height / width)))
+    per_part = WIDE_SIZE // PERIPHERY_SIZE
+    rows = per_part * min(PERIPHERY_SIZE, max(1, round(PERIPHERY_SIZE * height / width)))
     view = np.zeros((size, size), np.float32)
     top = (size - rows) // 2
     view[top : top + rows] = cv2.resize(grey, (size, rows), interpolation=cv2.INTER_AREA)

@@ -2,7 +2,8 @@
 
 Only the looking arc learns here; encoders stay as perception has taught them, so every other skill stays bit for bit.
 In clutter many Moments are as a camera gives them: no sound, no hand, less change in the wide view. Without those the
-arc followed things before moving pictures in the nursery, and nothing in real ones.
+arc followed things before moving pictures in the nursery, and nothing in real ones. Where nothing is, it is shown to
+rest.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ HEAD = "look_arc"
 TRAINS = (f"heads.{HEAD}.",)
 LEVELS = (
     "clutter/orient", "orient/motion", "clutter/track", "orient/sound",
-    "clutter/orient", "orient/motion", "clutter/orient", "orient/sight",
+    "clutter/orient", "orient/motion", "clutter/orient", "orient/sight", "clutter/empty",
 )  # fmt: skip
 AS_FILMED = 0.6
 """Share of the children in clutter who sense what a camera would give them."""
@@ -55,10 +56,14 @@ def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
 
 
 def wanted(truth: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The command that turns to the target, or as far towards it as one tick allows, float32 [N, 2]."""
+    """The command that turns to the target, or as far towards it as one tick allows; none where no target is.
+
+    float32 [N, 2], -1..1 of 25 degrees left and up.
+    """
     left = (truth["target_azimuth_deg"] - truth["pan_deg"] + 180) % 360 - 180
     up = truth["target_elevation_deg"] - truth["tilt_deg"]
-    return np.clip(np.stack([left, up], 1) / MAX_TURN_DEG, -1, 1).astype(np.float32)
+    there = (truth["target"] >= 0)[:, None]
+    return np.where(there, np.clip(np.stack([left, up], 1) / MAX_TURN_DEG, -1, 1), 0).astype(np.float32)
 
 
 def as_filmed(batch: dict[str, Any], rng: np.random.Generator) -> None:

@@ -22,6 +22,7 @@ from devmind.sessions import import_media, open_session
 from devmind.sessions.media import media_moments
 from devmind.sessions.messages import as_s16
 from devmind.sessions.pictures import central_square, change_in_view, fovea, read_picture, sight_of
+from devmind.worlds.nursery.pixels import pooled_change
 
 RNG = np.random.default_rng(0)
 
@@ -241,6 +242,18 @@ def test_change_in_view_tells_where_and_how_much() -> None:
     black, white = np.zeros_like(before), np.full_like(before, 255)
     assert np.allclose(change_in_view(black, white)[0, 4:12], 1), "a frame of 2:1 fills half of the wide view's rows"
     assert change_in_view(black, white).sum() == 8 * 16
+
+
+def test_what_moves_within_a_part_is_a_change_as_it_is_in_the_nursery() -> None:
+    stripes = np.tile(np.repeat(np.array([0, 0, 255, 255], np.uint8), 2), 12)
+    before = np.broadcast_to(stripes[None, :, None], (96, 96, 3))
+    after = np.roll(before, 4, axis=1)
+    grey = [np.ascontiguousarray(frame[None, ::2, ::2, 0]) for frame in (after, before)]
+    in_the_nursery = np.empty((1, 1, 16, 16), np.float32)
+    pooled_change(*grey, in_the_nursery)
+    change = change_in_view(after, before)
+    assert change.min() > 0.5, "averaged over a part first, much of it would cancel out"
+    assert np.allclose(change, in_the_nursery[0], atol=0.01)
 
 
 def test_several_files_are_several_episodes(tmp_path: Path) -> None:

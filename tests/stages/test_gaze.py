@@ -37,6 +37,12 @@ def test_the_turn_leads_to_the_target(tmp_path: Path) -> None:
     assert world.truth()["error_deg"].max() < 1.0
 
 
+def test_where_nothing_is_the_gaze_rests(tmp_path: Path) -> None:
+    batch = gaze.lesson_batch(make_context(tmp_path), update_of("clutter/empty"), 16)
+    assert not batch["turn"].any()
+    assert batch["senses"]["sight"].float().std() > 0, "there is something to see, but no thing"
+
+
 def test_in_clutter_most_children_sense_what_a_camera_gives(tmp_path: Path) -> None:
     batch = gaze.lesson_batch(make_context(tmp_path), update_of("clutter/orient"), 64)
     heard, body = batch["present"]["sound"], batch["senses"]["body"]

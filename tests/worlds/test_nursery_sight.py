@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from devmind.moment import WIDE_SIZE
 from devmind.worlds.nursery import NurseryRules, NurseryState
 from devmind.worlds.nursery.geometry import angles_deg
 from devmind.worlds.nursery.spawning import empty_room, put, settle
@@ -16,7 +17,6 @@ from devmind.worlds.nursery.state import (
     MASK_CAREGIVER,
     MASK_HAND,
     SPHERE,
-    WIDE_SIZE,
 )
 from devmind.worlds.nursery.views import periphery, views, visible_boxes, wide_view
 

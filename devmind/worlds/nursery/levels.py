@@ -119,6 +119,7 @@ LEVELS = {
         NurseryLevel(
             "clutter/track", 30, tasks.spawn_clutter_track, _following, lambda s: gaze_error_deg(s) <= TRACKED_DEG
         ),
+        NurseryLevel("clutter/empty", 10, tasks.spawn_clutter_empty),
         NurseryLevel(
             "reach",
             30,

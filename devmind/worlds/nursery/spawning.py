@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from devmind.moment import WIDE_SIZE
 from devmind.worlds.nursery.chance import integers, shuffled, uniform
 from devmind.worlds.nursery.dynamics import path_point
 from devmind.worlds.nursery.geometry import angles_deg, camera_axes, cos_deg, direction, length, sin_deg
@@ -18,7 +19,6 @@ from devmind.worlds.nursery.state import (
     STILL,
     TEXTURES,
     TICK_S,
-    WIDE_SIZE,
     NurseryState,
 )
 

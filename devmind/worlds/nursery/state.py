@@ -14,7 +14,6 @@ from devmind.worlds.rules import Struct
 
 TICK_S = 0.1
 N_OBJECTS = 8
-WIDE_SIZE = 48
 
 ROOM_LOW = np.array([-3.0, -3.0, -0.8])
 ROOM_HIGH = np.array([3.0, 3.0, 2.2])

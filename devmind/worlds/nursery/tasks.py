@@ -109,6 +109,13 @@ def spawn_clutter_orient(seeds: np.ndarray) -> NurseryState:
     return settle(hang(state))
 
 
+def spawn_clutter_empty(seeds: np.ndarray) -> NurseryState:
+    """Nothing at all, often before a moving picture instead of walls; the gaze is anywhere. There is no target."""
+    state = empty_room(seeds)
+    state.pan, state.tilt = uniform(seeds, "pan", -45.0, 45.0), uniform(seeds, "tilt", -30.0, 30.0)
+    return settle(hang(state))
+
+
 def spawn_clutter_track(seeds: np.ndarray) -> NurseryState:
     """As `spawn_track`, often before a moving picture instead of walls."""
     return hang(spawn_track(seeds))

@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 
-from devmind.moment import PERIPHERY_SIZE, SIGHT_SIZE
+from devmind.moment import PERIPHERY_SIZE, SIGHT_SIZE, WIDE_SIZE
 from devmind.worlds.nursery.caregiver import caregiver_prims
 from devmind.worlds.nursery.geometry import cos_deg, sin_deg
 from devmind.worlds.nursery.state import (
@@ -20,7 +20,6 @@ from devmind.worlds.nursery.state import (
     N_OBJECTS,
     ROOM_HIGH,
     ROOM_LOW,
-    WIDE_SIZE,
     NurseryState,
 )
 from devmind.worlds.nursery.turns import in_turn
