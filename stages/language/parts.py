@@ -31,4 +31,4 @@ def admit(agent: Agent, tokenizer: str = "bytes") -> None:
 
 def trained(agent: Agent) -> tuple[str, ...]:
     """What a stage may train, and the sense of boards: an earlier stage may have brought it along."""
-    return (*trainable(agent), f"encoders.{BOARD}.")
+    return (*trainable(agent, NAME), f"encoders.{BOARD}.")

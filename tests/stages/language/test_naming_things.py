@@ -20,6 +20,7 @@ from stages.language import parts
 from stages.language.caregiver import grammar, scene
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT, Scene, Thing
 from stages.language.name import exam, lesson
+from stages.language.name.lesson import Page
 from stages.language.name.scenes import scenes
 
 
@@ -119,7 +120,7 @@ def test_the_nursery_is_spoken_of_as_it_is(context: Context) -> None:
 
 
 def test_an_answer_stands_behind_its_question() -> None:
-    pages, written = lesson.pages_of([("what?", " a."), ("where is it?", "")])
+    pages, written = lesson.pages_of([Page("what?", " a."), Page("where is it?"), Page("what?", " a b.", given=2)])
     page, said = pages[0], written[0]
     assert bytes(n for n in page.tolist() if 0 <= n < 256) == b"what? a."
     assert bytes(n for n in said.tolist() if n >= 0) == b" a."
@@ -127,6 +128,24 @@ def test_an_answer_stands_behind_its_question() -> None:
     assert page[at] == ord("?")  # what follows the question mark is the answer's first byte
     assert page[at + 1] == said[at]
     assert (written[1] == -1).all()
+    assert bytes(n for n in pages[2].tolist() if 0 <= n < 256) == b"what? a b."
+    assert bytes(n for n in written[2].tolist() if n >= 0) == b" b.", "what is given is read, not learned"
+
+
+def test_a_noun_is_asked_for_behind_any_colour_and_by_itself(context: Context) -> None:
+    pages = [lesson._asked_what(numpy_rng("test", n, *pair), *pair) for pair in TAUGHT for n in range(40)]
+    pairs = [pair for pair in TAUGHT for _ in range(40)]
+    before = {colour: set() for colour in scene.COLOURS}
+    for page, (colour, noun) in zip(pages, pairs, strict=True):
+        learned = page.said[page.given :]
+        assert (scene.NOUNS[noun] in learned) == (page.question != lesson.COLOUR)
+        assert (scene.COLOURS[colour] in learned) == (
+            page.question == lesson.COLOUR or (not page.given and page.question == lesson.WHAT)
+        )
+        if page.question == lesson.WHAT:
+            before[page.said.split()[1]].add(scene.NOUNS[noun])
+    assert all(nouns == set(scene.NOUNS) for nouns in before.values()), "a colour does not tell which noun follows"
+    assert {page.question for page in pages} == {lesson.WHAT, lesson.COLOUR, lesson.KIND}
 
 
 def test_who_sees_all_is_right_and_shuffled_answers_are_at_chance(context: Context, agent: Agent, monkeypatch) -> None:
