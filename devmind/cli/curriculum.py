@@ -55,18 +55,23 @@ def run(
     out: OutOption = None,
     cut: CutOption = False,
 ) -> None:
-    """Walk stages in the order of what they require; a failed gate ends the walk.
+    """Raise a whole childhood: walk stages in the order of what they require, to one report.
+
+    A stage that fails a gate is repeated once, at half its steps (at size tiny never); then the walk goes on with it
+    marked failed.
 
     Exit code 0: all passed; 1: a gate was failed; 2: an error; 130 or 143: stopped.
     """
     settings = run_config(size, minutes, sets, config, seed)
-    names = [plugins.find("stages", name).name for name in stages or plugins.available("stages")]
+    names = [plugins.find("stages", name).name for name in stages or ()]
     data, sessions = run_inputs(data, experience)
     folder = out or Path("checkpoints") / f"curriculum-{settings.size}-seed{settings.seed}"
     with resumable(f"devmind curriculum resume {folder}", NEXT_LESSON):
-        from devmind.curriculum.runner import Curriculum
+        from devmind.curriculum.runner import Curriculum, every_stage
 
-        walk = Curriculum(names, settings, folder, agent=agent, data=data, sessions=sessions, command=uncut(ctx.obj))
+        walk = Curriculum(
+            names or every_stage(), settings, folder, agent=agent, data=data, sessions=sessions, command=uncut(ctx.obj)
+        )
         results = walk.run(cut)
     _tell(results)
 

@@ -72,7 +72,7 @@ def curves(journal: Journal) -> dict[str, dict[str, list[float]]]:
     by_name: dict[str, dict[int, tuple[float, float]]] = {}
     for event in journal.events("progress"):
         for key, value in event["scalars"].items():
-            points = by_name.setdefault(f"{event['lesson']}/{key}", {})
+            points = by_name.setdefault(f"{_label(event)}/{key}", {})
             for step in [step for step in points if step >= event["step"]]:
                 del points[step]
             points[event["step"]] = (event["seconds"], value)
@@ -122,11 +122,10 @@ def _iso(time_s: float) -> str:
 
 
 def lessons(journal: Journal) -> list[dict[str, Any]]:
-    """One row a lesson, from the journal; what was taught again counts as it was last."""
-    last = {event["lesson"]: event for event in journal.events("lesson_done")}
+    """One row a lesson, from the journal, and one more where its stage was repeated."""
     return [
         {
-            "name": event["lesson"],
+            "name": _label(event),
             "steps": event["planned"],
             "done": event["steps"],
             "seconds": event["seconds"],
@@ -135,8 +134,18 @@ def lessons(journal: Journal) -> list[dict[str, Any]]:
             "share": _shares(event),
             **{name: event[name] for name in OF_A_LESSON if name in event},
         }
-        for event in last.values()
+        for event in lessons_done(journal)
     ]
+
+
+def lessons_done(journal: Journal) -> list[dict[str, Any]]:
+    """How each lesson of each attempt ended; what was redone counts as it was last."""
+    return list({(event["lesson"], event["attempt"]): event for event in journal.events("lesson_done")}.values())
+
+
+def _label(event: dict[str, Any]) -> str:
+    """A lesson's name, and that its stage was being repeated."""
+    return event["lesson"] + (" (again)" if event.get("attempt") else "")
 
 
 def answered(examined: Sequence[Examined]) -> dict[str, dict[str, int]]:

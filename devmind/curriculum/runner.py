@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from devmind import plugins
 from devmind.agent.agent import Agent
 from devmind.agent.device import pick_device, place
 from devmind.agent.threads import training_threads
 from devmind.checkpointing.files import make_folder
-from devmind.config import RunConfig, validate
+from devmind.config import TRIAL_SIZES, RunConfig, validate
 from devmind.curriculum.examining import examine_skill, pick_skills, plain
 from devmind.curriculum.finished import run_folder
 from devmind.curriculum.journal import Journal
@@ -87,7 +88,8 @@ def _missing_parts(stage: Stage, agent: Agent) -> str:
 class Curriculum:
     """Stages one after another in one folder; each goes on from the milestone of the one before.
 
-    A stage that fails its gate ends the walk: what it lacks would be the next one's foundation.
+    A stage that fails a gate is repeated once, at half its steps; then the walk goes on with it marked failed. Sizes
+    that only try the machinery repeat nothing, unless `attempts` is given.
     """
 
     def __init__(
@@ -101,7 +103,7 @@ class Curriculum:
         sessions: Sequence[Path] = (),
         command: str = "",
     ) -> None:
-        self.stages, self.config, self.out = list(stages), config, Path(out)
+        self.stages, self.config, self.out = list(stages), repeated_once(config), Path(out)
         self.agent, self.data, self.sessions, self.command = agent, data, tuple(sessions), command
         self.journal = Journal(self.out / "curriculum.jsonl")
 
@@ -128,8 +130,6 @@ class Curriculum:
             )  # fmt: skip
             cut = cut and result.already_finished
             done.append(result)
-            if not result.passed:
-                break
             agent = result.agent
         return done
 
@@ -186,11 +186,28 @@ def _stage_status(out: Path) -> dict[str, Any]:
         return {"state": "not begun"}
     now = journal.last("progress", "lesson_done", "exam")
     stopped = (journal.last("start", "resumed", "stopped") or {}).get("event") == "stopped"
-    steps = (journal.last("plan") or {"steps": {}})["steps"]
+    steps = dict((journal.last("plan") or {"steps": {}})["steps"])
+    steps |= {event["lesson"]: event["steps"] for event in journal.events("begun") if "steps" in event}
     if now is None or now["event"] == "exam":
         return {"state": "stopped" if stopped else "examining" if now else "begun"}
     where = {"lesson": now["lesson"], "step": now.get("step", now.get("steps")), "of": steps.get(now["lesson"])}
     return {"state": "stopped" if stopped else "teaching", **where}
+
+
+def repeated_once(config: RunConfig) -> RunConfig:
+    """The configuration of a curriculum's stages, where it says nothing else of `attempts`."""
+    if "attempts" in config.model_fields_set or config.size in TRIAL_SIZES:
+        return config
+    return config.model_copy(update={"attempts": 2})
+
+
+def every_stage() -> list[str]:
+    """All installed stages in the order of a childhood: those that none requires come by name, each behind what it
+    requires, so that what a stage builds on is learned last before it.
+    """
+    names = list(plugins.available("stages"))
+    required = {name for one in names for name in load_stage(one).requires}
+    return in_order([name for name in names if name not in required] or names)
 
 
 def in_order(names: Sequence[str]) -> list[str]:

@@ -69,7 +69,7 @@ class Night:
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """The share of the episodic gain that is kept with the store off; and what the night did to using a store."""
-    nights = NIGHTS[context.config.size] if level == "full" else 1
+    nights = NIGHTS[context.config.size] if level != "glimpse" else 1
     begun = time.monotonic()
     with torch.inference_mode(False), torch.enable_grad():
         slept = [_night(agent, context, int(seed)) for seed in exam_seeds(nights, context.seed, "sleep")]
@@ -128,7 +128,7 @@ def _change(name: str, unit: str, values: Sequence[np.ndarray], note: str) -> Me
 def _night(agent: Agent, context: Context, seed: int) -> Night:
     """One life and its night, in a folder that is gone afterwards."""
     of = lives(np.array([seed]), THINGS)
-    others = lives(exam_seeds(OTHERS, context.seed, "sleep", "others", seed), THINGS)
+    others = lives(exam_seeds(context.episodes(OTHERS), context.seed, "sleep", "others", seed), THINGS)
     memory = remember(agent, of)
     sleeper = copy.deepcopy(agent)
     awake, before = questions(agent, of, [memory], VIEWS), questions(agent, of, None, VIEWS)
