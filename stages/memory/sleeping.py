@@ -32,6 +32,8 @@ from stages.memory.lives import BOTH, NAMES, Lives, lives, looks
 from stages.memory.naming import HEAD, THINGS
 
 NIGHTS = {"tiny": 1, "nursery": 2, "child": 4, "adult": 4}
+STEPS = {"tiny": 6}
+"""Of a night, where they are not the size's own: enough to try it."""
 MET_BY = BOTH
 """The senses by which things are shown and asked."""
 VIEWS = 20
@@ -135,7 +137,9 @@ def _night(agent: Agent, context: Context, seed: int) -> Night:
     before_others = questions(agent, others, [remember(agent, each) for each in others.singly()], 1)
     with tempfile.TemporaryDirectory(prefix="devmind-sleep-") as folder:
         apart = replace(context, out=Path(folder), config=context.config.model_copy(update={"loggers": ()}))
-        slept = sleep(sleeper, memory, apart, earlier=stages_of(agent), heads=[HEAD])
+        slept = sleep(
+            sleeper, memory, apart, earlier=stages_of(agent), heads=[HEAD], steps=STEPS.get(agent.config.size)
+        )
     sleeper.eval()
     after = questions(sleeper, of, None, VIEWS)
     after_others = questions(sleeper, others, [remember(sleeper, each) for each in others.singly()], 1)
