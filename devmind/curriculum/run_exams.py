@@ -18,6 +18,7 @@ from devmind.curriculum.examining import Examined, decided, examine_skill, judge
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.progress import say
 from devmind.curriculum.stage import Context, Skill, Stage
+from devmind.curriculum.timing import peak_memory_mb
 from devmind.errors import CheckpointError
 
 FOLDER = "exams"
@@ -94,6 +95,7 @@ def _examined(
         skill=skill.name,
         agent=weights,
         seconds=round(time.monotonic() - begun, 2),
+        peak_memory_mb=round(peak_memory_mb(), 1),  # a run that goes on in another process knows this one's too
         passed=item.verdict.passed,
         scores={name: round(measure.score, 4) for name, measure in item.measures.items()},
         measures=decided(item, context),

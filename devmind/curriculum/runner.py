@@ -13,6 +13,7 @@ from devmind.agent.device import pick_device, place
 from devmind.agent.threads import training_threads
 from devmind.checkpointing.files import make_folder
 from devmind.config import TRIAL_SIZES, RunConfig, validate
+from devmind.curriculum.childhood import close, examine_last
 from devmind.curriculum.examining import examine_skill, pick_skills, plain
 from devmind.curriculum.finished import run_folder
 from devmind.curriculum.journal import Journal
@@ -102,9 +103,11 @@ class Curriculum:
         data: Path | None = None,
         sessions: Sequence[Path] = (),
         command: str = "",
+        ablate: bool = False,
     ) -> None:
         self.stages, self.config, self.out = list(stages), repeated_once(config), Path(out)
         self.agent, self.data, self.sessions, self.command = agent, data, tuple(sessions), command
+        self.ablate = ablate
         self.journal = Journal(self.out / "curriculum.jsonl")
 
     def run(self, cut: bool = False) -> list[RunResult]:
@@ -118,7 +121,7 @@ class Curriculum:
         if (known := self.journal.last("plan")) is None:
             make_folder(self.out)
             self.journal.write("plan", **plan)
-        elif {key: known.get(key) for key in plan} != plan:
+        elif {key: known.get(key, False) for key in plan} != plan:
             raise ConfigError(
                 f"The folder {self.out} holds another curriculum; give another --out, or 'curriculum resume'."
             )
@@ -126,11 +129,12 @@ class Curriculum:
         for name in order:
             result = run_stage(
                 name, self.config, out=self.out / name, agent=agent, data=self.data,
-                sessions=self.sessions, command=self.command, cut=cut,
+                sessions=self.sessions, command=self.command, ablate=self.ablate, cut=cut,
             )  # fmt: skip
             cut = cut and result.already_finished
             done.append(result)
             agent = result.agent
+        close(self.out, done, self.command)
         return done
 
     def _plan(self, order: Sequence[str]) -> dict[str, Any]:
@@ -142,6 +146,7 @@ class Curriculum:
             "data": text(self.data),
             "sessions": [str(path) for path in self.sessions],
             "command": self.command,
+            "ablate": self.ablate,
         }
 
     @classmethod
@@ -152,7 +157,16 @@ class Curriculum:
         return cls(
             plan["stages"], validate(plan["config"]), out, agent=path(plan["agent"]), data=path(plan["data"]),
             sessions=[Path(text) for text in plan["sessions"]], command=plan["command"],
+            ablate=plan.get("ablate", False),
         ).run(cut)  # fmt: skip
+
+
+def examine_childhood(out: Path) -> bool:
+    """Hold the exams of a childhood's last milestone in half precision; whether every gate was passed."""
+    plan = _known_plan(out)
+    data = Path(plan["data"]) if plan["data"] else None
+    examined = examine_last(out, plan["stages"], validate(plan["config"]), data)
+    return all(item.verdict.passed for item in examined)
 
 
 def _known_plan(out: Path) -> dict[str, Any]:
