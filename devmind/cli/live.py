@@ -91,13 +91,14 @@ def hello(
 
     kept = _own_memory() if memory is None else memory
     show.line(f"what you teach it is kept in {show.place(str(kept))}")
+    command = "devmind hello" if age is None else f"devmind hello --age {age}"
     wishes = Wishes(
         folder,
         asked.sensors,
         memory=kept,
         port=port,
         details=asked.details,
-        command="devmind hello" if age is None else f"devmind hello --age {age}",
+        command=command,
     )
     _live(wishes, seconds, open_)
 

@@ -88,7 +88,7 @@ class Added(Part):
 class Childhood(Part):
     """childhood.json: all that its page shows."""
 
-    schema_version: Literal[1] = Field(SCHEMA, alias="schema")
+    schema_version: Literal[1] = Field(alias="schema")
     command: str
     seed: int
     size: str
