@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import AgentOption, agent_folder, agent_option
+from devmind.cli.agents import RUNS, AgentOption, agent_folder, agent_option
 from devmind.cli.devices import (
     NO_DEVICE,
     CameraOption,
@@ -73,7 +73,9 @@ def hello(
     age: Annotated[
         int | None, typer.Option("--age", min=0, metavar="N", help="Yours at its N-th age; 0: before its first lesson.")
     ] = None,
-    agent: Annotated[Path | None, agent_option("Whose ages --age counts; else the newest in ./checkpoints.")] = None,
+    agent: Annotated[
+        Path | None, agent_option("Whose ages --age counts; else the newest childhood's in ./checkpoints.")
+    ] = None,
     camera_: BrowserCameraOption = "browser",
     mic: BrowserMicOption = "browser",
     memory: OwnMemoryOption = None,
@@ -105,19 +107,19 @@ def hello(
 
 def _of_age(age: int | None, agent: Path | None) -> Path:
     """The folder of the agent that is met: the newborn's, or that of one's own at an age."""
-    from devmind.live.ages import ages
+    from devmind.live.ages import CHILDHOOD_FILE, ages, of_childhood
     from devmind.live.newborn import FOLDER
 
     if age is None and agent is not None:
-        raise ConfigError(
-            f"--agent {agent} needs --age N, the age at which it is met; or 'devmind live --agent {agent}'."
-        )
+        raise ConfigError(f"--agent {agent} needs --age N, at which it is met; or 'devmind live --agent {agent}'.")
     if age is None:
         return FOLDER
-    found = [one for one in ages(agent_folder(agent)) if one.taught]
+    newest = max(RUNS.glob(f"*/{CHILDHOOD_FILE}"), key=lambda path: path.stat().st_mtime, default=None)
+    every = of_childhood(newest.parent) if newest and agent is None else ages(agent_folder(agent))
+    found = [one for one in every if one.taught]
     if age >= len(found):
-        known = ", ".join(f"{number} {one.label}" for number, one in enumerate(found))
-        raise ConfigError(f"It has no age {age}; known are: {known}.")
+        known = ", ".join(f"{number} ({one.label})" for number, one in enumerate(found))
+        raise ConfigError(f"There is no age {age}; known are {known or 'none yet'}.")
     show.line(f"as it was {found[age].label}: age {age} of {len(found) - 1}")
     return found[age].folder
 

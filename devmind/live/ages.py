@@ -58,7 +58,7 @@ def ages(agent: Path) -> list[Age]:
         untaught = [Age("start", UNTAUGHT, agent, taught=False)] if _began_untaught(agent) else []
         return [*untaught, Age("now", "today", agent)]
     if (run.parent / CHILDHOOD_FILE).is_file():
-        return _with(agent, _of_a_childhood(run.parent))
+        return _with(agent, of_childhood(run.parent))
     found = [Age("start", UNTAUGHT, run / "start")] if (run / "start" / "config.json").is_file() else []
     saved = [path.parent for path in run.glob("milestones/*/config.json")]
     saved = sorted(saved, key=lambda folder: (folder / "config.json").stat().st_mtime)
@@ -70,8 +70,8 @@ def _with(agent: Path, found: list[Age]) -> list[Age]:
     return found if agent in [age.folder for age in found] else [*found, Age("now", "today", agent)]
 
 
-def _of_a_childhood(out: Path) -> list[Age]:
-    """Before its first lesson, and after each stage that has ended: a failed one has left its agent too."""
+def of_childhood(out: Path) -> list[Age]:
+    """Of the childhood in `out`: before its first lesson, and after each stage that has ended, failed ones too."""
     stages = (Journal(out / CHILDHOOD_FILE).last("plan") or {"stages": []})["stages"]
     found: list[Age] = []
     for number, name in enumerate(stages, 1):
