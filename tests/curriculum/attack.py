@@ -73,7 +73,7 @@ def attack(out: Path, straight: Path, command: Sequence[str], kills: int, seed: 
 
     In a stage the places are drawn from the events that its undisturbed journal has, and a moment behind each.
 
-    Returns: where it was killed.
+    Returns: where it was killed; a process that ends before its place is none.
     """
     rng, hit = random.Random(seed), []
     places = journals(straight)
@@ -87,7 +87,10 @@ def attack(out: Path, straight: Path, command: Sequence[str], kills: int, seed: 
                     _wait_for(journal, after, one)
                     time.sleep(rng.uniform(0, 0.2))
                 finally:
+                    alive = one.poll() is None
                     one.kill()
+            if not alive:
+                continue  # it had come to its end
             last = journal.last() or {"event": "nothing"}
             hit.append(
                 f"{journal.path.parent.name}, behind {last['event']} {last.get('lesson', last.get('skill', ''))}"

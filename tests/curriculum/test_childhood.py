@@ -182,13 +182,14 @@ def installed(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_ten_kills_change_no_weight_and_no_verdict(installed, tmp_path):
     straight, killed = (tmp_path / name / "childhood" for name in ("straight", "killed"))
     for folder in (straight, killed):
         folder.parent.mkdir()
     attack.run(attack.childhood(straight, "later"), installed)
-    hit = attack.attack(killed, straight, attack.childhood(killed, "later"), 10, seed=0, env=installed)
-    assert len(hit) == 10
+    hit = attack.attack(killed, straight, attack.childhood(killed, "later"), 12, seed=0, env=installed)
+    assert len(hit) >= 10, hit
     assert len({place.partition(",")[0] for place in hit}) == 3, hit
     assert attack.outcome(killed) == attack.outcome(straight)
 
