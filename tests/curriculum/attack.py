@@ -3,6 +3,7 @@
     python -m tests.curriculum.attack --kills 50
 
 raises one childhood of all stages undisturbed and one that is killed, at size tiny, and compares them to the bit.
+Stages may be named; what it does not know are options of `devmind curriculum run`.
 """
 
 from __future__ import annotations
@@ -116,15 +117,16 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="kept; by default a folder that is gone afterwards")
-    asked = parser.parse_args()
+    asked, options = parser.parse_known_args()
+    options += asked.stages
     with tempfile.TemporaryDirectory() as temporary:
         folder = (asked.out or Path(temporary)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
         straight, killed = folder / "straight" / "childhood", folder / "killed" / "childhood"
         begun = time.monotonic()
-        run(childhood(straight, *asked.stages), os.environ)
+        run(childhood(straight, *options), os.environ)
         print(f"undisturbed in {time.monotonic() - begun:.0f} s", flush=True)
-        hit = attack(killed, straight, childhood(killed, *asked.stages), asked.kills, asked.seed)
+        hit = attack(killed, straight, childhood(killed, *options), asked.kills, asked.seed)
         print("\n".join(f"killed in {place}" for place in hit))
         first, second = outcome(straight), outcome(killed)
         differing = [name for name in first if first[name] != second[name]]
