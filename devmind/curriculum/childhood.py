@@ -130,5 +130,6 @@ def end_with_parent() -> None:
 
 
 def _wait_for_the_end() -> None:
-    sys.stdin.buffer.read()
+    while os.read(0, 1024):  # not sys.stdin, whose lock a thread must not hold when the interpreter ends
+        pass
     os._exit(130)
