@@ -21,6 +21,7 @@ from devmind.curriculum.stage import Context, Skill, Stage
 from devmind.errors import CheckpointError
 
 FOLDER = "exams"
+ARRAYS = ("values", "episodes", "groups")
 
 
 def hold(stages: Sequence[Stage], agent: Agent, context: Context, journal: Journal, when: str) -> list[Examined]:
@@ -83,7 +84,7 @@ def load(folder: Path, weights: str) -> dict[str, Measure] | None:
 def _plain(measure: Measure) -> dict[str, Any]:
     state = {field.name: getattr(measure, field.name) for field in fields(measure)}
     return state | {
-        "values": torch.from_numpy(measure.values),
+        **{name: _array(getattr(measure, name)) for name in ARRAYS},
         "floors": {name: float(value) for name, value in measure.floors.items()},
         "rows": {name: float(value) for name, value in measure.rows.items()},
         "answered": {
@@ -98,7 +99,12 @@ def _measure(state: Mapping[str, Any]) -> Measure:
         Exhibit(kind, caption, _bytes(png), _bytes(wav), tuple(labels))
         for kind, caption, png, wav, *labels in state["exhibits"]
     )
-    return Measure(**{**state, "values": state["values"].numpy(), "exhibits": tuple(shown)})
+    arrays = {name: None if state.get(name) is None else state[name].numpy() for name in ARRAYS}
+    return Measure(**{**state, **arrays, "exhibits": tuple(shown)})
+
+
+def _array(array: np.ndarray | None) -> torch.Tensor | None:
+    return None if array is None else torch.from_numpy(array)
 
 
 def _tensor(data: bytes | None) -> torch.Tensor | None:
