@@ -6,12 +6,14 @@ aside, and not by what an agent makes of it, so that lessons and exams, taught a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+
+from devmind.seeding import lesson_seeds
 
 MakeWorld = Callable[..., Any]
 
@@ -36,7 +38,14 @@ def of_worlds(make_world: MakeWorld, world: str, level: str, seeds: np.ndarray) 
     """
     state = make_world(world, level, seeds).state()
     named = {field.name: getattr(state, field.name) for field in fields(state) if field.name != "seed"}
-    return identities({**named, "world": [f"{world}/{level}"] * len(seeds)})
+    return identities({**named, "world": [world] * len(seeds)})
+
+
+def of_lessons(make_world: MakeWorld, n: int, seed: int, world: str, levels: Sequence[str]) -> np.ndarray:
+    """About `n` episodes that lessons in `levels` of a world may show, int64: as many of each level."""
+    each = max(1, n // len(levels))
+    parts = [of_worlds(make_world, world, level, lesson_seeds(each, seed, "episodes", level)) for level in levels]
+    return np.concatenate(parts)
 
 
 def per_episode(values: np.ndarray, episodes: np.ndarray | None) -> np.ndarray:

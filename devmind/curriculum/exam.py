@@ -54,7 +54,7 @@ class Measure:
         episodes: int64 [n], which episode each value is of (`devmind.curriculum.episodes`): values of one episode count
             as one. None: it is not known, and every value counts.
         groups: int64 [n], the life, speaker or room that values share, where they share one: whole groups are drawn
-            for the interval.
+            for the interval, if there are several.
         higher_is_better: False for errors.
         reference: what others reach, with its source; '' when there is none.
         note: what a reader must know (a read-out was fitted, which group was held out).
@@ -146,13 +146,16 @@ class Measure:
         if self.exhaustive:
             return self.score, self.score
         units = per_episode(self.values, self.episodes)
-        if self.groups is None and self.rate and np.isin(units, (0.0, 1.0)).all():
-            return wilson(int(units.sum()), len(units))
-        if (units == units[0]).all():
-            return of_equals(float(units[0]), len(units), self.chance, self.ceiling)
         groups = self.groups
         if groups is not None and self.episodes is not None:
             groups = groups[first_of_each(self.episodes)]
+        if groups is not None and (groups == groups[0]).all():
+            groups = None
+        equal = bool((units == units[0]).all())
+        if self.rate and np.isin(units, (0.0, 1.0)).all() and (groups is None or equal):
+            return wilson(int(units.sum()), len(units))
+        if equal:
+            return of_equals(float(units[0]), len(units), self.chance, self.ceiling)
         return bootstrap(units, resamples, self.name, groups)
 
     def skill_scores(self) -> np.ndarray:

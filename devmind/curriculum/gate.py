@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from devmind.curriculum.exam import Measure
 
-
 PASSED, OUTDONE, FAILED = "passed", "passed, a rule does better", "failed"
 GOAL_MISSED, NOT_GATED = "goal missed", "not gated"
 
