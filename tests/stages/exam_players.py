@@ -20,7 +20,7 @@ from devmind.seeding import exam_seeds
 from devmind.worlds.nursery import hiding
 from stages.memory import hallway, living, mazes, permanence, playing, recalling
 from stages.memory.lives import NAMES
-from stages.reflex import balance, binding, foresee, gaze, hand_rules, hear, locate, looking, reacting, recordings, see
+from stages.reflex import balance, binding, gaze, hand_rules, hear, locate, looking, reacting, recordings, see
 from stages.reflex.parts import FORESEEN
 from stages.reflex.scene import Instances, Scene
 from stages.reflex.trials import Trial
@@ -28,7 +28,7 @@ from stages.reflex.trials import Trial
 Turn = Callable[[int], np.ndarray]
 Put = Callable[[pytest.MonkeyPatch, Context, Turn], None]
 ELSEWHERE: Mapping[str, str] = {
-    "sleep": "tests/stages/test_memory_recall.py",
+    "sleep": "tests/stages/test_sleep_exam.py",
     "read": "tests/stages/language/test_reading.py",
     "name": "tests/stages/language/test_naming_things.py",
     "follow": "tests/stages/language/test_following.py",
@@ -40,9 +40,7 @@ ELSEWHERE: Mapping[str, str] = {
 
 def known(*pairs: tuple[np.ndarray, np.ndarray]) -> dict[bytes, Any]:
     """What is to be answered, by the bytes of what is sensed."""
-    return {
-        np.ascontiguousarray(x).tobytes(): y for seen, answers in pairs for x, y in zip(seen, answers, strict=True)
-    }
+    return {np.ascontiguousarray(x).tobytes(): y for seen, answers in pairs for x, y in zip(seen, answers, strict=True)}
 
 
 def recalled(table: Mapping[bytes, Any], seen: Any, turn: Turn) -> np.ndarray:
@@ -160,6 +158,9 @@ def balance_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None
 class Remembering:
     """Chooses by all that was sensed since the episode began; without short-term memory by the last Moment alone."""
 
+    longest = 0
+    """Moments of the longest episode that one of them has remembered."""
+
     def __init__(self, rule: Callable[[np.ndarray], np.ndarray], short_term: bool, turn: Turn) -> None:
         self.rule, self.short_term, self.turn = rule, short_term, turn
         self.seen: list[np.ndarray] = []
@@ -168,6 +169,7 @@ class Remembering:
         if "signal" not in senses:
             return self.in_a_hallway(senses, first)
         self.seen = [*([] if first.all() or not self.short_term else self.seen), senses["signal"]]
+        Remembering.longest = max(Remembering.longest, len(self.seen))
         return {"choose": self.rule(np.stack(self.seen))[self.turn(len(first))]}
 
     def in_a_hallway(self, senses: Any, first: np.ndarray) -> dict[str, np.ndarray]:
@@ -180,8 +182,6 @@ class Remembering:
             ]
             self.over = np.zeros(len(first), bool)
         choice = np.array([0 if over else room.teach() for room, over in zip(self.rooms, self.over, strict=True)])
-        if not self.short_term:  # straight on, and always to the same side
-            choice = np.where([room.at_the_fork for room in self.rooms], hallway.LEFT, choice)
         choice = choice[self.turn(len(choice))]
         for row in np.flatnonzero(~self.over):
             world: Any = self.rooms[row].world
@@ -225,7 +225,7 @@ def recall_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
             n = len(batch["first"])
             said = np.zeros(n, np.int64)
             if found:
-                said = np.array([NAMES.index(str(row[0].senses["words"])) for row in found])
+                said = np.array([NAMES.index(str(row[0][0]["words"])) for row in found])
             if "words" in batch["present"]:
                 spelt = batch["senses"]["words"][:, 0].numpy()
                 aloud = batch["present"]["words"][:, 0].numpy()
