@@ -184,3 +184,14 @@ def test_an_exam_of_sleep_changes_nothing(agent: Agent, context: Context) -> Non
     assert change.n == recalling.THINGS * sleeping.OTHERS
     assert earlier.n == len(keeping.played(agent, context, 0))
     assert not any(parameter.is_inference() for parameter in agent.parameters())
+
+
+def test_a_lesson_of_names_shows_no_combination_of_the_exam(agent: Agent, context: Context) -> None:
+    shown = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(naming, "lives", lambda *given: shown.append(lives(*given)) or shown[-1])
+        for update in range(0, 100, 10):
+            lesson_batch(agent, context, update, 16, 100)
+    kinds = np.concatenate([(of.shape + 3 * of.colour + 24 * of.texture).ravel() for of in shown])
+    assert len(kinds) > 100
+    assert not set(kinds) & set(HELD_OUT)
