@@ -218,6 +218,7 @@ def check_episodes(
     assert skill.taught is not None
     shown = skill.taught(context, lesson_episodes)
     for name, measure in drawn.items():
+        assert measure.episodes is not None
         share = float(np.isin(measure.episodes, shown).mean())
         law = f"of an exam's episodes at most {SHARED:.0%} are among {LESSON_EPISODES:,} of its lessons"
         require(share <= SHARED, law, f"of '{name}' {share:.0%} are among {len(shown):,}")

@@ -151,7 +151,7 @@ def _direct(agent: Agent, every: Clips, unseen: Clips, floors: dict[str, float])
     )
 
 
-def _clips(every: Clips) -> dict[str, np.ndarray]:
+def _clips(every: Clips) -> dict[str, Any]:
     """Which clips the values are of, and whose voice they share."""
     voices = np.unique(every.speakers, return_inverse=True)[1]
     return {"episodes": identities({"wave": every.waves}), "groups": voices}
