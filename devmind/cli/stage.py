@@ -240,7 +240,9 @@ def _scores(measure: dict[str, Any]) -> tuple[str, ...]:
     said = {True: "✓ ", False: "✗ ", None: ""}[measure["passed"]] + measure["verdict"]
     if measure["beaten_by"] and measure["passed"]:
         said += f": {measure['beaten_by']}"
+    fewer = measure.get("distinct", measure["n"]) < measure["n"]
+    asked = f"{measure['n']:,}" + (f" ({measure['distinct']:,} different)" if fewer else "")
     interval = f"{number(measure['low'])} .. {number(measure['high'])}"
     return (
-        number(measure["score"]), interval, f"{measure['n']:,}", number(measure["floor"]), number(measure["gate"]), said
+        number(measure["score"]), interval, asked, number(measure["floor"]), number(measure["gate"]), said
     )  # fmt: skip

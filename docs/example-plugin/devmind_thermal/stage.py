@@ -55,7 +55,9 @@ class WarmthStage:
 
     name = "warmth"
     requires = ()
-    skills = (Skill("warmth", examine, Gate([Threshold("warmth", 0.9, beats_floor=True)]), "which side is warmest", taught),)
+    skills = (
+        Skill("warmth", examine, Gate([Threshold("warmth", 0.9, beats_floor=True)]), "which side is warmest", taught),
+    )
 
     def admit(self, agent: Agent) -> None:
         """Add the sense (its encoder follows from its space) and a head that reads its tokens."""

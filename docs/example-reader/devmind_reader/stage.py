@@ -68,7 +68,9 @@ class ReaderStage:
 
     name = "reader"
     requires = ()
-    skills = (Skill("read", examine, Gate([Threshold("read", 2.7, lower_is_better=True)]), "foretells what it reads", taught),)
+    skills = (
+        Skill("read", examine, Gate([Threshold("read", 2.7, lower_is_better=True)]), "foretells what it reads", taught),
+    )
 
     def admit(self, agent: Agent) -> None:
         """Add the sense of pages, and the head that writes them."""
