@@ -85,7 +85,6 @@ REACHED = {
     "track": 0.8,  # the first ticks count, before any gaze can be there
     "reach": 0.9,
     "recall": 0.9,  # an untaught agent's keys find most entries
-    "permanence/a-not-b": 1.0,
 }
 """What the player reaches where it is not quite the ceiling."""
 
