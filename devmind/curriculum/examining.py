@@ -12,7 +12,7 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.exam import Exhibit, Measure
-from devmind.curriculum.gate import Decision, Gate, Verdict
+from devmind.curriculum.gate import NOT_GATED, Decision, Gate, Verdict
 from devmind.curriculum.stage import Context, Skill, Stage
 from devmind.errors import ExamError, nearest
 
@@ -89,7 +89,8 @@ def decided(item: Examined, context: Context) -> dict[str, dict[str, Any]]:
     beside = beside_scores(item, context)
     for name, measure in item.measures.items():
         decision = _decision(item.verdict, name)
-        beside[name] |= {"floor": measure.floor, "beaten_by": measure.beaten_by}
+        beaten_by = measure.beaten_by(context.config.exam.bootstrap)
+        beside[name] |= {"floor": measure.floor, "beaten_by": beaten_by, "verdict": _verdict(decision)}
         if decision:
             beside[name] |= {"gate": decision.bound, "passed": decision.told}
     return beside
@@ -103,6 +104,7 @@ def plain(examined: Sequence[Examined], resamples: int) -> list[dict[str, Any]]:
             "stage": item.stage,
             "about": item.skill.about,
             "passed": item.verdict.passed,
+            "verdict": item.verdict.verdict,
             "measures": [
                 _plain_measure(measure, _decision(item.verdict, measure.name), resamples)
                 for measure in item.measures.values()
@@ -116,6 +118,10 @@ def _decision(verdict: Verdict, name: str) -> Decision | None:
     return next((d for d in verdict.decisions if d.measure == name), None)
 
 
+def _verdict(decision: Decision | None) -> str:
+    return decision.verdict if decision else NOT_GATED
+
+
 def _plain_measure(measure: Measure, decision: Decision | None, resamples: int) -> dict[str, Any]:
     low, high = measure.interval(resamples)
     return {
@@ -125,15 +131,18 @@ def _plain_measure(measure: Measure, decision: Decision | None, resamples: int) 
         "low": low,
         "high": high,
         "n": measure.n,
+        "distinct": measure.distinct,
+        "exhaustive": measure.exhaustive,
         "chance": measure.chance,
         "floor": measure.floor,
         "floors": dict(measure.floors),
-        "beaten_by": measure.beaten_by,
+        "beaten_by": measure.beaten_by(resamples),
         "ceiling": measure.ceiling,
         "reference": measure.reference,
         "gate": decision.bound if decision else None,
         "passed": decision.told if decision else None,
-        "reason": decision.reason if decision else "not gated",
+        "verdict": _verdict(decision),
+        "reason": decision.reason if decision else NOT_GATED,
         "higher_is_better": measure.higher_is_better,
         "note": measure.note,
         "rows": dict(measure.rows),

@@ -169,11 +169,7 @@ def answered(examined: Sequence[Examined]) -> dict[str, dict[str, int]]:
 
 def matrix_row(examined: Sequence[Examined]) -> dict[str, float]:
     """Mean skill score by stage/measure."""
-    return {
-        f"{item.stage}/{name}": float(measure.skill_scores().mean())
-        for item in examined
-        for name, measure in item.measures.items()
-    }
+    return {f"{item.stage}/{name}": measure.skill_score for item in examined for name, measure in item.measures.items()}
 
 
 def matrix(stage: str, row: dict[str, float], before: dict[str, Any] | None) -> dict[str, Any]:

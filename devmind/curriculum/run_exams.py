@@ -22,6 +22,7 @@ from devmind.curriculum.timing import peak_memory_mb
 from devmind.errors import CheckpointError
 
 FOLDER = "exams"
+ARRAYS = ("values", "episodes", "groups")
 
 
 def hold(
@@ -135,7 +136,7 @@ def load(folder: Path, weights: str) -> dict[str, Measure] | None:
 def _plain(measure: Measure) -> dict[str, Any]:
     state = {field.name: getattr(measure, field.name) for field in fields(measure)}
     return state | {
-        "values": torch.from_numpy(measure.values),
+        **{name: _array(getattr(measure, name)) for name in ARRAYS},
         "floors": {name: float(value) for name, value in measure.floors.items()},
         "rows": {name: float(value) for name, value in measure.rows.items()},
         "answered": {
@@ -150,7 +151,12 @@ def _measure(state: Mapping[str, Any]) -> Measure:
         Exhibit(kind, caption, _bytes(png), _bytes(wav), tuple(labels))
         for kind, caption, png, wav, *labels in state["exhibits"]
     )
-    return Measure(**{**state, "values": state["values"].numpy(), "exhibits": tuple(shown)})
+    arrays = {name: None if state.get(name) is None else state[name].numpy() for name in ARRAYS}
+    return Measure(**{**state, **arrays, "exhibits": tuple(shown)})
+
+
+def _array(array: np.ndarray | None) -> torch.Tensor | None:
+    return None if array is None else torch.from_numpy(array)
 
 
 def _tensor(data: bytes | None) -> torch.Tensor | None:

@@ -70,7 +70,8 @@ def examine(
         context = make_context(config, Path(agent).parent, data, ())
         place(loaded, pick_device(config.device))
         examined = [examine_skill(stage, one, loaded, context) for one in pick_skills(stage, skill)]
-    keep = ("score", "low", "high", "n", "unit", "chance", "floor", "ceiling", "gate", "passed", "beaten_by")
+    keep = ("score", "low", "high", "n", "distinct", "exhaustive", "unit", "chance", "floor", "ceiling", "gate",
+            "passed", "verdict", "beaten_by")  # fmt: skip
     rows = plain(examined, config.exam.bootstrap)
     skills = {m["name"]: {key: m[key] for key in keep} for row in rows for m in row["measures"]}
     if not skills:

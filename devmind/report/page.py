@@ -35,7 +35,7 @@ def render(results: Results | Mapping[str, Any]) -> str:
         gated=[measure for measure in measures if measure.passed is not None],
         failures=failures(results),
         anchors={measure.name: f"measure-{number}" for number, measure in enumerate(measures)},
-        beaten=[measure for measure in measures if measure.beaten_by],
+        beaten=[measure for measure in measures if measure.passed and measure.beaten_by],
         floors_above=[measure.name for measure in measures if floor_above_gate(measure)],
         curves=curves_by_lesson(results),
         cut=[lesson for lesson in results.lessons if lesson.status == "cut"],

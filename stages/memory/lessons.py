@@ -44,7 +44,7 @@ VIEWS = {"tiny": 8}
 """Single boards that every step with hallways shows besides, where it is not 64: what is to be remembered has to be
 seen first."""
 LONGEST = {"tiny": 12}
-"""The longest way of a lesson, in Moments, where it is not 100: trunks of size tiny see eight."""
+"""The longest way of a lesson, in Moments, where it is not LONGEST_TAUGHT: trunks of size tiny see eight."""
 BOARDS = ("encoders.board.", "heads.cells.", "heads.glance.")
 Make = Callable[[Agent, Context, int, int, int], Any]
 
@@ -188,7 +188,7 @@ def _longest(context: Context, done: float) -> int:
     Short ones first, until what is seen is carried at all: where the ways grew from the beginning on, nothing was
     learned in 70 steps.
     """
-    whole = LONGEST.get(context.config.size, mazes.LENGTH)
+    whole = LONGEST.get(context.config.size, remembering.LONGEST_TAUGHT)
     return max(2, round(min(1.0, 0.2 + 2.0 * max(0.0, done - 0.3)) * whole))
 
 

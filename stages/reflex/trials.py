@@ -13,6 +13,7 @@ from devmind.acting.rollout import Actions
 from devmind.acting.standing import Standing
 from devmind.agent.agent import Agent
 from devmind.agent.taps import taps_trunk
+from devmind.curriculum.episodes import of_worlds
 from devmind.curriculum.exam import Exhibit
 from devmind.curriculum.stage import Context
 from stages.reflex.evidence import png, side_by_side
@@ -63,6 +64,11 @@ class Trial:
     seeds: np.ndarray
     watch: Watch
     before: bool = False
+
+    @property
+    def episodes(self) -> np.ndarray:
+        """Which episodes the seeds begin, int64 [N]."""
+        return of_worlds(self.context.make_world, "nursery", self.level, self.seeds)
 
     def play(self, make: Callable[[], Policy], n: int | None = None, told: bool = False) -> Played:
         """Let a fresh policy play the first `n` episodes (all by default), 100 side by side.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from devmind.agent.agent import Agent
+from devmind.curriculum.episodes import identities
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
@@ -48,6 +49,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             reference="algebra mod 2 solves all of them, by a shortest way",
             note=note,
             rows=rows,
+            episodes=identities({"lit": lit}),
         )
     ]
     if every:
@@ -57,15 +59,22 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         found += [
             Measure(
                 "puzzles/shortest", "solved by a shortest way", shortest.astype(float), chance=0.0, ceiling=1.0,
-                floors={hand: _share_shortest(by_hand, fewest)} if full else {}, rate=True,
+                floors={hand: _share_shortest(by_hand, fewest)} if full else {}, rate=True, episodes=found[0].episodes,
             ),
             Measure(
                 "puzzles/nodes", "states looked at", nodes, chance=float(NODES), ceiling=1.0,
                 floors={hand: float(np.mean([way.nodes for way in by_hand]))} if full else {}, higher_is_better=False,
-                note=f"a puzzle that is not solved counts {NODES}, its budget",
+                episodes=found[0].episodes, note=f"a puzzle that is not solved counts {NODES}, its budget",
             ),
         ]  # fmt: skip
     return found
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Patterns of lessons, int64 [n]."""
+    return identities(
+        {"lit": scrambles(n, numpy_rng("lesson", "puzzles", context.seed, "episodes"), held_out=False)[0]}
+    )
 
 
 def puzzles(n: int, seed: int) -> np.ndarray:
