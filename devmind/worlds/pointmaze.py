@@ -184,8 +184,17 @@ class PointMazeRules:
             raise WorldError("A command `walk` is two finite numbers in -1..1 a row; got NaN or infinity.")
         at, going = state.at.copy(), np.flatnonzero(~over)
         if len(going):
-            at[going] = self._pushed(at[going] + PACE * np.clip(walk[going], -1.0, 1.0))
+            at[going] = self._settled(at[going] + PACE * np.clip(walk[going], -1.0, 1.0))
         return replace(state.copy(), at=at, tick=state.tick + ~over, over=over)
+
+    def _settled(self, at: np.ndarray) -> np.ndarray:
+        """Where points that were moved to `at` [N, 2] come to rest. Who touches no wall stays: nothing else pushes."""
+        corners = np.array([(-1, -1), (-1, 1), (1, -1), (1, 1)]) * (RADIUS + 0.01)
+        near = np.flatnonzero(~self.maze.inside(at[:, None] + corners).all(1))
+        if len(near):
+            at = at.copy()
+            at[near] = self._pushed(at[near])
+        return at
 
     def _pushed(self, at: np.ndarray) -> np.ndarray:
         """Where points that were moved to `at` [N, 2] come to rest, walls pushing them back."""

@@ -1,0 +1,11 @@
+"""Hybrid diffusion: a trajectory (Gaussian) and a plan in symbols (masked) denoised together by one network.
+
+Hoeg, Vaaler, Liu, Egeland, Du (arXiv 2509.21983). `denoiser` is the network, `schedules` diffusers' schedulers as they
+are used here, `pipeline` draws, fills in what is not given, saves and loads.
+"""
+
+from devmind.algorithms.diffusion.denoiser import HybridDenoiser
+from devmind.algorithms.diffusion.pipeline import Drawn, HybridPipeline
+from devmind.algorithms.diffusion.schedules import SCHEDULERS, MaskedTokens, make_scheduler
+
+__all__ = ["SCHEDULERS", "Drawn", "HybridDenoiser", "HybridPipeline", "MaskedTokens", "make_scheduler"]
