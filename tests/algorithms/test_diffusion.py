@@ -1,4 +1,4 @@
-"""Hybrid diffusion: it learns both halves of a known problem together, fills in what is not given, and reloads alike."""
+"""Hybrid diffusion learns both halves of a known problem, fills in what is not given, and reloads alike."""
 
 from __future__ import annotations
 
