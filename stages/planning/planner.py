@@ -20,7 +20,14 @@ from torch.nn import functional as F
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Output, masked_mean
 from devmind.agent.taps import Tapped
-from devmind.algorithms.diffusion import HybridDenoiser, HybridPipeline, MaskedTokens, make_scheduler
+from devmind.algorithms.diffusion import (
+    SPREAD_OUT,
+    HybridDenoiser,
+    HybridPipeline,
+    MaskedTokens,
+    make_scheduler,
+    spread_out,
+)
 from devmind.algorithms.diffusion.pipeline import Watch
 from devmind.algorithms.diffusion.schedules import noised
 from devmind.errors import ConfigError
@@ -179,8 +186,8 @@ class PlannerHead(Head):
             2, horizon, words, length, inlet.width, width=width, layers=layers, attention_heads=attention_heads
         )
         hidden = 2 * width
-        self.dynamics = _mlp(2 + 2 + inlet.width, hidden, 2)
-        self.sound = _mlp(2 + 2 + inlet.width, hidden, 1)
+        seen = 4 * SPREAD_OUT + 2 + inlet.width
+        self.dynamics, self.sound = _mlp(seen, hidden, 2), _mlp(seen, hidden, 1)
 
     def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Route:
         tokens = tapped.tokens * tapped.present[..., None]
@@ -260,14 +267,16 @@ class PlannerHead(Head):
 
     def soundness(self, here: Tensor, there: Tensor, maze: Tensor) -> Tensor:
         """Log odds [...] that one gets from `here` to `there` [..., 2] in a stride."""
-        here, there = self.scaled(here), self.scaled(there)
-        maze = maze.expand(*here.shape[:-1], maze.shape[-1])
-        return self.sound(torch.cat((here, 4 * (there - here), maze), -1)).squeeze(-1)
+        return self.sound(self._pair(here, there, maze)).squeeze(-1)
 
     def inverse(self, here: Tensor, there: Tensor, maze: Tensor) -> Tensor:
         """The command [..., 2] that leads from `here` towards `there`."""
+        return self.dynamics(self._pair(here, there, maze))
+
+    def _pair(self, here: Tensor, there: Tensor, maze: Tensor) -> Tensor:
         here, there = self.scaled(here), self.scaled(there)
-        return self.dynamics(torch.cat((here, 4 * (there - here), maze), -1))
+        ends = torch.cat((spread_out(here), spread_out(there)), -1)
+        return torch.cat((ends, 4 * (there - here), maze.expand(*here.shape[:-1], maze.shape[-1])), -1)
 
     def losses(
         self,

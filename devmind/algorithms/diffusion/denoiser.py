@@ -10,6 +10,10 @@ from diffusers.configuration_utils import register_to_config
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+OCTAVES = 4
+SPREAD_OUT = 1 + 2 * OCTAVES
+"""How many numbers `spread_out` makes of one."""
+
 
 class HybridDenoiser(ModelMixin, ConfigMixin):
     """Tells the clean trajectory and the symbols behind noised ones; each half has a noise level of its own.
@@ -38,7 +42,7 @@ class HybridDenoiser(ModelMixin, ConfigMixin):
         attention_heads: int = 4,
     ) -> None:
         super().__init__()
-        self.point, self.seen = nn.Linear(channels + 1, width), nn.Linear(condition, width)
+        self.point, self.seen = nn.Linear(channels * SPREAD_OUT + 1, width), nn.Linear(condition, width)
         self.level = nn.Sequential(nn.Linear(64, width), nn.SiLU(), nn.Linear(width, width))
         self.place = nn.Parameter(0.02 * torch.randn(horizon, width))
         self.blocks = nn.ModuleList(_Block(width, attention_heads) for _ in range(layers))
@@ -69,7 +73,9 @@ class HybridDenoiser(ModelMixin, ConfigMixin):
         """
         horizon, length = self.config["horizon"], self.config["length"]
         mark = given[..., None].to(trajectory.dtype)
-        points = self.point(torch.cat((trajectory, mark), -1)) + self.place + self.level(waves(level))[:, None]
+        points = (
+            self.point(torch.cat((spread_out(trajectory), mark), -1)) + self.place + self.level(waves(level))[:, None]
+        )
         tokens = [points]
         if length:
             tokens.append(self.word(symbols) + self.rank + self.masked(waves(masked))[:, None])
@@ -82,6 +88,15 @@ class HybridDenoiser(ModelMixin, ConfigMixin):
         x = self.norm(x[:, : horizon + length])
         told = self.told(x[:, :horizon])
         return told, self.named(x[:, horizon:]) if length else told.new_zeros(len(told), 0, self.config["words"])
+
+
+def spread_out(numbers: Tensor) -> Tensor:
+    """Numbers [..., C] in about -1..1 with their sines and cosines of four octaves, [..., 9 C].
+
+    A small network tells a wall from a door beside it much sooner by these (Tancik et al. 2020, "Fourier features").
+    """
+    angles = [numbers * math.pi * 2**octave for octave in range(OCTAVES)]
+    return torch.cat((numbers, *(angle.sin() for angle in angles), *(angle.cos() for angle in angles)), -1)
 
 
 def waves(level: Tensor, size: int = 64) -> Tensor:

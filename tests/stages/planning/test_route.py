@@ -1,0 +1,103 @@
+"""What route learns from, what it is judged by, and the laws of the stage."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from devmind.acting import Policy
+from devmind.testing import check_stage, tiny_context
+from devmind.worlds.pointmaze import UNIT, maze
+from stages.planning.parts import HORIZON, STRIDE, WALK
+from stages.planning.route import exam, trips
+from stages.planning.route.shortest import shortest
+from stages.planning.stage import PlanningStage
+
+pytest.importorskip("ogbench")
+TICKS = 4_000
+
+
+@pytest.fixture(scope="module")
+def data() -> trips.Trips:
+    return trips.made("medium", 0, TICKS)
+
+
+@pytest.mark.slow
+def test_the_stage_keeps_its_laws() -> None:
+    check_stage(PlanningStage(), steps=2)
+
+
+def test_trips_lead_to_their_goals_within_the_ticks_that_were_promised(data: trips.Trips) -> None:
+    assert data.made <= TICKS * 2  # the first round is always made
+    assert len(trips.made("medium", 1, 12_000)) > len(data)
+    assert trips.made("medium", 1, 12_000).made <= 12_000
+    last = data.at[data.begin[1:] - 1]
+    assert np.linalg.norm((last - data.goal) * UNIT, axis=1).max() <= 1.0 + 1e-4
+    assert data.made == len(data.at) - len(data)
+    step = np.linalg.norm(np.diff(data.at[: data.begin[1]], axis=0) * UNIT, axis=1)
+    assert step.max() <= 0.2 * np.sqrt(2) + 1e-4
+
+
+def test_moves_leave_out_loops_and_cut_corners() -> None:
+    east, south, west = 1, 2, 3
+    assert trips.moves(np.array([[1, 1], [1, 2], [2, 2]])) == [east, south]
+    assert trips.moves(np.array([[1, 1], [1, 2], [1, 1], [1, 2], [1, 3]])) == [east, east]
+    assert trips.moves(np.array([[1, 2], [2, 1]])) == [west, south]
+    assert trips.moves(np.array([[1, 1]])) == []
+
+
+def test_a_batch_asks_for_plans_from_where_one_is_to_the_goal(data: trips.Trips) -> None:
+    batch = trips.batch([data], 16, 6, np.random.default_rng(3))
+    body, goal = batch["senses"]["body"], batch["senses"]["goal"]
+    assert batch["plan"].shape == (6, 16, HORIZON, 2)
+    np.testing.assert_allclose(batch["plan"][..., 0, :], body)
+    np.testing.assert_allclose(batch["plan"][..., -1, :], goal)
+    assert batch["first"][:, 0].all()
+    assert 0 < batch["first"].float().mean() < 1
+    # The goal stays as long as a life goes on, and the moves lead from the cell one is in to the goal's.
+    on = ~batch["first"][:, 1:]
+    assert (goal[:, 1:] == goal[:, :-1]).all(-1)[on].all()
+    where = maze("medium")
+    for row in range(6):
+        cell = where.cells(body[row, 5].numpy() * UNIT)
+        for word in batch["symbols"][row, 5].tolist():
+            cell = cell + np.array([step for step, w in trips.MOVES.items() if w == word] or [(0, 0)])[0]
+        np.testing.assert_array_equal(cell, where.cells(goal[row, 5].numpy() * UNIT))
+    strides = np.linalg.norm(np.diff(batch["plan"].numpy(), axis=2), axis=-1) * UNIT
+    assert strides.max() <= STRIDE * 0.2 * np.sqrt(2) + 1.5  # the last one may jump onto the goal
+
+
+def test_shortest_ways_are_known_ones() -> None:
+    start, goal = np.array([[0.0, 0.0], [0.0, 0.0]]), np.array([[4.0, 0.0], [4.0, 8.0]])
+    # Straight in a corridor; and around one corner at (2 + 0.7 - 4 + 4, ...): by hand below.
+    straight, around = shortest("medium", start, goal)
+    assert straight == pytest.approx(4.0)
+    assert np.hypot(4, 8) < around < 4 + 8
+
+
+def test_no_way_is_shorter_than_the_shortest_and_the_oracle_arrives(tmp_path) -> None:
+    context = tiny_context(tmp_path)
+    walked = exam.walk(trips.oracle("medium"), context, "medium", np.arange(20))
+    assert walked.arrived.all()
+    assert 0.85 < walked.spl.mean() <= 1.0
+    assert walked.spl.max() <= 1.0
+
+
+def test_floors_are_measured_and_a_rule_that_stands_still_is_cut(tmp_path, data: trips.Trips) -> None:
+    context, seeds = tiny_context(tmp_path), np.arange(10)
+    ticks = 0
+
+    def straight(senses, first):
+        nonlocal ticks
+        ticks += 1
+        return {WALK: senses["goal"] - senses["body"]}
+
+    policies: dict[str, Policy] = {
+        "straight": straight,
+        "cloned": exam.cloned(data),
+        "random": exam.at_random("medium"),
+    }
+    came = {name: exam.walk(policy, context, "medium", seeds).arrived.mean() for name, policy in policies.items()}
+    assert came["straight"] < 0.5
+    assert came["random"] < 0.5
+    assert ticks < 900
