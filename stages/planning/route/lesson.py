@@ -14,7 +14,7 @@ from devmind.seeding import numpy_rng
 from stages.planning import parts
 from stages.planning.route import trips
 
-STEPS = {"tiny": 20, "nursery": 900, "child": 6000, "adult": 20_000}
+STEPS = {"tiny": 20, "nursery": 1000, "child": 6000, "adult": 20_000}
 ROWS = {"tiny": 4}
 TICKS = 16
 MINUTES = 6.0
@@ -41,7 +41,7 @@ def shown(context: Context) -> list[trips.Trips]:
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
     changed, size = context.config.lessons.get("route"), context.config.size
-    rows = (changed and changed.batch) or ROWS.get(size, 12)
+    rows = (changed and changed.batch) or ROWS.get(size, 20)
     rate = (changed and changed.learning_rate) or LEARNING_RATE
 
     def learner(agent: Agent, context: Context) -> GradientLearner:
@@ -61,5 +61,5 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     """What is told of noised trajectories and masked symbols, commands, and strides that can be walked."""
     output: Any = agent.forward(dict(batch), [parts.ROUTE])[parts.ROUTE]
     target = {name: batch[name].to(agent.device) for name in ("plan", "symbols", "ahead", "walk")}
-    told = output.losses(target)
+    told = output.losses(target, batch["learned"].to(agent.device))
     return sum(told.values()), {name: value.detach() for name, value in told.items()}  # type: ignore[return-value]

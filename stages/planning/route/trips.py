@@ -112,7 +112,9 @@ def batch(trips: list[Trips], ticks: int, rows: int, rng: np.random.Generator) -
     """Rows of consecutive Moments [rows, ticks], cut into pieces of trips, with what is to be planned in each.
 
     A piece's goal is its trip's, or a place that its trip comes through later (hindsight: Andrychowicz et al. 2017). A
-    plan's points are where the trip was after 0, 16, 32 ... ticks, the goal once it was reached.
+    plan's points are where the trip was after 0, 16, 32 ... ticks, the goal once it was reached. `learned` bool [rows,
+    ticks] names the Moments to learn from, the first and the last of each piece; the others only are the past of these,
+    and have the plan of the one before.
     """
     cut = [_piece(trips[rng.integers(len(trips))], ticks, rng) for _ in range(rows)]
     stacked = {name: torch.from_numpy(np.stack([row[name] for row in cut])) for name in cut[0]}
@@ -125,9 +127,9 @@ def batch(trips: list[Trips], ticks: int, rows: int, rng: np.random.Generator) -
 def _piece(trips: Trips, ticks: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """One row of a batch."""
     row: dict[str, list[Any]] = {
-        name: [] for name in ("body", "goal", "maze", "first", "plan", "symbols", "ahead", "walk")
+        name: [] for name in ("body", "goal", "maze", "first", "learned", "plan", "symbols", "ahead", "walk")
     }
-    which = np.zeros(len(MAZES), np.float32)
+    where, which = maze(trips.maze), np.zeros(len(MAZES), np.float32)
     which[MAZES.index(trips.maze)] = 1.0
     while len(row["body"]) < ticks:
         trip = int(rng.integers(len(trips)))
@@ -138,20 +140,25 @@ def _piece(trips: Trips, ticks: int, rng: np.random.Generator) -> dict[str, np.n
         there = end if rng.random() < 0.5 else int(rng.integers(at + 1, end + 1))
         goal = trips.goal[trip] if there == end else trips.at[there]
         length = min(int(rng.choice(PIECES)), there - at, ticks - len(row["body"]))
-        ends = moves(maze(trips.maze).cells(np.concatenate((trips.at[at : there + 1], goal[None])) * UNIT))
         for tick in range(at, at + length):
-            when = tick + STRIDE * np.arange(HORIZON)
-            plan = np.where((when < there)[:, None], trips.at[np.minimum(when, there)], goal)
-            words = ends if tick == at else moves(
-                maze(trips.maze).cells(np.concatenate((trips.at[tick : there + 1], goal[None])) * UNIT)
-            )  # fmt: skip
+            learned = tick in (at, at + length - 1)
+            if learned:
+                when = tick + STRIDE * np.arange(HORIZON)
+                plan = np.where((when < there)[:, None], trips.at[np.minimum(when, there)], goal).astype(np.float32)
+                words = moves(where.cells(np.concatenate((trips.at[tick : there + 1], goal[None])) * UNIT))
+                symbols = np.array((words + [0] * LENGTH)[:LENGTH])
             later = min(tick + int(rng.integers(*AHEAD)), end)
-            row["body"].append(trips.at[tick])
-            row["goal"].append(goal)
-            row["maze"].append(which)
-            row["first"].append(tick == at)
-            row["plan"].append(plan.astype(np.float32))
-            row["symbols"].append(np.array((words + [0] * LENGTH)[:LENGTH]))
-            row["ahead"].append(trips.at[later])
-            row["walk"].append(trips.walk[tick])
+            values = (
+                trips.at[tick],
+                goal,
+                which,
+                tick == at,
+                learned,
+                plan,
+                symbols,
+                trips.at[later],
+                trips.walk[tick],
+            )
+            for column, value in zip(row.values(), values, strict=True):
+                column.append(value)
     return {name: np.stack(values) for name, values in row.items()}

@@ -50,7 +50,10 @@ def test_a_batch_asks_for_plans_from_where_one_is_to_the_goal(data: trips.Trips)
     batch = trips.batch([data], 16, 6, np.random.default_rng(3))
     body, goal = batch["senses"]["body"], batch["senses"]["goal"]
     assert batch["plan"].shape == (6, 16, HORIZON, 2)
-    np.testing.assert_allclose(batch["plan"][..., 0, :], body)
+    learned = batch["learned"]
+    assert (learned | ~batch["first"]).all()
+    assert 0.2 < learned.float().mean() < 0.9
+    np.testing.assert_allclose(batch["plan"][learned][:, 0], body[learned])
     np.testing.assert_allclose(batch["plan"][..., -1, :], goal)
     assert batch["first"][:, 0].all()
     assert 0 < batch["first"].float().mean() < 1
@@ -58,11 +61,11 @@ def test_a_batch_asks_for_plans_from_where_one_is_to_the_goal(data: trips.Trips)
     on = ~batch["first"][:, 1:]
     assert (goal[:, 1:] == goal[:, :-1]).all(-1)[on].all()
     where = maze("medium")
-    for row in range(6):
-        cell = where.cells(body[row, 5].numpy() * UNIT)
-        for word in batch["symbols"][row, 5].tolist():
+    for place, words, end in zip(body[learned], batch["symbols"][learned].tolist(), goal[learned], strict=True):
+        cell = where.cells(place.numpy() * UNIT)
+        for word in words:
             cell = cell + np.array([step for step, w in trips.MOVES.items() if w == word] or [(0, 0)])[0]
-        np.testing.assert_array_equal(cell, where.cells(goal[row, 5].numpy() * UNIT))
+        np.testing.assert_array_equal(cell, where.cells(end.numpy() * UNIT))
     strides = np.linalg.norm(np.diff(batch["plan"].numpy(), axis=2), axis=-1) * UNIT
     assert strides.max() <= STRIDE * 0.2 * np.sqrt(2) + 1.5  # the last one may jump onto the goal
 
