@@ -88,12 +88,12 @@ class Route(Output):
         before = self.before or head.nothing(n, self.place.device)
         age = before["age"].clone()
         here = self.present[..., [PLACE, GOAL]].all(-1)
-        due = here & ((age == 0) | (age > head.follow))
+        due = here & ((age == 0) | (age >= head.follow))
         plan, symbols = before["plan"].clone(), before["symbols"].clone()
         for warm in (False, True):
             rows = (due & ((age > 0) == warm)).nonzero().squeeze(-1)
             if len(rows):
-                start = head.shifted(plan[rows], age[rows] - 1) if warm else None
+                start = head.shifted(plan[rows], age[rows]) if warm else None
                 found = head.search(self.rows(rows), start, generator)
                 at = torch.arange(len(rows), device=rows.device)
                 plan[rows], symbols[rows] = found.plans[at, found.chosen], found.symbols[at, found.chosen]
