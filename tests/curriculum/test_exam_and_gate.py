@@ -114,3 +114,11 @@ def test_a_rate_refuses_other_values_than_nought_and_one():
 def test_the_rule_that_does_better_than_the_score_is_named(values, up, floors, rule):
     measure = Measure("m", "u", np.array(values), 0.5 if not up else 0.1, 1.0, floors=floors, higher_is_better=up)
     assert measure.beaten_by == rule
+
+
+def test_retention_of_what_is_exhaustive_compares_exact_means_though_the_cases_differ() -> None:
+    before = Measure("games", "not lost", np.array([1.0] * 99 + [0.0]), 0.0, 1.0, rate=True, exhaustive=True)
+    after = Measure("games", "not lost", np.array([1.0] * 48 + [0.0] * 2), 0.0, 1.0, rate=True, exhaustive=True)
+    kept = retention(before, after)
+    assert (round(kept.change, 6), kept.low, kept.kept) == (-0.03, kept.change, False)
+    assert retention(before, before).kept
