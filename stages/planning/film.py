@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from devmind import make_world
 from devmind.acting import Actor, rollout
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.errors import ConfigError, MomentError
+from devmind.worlds import make as make_world
 from devmind.worlds.pointmaze import CELL, UNIT, Maze, PointMazeRules
 from stages.planning.parts import ROUTE, WALK, WORDS
 from stages.planning.planner import Candidates, PlannerHead, Route

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from devmind import make_world
 from devmind.acting import Policy, rollout
 from devmind.seeding import lesson_seeds, numpy_rng
+from devmind.worlds import make as make_world
 from devmind.worlds.pointmaze import MAZES, UNIT, maze, oracle_way
 from stages.planning.parts import HORIZON, LENGTH, STRIDE
 
