@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from devmind.acting import Policy
-from devmind.testing import check_stage, tiny_context
+from devmind.testing import check_learner, check_stage, tiny_agent, tiny_context
+from devmind.testing.parts import check_rehearsed
 from devmind.worlds.pointmaze import UNIT, maze
 from stages.planning.parts import HORIZON, STRIDE
 from stages.planning.route import exam, trips
@@ -25,6 +26,15 @@ def data() -> trips.Trips:
 @pytest.mark.slow
 def test_the_stage_keeps_its_laws() -> None:
     check_stage(PlanningStage(), steps=2)
+
+
+def test_the_lesson_goes_on_where_it_was_stopped_and_can_be_rehearsed(tmp_path) -> None:
+    stage, agent, context = PlanningStage(), tiny_agent(), tiny_context(tmp_path)
+    stage.admit(agent)
+    agent.config.stages = [stage.name]
+    (lesson,) = stage.lessons(context)
+    check_learner(lesson, agent, context, steps=2)
+    check_rehearsed(lesson, agent, context)
 
 
 def test_trips_lead_to_their_goals_within_the_ticks_that_were_promised(data: trips.Trips) -> None:
