@@ -24,6 +24,7 @@ RUN = frozenset({"curriculum.plan", "curriculum.machine"}) | {
     f"curriculum.{part}"
     for part in (
         "runner",
+        "childhood",
         "stage_run",
         "start",
         "teaching",

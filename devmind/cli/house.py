@@ -34,6 +34,10 @@ EXPECTED = {
 """What the checker of numbers says, in our words."""
 
 
+DISTRIBUTION = "devmind"
+"""Who brings the stages that come with devmind, with their commands."""
+
+
 class Terminated(BaseException):
     """SIGTERM came."""
 
@@ -60,10 +64,12 @@ class HouseGroup(TyperGroup):
         return own if ctx.parent else [*own, *(name for name in plugins.available("commands") if name not in own)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A plugin's command is only announced here: help must not import it."""
+        """A command of somebody else's plugin is only announced here: help must not import it."""
         own = super().get_command(ctx, cmd_name)
         found = None if own or ctx.parent else plugins.available("commands").get(cmd_name)
-        return PluginCommand(found) if found else own
+        if found is None:
+            return own
+        return of_plugin(found) if found.distribution == DISTRIBUTION else PluginCommand(found)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command to run; DevmindError names the nearest when there is none."""
@@ -90,6 +96,13 @@ class HouseGroup(TyperGroup):
         sys.exit(code if isinstance(code, int) else 0)
 
 
+def of_plugin(plugin: plugins.Plugin) -> Any:
+    """The command that a plugin brings, imported now."""
+    command = click_command(plugin.load())
+    command.name = plugin.name
+    return command
+
+
 class PluginCommand(TyperCommand):
     """The line in the help for a command that a plugin brings."""
 
@@ -99,7 +112,7 @@ class PluginCommand(TyperCommand):
 
     def loaded(self) -> Any:
         """The real command, imported now."""
-        return click_command(self.plugin.load())
+        return of_plugin(self.plugin)
 
 
 @contextmanager

@@ -8,6 +8,9 @@ from typing import Any
 import typer
 from typer.main import get_command
 
+from devmind import plugins
+from devmind.cli.house import DISTRIBUTION, of_plugin
+
 HEAD = """# Commands
 
 Made from the commands by `python -m devmind.cli.reference > docs/commands.md`; a test fails when it is stale.
@@ -18,10 +21,14 @@ one sentence on stderr), 130 or 143 (stopped by Ctrl-C or SIGTERM).
 
 
 def page() -> str:
-    """The whole page; commands of plugins are left out, so that it is the same on every machine."""
+    """The whole page; only plugins that come with devmind are in it, so that it is the same on every machine."""
     from devmind.cli.app import app
 
-    return "\n".join([HEAD, *_sections(get_command(app), "devmind", root=True)])
+    root: Any = get_command(app)
+    for name, plugin in plugins.available("commands").items():
+        if plugin.distribution == DISTRIBUTION:
+            root.commands[name] = of_plugin(plugin)
+    return "\n".join([HEAD, *_sections(root, "devmind", root=True)])
 
 
 def _sections(command: Any, path: str, root: bool = False) -> Iterator[str]:

@@ -12,7 +12,7 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.exam import Exhibit, Measure
-from devmind.curriculum.gate import Decision, Verdict
+from devmind.curriculum.gate import Decision, Gate, Verdict
 from devmind.curriculum.stage import Context, Skill, Stage
 from devmind.errors import ExamError, nearest
 
@@ -40,15 +40,22 @@ def examination(agent: Agent) -> Any:
 
 
 def examine_skill(stage: Stage, skill: Skill, agent: Agent, context: Context, level: str = "full") -> Examined:
-    """Examine one skill; level 'full' or 'glimpse'."""
+    """Examine one skill; level 'full', 'retention' or 'glimpse' (see `Skill`)."""
     with examination(agent):
         measures = {measure.name: measure for measure in skill.examine(agent, context, level)}
     return judged(stage, skill, measures, context)
 
 
-def judged(stage: Stage, skill: Skill, measures: dict[str, Measure], context: Context) -> Examined:
-    """What was measured, with what the skill's gate says of it."""
-    verdict = skill.gate_in(context).judge(measures, context.config.exam.bootstrap)
+def judged(stage: Stage, skill: Skill, measures: dict[str, Measure], context: Context, whole: bool = True) -> Examined:
+    """What was measured, with what the skill's gate says of it.
+
+    Args:
+        whole: what the gate wants and the exam did not measure is failed; else it is not asked.
+    """
+    gate = skill.gate_in(context)
+    if not whole:
+        gate = Gate([threshold for threshold in gate.thresholds if threshold.measure in measures])
+    verdict = gate.judge(measures, context.config.exam.bootstrap)
     return Examined(stage.name, skill, measures, verdict)
 
 

@@ -219,7 +219,8 @@ class Skill:
 
     Args:
         name: unique within the stage.
-        examine: `(agent, context, level) -> measures`; level 'full' or 'glimpse' (a fifth of the episodes, no floors).
+        examine: `(agent, context, level) -> measures`. Level 'full' is everything; 'retention' asks the agent as it is
+            in the same episodes, with no floors, rows or exhibits; 'glimpse' in a fifth of them.
         gate: decides on the measures, or a function of the context that gives such a gate.
         about: one line for `stage describe` and the report.
     """

@@ -50,6 +50,7 @@ class Run(Part):
     )
     changes: dict[str, tuple[Any, Any]] = Field(description="configuration key: [default, value]")
     agent_sha256: str
+    exam_sha256: list[str] = Field(default_factory=list, description="of the agents that sat the last exams: one")
     parameters: int
     started_from: str | None = Field(description="folder of the agent it went on from; null for a newborn")
     predecessor_failed: bool = Field(description="that agent had failed its gate")
@@ -175,6 +176,7 @@ class Cost(Part):
     parameters: int
     parts: dict[str, int] = Field(description="parameters by part")
     share: dict[str, float] = Field(description="time by activity, seconds or shares")
+    exams: dict[str, float] = Field(default_factory=dict, description="seconds of exams, by whose skills they were")
 
 
 class Results(Part):

@@ -177,6 +177,9 @@ def check_skill(skill: Skill, agent: Agent, context: Context) -> None:
         require(same, "an exam's seeds are fixed: examined twice, the same values", f"{where}, '{name}' differs")
         fewer = name not in full or measure.n <= full[name].n
         require(fewer, "a glimpse has at most the full exam's episodes", f"{where}: {measure.n}")
+    for name, measure in _examined(skill, agent, context, "retention").items():
+        same = name in full and np.array_equal(measure.values, full[name].values)
+        require(same, "an exam of retention asks the full exam's episodes", f"{where}, '{name}' differs")
     require(agent.sha256() == weights, "nothing is learned in an exam", f"{where} changed the agent's weights")
 
 

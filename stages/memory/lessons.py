@@ -12,8 +12,8 @@ from typing import Any
 from torch import Tensor
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.stage import Batches, Context, Lesson
-from devmind.learners.gradient import GradientLearner, Loss, trainable
+from devmind.curriculum.stage import Context, Lesson
+from devmind.learners.gradient import Loss, gradient_lesson, trainable
 from devmind.worlds import minigrid
 from stages.memory import (
     believing,
@@ -206,21 +206,13 @@ def taught(
     """A lesson taught by gradient on `loss`; its batch is `make(agent, context, update, size, steps)`.
 
     Args:
-        batch: rows a step (8 at size tiny), unless the configuration says otherwise.
+        batch: rows a step.
         trains: prefixes of the parameters it changes, none of which an earlier stage uses; by default `trainable`.
         more: further arguments of Lesson.
     """
-    changed = context.config.lessons.get(name)
-    size = (changed and changed.batch) or (batch if context.config.size != "tiny" else 8)
-    rate = (changed and changed.learning_rate) or learning_rate
-
-    def learner(agent: Agent, context: Context) -> GradientLearner:
-        mine = trainable(agent, parts.NAME) if trains is None else trains
-        return GradientLearner(agent, loss, seed=context.seed, learning_rate=rate, trains=mine)
-
-    def batches(agent: Agent, context: Context, steps: int) -> Batches:
-        return Batches(lambda update: make(agent, context, update, context.rows(size), steps), steps)
-
     if trains is not None:
         more["rehearsal_every"] = 0
-    return Lesson(name, learner, batches, STEPS[name][context.config.size], minutes, **more)
+    return gradient_lesson(
+        context, name, loss, make, steps=STEPS[name], rows=batch, learning_rate=learning_rate, minutes=minutes,
+        trains=lambda agent: trainable(agent, parts.NAME) if trains is None else trains, **more,
+    )  # fmt: skip

@@ -47,7 +47,7 @@ class Lived:
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """The share called rightly with both memories; rows with each of them, with none, and by one sense alone."""
-    n = context.episodes(LIVES) if level == "full" else max(8, context.episodes(LIVES) // 10)
+    n = context.episodes(LIVES) if level != "glimpse" else max(8, context.episodes(LIVES) // 10)
     of = lives(exam_seeds(n, context.seed, "recall"), THINGS + STRANGERS)
     asked = of.answer[:, :ASKED]
     both = live(agent, of, short=True, long=True)

@@ -32,6 +32,8 @@ from stages.memory.lives import BOTH, NAMES, Lives, lives, looks
 from stages.memory.naming import HEAD, THINGS
 
 NIGHTS = {"tiny": 1, "nursery": 2, "child": 4, "adult": 4}
+STEPS = {"tiny": 6}
+"""Of a night, where they are not the size's own: enough to try it."""
 MET_BY = BOTH
 """The senses by which things are shown and asked."""
 VIEWS = 20
@@ -69,7 +71,7 @@ class Night:
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """The share of the episodic gain that is kept with the store off; and what the night did to using a store."""
-    nights = NIGHTS[context.config.size] if level == "full" else 1
+    nights = NIGHTS[context.config.size] if level != "glimpse" else 1
     begun = time.monotonic()
     with torch.inference_mode(False), torch.enable_grad():
         slept = [_night(agent, context, int(seed)) for seed in exam_seeds(nights, context.seed, "sleep")]
@@ -128,14 +130,16 @@ def _change(name: str, unit: str, values: Sequence[np.ndarray], note: str) -> Me
 def _night(agent: Agent, context: Context, seed: int) -> Night:
     """One life and its night, in a folder that is gone afterwards."""
     of = lives(np.array([seed]), THINGS)
-    others = lives(exam_seeds(OTHERS, context.seed, "sleep", "others", seed), THINGS)
+    others = lives(exam_seeds(context.episodes(OTHERS), context.seed, "sleep", "others", seed), THINGS)
     memory = remember(agent, of)
     sleeper = copy.deepcopy(agent)
     awake, before = questions(agent, of, [memory], VIEWS), questions(agent, of, None, VIEWS)
     before_others = questions(agent, others, [remember(agent, each) for each in others.singly()], 1)
     with tempfile.TemporaryDirectory(prefix="devmind-sleep-") as folder:
         apart = replace(context, out=Path(folder), config=context.config.model_copy(update={"loggers": ()}))
-        slept = sleep(sleeper, memory, apart, earlier=stages_of(agent), heads=[HEAD])
+        slept = sleep(
+            sleeper, memory, apart, earlier=stages_of(agent), heads=[HEAD], steps=STEPS.get(agent.config.size)
+        )
     sleeper.eval()
     after = questions(sleeper, of, None, VIEWS)
     after_others = questions(sleeper, others, [remember(sleeper, each) for each in others.singly()], 1)

@@ -22,7 +22,7 @@ GATE = Gate([Threshold("balance", 475.0)])
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Steps that the pole is kept up in each of 400 episodes of CartPole-v1."""
-    n = context.episodes(EPISODES) if level == "full" else max(8, context.episodes(EPISODES) // 5)
+    n = context.episodes(EPISODES) if level != "glimpse" else max(8, context.episodes(EPISODES) // 5)
     seeds = exam_seeds(n, context.seed, "balance")
     actor = Actor(agent, effectors=["push"], trunk=False)
     values = play(seeds, actor)

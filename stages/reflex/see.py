@@ -88,7 +88,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     taught, unseen = exam_pictures(agent, context)
     n = min(context.episodes(len(unseen.labels)), len(unseen.labels))
     # Spread over the set, whose rows may come writer by writer.
-    chosen_rows = np.linspace(0, len(unseen.labels) - 1, n if level == "full" else max(1, n // 5)).astype(int)
+    chosen_rows = np.linspace(0, len(unseen.labels) - 1, n if level != "glimpse" else max(1, n // 5)).astype(int)
     unseen = unseen.take(chosen_rows)
     sight = as_sight(unseen.images)
     chosen = _named(agent, "see", sight)

@@ -111,7 +111,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     measures = []
     if len(set(unseen.speakers)) < len(set(every.speakers)):
         # With every speaker unmet the agent was never taught digits, and naming them is not asked of it.
-        measures.append(_direct(agent, every, unseen, _floors_on(every, unseen, scores)))
+        measures.append(_direct(agent, every, unseen, _floors_on(every, unseen, scores) if level == "full" else {}))
     return [*measures, _read_out(agent, every, scores)]
 
 

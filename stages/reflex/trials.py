@@ -105,5 +105,5 @@ def strips(
 
 
 def episodes(context: Context, level: str, n: int = EPISODES) -> int:
-    """How many episodes an exam runs: all of `n` in a full one, a fifth in a glimpse."""
-    return context.episodes(n) if level == "full" else max(8, context.episodes(n) // 5)
+    """How many episodes an exam runs: a fifth of `n` in a glimpse, else all."""
+    return context.episodes(n) if level != "glimpse" else max(8, context.episodes(n) // 5)

@@ -15,7 +15,7 @@ import pytest
 
 from devmind.agent.agent import Agent
 from devmind.config import load
-from devmind.curriculum import runner, stage_run
+from devmind.curriculum import childhood, runner, stage_run
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.results import commit
 from devmind.curriculum.sleep import load_state, save_state
@@ -34,8 +34,9 @@ STAGES = {
 
 @pytest.fixture(autouse=True)
 def own_stages(monkeypatch):
-    for module in (runner, stage_run):
+    for module in (runner, stage_run, childhood):
         monkeypatch.setattr(module, "load_stage", STAGES.__getitem__)
+    monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another one knows no lamps
 
 
 def config(**changes):

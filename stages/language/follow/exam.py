@@ -32,7 +32,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     if not installed():
         return []
     full = level == "full"
-    n = context.episodes(EPISODES if full else EPISODES // 5)
+    n = context.episodes(EPISODES // 5 if level == "glimpse" else EPISODES)
     seeds = exam_seeds(n, context.seed, NAME)
     values = played(seeds, Actor(agent, effectors=[CHOOSE]))
     return [

@@ -33,7 +33,7 @@ NOTE = "six pairs of colour and noun that no lesson showed, each beside one of i
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Say: what the thing looked at is called, by a written answer. Find: which of four is named, by pointing."""
-    n = context.episodes(EPISODES if level == "full" else EPISODES // 5)
+    n = context.episodes(EPISODES if level != "glimpse" else EPISODES // 5)
     full = level == "full"
     seeds = exam_seeds(n, context.seed, "name")
     looked_at, ahead = (scenes(context, seeds, HELD_OUT, PAIRS, np.full(n, looks)) for looks in (True, False))

@@ -41,7 +41,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Nats a character, the mean over all blocks of the held-out part; a glimpse reads a fifth of them."""
     text, full = corpus(context), level == "full"
     _check_unseen(agent, text, group(context))
-    part = text.held_out if full else text.held_out[: max(BLOCK, len(text.held_out) // 5)]
+    part = text.held_out[: max(BLOCK, len(text.held_out) // 5)] if level == "glimpse" else text.held_out
     data = as_bytes(part)
     length = min(LENGTHS[context.config.size], len(data) - len(data) % PATCH)
     values = by_block(told(agent, data, length), data)

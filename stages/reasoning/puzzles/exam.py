@@ -26,8 +26,8 @@ Guide = Callable[[np.ndarray], np.ndarray]
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """The share solved within the budget; how many of all by a shortest way; and what that took."""
-    n, full = context.episodes(PUZZLES), level == "full"
-    lit = puzzles(n if full else max(8, n // 5), context.seed)
+    n, full, every = context.episodes(PUZZLES), level == "full", level != "glimpse"
+    lit = puzzles(n if every else max(8, n // 5), context.seed)
     fewest = Algebra.of(parts.SIDE).shortest(lit).sum(-1)
     ways = search(lit, lambda states: costs(agent, states))
     solved = np.array([way.actions is not None for way in ways], float)
@@ -50,17 +50,18 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             rows=rows,
         )
     ]
-    if full:
+    if every:
         nodes = np.array([way.nodes for way in ways], float)
-        by_hand = search(lit, _lights)
+        by_hand = search(lit, _lights) if full else []
+        hand = "A* on lights left"
         found += [
             Measure(
                 "puzzles/shortest", "solved by a shortest way", shortest.astype(float), chance=0.0, ceiling=1.0,
-                floors={"A* on lights left": _share_shortest(by_hand, fewest)}, rate=True,
+                floors={hand: _share_shortest(by_hand, fewest)} if full else {}, rate=True,
             ),
             Measure(
                 "puzzles/nodes", "states looked at", nodes, chance=float(NODES), ceiling=1.0,
-                floors={"A* on lights left": float(np.mean([way.nodes for way in by_hand]))}, higher_is_better=False,
+                floors={hand: float(np.mean([way.nodes for way in by_hand]))} if full else {}, higher_is_better=False,
                 note=f"a puzzle that is not solved counts {NODES}, its budget",
             ),
         ]  # fmt: skip
