@@ -218,7 +218,14 @@ class Retention:
 
 
 def retention(before: Measure, after: Measure, resamples: int = 2000) -> Retention:
-    """Paired bootstrap of the change in skill score; kept when the mean is >= -0.02 and the lower bound >= -0.05."""
+    """Paired bootstrap of the change in skill score; kept when the mean is >= -0.02 and the lower bound >= -0.05.
+
+    Where nothing was drawn the means are exact, and so is the change: which cases there are may hang on the agent (all
+    the games that its moves allow), so they are not paired.
+    """
+    if before.exhaustive and after.exhaustive:
+        exact = float(after.skill_scores().mean() - before.skill_scores().mean())
+        return Retention(after.name, exact, exact, exact >= -0.02)
     if before.n != after.n:
         raise ExamError(
             f"Retention of '{after.name}' needs the same episodes before and after; got {before.n} and {after.n}."

@@ -200,3 +200,11 @@ def test_retention_is_of_pairs_not_of_two_sorted_heaps():
     assert found.low == pytest.approx(-half, abs=0.03)
     assert not found.kept
     assert retention(Measure("m", "u", before, 0.0, 1.0), Measure("m", "u", before, 0.0, 1.0)).kept
+
+
+def test_retention_of_what_is_exhaustive_compares_exact_means_though_the_cases_differ() -> None:
+    before = Measure("games", "not lost", np.array([1.0] * 99 + [0.0]), 0.0, 1.0, rate=True, exhaustive=True)
+    after = Measure("games", "not lost", np.array([1.0] * 48 + [0.0] * 2), 0.0, 1.0, rate=True, exhaustive=True)
+    kept = retention(before, after)
+    assert (round(kept.change, 6), kept.low, kept.kept) == (-0.03, kept.change, False)
+    assert retention(before, before).kept
