@@ -13,18 +13,28 @@ CLUSTERS := /etc/postgresql-common/createcluster.d
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
-.PHONY: help reflex test check format test-system clean
+.PHONY: help reflex childhood attack mutants test check format test-system clean
 .NOTPARALLEL:
 
 help:
 	@echo "make reflex       install, then raise the reflex stage (ARGS='--minutes 5' passes options on)"
+	@echo "make childhood    install, then raise an agent through all stages, to one report"
+	@echo "make attack       kill a childhood of size tiny 50 times (KILLS=50): nothing may be different"
 	@echo "make check        format, lint, types, default tests: some five minutes, before each commit"
 	@echo "make test         make check, then the slow tests with the README's commands: under 25 minutes"
 	@echo "make format       let ruff rewrite the code"
+	@echo "make mutants      faults put into exams and gates, each of which a test must notice: some ten minutes"
 	@echo "make test-system  apt packages, PyAudio and Rerun, for the tests that skip without"
 
 reflex: $(BASE)
 	$(BIN)/devmind stage run reflex $(ARGS)
+
+childhood: $(BASE)
+	$(BIN)/devmind curriculum run $(ARGS)
+
+KILLS ?= 50
+attack: $(DEV)
+	$(BIN)/python -m tests.curriculum.attack --kills $(KILLS) $(ARGS)
 
 test: $(SYSTEM) check
 	$(BIN)/python -m pytest -m slow
@@ -38,6 +48,9 @@ check: $(DEV)
 format: $(DEV)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+mutants: $(DEV)
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 test-system: $(BASE)
 	$(SUDO) apt-get update -q

@@ -64,7 +64,12 @@ class RunConfig(Section):
     )
     checkpoint_every_s: float = Field(20.0, gt=0, description="seconds between checkpoints inside a lesson")
     loggers: tuple[Literal["csv", "tensorboard", "wandb"], ...] = Field(("csv",), description="Lightning loggers")
-    attempts: int = Field(1, ge=1, description="how often a stage that fails its gate is taught again")
+    attempts: int = Field(
+        1,
+        ge=1,
+        description="how often a stage is taught while it fails a gate, at most: again at half its steps; a curriculum "
+        "has 2, unless this is given",
+    )
     trunk: TrunkConfig = TrunkConfig()
     lessons: Mapping[str, LessonConfig] = Field(default_factory=dict, description="changes by lesson name")
     exam: ExamConfig = ExamConfig()

@@ -30,7 +30,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = sorted(
     path for pattern in ("*.md", "docs/**/*.md", "stages/**/*.md", "checkpoints/*.md") for path in ROOT.glob(pattern)
 )
-TRAINS = ("stage run", "stage exam", "curriculum run", "curriculum resume")
+TRAINS = ("stage run", "stage exam", "curriculum run", "curriculum resume", "curriculum exam")
 SLOW = (*TRAINS, "from_pretrained", "check_stage", "doctor")
 NEEDS_NETWORK = ("data get",)
 EXIT_CODES = {
@@ -38,6 +38,7 @@ EXIT_CODES = {
     "stage exam": (0, 1),
     "curriculum run": (0, 1),
     "curriculum resume": (0, 1),
+    "curriculum exam": (0, 1),
     "doctor": (0, 1),
 }
 SHOWS_THE_MACHINE = (*TRAINS, "doctor", "session import", "report show", "curriculum status")

@@ -18,12 +18,13 @@ PACKAGES = ("devmind", "stages", "sensors")
 
 BASE = frozenset({"errors", "seeding", "moment", "config", "plugins"})
 EXAM = frozenset(
-    {f"curriculum.{part}" for part in ("stage", "ahead", "exam", "gate", "journal", "progress", "finished")}
+    {f"curriculum.{part}" for part in ("stage", "ahead", "episodes", "exam", "gate", "journal", "progress", "finished")}
 )
 RUN = frozenset({"curriculum.plan", "curriculum.machine"}) | {
     f"curriculum.{part}"
     for part in (
         "runner",
+        "childhood",
         "stage_run",
         "start",
         "teaching",

@@ -16,12 +16,13 @@ from devmind import plugins, worlds
 from devmind.agent import Agent, collate_tick
 from devmind.agent.heads import CategoricalHead, DenseHead, Head, Inlet, NormalHead, RegressionHead, Tapped, ValueHead
 from devmind.agent.output import Categorical, Output
+from devmind.curriculum.episodes import identities
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Batches, Context, Lesson, Skill
 from devmind.errors import ConfigError
 from devmind.learners.gradient import GradientLearner
-from devmind.seeding import exam_seeds, lesson_seeds
+from devmind.seeding import EXAM_SEEDS_FROM, exam_seeds, lesson_seeds
 from devmind.testing import BrokenLawError, LampRules, check_head, check_learner, check_stage, tiny_agent, tiny_context
 from devmind.worlds.adapter import VectorWorld
 
@@ -51,7 +52,10 @@ def right(agent: Agent, context: Context, seeds: np.ndarray) -> np.ndarray:
 
 
 def measure(values: np.ndarray, **changes: Any) -> Measure:
-    usual: dict[str, Any] = {"chance": 1 / 3, "ceiling": 1.0, "floors": {"always the first": 1 / 3}, "rate": True}
+    usual: dict[str, Any] = {
+        "chance": 1 / 3, "ceiling": 1.0, "floors": {"always the first": 1 / 3}, "rate": True,
+        "exhaustive": True,  # there are three lamps
+    }  # fmt: skip
     return Measure("lamp", "told rightly", values, **(usual | changes))
 
 
@@ -150,6 +154,60 @@ class Guessing(LampStage):
     @property
     def skills(self) -> Any:
         return skill_of(lambda agent, context, level: [measure(self.guess(context))])
+
+
+class Drawn(LampStage):
+    """Its exam is of some rounds of eight Moments, drawn; lessons have other ones."""
+
+    first_seed, copies, shared, named = 2_000_000, 1, 0, True
+
+    def rounds(self, context: Context, agent: Agent, level: str) -> Sequence[Measure]:
+        seeds = np.repeat(np.arange(8) + self.first_seed, self.copies)
+        met = self.met(context, seeds)
+        met[: self.shared] = self.met(context, np.arange(self.shared))
+        return [measure(right(agent, context, seeds), exhaustive=False, episodes=met if self.named else None)]
+
+    @staticmethod
+    def met(context: Context, seeds: np.ndarray) -> np.ndarray:
+        state = context.make_world("lamps", "", np.maximum(seeds, EXAM_SEEDS_FROM)).state()
+        return identities({"seed": seeds, "lit": state.lit})
+
+    @property
+    def skills(self) -> Any:
+        (skill,) = skill_of(lambda agent, context, level: self.rounds(context, agent, level))
+        return (replace(skill, taught=lambda context, n: self.met(context, np.arange(n))),)
+
+
+class LessonSeeds(Drawn):
+    """Examines on worlds of lessons."""
+
+    first_seed = 999_990
+
+
+class Copied(Drawn):
+    """Claims each episode twice."""
+
+    copies = 2
+
+
+class Leaking(Drawn):
+    """One of its eight episodes is a lesson's."""
+
+    shared = 1
+
+
+class Nameless(Drawn):
+    """Does not say which episodes it is about."""
+
+    named = False
+
+
+class Secretive(Drawn):
+    """Does not say what lessons show."""
+
+    @property
+    def skills(self) -> Any:
+        return tuple(replace(skill, taught=None) for skill in super().skills)
 
 
 class Floorless(LampStage):
@@ -257,6 +315,10 @@ class ByHand(LampStage):
     skills = skill_of(_examine.__func__)
 
 
+def test_an_exam_of_drawn_episodes_passes_where_they_differ_and_are_news() -> None:
+    check_stage(Drawn(), make_world=make_lamps)
+
+
 def test_a_lesson_that_changes_nothing_of_earlier_stages_rehearses_nothing() -> None:
     check_stage(Apart(), make_world=make_lamps)
 
@@ -275,6 +337,11 @@ def test_a_lesson_that_changes_nothing_of_earlier_stages_rehearses_nothing() -> 
         (Anonymous, "the parts a stage adds carry its name"),
         (NoSuchSkill, "a lesson names skills of its stage"),
         (Guessing, "an exam's seeds are fixed"),
+        (LessonSeeds, "an exam's worlds have seeds from 1,000,000 on"),
+        (Copied, "as many different episodes as it claims"),
+        (Leaking, "at most 1% are among 10,000 of its lessons"),
+        (Nameless, "says which episodes its values are of"),
+        (Secretive, "says which episodes lessons show"),
         (ByHand, "worlds are stepped by devmind.acting.rollout"),
         (Floorless, "a full exam prints a floor"),
         (Unmeasured, "a gate's thresholds are measured"),

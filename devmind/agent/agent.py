@@ -27,7 +27,7 @@ from devmind.agent.parts import Effector
 from devmind.agent.ring import Ring
 from devmind.agent.slots import SlotState
 from devmind.agent.state import State
-from devmind.agent.taps import Perceived, Tapped, tapped_senses, taps_trunk
+from devmind.agent.taps import Perceived, Tapped, raw_vectors, tapped_senses, taps_trunk
 from devmind.agent.thinking import Thinker
 from devmind.agent.tracker import SENSE
 from devmind.errors import DevmindError, nearest
@@ -126,7 +126,8 @@ class Agent(Thinker):
         trunk = any(taps_trunk(tap) for tap in taps)
         wanted = None if trunk else {sense for tap in taps for sense in tapped_senses(tap)}
         senses, present = to_device(dict(senses), self.device), to_device(dict(present or {}), self.device)
-        seen = Perceived(self.encode_senses(senses, present, names=wanted), senses.get("body"), present.get("body"))
+        raw = raw_vectors(senses, present, self.raw_senses)
+        seen = Perceived(self.encode_senses(senses, present, names=wanted), raw)
         if trunk:
             n = len(next(iter(senses.values())))
             tokens, here, places = self._assemble(seen.encoded, None, (n,))
@@ -342,8 +343,13 @@ class Agent(Thinker):
             tapped = self._read(name, seen)
             if tapped is None:
                 return None
-            if name not in result.outputs:
-                result.outputs[name] = self.head(name).respond(tapped)
+            head, kept = self.head(name), f"kept.{name}"
+            if head.carries:
+                result.outputs[name] = output = head(tapped, state.carry.get(kept))
+                output.prepare(generator)
+                state.carry[kept] = output.kept()
+            elif name not in result.outputs:
+                result.outputs[name] = head.respond(tapped)
             return tapped, result.outputs[name]
 
         # A head that could not be tried when it was added shows now what the effector takes.

@@ -34,9 +34,14 @@ class Head(nn.Module):
     With `takes_targets` it is called as `forward(tapped, targets)`: in teaching with what it shall answer (so that each
     part of an answer is predicted from the right ones before it), otherwise with None. A subclass with `critic` says
     what something is worth; only learning asks it, so who lives or is examined may lack it.
+
+    With `carries` it is called tick by tick as `forward(tapped, kept)`: what its last output `kept` in the state, by
+    name tensors [B, ...], or None; zeros in a row whose episode has just begun. Its output may then `prepare`, with the
+    generator that the action is drawn by. In a batch `kept` is left out.
     """
 
     takes_targets: bool = False
+    carries: ClassVar[bool] = False
     critic: ClassVar[bool] = False
 
     def __init__(self, inlet: Inlet) -> None:

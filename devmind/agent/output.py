@@ -59,6 +59,13 @@ class Output:
         """The action: a sample when a generator is given, else the mode."""
         return self.mode() if generator is None else self.sample(generator)
 
+    def prepare(self, generator: torch.Generator | None = None) -> None:
+        """Work out what the answer and `kept` share, of a head that carries; nothing by default."""
+
+    def kept(self) -> dict[str, Tensor]:
+        """What a head that carries goes on from at the next tick, by name [B, ...]."""
+        raise NotImplementedError(f"A {type(self).__name__} keeps nothing: its head must not say `carries`.")
+
     def numbers(self) -> Tensor:
         """The free numbers [..., *shape] that the answer is made of: logits, means or values."""
         raise NotImplementedError(f"A {type(self).__name__} is not made of one tensor of free numbers.")

@@ -18,7 +18,7 @@ from devmind.agent.encoders import default_part
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Output
 from devmind.agent.sensing import Sensing, attempt, named_seed
-from devmind.agent.taps import Tap, Tapped, sense_of, tap_parts, taps_trunk
+from devmind.agent.taps import Tap, Tapped, raw_sense, sense_of, tap_parts, taps_trunk
 from devmind.agent.text import TextHead
 from devmind.agent.tracker import Tracker
 from devmind.errors import DevmindError, PluginError, nearest
@@ -217,15 +217,27 @@ class PartHolder(Sensing, PreTrainedModel):
     def inlet(self, tap: Tap) -> Inlet:
         """The shape a head with this tap reads; PluginError when its sense has no encoder."""
         width, parts = self.config.width, tap_parts(tap)
-        if len(parts) == 1 and parts[0].startswith("raw:"):
-            if parts[0] != "raw:body":
-                raise PluginError(f"Only 'raw:body' can be tapped raw; got '{parts[0]}'.")
+        raw = [sense for part in parts if (sense := raw_sense(part)) is not None]
+        for sense in raw:
+            if sense != "body" and self.encoder(sense).sense_dims != 1:
+                raise PluginError(f"Only a vector can be tapped raw; '{sense}' is none.")
+        if raw and len(parts) == 1:
             return Inlet(BODY_SIZE, 1)
+        if raw and width < BODY_SIZE:
+            raise PluginError(
+                f"Raw numbers stand beside tokens of {BODY_SIZE} numbers or more; this agent has {width}."
+            )
         senses = [sense_of(part) for part in parts]
         encoders = [None if sense is None else self.encoder(sense) for sense in senses]
         alone = encoders[0] if len(parts) == 1 and not taps_trunk(tap) else None
         n_tokens = sum(1 if encoder is None else encoder.n_tokens for encoder in encoders)
         return Inlet(width, n_tokens, alone.map_channels if alone else {})
+
+    @property
+    def raw_senses(self) -> set[str]:
+        """Vector senses that some head reads as they are, and the body."""
+        taps = [tap_parts(tap if isinstance(tap := entry["tap"], str) else tuple(tap)) for entry in self.config.heads]
+        return {"body"} | {sense for tap in taps for part in tap if (sense := raw_sense(part)) is not None}
 
     def head(self, name: str) -> Head:
         """The head `name`; PluginError names the nearest when there is none."""

@@ -12,7 +12,7 @@ from devmind.agent.config import AgentConfig
 from devmind.agent.encoders import Encoded
 from devmind.agent.parts import PartHolder
 from devmind.agent.sensing import named_seed
-from devmind.agent.taps import Perceived
+from devmind.agent.taps import Perceived, raw_vectors
 
 AGE_SCALE = 16.0
 """Ages enter as log(1 + seconds) / 16, which is 1 at a hundred days: an old memory is no louder than what it holds."""
@@ -53,7 +53,7 @@ class Perceiver(PartHolder):
             elif name in senses and encoder.uses_previous:
                 previous[name] = _one_later(senses[name], present[name], last, batch["first"])
         encoded = self.encode_senses(senses, present, previous, names)
-        return Perceived(encoded, batch["senses"].get("body"), batch["present"].get("body"))
+        return Perceived(encoded, raw_vectors(batch["senses"], batch["present"], self.raw_senses))
 
     def encode_recalled(self, recalled: Batch) -> Encoded:
         """What memory gave, one token an entry, with type, rank and age: tokens [..., R, D], presence [..., R].

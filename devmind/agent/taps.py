@@ -3,9 +3,9 @@
 "trunk"            the readout's feature
 "trunk:<sense>"    the trunk's features of that sense's tokens
 "<sense>"          that sense's encoder tokens: a reflex arc
-"raw:body"         the numbers of the body itself, padded to 16
+"raw:<sense>"      the numbers of a vector sense itself (of the body), padded to 16
 
-A tuple of the first three lays theirs side by side.
+A tuple lays theirs side by side; raw numbers are padded to the width of the others then.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from devmind.agent.batch import BODY_SIZE
 from devmind.agent.encoders import Encoded
+from devmind.errors import MomentError
 
 Tap = str | Sequence[str]
 
@@ -43,14 +44,13 @@ class Perceived:
 
     Attributes:
         encoded: what the encoders made of each sense.
-        body: the raw body [..., K], if there is one, and where it is present, bool [...].
+        raw: readings [..., K] of senses that are tapped raw, and where they are present, bool [...] (None: everywhere).
         readout: the trunk's feature [..., D], once the trunk was run.
         of_senses: the trunk's features of each sense's tokens.
     """
 
     encoded: dict[str, Encoded]
-    body: Tensor | None = None
-    body_present: Tensor | None = None
+    raw: Mapping[str, tuple[Tensor, Tensor | None]] = field(default_factory=dict)
     readout: Tensor | None = None
     of_senses: dict[str, Encoded] = field(default_factory=dict)
 
@@ -63,9 +63,15 @@ class Perceived:
         def maybe(tensor: Tensor | None) -> Tensor | None:
             return None if tensor is None else function(tensor)
 
-        return Perceived(
-            each(self.encoded), maybe(self.body), maybe(self.body_present), maybe(self.readout), each(self.of_senses)
-        )
+        raw = {name: (function(value), maybe(here)) for name, (value, here) in self.raw.items()}
+        return Perceived(each(self.encoded), raw, maybe(self.readout), each(self.of_senses))
+
+
+def raw_vectors(
+    senses: Mapping[str, Tensor], present: Mapping[str, Tensor], names: Container[str]
+) -> dict[str, tuple[Tensor, Tensor | None]]:
+    """What `Perceived.raw` holds of the senses `names`: readings [..., K] and their presence."""
+    return {name: (value, present.get(name)) for name, value in senses.items() if name in names}
 
 
 def tap_parts(tap: Tap) -> tuple[str, ...]:
@@ -83,9 +89,14 @@ def sense_of(part: str) -> str | None:
     return None if part == "trunk" or part.startswith("raw:") else part.removeprefix("trunk:")
 
 
+def raw_sense(part: str) -> str | None:
+    """The sense whose numbers a part of a tap reads as they are; None for all other parts."""
+    return part.removeprefix("raw:") if part.startswith("raw:") else None
+
+
 def can_read(tap: Tap, senses: Container[str]) -> bool:
     """Whether a head with this tap has anything to read where only these senses are sensed."""
-    needs = [sense for part in tap_parts(tap) if (sense := "body" if part == "raw:body" else sense_of(part))]
+    needs = [sense for part in tap_parts(tap) if (sense := raw_sense(part) or sense_of(part))]
     return not needs or any(sense in senses for sense in needs)
 
 
@@ -100,14 +111,12 @@ def read_tap(tap: Tap, seen: Perceived, n_tokens: Mapping[str, int]) -> Tapped |
     Args:
         n_tokens: how many tokens each sense has, for those of a tuple that were not sensed.
     """
-    if tap == "raw:body":
-        return _read_body(seen)
     parts = tap_parts(tap)
     found = [_read_part(part, seen) for part in parts]
     if taps_trunk(tap) and seen.readout is None and "trunk" in parts:
         return None
     here = [each for part, each in zip(parts, found, strict=True) if each is not None and sense_of(part) is not None]
-    if parts == ("trunk",):
+    if parts == ("trunk",) or (len(parts) == 1 and raw_sense(parts[0])):
         return found[0]
     if not here:
         return None
@@ -117,7 +126,10 @@ def read_tap(tap: Tap, seen: Perceived, n_tokens: Mapping[str, int]) -> Tapped |
     tokens, present = [], []
     for part, each in zip(parts, found, strict=True):
         shape = (*like.present.shape[:-1], n_tokens.get(sense_of(part) or "", 1))
-        tokens.append(each.tokens if each else like.tokens.new_zeros(*shape, like.tokens.shape[-1]))
+        width = like.tokens.shape[-1]
+        tokens.append(
+            F.pad(each.tokens, (0, width - each.tokens.shape[-1])) if each else like.tokens.new_zeros(*shape, width)
+        )
         present.append(each.present if each else like.present.new_zeros(shape))
     return Tapped(torch.cat(tokens, -2), torch.cat(present, -1))
 
@@ -128,6 +140,8 @@ def _read_part(part: str, seen: Perceived) -> Tapped | None:
             return None
         ones = torch.ones(*seen.readout.shape[:-1], 1, dtype=torch.bool, device=seen.readout.device)
         return Tapped(seen.readout[..., None, :], ones)
+    if (sense := raw_sense(part)) is not None:
+        return _read_raw(sense, seen)
     on_trunk = part.startswith("trunk:")
     found = (seen.of_senses if on_trunk else seen.encoded).get(part.removeprefix("trunk:"))
     if found is None:
@@ -135,11 +149,15 @@ def _read_part(part: str, seen: Perceived) -> Tapped | None:
     return Tapped(found.tokens, found.present, {} if on_trunk else found.maps)
 
 
-def _read_body(seen: Perceived) -> Tapped | None:
-    if seen.body is None:
+def _read_raw(sense: str, seen: Perceived) -> Tapped | None:
+    if sense not in seen.raw:
         return None
-    body = F.pad(seen.body.float().nan_to_num(0.0), (0, BODY_SIZE - seen.body.shape[-1]))
-    present = seen.body_present
+    value, present = seen.raw[sense]
+    if value.shape[-1] > BODY_SIZE:
+        raise MomentError(
+            f"A sense that is tapped raw may have up to {BODY_SIZE} numbers; '{sense}' has {value.shape[-1]}."
+        )
+    numbers = F.pad(value.float().nan_to_num(0.0), (0, BODY_SIZE - value.shape[-1]))
     if present is None:
-        present = torch.ones(body.shape[:-1], dtype=torch.bool, device=body.device)
-    return Tapped(body[..., None, :], present[..., None])
+        present = torch.ones(numbers.shape[:-1], dtype=torch.bool, device=numbers.device)
+    return Tapped(numbers[..., None, :], present[..., None])

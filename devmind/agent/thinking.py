@@ -49,7 +49,7 @@ class Thinker(Perceiver):
         For lessons that leave encoders alone: a Batch is encoded once, and thought about as often as it is learned
         from.
         """
-        thought = Perceived(dict(seen.encoded), seen.body, seen.body_present)
+        thought = Perceived(dict(seen.encoded), seen.raw)
         self._run_trunk(thought, None, first.to(self.device), short_term=short_term)
         return thought
 

@@ -33,7 +33,7 @@ from devmind.cli.settings import (
 if TYPE_CHECKING:
     from devmind.curriculum.runner import RunResult
 
-app = group("Several stages one after another: run, resume, status.")
+app = group("A whole childhood, several stages one after another: run, resume, status, exam.")
 
 Folder = Annotated[Path, typer.Argument(metavar="OUT", help="Folder of a curriculum (or of one stage's run).")]
 
@@ -53,22 +53,29 @@ def run(
     data: DataOption = None,
     seed: SeedOption = None,
     out: OutOption = None,
+    ablate: Annotated[bool, typer.Option("--ablate", help="Train each stage's fresh-trunk twin too.")] = False,
     cut: CutOption = False,
 ) -> None:
-    """Walk stages in the order of what they require; a failed gate ends the walk.
+    """Raise a whole childhood: walk stages in the order of what they require, to one report.
+
+    A stage that fails a gate is repeated once, at half its steps (at size tiny never); then the walk goes on with it
+    marked failed.
 
     Exit code 0: all passed; 1: a gate was failed; 2: an error; 130 or 143: stopped.
     """
     settings = run_config(size, minutes, sets, config, seed)
-    names = [plugins.find("stages", name).name for name in stages or plugins.available("stages")]
+    names = [plugins.find("stages", name).name for name in stages or ()]
     data, sessions = run_inputs(data, experience)
     folder = out or Path("checkpoints") / f"curriculum-{settings.size}-seed{settings.seed}"
     with resumable(f"devmind curriculum resume {folder}", NEXT_LESSON):
-        from devmind.curriculum.runner import Curriculum
+        from devmind.curriculum.runner import Curriculum, every_stage
 
-        walk = Curriculum(names, settings, folder, agent=agent, data=data, sessions=sessions, command=uncut(ctx.obj))
+        walk = Curriculum(
+            names or every_stage(), settings, folder, agent=agent, data=data, sessions=sessions,
+            command=uncut(ctx.obj), ablate=ablate,
+        )  # fmt: skip
         results = walk.run(cut)
-    _tell(results)
+    _tell(results, folder)
 
 
 @app.command()
@@ -79,7 +86,21 @@ def resume(out: Folder, cut: CutOption = False) -> None:
         from devmind.curriculum.runner import Curriculum
 
         results = Curriculum.resume(out, cut)
-    _tell(results)
+    _tell(results, out)
+
+
+@app.command()
+def exam(out: Folder) -> None:
+    """Examine what came of a childhood, in half precision and in all its stages; 'run' does it at its end.
+
+    Exit code 0: all gates passed; 1: one was failed; 2: it could not be examined.
+    """
+    existing(out, "OUT")
+    from devmind.curriculum.childhood import end_with_parent
+    from devmind.curriculum.runner import examine_childhood
+
+    end_with_parent()
+    raise typer.Exit(0 if examine_childhood(out) else 1)
 
 
 @app.command()
@@ -95,7 +116,8 @@ def status(out: Folder) -> None:
     show.table(("stage", "state", "where"), rows)
 
 
-def _tell(results: Sequence[RunResult]) -> None:
+def _tell(results: Sequence[RunResult], out: Path) -> None:
     for result in results:
         show.verdict(result.results, result.report)
+    show.path("childhood", out / "childhood.html")
     raise typer.Exit(0 if all(result.passed for result in results) else 1)

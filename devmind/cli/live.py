@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import AgentOption, agent_folder
+from devmind.cli.agents import RUNS, AgentOption, agent_folder, agent_option
 from devmind.cli.devices import (
     NO_DEVICE,
     CameraOption,
@@ -70,6 +70,12 @@ OwnMemoryOption = Annotated[
 
 
 def hello(
+    age: Annotated[
+        int | None, typer.Option("--age", min=0, metavar="N", help="Yours at its N-th age; 0: before its first lesson.")
+    ] = None,
+    agent: Annotated[
+        Path | None, agent_option("Whose ages --age counts; else the newest childhood's in ./checkpoints.")
+    ] = None,
     camera_: BrowserCameraOption = "browser",
     mic: BrowserMicOption = "browser",
     memory: OwnMemoryOption = None,
@@ -77,15 +83,45 @@ def hello(
     open_: OpenOption = True,
     seconds: SecondsOption = None,
 ) -> None:
-    """Meet a newborn: a page whose camera and microphone it sees and hears with. No training, nothing to install."""
+    """Meet a newborn: a page whose camera and microphone it sees and hears with. No training, nothing to install.
+
+    With --age N one that you have raised, as it was after the N-th stage of its childhood.
+    """
+    folder = _of_age(age, agent)
     asked = doors(camera_, mic)
-    from devmind.live.newborn import FOLDER
     from devmind.live.wishes import Wishes
 
     kept = _own_memory() if memory is None else memory
     show.line(f"what you teach it is kept in {show.place(str(kept))}")
-    wishes = Wishes(FOLDER, asked.sensors, memory=kept, port=port, details=asked.details, command="devmind hello")
+    command = "devmind hello" if age is None else f"devmind hello --age {age}"
+    wishes = Wishes(
+        folder,
+        asked.sensors,
+        memory=kept,
+        port=port,
+        details=asked.details,
+        command=command,
+    )
     _live(wishes, seconds, open_)
+
+
+def _of_age(age: int | None, agent: Path | None) -> Path:
+    """The folder of the agent that is met: the newborn's, or that of one's own at an age."""
+    from devmind.live.ages import CHILDHOOD_FILE, ages, of_childhood
+    from devmind.live.newborn import FOLDER
+
+    if age is None and agent is not None:
+        raise ConfigError(f"--agent {agent} needs --age N, at which it is met; or 'devmind live --agent {agent}'.")
+    if age is None:
+        return FOLDER
+    newest = max(RUNS.glob(f"*/{CHILDHOOD_FILE}"), key=lambda path: path.stat().st_mtime, default=None)
+    every = of_childhood(newest.parent) if newest and agent is None else ages(agent_folder(agent))
+    found = [one for one in every if one.taught]
+    if age >= len(found):
+        known = ", ".join(f"{number} ({one.label})" for number, one in enumerate(found))
+        raise ConfigError(f"There is no age {age}; known are {known or 'none yet'}.")
+    show.line(f"as it was {found[age].label}: age {age} of {len(found) - 1}")
+    return found[age].folder
 
 
 def _own_memory() -> Path:

@@ -237,11 +237,12 @@ def _size_of(agent: Path) -> str | None:
 
 def _scores(measure: dict[str, Any]) -> tuple[str, ...]:
     number = lambda value: "" if value is None else f"{value:.3f}"  # noqa: E731
-    ungated = "not gated" if measure["gate"] is None else "goal missed"
-    said = {True: "✓ passed", False: "✗ failed", None: ungated}[measure["passed"]]
-    if measure["beaten_by"]:
-        said += f", a rule does better: {measure['beaten_by']}"
+    said = {True: "✓ ", False: "✗ ", None: ""}[measure["passed"]] + measure["verdict"]
+    if measure["beaten_by"] and measure["passed"]:
+        said += f": {measure['beaten_by']}"
+    fewer = measure.get("distinct", measure["n"]) < measure["n"]
+    asked = f"{measure['n']:,}" + (f" ({measure['distinct']:,} different)" if fewer else "")
     interval = f"{number(measure['low'])} .. {number(measure['high'])}"
     return (
-        number(measure["score"]), interval, f"{measure['n']:,}", number(measure["floor"]), number(measure["gate"]), said
+        number(measure["score"]), interval, asked, number(measure["floor"]), number(measure["gate"]), said
     )  # fmt: skip

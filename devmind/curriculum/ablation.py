@@ -15,6 +15,7 @@ from typing import Any
 
 from devmind.agent.agent import Agent
 from devmind.agent.decoders import zero_outputs
+from devmind.curriculum.episodes import per_episode
 from devmind.curriculum.exam import Measure, bootstrap
 from devmind.curriculum.stage import Context, Lesson, Stage
 
@@ -74,9 +75,10 @@ def differences(
         other = twin.get(name)
         if other is None or other.n != measure.n:
             continue
-        gained = (measure.values - other.values) * (1 if measure.higher_is_better else -1)
+        gained = per_episode(measure.values - other.values, measure.episodes)
+        gained = gained * (1 if measure.higher_is_better else -1)
         low, high = bootstrap(gained, resamples, f"twin/{name}")
         found[name] = {
-            "gained": float(gained.mean()), "low": low, "high": high, "n": measure.n, "significant": low > 0,
+            "gained": float(gained.mean()), "low": low, "high": high, "n": len(gained), "significant": low > 0,
         }  # fmt: skip
     return found

@@ -1,4 +1,7 @@
-"""What a skill measures: one value per independent episode, with chance, floors and ceiling in the same unit."""
+"""What a skill measures: one value per episode, with chance, floors and ceiling in the same unit.
+
+Episodes that are the same count once: score and interval are of the different ones, and `distinct` says how many.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from devmind.curriculum.episodes import first_of_each, per_episode
 from devmind.errors import ExamError
 from devmind.seeding import numpy_rng
 
@@ -41,12 +45,16 @@ class Measure:
     Args:
         name: the skill, or skill/part when a skill has several measures.
         unit: what a value is ('correct', 'IoU', 'fraction of ticks', 'reward').
-        values: float64 [n], one per independent episode.
+        values: float64 [n], one per episode.
         chance: the expected value of an agent that knows nothing.
         ceiling: the best that can be reached, in the same unit.
         floors: the best trivial methods, name to value, computed in the same run on the same episodes.
         rate: every value is 0 or 1, so the interval is Wilson's; otherwise it is a bootstrap.
         exhaustive: the values are of every case there is, none was drawn: the mean is exact, and so is its interval.
+        episodes: int64 [n], which episode each value is of (`devmind.curriculum.episodes`): values of one episode count
+            as one. None: it is not known, and every value counts.
+        groups: int64 [n], the life, speaker or room that values share, where they share one: whole groups are drawn
+            for the interval, if there are several.
         higher_is_better: False for errors.
         reference: what others reach, with its source; '' when there is none.
         note: what a reader must know (a read-out was fitted, which group was held out).
@@ -63,6 +71,8 @@ class Measure:
     floors: Mapping[str, float] = field(default_factory=dict)
     rate: bool = False
     exhaustive: bool = False
+    episodes: np.ndarray | None = None
+    groups: np.ndarray | None = None
     higher_is_better: bool = True
     reference: str = ""
     note: str = ""
@@ -80,16 +90,35 @@ class Measure:
         if self.rate and not np.isin(values, (0.0, 1.0)).all():
             raise ExamError(f"Measure '{self.name}' is a rate, so every value must be 0 or 1.")
         object.__setattr__(self, "values", values)
+        for name in ("episodes", "groups"):
+            if (given := getattr(self, name)) is not None:
+                given = np.asarray(given, dtype=np.int64)
+                object.__setattr__(self, name, given)
+                if given.shape != values.shape:
+                    raise ExamError(
+                        f"Measure '{self.name}' has {len(values)} values, but `{name}` is of shape {given.shape};"
+                        " give one number for each value."
+                    )
 
     @property
     def n(self) -> int:
-        """Number of independent episodes."""
+        """Number of episodes that were asked, copies included."""
         return len(self.values)
 
     @property
+    def distinct(self) -> int:
+        """Number of different episodes: what the interval stands on."""
+        return self.n if self.episodes is None else len(np.unique(self.episodes))
+
+    @property
     def score(self) -> float:
-        """Mean over the episodes, in the measure's unit."""
-        return float(self.values.mean())
+        """Mean over the different episodes, in the measure's unit."""
+        return float(per_episode(self.values, self.episodes).mean())
+
+    @property
+    def skill_score(self) -> float:
+        """The score where chance is 0 and the ceiling 1: for the matrix only."""
+        return (self.score - self.chance) / (self.ceiling - self.chance)
 
     @property
     def floor(self) -> float:
@@ -97,26 +126,40 @@ class Measure:
         best = max if self.higher_is_better else min
         return best([self.chance, *self.floors.values()])
 
-    @property
-    def beaten_by(self) -> str | None:
-        """The best floor, by name, where it is better than the score; 'chance' counts as one."""
-        better = self.floor > self.score if self.higher_is_better else self.floor < self.score
+    def beaten_by(self, resamples: int = 2000) -> str | None:
+        """The best floor, by name, where it is better than the score's bound; 'chance' counts as one.
+
+        The agent is not shown to do better than that rule then, though it may.
+        """
+        low, high = self.interval(resamples)
+        better = self.floor > low if self.higher_is_better else self.floor < high
         named = {**self.floors, "chance": self.chance}
         return next(name for name, value in named.items() if value == self.floor) if better else None
 
     def interval(self, resamples: int = 2000) -> tuple[float, float]:
-        """Bounds of the 95 % interval of the mean: Wilson for rates, percentile bootstrap otherwise.
+        """Bounds of the 95 % interval of the mean over different episodes.
 
-        Where nothing was drawn there is nothing to bound: both are the mean.
+        Wilson's for rates, Clopper and Pearson's where all values are equal (`of_equals`), percentile bootstrap
+        otherwise, of whole groups where there are some. Where nothing was drawn there is nothing to bound: both are
+        the mean.
         """
         if self.exhaustive:
             return self.score, self.score
-        if self.rate:
-            return wilson(int(self.values.sum()), self.n)
-        return bootstrap(self.values, resamples, self.name)
+        units = per_episode(self.values, self.episodes)
+        groups = self.groups
+        if groups is not None and self.episodes is not None:
+            groups = groups[first_of_each(self.episodes)]
+        if groups is not None and (groups == groups[0]).all():
+            groups = None
+        equal = bool((units == units[0]).all())
+        if self.rate and np.isin(units, (0.0, 1.0)).all() and (groups is None or equal):
+            return wilson(int(units.sum()), len(units))
+        if equal:
+            return of_equals(float(units[0]), len(units), self.chance, self.ceiling)
+        return bootstrap(units, resamples, self.name, groups)
 
     def skill_scores(self) -> np.ndarray:
-        """(value - chance) / (ceiling - chance) per episode: for retention and the matrix only."""
+        """(value - chance) / (ceiling - chance) per episode: for retention only."""
         return (self.values - self.chance) / (self.ceiling - self.chance)
 
 
@@ -128,13 +171,33 @@ def wilson(successes: int, n: int, z: float = Z95) -> tuple[float, float]:
     return max(0.0, (centre - half) / (1 + z2 / n)), min(1.0, (centre + half) / (1 + z2 / n))
 
 
-def bootstrap(values: np.ndarray, resamples: int, name: str) -> tuple[float, float]:
-    """Percentile bootstrap of the mean (Efron 1979); the resamples are named by `name`, so they repeat."""
+def of_equals(value: float, n: int, chance: float, ceiling: float) -> tuple[float, float]:
+    """Bounds of a mean whose `n` values were all equal, where a bootstrap would know no doubt.
+
+    By Clopper and Pearson (1934, Biometrika 26) at most a share p of all episodes has another value, 1 - p being the
+    n-th root of 0.025; the bounds are what the mean is if those are no better than chance, or reach the ceiling.
+    """
+    share = 1.0 - 0.025 ** (1.0 / n)
+    ends = [value + share * (end - value) for end in (chance, ceiling)]
+    return min(value, *ends), max(value, *ends)
+
+
+def bootstrap(values: np.ndarray, resamples: int, name: str, groups: np.ndarray | None = None) -> tuple[float, float]:
+    """Percentile bootstrap of the mean (Efron 1979); the resamples are named by `name`, so they repeat.
+
+    Args:
+        groups: [n], what values share; whole groups are drawn then, with all their values.
+    """
     rng = numpy_rng("bootstrap", name)
-    means = np.concatenate(
-        [rng.choice(values, (chunk, len(values))).mean(axis=1) for chunk in _chunks(resamples, len(values))]
-    )
-    low, high = np.quantile(means, (0.025, 0.975))
+    sums, sizes = values, np.ones(len(values))
+    if groups is not None:
+        _, which = np.unique(groups, return_inverse=True)
+        sums, sizes = np.bincount(which, values), np.bincount(which).astype(np.float64)
+    means = []
+    for chunk in _chunks(resamples, len(sums)):
+        drawn = rng.choice(len(sums), (chunk, len(sums)))
+        means.append(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1))
+    low, high = np.quantile(np.concatenate(means), (0.025, 0.975))
     return float(low), float(high)
 
 
@@ -155,11 +218,18 @@ class Retention:
 
 
 def retention(before: Measure, after: Measure, resamples: int = 2000) -> Retention:
-    """Paired bootstrap of the change in skill score; kept when the mean is >= -0.02 and the lower bound >= -0.05."""
+    """Paired bootstrap of the change in skill score; kept when the mean is >= -0.02 and the lower bound >= -0.05.
+
+    Where nothing was drawn the means are exact, and so is the change: which cases there are may hang on the agent (all
+    the games that its moves allow), so they are not paired.
+    """
+    if before.exhaustive and after.exhaustive:
+        exact = float(after.skill_scores().mean() - before.skill_scores().mean())
+        return Retention(after.name, exact, exact, exact >= -0.02)
     if before.n != after.n:
         raise ExamError(
             f"Retention of '{after.name}' needs the same episodes before and after; got {before.n} and {after.n}."
         )
-    change = after.skill_scores() - before.skill_scores()
+    change = per_episode(after.skill_scores() - before.skill_scores(), after.episodes)
     low, _ = bootstrap(change, resamples, f"retention/{after.name}")
     return Retention(after.name, float(change.mean()), low, bool(change.mean() >= -0.02 and low >= -0.05))

@@ -12,7 +12,7 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.exam import Exhibit, Measure
-from devmind.curriculum.gate import Decision, Verdict
+from devmind.curriculum.gate import NOT_GATED, Decision, Gate, Verdict
 from devmind.curriculum.stage import Context, Skill, Stage
 from devmind.errors import ExamError, nearest
 
@@ -40,15 +40,22 @@ def examination(agent: Agent) -> Any:
 
 
 def examine_skill(stage: Stage, skill: Skill, agent: Agent, context: Context, level: str = "full") -> Examined:
-    """Examine one skill; level 'full' or 'glimpse'."""
+    """Examine one skill; level 'full', 'retention' or 'glimpse' (see `Skill`)."""
     with examination(agent):
         measures = {measure.name: measure for measure in skill.examine(agent, context, level)}
     return judged(stage, skill, measures, context)
 
 
-def judged(stage: Stage, skill: Skill, measures: dict[str, Measure], context: Context) -> Examined:
-    """What was measured, with what the skill's gate says of it."""
-    verdict = skill.gate_in(context).judge(measures, context.config.exam.bootstrap)
+def judged(stage: Stage, skill: Skill, measures: dict[str, Measure], context: Context, whole: bool = True) -> Examined:
+    """What was measured, with what the skill's gate says of it.
+
+    Args:
+        whole: what the gate wants and the exam did not measure is failed; else it is not asked.
+    """
+    gate = skill.gate_in(context)
+    if not whole:
+        gate = Gate([threshold for threshold in gate.thresholds if threshold.measure in measures])
+    verdict = gate.judge(measures, context.config.exam.bootstrap)
     return Examined(stage.name, skill, measures, verdict)
 
 
@@ -82,7 +89,8 @@ def decided(item: Examined, context: Context) -> dict[str, dict[str, Any]]:
     beside = beside_scores(item, context)
     for name, measure in item.measures.items():
         decision = _decision(item.verdict, name)
-        beside[name] |= {"floor": measure.floor, "beaten_by": measure.beaten_by}
+        beaten_by = measure.beaten_by(context.config.exam.bootstrap)
+        beside[name] |= {"floor": measure.floor, "beaten_by": beaten_by, "verdict": _verdict(decision)}
         if decision:
             beside[name] |= {"gate": decision.bound, "passed": decision.told}
     return beside
@@ -96,6 +104,7 @@ def plain(examined: Sequence[Examined], resamples: int) -> list[dict[str, Any]]:
             "stage": item.stage,
             "about": item.skill.about,
             "passed": item.verdict.passed,
+            "verdict": item.verdict.verdict,
             "measures": [
                 _plain_measure(measure, _decision(item.verdict, measure.name), resamples)
                 for measure in item.measures.values()
@@ -109,6 +118,10 @@ def _decision(verdict: Verdict, name: str) -> Decision | None:
     return next((d for d in verdict.decisions if d.measure == name), None)
 
 
+def _verdict(decision: Decision | None) -> str:
+    return decision.verdict if decision else NOT_GATED
+
+
 def _plain_measure(measure: Measure, decision: Decision | None, resamples: int) -> dict[str, Any]:
     low, high = measure.interval(resamples)
     return {
@@ -118,15 +131,18 @@ def _plain_measure(measure: Measure, decision: Decision | None, resamples: int) 
         "low": low,
         "high": high,
         "n": measure.n,
+        "distinct": measure.distinct,
+        "exhaustive": measure.exhaustive,
         "chance": measure.chance,
         "floor": measure.floor,
         "floors": dict(measure.floors),
-        "beaten_by": measure.beaten_by,
+        "beaten_by": measure.beaten_by(resamples),
         "ceiling": measure.ceiling,
         "reference": measure.reference,
         "gate": decision.bound if decision else None,
         "passed": decision.told if decision else None,
-        "reason": decision.reason if decision else "not gated",
+        "verdict": _verdict(decision),
+        "reason": decision.reason if decision else NOT_GATED,
         "higher_is_better": measure.higher_is_better,
         "note": measure.note,
         "rows": dict(measure.rows),

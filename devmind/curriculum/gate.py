@@ -1,4 +1,7 @@
-"""A gate is a pure function of measures: it decides on the bound of the 95 % interval, in the measure's own unit."""
+"""A gate is a pure function of measures: it decides on the bound of the 95 % interval, in the measure's own unit.
+
+There are three verdicts: failed, passed, and "passed, a rule does better" where the bound stands below the best floor.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from devmind.curriculum.exam import Measure
+
+PASSED, OUTDONE, FAILED = "passed", "passed, a rule does better", "failed"
+GOAL_MISSED, NOT_GATED = "goal missed", "not gated"
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,14 @@ class Decision:
     passed: bool
     reason: str
     goal: bool = False
+    beaten_by: str | None = None
+
+    @property
+    def verdict(self) -> str:
+        """In words, the same everywhere: PASSED, OUTDONE, FAILED or GOAL_MISSED."""
+        if self.passed:
+            return OUTDONE if self.beaten_by else PASSED
+        return GOAL_MISSED if self.goal else FAILED
 
     @property
     def told(self) -> bool | None:
@@ -52,6 +66,13 @@ class Verdict:
 
     passed: bool
     decisions: tuple[Decision, ...]
+
+    @property
+    def verdict(self) -> str:
+        """In words: PASSED, or FAILED, or OUTDONE where a rule does better at anything that was passed."""
+        if not self.passed:
+            return FAILED
+        return OUTDONE if any(decision.verdict == OUTDONE for decision in self.decisions) else PASSED
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -93,5 +114,9 @@ def _decide(threshold: Threshold, measure: Measure, resamples: int) -> Decision:
         passed = reached < wanted if strict else reached <= wanted
     side, sign = ("lower", "at least") if up else ("upper", "at most")
     target = f"{sign} {wanted:.3g}" + (" (its floor)" if strict else "")
-    reason = f"{measure.name}: {side} bound {reached:.3f} of {measure.score:.3f} (n={measure.n}), wanted {target}"
-    return Decision(measure.name, wanted, reached, passed, reason, threshold.goal)
+    reason = (
+        f"{measure.name}: {side} bound {reached:.3f} of {measure.score:.3f} (n={measure.distinct}), wanted {target}"
+    )
+    if beaten_by := measure.beaten_by(resamples):
+        reason += f"; a rule does better: {beaten_by} {measure.floor:.3f}"
+    return Decision(measure.name, wanted, reached, passed, reason, threshold.goal, beaten_by)

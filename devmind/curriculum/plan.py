@@ -20,6 +20,9 @@ class Plan:
     Both are written to the journal before the first step is made; no later measurement changes them, nor does any
     clock: a run that goes on reads them there. Without `--minutes` neither depends on the machine.
 
+    Args:
+        attempt: 0; above it the stage failed a gate and is taught again, at half its steps.
+
     Attributes:
         steps: own ones, by lesson.
         every: by lesson, of how many updates one is a rehearsal; 0: none.
@@ -28,10 +31,14 @@ class Plan:
         pace: how much longer the lessons so far took than was expected of them.
     """
 
-    def __init__(self, name: str, lessons: Sequence[Lesson], context: Context, journal: Journal) -> None:
+    def __init__(
+        self, name: str, lessons: Sequence[Lesson], context: Context, journal: Journal, attempt: int = 0
+    ) -> None:
         self.name, self.lessons, self.context, self.journal = name, list(lessons), context, journal
         known = journal.last("plan") or {}
-        self.steps: dict[str, int] = dict(known.get("steps", {}))
+        self.steps: dict[str, int] = {
+            lesson: steps_in(attempt, steps) for lesson, steps in known.get("steps", {}).items()
+        }
         self.every: dict[str, int] = dict(known.get("rehearsal_every", {}))
         self._share: dict[str, float] = dict(known.get("rehearsal_share", {}))
         self.speed: dict[str, float] = {}
@@ -147,6 +154,11 @@ class Plan:
         bears_on = ", ".join(gates(shorter))
         fails = f", and these gates may fail for it: {bears_on}" if bears_on else ""
         return f"{told}. {which} shorter than planned{fails}."
+
+
+def steps_in(attempt: int, planned: int) -> int:
+    """The steps of a lesson for which `planned` were planned: a stage that is taught again has half of them."""
+    return max(1, planned // 2) if attempt else planned
 
 
 def _listed(names: Sequence[str]) -> str:

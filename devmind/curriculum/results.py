@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-import resource
 import subprocess
-import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -22,7 +20,7 @@ from devmind.curriculum.examining import Examined, plain
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.stage import Stage
 from devmind.curriculum.teaching import part_of
-from devmind.curriculum.timing import with_rest
+from devmind.curriculum.timing import peak_memory_mb, with_rest
 from devmind.plugins import about
 
 SCHEMA = 1
@@ -72,7 +70,7 @@ def curves(journal: Journal) -> dict[str, dict[str, list[float]]]:
     by_name: dict[str, dict[int, tuple[float, float]]] = {}
     for event in journal.events("progress"):
         for key, value in event["scalars"].items():
-            points = by_name.setdefault(f"{event['lesson']}/{key}", {})
+            points = by_name.setdefault(f"{_label(event)}/{key}", {})
             for step in [step for step in points if step >= event["step"]]:
                 del points[step]
             points[event["step"]] = (event["seconds"], value)
@@ -90,7 +88,10 @@ def cost(agent: Agent, journal: Journal) -> dict[str, Any]:
     """Seconds, peak memory, parameters by part, and where the time went."""
     taught = list(journal.events("lesson_done"))
     seconds = sum(event["seconds"] for event in taught)
-    exams = sum(event["seconds"] for event in journal.events("exam"))
+    by_stage: dict[str, float] = {}
+    for event in journal.events("exam"):
+        by_stage[event["stage"]] = by_stage.get(event["stage"], 0.0) + event["seconds"]
+    exams = sum(by_stage.values())
     spent_s: dict[str, float] = {}
     for event in taught:
         for part, share in _shares(event).items():
@@ -100,13 +101,13 @@ def cost(agent: Agent, journal: Journal) -> dict[str, Any]:
     for name, parameter in agent.named_parameters():
         part = part_of(name)
         parts[part] = parts.get(part, 0) + parameter.numel()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 * 1024 if sys.platform == "darwin" else 1024)
     return {
         "seconds": seconds + exams,
-        "peak_memory_mb": peak,
+        "peak_memory_mb": max(peak_memory_mb(), *(e.get("peak_memory_mb", 0) for e in journal.events("exam"))),
         "parameters": sum(parts.values()),
         "parts": parts,
         "share": {part: value / whole for part, value in {**spent_s, "exams": exams}.items()},
+        "exams": by_stage,
     }
 
 
@@ -122,11 +123,10 @@ def _iso(time_s: float) -> str:
 
 
 def lessons(journal: Journal) -> list[dict[str, Any]]:
-    """One row a lesson, from the journal; what was taught again counts as it was last."""
-    last = {event["lesson"]: event for event in journal.events("lesson_done")}
+    """One row a lesson, from the journal, and one more where its stage was repeated."""
     return [
         {
-            "name": event["lesson"],
+            "name": _label(event),
             "steps": event["planned"],
             "done": event["steps"],
             "seconds": event["seconds"],
@@ -135,8 +135,24 @@ def lessons(journal: Journal) -> list[dict[str, Any]]:
             "share": _shares(event),
             **{name: event[name] for name in OF_A_LESSON if name in event},
         }
-        for event in last.values()
+        for event in lessons_done(journal)
     ]
+
+
+def lessons_done(journal: Journal) -> list[dict[str, Any]]:
+    """How each lesson of each attempt ended; what was redone counts as it was last."""
+    return list({(event["lesson"], event["attempt"]): event for event in journal.events("lesson_done")}.values())
+
+
+def _label(event: dict[str, Any]) -> str:
+    """A lesson's name, and that its stage was being repeated."""
+    return event["lesson"] + (" (again)" if event.get("attempt") else "")
+
+
+def _sat_exams(journal: Journal) -> list[str]:
+    """The weights that sat the exams held last."""
+    exams = list(journal.events("exam"))
+    return sorted({event["agent"] for event in exams if event["when"] == exams[-1]["when"] and "agent" in event})
 
 
 def answered(examined: Sequence[Examined]) -> dict[str, dict[str, int]]:
@@ -153,11 +169,7 @@ def answered(examined: Sequence[Examined]) -> dict[str, dict[str, int]]:
 
 def matrix_row(examined: Sequence[Examined]) -> dict[str, float]:
     """Mean skill score by stage/measure."""
-    return {
-        f"{item.stage}/{name}": float(measure.skill_scores().mean())
-        for item in examined
-        for name, measure in item.measures.items()
-    }
+    return {f"{item.stage}/{name}": measure.skill_score for item in examined for name, measure in item.measures.items()}
 
 
 def matrix(stage: str, row: dict[str, float], before: dict[str, Any] | None) -> dict[str, Any]:
@@ -226,6 +238,7 @@ def assemble(
             "gflops": [event["gflops"] for event in machines],
             "changes": {key: list(pair) for key, pair in differences(config).items()},
             "agent_sha256": agent.sha256(),
+            "exam_sha256": _sat_exams(journal),
             "parameters": sum(p.numel() for p in agent.parameters()),
             "started_from": start["agent"],
             "predecessor_failed": start["predecessor_failed"],

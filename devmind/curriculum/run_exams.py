@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +18,57 @@ from devmind.curriculum.examining import Examined, decided, examine_skill, judge
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.progress import say
 from devmind.curriculum.stage import Context, Skill, Stage
+from devmind.curriculum.timing import peak_memory_mb
 from devmind.errors import CheckpointError
 
 FOLDER = "exams"
+ARRAYS = ("values", "episodes", "groups")
 
 
-def hold(stages: Sequence[Stage], agent: Agent, context: Context, journal: Journal, when: str) -> list[Examined]:
-    """Examine all skills of `stages`, but those that this agent was examined in before, in this run and at `when`."""
+def hold(
+    stages: Sequence[Stage],
+    agent: Agent,
+    context: Context,
+    journal: Journal,
+    when: str,
+    before: Sequence[Examined] = (),
+) -> list[Examined]:
+    """Examine all skills of `stages`, but those that this agent was examined in before, in this run and at `when`.
+
+    Args:
+        before: earlier exams of some of the skills. In these the agent alone is asked again, on the same episodes:
+            chance and floors, which need no agent, are taken from there.
+    """
     weights = agent.sha256()
+    known = {(item.stage, item.skill.name): item.measures for item in before}
     every = [(stage, skill) for stage in stages for skill in stage.skills]
-    return [
-        _once(stage, skill, agent, weights, context, journal, when, f"{number} of {len(every)}")
-        for number, (stage, skill) in enumerate(every, 1)
-    ]
+    found = []
+    for number, (stage, skill) in enumerate(every, 1):
+        folder, asked = _folder(context.out, when, stage, skill), known.get((stage.name, skill.name))
+        if (measures := load(folder, weights)) is None:
+            say(f"exam of {skill.name}, {number} of {len(every)}")
+            item = _examined(stage, skill, agent, weights, context, journal, when, asked)
+            save(folder, weights, measures := item.measures)
+        found.append(judged(stage, skill, measures, context, whole=asked is None))
+    return found
 
 
-def _once(
+def held_before(run: Path, agent: Agent, stages: Sequence[Stage], context: Context) -> list[Examined]:
+    """What of the skills of `stages` the run in the folder `run` examined `agent` in, in its last exams."""
+    weights, found = agent.sha256(), []
+    whens = {event["when"] for event in Journal(run / "journal.jsonl").events("exam")} - {"before"}
+    for stage in stages:
+        for skill in stage.skills:
+            kept = [load(_folder(run, when, stage, skill), weights) for when in whens]
+            found += [judged(stage, skill, one, context, whole=False) for one in kept if one is not None]
+    return found
+
+
+def _folder(out: Path, when: str, stage: Stage, skill: Skill) -> Path:
+    return out / FOLDER / f"{when} {stage.name} {skill.name}".replace(" ", "-")
+
+
+def _examined(
     stage: Stage,
     skill: Skill,
     agent: Agent,
@@ -41,27 +76,45 @@ def _once(
     context: Context,
     journal: Journal,
     when: str,
-    which: str,
+    before: Mapping[str, Measure] | None,
 ) -> Examined:
-    folder = context.out / FOLDER / f"{when} {stage.name} {skill.name}".replace(" ", "-")
-    if (measures := load(folder, weights)) is not None:
-        return judged(stage, skill, measures, context)
-    say(f"exam of {skill.name}, {which}")
+    """One exam, noted in the journal."""
     journal.write("begun", exam=skill.name)
     begun = time.monotonic()
-    item = examine_skill(stage, skill, agent, context)
+    item = examine_skill(stage, skill, agent, context, "full" if before is None else "retention")
+    if before is not None:
+        again = _beside(item.measures, before)
+        item = (
+            examine_skill(stage, skill, agent, context)
+            if again is None
+            else judged(stage, skill, again, context, False)
+        )
     journal.write(
         "exam",
         when=when,
         stage=stage.name,
         skill=skill.name,
+        agent=weights,
         seconds=round(time.monotonic() - begun, 2),
+        peak_memory_mb=round(peak_memory_mb(), 1),  # a run that goes on in another process knows this one's too
         passed=item.verdict.passed,
         scores={name: round(measure.score, 4) for name, measure in item.measures.items()},
         measures=decided(item, context),
     )
-    save(folder, weights, item.measures)
     return item
+
+
+def _beside(after: Mapping[str, Measure], before: Mapping[str, Measure]) -> dict[str, Measure] | None:
+    """Measures of exams in which the agent alone was asked, with what was known of the same episodes.
+
+    None where they are other episodes: the exam does not know the level, and has to be held whole.
+    """
+    if any(name not in before or before[name].n != measure.n for name, measure in after.items()):
+        return None
+    kept = ("chance", "floors", "reference")
+    return {
+        name: replace(measure, **{key: getattr(before[name], key) for key in kept}) for name, measure in after.items()
+    }
 
 
 def save(folder: Path, weights: str, measures: Mapping[str, Measure]) -> None:
@@ -83,7 +136,7 @@ def load(folder: Path, weights: str) -> dict[str, Measure] | None:
 def _plain(measure: Measure) -> dict[str, Any]:
     state = {field.name: getattr(measure, field.name) for field in fields(measure)}
     return state | {
-        "values": torch.from_numpy(measure.values),
+        **{name: _array(getattr(measure, name)) for name in ARRAYS},
         "floors": {name: float(value) for name, value in measure.floors.items()},
         "rows": {name: float(value) for name, value in measure.rows.items()},
         "answered": {
@@ -98,7 +151,12 @@ def _measure(state: Mapping[str, Any]) -> Measure:
         Exhibit(kind, caption, _bytes(png), _bytes(wav), tuple(labels))
         for kind, caption, png, wav, *labels in state["exhibits"]
     )
-    return Measure(**{**state, "values": state["values"].numpy(), "exhibits": tuple(shown)})
+    arrays = {name: None if state.get(name) is None else state[name].numpy() for name in ARRAYS}
+    return Measure(**{**state, **arrays, "exhibits": tuple(shown)})
+
+
+def _array(array: np.ndarray | None) -> torch.Tensor | None:
+    return None if array is None else torch.from_numpy(array)
 
 
 def _tensor(data: bytes | None) -> torch.Tensor | None:

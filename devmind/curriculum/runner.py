@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from devmind import plugins
 from devmind.agent.agent import Agent
 from devmind.agent.device import pick_device, place
 from devmind.agent.threads import training_threads
 from devmind.checkpointing.files import make_folder
-from devmind.config import RunConfig, validate
+from devmind.config import TRIAL_SIZES, RunConfig, validate
+from devmind.curriculum.childhood import close, examine_last
 from devmind.curriculum.examining import examine_skill, pick_skills, plain
 from devmind.curriculum.finished import run_folder
 from devmind.curriculum.journal import Journal
@@ -68,7 +70,8 @@ def examine(
         context = make_context(config, Path(agent).parent, data, ())
         place(loaded, pick_device(config.device))
         examined = [examine_skill(stage, one, loaded, context) for one in pick_skills(stage, skill)]
-    keep = ("score", "low", "high", "n", "unit", "chance", "floor", "ceiling", "gate", "passed", "beaten_by")
+    keep = ("score", "low", "high", "n", "distinct", "exhaustive", "unit", "chance", "floor", "ceiling", "gate",
+            "passed", "verdict", "beaten_by")  # fmt: skip
     rows = plain(examined, config.exam.bootstrap)
     skills = {m["name"]: {key: m[key] for key in keep} for row in rows for m in row["measures"]}
     if not skills:
@@ -87,7 +90,8 @@ def _missing_parts(stage: Stage, agent: Agent) -> str:
 class Curriculum:
     """Stages one after another in one folder; each goes on from the milestone of the one before.
 
-    A stage that fails its gate ends the walk: what it lacks would be the next one's foundation.
+    A stage that fails a gate is repeated once, at half its steps; then the walk goes on with it marked failed. Sizes
+    that only try the machinery repeat nothing, unless `attempts` is given.
     """
 
     def __init__(
@@ -100,9 +104,11 @@ class Curriculum:
         data: Path | None = None,
         sessions: Sequence[Path] = (),
         command: str = "",
+        ablate: bool = False,
     ) -> None:
-        self.stages, self.config, self.out = list(stages), config, Path(out)
+        self.stages, self.config, self.out = list(stages), repeated_once(config), Path(out)
         self.agent, self.data, self.sessions, self.command = agent, data, tuple(sessions), command
+        self.ablate = ablate
         self.journal = Journal(self.out / "curriculum.jsonl")
 
     def run(self, cut: bool = False) -> list[RunResult]:
@@ -116,7 +122,7 @@ class Curriculum:
         if (known := self.journal.last("plan")) is None:
             make_folder(self.out)
             self.journal.write("plan", **plan)
-        elif {key: known.get(key) for key in plan} != plan:
+        elif {key: known.get(key, False) for key in plan} != plan:
             raise ConfigError(
                 f"The folder {self.out} holds another curriculum; give another --out, or 'curriculum resume'."
             )
@@ -124,13 +130,12 @@ class Curriculum:
         for name in order:
             result = run_stage(
                 name, self.config, out=self.out / name, agent=agent, data=self.data,
-                sessions=self.sessions, command=self.command, cut=cut,
+                sessions=self.sessions, command=self.command, ablate=self.ablate, cut=cut,
             )  # fmt: skip
             cut = cut and result.already_finished
             done.append(result)
-            if not result.passed:
-                break
             agent = result.agent
+        close(self.out, done, self.command)
         return done
 
     def _plan(self, order: Sequence[str]) -> dict[str, Any]:
@@ -142,6 +147,7 @@ class Curriculum:
             "data": text(self.data),
             "sessions": [str(path) for path in self.sessions],
             "command": self.command,
+            "ablate": self.ablate,
         }
 
     @classmethod
@@ -152,7 +158,16 @@ class Curriculum:
         return cls(
             plan["stages"], validate(plan["config"]), out, agent=path(plan["agent"]), data=path(plan["data"]),
             sessions=[Path(text) for text in plan["sessions"]], command=plan["command"],
+            ablate=plan.get("ablate", False),
         ).run(cut)  # fmt: skip
+
+
+def examine_childhood(out: Path) -> bool:
+    """Hold the exams of a childhood's last milestone in half precision; whether every gate was passed."""
+    plan = _known_plan(out)
+    data = Path(plan["data"]) if plan["data"] else None
+    examined = examine_last(out, plan["stages"], validate(plan["config"]), data)
+    return all(item.verdict.passed for item in examined)
 
 
 def _known_plan(out: Path) -> dict[str, Any]:
@@ -186,11 +201,28 @@ def _stage_status(out: Path) -> dict[str, Any]:
         return {"state": "not begun"}
     now = journal.last("progress", "lesson_done", "exam")
     stopped = (journal.last("start", "resumed", "stopped") or {}).get("event") == "stopped"
-    steps = (journal.last("plan") or {"steps": {}})["steps"]
+    steps = dict((journal.last("plan") or {"steps": {}})["steps"])
+    steps |= {event["lesson"]: event["steps"] for event in journal.events("begun") if "steps" in event}
     if now is None or now["event"] == "exam":
         return {"state": "stopped" if stopped else "examining" if now else "begun"}
     where = {"lesson": now["lesson"], "step": now.get("step", now.get("steps")), "of": steps.get(now["lesson"])}
     return {"state": "stopped" if stopped else "teaching", **where}
+
+
+def repeated_once(config: RunConfig) -> RunConfig:
+    """The configuration of a curriculum's stages, where it says nothing else of `attempts`."""
+    if "attempts" in config.model_fields_set or config.size in TRIAL_SIZES:
+        return config
+    return config.model_copy(update={"attempts": 2})
+
+
+def every_stage() -> list[str]:
+    """All installed stages in the order of a childhood: those that none requires come by name, each behind what it
+    requires, so that what a stage builds on is learned last before it.
+    """
+    names = list(plugins.available("stages"))
+    required = {name for one in names for name in load_stage(one).requires}
+    return in_order([name for name in names if name not in required] or names)
 
 
 def in_order(names: Sequence[str]) -> list[str]:

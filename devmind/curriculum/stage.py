@@ -14,6 +14,7 @@ from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import Tensor
 
     from devmind.agent.agent import Agent
@@ -219,15 +220,20 @@ class Skill:
 
     Args:
         name: unique within the stage.
-        examine: `(agent, context, level) -> measures`; level 'full' or 'glimpse' (a fifth of the episodes, no floors).
+        examine: `(agent, context, level) -> measures`. Level 'full' is everything; 'retention' asks the agent as it is
+            in the same episodes, with no floors, rows or exhibits; 'glimpse' in a fifth of them.
         gate: decides on the measures, or a function of the context that gives such a gate.
         about: one line for `stage describe` and the report.
+        taught: `(context, n) -> int64 [about n]`, episodes that lessons show, named as its measures name theirs
+            (`devmind.curriculum.episodes`). `check_stage` looks for the exam's among them, and asks for this unless
+            all measures are exhaustive.
     """
 
     name: str
     examine: Callable[[Agent, Context, str], Sequence[Measure]]
     gate: Gate | Callable[[Context], Gate]
     about: str = field(default="")
+    taught: Callable[[Context, int], np.ndarray] | None = None
 
     def gate_in(self, context: Context) -> Gate:
         """The gate; some are stricter when a run was given recordings."""

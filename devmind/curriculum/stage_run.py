@@ -21,9 +21,9 @@ from devmind.curriculum.ablation import Control, compared, differences, fresh_tr
 from devmind.curriculum.examining import Examined, beside_scores, examine_skill
 from devmind.curriculum.finished import RunResult, finished_run, identity, result
 from devmind.curriculum.journal import Journal
-from devmind.curriculum.plan import Plan, gates_of
+from devmind.curriculum.plan import Plan, gates_of, steps_in
 from devmind.curriculum.progress import say
-from devmind.curriculum.run_exams import FOLDER, hold, load
+from devmind.curriculum.run_exams import FOLDER, held_before, hold, load
 from devmind.curriculum.sleep import carry_state
 from devmind.curriculum.stage import Context, Lesson, Stage
 from devmind.curriculum.start import load_stage, make_context, starting_agent
@@ -70,9 +70,9 @@ class StageRun:
             say(f"{'loading' if start else 'making'} the agent")
             agent = self._resume() if start else self._begin()
             earlier = [load_stage(name) for name in agent.config.stages if name != self.stage.name]
-            before = self._examine(earlier, agent, "before")
+            before = self._before(earlier, agent)
             trunk = {name: value.clone() for name, value in agent.trunk.state_dict().items()}
-            examined = self._teach_and_examine(agent, earlier)
+            examined = self._teach_and_examine(agent, earlier, before)
             self._finish(agent, before, examined, made.trunk_moved(trunk, agent))
         return self._result()
 
@@ -128,7 +128,7 @@ class StageRun:
     def _check_cut(self) -> None:
         saved, plan = position(self.out / "checkpoints"), self.journal.last("plan")
         names = [lesson.name for lesson in self.stage.lessons(self.context)]
-        whole = not (saved and plan) or saved["update"] >= plan["steps"][saved["lesson"]]
+        whole = not (saved and plan) or saved["update"] >= steps_in(saved["attempt"], plan["steps"][saved["lesson"]])
         if saved is None or whole or saved["lesson"] in self._done(names, saved):
             raise ConfigError(
                 f"--cut goes on with the lesson behind the one that was stopped, and in {self.out} none was stopped in "
@@ -137,13 +137,14 @@ class StageRun:
 
     # -- teaching
 
-    def _teach_and_examine(self, agent: Agent, earlier: Sequence[Stage]) -> list[Examined]:
+    def _teach_and_examine(self, agent: Agent, earlier: Sequence[Stage], before: Sequence[Examined]) -> list[Examined]:
         examined: list[Examined] = []
         saved = position(self.out / "checkpoints")
         for attempt in range(saved["attempt"] if saved else 0, self.config.attempts):
             self._teach(agent, earlier, attempt, saved)
             saved = None
-            examined = self._examine([*earlier, self.stage], agent, f"attempt {attempt}")
+            every = [*earlier, self.stage]
+            examined = hold(every, agent, self.context, self.journal, f"attempt {attempt}", before)
             if all(item.verdict.passed for item in examined if item.stage == self.stage.name):
                 break
         return examined
@@ -153,7 +154,7 @@ class StageRun:
         done = self._done([lesson.name for lesson in lessons], saved)
         cut = saved["lesson"] if self.cut and saved else None
         left = [lesson for lesson in lessons if lesson.name not in done and lesson.name != cut]
-        plan = Plan(self.stage.name, lessons, self.context, self.journal)
+        plan = Plan(self.stage.name, lessons, self.context, self.journal, attempt)
 
         def gates(shorter: Sequence[Lesson]) -> Sequence[str]:
             return gates_of(self.stage, shorter, self.context)
@@ -203,8 +204,29 @@ class StageRun:
 
     # -- examining and ending
 
-    def _examine(self, stages: Sequence[Stage], agent: Agent, when: str) -> list[Examined]:
-        return hold(stages, agent, self.context, self.journal, when)
+    def _before(self, earlier: Sequence[Stage], agent: Agent) -> list[Examined]:
+        """The exams of earlier stages that retention is measured against: as the run that this one goes on from held
+        them of the agent that it saved, else held now.
+
+        What the stage's own parts change by being there counts as the stage's doing, therefore.
+        """
+        found = self._inherited(earlier)
+        known = {(item.stage, item.skill.name) for item in found}
+        left = [stage for stage in earlier if any((stage.name, skill.name) not in known for skill in stage.skills)]
+        return [*found, *hold(left, agent, self.context, self.journal, "before")] if left else found
+
+    def _inherited(self, earlier: Sequence[Stage]) -> list[Examined]:
+        """None where that run had other settings, other data or other code."""
+        start = self.journal.last("start") or {}
+        folder = Path(start["agent"]) if start.get("agent") else None
+        run = next((path for path in folder.parents if (path / "journal.jsonl").is_file()), None) if folder else None
+        theirs = Journal(run / "journal.jsonl").last("start") if run else None
+        if folder is None or run is None or theirs is None:
+            return []
+        same = all(theirs["identity"][key] == start["identity"][key] for key in ("config", "data"))
+        if not same or any(theirs.get(key) != start.get(key) for key in ("versions", "commit", "device", "threads")):
+            return []
+        return held_before(run, Agent.from_pretrained(folder), earlier, self.context)
 
     def _finish(self, agent: Agent, before: list[Examined], examined: list[Examined], moved: float) -> None:
         start = self.journal.last("start") or {}
@@ -265,8 +287,10 @@ class StageRun:
         if run.journal.last("plan") is None:
             make_folder(run.out)
             taught = {lesson.name for lesson in stage.lessons(self.context)}
-            done = (event for event in self.journal.events("lesson_done") if event["lesson"] in taught)
-            steps = {event["lesson"]: max(1, event["steps"]) for event in done}
+            steps: dict[str, int] = {}
+            for event in made.lessons_done(self.journal):
+                if event["lesson"] in taught:
+                    steps[event["lesson"]] = max(1, steps.get(event["lesson"], 0) + event["steps"])
             every = (self.journal.last("plan") or {}).get("rehearsal_every", {})
             run.journal.write("plan", steps=steps, rehearsal_every=every)
         return run.run()

@@ -39,7 +39,8 @@ def teach_planned(
     before = plan.lessons[: names.index(lesson.name)]
     every = plan.every.get(lesson.name, lesson.rehearsal_every)
     rehearsal = rehearsals(lesson, before, earlier, agent, context)
-    journal.write("begun", lesson=lesson.name, rehearses=[one.lesson.name for one in rehearsal] if every else [])
+    rehearses = [one.lesson.name for one in rehearsal] if every else []
+    journal.write("begun", lesson=lesson.name, steps=plan.steps[lesson.name], rehearses=rehearses)
     taught = teach(
         lesson, plan.steps[lesson.name], agent, context, journal,
         attempt=attempt, rehearsal=rehearsal, every=every, resume=resume, scores=scores, cut=cut,

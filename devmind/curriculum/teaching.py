@@ -199,7 +199,12 @@ class LessonRun(Stoppable):
             self.told_at = now
             scalars = {k: round(float(v), 5) for k, v in trainer.callback_metrics.items()}
             self.journal.write(
-                "progress", lesson=self.lesson.name, step=done, seconds=round(self.seconds, 2), scalars=scalars
+                "progress",
+                lesson=self.lesson.name,
+                attempt=self.attempt,
+                step=done,
+                seconds=round(self.seconds, 2),
+                scalars=scalars,
             )
             self.progress.show(done, scalars.get("loss"))
         super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)

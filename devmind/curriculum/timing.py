@@ -1,7 +1,9 @@
-"""Where learning time goes: waiting for batches, and the forward passes of encoders, trunk and heads."""
+"""Where learning time goes: waiting for batches, and the forward passes of encoders, trunk and heads; and memory."""
 
 from __future__ import annotations
 
+import resource
+import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -113,3 +115,8 @@ def shares(seconds: Mapping[str, float], whole_s: float) -> dict[str, float]:
 def with_rest(share: Mapping[str, float]) -> dict[str, float]:
     """The shares and the rest; together 1."""
     return {**share, REST: max(0.0, round(1 - sum(share.values()), 4))}
+
+
+def peak_memory_mb() -> float:
+    """The most that this process has held in RAM so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 * 1024 if sys.platform == "darwin" else 1024)

@@ -1,4 +1,6 @@
-"""Learning by gradient on a loss: AdamW, warm-up and linear decay, rehearsal of earlier lessons mixed in."""
+"""Learning by gradient on a loss: AdamW, warm-up and linear decay, rehearsal of earlier lessons mixed in; and lessons
+that are taught so.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from devmind.agent.taps import taps_trunk
-from devmind.curriculum.stage import Learner, Rehearsed, Scalars
+from devmind.curriculum.stage import Batches, Context, Learner, Lesson, Rehearsed, Scalars
 
 if TYPE_CHECKING:
     from devmind.agent.agent import Agent
@@ -140,3 +142,45 @@ class GradientLearner(Learner):
     def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
         """The lesson's own loss."""
         return self.loss(self.agent, batch)
+
+
+TINY_ROWS = 8
+"""Rows of a batch at size tiny."""
+
+
+def gradient_lesson(
+    context: Context,
+    name: str,
+    loss: Loss,
+    make: Callable[[Agent, Context, int, int, int], Any],
+    *,
+    steps: Mapping[str, int],
+    rows: int,
+    learning_rate: float,
+    minutes: float,
+    trains: Callable[[Agent], Sequence[str]] = trainable,
+    learner: type[GradientLearner] = GradientLearner,
+    tiny_rows: int = TINY_ROWS,
+    ahead: bool = False,
+    **more: Any,
+) -> Lesson:
+    """A lesson taught by gradient on `loss`; the configuration may change its rows and learning rate.
+
+    Args:
+        make: `(agent, context, update, rows, steps) -> batch`; with `ahead` it reads nothing of the agent.
+        steps: by size.
+        rows: of a batch; `tiny_rows` at size tiny.
+        trains: gives the prefixes of the parameters that it changes.
+        more: further arguments of Lesson.
+    """
+    changed, tiny = context.config.lessons.get(name), context.config.size == "tiny"
+    count = (changed and changed.batch) or (tiny_rows if tiny else rows)
+    rate = (changed and changed.learning_rate) or learning_rate
+
+    def make_learner(agent: Agent, context: Context) -> GradientLearner:
+        return learner(agent, loss, seed=context.seed, learning_rate=rate, trains=trains(agent))
+
+    def make_batches(agent: Agent, context: Context, steps: int) -> Batches:
+        return Batches(lambda update: make(agent, context, update, context.rows(count), steps), steps, ahead)
+
+    return Lesson(name, make_learner, make_batches, steps[context.config.size], minutes, **more)

@@ -9,8 +9,9 @@ from pathlib import Path
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.agent.saving import read_config
+from devmind.curriculum.journal import Journal
 
-RUN_FILE = "journal.jsonl"
+RUN_FILE, CHILDHOOD_FILE = "journal.jsonl", "curriculum.jsonl"
 UNTAUGHT = "before its first lesson"
 
 
@@ -47,19 +48,38 @@ class Age:
 
 
 def ages(agent: Path) -> list[Age]:
-    """The saved agents of the run that `agent` belongs to, the youngest first; when it is of no run, it and, where its
-    config tells how it began, the same agent untaught."""
+    """The saved agents of the run that `agent` belongs to, the youngest first; of a childhood's run, of all its stages.
+
+    When it is of no run, it and, where its config tells how it began, the same agent untaught.
+    """
     agent = agent.resolve()
     run = next((folder for folder in agent.parents if (folder / RUN_FILE).is_file()), None)
     if run is None:
         untaught = [Age("start", UNTAUGHT, agent, taught=False)] if _began_untaught(agent) else []
         return [*untaught, Age("now", "today", agent)]
+    if (run.parent / CHILDHOOD_FILE).is_file():
+        return _with(agent, of_childhood(run.parent))
     found = [Age("start", UNTAUGHT, run / "start")] if (run / "start" / "config.json").is_file() else []
     saved = [path.parent for path in run.glob("milestones/*/config.json")]
     saved = sorted(saved, key=lambda folder: (folder / "config.json").stat().st_mtime)
     found += [Age(folder.name, f"after {folder.name.lstrip('0123456789-')}", folder) for folder in saved]
-    if agent not in [age.folder for age in found]:
-        found.append(Age("now", "today", agent))
+    return _with(agent, found)
+
+
+def _with(agent: Path, found: list[Age]) -> list[Age]:
+    return found if agent in [age.folder for age in found] else [*found, Age("now", "today", agent)]
+
+
+def of_childhood(out: Path) -> list[Age]:
+    """Of the childhood in `out`: before its first lesson, and after each stage that has ended, failed ones too."""
+    stages = (Journal(out / CHILDHOOD_FILE).last("plan") or {"stages": []})["stages"]
+    found: list[Age] = []
+    for number, name in enumerate(stages, 1):
+        run = out / name
+        if not found and (run / "start" / "config.json").is_file():
+            found.append(Age("start", UNTAUGHT, run / "start"))
+        if ended := Journal(run / RUN_FILE).last("finished"):
+            found.append(Age(f"{number:02d}-{name}", f"after {name}", run / ended["agent"]))
     return found
 
 

@@ -121,6 +121,7 @@ class Story:
             self.state, self._says = "examining", f"examining {event['exam']}"
         else:
             self.lesson = event["lesson"]
+            self.steps |= {self.lesson: event["steps"]} if "steps" in event else {}  # fewer where a stage is repeated
             self.state, self._says = "teaching", f"preparing {self._where()}"
 
     def _on_progress(self, event: Mapping[str, Any]) -> None:

@@ -26,16 +26,16 @@ def render(results: Results | Mapping[str, Any]) -> str:
         DevmindError: `results` is not what results.json holds.
     """
     results = validate(results)
-    page = _environment().get_template("page.html.j2")
+    page = environment().get_template("page.html.j2")
     run, measures = results.run, [measure for skill in results.skills for measure in skill.measures]
     return page.render(
         results=results,
-        style=_resource("page.css"),
+        style=resource("page.css"),
         machine=words.machine(run.device, run.cores, run.threads, run.gflops),
         gated=[measure for measure in measures if measure.passed is not None],
         failures=failures(results),
         anchors={measure.name: f"measure-{number}" for number, measure in enumerate(measures)},
-        beaten=[measure for measure in measures if measure.beaten_by],
+        beaten=[measure for measure in measures if measure.passed and measure.beaten_by],
         floors_above=[measure.name for measure in measures if floor_above_gate(measure)],
         curves=curves_by_lesson(results),
         cut=[lesson for lesson in results.lessons if lesson.status == "cut"],
@@ -74,11 +74,12 @@ def curves_by_lesson(results: Results) -> dict[str, list[tuple[str, str, Curve]]
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """What all pages are made with."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     made = Environment(
-        loader=FunctionLoader(_resource),
+        loader=FunctionLoader(resource),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -101,7 +102,8 @@ def _environment() -> Environment:
 
 
 @cache
-def _resource(name: str) -> str:
+def resource(name: str) -> str:
+    """A file of this folder."""
     return (files("devmind.report") / name).read_text(encoding="utf-8")
 
 

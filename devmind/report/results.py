@@ -50,6 +50,7 @@ class Run(Part):
     )
     changes: dict[str, tuple[Any, Any]] = Field(description="configuration key: [default, value]")
     agent_sha256: str
+    exam_sha256: list[str] = Field(default_factory=list, description="of the agents that sat the last exams: one")
     parameters: int
     started_from: str | None = Field(description="folder of the agent it went on from; null for a newborn")
     predecessor_failed: bool = Field(description="that agent had failed its gate")
@@ -89,6 +90,9 @@ class Exhibit(Part):
     labels: list[str] = Field(default_factory=list, description="what each picture of a strip shows, left to right")
 
 
+VerdictWord = Literal["passed", "passed, a rule does better", "failed", "goal missed", "not gated"]
+
+
 class MeasureResult(Part):
     """One measured ability; all values in its unit."""
 
@@ -97,20 +101,40 @@ class MeasureResult(Part):
     score: float
     low: float = Field(description="lower bound of the 95 % interval")
     high: float = Field(description="upper bound of the 95 % interval")
-    n: int
+    n: int = Field(description="episodes that were asked")
+    distinct: int | None = Field(None, description="different ones among them, which the interval stands on")
+    exhaustive: bool = Field(False, description="every case there is was asked: no interval")
     chance: float
     floor: float = Field(description="the best trivial method")
     floors: dict[str, float] = Field(default_factory=dict)
-    beaten_by: str | None = Field(None, description="the floor that is better than the score; null: none is")
+    beaten_by: str | None = Field(None, description="the floor that is better than the score's bound; null: none is")
     ceiling: float
     reference: str = ""
     gate: float | None = Field(description="the bound wanted; null when not gated")
     passed: bool | None
+    verdict: VerdictWord | None = Field(None, description="the verdict in words; null: of an older devmind")
     reason: str
     higher_is_better: bool = True
     note: str = ""
     rows: dict[str, float] = Field(default_factory=dict, description="the score under a change, such as 'sight off'")
     exhibits: list[Exhibit] = Field(default_factory=list)
+
+    @property
+    def said(self) -> str:
+        """The verdict in words, of older results too; the same on the console, in the report and while one watches."""
+        if self.verdict is not None:
+            return self.verdict
+        if self.passed is None:
+            return "not gated" if self.gate is None else "goal missed"
+        return "failed" if not self.passed else "passed, a rule does better" if self.beaten_by else "passed"
+
+    @property
+    def counted(self) -> str:
+        """How many episodes, and how many different ones where these are fewer: '400 (2 different)'."""
+        if self.exhaustive:
+            return f"all {self.n:,}"
+        fewer = self.distinct is not None and self.distinct < self.n
+        return f"{self.n:,} ({self.distinct:,} different)" if fewer else f"{self.n:,}"
 
 
 class SkillResult(Part):
@@ -120,6 +144,7 @@ class SkillResult(Part):
     about: str = ""
     stage: str | None = Field(None, description="null: the report's own stage")
     passed: bool
+    verdict: VerdictWord | None = Field(None, description="the verdict in words; null: of an older devmind")
     measures: list[MeasureResult]
 
 
@@ -175,6 +200,7 @@ class Cost(Part):
     parameters: int
     parts: dict[str, int] = Field(description="parameters by part")
     share: dict[str, float] = Field(description="time by activity, seconds or shares")
+    exams: dict[str, float] = Field(default_factory=dict, description="seconds of exams, by whose skills they were")
 
 
 class Results(Part):

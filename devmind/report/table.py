@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from devmind.report.results import MeasureResult, Results, validate
-from devmind.report.words import count, number, trial
+from devmind.report.words import number, trial
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -48,20 +48,18 @@ def verdict_table(results: Results | Mapping[str, Any]) -> Table:
 def _row(measure: MeasureResult) -> list[Text]:
     from rich.text import Text
 
-    ungated = ("not gated" if measure.gate is None else "goal missed", "dim")
-    word, colour = {True: ("✓ passed", "green"), False: ("✗ failed", "bold red"), None: ungated}[measure.passed]
     side = "≥" if measure.higher_is_better else "≤"
     cells = [
         number(measure.score),
         f"{number(measure.low)}–{number(measure.high)}",
-        count(measure.n),
+        measure.counted,
         number(measure.chance),
         number(measure.floor),
         f"{side} {number(measure.gate)}" if measure.gate is not None else "–",
     ]
-    verdict = Text(word, colour)
-    if measure.beaten_by:
-        verdict.append(", a rule does better", "yellow")
+    mark, colour = {True: ("✓ ", "green"), False: ("✗ ", "bold red"), None: ("", "dim")}[measure.passed]
+    word, *rule = measure.said.partition(", ")
+    verdict = Text(mark + word, colour).append("".join(rule), "yellow")
     return [Text(measure.name), *map(Text, cells), verdict]
 
 
@@ -74,7 +72,7 @@ def _remarks(results: Results) -> list[str]:
         f"{one.name}: a rule does better, {one.beaten_by} {number(one.floor)}"
         for skill in results.skills
         for one in skill.measures
-        if one.beaten_by
+        if one.passed and one.beaten_by
     ]
     if results.run.predecessor_failed:
         said.append("started from a run that failed its gate")

@@ -46,6 +46,8 @@ def number(value: float | None, signed: bool = False) -> str:
         return "not finite"
     sign = "+" if signed else ""
     size = abs(value)
+    if size < 1e-12:  # what sums leave where they should be nothing
+        value = size = 0.0
     if size and size < 0.001:
         text = f"{value:{sign}.1e}"
     else:

@@ -15,13 +15,14 @@ from devmind.testing.fakes import (
 from devmind.testing.laws import BrokenLawError
 from devmind.testing.parts import check_head, check_learner
 from devmind.testing.sensors import check_sensor
-from devmind.testing.stages import check_stage
+from devmind.testing.stages import check_episodes, check_stage
 from devmind.testing.stores import check_store
 from devmind.testing.worlds import check_world
 
 __all__ = [
     "BrokenLawError",
     "LampRules",
+    "check_episodes",
     "check_head",
     "check_learner",
     "check_sensor",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from devmind.errors import ConfigError
+from devmind.seeding import EXAM_SEEDS_FROM
 from devmind.testing.fakes import tiny_agent, tiny_context
 from devmind.testing.laws import require
 from devmind.testing.parts import check_learner, check_rehearsed, taught_hash
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from devmind.curriculum.stage import Context, Lesson, Skill
 
 MEMBERS = ("name", "requires", "skills", "admit", "lessons")
+LESSON_EPISODES = 10_000
+"""Episodes of lessons among which those of an exam are looked for."""
+SHARED = 0.01
+"""Of an exam's episodes at most this share may be among them."""
 
 
 def check_stage(stage: Any, *, make_world: Callable[..., Any] | None = None, steps: int = 3) -> None:
@@ -153,7 +158,8 @@ def _check_among_rehearsals(
 
 
 def check_skill(skill: Skill, agent: Agent, context: Context) -> None:
-    """Check the laws of one skill's exam: what it gives, that it repeats, and that nothing is learned in it.
+    """Check the laws of one skill's exam: what it gives, that it repeats, that nothing is learned in it, and that its
+    episodes differ and are not those of lessons.
 
     Raises:
         BrokenLawError: the first law that does not hold, with what was found.
@@ -171,13 +177,67 @@ def check_skill(skill: Skill, agent: Agent, context: Context) -> None:
             require(threshold.lower_is_better != measured.higher_is_better, law, f"{where}, '{threshold.measure}'")
     for measure in full.values():
         _check_measure(skill, measure)
-    glimpse, again = (_examined(skill, agent, context, "glimpse") for _ in range(2))
+    glimpse = check_episodes(skill, agent, context)
+    again = _examined(skill, agent, context, "glimpse")
     for name, measure in glimpse.items():
         same = name in again and np.array_equal(measure.values, again[name].values)
         require(same, "an exam's seeds are fixed: examined twice, the same values", f"{where}, '{name}' differs")
         fewer = name not in full or measure.n <= full[name].n
         require(fewer, "a glimpse has at most the full exam's episodes", f"{where}: {measure.n}")
+    for name, measure in _examined(skill, agent, context, "retention").items():
+        same = name in full and np.array_equal(measure.values, full[name].values)
+        require(same, "an exam of retention asks the full exam's episodes", f"{where}, '{name}' differs")
     require(agent.sha256() == weights, "nothing is learned in an exam", f"{where} changed the agent's weights")
+
+
+def check_episodes(
+    skill: Skill, agent: Agent, context: Context, lesson_episodes: int = LESSON_EPISODES
+) -> dict[str, Measure]:
+    """Check that a skill is examined on different episodes, of exams' seeds, and on none that lessons show.
+
+    A glimpse is held, which has no floors: those may be fitted on lessons. What is taught within an exam, to a copy of
+    the agent, may have lessons' seeds.
+
+    Returns:
+        What the glimpse measured, by name.
+
+    Raises:
+        BrokenLawError: the first law that does not hold, with what was found.
+    """
+    where, seeds = f"skill '{skill.name}'", list[np.ndarray]()
+    measures = _examined(skill, agent, replace(context, make_world=_noting(context.make_world, seeds)), "glimpse")
+    lowest = min((int(part.min()) for part in seeds if len(part)), default=EXAM_SEEDS_FROM)
+    law = f"an exam's worlds have seeds from {EXAM_SEEDS_FROM:,} on"
+    require(lowest >= EXAM_SEEDS_FROM, law, f"{where} made one of seed {lowest:,}")
+    drawn = {name: measure for name, measure in measures.items() if not measure.exhaustive}
+    for name, measure in drawn.items():
+        law = "a measure says which episodes its values are of, or that they are of all there are"
+        require(measure.episodes is not None, law, f"'{name}' has neither `episodes` nor `exhaustive`")
+        law = "an exam has as many different episodes as it claims"
+        require(measure.distinct == measure.n, law, f"'{name}' has {measure.n}, of which {measure.distinct} differ")
+    if not drawn:
+        return measures
+    require(skill.taught is not None, "a skill says which episodes lessons show", f"{where} has no `taught`")
+    assert skill.taught is not None
+    shown = skill.taught(context, lesson_episodes)
+    for name, measure in drawn.items():
+        assert measure.episodes is not None
+        share = float(np.isin(measure.episodes, shown).mean())
+        law = f"of an exam's episodes at most {SHARED:.0%} are among {LESSON_EPISODES:,} of its lessons"
+        require(share <= SHARED, law, f"of '{name}' {share:.0%} are among {len(shown):,}")
+    return measures
+
+
+def _noting(make_world: Callable[..., Any], seeds: list[np.ndarray]) -> Callable[..., Any]:
+    """As `make_world`; the seeds of worlds that are made for an exam, and not for teaching within it, are noted."""
+    import torch
+
+    def made(name: str, level: str, given: Any, *args: Any, **kwargs: Any) -> Any:
+        if not torch.is_grad_enabled():
+            seeds.append(np.asarray(given))
+        return make_world(name, level, given, *args, **kwargs)
+
+    return made
 
 
 def _examined(skill: Skill, agent: Agent, context: Context, level: str) -> dict[str, Measure]:

@@ -3,7 +3,9 @@
 The protocol is that of bsuite's memory_len with one bit (Osband et al., 2020, "Behaviour Suite for Reinforcement
 Learning", appendix), written anew: the context is +1 or -1 in the first Moment and 0 afterwards, the time to the
 question is shown in every Moment, and the choice made in the last Moment earns 1 when it names the context, else -1.
-There the first Moment is given twice; here once, so the sign is exactly N steps old when it is asked for.
+There the first Moment is given twice; here once, so the sign is exactly N steps old when it is asked for. And there the
+context reads 0 behind the first Moment; here it shows distractors, numbers of less than half the sign's size, so that
+what is carried has to be chosen, and no two episodes are alike.
 """
 
 from __future__ import annotations
@@ -23,17 +25,25 @@ LENGTHS = (*range(1, 11), 12, 14, 17, 20, 25, 30, 35, 40, 50, 60, 70, 80, 90, 10
 """Lengths of the sweep: bsuite's, and 35."""
 
 
+DISTRACTING = 0.5
+"""How large a distractor is at most; the sign is 1."""
+
+
 @dataclass
 class MemoryLenState(Struct):
-    """context int64 [N], 0 or 1; tick int64 [N] counts steps; reward float32 [N]: earned by the last step."""
+    """context int64 [N], 0 or 1; distractors float32 [N, length + 1]; tick int64 [N] counts steps; reward float32 [N]:
+    earned by the last step.
+    """
 
     context: np.ndarray
+    distractors: np.ndarray
     tick: np.ndarray
     reward: np.ndarray
 
 
 class MemoryLenRules:
-    """`signal` is [time to the question 1..0, index of the bit asked for (always 0), context]; `choose` is 0 or 1.
+    """`signal` is [time to the question 1..0, index of the bit asked for (always 0), context and then distractors];
+    `choose` is 0 or 1.
 
     The level is the length N, as text. An episode has N + 1 Moments; what is chosen before the last one counts nothing.
 
@@ -50,10 +60,11 @@ class MemoryLenRules:
         self.action_space = spaces.Dict({"choose": spaces.Discrete(2)})
 
     def initial(self, seeds: np.ndarray) -> MemoryLenState:
-        """One fair bit a seed."""
+        """One fair bit a seed, and what is shown behind it."""
         context = np.array([numpy_rng(self.name, int(seed)).integers(2) for seed in seeds], np.int64)
         n = len(seeds)
-        return MemoryLenState(context, np.zeros(n, np.int64), np.zeros(n, np.float32))
+        shown = distractors(self.name, seeds, self.length + 1)
+        return MemoryLenState(context, shown, np.zeros(n, np.int64), np.zeros(n, np.float32))
 
     def legal(self, state: MemoryLenState) -> Mapping[str, np.ndarray]:
         """Both choices are always legal."""
@@ -74,12 +85,19 @@ class MemoryLenRules:
     def observe(self, state: MemoryLenState) -> dict[str, Any]:
         """float32 [N, 3]."""
         left = np.maximum(0.0, 1.0 - state.tick / self.length)
-        context = np.where(state.tick == 0, 2.0 * state.context - 1.0, 0.0)
+        shown = state.distractors[np.arange(len(state)), np.minimum(state.tick, self.length)]
+        context = np.where(state.tick == 0, 2.0 * state.context - 1.0, shown)
         return {"signal": np.stack((left, np.zeros(len(state)), context), 1).astype(np.float32)}
 
     def truth(self, state: MemoryLenState) -> dict[str, np.ndarray]:
         """`choice` int64 [N]: a teacher's, who sees the context, at every tick; `asked` bool [N]: it counts; `told`."""
         return {"choice": state.context.copy(), "asked": state.tick == self.length, "told": state.context.copy()}
+
+
+def distractors(world: str, seeds: np.ndarray, ticks: int) -> np.ndarray:
+    """Numbers that mean nothing, float32 [N, ticks] in -DISTRACTING..DISTRACTING, of each seed by itself."""
+    drawn = [numpy_rng(world, "distractors", int(s)).uniform(-DISTRACTING, DISTRACTING, ticks) for s in seeds]
+    return np.stack(drawn).astype(np.float32)
 
 
 def whole_number(level: str, world: str) -> int:

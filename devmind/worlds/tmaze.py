@@ -1,8 +1,9 @@
 """The passive T-Maze as Rules: a sign at the start tells which way to turn at the end of a long corridor.
 
 The task is tmaze-passive of Ni, Ma, Eysenbach and Bacon (2023, "When Do Transformers Shine in RL?", section 4), after
-Bakker (2001), written anew: positions in the corridor look alike, an episode has L + 1 steps, so that only the straight
-way reaches the junction in time, and the last step earns 1 on the side that the sign told.
+Bakker (2001), written anew: positions in the corridor differ in distractors alone, an episode has L + 1 steps, so that
+only the straight way reaches the junction in time, and the last step earns 1 on the side that the sign told. There the
+corridor shows 0; here numbers of less than half the sign's size, which tell nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from gymnasium import spaces
 
 from devmind.seeding import numpy_rng
-from devmind.worlds.memory_len import whole_number
+from devmind.worlds.memory_len import distractors, whole_number
 from devmind.worlds.rules import Outcome, Struct
 
 PENALTY = 0.1
@@ -28,7 +29,7 @@ _MOVES = np.array([[1, 0], [0, 1], [-1, 0], [0, -1], [0, 0]])
 class TMazeState(Struct):
     """goal int64 [N], +1 or -1; x, y int64 [N] where the child is; tick int64 [N]; reward float32 [N] of the last step.
 
-    shown bool [N]: the sign is seen now.
+    shown bool [N]: the sign is seen now. distractors float32 [N, length + 2], by tick.
     """
 
     goal: np.ndarray
@@ -37,10 +38,12 @@ class TMazeState(Struct):
     tick: np.ndarray
     reward: np.ndarray
     shown: np.ndarray
+    distractors: np.ndarray
 
 
 class TMazeRules:
-    """`signal` is [at the junction or beyond it, sign at the start or side at the end]; `choose` ahead, up, back, down.
+    """`signal` is [at the junction or beyond it, sign at the start or side at the end, distractors between];
+    `choose` ahead, up, back, down.
 
     The level is the corridor's length L, as text. A step behind the straight walk costs 0.1 / L, the goal earns 1.
 
@@ -60,7 +63,8 @@ class TMazeRules:
         """One fair side a seed; the child stands at the sign."""
         goal = np.array([2 * numpy_rng(self.name, int(seed)).integers(2) - 1 for seed in seeds], np.int64)
         n, zeros = len(seeds), np.zeros(len(seeds), np.int64)
-        return TMazeState(goal, zeros, zeros.copy(), zeros.copy(), np.zeros(n, np.float32), np.ones(n, bool))
+        unmeant = distractors(self.name, seeds, self.length + 2)
+        return TMazeState(goal, zeros, zeros.copy(), zeros.copy(), np.zeros(n, np.float32), np.ones(n, bool), unmeant)
 
     def legal(self, state: TMazeState) -> Mapping[str, np.ndarray]:
         """All moves are legal; into a wall none is made."""
@@ -79,7 +83,8 @@ class TMazeRules:
         last = going & (tick == self.length + 1)
         late = going & ~last & (x < tick)
         reward = np.where(last, y == state.goal, late * (-PENALTY / self.length)).astype(np.float32)
-        return TMazeState(state.goal.copy(), x, y, tick, reward, np.zeros(len(state), bool))
+        unseen = np.zeros(len(state), bool)
+        return TMazeState(state.goal.copy(), x, y, tick, reward, unseen, state.distractors.copy())
 
     def outcome(self, state: TMazeState) -> Outcome:
         """The episode is over after L + 1 steps, by its own rules."""
@@ -89,7 +94,8 @@ class TMazeRules:
     def observe(self, state: TMazeState) -> dict[str, Any]:
         """float32 [N, 2]."""
         at_end = state.x == self.length
-        told = np.where(at_end, state.y, np.where(state.shown, state.goal, 0))
+        unmeant = state.distractors[np.arange(len(state)), state.tick]
+        told = np.where(at_end, state.y, np.where(state.shown, state.goal, unmeant))
         return {"signal": np.stack((at_end, told), 1).astype(np.float32)}
 
     def truth(self, state: TMazeState) -> dict[str, np.ndarray]:

@@ -16,9 +16,23 @@ from stages.language.read import exam as read_exam
 from stages.language.read import lesson as read_lesson
 
 SKILLS: Sequence[Skill] = (
-    Skill("read", read_exam.examine, read_exam.gate, "the next character of a text that no lesson showed"),
-    Skill("name", name_exam.examine, name_exam.GATE, "what is that, and where is the red ball: pairs never met"),
-    Skill("follow", follow_exam.examine, follow_exam.GATE, "go to the red ball, in rooms never met"),
+    Skill(
+        "read",
+        read_exam.examine,
+        read_exam.gate,
+        "the next character of a text that no lesson showed",
+        read_exam.taught,
+    ),
+    Skill(
+        "name",
+        name_exam.examine,
+        name_exam.GATE,
+        "what is that, and where is the red ball: pairs never met",
+        name_exam.shown_in_lessons,
+    ),
+    Skill(
+        "follow", follow_exam.examine, follow_exam.GATE, "go to the red ball, in rooms never met", follow_exam.taught
+    ),
 )
 
 

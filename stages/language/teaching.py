@@ -8,13 +8,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from devmind.agent.agent import Agent
 from devmind.algorithms.muon import Muon
-from devmind.curriculum.stage import Batches, Context, Lesson
-from devmind.learners.gradient import GradientLearner, Loss
+from devmind.curriculum.stage import Context, Lesson
+from devmind.learners.gradient import GradientLearner, Loss, gradient_lesson
 from stages.language import parts
 
-TINY_ROWS = 8
 MATRICES = "trunk.decoder.layers."
 """Prefix of the parameters of which the matrices are stepped by Muon."""
 RMS = 0.5
@@ -60,18 +58,11 @@ def taught(
 
     Args:
         steps: by size.
-        rows: of a batch (8 at size tiny), unless the configuration says otherwise.
+        rows: of a batch.
         more: further arguments of Lesson.
     """
-    changed, size = context.config.lessons.get(name), context.config.size
-    count = (changed and changed.batch) or (rows if size != "tiny" else TINY_ROWS)
-    rate = (changed and changed.learning_rate) or learning_rate
-
-    def learner(agent: Agent, context: Context) -> TextLearner:
-        mine = parts.trained(agent)
-        return TextLearner(agent, loss, seed=context.seed, learning_rate=rate, trains=mine)
-
-    def batches(agent: Agent, context: Context, steps: int) -> Batches:
-        return Batches(lambda update: make(context, update, context.rows(count)), steps, ahead=True)
-
-    return Lesson(name, learner, batches, steps[size], minutes, skills=(name,), **more)
+    return gradient_lesson(
+        context, name, loss, lambda agent, context, update, rows, steps: make(context, update, rows), steps=steps,
+        rows=rows, learning_rate=learning_rate, minutes=minutes, trains=parts.trained, learner=TextLearner, ahead=True,
+        skills=(name,), **more,
+    )  # fmt: skip

@@ -9,6 +9,7 @@ import numpy as np
 
 from devmind.acting import Policy, Senses
 from devmind.agent.agent import Agent
+from devmind.curriculum.episodes import of_lessons, of_worlds
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
@@ -47,8 +48,14 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             reference="a GRU of the same size and lesson: benchmarks/memory_tests.py",
             note=NO_STORE,
             rows=rows,
+            episodes=of_worlds(context.make_world, NAME, "easy", exam_seeds(n, context.seed, NAME)),
         )
     ]
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Decks of lessons, int64 [n]."""
+    return of_lessons(context.make_world, n, context.seed, NAME, ["easy"])
 
 
 def dealt(context: Context, n: int, policy: Policy) -> np.ndarray:

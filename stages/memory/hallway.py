@@ -17,6 +17,16 @@ KEY, BALL = 5, 6
 _HEADINGS = ((1, 0), (0, 1), (-1, 0), (0, -1))
 LONGEST = {7: 24, 13: 40}
 """Steps after which an episode counts as failed: three times the teacher's longest."""
+Layout = tuple[int, int, int]
+"""What differs between rooms of one size: how far along the hallway the child starts, from 1; what lies at its start (0
+a key, 1 a ball); whether what equals that lies at the left (0) or the right (1) of its end."""
+
+
+def for_exams(layout: Layout) -> bool:
+    """Whether a room is kept for exams: every second one, so that lessons have each start, thing and side, but not
+    every combination of them.
+    """
+    return sum(layout) % 2 == 1
 
 
 def room_name(size: int) -> str:
@@ -36,6 +46,7 @@ class Hallway:
         """The episode of `seed` as a world of one row, for a rollout; the teacher looks at it anew."""
         world = SideBySide([self.world], [seed])
         middle = self.env.height // 2
+        self.start = int(self.env.agent_pos[0])
         self.looked = False
         self.to_look = self._steps_to((1, middle), ())
         self.to_goal = self._steps_to(tuple(self.env.success_pos), (tuple(self.env.failure_pos),))
@@ -57,6 +68,12 @@ class Hallway:
     def first_thing(self) -> int:
         """What lies at the start: 0 a key, 1 a ball."""
         return int(self.env.grid.get(1, self.env.height // 2 - 1).type == "ball")
+
+    @property
+    def layout(self) -> Layout:
+        """Which room the episode that was begun last is in."""
+        right = self.env.success_pos[1] > self.env.height // 2
+        return self.start, self.first_thing, int(right)
 
     @property
     def at_the_fork(self) -> bool:

@@ -12,8 +12,8 @@ from devmind.seeding import derive_seed
 from devmind.worlds import minigrid
 from stages.memory import cards, mazes, playing, remembering
 
-SIGNS, CORRIDORS, DECKS, ROOMS = 200, 100, 100, 50
-"""Episodes of each test: two nights have 1,000 of them (DESIGN, section 5.2)."""
+SIGNS, CORRIDORS, DECKS = 200, 100, 100
+"""Episodes of each test, beside all exam rooms: three nights have 1,000 of them (DESIGN, section 5.2)."""
 
 
 def played(agent: Agent, context: Context, number: int) -> np.ndarray:
@@ -26,6 +26,6 @@ def played(agent: Agent, context: Context, number: int) -> np.ndarray:
     signs = remembering.answered(apart, remembering.LENGTH, apart.episodes(SIGNS), child)
     sides = [mazes.arrived(apart, mazes.T_MAZE, apart.episodes(CORRIDORS), child)]
     if minigrid.installed():
-        sides += [mazes.arrived(apart, name, apart.episodes(ROOMS), child) for name in mazes.SIZES]
+        sides += [mazes.arrived(apart, name, 0, child) for name in mazes.SIZES]
     suits = cards.dealt(apart, apart.episodes(DECKS), child)
     return np.concatenate([2 * np.concatenate([signs, *sides]) - 1, (suits + 0.5) / 1.5])

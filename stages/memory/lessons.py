@@ -12,8 +12,8 @@ from typing import Any
 from torch import Tensor
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.stage import Batches, Context, Lesson
-from devmind.learners.gradient import GradientLearner, Loss, trainable
+from devmind.curriculum.stage import Context, Lesson
+from devmind.learners.gradient import Loss, gradient_lesson, trainable
 from devmind.worlds import minigrid
 from stages.memory import (
     believing,
@@ -44,7 +44,7 @@ VIEWS = {"tiny": 8}
 """Single boards that every step with hallways shows besides, where it is not 64: what is to be remembered has to be
 seen first."""
 LONGEST = {"tiny": 12}
-"""The longest way of a lesson, in Moments, where it is not 100: trunks of size tiny see eight."""
+"""The longest way of a lesson, in Moments, where it is not LONGEST_TAUGHT: trunks of size tiny see eight."""
 BOARDS = ("encoders.board.", "heads.cells.", "heads.glance.")
 Make = Callable[[Agent, Context, int, int, int], Any]
 
@@ -188,7 +188,7 @@ def _longest(context: Context, done: float) -> int:
     Short ones first, until what is seen is carried at all: where the ways grew from the beginning on, nothing was
     learned in 70 steps.
     """
-    whole = LONGEST.get(context.config.size, mazes.LENGTH)
+    whole = LONGEST.get(context.config.size, remembering.LONGEST_TAUGHT)
     return max(2, round(min(1.0, 0.2 + 2.0 * max(0.0, done - 0.3)) * whole))
 
 
@@ -206,21 +206,13 @@ def taught(
     """A lesson taught by gradient on `loss`; its batch is `make(agent, context, update, size, steps)`.
 
     Args:
-        batch: rows a step (8 at size tiny), unless the configuration says otherwise.
+        batch: rows a step.
         trains: prefixes of the parameters it changes, none of which an earlier stage uses; by default `trainable`.
         more: further arguments of Lesson.
     """
-    changed = context.config.lessons.get(name)
-    size = (changed and changed.batch) or (batch if context.config.size != "tiny" else 8)
-    rate = (changed and changed.learning_rate) or learning_rate
-
-    def learner(agent: Agent, context: Context) -> GradientLearner:
-        mine = trainable(agent, parts.NAME) if trains is None else trains
-        return GradientLearner(agent, loss, seed=context.seed, learning_rate=rate, trains=mine)
-
-    def batches(agent: Agent, context: Context, steps: int) -> Batches:
-        return Batches(lambda update: make(agent, context, update, context.rows(size), steps), steps)
-
     if trains is not None:
         more["rehearsal_every"] = 0
-    return Lesson(name, learner, batches, STEPS[name][context.config.size], minutes, **more)
+    return gradient_lesson(
+        context, name, loss, make, steps=STEPS[name], rows=batch, learning_rate=learning_rate, minutes=minutes,
+        trains=lambda agent: trainable(agent, parts.NAME) if trains is None else trains, **more,
+    )  # fmt: skip

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from devmind.curriculum.episodes import identities
 from devmind.moment import SIGHT_SIZE
 from devmind.seeding import numpy_rng
 from devmind.worlds.nursery.chance import uniform
@@ -65,13 +66,35 @@ class Lives:
         """The first `n` lives."""
         return self.part(0, n)
 
+    def episodes(self) -> np.ndarray:
+        """Which lives these are, int64 [N]: by their things and names."""
+        return identities({field.name: getattr(self, field.name) for field in fields(self) if field.name != "seed"})
 
-def lives(seeds: np.ndarray, things: int) -> Lives:
-    """The lives of seeds int64 [N], each a function of its own seed."""
+    def things_met(self) -> np.ndarray:
+        """Which things these are, int64 [N * P], life by life."""
+        kinds = {field.name: getattr(self, field.name).reshape(-1) for field in fields(self) if field.name != "seed"}
+        return identities(kinds)
+
+
+_EVERY = np.arange(len(SHAPES) * len(COLOUR_NAMES) * len(TEXTURES))
+_MIXED = (
+    _EVERY % len(SHAPES) + _EVERY // len(SHAPES) % len(COLOUR_NAMES) + _EVERY // len(SHAPES) // len(COLOUR_NAMES)
+) % 4
+HELD_OUT, TAUGHT = _EVERY[_MIXED == 0], _EVERY[_MIXED != 0]
+"""Kinds of things, numbers that stand for shape, colour and texture: a quarter of the combinations is kept for exams.
+Of each shape, each colour and each texture there are some in both."""
+
+
+def lives(seeds: np.ndarray, things: int, among: np.ndarray = _EVERY) -> Lives:
+    """The lives of seeds int64 [N], each a function of its own seed.
+
+    Args:
+        among: kinds of things that there are: HELD_OUT in exams, TAUGHT in lessons.
+    """
     kinds, sizes, answers = [], [], []
     for seed in seeds.tolist():
         rng = numpy_rng("life of things", seed)
-        kinds.append(rng.choice(len(SHAPES) * len(COLOUR_NAMES) * len(TEXTURES), things, replace=False))
+        kinds.append(rng.choice(among, things, replace=False))
         sizes.append(rng.uniform(*SIZES_M, things))
         answers.append(rng.integers(0, len(NAMES), things))
     kind = np.stack(kinds)

@@ -13,15 +13,18 @@ from devmind.acting import Policy, Senses, rollout
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context
-from devmind.seeding import lesson_seeds, numpy_rng
+from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
 from devmind.worlds.minigrid import FORWARD, LEFT, OBJECTS, RIGHT, room
 from devmind.worlds.side_by_side import SideBySide
 from stages.memory import imitation
-from stages.memory.hallway import BALL, KEY, LONGEST, Hallway, room_name
+from stages.memory.hallway import BALL, KEY, LONGEST, Hallway, Layout, for_exams, room_name
 from stages.memory.playing import choosing, in_groups
 
 POOL = 96
-"""Episodes of each size that lessons draw from. There are 16 different rooms of size 7, and 40 of size 13."""
+"""Episodes of each size that lessons draw from. There are 16 different rooms of size 7, and 40 of size 13: half of them
+are for lessons, and half for the exam."""
+ROOMS = {7: 8, 13: 20}
+"""How many rooms of each size are kept for the exam, which asks all of them."""
 STRAY = 0.1
 """How often the teacher's hand slips in lessons, so that the child meets what its own mistakes will lead to (DART:
 Laskey et al., 2017); what is imitated is what the teacher would have done."""
@@ -87,7 +90,33 @@ def view_loss(
 def _walk(context: Context, row: int, number: int) -> Episode:
     """One of the lessons' POOL walks in a room of row's size: small ones and large ones in turn."""
     size = tuple(LONGEST)[row % len(LONGEST)]
-    return walk(size, int(lesson_seeds(POOL, context.seed, "hallway", size)[number]))
+    return walk(size, int(lesson_rooms(context.seed, size)[number]))
+
+
+@lru_cache(maxsize=8)
+def lesson_rooms(seed: int, size: int) -> np.ndarray:
+    """Seeds of the POOL rooms of lessons, int64 [POOL]: none is kept for exams."""
+    seeds = lesson_seeds(4 * POOL, seed, "hallway", size)
+    return np.array([one for one in seeds.tolist() if not for_exams(layout(size, one))][:POOL])
+
+
+@lru_cache(maxsize=8)
+def exam_rooms(seed: int, size: int) -> np.ndarray:
+    """One seed for every room of a size that is kept for exams, int64 [ROOMS[size]]."""
+    found: dict[Layout, int] = {}
+    for one in exam_seeds(100 * ROOMS[size], seed, "hallway", size).tolist():
+        if len(found) == ROOMS[size]:
+            break
+        if for_exams(room := layout(size, one)):
+            found.setdefault(room, one)
+    return np.array(list(found.values()))
+
+
+def layout(size: int, seed: int) -> Layout:
+    """The room that a seed begins."""
+    hallway = _hallway(size)
+    hallway.begin(seed)
+    return hallway.layout
 
 
 def _padded(name: str, values: list[np.ndarray], length: int) -> torch.Tensor:

@@ -19,7 +19,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import RECALLED_BUDGET, encode_words, map_tensors
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
-from stages.memory.lives import BOTH, NAMES, Lives, lives, looks
+from stages.memory.lives import BOTH, NAMES, TAUGHT, Lives, lives, looks
 
 HEAD = "called"
 THINGS = 12
@@ -48,7 +48,7 @@ def lesson_batch(agent: Agent, context: Context, update: int, size: int, steps: 
     senses = BOTH if begins else MET_BY[update % len(MET_BY)]
     together = max(length, min(size, SHARED))
     rng = numpy_rng(context.seed, "recall", update)
-    of = lives(lesson_seeds(max(1, size // together), context.seed, "recall", update), THINGS)
+    of = lives(lesson_seeds(max(1, size // together), context.seed, "recall", update), THINGS, TAUGHT)
     which = rng.integers(0, THINGS, (len(of.seed), together))
     kept, seen = (tensors(looks(of, what, look, senses)) for what, look in ((every(of), 0), (which, 1)))
     asked = (rng.random(which.shape) < 0.5) | (np.arange(together) % length == length - 1)
@@ -65,6 +65,20 @@ def lesson_batch(agent: Agent, context: Context, update: int, size: int, steps: 
     if begins:
         seen["words"] = SPELT[called] * told[..., None]
     return _in_rows(batch, length)
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Lives of lessons, int64 [n]."""
+    return _of_lessons(context, n).episodes()
+
+
+def things_taught(context: Context, n: int) -> np.ndarray:
+    """Things of lessons' lives, int64 [about n]."""
+    return _of_lessons(context, max(1, n // THINGS)).things_met()
+
+
+def _of_lessons(context: Context, n: int) -> Lives:
+    return lives(lesson_seeds(n, context.seed, "recall", "episodes"), THINGS, TAUGHT)
 
 
 def _in_rows(batch: dict[str, Any], length: int) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from devmind.acting import Actor
 from devmind.agent.agent import Agent
 from devmind.agent.tracker import shares
 from devmind.agent.tracking import point
+from devmind.curriculum.episodes import of_lessons, of_worlds
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
@@ -25,6 +26,7 @@ from stages.memory.playing import TOGETHER
 from stages.memory.playing import episodes as how_many
 
 EPISODES = 400
+KINDS = ("unmoved", "moved", "swapped", "a-not-b")
 BOTH, SHORT, LONG, OFF = "both", "objects off (short-term alone)", "short-term off (objects alone)", "memory off"
 VARIANTS: Mapping[str, tuple[bool, bool]] = {
     BOTH: (True, True),
@@ -55,10 +57,11 @@ class Answers:
     last_seen: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     at_first: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     delay: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    episodes: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def add(self, other: Answers) -> None:
         """Put the rooms of another group behind these."""
-        for name in ("true", "last_seen", "at_first", "delay"):
+        for name in ("true", "last_seen", "at_first", "delay", "episodes"):
             setattr(self, name, np.concatenate((getattr(self, name), getattr(other, name))))
         for key, said in other.said.items():
             self.said[key] = np.concatenate((self.said.get(key, np.zeros(0, np.int64)), said))
@@ -72,12 +75,17 @@ class Answers:
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """400 rooms of each level; the rows beside on a quarter of them."""
     n, full = how_many(context, level, EPISODES), level == "full"
-    found = {kind: answers(agent, context, kind, n, full) for kind in ("unmoved", "moved", "swapped", "a-not-b")}
+    found = {kind: answers(agent, context, kind, n, full) for kind in KINDS}
     return [
         _unmoved(found["unmoved"], full),
         *(_moved(kind, found[kind], full) for kind in ("moved", "swapped")),
         _a_not_b(found["a-not-b"], full),
     ]
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Rooms of lessons in which things are hidden, int64."""
+    return of_lessons(context.make_world, n, context.seed, "nursery", [f"hide/{kind}" for kind in KINDS])
 
 
 def answers(agent: Agent, context: Context, kind: str, n: int, full: bool) -> Answers:
@@ -100,8 +108,9 @@ def _group(agent: Agent, context: Context, kind: str, seeds: np.ndarray, variant
     }
     every = np.arange(n)
     heard = Answers(
-        true=np.zeros(n, np.int64), last_seen=made.last_seen, at_first=made.before[every, made.target], delay=made.delay
-    )
+        true=np.zeros(n, np.int64), last_seen=made.last_seen, at_first=made.before[every, made.target],
+        delay=made.delay, episodes=of_worlds(context.make_world, "nursery", f"hide/{kind}", seeds),
+    )  # fmt: skip
     for tick in lived(agent, context, kind, seeds, actors[BOTH]):
         question = int(tick.truth["question"][0])
         for who, actor in actors.items():
@@ -144,6 +153,7 @@ def _unmoved(found: Answers, full: bool) -> Measure:
         rate=True,
         floors={LAST_SEEN: found.share(LAST_SEEN, BEFORE_LOOKING, found.true)} if full else {},
         rows=rows,
+        episodes=found.episodes,
         note="two things at three covered places; the rows with memory off are of the first group of rooms",
     )
 
@@ -170,6 +180,7 @@ def _moved(kind: str, found: Answers, full: bool) -> Measure:
         rate=True,
         floors={LAST_SEEN: 1 - found.share(LAST_SEEN, AFTER_LOOKING, found.last_seen)} if full else {},
         rows=rows,
+        episodes=found.episodes,
         note="moved unseen: nobody can be right before looking but by luck, and in more than half of the rooms after",
     )
 
@@ -192,6 +203,7 @@ def _a_not_b(found: Answers, full: bool) -> Measure:
         higher_is_better=False,
         floors={LAST_SEEN: found.share(LAST_SEEN, BEFORE_LOOKING, found.at_first)} if full else {},
         rows=rows,
+        episodes=found.episodes,
         reference="infants of 8 to 12 months err (Piaget, 1954)",
         note="no gate; its course over the lesson is printed by benchmarks/a_not_b.py",
     )

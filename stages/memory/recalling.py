@@ -23,7 +23,7 @@ from devmind.curriculum.stage import Context
 from devmind.memory import Key, Memory, open_store
 from devmind.moment import TICK_HZ, Moment, Sense
 from devmind.seeding import exam_seeds
-from stages.memory.lives import BOTH, NAMES, Lives, lives, looks
+from stages.memory.lives import BOTH, HELD_OUT, NAMES, Lives, lives, looks
 from stages.memory.naming import HEAD, THINGS
 
 LIVES = 400
@@ -47,8 +47,8 @@ class Lived:
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """The share called rightly with both memories; rows with each of them, with none, and by one sense alone."""
-    n = context.episodes(LIVES) if level == "full" else max(8, context.episodes(LIVES) // 10)
-    of = lives(exam_seeds(n, context.seed, "recall"), THINGS + STRANGERS)
+    n = context.episodes(LIVES) if level != "glimpse" else max(8, context.episodes(LIVES) // 10)
+    of = lives(exam_seeds(n, context.seed, "recall"), THINGS + STRANGERS, HELD_OUT)
     asked = of.answer[:, :ASKED]
     both = live(agent, of, short=True, long=True)
     rows, floors = {}, {}
@@ -56,8 +56,14 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         rows = _rows(agent, of)
         floors = {"most frequent name": _most_frequent(of), "name of the nearest key": _right(both.nearest, asked)}
     values = (both.said == asked).mean(1)
-    note = f"{THINGS} things a life; the window and {MORE} ticks more lie between; {ASKED} questions a life"
-    return [Measure("recall", "called rightly", values, 1 / len(NAMES), 1.0, floors, rows=rows, note=note)]
+    note = f"{THINGS} things a life; the window and {MORE} ticks more lie between; {ASKED} questions a life; "
+    note += "combinations of shape, colour and texture that no lesson of names showed"
+    return [
+        Measure(
+            "recall", "called rightly", values, 1 / len(NAMES), 1.0, floors, rows=rows, note=note,
+            episodes=of.episodes(),
+        )
+    ]  # fmt: skip
 
 
 def _rows(agent: Agent, of: Lives) -> dict[str, float]:

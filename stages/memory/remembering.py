@@ -1,4 +1,7 @@
-"""The skill memory_len: a sign seen once is named N steps later. Its batches, its exam, its gate."""
+"""The skill memory_len: a sign seen once is named N steps later. Its batches, its exam, its gate.
+
+Lessons go up to `LONGEST_TAUGHT`, the exam asks after more steps than any lesson had.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import numpy as np
 
 from devmind.acting import Policy
 from devmind.agent.agent import Agent
+from devmind.curriculum.episodes import of_lessons, of_worlds
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
@@ -17,7 +21,9 @@ from devmind.worlds.memory_len import LENGTHS
 from stages.memory import imitation, playing
 
 NAME = "memory_len"
-LENGTH = 50
+LONGEST_TAUGHT = 60
+"""Steps at most between a sign and its question in lessons, also of the maze."""
+LENGTH = 100
 EPISODES = 400
 GATE = Gate([Threshold(NAME, 0.9)])
 SHORT_OFF = "short-term memory off"
@@ -32,7 +38,7 @@ def lesson_batch(context: Context, update: int, size: int, longest: int) -> dict
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Correct at length 50 in 400 episodes; the whole curve, memory off, and floors in a full exam."""
+    """Correct at length 100 in 400 episodes; the whole curve, memory off, and floors in a full exam."""
     n, short = playing.episodes(context, level, EPISODES), playing.child(agent)
     correct = answered(context, LENGTH, n, short)
     rows: dict[str, float] = {}
@@ -55,11 +61,22 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             floors=floors,
             rate=True,
             reference="0.5 without memory (bsuite: Osband et al., 2020)",
-            note=NO_STORE,
+            note=f"{NO_STORE}; lessons have {LONGEST_TAUGHT} steps at most",
             rows=rows,
+            episodes=of_worlds(context.make_world, NAME, str(LENGTH), exam_seeds(n, context.seed, NAME, LENGTH)),
             exhibits=exhibits,
         )
     ]
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Episodes that lessons show, of every length, int64."""
+    return of_lessons(context.make_world, n, context.seed, NAME, lengths_taught())
+
+
+def lengths_taught() -> list[str]:
+    """The levels of lessons."""
+    return [str(length) for length in range(1, LONGEST_TAUGHT + 1)]
 
 
 def answered(context: Context, length: int, n: int, policy: Policy) -> np.ndarray:

@@ -19,6 +19,7 @@ import torch
 from devmind.acting import Actor
 from devmind.acting.recall import OwnMemories, keys_of
 from devmind.agent.agent import Agent
+from devmind.curriculum.episodes import identities
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.rehearsal import stages_of
@@ -28,10 +29,13 @@ from devmind.memory import Memory, open_store
 from devmind.moment import Moment, Sense
 from devmind.seeding import exam_seeds
 from stages.memory import keeping
-from stages.memory.lives import BOTH, NAMES, Lives, lives, looks
+from stages.memory.lives import BOTH, HELD_OUT, NAMES, Lives, lives, looks
 from stages.memory.naming import HEAD, THINGS
 
-NIGHTS = {"tiny": 1, "nursery": 2, "child": 4, "adult": 4}
+NIGHTS = {"tiny": 1, "nursery": 10, "child": 10, "adult": 10}
+"""Lives: with two of them, all things called rightly would not have been enough for the gate (24 of 24 is 0.857)."""
+STEPS = {"tiny": 6}
+"""Of a night, where they are not the size's own: enough to try it."""
 MET_BY = BOTH
 """The senses by which things are shown and asked."""
 VIEWS = 20
@@ -56,7 +60,8 @@ GATE = Gate(
 class Night:
     """Correct or not, float64 [questions], of one life: awake with the store, and alone before and after.
 
-    `change` is of other lives with their stores, `lost` of the skill scores of earlier tests, by the night.
+    `change` is of other lives with their stores, `lost` of the skill scores of earlier tests, by the night. `things`
+    and `others` say which things were asked about, int64.
     """
 
     awake: np.ndarray
@@ -65,11 +70,13 @@ class Night:
     slept: Slept
     change: np.ndarray
     lost: np.ndarray
+    things: np.ndarray
+    others: np.ndarray
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """The share of the episodic gain that is kept with the store off; and what the night did to using a store."""
-    nights = NIGHTS[context.config.size] if level == "full" else 1
+    nights = NIGHTS[context.config.size] if level != "glimpse" else 1
     begun = time.monotonic()
     with torch.inference_mode(False), torch.enable_grad():
         slept = [_night(agent, context, int(seed)) for seed in exam_seeds(nights, context.seed, "sleep")]
@@ -77,7 +84,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     awake, before, after = (
         np.concatenate([by_thing(getattr(night, name)) for night in slept]) for name in ("awake", "before", "after")
     )
-    gain = float(awake.mean() - before.mean())
+    life = np.repeat(np.arange(nights), THINGS)
     note = (
         f"{nights} lives of {THINGS} things, a value each, of {VIEWS} looks; a copy slept {slept[0].slept.steps} steps "
         f"a night on {slept[0].slept.asked} memories; {seconds:.0f} s in all"
@@ -87,24 +94,27 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         Measure(
             "sleep",
             "share of the gain",
-            # A gain that is not there cannot be kept: the share is of at least a hundredth.
-            (after - before.mean()) / max(gain, 0.01),
+            shares(awake, before, after),
             chance=0.0,
             ceiling=1.0,
             floors={"no sleep": 0.0},
             note=note,
             rows={name: float(value) for name, value in rows.items()},
+            episodes=np.concatenate([night.things for night in slept]),
+            groups=life,
         ),
         _change(
             "awake change",
             "called rightly",
             [night.change for night in slept],
+            [night.others for night in slept],
             f"with the store on, in {OTHERS} other lives: after the night less before, question by question",
         ),
         _change(
             "earlier skills",
             "skill score",
             [night.lost for night in slept],
+            [np.arange(len(night.lost)) for night in slept],
             "the tests of short-term memory, after the night less before, episode by episode; what reads encoders "
             "alone, as all skills of reflex do, stays the same",
         ),
@@ -119,28 +129,48 @@ def by_thing(right: np.ndarray) -> np.ndarray:
     return right.reshape(-1, THINGS).mean(0)
 
 
-def _change(name: str, unit: str, values: Sequence[np.ndarray], note: str) -> Measure:
-    """What nights have cost, where 0 is nothing."""
+def shares(awake: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """The share of the gain that is kept, (after - before) / (awake - before) of the means, as one value a thing [n].
+
+    Its mean is that share. Each value says how far its thing moves the share, through the gain too (the delta method's
+    pseudo-values), so their interval has the error of the gain in it.
+    """
+    # A gain that is not there cannot be kept: the share is of at least a hundredth.
+    gain = max(float(awake.mean() - before.mean()), 0.01)
+    share = float(after.mean() - before.mean()) / gain
+    moved = (after - after.mean()) - (before - before.mean())
+    gained = (awake - awake.mean()) - (before - before.mean())
+    return np.asarray(share + (moved - share * gained) / gain)
+
+
+def _change(name: str, unit: str, values: Sequence[np.ndarray], asked: Sequence[np.ndarray], note: str) -> Measure:
+    """What nights have cost, where 0 is nothing; `asked` says of each night's values what they are of."""
     every = np.concatenate(values)
-    return Measure(f"sleep/{name}", unit, every, chance=-1.0, ceiling=0.0, floors={"no sleep": 0.0}, note=note)
+    night = np.repeat(np.arange(len(values)), [len(part) for part in values])
+    return Measure(
+        f"sleep/{name}", unit, every, chance=-1.0, ceiling=0.0, floors={"no sleep": 0.0}, note=note, groups=night,
+        episodes=identities({"night": night, "asked": np.concatenate(asked)}),
+    )  # fmt: skip
 
 
 def _night(agent: Agent, context: Context, seed: int) -> Night:
     """One life and its night, in a folder that is gone afterwards."""
-    of = lives(np.array([seed]), THINGS)
-    others = lives(exam_seeds(OTHERS, context.seed, "sleep", "others", seed), THINGS)
+    of = lives(np.array([seed]), THINGS, HELD_OUT)
+    others = lives(exam_seeds(context.episodes(OTHERS), context.seed, "sleep", "others", seed), THINGS, HELD_OUT)
     memory = remember(agent, of)
     sleeper = copy.deepcopy(agent)
     awake, before = questions(agent, of, [memory], VIEWS), questions(agent, of, None, VIEWS)
     before_others = questions(agent, others, [remember(agent, each) for each in others.singly()], 1)
     with tempfile.TemporaryDirectory(prefix="devmind-sleep-") as folder:
         apart = replace(context, out=Path(folder), config=context.config.model_copy(update={"loggers": ()}))
-        slept = sleep(sleeper, memory, apart, earlier=stages_of(agent), heads=[HEAD])
+        slept = sleep(
+            sleeper, memory, apart, earlier=stages_of(agent), heads=[HEAD], steps=STEPS.get(agent.config.size)
+        )
     sleeper.eval()
     after = questions(sleeper, of, None, VIEWS)
     after_others = questions(sleeper, others, [remember(sleeper, each) for each in others.singly()], 1)
     lost = keeping.played(sleeper, context, seed) - keeping.played(agent, context, seed)
-    return Night(awake, before, after, slept, after_others - before_others, lost)
+    return Night(awake, before, after, slept, after_others - before_others, lost, of.things_met(), others.things_met())
 
 
 def remember(agent: Agent, of: Lives) -> Memory:

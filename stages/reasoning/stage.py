@@ -14,7 +14,7 @@ from stages.reasoning.tictactoe import lesson as tictactoe_lesson
 
 SKILLS: Sequence[Skill] = (
     Skill("tictactoe", tictactoe_exam.examine, tictactoe_exam.GATE, "every position there is, played without loss"),
-    Skill("puzzles", puzzles_exam.examine, puzzles_exam.GATE, "Lights Out 5 x 5, solved by Q*"),
+    Skill("puzzles", puzzles_exam.examine, puzzles_exam.GATE, "Lights Out 5 x 5, solved by Q*", puzzles_exam.taught),
 )
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from devmind.acting import observations, scripted
 from devmind.agent.agent import Agent
+from devmind.curriculum.episodes import of_worlds
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
@@ -73,7 +74,8 @@ def direction_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Share of scenes in which the object nearest to the answered place is the one that sounded."""
     n = context.episodes(500) // (5 if level == "glimpse" else 1)
-    senses, truth = scenes(context, exam_seeds(n, context.seed, "bind"), TICKS)
+    seeds = exam_seeds(n, context.seed, "bind")
+    senses, truth = scenes(context, seeds, TICKS)
     middle = centres(truth["boxes"])[:, :4]
     right = _answers(agent, "bind", senses, middle) == truth["target"]
     full = level == "full"
@@ -95,6 +97,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             if full
             else {},
             exhibits=picture_exhibits("failure", shown[wrong], captions) if full else (),
+            episodes=of_worlds(context.make_world, "nursery", "bind", seeds),
         )
     ]
     if own := on_trunk(agent, "bind"):

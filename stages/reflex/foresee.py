@@ -8,8 +8,10 @@ learned.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,6 +21,7 @@ from devmind.agent.heads import NextTokensHead
 from devmind.agent.output import Output
 from devmind.agent.prediction import Missed
 from devmind.agent.taps import Perceived
+from devmind.curriculum.episodes import of_worlds
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
@@ -99,14 +102,15 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     n = episodes(context, level, EPISODES)
     names = [name for name in FORESEEN if name in agent.heads]
     found: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in names}
-    each = -(-n // len(LEVELS))
+    met, each = [], -(-n // len(LEVELS))
     for kind in LEVELS:
         seeds = exam_seeds(each, context.seed, "foresee", kind)
+        met.append(of_worlds(context.make_world, "nursery", kind, seeds))
         batch = rows(context, kind, seeds, "foresee exam")
         seen = agent.perceive(batch, [agent.tap_of(name) for name in names])
         for name, pair in squares(agent, agent.run_heads(names, seen), seen, batch).items():
             found[name].append(pair)
-    return [_measure(agent, name, pairs) for name, pairs in found.items()]
+    return [replace(_measure(agent, name, pairs), episodes=np.concatenate(met)) for name, pairs in found.items()]
 
 
 def _measure(agent: Agent, name: str, pairs: Sequence[tuple[Tensor, Tensor]]) -> Measure:

@@ -1,9 +1,9 @@
 """Gaze: where to turn, shown before it is practised: towards what is seen, heard or moves, walls or clutter behind it.
 
 Only the looking arc learns here; encoders stay as perception has taught them, so every other skill stays bit for bit.
-In clutter many Moments are as a camera gives them: no sound, no hand, less change in the wide view. Without those the
-arc followed things before moving pictures in the nursery, and nothing in real ones. Where nothing is, it is shown to
-rest.
+But where a sound is the cue, many Moments are as a camera gives them: no sound, no hand, less change in the wide view.
+Without those the arc followed things before moving pictures in the nursery, and nothing in real ones. Where nothing is,
+it is shown to rest.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LEVELS = (
     "clutter/orient", "orient/motion", "clutter/orient", "orient/sight", "clutter/empty",
 )  # fmt: skip
 AS_FILMED = 0.6
-"""Share of the children in clutter who sense what a camera would give them."""
+"""Share of the children who sense what a camera would give them, where no sound is the cue."""
 TURNED = 0.7
 """Share of the children who turn their head between the two Moments."""
 CAMERA_LACKS = tuple(BODY.index(name) for name in ("hand_x", "hand_y", "hand_z", "touch", "holding", "lean", "grip"))
@@ -48,8 +48,8 @@ def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
         shown.append(senses)
         turns.append(wanted(world.truth()))
     batch = clip({name: torch.from_numpy(np.stack([each[name] for each in shown], 1)) for name in LOOK_SENSES})
-    if level.startswith("clutter/"):
-        as_filmed(batch, rng)
+    if level != "orient/sound":
+        as_filmed(batch, rng, rng.random(size) < AS_FILMED)
     # A sound's height is not judged: the ears cannot tell it.
     axes = torch.tensor([1.0, 0.0 if level == "orient/sound" else 1.0])
     return batch | {"turn": torch.from_numpy(np.stack(turns, 1)), "axes": axes}
@@ -66,12 +66,11 @@ def wanted(truth: Mapping[str, np.ndarray]) -> np.ndarray:
     return np.where(there, np.clip(np.stack([left, up], 1) / MAX_TURN_DEG, -1, 1), 0).astype(np.float32)
 
 
-def as_filmed(batch: dict[str, Any], rng: np.random.Generator) -> None:
-    """Take from most children what a camera lacks, in place; from some of them only a part of it."""
+def as_filmed(batch: dict[str, Any], rng: np.random.Generator, filmed: np.ndarray) -> None:
+    """Take from the children `filmed` bool [N] what a camera lacks, in place, and some of the change in view."""
     senses, present = batch["senses"], batch["present"]
     ticks = senses["body"].shape[1]
-    filmed = rng.random(len(senses["body"])) < AS_FILMED
-    present["sound"] = torch.from_numpy(np.repeat(~filmed[:, None], ticks, 1))
+    present["sound"] = present["sound"] & torch.from_numpy(np.repeat(~filmed[:, None], ticks, 1))
     body = senses["body"].clone()
     body[filmed.nonzero()[0][:, None, None], torch.arange(ticks)[:, None], torch.tensor(CAMERA_LACKS)] = torch.nan
     fainter = np.where(filmed, rng.uniform(0.1, 0.8, len(filmed)), 1.0).astype(np.float32)

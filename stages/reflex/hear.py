@@ -14,6 +14,7 @@ from devmind.acting import observations
 from devmind.agent.agent import Agent
 from devmind.agent.features import log_mel
 from devmind.algorithms.ridge import fit_ridge_classifier
+from devmind.curriculum.episodes import of_worlds
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds
@@ -47,7 +48,8 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Share of unseen sounds whose class is named; a clip's answer is the class likeliest over its ticks."""
     n = context.episodes(600) // (5 if level == "glimpse" else 1)
-    heard, kind = sounds(context, exam_seeds(n, context.seed, "hear"))
+    seeds = exam_seeds(n, context.seed, "hear")
+    heard, kind = sounds(context, seeds)
     chosen = _named(agent, "hear", heard)
     right = chosen == kind
     full = level == "full"
@@ -61,6 +63,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             rate=True,
             floors={"log-mel + ridge": _floor(context, heard, kind)} if full else {},
             exhibits=_exhibits(heard, kind, chosen) if full else (),
+            episodes=of_worlds(context.make_world, "nursery", "hear", seeds),
         )
     ]
     if own := on_trunk(agent, "hear"):

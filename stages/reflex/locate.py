@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import cv2
@@ -14,6 +15,7 @@ from torch import Tensor
 from devmind.acting import observations, scripted
 from devmind.agent.agent import Agent
 from devmind.algorithms.overlap import box_iou, mask_iou
+from devmind.curriculum.episodes import of_worlds
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
@@ -65,8 +67,10 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Mean IoU, AP50 and AbsRel a room, beside colour clustering and the mean depth of the lessons' rooms."""
-    n = context.episodes(400) // (5 if level == "glimpse" else 1)
-    senses, truth = rooms(context, "room", exam_seeds(n + n // 2, context.seed, "locate"), "exam")
+    n = context.episodes(400)
+    n = max(4, n // 5) if level == "glimpse" else n  # in one room alone there may be nothing to see
+    seeds = exam_seeds(n + n // 2, context.seed, "locate")
+    senses, truth = rooms(context, "room", seeds, "exam")
     # A room in which nothing is in view has no masks to find.
     shown = np.flatnonzero((truth["visible"] >= VISIBLE_PX).any(1))[:n]
     sight, mask, depth = senses["sight"][shown], truth["mask"][shown], truth["depth"][shown]
@@ -82,11 +86,13 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     floors = _floors(context, sight, mask, depth) if level == "full" else {"masks": {}, "depth": {}, "boxes": {}}
     exhibits = _exhibits(sight, mask, found, distance, depth, masks) if level == "full" else ()
     note = f"things with at least {VISIBLE_PX} visible pixels; the hand and the caregiver are no things"
-    return [
+    measures = [
         Measure("locate/masks", "mean IoU", masks, 0.0, 1.0, floors["masks"], note=note, exhibits=exhibits),
         Measure("locate/depth", "AbsRel", error, UNKNOWN_DEPTH, 0.0, floors["depth"], higher_is_better=False),
         Measure("locate/boxes", "AP50", boxes, 0.0, 1.0, floors["boxes"], note=f"average precision a room; {note}"),
     ]
+    met = of_worlds(context.make_world, "nursery", "room", seeds[shown])
+    return [replace(measure, episodes=met) for measure in measures]
 
 
 def _abs_rel(distance: np.ndarray, depth: np.ndarray) -> np.ndarray:

@@ -84,6 +84,7 @@ def _orient(agent: Agent, context: Context, level: str, cue: str) -> list[Measur
         reference=_REFERENCES[cue],
         answered=actor.counts,
         note=f"median error {np.median(last):.1f} degrees",
+        episodes=trial.episodes,
         exhibits=strips("failure", played, wrong, [f"{last[i]:.0f} degrees off at the end" for i in wrong])
         if full
         else (),
@@ -105,7 +106,7 @@ def _by_trunk(agent: Agent, trial: Trial, arc: Measure, full: bool) -> list[Meas
     alone = trial.play(lambda: by_trunk(agent, "look", short_term=False)).watched[-1] <= ORIENTED_DEG
     gained = Measure(
         MEMORY, "episodes won by memory, less those lost by it", right - alone, chance=0.0, ceiling=1.0,
-        floors={"no memory": 0.0},
+        floors={"no memory": 0.0}, episodes=arc.episodes,
         note="the trunk with its window less the same with a window of one Moment, episode by episode",
     )  # fmt: skip
     return [replace(own, rows={"memory off": float(alone.mean())}), gained]
@@ -154,6 +155,7 @@ def examine_track(agent: Agent, context: Context, level: str) -> Sequence[Measur
             else {},
             answered=actor.counts,
             note="the first ticks, before the gaze can be there, count too",
+            episodes=trial.episodes,
             exhibits=strips("failure", played, worst, [f"{values[i]:.0%} of the time within 5 degrees" for i in worst])
             if full
             else (),

@@ -59,6 +59,7 @@ def examine_reach(agent: Agent, context: Context, level: str) -> Sequence[Measur
             else {},
             answered=actor.counts,
             note=f"something was touched in {touched.mean():.0%}; the ceiling is a reach by ground truth",
+            episodes=trial.episodes,
             exhibits=strips(
                 "failure",
                 played,
@@ -136,16 +137,16 @@ def examine_startle(agent: Agent, context: Context, level: str) -> Sequence[Meas
         if len(of_this_kind):
             rows[0][f"{name}s only"] = float(of_this_kind.mean())
     rows[1]["episodes with any false alarm"] = float((played.watched == ALARM).any(0).mean())
-    wrong = np.flatnonzero(event != NO_EVENT)[~answered][:SHOWN]
+    wrong, met = np.flatnonzero(event != NO_EVENT)[~answered][:SHOWN], trial.episodes
     measures = [
         Measure(
             "startle", "events withdrawn from within one tick", answered.astype(np.float64), chance=0.0, ceiling=1.0,
-            rate=True, floors=floors[0], rows=rows[0], answered=actor.counts,
+            rate=True, floors=floors[0], rows=rows[0], answered=actor.counts, episodes=met[event != NO_EVENT],
             exhibits=strips("failure", played, wrong, [f"missed a {EVENTS[event[i]]}" for i in wrong]) if full else (),
         ),
         Measure(
             "startle/false alarms", "share of the ticks before an event", alarms, chance=1.0, ceiling=0.0,
-            floors=floors[1], rows=rows[1], higher_is_better=False,
+            floors=floors[1], rows=rows[1], higher_is_better=False, episodes=met,
             note="every episode counts until its event, if one comes",
         ),
     ]  # fmt: skip

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from devmind.agent.agent import Agent
 from devmind.algorithms.ridge import fit_ridge_classifier
+from devmind.curriculum.episodes import identities
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
@@ -88,7 +89,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     taught, unseen = exam_pictures(agent, context)
     n = min(context.episodes(len(unseen.labels)), len(unseen.labels))
     # Spread over the set, whose rows may come writer by writer.
-    chosen_rows = np.linspace(0, len(unseen.labels) - 1, n if level == "full" else max(1, n // 5)).astype(int)
+    chosen_rows = np.linspace(0, len(unseen.labels) - 1, n if level != "glimpse" else max(1, n // 5)).astype(int)
     unseen = unseen.take(chosen_rows)
     sight = as_sight(unseen.images)
     chosen = _named(agent, "see", sight)
@@ -108,6 +109,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             rows={"ridge on this agent's sight tokens": _linear_row(agent, taught, unseen)} if full else {},
             reference="a small convolutional net: 0.99 on MNIST digits (measured, 8,000 examples)",
             note=f"{unseen.source}; {len(unseen.labels)} held out of the lessons",
+            episodes=identities({"picture": unseen.images}),
             exhibits=picture_exhibits("failure", sight[wrong].numpy(), captions) if full else (),
         )
     ]
@@ -115,6 +117,11 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         by_itself = (_named(agent, own, sight) == unseen.labels).astype(np.float64)
         measures.append(replace(measures[0], name="see/see_trunk", values=by_itself, rows={}, exhibits=()))
     return measures
+
+
+def taught_pictures(context: Context, n: int) -> np.ndarray:
+    """Up to `n` of the pictures that lessons show, before they are distorted: int64."""
+    return identities({"picture": split_pictures(pictures(context.data), context.seed)[0].images[:n]})
 
 
 def _named(agent: Agent, head: str, sight: Tensor) -> np.ndarray:

@@ -44,6 +44,9 @@ LEVELS = (
     "reach", "startle", "track", "orient/sight", "reach", "orient/motion", "room",
 )  # fmt: skip
 """Of the rows of a batch, in turn. In a room nothing is asked: it is there to be foreseen."""
+FILMED = ("orient/motion", "orient/sight", "track", "room")
+"""Levels in which a share of the rows sense what a camera would give them: the trunk is to act in a life, too."""
+AS_FILMED = 0.4
 MOVES = {"look": 2, "reach": 4, "move": 1}
 TICKS = 12
 STEPS = 3
@@ -111,6 +114,8 @@ def moved_rows(agent: Agent, context: Context, update: int, size: int) -> dict[s
             rows.setdefault(name, []).append(value)
         told.append(_told(worlds, levels))
     batch = clip({name: torch.stack(values, 1) for name, values in rows.items()})
+    rng = numpy_rng(context.seed, "together", "filmed", update)
+    gaze.as_filmed(batch, rng, np.array([level in FILMED for level in levels]) & (rng.random(size) < AS_FILMED))
     wanted = {name: torch.from_numpy(np.stack([each[name] for each in told[:TICKS]], 1)) for name in told[0]}
     with torch.no_grad():
         seen = agent.encode_batch(to_device(batch, agent.device))

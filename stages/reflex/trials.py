@@ -13,6 +13,7 @@ from devmind.acting.rollout import Actions
 from devmind.acting.standing import Standing
 from devmind.agent.agent import Agent
 from devmind.agent.taps import taps_trunk
+from devmind.curriculum.episodes import of_worlds
 from devmind.curriculum.exam import Exhibit
 from devmind.curriculum.stage import Context
 from stages.reflex.evidence import png, side_by_side
@@ -64,6 +65,11 @@ class Trial:
     watch: Watch
     before: bool = False
 
+    @property
+    def episodes(self) -> np.ndarray:
+        """Which episodes the seeds begin, int64 [N]."""
+        return of_worlds(self.context.make_world, "nursery", self.level, self.seeds)
+
     def play(self, make: Callable[[], Policy], n: int | None = None, told: bool = False) -> Played:
         """Let a fresh policy play the first `n` episodes (all by default), 100 side by side.
 
@@ -105,5 +111,5 @@ def strips(
 
 
 def episodes(context: Context, level: str, n: int = EPISODES) -> int:
-    """How many episodes an exam runs: all of `n` in a full one, a fifth in a glimpse."""
-    return context.episodes(n) if level == "full" else max(8, context.episodes(n) // 5)
+    """How many episodes an exam runs: a fifth of `n` in a glimpse, else all."""
+    return context.episodes(n) if level != "glimpse" else max(8, context.episodes(n) // 5)

@@ -150,7 +150,7 @@ def test_heads_run_on_tokens_kept_from_before(small_agent: Callable[..., Agent])
     torch.testing.assert_close(again.logits, agent.forward(batch, ["flinch"])["flinch"].logits)
     body = batch["senses"]["body"]
     agent.add_head("balance", "head.value", tap="raw:body", options={"hidden": 64, "depth": 2, "activation": "tanh"})
-    assert agent.run_heads(["balance"], Perceived({}, body=body))["balance"].value.shape == (2, 3)
+    assert agent.run_heads(["balance"], Perceived({}, {"body": (body, None)}))["balance"].value.shape == (2, 3)
 
 
 def test_what_was_not_sensed_cannot_be_tapped(small_agent: Callable[..., Agent]) -> None:

@@ -23,7 +23,7 @@ from tests.report.conftest import fake_results
 
 MEASURE = {
     "score": 0.971, "low": 0.958, "high": 0.981, "n": 400, "unit": "correct", "chance": 0.1, "floor": 0.91,
-    "ceiling": 1.0, "gate": 0.95, "passed": True, "beaten_by": None,
+    "ceiling": 1.0, "gate": 0.95, "passed": True, "verdict": "passed", "beaten_by": None,
 }  # fmt: skip
 
 
@@ -52,7 +52,7 @@ class Calls:
         self.runs.append({"stage": stage, "agent": agent, "config": config, **options})
         if self.error:
             raise self.error
-        skills = {"see": MEASURE, "hear": {**MEASURE, "gate": None, "passed": None}}
+        skills = {"see": MEASURE, "hear": {**MEASURE, "gate": None, "passed": None, "verdict": "not gated"}}
         return {"agent_sha256": "ab" * 32, "passed": self.passed, "skills": skills}
 
 
@@ -191,6 +191,7 @@ def test_exam_marks_what_a_rule_does_better(
     (tmp_path / "agent").mkdir()
     (tmp_path / "agent" / "config.json").touch()
     monkeypatch.setitem(MEASURE, "beaten_by", "ridge")
+    monkeypatch.setitem(MEASURE, "verdict", "passed, a rule does better")
     result = devmind("stage", "exam", "reflex", "--agent", "agent")
     assert "✓ passed, a rule does better: ridge" in " ".join(result.output.split())
     assert "mean nothing" not in result.output

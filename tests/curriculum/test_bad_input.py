@@ -73,9 +73,7 @@ def test_a_checkpoint_with_a_flipped_bit_is_passed_over_for_the_one_before(tmp_p
     def stop(*args, **more):
         raise Stop
 
-    monkeypatch.setattr(
-        stage_run.StageRun, "_examine", lambda self, stages, agent, when: [] if when == "before" else stop()
-    )
+    monkeypatch.setattr(stage_run, "hold", stop)
     with pytest.raises(Stop):
         runner.run_stage("lamps", config(), out=tmp_path / "run")
     newest = max(

@@ -105,12 +105,106 @@ def test_a_rate_refuses_other_values_than_nought_and_one():
     ("values", "up", "floors", "rule"),
     [
         ([1.0, 0.64], True, {"a hand rule": 0.985, "stand still": 0.1}, "a hand rule"),
-        ([1.0, 0.64], True, {"a hand rule": 0.82}, None),
+        ([1.0, 0.64], True, {"a hand rule": 0.63}, None),
+        ([1.0, 0.64], True, {"a hand rule": 0.75}, "a hand rule"),  # below the score, and above what is sure of it
         ([0.0, 0.1], True, {"stand still": 0.02}, "chance"),
         ([0.2, 0.4], False, {"the mean depth": 0.25, "the ground": 0.4}, "the mean depth"),
-        ([0.2, 0.4], False, {"the ground": 0.4}, None),
+        ([0.2, 0.4], False, {"the ground": 0.41}, None),
     ],
 )
-def test_the_rule_that_does_better_than_the_score_is_named(values, up, floors, rule):
+def test_the_rule_that_does_better_than_the_scores_bound_is_named(values, up, floors, rule):
     measure = Measure("m", "u", np.array(values), 0.5 if not up else 0.1, 1.0, floors=floors, higher_is_better=up)
-    assert measure.beaten_by == rule
+    assert measure.beaten_by() == rule
+
+
+def test_there_are_three_verdicts_and_two_words_for_what_has_no_gate():
+    def verdict(successes, **threshold):
+        measure = rate(successes, 400, floors={"a rule": 0.93})
+        return Gate([Threshold("m", 0.90, **threshold)]).judge({"m": measure})
+
+    assert [verdict(n).verdict for n in (400, 376, 340)] == ["passed", "passed, a rule does better", "failed"]
+    assert verdict(376).passed
+    assert [d.verdict for n in (400, 376, 340) for d in verdict(n, goal=True).decisions] == [
+        "passed", "passed, a rule does better", "goal missed"
+    ]  # fmt: skip
+    assert "a rule does better: a rule 0.930" in verdict(376).reasons[0]
+    assert "a rule does better" not in verdict(400).reasons[0]
+
+
+def test_copies_of_an_episode_count_once():
+    values, episodes = np.r_[np.ones(300), np.zeros(100)], np.r_[np.full(300, 7), np.full(100, -3)]
+    copies = Measure("m", "u", values, 0.0, 1.0, rate=True, episodes=episodes)
+    assert (copies.n, copies.distinct, copies.score) == (400, 2, 0.5)
+    assert copies.interval() == wilson(1, 2)
+    assert not Gate([Threshold("m", 0.5)]).judge({"m": copies}).passed
+    assert rate(300, 400).distinct == 400
+    with pytest.raises(ExamError, match="one number for each value"):
+        Measure("m", "u", values, 0.0, 1.0, episodes=episodes[1:])
+
+
+@pytest.mark.parametrize(("n", "low"), [(24, 0.8575), (36, 0.9026), (400, 0.9908)])
+def test_equal_values_are_bounded_by_clopper_and_pearson_and_not_by_a_bootstrap(n, low):
+    # Clopper and Pearson's two-sided 95 % bound of n successes in n trials is the n-th root of 0.025.
+    at_ceiling = Measure("m", "return", np.full(n, 500.0), 22.0, 500.0)
+    bounds = at_ceiling.interval()
+    assert bounds == pytest.approx((22 + 478 * low, 500.0), abs=0.05)
+    errors = Measure("m", "error", np.zeros(n), 1.0, 0.0, higher_is_better=False)
+    assert errors.interval() == pytest.approx((0.0, 1 - low), abs=1e-4)
+    assert Measure("m", "u", np.full(n, 0.4), 0.0, 1.0).interval() == pytest.approx(
+        (0.4 * low, 0.4 + 0.6 * (1 - low)), abs=1e-4
+    )
+
+
+def test_values_that_share_a_life_are_drawn_together():
+    rng = np.random.default_rng(0)
+    lives = np.repeat(np.arange(12), 20)
+    values = rng.normal(0, 1, 12)[lives] + rng.normal(0, 0.1, 240)
+    alone, together = (Measure("m", "u", values, -3.0, 3.0, groups=groups).interval() for groups in (None, lives))
+    half = 1.96 * values.reshape(12, 20).mean(1).std(ddof=0) / np.sqrt(12)
+    assert (together[1] - together[0]) / 2 == pytest.approx(half, rel=0.15)
+    assert together[1] - together[0] > 3 * (alone[1] - alone[0])
+
+
+def loses(one_in, all_of):
+    before = np.ones(all_of)
+    after = np.where(np.arange(all_of) % one_in == 0, 0.0, 1.0)
+    return tuple(Measure("m", "u", values, 0.0, 1.0) for values in (before, after))
+
+
+def test_retention_is_decided_by_its_bound_too():
+    # One episode of sixty falls from the ceiling to chance: the mean is -0.017, and the bound below -0.05.
+    before, after = loses(60, 60)
+    found = retention(before, after)
+    assert found.change == pytest.approx(-1 / 60)
+    assert found.change >= -0.02
+    assert found.low < -0.05
+    assert not found.kept
+    many = retention(*loses(60, 6000))
+    assert many.change == pytest.approx(-1 / 60)
+    assert many.kept
+
+
+@pytest.mark.parametrize(("one_in", "kept"), [(51, True), (48, False)])
+def test_retention_allows_two_hundredths_and_no_more(one_in, kept):
+    assert retention(*loses(one_in, 48 * 51 * 10)).kept == kept
+
+
+def test_retention_is_of_pairs_not_of_two_sorted_heaps():
+    # As many win as lose: the means are equal, and only the pairs show how much is uncertain.
+    rng = np.random.default_rng(1)
+    before = rng.permutation(np.r_[np.ones(50), np.zeros(50)])
+    after = rng.permutation(before)
+    found = retention(Measure("m", "u", before, 0.0, 1.0), Measure("m", "u", after, 0.0, 1.0))
+    assert found.change == 0
+    half = 1.96 * (after - before).std() / 10
+    assert found.low == pytest.approx(-half, abs=0.03)
+    assert not found.kept
+    assert retention(Measure("m", "u", before, 0.0, 1.0), Measure("m", "u", before, 0.0, 1.0)).kept
+
+
+def test_retention_of_what_is_exhaustive_compares_exact_means_though_the_cases_differ() -> None:
+    before = Measure("games", "not lost", np.array([1.0] * 99 + [0.0]), 0.0, 1.0, rate=True, exhaustive=True)
+    after = Measure("games", "not lost", np.array([1.0] * 48 + [0.0] * 2), 0.0, 1.0, rate=True, exhaustive=True)
+    kept = retention(before, after)
+    assert (round(kept.change, 6), kept.low, kept.kept) == (-0.03, kept.change, False)
+    assert retention(before, before).kept

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from devmind.acting import rollout
-from devmind.testing import check_world
+from devmind.seeding import EXAM_SEEDS_FROM
+from devmind.testing import check_world, tiny_context
 from devmind.worlds.minigrid import FORWARD, LEFT, RIGHT, Board
-from stages.memory import matching
+from stages.memory import matching, mazes
 from stages.memory.hallway import LONGEST, Hallway
 
 
@@ -56,3 +57,30 @@ def test_without_memory_half_of_the_rooms_are_won():
     left, right = (matching.reached(7, seeds, matching.straight_on(side)) for side in (LEFT, RIGHT))
     assert (left + right == 1).all()  # each room is won by one of the two sides
     assert 0.25 < left.mean() < 0.75
+
+
+def test_rooms_of_the_exam_are_all_that_lessons_never_show(tmp_path):
+    context = tiny_context(tmp_path)
+    for size, rooms in matching.ROOMS.items():
+        seeds = matching.exam_rooms(context.seed, size)
+        exam = {matching.layout(size, int(seed)) for seed in seeds}
+        assert len(seeds) == len(exam) == rooms
+        assert seeds.min() >= EXAM_SEEDS_FROM
+        lessons = {matching.layout(size, int(seed)) for seed in matching.lesson_rooms(context.seed, size)}
+        assert len(matching.lesson_rooms(context.seed, size)) == matching.POOL
+        assert matching.lesson_rooms(context.seed, size).max() < EXAM_SEEDS_FROM
+        assert not exam & lessons
+        every = {matching.layout(size, seed) for seed in range(40 * rooms)}
+        assert exam | lessons == every
+        assert len(every) == 2 * rooms
+        for part in range(3):  # each start, thing and side is met in lessons: what is new is how they go together
+            assert {room[part] for room in lessons} == {room[part] for room in every}
+
+
+def test_the_exam_plays_every_room_once(tmp_path, monkeypatch):
+    context, played = tiny_context(tmp_path), []
+    monkeypatch.setattr(matching, "reached", lambda size, seeds, policy: played.append((size, seeds)) or np.ones(1))
+    for name, size in mazes.SIZES.items():
+        mazes.arrived(context, name, 3, matching.straight_on(LEFT))
+        assert played[-1][0] == size
+        np.testing.assert_array_equal(played[-1][1], matching.exam_rooms(context.seed, size))

@@ -9,13 +9,14 @@ import pytest
 import torch
 
 from devmind import worlds
+from devmind.acting import Actor
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.agent.senses import AGE_SCALE
 from devmind.config import RunConfig
 from devmind.curriculum.stage import Context
 from stages.memory import keeping, naming, parts, recalling, sleeping
-from stages.memory.lives import NAMES, lives, looks
+from stages.memory.lives import HELD_OUT, NAMES, TAUGHT, lives, looks
 from stages.memory.naming import SPELT, lesson_batch, most_alike
 
 
@@ -43,6 +44,27 @@ def test_a_life_is_a_function_of_its_own_seed() -> None:
     answers = lives(np.arange(400), 12).answer
     assert np.abs(np.bincount(answers.ravel()) / answers.size - 1 / len(NAMES)).max() < 0.02
     np.testing.assert_array_equal(together.singly()[1].answer, alone.answer)
+
+
+def test_lessons_of_names_and_their_exams_have_other_combinations_of_shape_colour_and_texture(context: Context) -> None:
+    def parts(kinds: np.ndarray) -> list[set[int]]:
+        return [set(kinds % 3), set(kinds // 3 % 8), set(kinds // 24)]
+
+    assert not set(HELD_OUT) & set(TAUGHT)
+    assert (len(HELD_OUT), len(TAUGHT)) == (24, 72)
+    assert parts(HELD_OUT) == parts(TAUGHT) == [set(range(3)), set(range(8)), set(range(4))]
+    for seeds, among in ((np.arange(20), HELD_OUT), (np.arange(20), TAUGHT)):
+        of = lives(seeds, 16, among)
+        assert set((of.shape + 3 * of.colour + 24 * of.texture).ravel()) <= set(among)
+    drawn = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(naming, "lives", lambda seeds, things, among: drawn.append(among) or lives(seeds, things, among))
+        naming.taught(context, 3)
+        patch.setattr(recalling, "lives", naming.lives)
+        with pytest.raises(AttributeError):  # no agent is needed to see what would be asked
+            recalling.examine(None, context, "glimpse")  # type: ignore[arg-type]
+    assert drawn[0] is TAUGHT
+    assert drawn[1] is HELD_OUT
 
 
 def test_two_looks_show_one_thing_in_two_ways() -> None:
@@ -127,9 +149,21 @@ def test_an_exam_of_recall_asks_what_it_says(agent: Agent, context: Context) -> 
 
 def test_the_store_decides_what_is_answered_in_the_exam(agent: Agent) -> None:
     of = lives(np.array([2_000_000, 2_000_001]), recalling.THINGS + recalling.STRANGERS)
-    both, off = (recalling.live(agent, of, short=False, long=long) for long in (True, False))
+    given = []
+    with pytest.MonkeyPatch.context() as patch:
+        step = Actor.step
+
+        def watched(self: Actor, percepts: object, recalled: object = None) -> object:
+            given.append((recalled is not None, bool(percepts.batch["present"].get("words", torch.zeros(1)).any())))
+            return step(self, percepts, recalled)
+
+        patch.setattr(Actor, "step", watched)
+        both, off = (recalling.live(agent, of, short=False, long=long) for long in (True, False))
     np.testing.assert_array_equal(both.nearest, off.nearest)
     assert both.said.shape == (2, recalling.ASKED)
+    named, asked = [(False, True)] * recalling.THINGS, [(True, False)] * recalling.ASKED
+    nothing = [(False, False)] * recalling.ASKED
+    assert given == [*named, *asked, *named, *nothing], "(a memory comes back, words are heard) by tick"
 
 
 def test_looks_at_one_thing_are_one_value_of_the_exam_of_sleep() -> None:
@@ -150,3 +184,14 @@ def test_an_exam_of_sleep_changes_nothing(agent: Agent, context: Context) -> Non
     assert change.n == recalling.THINGS * sleeping.OTHERS
     assert earlier.n == len(keeping.played(agent, context, 0))
     assert not any(parameter.is_inference() for parameter in agent.parameters())
+
+
+def test_a_lesson_of_names_shows_no_combination_of_the_exam(agent: Agent, context: Context) -> None:
+    shown = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(naming, "lives", lambda *given: shown.append(lives(*given)) or shown[-1])
+        for update in range(0, 100, 10):
+            lesson_batch(agent, context, update, 16, 100)
+    kinds = np.concatenate([(of.shape + 3 * of.colour + 24 * of.texture).ravel() for of in shown])
+    assert len(kinds) > 100
+    assert not set(kinds) & set(HELD_OUT)

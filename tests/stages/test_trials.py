@@ -152,5 +152,6 @@ def test_only_the_first_touch_counts(agent: Agent, context: Context, monkeypatch
     touches = np.array([[0, 0, 1], [-1, 1, -1], [1, -1, 0]])
     played = trials.Played(touches, *(np.zeros((3, 64, 64, 3), np.uint8),) * 2)
     monkeypatch.setattr(trials.Trial, "play", lambda *args, **kwargs: played)
+    monkeypatch.setattr(trials.Trial, "episodes", np.arange(3))
     for measure in reacting.examine_reach(agent, context, "glimpse"):
         assert measure.values.tolist() == [0.0, 1.0, 1.0]

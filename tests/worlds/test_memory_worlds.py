@@ -5,7 +5,7 @@ import pytest
 
 from devmind.errors import WorldError
 from devmind.testing import check_world
-from devmind.worlds.memory_len import MemoryLenRules
+from devmind.worlds.memory_len import DISTRACTING, MemoryLenRules
 from devmind.worlds.repeat_previous import RepeatPreviousRules
 from devmind.worlds.tmaze import AHEAD, BACK, DOWN, UP, TMazeRules
 
@@ -51,13 +51,16 @@ def test_memory_len_shows_the_sign_once_and_asks_n_steps_later():
         assert not rules.outcome(state).terminal.any()
         state = rules.step(state, {"choose": 1 - state.context})
     np.testing.assert_array_equal(shown[0][:, 2], 2 * state.context - 1)
-    assert all((signal[:, 2] == 0).all() for signal in shown[1:])
+    unmeant = np.stack(shown[1:])[..., 2]
+    assert 0.3 < np.abs(unmeant).max() <= DISTRACTING < 1
+    assert abs(np.corrcoef(unmeant.mean(0), state.context)[0, 1]) < 0.5, "distractors tell nothing of the sign"
+    assert len(np.unique(unmeant, axis=1).T) == 40
     np.testing.assert_allclose([signal[0, 0] for signal in shown], [1, 0.8, 0.6, 0.4, 0.2, 0], atol=1e-6)
     assert asked == [False] * 5 + [True]
     assert (rules.outcome(state).reward == -1).all()
 
 
-def test_the_t_mazes_corridor_looks_alike_and_its_end_shows_the_side():
+def test_the_t_mazes_corridor_shows_distractors_and_its_end_the_side():
     rules = TMazeRules("4")
     state = rules.initial(np.array([3]))
     goal = 2 * int(rules.truth(state)["told"][0]) - 1
@@ -65,7 +68,9 @@ def test_the_t_mazes_corridor_looks_alike_and_its_end_shows_the_side():
     for choice in (AHEAD, AHEAD, AHEAD, AHEAD, UP):
         views.append(rules.observe(state)["signal"][0].tolist())
         state = rules.step(state, {"choose": np.array([choice])})
-    assert views == [[0, goal], [0, 0], [0, 0], [0, 0], [1, 0]]
+    assert [views[0], views[4]] == [[0, goal], [1, 0]]
+    assert all(at_end == 0 and 0 < abs(unmeant) <= DISTRACTING for at_end, unmeant in views[1:4])
+    assert len({unmeant for _, unmeant in views[1:4]}) == 3
     assert rules.observe(state)["signal"][0].tolist() == [1, 1]
     assert rules.outcome(state).reward[0] == (goal == 1)
 
@@ -74,7 +79,7 @@ def test_dawdling_in_the_t_maze_costs_and_does_not_show_the_sign_again():
     rules = TMazeRules("10")
     state = rules.initial(np.arange(4))
     state = rules.step(state, {"choose": np.full(4, BACK)})
-    assert (rules.observe(state)["signal"] == 0).all()
+    assert (np.abs(rules.observe(state)["signal"]) <= DISTRACTING).all()
     np.testing.assert_allclose(rules.outcome(state).reward, -0.01)
     total, ticks = played(rules, 4, lambda senses, truth, tick: np.full(4, DOWN))
     np.testing.assert_allclose(total, -0.1, atol=1e-6)

@@ -1,6 +1,6 @@
 """Make the newborn of a raised agent: `python -m devmind.live.newborn.pack RUN/milestones/01-reflex`.
 
-Critics are left out, since nobody rewards it, and weights are kept in half precision: less than 5 MB.
+Critics are left out, since nobody rewards it, and weights are kept in half precision: less than 7 MB.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from devmind.agent.agent import Agent
 from devmind.errors import CheckpointError
 from devmind.live.newborn import FOLDER
 
-LARGEST_BYTES = 5_000_000
+LARGEST_BYTES = 7_000_000
 BUNDLED = "pictures:scikit-learn digits"
 """The one set of pictures that the stage `reflex` sees without --data; it comes with a library."""
 

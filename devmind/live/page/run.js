@@ -51,7 +51,7 @@ function showCurve(charts, figures, { name, unit, points }, steps) {
 }
 
 function showScore(measured) {
-  const { name, when, passed, gate = null, higher_is_better: isUp = true, beaten_by: rule } = measured;
+  const { name, when, passed, verdict: said = null, gate = null, higher_is_better: isUp = true, beaten_by: rule } = measured;
   const drawn = JSON.stringify(measured);
   if (!rows.has(name)) {
     rows.set(name, make("li"));
@@ -62,8 +62,8 @@ function showScore(measured) {
   row.dataset.drawn = drawn;
   row.className = passed ? "passed" : passed === false ? "failed" : "";
   const wanted = gate === null ? "" : `, gate at ${isUp ? "least" : "most"} ${number(gate)}`;
-  const better = rule && passed !== null ? `, a rule does better (${rule} ${number(measured.floor)})` : "";
-  const verdict = passed === null ? "" : passed ? ": passed" : ": failed";
+  const better = rule && passed ? ` (${rule} ${number(measured.floor)})` : "";
+  const verdict = passed === null ? "" : `: ${said ?? (!passed ? "failed" : rule ? "passed, a rule does better" : "passed")}`;
   const words = make("span", {}, `${number(measured.score)} ${when}${wanted}`, make("em", { textContent: verdict }), better);
   row.replaceChildren(make("b", {}, name, make("small", { textContent: measured.unit ?? "" })), scale(measured, gate, isUp), words);
 }

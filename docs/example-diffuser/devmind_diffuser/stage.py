@@ -11,6 +11,7 @@ from torch import Tensor
 
 from devmind.acting import Actor, Policy, returns
 from devmind.agent import Agent, collate_tick
+from devmind.curriculum.episodes import of_lessons, of_worlds
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Batches, Context, Lesson, Skill
@@ -60,7 +61,13 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     arrived = {name: returns(policy, context.make_world("pond", "", seeds)) for name, policy in policies.items()}
     floors = {name: float(arrived[name].mean()) for name in ("straight on", "random")}
     reference = f"the guide {arrived['guide'].mean():.2f}"
-    return [Measure("walk", "arrived", arrived["plans"], 0.0, 1.0, floors, rate=True, reference=reference)]
+    return [Measure("walk", "arrived", arrived["plans"], 0.0, 1.0, floors, rate=True, reference=reference,
+                    episodes=of_worlds(context.make_world, "pond", "", seeds))]  # fmt: skip
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Walks of lessons begin like these."""
+    return of_lessons(context.make_world, n, context.seed, "pond", [""])
 
 
 class WalkStage:
@@ -68,7 +75,7 @@ class WalkStage:
 
     name = "walk"
     requires = ()
-    skills = (Skill("walk", examine, Gate([Threshold("walk", 0.9, beats_floor=True)]), "arrives, and dry"),)
+    skills = (Skill("walk", examine, Gate([Threshold("walk", 0.9, beats_floor=True)]), "arrives, and dry", taught),)
 
     def admit(self, agent: Agent) -> None:
         """Declare the effector with its horizon, and add the head that plans for it."""

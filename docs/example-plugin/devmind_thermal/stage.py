@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from devmind.agent import Agent, collate_tick
+from devmind.curriculum.episodes import of_lessons, of_worlds
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Batches, Context, Lesson, Skill
@@ -34,12 +35,19 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Share of unseen seats whose warmest side is named; the floor takes the strongest reading at its word."""
-    batch, warmth = sit(context, exam_seeds(context.episodes(600 if level == "full" else 120), "warmth"))
+    seeds = exam_seeds(context.episodes(600 if level == "full" else 120), "warmth")
+    batch, warmth = sit(context, seeds)
     side = batch["side"]
     right = (agent(batch, ["warm_side"])["warm_side"].mode() == side).numpy()[:, 0]
     floor = float((warmth.argmax(axis=1) == side.numpy()[:, 0]).mean())
     floors = {"strongest reading": floor}
-    return [Measure("warmth", "sides named rightly", right, chance=0.25, ceiling=1.0, floors=floors, rate=True)]
+    episodes = of_worlds(context.make_world, "thermal", "", seeds)
+    return [Measure("warmth", "sides named rightly", right, 0.25, 1.0, floors, rate=True, episodes=episodes)]
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Seats of lessons: none of them is examined."""
+    return of_lessons(context.make_world, n, context.seed, "thermal", [""])
 
 
 class WarmthStage:
@@ -47,7 +55,9 @@ class WarmthStage:
 
     name = "warmth"
     requires = ()
-    skills = (Skill("warmth", examine, Gate([Threshold("warmth", 0.9, beats_floor=True)]), "which side is warmest"),)
+    skills = (
+        Skill("warmth", examine, Gate([Threshold("warmth", 0.9, beats_floor=True)]), "which side is warmest", taught),
+    )
 
     def admit(self, agent: Agent) -> None:
         """Add the sense (its encoder follows from its space) and a head that reads its tokens."""

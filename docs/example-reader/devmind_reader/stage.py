@@ -12,6 +12,7 @@ import torch
 from devmind.agent import Agent, collate_tick
 from devmind.agent.text import add_text, page_nats, text_loss
 from devmind.agent.writing import write
+from devmind.curriculum.episodes import identities
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Batches, Context, Lesson, Skill
@@ -53,8 +54,13 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     note = f"{len(taught):,} bytes were taught, {len(held_out):,} held out; pages of {len(texts[0])} bytes."
     return [
         Measure("read", "nats a byte", nats, math.log(256), 0.0, floors, higher_is_better=False,
-                note=note, exhibits=(shown,))
+                note=note, exhibits=(shown,), episodes=identities({"page": texts}))
     ]  # fmt: skip
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Pages that lessons show: none of them is examined."""
+    return identities({"page": pages(split(context.data)[0], n, numpy_rng("reader", context.seed, "episodes"))})
 
 
 class ReaderStage:
@@ -62,7 +68,9 @@ class ReaderStage:
 
     name = "reader"
     requires = ()
-    skills = (Skill("read", examine, Gate([Threshold("read", 2.7, lower_is_better=True)]), "foretells what it reads"),)
+    skills = (
+        Skill("read", examine, Gate([Threshold("read", 2.7, lower_is_better=True)]), "foretells what it reads", taught),
+    )
 
     def admit(self, agent: Agent) -> None:
         """Add the sense of pages, and the head that writes them."""

@@ -115,7 +115,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     note = "Every line of the game is played: nothing is sampled, and an interval says nothing."
     return [
         Measure(name, unit, values["search"], 0.0, 1.0, {f: values[f].mean() for f in floors}, rate=unit == "lines",
-                note=note, rows={r: values[r].mean() for r in rows})
+                exhaustive=True, note=note, rows={r: values[r].mean() for r in rows})
         for name, unit, values in (("noughts", "sides never lost", sides), ("noughts/lines", "lines", kept))
     ]  # fmt: skip
 

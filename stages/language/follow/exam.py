@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from devmind.acting import Actor, Policy
 from devmind.agent.agent import Agent
+from devmind.curriculum.episodes import identities
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
-from devmind.seeding import exam_seeds, numpy_rng, torch_generator
-from devmind.worlds.minigrid import installed
+from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng, torch_generator
+from devmind.worlds.minigrid import installed, room
 from stages.language.follow.hand_rules import at_random, straight_on, to_the_red_ball
 from stages.language.follow.lesson import ROOM
 from stages.language.follow.rooms import demonstrate, succeeded
@@ -32,7 +34,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     if not installed():
         return []
     full = level == "full"
-    n = context.episodes(EPISODES if full else EPISODES // 5)
+    n = context.episodes(EPISODES // 5 if level == "glimpse" else EPISODES)
     seeds = exam_seeds(n, context.seed, NAME)
     values = played(seeds, Actor(agent, effectors=[CHOOSE]))
     return [
@@ -49,8 +51,26 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             reference="BabyAI 1.0: 0.99 from some 8,000 to 12,000 demonstrations of the bot",
             note=f"{ROOM}, new rooms; the bot's ceiling is in the rows",
             rows=_rows(agent, context, seeds) if full else {},
+            episodes=begun(seeds),
         )
     ]
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Rooms of lessons, int64 [n]."""
+    return begun(lesson_seeds(n, context.seed, NAME, "episodes"))
+
+
+def begun(seeds: np.ndarray) -> np.ndarray:
+    """Which rooms and instructions the seeds begin, int64 [N]."""
+    world, rooms, told = room(ROOM), [], []
+    env: Any = world.env.unwrapped
+    for seed in seeds.tolist():
+        world.reset(seed=seed)
+        rooms.append(np.r_[env.grid.encode().ravel(), *env.agent_pos, env.agent_dir].astype(np.int64))
+        told.append(env.mission)
+    world.close()
+    return identities({"room": np.stack(rooms), "told": told})
 
 
 def played(seeds: np.ndarray, policy: Policy) -> np.ndarray:

@@ -10,6 +10,7 @@ from devmind.acting import Actor
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.algorithms.ridge import fit_ridge_classifier
+from devmind.curriculum.episodes import identities
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
@@ -33,7 +34,7 @@ NOTE = "six pairs of colour and noun that no lesson showed, each beside one of i
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Say: what the thing looked at is called, by a written answer. Find: which of four is named, by pointing."""
-    n = context.episodes(EPISODES if level == "full" else EPISODES // 5)
+    n = context.episodes(EPISODES if level != "glimpse" else EPISODES // 5)
     full = level == "full"
     seeds = exam_seeds(n, context.seed, "name")
     looked_at, ahead = (scenes(context, seeds, HELD_OUT, PAIRS, np.full(n, looks)) for looks in (True, False))
@@ -41,12 +42,21 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     floors = _floors(context, looked_at, ahead) if full else {SAY: {}, FIND: {}}
     right = np.array([one == answer(name) for one, name in zip(said, looked_at.names, strict=True)])
     rows = _rows(said, looked_at, finds(agent, ahead, without=(TEXT,)) == ahead.target) if full else {SAY: {}, FIND: {}}
+    met = [identities({"sight": shown.sight}) for shown in (looked_at, ahead)]
     return [
         Measure(SAY, "named rightly", right.astype(float), 1 / len(HELD_OUT), 1.0, floors[SAY], rate=True, note=NOTE,
-                rows=rows[SAY], exhibits=_mistakes(looked_at, right, said) if full else ()),
+                episodes=met[0], rows=rows[SAY], exhibits=_mistakes(looked_at, right, said) if full else ()),
         Measure(FIND, "found", (found == ahead.target).astype(float), 1 / THINGS, 1.0, floors[FIND], rate=True,
-                note=f"{NOTE}; what lies nearest to the cell pointed at counts", rows=rows[FIND]),
+                episodes=met[1], note=f"{NOTE}; what lies nearest to the cell pointed at counts", rows=rows[FIND]),
     ]  # fmt: skip
+
+
+def shown_in_lessons(context: Context, n: int) -> np.ndarray:
+    """Pictures of lessons, int64 [n]."""
+    seeds = lesson_seeds(n, context.seed, "name", "episodes")
+    shown = [scenes(context, part, TAUGHT, TAUGHT, np.arange(len(part)) % 2 == 0).sight
+             for part in np.array_split(seeds, -(-n // 1000))]  # fmt: skip
+    return np.concatenate([identities({"sight": sight}) for sight in shown])
 
 
 def says(agent: Agent, sight: np.ndarray) -> list[str]:

@@ -10,6 +10,7 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.agent.text import PATCH
+from devmind.curriculum.episodes import identities
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
@@ -41,7 +42,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Nats a character, the mean over all blocks of the held-out part; a glimpse reads a fifth of them."""
     text, full = corpus(context), level == "full"
     _check_unseen(agent, text, group(context))
-    part = text.held_out if full else text.held_out[: max(BLOCK, len(text.held_out) // 5)]
+    part = text.held_out[: max(BLOCK, len(text.held_out) // 5)] if level == "glimpse" else text.held_out
     data = as_bytes(part)
     length = min(LENGTHS[context.config.size], len(data) - len(data) % PATCH)
     values = by_block(told(agent, data, length), data)
@@ -59,8 +60,21 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             note=f"{text.source}: {len(text.taught):,} characters taught, {len(text.held_out):,} held out, split "
             f"{text.sha256[:12]}; {len(data):,} bytes told, pages of {length}",
             rows={"bits a byte": bits} if full else {},
+            episodes=identities({"text": blocks(part, len(values))}),
         )
     ]
+
+
+def blocks(text: str, n: int) -> list[str]:
+    """What the `n` values are of, in so many characters each."""
+    return ["".join(part) for part in np.array_split(np.array(list(text)), n)]
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Those blocks of the held-out part that stand in the taught one word for word, wherever: int64, at best none."""
+    text = corpus(context)
+    every = blocks(text.held_out, max(1, round(len(text.held_out) / BLOCK)))
+    return identities({"text": every})[[block in text.taught for block in every]]
 
 
 def floors(text: Corpus) -> dict[str, float]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from devmind.agent.agent import Agent
+from devmind.curriculum.episodes import identities
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
@@ -26,8 +27,8 @@ Guide = Callable[[np.ndarray], np.ndarray]
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """The share solved within the budget; how many of all by a shortest way; and what that took."""
-    n, full = context.episodes(PUZZLES), level == "full"
-    lit = puzzles(n if full else max(8, n // 5), context.seed)
+    n, full, every = context.episodes(PUZZLES), level == "full", level != "glimpse"
+    lit = puzzles(n if every else max(8, n // 5), context.seed)
     fewest = Algebra.of(parts.SIDE).shortest(lit).sum(-1)
     ways = search(lit, lambda states: costs(agent, states))
     solved = np.array([way.actions is not None for way in ways], float)
@@ -48,23 +49,32 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             reference="algebra mod 2 solves all of them, by a shortest way",
             note=note,
             rows=rows,
+            episodes=identities({"lit": lit}),
         )
     ]
-    if full:
+    if every:
         nodes = np.array([way.nodes for way in ways], float)
-        by_hand = search(lit, _lights)
+        by_hand = search(lit, _lights) if full else []
+        hand = "A* on lights left"
         found += [
             Measure(
                 "puzzles/shortest", "solved by a shortest way", shortest.astype(float), chance=0.0, ceiling=1.0,
-                floors={"A* on lights left": _share_shortest(by_hand, fewest)}, rate=True,
+                floors={hand: _share_shortest(by_hand, fewest)} if full else {}, rate=True, episodes=found[0].episodes,
             ),
             Measure(
                 "puzzles/nodes", "states looked at", nodes, chance=float(NODES), ceiling=1.0,
-                floors={"A* on lights left": float(np.mean([way.nodes for way in by_hand]))}, higher_is_better=False,
-                note=f"a puzzle that is not solved counts {NODES}, its budget",
+                floors={hand: float(np.mean([way.nodes for way in by_hand]))} if full else {}, higher_is_better=False,
+                episodes=found[0].episodes, note=f"a puzzle that is not solved counts {NODES}, its budget",
             ),
         ]  # fmt: skip
     return found
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Patterns of lessons, int64 [n]."""
+    return identities(
+        {"lit": scrambles(n, numpy_rng("lesson", "puzzles", context.seed, "episodes"), held_out=False)[0]}
+    )
 
 
 def puzzles(n: int, seed: int) -> np.ndarray:

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate_tick
-from devmind.curriculum.stage import Batches, Context, Lesson
+from devmind.curriculum.stage import Context, Lesson
+from devmind.learners.gradient import gradient_lesson
 from devmind.seeding import numpy_rng
 from devmind.worlds.lights_out import LightsOutRules
 from stages.reasoning import parts
@@ -38,17 +39,10 @@ MINUTES = 2.5
 
 def lesson(context: Context) -> Lesson:
     """Scrambles of 1 to 8 presses."""
-    changed, size = context.config.lessons.get("puzzles"), context.config.size
-    rows = (changed and changed.batch) or (TINY_ROWS if size == "tiny" else ROWS)
-    rate = (changed and changed.learning_rate) or LEARNING_RATE
-
-    def learner(agent: Agent, context: Context) -> PuzzleLearner:
-        return PuzzleLearner(agent, loss, seed=context.seed, learning_rate=rate, trains=parts.trained(agent))
-
-    def batches(agent: Agent, context: Context, steps: int) -> Batches:
-        return Batches(lambda update: make(agent, context, update, context.rows(rows)), steps)
-
-    return Lesson("puzzles", learner, batches, STEPS[size], MINUTES, rehearses=("tictactoe",), skills=("puzzles",))
+    return gradient_lesson(
+        context, "puzzles", loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=LEARNING_RATE,
+        minutes=MINUTES, trains=parts.trained, learner=PuzzleLearner, rehearses=("tictactoe",), skills=("puzzles",),
+    )  # fmt: skip
 
 
 class PuzzleLearner(GlancingLearner):
@@ -98,7 +92,7 @@ def for_exams(lit: np.ndarray) -> np.ndarray:
     return np.asarray((mixed >> 16) % HELD_OUT == 0)
 
 
-def make(agent: Agent, context: Context, update: int, rows: int) -> dict[str, Any]:
+def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0) -> dict[str, Any]:
     """Scrambles with their targets `cost` [rows, 1, 25]; the best press by the network is followed one step."""
     lit, presses = scrambles(rows, numpy_rng("lesson", "puzzles", context.seed, update), held_out=False)
     target = bounds(presses)

@@ -24,9 +24,9 @@ TAUGHT, ALONE, UNTRAINED = "trained, with search", "network alone", "untrained, 
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Which positions are played without losing value; and, in a full exam, every game that can be played."""
-    game, full = solve(TICTACTOE.rules), level == "full"
-    asked = np.flatnonzero(~game.ended & ((game.ply <= GLIMPSE_PLIES) | full))
+    """Which positions are played without losing value; and, but in a glimpse, every game that can be played."""
+    game, full, every = solve(TICTACTOE.rules), level == "full", level != "glimpse"
+    asked = np.flatnonzero(~game.ended & ((game.ply <= GLIMPSE_PLIES) | every))
     taught = Judge(agent, TICTACTOE)
     players = {TAUGHT: played(game, taught, SIMULATIONS, asked)}
     if full:
@@ -47,11 +47,11 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             floors=_means(optimal, floors),
             exhaustive=True,
             reference="perfect play: a solver of the whole game",
-            note=f"{len(asked):,} positions: all there are{'' if full else ' of few moves'}; {SIMULATIONS} simulations",
+            note=f"{len(asked):,} positions: all{'' if every else ' of few moves'}; {SIMULATIONS} simulations",
             rows=_means(optimal, players),
         )
     ]
-    if full:
+    if every:
         kept = {name: unlost(game, choice) for name, choice in (players | floors).items()}
         found.append(
             Measure(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import log
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -170,11 +172,26 @@ def test_who_learned_nothing_stands_at_chance(context: Context) -> None:
 
 def test_who_knows_what_comes_reaches_the_ceiling(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent that is sure of each right byte passes; on other bytes than those it fails."""
-    monkeypatch.setattr(exam, "telling", lambda agent, batch: torch.full((len(batch["pieces"]), 64), 0.05))
+    monkeypatch.setattr(exam, "telling", lambda agent, batch: 0.04 + 0.02 * torch.rand(len(batch["pieces"]), 64))
     with examination(agent := reader()):
         (measure,) = exam.examine(agent, context, "full")
-    assert measure.score == pytest.approx(0.05)
+    assert measure.score == pytest.approx(0.05, abs=0.002)
     assert exam.gate(context).judge({"read": measure}).passed
+
+
+def test_shuffled_answers_are_worse_than_counting(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is as sure of the bytes of another page than the one it reads is worse than who counts characters."""
+
+    def shuffled(agent: Agent, batch: Mapping[str, Any]) -> torch.Tensor:
+        bytes_of = batch["pieces"].flatten(1)
+        right = bytes_of == bytes_of.roll(1, 0)
+        return torch.where(right, 0.05, 12.0)[:, :64]
+
+    monkeypatch.setattr(exam, "telling", shuffled)
+    with examination(agent := reader()):
+        (measure,) = exam.examine(agent, context, "full")
+    assert measure.score > measure.floors["frequency of characters"]
+    assert not exam.gate(context).judge({"read": measure}).passed
 
 
 def test_another_text_of_the_same_name_is_no_exam(tmp_path: Path, context: Context) -> None:

@@ -1,0 +1,20 @@
+"""Hybrid diffusion: a trajectory (Gaussian) and a plan in symbols (masked) denoised together by one network.
+
+Hoeg, Vaaler, Liu, Egeland, Du (arXiv 2509.21983). `denoiser` is the network, `schedules` diffusers' schedulers as they
+are used here, `pipeline` draws, fills in what is not given, saves and loads.
+"""
+
+from devmind.algorithms.diffusion.denoiser import SPREAD_OUT, HybridDenoiser, spread_out
+from devmind.algorithms.diffusion.pipeline import Drawn, HybridPipeline
+from devmind.algorithms.diffusion.schedules import SCHEDULERS, MaskedTokens, make_scheduler
+
+__all__ = [
+    "SCHEDULERS",
+    "SPREAD_OUT",
+    "Drawn",
+    "HybridDenoiser",
+    "HybridPipeline",
+    "MaskedTokens",
+    "make_scheduler",
+    "spread_out",
+]

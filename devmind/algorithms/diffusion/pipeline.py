@@ -1,0 +1,152 @@
+"""Drawing plans: both halves denoised side by side, what is given held fixed; saved as a diffusers pipeline."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from diffusers import DiffusionPipeline
+from torch import Tensor
+
+from devmind.algorithms.diffusion.denoiser import HybridDenoiser
+from devmind.algorithms.diffusion.schedules import (
+    SCHEDULERS,
+    MaskedTokens,
+    is_flow,
+    level_of,
+    noised,
+    set_steps,
+    stepped,
+)
+from devmind.errors import CheckpointError, ConfigError
+
+Watch = Callable[[int, Tensor, Tensor, Tensor], None]
+"""`(step, noised trajectory, trajectory told, symbols)`, for films."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Plans: trajectory [B, H, C], symbols int64 [B, L], and how sure the network was of these, log probability [B]."""
+
+    trajectory: Tensor
+    symbols: Tensor
+    log_prob: Tensor
+
+
+class HybridPipeline(DiffusionPipeline):
+    """A denoiser with its schedulers. `save_pretrained` is diffusers' own; this class's `from_pretrained` loads it."""
+
+    def __init__(self, denoiser: HybridDenoiser, scheduler: Any, token_scheduler: MaskedTokens) -> None:
+        super().__init__()
+        self.register_modules(denoiser=denoiser, scheduler=scheduler, token_scheduler=token_scheduler)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path, **kwargs: Any) -> HybridPipeline:
+        """The pipeline saved in a folder; nothing is looked up elsewhere, and no code of the folder is run.
+
+        Raises:
+            CheckpointError: it holds no pipeline of this kind.
+        """
+        index = Path(folder) / "model_index.json"
+        kinds = {kind.__name__: kind for kind, _ in SCHEDULERS.values()}
+        try:
+            name = json.loads(index.read_text(encoding="utf-8"))["scheduler"][1]
+            return cls(
+                HybridDenoiser.from_pretrained(Path(folder) / "denoiser", low_cpu_mem_usage=False),
+                kinds[name].from_pretrained(Path(folder) / "scheduler"),
+                MaskedTokens.from_pretrained(Path(folder) / "token_scheduler"),
+            )
+        except (OSError, KeyError, ValueError, TypeError, IndexError) as error:
+            raise CheckpointError(f"There is no hybrid pipeline in '{folder}' that can be read: {error}") from error
+
+    @torch.no_grad()
+    def __call__(
+        self,
+        condition: Tensor,
+        present: Tensor,
+        noise: Tensor,
+        given: Mapping[int, Tensor] | None = None,
+        words: Mapping[int, Tensor] | None = None,
+        steps: int = 10,
+        start: Tensor | None = None,
+        begin: float = 1.0,
+        guidance: float = 1.0,
+        watch: Watch | None = None,
+    ) -> Drawn:
+        """Draw a plan for each row.
+
+        Args:
+            condition: [B, K, D]; present: bool [B, K].
+            noise: standard normal [B, H, C], which the plans are made of.
+            given: points that are held, {number: [B, C]}; negative numbers count from the end.
+            words: symbols that are held, {number: int64 [B]}.
+            steps: of denoising, at most as many as there were levels in teaching.
+            start: plans [B, H, C] to begin from, noised to the level `begin` in 0..1, in that share of the steps.
+            guidance: by how much the condition counts (classifier-free guidance); 1: as it was taught.
+
+        Raises:
+            ConfigError: more steps than levels, a point or symbol beyond the plan's end, or noise of another horizon.
+        """
+        horizon, channels = self.denoiser.config.horizon, self.denoiser.config.channels
+        length, mask = self.denoiser.config.length, self.denoiser.config.words
+        if noise.shape[1:] != (horizon, channels):
+            raise ConfigError(
+                f"This denoiser was taught plans of {horizon} points of {channels} numbers, no longer ones; got "
+                f"{list(noise.shape[1:])}."
+            )
+        x, device, n = noise, noise.device, len(noise)
+        held, fixed = torch.zeros(n, horizon, channels, device=device), torch.zeros(n, horizon, dtype=torch.bool)
+        fixed = fixed.to(device)
+        for at, value in (given or {}).items():
+            held[:, _place(at, horizon, "point")], fixed[:, at] = value.to(held.dtype), True
+        symbols = torch.full((n, length), mask, device=device)
+        for at, word in (words or {}).items():
+            symbols[:, _place(at, length, "symbol")] = word
+        set_steps(self.scheduler, steps, device)
+        self.token_scheduler.set_timesteps(steps, (0, 0), device)
+        timesteps = list(self.scheduler.timesteps)
+        skipped = 0 if start is None else min(steps - 1, steps - max(1, round(begin * steps)))
+        if start is not None:
+            x = self._noised_to(start, noise, timesteps[skipped])
+            self._begin_at(skipped)
+        log_prob = torch.zeros(n, device=device)
+        for number, timestep in enumerate(timesteps[skipped:]):
+            x = torch.where(fixed[..., None], held, x)
+            masked = (symbols == mask).float().mean(-1) if length else x.new_zeros(n)
+            level = level_of(self.scheduler, timestep.float()).expand(n)
+            told, logits = self.denoiser(x, fixed, level, symbols, masked, condition, present)
+            if guidance != 1.0:
+                none = torch.zeros_like(present)
+                free, free_logits = self.denoiser(x, fixed, level, symbols, masked, condition, none)
+                told, logits = free + guidance * (told - free), free_logits + guidance * (logits - free_logits)
+            told = torch.where(fixed[..., None], held, told)
+            left = len(timesteps) - skipped - 1 - number
+            if length:
+                before = symbols
+                symbols = self.token_scheduler.step(logits, left, symbols).prev_sample
+                new = (before == mask) & (symbols != mask)
+                chosen = logits.log_softmax(-1).gather(-1, symbols.clamp_max(mask - 1)[..., None]).squeeze(-1)
+                log_prob = log_prob + (chosen * new).sum(-1)
+            if watch is not None:
+                watch(number, x, told, symbols)
+            x = stepped(self.scheduler, told, timestep, x)
+        return Drawn(torch.where(fixed[..., None], held, x), symbols, log_prob)
+
+    def _noised_to(self, start: Tensor, noise: Tensor, timestep: Tensor) -> Tensor:
+        index = timestep.round().long() - 1 if is_flow(self.scheduler) else timestep.long()
+        return noised(self.scheduler, start, noise, index.clamp_min(0).expand(len(start)))[0]
+
+    def _begin_at(self, skipped: int) -> None:
+        """Solvers that count their steps are told that some were left out."""
+        if hasattr(self.scheduler, "set_begin_index"):
+            self.scheduler.set_begin_index(skipped)
+
+
+def _place(at: int, n: int, what: str) -> int:
+    if not -n <= at < n:
+        raise ConfigError(f"A plan has {n} {what}s, so the {what} {at} cannot be given; the last one is {n - 1}.")
+    return at % n

@@ -1,0 +1,116 @@
+"""Schedulers of diffusers, set up for networks that tell what is clean, and noise as each of them wants it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from diffusers import (
+    AmusedScheduler,
+    DDIMScheduler,
+    DPMSolverMultistepScheduler,
+    FlowMatchEulerDiscreteScheduler,
+    UniPCMultistepScheduler,
+)
+from diffusers.schedulers.scheduling_amused import AmusedSchedulerOutput
+from torch import Tensor
+
+from devmind.errors import ConfigError, nearest
+
+_VARIANCE: dict[str, Any] = {
+    "beta_schedule": "squaredcos_cap_v2",
+    "prediction_type": "sample",
+    "timestep_spacing": "trailing",
+}
+SCHEDULERS: dict[str, tuple[type, dict[str, Any]]] = {
+    "ddim": (DDIMScheduler, _VARIANCE | {"clip_sample": False}),
+    "dpm-solver++": (DPMSolverMultistepScheduler, _VARIANCE),
+    "unipc": (UniPCMultistepScheduler, _VARIANCE),
+    "flow": (FlowMatchEulerDiscreteScheduler, {}),
+}
+"""By name the class and its options. All but `flow` noise alike, so a denoiser taught with one is drawn by any."""
+
+
+def make_scheduler(name: str, levels: int = 100) -> Any:
+    """The scheduler `name` with so many noise levels.
+
+    Raises:
+        ConfigError: there is none of that name.
+    """
+    if name not in SCHEDULERS:
+        raise ConfigError(f"There is no scheduler '{name}'{nearest(name, SCHEDULERS)}")
+    kind, options = SCHEDULERS[name]
+    return kind(num_train_timesteps=levels, **options)
+
+
+def is_flow(scheduler: Any) -> bool:
+    """Whether clean and noise are mixed linearly, and velocities integrated."""
+    return isinstance(scheduler, FlowMatchEulerDiscreteScheduler)
+
+
+def noised(scheduler: Any, clean: Tensor, noise: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    """`clean` [B, ...] with noise of level number `index` int64 [B], and that level in 0..1, [B]."""
+    levels = scheduler.config.num_train_timesteps
+    level = (index + 1) / levels
+    if is_flow(scheduler):
+        share = level.reshape(-1, *[1] * (clean.ndim - 1)).to(clean.dtype)
+        return (1 - share) * clean + share * noise, level
+    return scheduler.add_noise(clean, noise, index), level
+
+
+def set_steps(scheduler: Any, steps: int, device: torch.device) -> None:
+    """Get ready to draw in so many steps.
+
+    Raises:
+        ConfigError: they are less than one, or more than there are levels.
+    """
+    levels = scheduler.config.num_train_timesteps
+    if not 1 <= steps <= levels:
+        raise ConfigError(
+            f"A plan is denoised in 1 to {levels} steps, as many as there were noise levels in teaching; got {steps}."
+        )
+    scheduler.set_timesteps(steps, device=device)
+
+
+def level_of(scheduler: Any, timestep: Tensor) -> Tensor:
+    """The level in 0..1 of one of the scheduler's timesteps."""
+    levels = scheduler.config.num_train_timesteps
+    return timestep / levels if is_flow(scheduler) else (timestep + 1) / levels
+
+
+def stepped(scheduler: Any, clean: Tensor, timestep: Tensor, sample: Tensor) -> Tensor:
+    """One step towards `clean`, as the network tells it: the sample at the next, lower level."""
+    if is_flow(scheduler):
+        clean = (sample - clean) / level_of(scheduler, timestep).clamp_min(1e-6)
+    return scheduler.step(clean, timestep, sample).prev_sample
+
+
+class MaskedTokens(AmusedScheduler):
+    """diffusers' scheduler of masked tokens (Chang et al. 2022, "MaskGIT"), whose rows do not depend on each other.
+
+    Of the words that a network tells, the surest are kept and the rest masked again, by the same cosine as there; what
+    was known before stays. There is no noise in it: what differs between two draws comes from their trajectories.
+    """
+
+    def step(  # type: ignore[override]
+        self,
+        model_output: Tensor,
+        timestep: int,
+        sample: Tensor,
+        starting_mask_ratio: float = 1.0,
+        generator: torch.Generator | None = None,
+        return_dict: bool = True,
+    ) -> AmusedSchedulerOutput | tuple[Tensor, Tensor]:
+        """Words int64 [B, L] at the next step, from logits [B, L, words]; `timestep` counts down to 0."""
+        unknown = sample == self.config.mask_token_id
+        sure, word = model_output.softmax(-1).max(-1)
+        told = torch.where(unknown, word, sample)
+        before = told
+        if timestep > 0:
+            ratio = (len(self.timesteps) - timestep) / len(self.timesteps)
+            again = math.floor(sample.shape[1] * starting_mask_ratio * math.cos(ratio * math.pi / 2))
+            again_of_row = (unknown.sum(-1) - 1).clamp(0, again)
+            rank = torch.where(unknown, sure, torch.inf).argsort(-1).argsort(-1)
+            before = torch.where(rank < again_of_row[:, None], self.config.mask_token_id, told)
+        return AmusedSchedulerOutput(before, told) if return_dict else (before, told)

@@ -1,0 +1,135 @@
+"""How a childhood ends: its last agent in half precision, examined again in a new process, and one report of it all."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.agent.device import pick_device, place
+from devmind.agent.saving import WEIGHTS
+from devmind.agent.threads import training_threads
+from devmind.checkpointing.files import write_atomically
+from devmind.config import RunConfig
+from devmind.curriculum.examining import Examined, plain
+from devmind.curriculum.finished import RunResult
+from devmind.curriculum.journal import Journal
+from devmind.curriculum.progress import say
+from devmind.curriculum.run_exams import hold
+from devmind.curriculum.start import load_stage, make_context
+from devmind.errors import ExamError
+from devmind.report import childhood, results
+
+HALF = "half"
+"""Folder of the last agent in half precision, and of its exams."""
+VERDICT = "verdict.json"
+
+
+def close(out: Path, done: Sequence[RunResult], command: str) -> Path:
+    """Hold the last exams, in a new process, and write `childhood.json` and `childhood.html`; the page is given back.
+
+    What was done before a kill is not done again.
+
+    Raises:
+        ExamError: the process that examines ended without a verdict.
+    """
+    half = save_half(done[-1].agent, out / HALF)
+    if not (half / VERDICT).is_file():
+        say("last milestone: its exams in half precision, in a new process")
+        _in_new_process(out)
+    told = [results.load(one.results) for one in done]
+    whole = childhood.Saved(
+        precision="float32",
+        megabytes=_megabytes(done[-1].agent),
+        agent_sha256=told[-1].run.agent_sha256,
+        gates=None,
+    )
+    verdict = json.loads((half / VERDICT).read_text(encoding="utf-8"))
+    saved = [whole, childhood.Saved.model_validate(verdict)]
+    pages = [os.path.relpath(one.report, out) for one in done]
+    gathered = childhood.gather(told, pages, saved, command)
+    write_atomically(out / "childhood.json", gathered.model_dump_json(indent=1, by_alias=True) + "\n")
+    write_atomically(out / "childhood.html", childhood.render(gathered))
+    return out / "childhood.html"
+
+
+def save_half(agent: Path, folder: Path) -> Path:
+    """Save the agent in `agent` in float16, once; a tensor with numbers that float16 does not hold stays as it is."""
+    if not (folder / "checksums.json").is_file():
+        half = Agent.from_pretrained(agent)
+        for value in (*half.parameters(), *half.buffers()):
+            if value.is_floating_point() and torch.isfinite(small := value.detach().half()).all():
+                value.data = small
+        half.save_pretrained(folder)
+    return folder
+
+
+def examine_last(out: Path, stages: Sequence[str], config: RunConfig, data: Path | None) -> list[Examined]:
+    """Hold the whole exams of all stages of the agent in half precision, and write down its verdict.
+
+    A call that was killed goes on with the exams that are left.
+    """
+    folder = Path(out) / HALF
+    agent = Agent.from_pretrained(folder)
+    with training_threads(config.threads):
+        context = make_context(config, folder, data, ())
+        place(agent, pick_device(config.device))
+        journal = Journal(folder / "exams.jsonl")
+        examined = hold([load_stage(name) for name in stages], agent, context, journal, "half")
+    decisions = [decision for item in examined for decision in item.verdict.decisions if decision.told is not None]
+    saved = childhood.Saved(
+        precision="float16",
+        megabytes=_megabytes(folder),
+        agent_sha256=agent.sha256(),
+        gates=childhood.Gates(passed=sum(decision.passed for decision in decisions), of=len(decisions)),
+        seconds=sum(event["seconds"] for event in journal.events("exam")),
+        failed=[decision.measure for decision in decisions if not decision.passed],
+        folder=HALF,
+    )
+    shown = {"skills": plain(examined, config.exam.bootstrap), "agent_sha256": saved.agent_sha256}
+    write_atomically(folder / "results.json", json.dumps(shown, indent=1))
+    write_atomically(folder / VERDICT, saved.model_dump_json(indent=1) + "\n")
+    return examined
+
+
+def _megabytes(agent: Path) -> float:
+    return (agent / WEIGHTS).stat().st_size / 1e6
+
+
+def _in_new_process(out: Path) -> None:
+    """`devmind curriculum exam OUT`, which ends when this process does, however it ends."""
+    command = [sys.executable, "-c", "from devmind.cli import main; main()", "curriculum", "exam", str(out)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, ENDS: "1"}) as process:
+        try:
+            code = process.wait()
+        except BaseException:
+            process.terminate()
+            raise
+    if not (out / HALF / VERDICT).is_file():
+        raise ExamError(
+            f"The exams of the last milestone ended with exit code {code} and no verdict; the same command goes on "
+            "with those that are left."
+        )
+
+
+ENDS = "DEVMIND_ENDS_WITH_STDIN"
+"""Environment variable of a process that must not outlive the one that started it."""
+
+
+def end_with_parent() -> None:
+    """Where the process was started so: end when stdin does, a pipe which nobody writes to."""
+    if os.environ.get(ENDS):
+        threading.Thread(target=_wait_for_the_end, daemon=True).start()
+
+
+def _wait_for_the_end() -> None:
+    while os.read(0, 1024):  # not sys.stdin, whose lock a thread must not hold when the interpreter ends
+        pass
+    os._exit(130)

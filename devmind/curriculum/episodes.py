@@ -1,0 +1,66 @@
+"""Which episode a value of an exam is of: a hash of what is met in it, by which copies are told from news.
+
+Seeds tell nothing: two seeds of a small world begin the same episode. So an episode is named by what it holds, noise
+aside, and not by what an agent makes of it, so that lessons and exams, taught and untaught agents can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from devmind.seeding import lesson_seeds
+
+MakeWorld = Callable[..., Any]
+
+
+def identities(content: Mapping[str, Any]) -> np.ndarray:
+    """One number a row, int64 [N]: a hash of the row of every array (or tensor, or list of texts) [N, ...] by name."""
+    columns = [(name, _rows(value)) for name, value in sorted(content.items())]
+    found = []
+    for row in range(len(columns[0][1])):
+        digest = blake2b(digest_size=8)
+        for name, value in columns:
+            one = np.ascontiguousarray(value[row])
+            digest.update(f"{name} {one.dtype.str} {one.shape}".encode())
+            digest.update(one.tobytes())
+        found.append(int.from_bytes(digest.digest(), "little", signed=True))
+    return np.array(found, np.int64)
+
+
+def of_worlds(make_world: MakeWorld, world: str, level: str, seeds: np.ndarray) -> np.ndarray:
+    """The episodes that `seeds` begin in a world of Rules, int64 [N]: the first state, without the seed that only noise
+    is drawn from.
+    """
+    state = make_world(world, level, seeds).state()
+    named = {field.name: getattr(state, field.name) for field in fields(state) if field.name != "seed"}
+    return identities({**named, "world": [world] * len(seeds)})
+
+
+def of_lessons(make_world: MakeWorld, n: int, seed: int, world: str, levels: Sequence[str]) -> np.ndarray:
+    """About `n` episodes that lessons in `levels` of a world may show, int64: as many of each level."""
+    each = max(1, n // len(levels))
+    parts = [of_worlds(make_world, world, level, lesson_seeds(each, seed, "episodes", level)) for level in levels]
+    return np.concatenate(parts)
+
+
+def per_episode(values: np.ndarray, episodes: np.ndarray | None) -> np.ndarray:
+    """Means of the values [n] of each different episode, in the order in which episodes come first."""
+    if episodes is None:
+        return values
+    _, which = np.unique(episodes, return_inverse=True)
+    means = np.bincount(which, values) / np.bincount(which)
+    return np.asarray(means[which[first_of_each(episodes)]])
+
+
+def first_of_each(episodes: np.ndarray) -> np.ndarray:
+    """Where each different episode comes first, int64 [distinct], ascending."""
+    return np.sort(np.unique(episodes, return_index=True)[1])
+
+
+def _rows(value: Any) -> np.ndarray:
+    return np.asarray(value.cpu() if hasattr(value, "cpu") else value)

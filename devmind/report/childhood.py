@@ -1,0 +1,214 @@
+"""A childhood's report: several stages' results and the exams of what came of them, as one page beside theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from devmind.config import TRIAL_SIZES
+from devmind.report import words
+from devmind.report.page import environment, failures, resource
+from devmind.report.results import Ablation, Matrix, Part, Results, RetentionResult
+
+SCHEMA = 1
+MOST_MEGABYTES: Mapping[str, float] = {"float32": 32.0, "float16": 16.0}
+"""What the last milestone may take on the disk, at size nursery."""
+GATES_WANTED = 0.9
+"""Share of all gates that the last milestone should pass, saved and loaded again."""
+EXAMS_WANTED = 1 / 3
+"""Of its lessons' time, what a stage's own exams should take at most."""
+
+
+class Gates(Part):
+    """How many thresholds that decide were asked, and how many were passed."""
+
+    passed: int
+    of: int
+
+    @property
+    def share(self) -> float:
+        """1 where none was asked."""
+        return self.passed / self.of if self.of else 1.0
+
+
+class StageReport(Part):
+    """One stage of a childhood, out of its results.json."""
+
+    stage: str
+    about: str = ""
+    passed: bool
+    repeated: bool = Field(description="it failed a gate and was taught again, at half its steps")
+    reasons: list[str] = Field(description="a sentence for each gate that was failed and each skill that was not kept")
+    gates: Gates = Field(description="of its own skills")
+    lessons_s: float
+    exams_s: float = Field(description="of its own skills")
+    retention_s: float = Field(description="exams of the stages before")
+    peak_memory_mb: float = Field(description="of the process so far, when the stage ended")
+    trunk_moved: float | None
+    retention: list[RetentionResult]
+    ablation: Ablation | None
+    agent_sha256: str
+    exam_sha256: list[str] = Field(description="of every agent that sat the stage's last exams: one, its own")
+    interruptions: int
+    report: str = Field(description="the stage's own page, relative to this one")
+
+
+class Saved(Part):
+    """The last milestone as one precision has it on the disk."""
+
+    precision: Literal["float32", "float16"]
+    megabytes: float
+    agent_sha256: str
+    gates: Gates | None = Field(description="of all stages, examined in a new process; null: not examined")
+    seconds: float = Field(0.0, description="of these exams")
+    failed: list[str] = Field(default_factory=list, description="measures whose gate was failed")
+    folder: str = ""
+
+
+class Added(Part):
+    """What a stage added over the stage before, in skill scores (0 is chance, 1 the ceiling)."""
+
+    stage: str
+    new: dict[str, float]
+    change: dict[str, float] = Field(description="of what was there before, by skill")
+
+    @property
+    def mean_new(self) -> float | None:
+        """Of the new skills' scores."""
+        return sum(self.new.values()) / len(self.new) if self.new else None
+
+    @property
+    def mean_change(self) -> float | None:
+        """Of the scores that were there before."""
+        return sum(self.change.values()) / len(self.change) if self.change else None
+
+
+class Childhood(Part):
+    """childhood.json: all that its page shows."""
+
+    schema_version: Literal[1] = Field(alias="schema")
+    command: str
+    seed: int
+    size: str
+    machine: str
+    started: str
+    finished: str
+    commit: str | None
+    versions: dict[str, str]
+    parameters: int
+    stages: list[StageReport]
+    matrix: Matrix | None
+    saved: list[Saved]
+
+    @property
+    def is_trial(self) -> bool:
+        """Whether the scores of a run of this size mean nothing."""
+        return self.size in TRIAL_SIZES
+
+    @property
+    def passed(self) -> bool:
+        """Every stage, and what came of them."""
+        examined = [saved.gates.share >= GATES_WANTED for saved in self.saved if saved.gates]
+        return all(stage.passed for stage in self.stages) and all(examined)
+
+    @property
+    def lessons_s(self) -> float:
+        """Of all stages."""
+        return sum(stage.lessons_s for stage in self.stages)
+
+    @property
+    def exams_s(self) -> float:
+        """Of all stages, retention and the last milestone's included."""
+        every = sum(stage.exams_s + stage.retention_s for stage in self.stages)
+        return every + sum(saved.seconds for saved in self.saved)
+
+    @property
+    def added(self) -> list[Added]:
+        """By stage, out of the matrix."""
+        return added(self.matrix) if self.matrix else []
+
+
+def gather(results: Sequence[Results], pages: Sequence[str], saved: Sequence[Saved], command: str) -> Childhood:
+    """A childhood of the results of its stages, in the order in which they were taught.
+
+    Args:
+        pages: of the stages, relative to where the childhood's own is written.
+    """
+    first, last = results[0].run, results[-1].run
+    return Childhood(
+        command=command,
+        seed=last.seed,
+        size=last.size,
+        machine=words.machine(last.device, last.cores, last.threads, [s for one in results for s in one.run.gflops]),
+        started=first.started,
+        finished=last.finished,
+        commit=last.commit,
+        versions=last.versions,
+        parameters=last.parameters,
+        stages=[_stage(one, page) for one, page in zip(results, pages, strict=True)],
+        matrix=results[-1].matrix,
+        saved=list(saved),
+        **{"schema": SCHEMA},
+    )
+
+
+def _stage(results: Results, page: str) -> StageReport:
+    own = results.cost.exams.get(results.stage, 0.0)
+    every = sum(results.cost.exams.values())
+    decided = [
+        measure.passed
+        for skill in results.skills
+        if skill.stage in (None, results.stage)
+        for measure in skill.measures
+        if measure.passed is not None
+    ]
+    return StageReport(
+        stage=results.stage,
+        about=results.about,
+        passed=results.verdict.passed,
+        repeated=any(lesson.name.endswith("(again)") for lesson in results.lessons),
+        reasons=[reason for reason, _ in failures(results)],
+        gates=Gates(passed=sum(decided), of=len(decided)),
+        lessons_s=sum(lesson.seconds for lesson in results.lessons),
+        exams_s=own,
+        retention_s=every - own,
+        peak_memory_mb=results.cost.peak_memory_mb,
+        trunk_moved=results.trunk_moved,
+        retention=results.retention,
+        ablation=results.ablation,
+        agent_sha256=results.run.agent_sha256,
+        exam_sha256=results.run.exam_sha256,
+        interruptions=results.run.interruptions,
+        report=page,
+    )
+
+
+def added(matrix: Matrix) -> list[Added]:
+    """What each row of the matrix has that the row before had not, and how the rest changed."""
+    found, before = [], dict[str, float]()
+    for stage, row in zip(matrix.stages, matrix.rows, strict=True):
+        now = {skill: score for skill, score in zip(matrix.skills, row, strict=True) if score is not None}
+        new = {skill: score for skill, score in now.items() if skill not in before}
+        change = {skill: score - before[skill] for skill, score in now.items() if skill in before}
+        found.append(Added(stage=stage, new=new, change=change))
+        before |= now
+    return found
+
+
+def render(childhood: Childhood | Mapping[str, Any]) -> str:
+    """The page of a childhood: no script, no outside address, everything escaped."""
+    told = childhood if isinstance(childhood, Childhood) else Childhood.model_validate(childhood)
+    return (
+        environment()
+        .get_template("childhood.html.j2")
+        .render(
+            childhood=told,
+            style=resource("page.css"),
+            added=told.added,
+            most_megabytes=MOST_MEGABYTES,
+            gates_wanted=GATES_WANTED,
+            exams_wanted=EXAMS_WANTED,
+        )
+    )

@@ -1,0 +1,1 @@
+"""The stage planning: imagining a way before going it; see `stage.py`."""

@@ -1,0 +1,149 @@
+"""The command of the stage: `devmind plan` lets an agent imagine a way, go it, and shows both on a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from devmind.cli import show
+from devmind.cli.agents import RUNS, agent_option, named_agent
+from devmind.cli.house import group
+from devmind.errors import ConfigError, nearest
+
+if TYPE_CHECKING:
+    from devmind.agent.agent import Agent
+
+plan = group("Imagine a way through a maze, and go it.")
+
+Folder = Annotated[
+    Path | None, agent_option("Saved agent; else the newest milestone in ./checkpoints that has been through planning.")
+]
+
+
+@plan.command("plan")
+def imagine(
+    env: Annotated[str, typer.Argument(metavar="ENV", help="A maze: pointmaze-medium, pointmaze-large.")],
+    agent: Folder = None,
+    goal: Annotated[
+        str | None, typer.Option("--goal", metavar="X,Y|TASK", help="In OGBench's units, or task1 to task5.")
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option("--start", metavar="X,Y|TASK", help="Where to begin; by default where the task does.")
+    ] = None,
+    waypoint: Annotated[
+        list[str] | None,
+        typer.Option("--waypoint", metavar="N:X,Y", help="A point of the plan that is given; may be repeated."),
+    ] = None,
+    symbols: Annotated[
+        str | None,
+        typer.Option("--symbols", metavar="WORDS", help="Moves that are given, such as east,east,?,south; ? is open."),
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option("--steps", min=1, metavar="N", help="Of denoising; by default as the agent was made.")
+    ] = None,
+    horizon: Annotated[
+        int | None, typer.Option("--horizon", min=2, metavar="N", help="Points of a plan; by default those it learned.")
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option("--show", metavar="FILE", help="Write a page with the denoising as a film.")
+    ] = None,
+) -> None:
+    """Imagine several plans to a goal, choose one, and follow it; given points and moves hold in the first plan."""
+    import numpy as np
+
+    from devmind.agent.threads import intra_op_threads
+    from devmind.worlds.pointmaze import MAZES, PointMazeRules
+    from stages.planning import film
+
+    known = [f"pointmaze-{name}" for name in MAZES]
+    if env not in known:
+        raise ConfigError(f"There is no maze '{env}'{nearest(env, known)}")
+    rules = PointMazeRules(env.removeprefix("pointmaze-"))
+    end = _place(goal or "task1", rules, 1, "--goal")
+    begin = _place(start or (goal if goal and goal.startswith("task") else "task1"), rules, 0, "--start")
+    rules.between(begin[None], end[None])  # it says what is wrong with them
+    taught = _load(agent)
+    with intra_op_threads(1):
+        told = film.imagined(
+            taught,
+            rules,
+            begin,
+            end,
+            waypoints=dict(_waypoint(one, rules) for one in waypoint or ()),
+            words=_words(symbols),
+            steps=steps,
+            horizon=horizon,
+        )
+    chosen = told.found.chosen
+    show.line(
+        f"{show.counted(told.found.marks.shape[1], 'candidate')}, marks {told.found.marks.min():.1f} to "
+        f"{told.found.marks.max():.1f}; number {int(chosen[0]) + 1} chosen, in {told.seconds:.2f} s"
+    )
+    show.line(f"moves: {' '.join(told.moves) or 'none'}")
+    far = float(np.linalg.norm(np.diff(told.walked, axis=0), axis=1).sum())
+    came = f"arrived after {show.counted(len(told.walked) - 1, 'tick')}" if told.arrived else "did not arrive"
+    show.line(f"{came}, {far:.1f} units gone; {show.counted(told.plans, 'plan')} made on the way")
+    if page is not None:
+        page.write_text(film.page(told), encoding="utf-8")
+        show.path("page", page)
+    if not told.arrived:
+        raise typer.Exit(1)
+
+
+def _place(text: str, rules: Any, end: int, option: str) -> Any:
+    """A place in OGBench's units: two numbers, or the start (`end` 0) or goal (1) of a task."""
+    import numpy as np
+
+    tasks = {f"task{number + 1}": task for number, task in enumerate(rules.maze.tasks)}
+    if text in tasks:
+        return rules.maze.centres(np.array(tasks[text][end]))
+    numbers = text.split(",")
+    try:
+        x, y = (float(one) for one in numbers)
+    except ValueError:
+        raise ConfigError(
+            f"{option} takes a place x,y such as 8,12, or one of {', '.join(tasks)}; got '{text}'{nearest(text, tasks)}"
+        ) from None
+    return np.array([x, y])
+
+
+def _waypoint(text: str, rules: Any) -> tuple[int, Any]:
+    number, _, place = text.partition(":")
+    if not number.isdigit():
+        raise ConfigError(f"--waypoint takes a point's number and a place, such as 5:8,12; got '{text}'.")
+    where = _place(place, rules, 1, "--waypoint")
+    rules.between(where[None], where[None])
+    return int(number), where
+
+
+def _words(text: str | None) -> dict[int, int]:
+    """Given moves by their number."""
+    from stages.planning.parts import WORDS
+
+    found: dict[int, int] = {}
+    for number, word in enumerate((text or "?").replace(" ", "").split(",")):
+        if word != "?":
+            if word not in WORDS:
+                raise ConfigError(f"There is no move '{word}' (--symbols){nearest(word, WORDS)}")
+            found[number] = WORDS.index(word)
+    return found
+
+
+def _load(given: Path | None) -> Agent:
+    """The agent meant, which must have been taught this."""
+    from devmind.agent.agent import Agent
+    from devmind.checkpointing.milestones import newest_milestone
+    from stages.planning.parts import ROUTE
+
+    folder = named_agent(given) or newest_milestone(RUNS, ("planning",))
+    if folder is None:
+        raise ConfigError(
+            f"No agent below ./{RUNS} has been through planning. Raise one (devmind stage run planning), or give "
+            "--agent DIR."
+        )
+    agent = Agent.from_pretrained(folder).eval()
+    if ROUTE not in agent.heads:
+        raise ConfigError(f"The agent in '{folder}' was never taught to plan: it has no head '{ROUTE}'.")
+    return agent

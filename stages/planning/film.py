@@ -1,0 +1,142 @@
+"""An agent imagines a way and goes it; a page shows the denoising as a film, candidates, and what was chosen."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.acting import Actor, rollout
+from devmind.agent.agent import Agent
+from devmind.agent.batch import collate_tick
+from devmind.errors import ConfigError, MomentError
+from devmind.worlds import make as make_world
+from devmind.worlds.pointmaze import CELL, UNIT, Maze, PointMazeRules
+from stages.planning.parts import ROUTE, WALK, WORDS
+from stages.planning.planner import Candidates, PlannerHead, Route
+
+PAGE = "plan.html"
+
+
+@dataclass
+class Told:
+    """What was imagined and what came of it.
+
+    Attributes:
+        maze: where. start, goal: [2]; walked: [ticks + 1, 2], places that were gone through; OGBench's units.
+        frames: by step of denoising, places [N, H, 2] as they were noised, and symbols int64 [N, L].
+        found: the first plan's candidates, of one row. seconds: what it took.
+        plans: how many were made on the way. arrived: whether the goal was reached.
+    """
+
+    maze: Maze
+    start: np.ndarray
+    goal: np.ndarray
+    frames: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    found: Any = None
+    seconds: float = 0.0
+    walked: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
+    plans: int = 0
+    arrived: bool = False
+
+    @property
+    def moves(self) -> list[str]:
+        """The chosen plan's moves, without those that say that one is there."""
+        return [WORDS[word] for word in self.found.symbols[0, int(self.found.chosen[0])].tolist() if word]
+
+
+def imagined(
+    agent: Agent,
+    rules: PointMazeRules,
+    start: np.ndarray,
+    goal: np.ndarray,
+    waypoints: Mapping[int, np.ndarray] | None = None,
+    words: Mapping[int, int] | None = None,
+    steps: int | None = None,
+    horizon: int | None = None,
+) -> Told:
+    """Plan from `start` to `goal` [2], in OGBench's units, and go.
+
+    Raises:
+        ConfigError: a horizon or a waypoint beyond what was learned, more steps than noise levels.
+        WorldError: start or goal is no place.
+    """
+    head: Any = agent.head(ROUTE)
+    assert isinstance(head, PlannerHead)
+    if horizon is not None and horizon != head.horizon:
+        raise ConfigError(
+            f"This agent learned plans of {head.horizon} points, {head.stride} ticks apart, no longer and no shorter "
+            f"ones; got a horizon of {horizon}. A way that is longer is gone by planning again."
+        )
+    told = Told(rules.maze, start, goal)
+    world = make_world("pointmaze", rules.level, [0])
+    world.restore(rules.between(start[None], goal[None]))
+    actor = Actor(agent, 1, effectors=[WALK])
+
+    def watch(number: int, x: Tensor, clean: Tensor, symbols: Tensor) -> None:
+        told.frames.append((head.unscaled(x).cpu().numpy() * UNIT, symbols.cpu().numpy()))
+
+    def going(senses: Mapping[str, Any], first: np.ndarray) -> dict[str, np.ndarray]:
+        for sense, value in senses.items():
+            if not np.isfinite(value).all():
+                raise MomentError(f"The sense '{sense}' holds NaN or infinity; a plan needs numbers. Mend the sensor.")
+        output = actor.act(collate_tick(senses, first))
+        route: Any = output.outputs[ROUTE]
+        if first.all():
+            given = {at: _tensor(place / UNIT, agent) for at, place in (waypoints or {}).items()}
+            held = {at: torch.tensor([word], device=agent.device) for at, word in (words or {}).items()}
+            began_s = time.perf_counter()
+            told.found = head.search(route, given=given, words=held, watch=watch, steps=steps)
+            told.seconds = time.perf_counter() - began_s
+            _take(route, told.found, actor)
+        told.plans += int(route.after["age"][0] == 1)
+        return {WALK: route.command().cpu().numpy()}
+
+    with torch.inference_mode():
+        places = [start]
+        for tick in rollout(going, world):
+            places.append(world.truth()["at"][0])
+            told.arrived = bool(tick.reward[0] > 0)
+    told.walked = np.stack(places)
+    return told
+
+
+def _tensor(place: np.ndarray, agent: Agent) -> Tensor:
+    return torch.from_numpy(place[None].astype(np.float32)).to(agent.device)
+
+
+def _take(route: Route, found: Candidates, actor: Actor) -> None:
+    """Let the row follow the plan that was found in place of its own."""
+    chosen = int(found.chosen[0])
+    route.after = {**route.after, "plan": found.plans[:, chosen], "symbols": found.symbols[:, chosen]}
+    actor.state.carry[f"kept.{ROUTE}"] = route.after
+
+
+def page(told: Told) -> str:
+    """The page, whole: it loads nothing from anywhere."""
+    found, maze = told.found, told.maze
+    plans = found.plans[0].cpu().numpy() * UNIT
+    data = {
+        "cell": CELL,
+        "walls": maze.walls.astype(int).tolist(),
+        "start": told.start.tolist(),
+        "goal": told.goal.tolist(),
+        "words": list(WORDS),
+        "frames": [{"places": x.round(2).tolist(), "symbols": words.tolist()} for x, words in told.frames],
+        "plans": plans.round(2).tolist(),
+        "symbols": found.symbols[0].tolist(),
+        "marks": [round(float(mark), 2) for mark in found.marks[0]],
+        "chosen": int(found.chosen[0]),
+        "walked": told.walked.round(2).tolist(),
+        "arrived": told.arrived,
+        "made": told.plans,
+    }
+    text = files("stages.planning").joinpath(PAGE).read_text(encoding="utf-8")
+    return text.replace("__DATA__", json.dumps(data).replace("<", "\\u003c"))

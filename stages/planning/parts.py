@@ -1,0 +1,45 @@
+"""What the stage adds to an agent: the senses `goal` and `maze`, the effector `walk`, and the planner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from devmind.agent.agent import Agent
+from devmind.learners.gradient import trainable
+from devmind.worlds.pointmaze import MAZES
+
+NAME = "planning"
+ROUTE, WALK = "route", "walk"
+"""The planner's head, and what it acts with."""
+SENSES = ("body", "goal", "maze")
+TAP = ("trunk:body", "trunk:goal", "trunk:maze", "trunk", "raw:body", "raw:goal", "raw:maze")
+WORDS = ("there", "east", "south", "west", "north")
+"""Symbols of a plan: moves from cell to cell, x growing to the east and y to the south; "there" fills up its end."""
+HORIZON, STRIDE, LENGTH = 26, 16, 20
+SIZES: dict[str, dict[str, int]] = {
+    "tiny": {"width": 32, "layers": 1, "attention_heads": 2, "candidates": 2, "steps": 2, "warm_steps": 1},
+    "nursery": {"width": 128, "layers": 3, "attention_heads": 4},
+    "child": {"width": 256, "layers": 6, "attention_heads": 8, "candidates": 32, "steps": 10, "warm_steps": 5},
+    "adult": {"width": 512, "layers": 8, "attention_heads": 8, "candidates": 50, "steps": 20, "warm_steps": 10},
+}
+
+
+def admit(agent: Agent) -> None:
+    """Add every part that is not there yet."""
+    for sense, size in (("body", 2), ("goal", 2), ("maze", len(MAZES))):
+        if sense not in agent.encoders:
+            own = sense != "body"
+            agent.add_encoder(sense, stage=NAME, space=spaces.Box(-np.inf, np.inf, (size,)) if own else None)
+    if ROUTE not in agent.heads:
+        agent.add_effector(WALK, (2,))
+        options: dict[str, Any] = {"horizon": HORIZON, "stride": STRIDE, "words": len(WORDS), "length": LENGTH}
+        options |= SIZES[agent.config.size]
+        agent.add_head(ROUTE, "head.planning-route", tap=TAP, effector=WALK, stage=NAME, options=options)
+
+
+def trained(agent: Agent) -> tuple[str, ...]:
+    """Prefixes of what lessons change: the trunk, the stage's own parts, and earlier heads on the trunk."""
+    return trainable(agent, NAME)

@@ -1,0 +1,358 @@
+"""The planner: a head that keeps a plan, follows it, and makes a new one after so many ticks.
+
+A plan is a trajectory of places `stride` ticks apart and the moves from cell to cell that it comes to, denoised
+together (`devmind.algorithms.diffusion`). Of several that are drawn without guidance a critic takes one (MCSS: Lu et
+al. 2025, "What makes a good diffusion planner for decision making?"), and inverse dynamics tell the command that leads
+on. The plan is kept in the agent's state, so it is followed in life, in exams and in replay alike; when a new one is
+due is decided by ticks, never by a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from devmind.agent.heads import Head, Inlet
+from devmind.agent.output import Output, masked_mean
+from devmind.agent.taps import Tapped
+from devmind.algorithms.diffusion import (
+    SPREAD_OUT,
+    HybridDenoiser,
+    HybridPipeline,
+    MaskedTokens,
+    make_scheduler,
+    spread_out,
+)
+from devmind.algorithms.diffusion.pipeline import Watch
+from devmind.algorithms.diffusion.schedules import noised
+from devmind.errors import ConfigError
+from devmind.seeding import torch_generator
+
+PLACE, GOAL, MAZE = -3, -2, -1
+"""Where the raw senses stand among the tokens that are tapped."""
+GIVEN_SHARE = 0.1
+"""Of a taught plan's points, given clean beside its ends, in half of the plans."""
+
+
+@dataclass
+class Candidates:
+    """Plans [B, N, H, 2] in the senses' units, their symbols int64 [B, N, L], the critic's marks [B, N], and which was
+    chosen, int64 [B]."""
+
+    plans: Tensor
+    symbols: Tensor
+    marks: Tensor
+    chosen: Tensor
+
+
+@dataclass
+class Route(Output):
+    """The command [..., 2] that follows each Moment's plan; thought, place, goal and maze are what was read."""
+
+    head: PlannerHead
+    thought: Tensor
+    present: Tensor
+    place: Tensor
+    goal: Tensor
+    maze: Tensor
+    before: Mapping[str, Tensor] | None = None
+    after: dict[str, Tensor] = field(default_factory=dict)
+
+    def loss(
+        self, target: Mapping[str, Tensor], mask: Tensor | None = None, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Sum of the losses of `losses`."""
+        return torch.stack(list(self.losses(target, mask, generator).values())).sum()
+
+    def losses(
+        self, target: Mapping[str, Tensor], mask: Tensor | None = None, generator: torch.Generator | None = None
+    ) -> dict[str, Tensor]:
+        """What is learned, by name: trajectory, symbols, inverse dynamics, critic.
+
+        Args:
+            target: `plan` [..., H, 2] and `symbols` int64 [..., L]; `ahead` [..., 2], where one was some ticks later,
+                and `walk` [..., 2], the command that was given.
+        """
+        rows = torch.ones_like(self.present[..., 0]) if mask is None else mask
+        of = {name: value[rows] for name, value in target.items()}
+        return self.head.losses(of, self.thought[rows], self.present[rows], self.maze[rows], generator)
+
+    def prepare(self, generator: torch.Generator | None = None) -> None:
+        """Go on with each row's plan, and make new ones where they are due."""
+        head, n = self.head, len(self.place)
+        before = self.before or head.nothing(n, self.place.device)
+        age = before["age"].clone()
+        here = self.present[..., [PLACE, GOAL]].all(-1)
+        due = here & ((age == 0) | (age >= head.follow))
+        plan, symbols = before["plan"].clone(), before["symbols"].clone()
+        for warm in (False, True):
+            rows = (due & ((age > 0) == warm)).nonzero().squeeze(-1)
+            if len(rows):
+                start = head.shifted(plan[rows], age[rows]) if warm else None
+                found = head.search(self.rows(rows), start, generator)
+                at = torch.arange(len(rows), device=rows.device)
+                plan[rows], symbols[rows] = found.plans[at, found.chosen], found.symbols[at, found.chosen]
+        age = torch.where(due, 1, age + here.long())
+        self.after = {"plan": plan, "symbols": symbols, "age": age}
+
+    def rows(self, index: Tensor) -> Route:
+        """The same of some rows, without what was kept."""
+        read = (self.thought, self.present, self.place, self.goal, self.maze)
+        return Route(self.head, *(value[index] for value in read))
+
+    def kept(self) -> dict[str, Tensor]:
+        """plan [B, H, 2], symbols int64 [B, L], and age int64 [B]: ticks since it was made, 1 in the first; 0: none."""
+        return self.after
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        lead = self.place.shape[:-1]
+        flat = self if len(lead) == 1 else self.flattened()
+        if not flat.after:
+            flat.prepare(generator)
+        return flat.command().reshape(*lead, 2)
+
+    def mode(self) -> Tensor:
+        """The command when plans are made of the same noise each time."""
+        return self.sample(None)
+
+    def flattened(self) -> Route:
+        """All Moments of a batch as rows."""
+        lead = self.place.ndim - 1
+        read = (self.thought, self.present, self.place, self.goal, self.maze)
+        return Route(self.head, *(value.flatten(0, lead - 1) for value in read))
+
+    def command(self) -> Tensor:
+        """What leads from where one is to where the plan is one stride later, [B, 2] in -1..1."""
+        head = self.head
+        at = (self.after["age"].clamp_min(1) - 1).float() / head.stride + 1
+        aim = interpolated(self.after["plan"], at[:, None])[:, 0]
+        return head.inverse(self.place, aim, self.maze).clamp(-1, 1)
+
+
+class PlannerHead(Head):
+    """Taps the trunk's features, and `raw:body`, `raw:goal`, `raw:maze` last.
+
+    Args:
+        horizon: points of a plan; stride: ticks between two; follow: ticks until a new plan is made.
+        words, length: symbols there are, and how many a plan has; length 0: plans without symbols.
+        candidates: plans drawn of which the critic takes one; steps: of denoising them; warm_steps: of denoising one
+            that begins from the last plan, which is noised to the level `warm`.
+        middle, spread: the senses' numbers are taken off the first and divided by the second.
+        width, layers, attention_heads: of the denoiser; scheduler: see `SCHEDULERS`; levels: of noise in teaching.
+        length_price: what a unit of a plan's length costs it in the critic's marks.
+    """
+
+    carries: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        inlet: Inlet,
+        horizon: int = 32,
+        stride: int = 16,
+        follow: int = 48,
+        words: int = 5,
+        length: int = 24,
+        candidates: int = 8,
+        steps: int = 5,
+        warm_steps: int = 3,
+        warm: float = 0.5,
+        middle: float = 1.5,
+        spread: float = 1.5,
+        width: int = 128,
+        layers: int = 3,
+        attention_heads: int = 4,
+        scheduler: str = "ddim",
+        levels: int = 100,
+        length_price: float = 1.0,
+    ) -> None:
+        super().__init__(inlet)
+        if inlet.n_tokens < 4:
+            raise ConfigError("A planner taps the trunk, and 'raw:body', 'raw:goal' and 'raw:maze' last.")
+        if candidates < 1 or not 1 <= follow <= stride * (horizon - 2):
+            raise ConfigError(
+                f"A planner draws one plan at least, and follows it for 1 to {stride * (horizon - 2)} ticks, which is "
+                f"what it has of them; got {candidates} and {follow}."
+            )
+        self.horizon, self.stride, self.follow, self.candidates = horizon, stride, follow, candidates
+        self.steps, self.warm_steps, self.warm = steps, warm_steps, warm
+        self.middle, self.spread, self.length_price = middle, spread, length_price
+        self.scheduler = make_scheduler(scheduler, levels)
+        self.denoiser = HybridDenoiser(
+            2, horizon, words, length, inlet.width, width=width, layers=layers, attention_heads=attention_heads
+        )
+        hidden = 2 * width
+        seen = 4 * SPREAD_OUT + 2 + inlet.width
+        self.dynamics, self.sound = _mlp(seen, hidden, 2), _mlp(seen, hidden, 1)
+
+    def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Route:
+        tokens = tapped.tokens * tapped.present[..., None]
+        place, goal, maze = tokens[..., PLACE, :2], tokens[..., GOAL, :2], tokens[..., MAZE, :]
+        return Route(self, tokens, tapped.present, place, goal, maze, kept)
+
+    def nothing(self, n: int, device: torch.device) -> dict[str, Tensor]:
+        """What is kept of N rows without a plan."""
+        length = self.denoiser.config["length"]
+        return {
+            "plan": torch.zeros(n, self.horizon, 2, device=device),
+            "symbols": torch.zeros(n, length, dtype=torch.int64, device=device),
+            "age": torch.zeros(n, dtype=torch.int64, device=device),
+        }
+
+    @property
+    def pipeline(self) -> HybridPipeline:
+        """The denoiser with its schedulers, as diffusers saves it."""
+        return HybridPipeline(self.denoiser, self.scheduler, MaskedTokens(self.denoiser.config["words"]))
+
+    def search(
+        self,
+        read: Route,
+        start: Tensor | None = None,
+        generator: torch.Generator | None = None,
+        given: Mapping[int, Tensor] | None = None,
+        words: Mapping[int, Tensor] | None = None,
+        watch: Watch | None = None,
+        steps: int | None = None,
+    ) -> Candidates:
+        """Draw `candidates` plans for each of B rows and let the critic choose.
+
+        Args:
+            start: [B, H, 2], plans to begin from.
+            generator: draws the noise, which is the same for all rows; without, it is the same each time.
+            given, words: what is held besides place and goal: waypoints {point: [B, 2]}, symbols {number: int64 [B]}.
+            watch: is told of each step, of rows [B * N].
+
+        Raises:
+            ConfigError: more steps than there are noise levels, or a waypoint beyond the horizon.
+        """
+        b, n = len(read.place), self.candidates
+        device = read.place.device
+        draws = generator or torch_generator("planner", self.horizon, n, device=device)
+        noise = torch.randn(n, self.horizon, 2, generator=draws, device=draws.device).to(device).repeat(b, 1, 1)
+
+        def each(value: Tensor) -> Tensor:
+            return value.repeat_interleave(n, 0)
+
+        ends = {0: read.place, -1: read.goal}
+        held = {at: each(self.scaled(value)) for at, value in {**(given or {}), **ends}.items()}
+        drawn = self.pipeline(
+            each(read.thought),
+            each(read.present),
+            noise,
+            held,
+            {at: each(word) for at, word in (words or {}).items()},
+            steps=steps or (self.steps if start is None else self.warm_steps * round(1 / self.warm)),
+            start=None if start is None else each(self.scaled(start)),
+            begin=1.0 if start is None else self.warm,
+            watch=watch,
+        )
+        plans = self.unscaled(drawn.trajectory).unflatten(0, (b, n))
+        marks = self.marks(plans, read.maze)
+        return Candidates(plans, drawn.symbols.unflatten(0, (b, n)), marks, marks.argmax(-1))
+
+    def marks(self, plans: Tensor, maze: Tensor) -> Tensor:
+        """The critic's marks [B, N] of plans [B, N, H, 2]: how likely all their strides can be walked, less length.
+
+        It has learned to tell strides of the data from such into other directions, so a stride through a wall is found
+        unlikely; it knows nothing of the goal, at which every plan ends.
+        """
+        strides = (plans[..., 1:, :] - plans[..., :-1, :]).norm(dim=-1)
+        told = self.soundness(plans[..., :-1, :], plans[..., 1:, :], maze[:, None, None])
+        moving = strides > 0.02
+        return (F.logsigmoid(told) * moving).sum(-1) - self.length_price * strides.sum(-1)
+
+    def soundness(self, here: Tensor, there: Tensor, maze: Tensor) -> Tensor:
+        """Log odds [...] that one gets from `here` to `there` [..., 2] in a stride."""
+        return self.sound(self._pair(here, there, maze)).squeeze(-1)
+
+    def inverse(self, here: Tensor, there: Tensor, maze: Tensor) -> Tensor:
+        """The command [..., 2] that leads from `here` towards `there`."""
+        return self.dynamics(self._pair(here, there, maze))
+
+    def _pair(self, here: Tensor, there: Tensor, maze: Tensor) -> Tensor:
+        here, there = self.scaled(here), self.scaled(there)
+        ends = torch.cat((spread_out(here), spread_out(there)), -1)
+        return torch.cat((ends, 4 * (there - here), maze.expand(*here.shape[:-1], maze.shape[-1])), -1)
+
+    def losses(
+        self,
+        of: Mapping[str, Tensor],
+        thought: Tensor,
+        present: Tensor,
+        maze: Tensor,
+        generator: torch.Generator | None,
+    ) -> dict[str, Tensor]:
+        """See `Route.losses`; all with the leading dimension [n]."""
+        plan, symbols = of["plan"], of["symbols"]
+        clean, n, device = self.scaled(plan), len(plan), plan.device
+
+        def uniform(*shape: int) -> Tensor:
+            return torch.rand(*shape, generator=generator, device=device)
+
+        index = (uniform(n) * self.scheduler.config.num_train_timesteps).long()
+        noise = torch.randn(clean.shape, generator=generator, device=device)
+        x, level = noised(self.scheduler, clean, noise, index)
+        given = (uniform(n, self.horizon) < GIVEN_SHARE) & (uniform(n, 1) < 0.5)
+        given[:, [0, -1]] = True
+        share = uniform(n)
+        hidden = uniform(*symbols.shape) < share[:, None]
+        present = present & (uniform(n, 1) > 0.1)  # without condition now and then, for guidance
+        mask = self.denoiser.config["words"]
+        told, logits = self.denoiser(
+            torch.where(given[..., None], clean, x),
+            given,
+            level,
+            symbols.masked_fill(hidden, mask),
+            hidden.float().mean(-1) if symbols.shape[1] else share,
+            thought,
+            present,
+        )
+        found = {"trajectory": 10 * masked_mean((told - clean).square(), ~given)}
+        if symbols.shape[1]:
+            nats = F.cross_entropy(logits.transpose(1, 2), symbols, reduction="none")
+            found["symbols"] = 0.1 * masked_mean(nats, hidden)
+        here = plan[:, 0]
+        found["inverse"] = (self.inverse(here, of["ahead"], maze) - of["walk"]).square().mean()
+        found["critic"] = self._critic_loss(plan, maze, uniform(n, self.horizon - 1))
+        return found
+
+    def _critic_loss(self, plan: Tensor, maze: Tensor, turn: Tensor) -> Tensor:
+        """Strides of the data against the same ones turned anyhow (noise contrastive: Gutmann, Hyvärinen 2010)."""
+        here, way = plan[:, :-1], plan[:, 1:] - plan[:, :-1]
+        moving = way.norm(dim=-1) > 0.02
+        angle = 2 * torch.pi * turn
+        x, y = way.unbind(-1)
+        turned = torch.stack((angle.cos() * x - angle.sin() * y, angle.sin() * x + angle.cos() * y), -1)
+        real, false = (self.soundness(here, here + step, maze[:, None]) for step in (way, turned))
+        return 0.1 * masked_mean(F.softplus(-real) + F.softplus(false), moving)
+
+    def shifted(self, plan: Tensor, ticks: Tensor) -> Tensor:
+        """What is left of plans [B, H, 2] after so many ticks, int64 [B]; the end is held."""
+        points = torch.arange(self.horizon, device=plan.device) + ticks[:, None] / self.stride
+        return interpolated(plan, points)
+
+    def scaled(self, places: Tensor) -> Tensor:
+        """The senses' numbers as the denoiser has them."""
+        return (places - self.middle) / self.spread
+
+    def unscaled(self, numbers: Tensor) -> Tensor:
+        """And back."""
+        return numbers * self.spread + self.middle
+
+
+def interpolated(plan: Tensor, at: Tensor) -> Tensor:
+    """Points [B, K, 2] of plans [B, H, 2] at the numbers `at` [B, K], the last one beyond the end."""
+    at = at.clamp(0, plan.shape[1] - 1)
+    low = at.floor().long().clamp_max(plan.shape[1] - 2)
+    share = (at - low)[..., None]
+    before, after = (plan.gather(1, index[..., None].expand(-1, -1, 2)) for index in (low, low + 1))
+    return before + share * (after - before)
+
+
+def _mlp(n_in: int, hidden: int, n_out: int) -> nn.Sequential:
+    layers = [nn.Linear(n_in, hidden), nn.SiLU(), nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, n_out)]
+    return nn.Sequential(*layers)

@@ -1,0 +1,1 @@
+"""To find a way through a maze."""

@@ -1,0 +1,132 @@
+"""The exam of route: OGBench's five tasks in each maze, by plans; beside it simpler ways and the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from devmind.acting import Actor, Policy, Senses, rollout
+from devmind.agent.agent import Agent
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds, numpy_rng
+from devmind.worlds.pointmaze import TASKS
+from stages.planning.parts import WALK
+from stages.planning.route import lesson, trips
+from stages.planning.route.shortest import shortest
+
+EPISODES, GLIMPSE = 200, 40
+GATE = Gate(
+    [
+        Threshold("route/medium", 0.95, beats_floor=True),
+        Threshold("route/medium SPL", 0.85),
+        Threshold("route/large", 0.90, beats_floor=True, when_absent="skip"),
+        Threshold("route/large SPL", 0.85, when_absent="skip"),
+    ]
+)
+REFERENCE = {
+    "medium": "HIQL 0.79, GCBC 0.09 from 1,000,000 steps (OGBench's table); ours from 100,000 in both mazes",
+    "large": "HIQL 0.58, GCBC 0.29 from 1,000,000 steps (OGBench's table); ours from 100,000 in both mazes",
+}
+STUCK_TICKS, STUCK = 100, 0.5
+"""A rule without memory that leads nobody further than this (OGBench's units) in so many ticks will not: it is cut."""
+NEIGHBOURS = 10
+
+
+@dataclass(frozen=True)
+class Walked:
+    """What came of episodes: whether each arrived, and success weighted by path length (Anderson et al. 2018)."""
+
+    arrived: np.ndarray
+    spl: np.ndarray
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """Success and SPL in each maze."""
+    return [measure for name in lesson.levels(context.config.size) for measure in _maze(agent, context, level, name)]
+
+
+def _maze(agent: Agent, context: Context, level: str, name: str) -> list[Measure]:
+    full = level == "full"
+    seeds = exam_seeds(context.episodes(EPISODES if full else GLIMPSE), "route", name)
+    actor = Actor(agent, len(seeds), effectors=[WALK])
+    ours = walk(actor, context, name, seeds)
+    floors: dict[str, Walked] = {}
+    ceiling, rows = Walked(np.ones(1), np.ones(1)), {}
+    if full:
+        data = lesson.shown(context)[lesson.levels(context.config.size).index(name)]
+        floors = {
+            "straight on": walk(straight_on, context, name, seeds, rule=True),
+            "behaviour cloning (10 nearest)": walk(cloned(data), context, name, seeds, rule=True),
+            "at random": walk(at_random(name), context, name, seeds),
+        }
+        ceiling = walk(trips.oracle(name), context, name, seeds)
+        rows = {"the oracle": ceiling}
+    found = []
+    for part, rate in (("arrived", True), ("spl", False)):
+        below = {way: float(getattr(walked, part).mean()) for way, walked in floors.items()}
+        found.append(
+            Measure(
+                f"route/{name}" + ("" if rate else " SPL"),
+                "arrived" if rate else "SPL",
+                getattr(ours, part),
+                below.pop("at random", 0.0),
+                float(getattr(ceiling, part).mean()),
+                below,
+                rate=rate,
+                reference=REFERENCE[name] if rate else "",
+                note="SPL: the shortest way a point can go, by the way that was gone; 0 where it did not arrive",
+                rows={way: float(getattr(walked, part).mean()) for way, walked in rows.items()},
+                answered=actor.counts,
+            )
+        )
+    return found
+
+
+def walk(policy: Policy, context: Context, name: str, seeds: np.ndarray, rule: bool = False) -> Walked:
+    """Let a policy walk OGBench's tasks, until all have arrived or 1,000 ticks are over.
+
+    Args:
+        rule: it is one without memory and chance, so it may be cut when nobody gets any further.
+    """
+    world = context.make_world("pointmaze", name + TASKS, seeds)
+    goal, at = world.truth()["goal"], world.truth()["at"]
+    least, far, mark = shortest(name, at, goal), np.zeros(len(seeds)), at
+    arrived = np.zeros(len(seeds), bool)
+    for tick in rollout(policy, world):
+        now = world.truth()["at"]
+        far, at = far + np.linalg.norm(now - at, axis=1), now
+        arrived |= tick.reward > 0
+        if rule and tick.tick % STUCK_TICKS == STUCK_TICKS - 1:
+            if np.linalg.norm(now - mark, axis=1).max() < STUCK:
+                break
+            mark = now
+    # One is there as soon as one is near, so a way may be shorter than the shortest one to the goal itself.
+    return Walked(arrived.astype(float), np.where(arrived, least / np.maximum(least, far), 0.0))
+
+
+def straight_on(senses: Senses, first: np.ndarray) -> dict[str, np.ndarray]:
+    """Towards the goal, as if there were no walls."""
+    return {WALK: senses["goal"] - senses["body"]}
+
+
+def cloned(data: trips.Trips) -> Policy:
+    """Behaviour cloning by nearest neighbours: what the oracle did on average where place and goal were alike."""
+    trip = np.repeat(np.arange(len(data)), np.diff(data.begin))
+    tree = cKDTree(np.concatenate((data.at, data.goal[trip]), 1))
+
+    def way(senses: Senses, first: np.ndarray) -> dict[str, np.ndarray]:
+        _, near = tree.query(np.concatenate((senses["body"], senses["goal"]), 1), NEIGHBOURS)
+        return {WALK: data.walk[near].mean(1)}
+
+    return way
+
+
+def at_random(name: str) -> Policy:
+    """A new way each tick."""
+    rng = numpy_rng("route", name, "at random")
+    return lambda senses, first: {WALK: rng.uniform(-1, 1, (len(first), 2))}

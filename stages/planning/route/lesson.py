@@ -1,0 +1,65 @@
+"""The lesson route: trips of an oracle, imagined whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.stage import Batches, Context, Lesson
+from devmind.learners.gradient import GradientLearner
+from devmind.seeding import numpy_rng
+from stages.planning import parts
+from stages.planning.route import trips
+
+STEPS = {"tiny": 20, "nursery": 1000, "child": 6000, "adult": 20_000}
+ROWS = {"tiny": 4}
+TICKS = 16
+MINUTES = 6.0
+LEARNING_RATE = 2e-3
+LEVELS = {"tiny": ("medium",)}
+"""Mazes that are learned; all sizes but tiny learn both that are examined."""
+LEVELS_ELSE = ("medium", "large")
+ORACLE_TICKS = {"tiny": 4_000}
+ORACLE_TICKS_ELSE = 50_000
+"""Ticks of the oracle in each maze, at most."""
+
+
+def levels(size: str) -> tuple[str, ...]:
+    """Mazes that are learned and examined at a size."""
+    return LEVELS.get(size, LEVELS_ELSE)
+
+
+def shown(context: Context) -> list[trips.Trips]:
+    """The oracle's trips that this run learns from."""
+    size = context.config.size
+    return [trips.made(level, context.seed, ORACLE_TICKS.get(size, ORACLE_TICKS_ELSE)) for level in levels(size)]
+
+
+def lesson(context: Context) -> Lesson:
+    """The lesson as data."""
+    changed, size = context.config.lessons.get("route"), context.config.size
+    rows = (changed and changed.batch) or ROWS.get(size, 20)
+    rate = (changed and changed.learning_rate) or LEARNING_RATE
+
+    def learner(agent: Agent, context: Context) -> GradientLearner:
+        return GradientLearner(agent, loss, seed=context.seed, learning_rate=rate, trains=parts.trained(agent))
+
+    def batches(agent: Agent, context: Context, steps: int) -> Batches:
+        def make(update: int) -> dict[str, Any]:
+            rng = numpy_rng(context.seed, "route", update)
+            return trips.batch(shown(context), TICKS, context.rows(rows), rng)
+
+        return Batches(make, steps, ahead=True)
+
+    return Lesson("route", learner, batches, STEPS[size], MINUTES, skills=("route",))
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """What is told of noised trajectories and masked symbols, commands, and strides that can be walked."""
+    output: Any = agent.forward(dict(batch), [parts.ROUTE])[parts.ROUTE]
+    target = {name: batch[name].to(agent.device) for name in ("plan", "symbols", "ahead", "walk")}
+    told = output.losses(target, batch["learned"].to(agent.device))
+    return sum(told.values()), {name: value.detach() for name, value in told.items()}  # type: ignore[return-value]

@@ -1,0 +1,33 @@
+"""PlanningStage: its five members."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.stage import Context, Lesson, Skill
+from stages.planning import parts
+from stages.planning.route import exam as route_exam
+from stages.planning.route import lesson as route_lesson
+
+SKILLS: Sequence[Skill] = (
+    Skill("route", route_exam.examine, route_exam.GATE, "ways through OGBench's mazes, imagined whole and followed"),
+)
+
+
+class PlanningStage:
+    """Planning: to imagine a path and its plan in symbols together, to choose among several, to follow it and to plan
+    again; on the same trunk.
+    """
+
+    name = parts.NAME
+    requires = ("reasoning",)
+    skills = SKILLS
+
+    def admit(self, agent: Agent) -> None:
+        """Add the senses of goals and mazes, and the planner."""
+        parts.admit(agent)
+
+    def lessons(self, context: Context) -> Sequence[Lesson]:
+        """Route."""
+        return [route_lesson.lesson(context)]

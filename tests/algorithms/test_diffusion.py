@@ -1,0 +1,143 @@
+"""Hybrid diffusion learns both halves of a known problem, fills in what is not given, and reloads alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from devmind.algorithms.diffusion import SCHEDULERS, HybridDenoiser, HybridPipeline, MaskedTokens, make_scheduler
+from devmind.algorithms.diffusion.schedules import noised
+from devmind.errors import CheckpointError, ConfigError
+
+HORIZON, LENGTH = 8, 3
+
+
+def denoiser(length: int = LENGTH) -> HybridDenoiser:
+    torch.manual_seed(0)
+    return HybridDenoiser(
+        channels=1, horizon=HORIZON, words=2, length=length, condition=4, width=32, layers=2, attention_heads=2
+    )
+
+
+def ways(side: Tensor) -> tuple[Tensor, Tensor]:
+    """A bow by the side that each of the symbols names: two modes, and symbols that tell them apart."""
+    bow = torch.linspace(0, torch.pi, HORIZON).sin()[None, :, None]
+    return bow * (2.0 * side[:, None, None] - 1.0), side.long()[:, None].expand(-1, LENGTH)
+
+
+def taught(scheduler: str = "ddim", length: int = LENGTH, steps: int = 250) -> HybridPipeline:
+    model, noising = denoiser(length), make_scheduler(scheduler, 50)
+    optimizer, generator = torch.optim.AdamW(model.parameters(), 3e-3), torch.Generator().manual_seed(1)
+    for _ in range(steps):
+        side = torch.randint(2, (64,), generator=generator).float()
+        clean, symbols = ways(side)
+        x, level = noised(noising, clean, torch.randn(clean.shape, generator=generator), torch.randint(50, (64,)))
+        share = torch.rand(64, generator=generator)
+        hidden = torch.rand(64, LENGTH, generator=generator) < share[:, None]
+        given = torch.rand(64, HORIZON, generator=generator) < 0.1
+        told, logits = model(
+            torch.where(given[..., None], clean, x), given, level, symbols.masked_fill(hidden, 2)[:, :length], share,
+            torch.zeros(64, 1, 4), torch.zeros(64, 1, dtype=torch.bool),
+        )  # fmt: skip
+        loss = (told - clean).square().mean()
+        if length:
+            loss = loss + (F.cross_entropy(logits.transpose(1, 2), symbols, reduction="none") * hidden).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return HybridPipeline(model.eval(), noising, MaskedTokens(2))
+
+
+def drawn(pipeline: HybridPipeline, n: int = 64, **more):
+    noise = torch.randn(n, HORIZON, 1, generator=torch.Generator().manual_seed(2))
+    return pipeline(torch.zeros(n, 1, 4), torch.zeros(n, 1, dtype=torch.bool), noise, **more)
+
+
+@pytest.fixture(scope="module")
+def pipeline() -> HybridPipeline:
+    return taught()
+
+
+def agreeing(plans) -> float:
+    """How many draws are near a bow, by the side that all their symbols name."""
+    wanted, _ = ways(plans.symbols[:, 0].float())
+    near = (plans.trajectory - wanted).abs().mean((1, 2)) < 0.25
+    return float((near & (plans.symbols == plans.symbols[:, :1]).all(1)).float().mean())
+
+
+def test_both_modes_are_drawn_and_the_halves_agree(pipeline: HybridPipeline) -> None:
+    plans = drawn(pipeline)
+    assert 0.2 < plans.symbols[:, 0].float().mean() < 0.8
+    assert agreeing(plans) > 0.9
+    assert agreeing(drawn(HybridPipeline(denoiser(), make_scheduler("ddim", 50), MaskedTokens(2)))) < 0.2
+
+
+@pytest.mark.parametrize("word", [0, 1])
+def test_one_half_given_in_part_decides_the_other(pipeline: HybridPipeline, word: int) -> None:
+    plans = drawn(pipeline, words={1: torch.full((64,), word)})
+    assert (plans.symbols == word).all()
+    assert ((plans.trajectory[:, 4, 0] > 0) == bool(word)).float().mean() > 0.95
+    held = torch.full((64, 1), 0.9 if word else -0.9)
+    plans = drawn(pipeline, given={-4: held})
+    assert torch.equal(plans.trajectory[:, -4], held)
+    assert (plans.symbols == word).float().mean() > 0.95
+
+
+@pytest.mark.parametrize("name", ["dpm-solver++", "unipc"])
+def test_solvers_share_a_denoiser(pipeline: HybridPipeline, name: str) -> None:
+    other = HybridPipeline(pipeline.denoiser, make_scheduler(name, 50), MaskedTokens(2))
+    for steps in (3, 10):
+        assert agreeing(drawn(other, steps=steps)) > 0.85
+
+
+def test_flow_matching_and_trajectories_alone() -> None:
+    assert agreeing(drawn(taught("flow"))) > 0.85
+    plans = drawn(taught(length=0))
+    sides = [(plans.trajectory - ways(torch.full((64,), side))[0]).abs().mean((1, 2)) for side in (0.0, 1.0)]
+    assert (torch.minimum(*sides) < 0.25).float().mean() > 0.85
+    assert plans.symbols.shape == (64, 0)
+
+
+def test_a_plan_to_begin_from_is_kept(pipeline: HybridPipeline) -> None:
+    side = torch.arange(64) % 2
+    plans = drawn(pipeline, start=ways(side.float())[0], begin=0.3, steps=10)
+    assert ((plans.trajectory[:, 4, 0] > 0) == side.bool()).float().mean() > 0.95
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_rows_do_not_depend_on_each_other_and_a_saved_pipeline_draws_the_same_bits(name: str, tmp_path) -> None:
+    pipe = HybridPipeline(denoiser().eval(), make_scheduler(name, 50), MaskedTokens(2))
+    plans = drawn(pipe, 6, steps=4)
+    pipe.save_pretrained(tmp_path)
+    again = drawn(HybridPipeline.from_pretrained(tmp_path), 6, steps=4)
+    assert torch.equal(plans.trajectory, again.trajectory)
+    assert torch.equal(plans.symbols, again.symbols)
+    noise = torch.randn(6, HORIZON, 1, generator=torch.Generator().manual_seed(2))[3:4]
+    alone = pipe(torch.zeros(1, 1, 4), torch.zeros(1, 1, dtype=torch.bool), noise, steps=4)
+    torch.testing.assert_close(alone.trajectory, plans.trajectory[3:4], atol=1e-5, rtol=0)
+
+
+def test_what_cannot_be_drawn_is_said(tmp_path) -> None:
+    pipe = HybridPipeline(denoiser(), make_scheduler("ddim", 50), MaskedTokens(2))
+    with pytest.raises(ConfigError, match="1 to 50 steps"):
+        drawn(pipe, 2, steps=51)
+    with pytest.raises(ConfigError, match="the point 8 cannot be given"):
+        drawn(pipe, 2, given={8: torch.zeros(2, 1)})
+    with pytest.raises(ConfigError, match="plans of 8 points"):
+        pipe(torch.zeros(1, 1, 4), torch.zeros(1, 1, dtype=torch.bool), torch.zeros(1, 9, 1))
+    with pytest.raises(ConfigError, match="did you mean 'ddim'"):
+        make_scheduler("ddimm")
+    with pytest.raises(CheckpointError, match="no hybrid pipeline"):
+        HybridPipeline.from_pretrained(tmp_path)
+
+
+def test_masked_tokens_are_kept_surest_first() -> None:
+    scheduler = MaskedTokens(2)
+    scheduler.set_timesteps(2, (0, 0))
+    logits = torch.tensor([[[4.0, 0.0], [0.0, 1.0], [0.0, 3.0]]])
+    first = scheduler.step(logits, 1, torch.tensor([[2, 2, 2]])).prev_sample
+    np.testing.assert_array_equal(first, [[0, 2, 2]])
+    np.testing.assert_array_equal(scheduler.step(logits, 0, first).prev_sample, [[0, 1, 1]])

@@ -1,0 +1,139 @@
+"""Killing a childhood with `kill -9` at random places of every stage; afterwards nothing may be different.
+
+    python -m tests.curriculum.attack --kills 50
+
+raises one childhood of all stages undisturbed and one that is killed, at size tiny, and compares them to the bit.
+Stages may be named; what it does not know are options of `devmind curriculum run`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.journal import Journal
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 900.0
+DEVMIND = (sys.executable, "-c", "from devmind.cli import main; main()")
+
+
+def childhood(out: Path, *options: str) -> list[str]:
+    """The command that raises one in `out`, or goes on with it; checkpoints are made at every chance."""
+    often = ("--set", "checkpoint_every_s=0.001", "--set", "loggers=[]", "--set", "threads=1")
+    return [*DEVMIND, "curriculum", "run", *options, "--size", "tiny", *often, "--out", str(out)]
+
+
+def journals(out: Path) -> list[Path]:
+    """By stage, and of the last exams."""
+    stages = (Journal(out / "curriculum.jsonl").last("plan") or {"stages": []})["stages"]
+    return [*(out / stage / "journal.jsonl" for stage in stages), out / "half" / "exams.jsonl"]
+
+
+def outcome(out: Path) -> dict[str, Any]:
+    """Weights and verdicts of every stage and of the last exams; what depends on a clock is left out."""
+    found: dict[str, Any] = {}
+    for journal in journals(out)[:-1]:
+        finished = Journal(journal).last("finished")
+        assert finished is not None, f"{journal} has not ended"
+        results = json.loads((journal.parent / "reports" / journal.parent.name / "results.json").read_text())
+        found[journal.parent.name] = {
+            "weights": Agent.from_pretrained(journal.parent / finished["agent"]).sha256(),
+            "verdict": results["verdict"],
+            "measures": [
+                [measure[key] for key in ("name", "score", "low", "high", "n", "gate", "passed")]
+                for skill in results["skills"]
+                for measure in skill["measures"]
+            ],
+            "retention": results["retention"],
+        }
+    last = json.loads((out / "half" / "verdict.json").read_text())
+    return found | {"last": {key: last[key] for key in ("agent_sha256", "gates", "failed")}}
+
+
+def run(command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
+    """To its end: 0 or 1 is the verdict, anything else a fault."""
+    process = subprocess.run(
+        command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False
+    )
+    assert process.returncode in (0, 1), process.stderr[-2000:]
+
+
+def attack(out: Path, straight: Path, command: Sequence[str], kills: int, seed: int, env: Any = None) -> list[str]:
+    """Kill the childhood in `out` `kills` times, evenly over the stages and the last exams, then let it end.
+
+    In a stage the places are drawn from the events that its undisturbed journal has, and a moment behind each.
+
+    Returns: where it was killed; a process that ends before its place is none.
+    """
+    rng, hit = random.Random(seed), []
+    places = journals(straight)
+    for number, undisturbed in enumerate(places):
+        events = len(list(Journal(undisturbed).events()))
+        share = kills // len(places) + (number < kills % len(places))
+        journal = Journal(out / undisturbed.relative_to(straight))
+        for after in sorted(rng.randint(1, events) for _ in range(share)):
+            with subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as one:
+                try:
+                    _wait_for(journal, after, one)
+                    time.sleep(rng.uniform(0, 0.2))
+                finally:
+                    alive = one.poll() is None
+                    one.kill()
+            if not alive:
+                continue  # it had come to its end
+            last = journal.last() or {"event": "nothing"}
+            hit.append(
+                f"{journal.path.parent.name}, behind {last['event']} {last.get('lesson', last.get('skill', ''))}"
+            )
+    run(command, env)
+    return hit
+
+
+def _wait_for(journal: Journal, after: int, process: subprocess.Popen[bytes]) -> None:
+    """Until the journal has grown to `after` events and at least by one, or its stage is over."""
+    wanted, until = max(after, len(list(journal.events())) + 1), time.monotonic() + PATIENCE_S
+    while len(list(journal.events())) < wanted and journal.last("finished") is None:
+        if process.poll() is not None:
+            return  # what was left was shorter than expected
+        assert time.monotonic() < until, f"nothing happened in {journal.path}"
+        time.sleep(0.02)
+
+
+def main() -> None:
+    """Say where it was killed, and fail with what differs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("stages", nargs="*")
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="kept; by default a folder that is gone afterwards")
+    asked, options = parser.parse_known_args()
+    options += asked.stages
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = (asked.out or Path(temporary)).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        straight, killed = folder / "straight" / "childhood", folder / "killed" / "childhood"
+        begun = time.monotonic()
+        run(childhood(straight, *options), os.environ)
+        print(f"undisturbed in {time.monotonic() - begun:.0f} s", flush=True)
+        hit = attack(killed, straight, childhood(killed, *options), asked.kills, asked.seed)
+        print("\n".join(f"killed in {place}" for place in hit))
+        first, second = outcome(straight), outcome(killed)
+        differing = [name for name in first if first[name] != second[name]]
+        if differing:
+            sys.exit(f"After {len(hit)} kills these differ: {', '.join(differing)}; see {folder}.")
+        print(f"{len(hit)} kills survived: weights and verdicts of {', '.join(first)} are equal to the bit")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+"""A childhood: failed stages are repeated once and gone on with, kills change nothing, one report tells it all."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from devmind import plugins
+from devmind.agent.agent import Agent
+from devmind.config import load
+from devmind.curriculum import childhood, runner, stage_run, start
+from devmind.curriculum.journal import Journal
+from devmind.errors import ExamError
+from devmind.live.ages import ages
+from tests.curriculum import attack
+from tests.curriculum.lamp_stage import LampStage
+
+STAGES = {
+    "lamps": LampStage(),
+    "strict": LampStage(bound=1.01, name="strict", requires=("lamps",)),
+    "later": LampStage(name="later", requires=("strict",), lesson_names=("third",)),
+}
+
+
+@pytest.fixture(scope="module")
+def patched():
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (runner, stage_run, childhood):
+            patch.setattr(module, "load_stage", STAGES.__getitem__)
+        patch.setattr(childhood, "_in_new_process", runner.examine_childhood)
+        yield patch
+
+
+def config(size="tiny", **changes):
+    return load(size, {"loggers": (), "threads": 1, "device": "cpu", **changes})
+
+
+@pytest.fixture(scope="module")
+def raised(patched, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "childhood"
+    runner.Curriculum(["later"], config(attempts=2), out, command="devmind curriculum run --seed 0").run()
+    return out
+
+
+def test_a_failed_stage_is_repeated_once_at_half_its_steps_and_the_walk_goes_on(raised):
+    stages = runner.status(raised)["stages"]
+    assert {name: now["state"] for name, now in stages.items()} == {
+        "lamps": "passed", "strict": "failed", "later": "passed"
+    }  # fmt: skip
+    taught = [
+        (e["attempt"], e["lesson"], e["steps"]) for e in Journal(raised / "strict/journal.jsonl").events("lesson_done")
+    ]
+    assert taught == [(0, "one", 12), (0, "two", 12), (1, "one", 6), (1, "two", 6)]
+    results = json.loads((raised / "strict/reports/strict/results.json").read_text())
+    assert [lesson["name"] for lesson in results["lessons"]] == ["one", "two", "one (again)", "two (again)"]
+    assert {"one/loss", "one (again)/loss"} <= set(results["curves"])
+    later = json.loads((raised / "later/reports/later/results.json").read_text())
+    assert later["run"]["predecessor_failed"]
+
+
+def test_tiny_never_repeats_and_other_sizes_do_unless_told():
+    assert runner.repeated_once(config()).attempts == 1
+    assert runner.repeated_once(config("nursery")).attempts == 2
+    assert runner.repeated_once(config("nursery", attempts=1)).attempts == 1
+
+
+def test_earlier_stages_sit_retention_only_against_the_exams_that_their_own_run_held(raised):
+    exams = list(Journal(raised / "later/journal.jsonl").events("exam"))
+    assert [(e["when"], e["stage"]) for e in exams] == [("attempt 0", name) for name in ("lamps", "strict", "later")]
+    results = json.loads((raised / "later/reports/later/results.json").read_text())
+    assert [row["skill"] for row in results["retention"]] == ["lamps/lamps-lit", "strict/strict-lit"]
+
+
+def test_a_skill_is_asked_for_the_level_of_its_exam(patched, tmp_path):
+    asked = []
+    watched = LampStage()
+    examine = watched.skills[0].examine
+    object.__setattr__(
+        watched.skills[0],
+        "examine",
+        lambda agent, context, level: asked.append(level) or examine(agent, context, level),
+    )
+    patched.setitem(STAGES, "watched", watched)
+    first = runner.run_stage("watched", config(), out=tmp_path / "first")
+    asked.clear()
+    after = LampStage(name="after", requires=("lamps",), lesson_names=("third",))
+    patched.setitem(STAGES, "after", after)
+    patched.setitem(STAGES, "lamps", watched)
+    runner.run_stage("after", config(), out=tmp_path / "after", agent=first.agent)
+    assert asked == ["retention"]
+    runner.run_stage("after", config(seed=1), out=tmp_path / "other", agent=first.agent)
+    assert asked == ["retention", "full", "retention"], "exams of another seed are not these"
+
+
+def test_one_agent_sat_all_last_exams(raised):
+    told = json.loads((raised / "childhood.json").read_text())
+    for stage in told["stages"]:
+        assert stage["exam_sha256"] == [stage["agent_sha256"]]
+
+
+def test_the_last_milestone_is_examined_from_half_precision(raised):
+    whole, half = json.loads((raised / "childhood.json").read_text())["saved"]
+    assert half["megabytes"] < 0.6 * whole["megabytes"]
+    assert half["gates"] == {"passed": 2, "of": 3}
+    assert half["failed"] == ["strict-lit"]
+    rounded = Agent.from_pretrained(raised / "half")
+    assert half["agent_sha256"] == rounded.sha256() != whole["agent_sha256"]
+    last = Agent.from_pretrained(raised / "later" / "milestones" / "03-later")
+    for mine, full in zip(rounded.parameters(), last.parameters(), strict=True):
+        assert mine.equal(full.half().float())
+
+
+def test_a_tensor_that_half_precision_cannot_hold_stays_as_it_is(raised, tmp_path):
+    agent = Agent.from_pretrained(raised / "later" / "milestones" / "03-later")
+    large = next(agent.parameters())
+    large.data.fill_(1e6)
+    agent.save_pretrained(tmp_path / "large")
+    again = Agent.from_pretrained(childhood.save_half(tmp_path / "large", tmp_path / "half"))
+    assert next(again.parameters()).equal(large)
+
+
+def test_an_exam_that_ends_without_a_verdict_is_an_error_and_goes_on(raised, monkeypatch, tmp_path):
+    (raised / "half" / "verdict.json").rename(tmp_path / "verdict.json")
+    monkeypatch.setattr(childhood.sys, "executable", "/bin/false")
+    with pytest.MonkeyPatch.context() as own:
+        own.setattr(childhood, "_in_new_process", IN_NEW_PROCESS)
+        with pytest.raises(ExamError, match="exit code 1 and no verdict"):
+            runner.Curriculum.resume(raised)
+    runner.Curriculum.resume(raised)
+    first, second = ((folder / "verdict.json").read_text() for folder in (tmp_path, raised / "half"))
+    assert first == second
+
+
+IN_NEW_PROCESS = childhood._in_new_process
+
+
+def test_the_report_shows_the_matrix_and_says_what_was_not_run(raised):
+    page = (raised / "childhood.html").read_text()
+    assert "lamps/lamps-lit" in page
+    assert "ablation: not run" in page
+    assert "devmind curriculum run --seed 0" in page
+    assert page.count("✗ strict") == 1
+
+
+def test_a_childhood_has_an_age_after_each_stage(raised):
+    found = ages(raised / "later" / "milestones" / "03-later")
+    assert [(age.id, age.label) for age in found] == [
+        ("start", "before its first lesson"),
+        ("01-lamps", "after lamps"),
+        ("02-strict", "after strict"),
+        ("03-later", "after later"),
+    ]
+    assert [age.wake().config.stages[-1:] for age in found[1:]] == [["lamps"], ["strict"], ["later"]]
+
+
+def test_every_stage_is_walked_and_what_is_built_on_comes_right_before_it():
+    with pytest.MonkeyPatch.context() as own:
+        own.setattr(runner, "load_stage", start.load_stage)
+        order = runner.every_stage()
+    assert set(order) == set(plugins.available("stages"))
+    assert order[:4] == ["reflex", "memory", "language", "reasoning"]
+
+
+FIRST, SECOND = (
+    LampStage(steps=20, name="lamps"),
+    LampStage(steps=20, name="later", requires=("lamps",), lesson_names=("third", "fourth")),
+)
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """The lamp stages as a package that is installed for other processes; their environment."""
+    info = tmp_path / "site" / "lamps-1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lamps\nVersion: 1\n")
+    here = "tests.curriculum.test_childhood"
+    (info / "entry_points.txt").write_text(f"[devmind.stages]\nlamps = {here}:FIRST\nlater = {here}:SECOND\n")
+    return {**os.environ, "PYTHONPATH": f"{tmp_path / 'site'}{os.pathsep}{attack.ROOT}", "OMP_NUM_THREADS": "1"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_ten_kills_change_no_weight_and_no_verdict(installed, tmp_path):
+    straight, killed = (tmp_path / name / "childhood" for name in ("straight", "killed"))
+    for folder in (straight, killed):
+        folder.parent.mkdir()
+    attack.run(attack.childhood(straight, "later"), installed)
+    hit = attack.attack(killed, straight, attack.childhood(killed, "later"), 12, seed=0, env=installed)
+    assert len(hit) >= 10, hit
+    assert len({place.partition(",")[0] for place in hit}) == 3, hit
+    assert attack.outcome(killed) == attack.outcome(straight)
+
+
+def test_the_report_is_one_file_beside_the_stages(raised: Path):
+    assert [path.name for path in raised.glob("*.html")] == ["childhood.html"]
+    assert 'href="lamps/reports/lamps/report.html"' in (raised / "childhood.html").read_text()

@@ -1,0 +1,37 @@
+"""What an episode is called: the same for copies, another for what differs, whatever the seed is."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from devmind import worlds
+from devmind.curriculum.episodes import identities, of_worlds, per_episode
+
+
+def test_rows_of_the_same_content_have_one_identity() -> None:
+    board = np.arange(24, dtype=np.int8).reshape(4, 6)
+    board[3] = board[1]
+    words = ["red", "green", "blue", "green"]
+    of = identities({"board": board, "words": words})
+    assert of.dtype == np.int64
+    assert of[1] == of[3]
+    assert len(set(of)) == 3
+    assert identities({"words": words[::-1], "board": torch.from_numpy(board[::-1].copy())})[0] == of[3]
+    assert identities({"board": board, "words": ["red", "green", "blue", "black"]})[3] != of[3]
+    assert identities({"bird": board, "words": words})[0] != of[0]
+    assert identities({"board": board.astype(np.int64), "words": words})[0] != of[0]
+
+
+def test_two_seeds_that_begin_the_same_world_are_one_episode() -> None:
+    decks = of_worlds(worlds.make, "repeat_previous", "easy", np.arange(200))
+    assert len(set(decks)) == 200
+    rooms = of_worlds(worlds.make, "nursery", "orient/sight", np.array([3, 4, 3]))
+    assert rooms[0] == rooms[2] != rooms[1]
+    assert of_worlds(worlds.make, "nursery", "orient/sound", np.array([3]))[0] != rooms[0]
+
+
+def test_means_of_each_episode_come_in_the_order_of_the_first() -> None:
+    values, episodes = np.array([1.0, 0.0, 0.5, 0.0, 1.0]), np.array([9, -4, 9, 2, 9])
+    np.testing.assert_allclose(per_episode(values, episodes), [2.5 / 3, 0.0, 0.0])
+    assert per_episode(values, None) is values

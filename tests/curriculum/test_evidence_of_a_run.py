@@ -1,0 +1,103 @@
+"""What a run claims of itself: its twin, what it was taught with, how far its trunk went, and what it kept."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.curriculum import results, runner, stage_run
+from devmind.curriculum.ablation import fresh_trunk
+from devmind.curriculum.exam import Retention
+from devmind.curriculum.stage import Batches, Rehearsed
+from devmind.curriculum.teaching import LessonModule
+from devmind.testing import tiny_agent
+from tests.curriculum.lamp_stage import LampStage
+from tests.curriculum.test_run import config
+
+
+class ReadingStage(LampStage):
+    """A LampStage whose lessons use recordings."""
+
+    def lessons(self, context):
+        one, two = super().lessons(context)
+        return [replace(one, learns_from=("speakers:ann", "pictures:set")), replace(two, learns_from=("speakers:ann",))]
+
+
+STAGES = {"lamps": ReadingStage(), "later": LampStage(name="later", requires=("lamps",), lesson_names=("third",))}
+
+
+@pytest.fixture(autouse=True)
+def own_stages(monkeypatch):
+    for module in (runner, stage_run):
+        monkeypatch.setattr(module, "load_stage", STAGES.__getitem__)
+
+
+def moved_trunk() -> Agent:
+    agent = tiny_agent()
+    LampStage().admit(agent)
+    with torch.no_grad():
+        for name, value in agent.named_parameters():
+            value.add_(0.3 * torch.randn(value.shape, generator=torch.Generator().manual_seed(len(name))))
+    return agent
+
+
+def test_the_twin_has_a_newborns_trunk_and_all_else_of_the_agent(tmp_path):
+    agent = moved_trunk()
+    agent.save_pretrained(tmp_path / "start")
+    twin = Agent.from_pretrained(fresh_trunk(tmp_path / "start", tmp_path / "twin")).state_dict()
+    newborn, mine = Agent(agent.config).state_dict(), agent.state_dict()
+    of_trunk = [name for name in mine if name.startswith("trunk.")]
+    assert of_trunk
+    assert all(torch.equal(twin[name], newborn[name]) for name in of_trunk)
+    assert any(not torch.equal(mine[name], newborn[name]) for name in of_trunk)
+    assert all(torch.equal(twin[name], mine[name]) for name in mine if name not in of_trunk)
+
+
+def test_how_far_the_trunk_went_is_its_distance_over_its_norm():
+    agent = moved_trunk()
+    before = {name: value.clone() for name, value in agent.trunk.state_dict().items()}
+    assert results.trunk_moved(before, agent) == 0
+    with torch.no_grad():
+        for value in agent.trunk.state_dict().values():
+            if value.is_floating_point():
+                value.mul_(1.25)
+    assert results.trunk_moved(before, agent) == pytest.approx(0.25, rel=1e-4)
+
+
+def test_what_a_lesson_learns_from_is_listed_in_the_agent(tmp_path):
+    result = runner.run_stage("lamps", config(), out=tmp_path / "lamps")
+    assert Agent.from_pretrained(result.agent).config.trained_on == ["speakers:ann", "pictures:set"]
+
+
+def test_a_stage_that_costs_an_earlier_skill_fails(tmp_path, monkeypatch):
+    first = runner.run_stage("lamps", config(), out=tmp_path / "lamps")
+    kept = runner.run_stage("later", config(), out=tmp_path / "kept", agent=first.agent)
+    assert kept.passed
+    monkeypatch.setattr(results, "retention", lambda before, after, n: Retention(after.name, -0.3, -0.4, False))
+    lost = runner.run_stage("later", config(), out=tmp_path / "lost", agent=first.agent)
+    assert not lost.passed
+    told = json.loads(lost.results.read_text())
+    assert not told["verdict"]["passed"]
+    assert "lamps/lamps-lit was not kept: -0.300" in told["verdict"]["reasons"]
+    assert all(skill["passed"] for skill in told["skills"] if skill["stage"] == "later")
+
+
+def test_random_numbers_of_an_update_follow_from_its_place():
+    learner = SimpleNamespace(agent=None, seed=3)
+
+    def drawn(updates, batch=None, seed=3):
+        module = LessonModule.__new__(LessonModule)
+        module.__dict__ |= {"batches": Batches(lambda update: None, 9), "updates": updates}
+        module.__dict__["learner"] = SimpleNamespace(**{**vars(learner), "seed": seed})
+        with torch.random.fork_rng():
+            module.on_train_batch_start(batch, 0)
+            return float(torch.rand(()))
+
+    assert drawn(4) == drawn(4)
+    rehearsed = Rehearsed(learner, None)
+    assert len({drawn(0), drawn(1), drawn(4), drawn(4, seed=5), drawn(4, rehearsed), drawn(5, rehearsed)}) == 6

@@ -1,0 +1,311 @@
+"""Players that know the answers, put in an agent's place in an exam: each reaches the ceiling, unless it shuffles.
+
+`players()[skill](patch, context, turn)` puts one in; `turn(n)` is the order in which its answers are given: their own
+(`np.arange`), or another row's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds
+from devmind.worlds.nursery import hiding
+from stages.memory import hallway, living, mazes, permanence, playing, recalling
+from stages.memory.lives import NAMES
+from stages.reflex import balance, binding, gaze, hand_rules, hear, locate, looking, reacting, recordings, see
+from stages.reflex.parts import FORESEEN
+from stages.reflex.scene import Instances, Scene
+from stages.reflex.trials import Trial
+
+Turn = Callable[[int], np.ndarray]
+Put = Callable[[pytest.MonkeyPatch, Context, Turn], None]
+ELSEWHERE: Mapping[str, str] = {
+    "sleep": "tests/stages/test_sleep_exam.py",
+    "read": "tests/stages/language/test_reading.py",
+    "name": "tests/stages/language/test_naming_things.py",
+    "follow": "tests/stages/language/test_following.py",
+    "tictactoe": "tests/stages/reasoning/test_selfplay.py",
+    "puzzles": "tests/stages/reasoning/test_q_star.py",
+}
+"""Skills whose exams have these tests in a file of their own: a night, games and pages need a player of their kind."""
+
+
+def known(*pairs: tuple[np.ndarray, np.ndarray]) -> dict[bytes, Any]:
+    """What is to be answered, by the bytes of what is sensed."""
+    return {np.ascontiguousarray(x).tobytes(): y for seen, answers in pairs for x, y in zip(seen, answers, strict=True)}
+
+
+def recalled(table: Mapping[bytes, Any], seen: Any, turn: Turn) -> np.ndarray:
+    answers = [table[np.ascontiguousarray(one).tobytes()] for one in np.asarray(seen)]
+    return np.array(answers)[turn(len(answers))]
+
+
+def see_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
+    every = recordings.pictures(None)
+    table = known((see.as_sight(every.images).numpy(), every.labels))
+    patch.setattr(see, "_named", lambda agent, head, sight: recalled(table, sight.numpy(), turn))
+
+
+def hear_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
+    heard, kind = hear.sounds(context, exam_seeds(context.episodes(600), context.seed, "hear"))
+    table = known((heard.numpy(), kind))
+    patch.setattr(hear, "_named", lambda agent, head, heard: recalled(table, heard.numpy(), turn))
+
+
+def bind_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
+    seeds = exam_seeds(context.episodes(500), context.seed, "bind")
+    senses, truth = binding.scenes(context, seeds, binding.TICKS)
+    table = known((senses["sight"].numpy(), truth["target"]))
+    patch.setattr(
+        binding, "_answers", lambda agent, head, senses, middle: recalled(table, senses["sight"].numpy(), turn)
+    )
+
+
+class Told(Scene):
+    """What is in pictures, as somebody else says it."""
+
+    def __init__(self, mask: np.ndarray, depth: np.ndarray) -> None:
+        self.told = mask, depth
+
+    def instances(self) -> list[Instances]:
+        masks = [np.stack([one == k for k in range(1, locate.THINGS + 1) if (one == k).any()]) for one in self.told[0]]
+        return [Instances(one, locate.boxes_of(one), np.ones(len(one), np.float32)) for one in masks]
+
+    def mode(self) -> torch.Tensor:
+        return torch.from_numpy(self.told[1])[:, None]
+
+
+def locate_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
+    n = context.episodes(400)
+    senses, truth = locate.rooms(context, "room", exam_seeds(n + n // 2, context.seed, "locate"), "exam")
+    places = np.arange(len(senses["sight"]))
+    table = known((senses["sight"], places))
+
+    def tell(agent: Any, batch: Mapping[str, Any], heads: Any) -> dict[str, Scene]:
+        row = recalled(table, batch["senses"]["sight"][:, 0].numpy(), turn)
+        return {"scene": Told(truth["mask"][row], truth["depth"][row])}
+
+    patch.setattr("devmind.agent.agent.Agent.__call__", tell)
+
+
+class Knowing:
+    """A policy that is told the truth, and answers of another row where answers are shuffled."""
+
+    counts: Mapping[str, Mapping[str, int]] = {}
+
+    def __init__(self, rule: Callable[[Any, np.ndarray], Mapping[str, np.ndarray]], turn: Turn) -> None:
+        self.rule, self.turn = rule, turn
+
+    def __call__(self, truth: Any, first: np.ndarray) -> dict[str, np.ndarray]:
+        return {name: value[self.turn(len(value))] for name, value in self.rule(truth, first).items()}
+
+
+def acting(rule: Callable[[], Callable[[Any, np.ndarray], Mapping[str, np.ndarray]]], *modules: Any) -> Put:
+    """Trials in which the agent's arcs and trunk are replaced by a rule that knows the truth."""
+
+    def put(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
+        play = Trial.play
+
+        def told(self: Trial, make: Any, n: int | None = None, told: bool = False) -> Any:
+            return play(self, make, n, told or isinstance(make(), Knowing))
+
+        patch.setattr(Trial, "play", told)
+        for module in modules:
+            for name in ("arcs", "by_trunk"):
+                patch.setattr(module, name, lambda *args, **more: Knowing(rule(), turn))
+
+    return put
+
+
+def turn_to(truth: Any, first: np.ndarray) -> dict[str, np.ndarray]:
+    return {"look": gaze.wanted(truth).astype(np.float32)}
+
+
+def withdraw(truth: Any, first: np.ndarray) -> dict[str, np.ndarray]:
+    now = (truth["event"] != 0) & (truth["tick"] - truth["event_tick"] >= 0)
+    return {"move": -now.astype(np.float32)[:, None]}
+
+
+def foresee_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
+    def tell(agent: Any, names: Any, seen: Any) -> dict[str, Any]:
+        outputs = {}
+        for name in names:
+            tokens = seen.encoded[FORESEEN[name]].tokens
+            change = agent.head(name).changes(tokens, tokens.roll(-1, 1))[turn(len(tokens))]
+            outputs[name] = SimpleNamespace(mode=lambda change=change: change)
+        return outputs
+
+    patch.setattr("devmind.agent.agent.Agent.run_heads", tell)
+
+
+def balance_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
+    def push(senses: Any, first: np.ndarray) -> dict[str, np.ndarray]:
+        place, speed, angle, turning = senses["body"].T
+        return {"push": ((angle + 0.4 * turning + 0.05 * place + 0.1 * speed) > 0).astype(np.int64)[turn(len(angle))]}
+
+    push.counts = {}  # type: ignore[attr-defined]
+    patch.setattr(balance, "Actor", lambda *args, **more: push)
+
+
+class Remembering:
+    """Chooses by all that was sensed since the episode began; without short-term memory by the last Moment alone."""
+
+    longest = 0
+    """Moments of the longest episode that one of them has remembered."""
+
+    def __init__(self, rule: Callable[[np.ndarray], np.ndarray], short_term: bool, turn: Turn) -> None:
+        self.rule, self.short_term, self.turn = rule, short_term, turn
+        self.seen: list[np.ndarray] = []
+
+    def __call__(self, senses: Any, first: np.ndarray) -> dict[str, np.ndarray]:
+        if "signal" not in senses:
+            return self.in_a_hallway(senses, first)
+        self.seen = [*([] if first.all() or not self.short_term else self.seen), senses["signal"]]
+        Remembering.longest = max(Remembering.longest, len(self.seen))
+        return {"choose": self.rule(np.stack(self.seen))[self.turn(len(first))]}
+
+    def in_a_hallway(self, senses: Any, first: np.ndarray) -> dict[str, np.ndarray]:
+        """Rooms of its own, of the same seeds, in which a teacher is asked."""
+        if first.all():
+            size = {rooms: size for size, rooms in mazes.matching.ROOMS.items()}[len(first)]
+            self.rooms = [hallway.Hallway(size) for _ in first]
+            self.worlds = [
+                room.begin(int(seed)) for room, seed in zip(self.rooms, mazes.matching.exam_rooms(0, size), strict=True)
+            ]
+            self.over = np.zeros(len(first), bool)
+        choice = np.array([0 if over else room.teach() for room, over in zip(self.rooms, self.over, strict=True)])
+        choice = choice[self.turn(len(choice))]
+        for row in np.flatnonzero(~self.over):
+            world: Any = self.rooms[row].world
+            *_, ended, cut, _ = world.step({"choose": choice[row]})
+            self.over[row] = ended or cut
+        return {"choose": choice}
+
+
+def remembering_by(rule: Callable[[np.ndarray], np.ndarray]) -> Put:
+    def put(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
+        patch.setattr(playing, "child", lambda agent, short_term=True: Remembering(rule, short_term, turn))
+
+    return put
+
+
+def the_sign(seen: np.ndarray) -> np.ndarray:
+    """Of signals [T, N, 3], the sign of the first; of a distractor where that is all there is."""
+    return (seen[0][:, -1] > 0).astype(np.int64)
+
+
+def the_turn(seen: np.ndarray) -> np.ndarray:
+    return np.where(seen[-1][:, 0] > 0, np.where(seen[0][:, -1] > 0, 1, 3), 0)
+
+
+def three_before(seen: np.ndarray) -> np.ndarray:
+    return np.asarray(seen[max(0, len(seen) - 4)].argmax(1))
+
+
+def recall_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
+    """Says the name that is heard, or that stands in the entry that comes back first; else always the same."""
+
+    class Saying:
+        def __init__(self, agent: Any, n: int, **more: Any) -> None:
+            self.actor, self.state = recalling.REAL(agent, n, **more), None  # type: ignore[attr-defined]
+
+        def encode(self, batch: Any) -> Any:
+            return self.actor.encode(batch)
+
+        def step(self, percepts: Any, found: list[list[Any]] | None) -> Any:
+            batch = percepts.batch
+            n = len(batch["first"])
+            said = np.zeros(n, np.int64)
+            if found:
+                said = np.array([NAMES.index(str(row[0][0]["words"])) for row in found])
+            if "words" in batch["present"]:
+                spelt = batch["senses"]["words"][:, 0].numpy()
+                aloud = batch["present"]["words"][:, 0].numpy()
+                table = {recalling_bytes(name): number for number, name in enumerate(NAMES)}
+                said = np.where(aloud, [table.get(one.tobytes(), 0) for one in spelt], said)
+            answer = torch.from_numpy(said[turn(n)])
+            return SimpleNamespace(outputs={recalling.HEAD: SimpleNamespace(mode=lambda: answer)})
+
+    patch.setattr(recalling, "REAL", recalling.Actor, raising=False)
+    patch.setattr(recalling, "Actor", Saying)
+    patch.setattr(recalling, "recalled_tokens", lambda agent, found: found)
+
+
+def recalling_bytes(name: str) -> bytes:
+    from devmind.agent.batch import encode_words
+
+    return encode_words(name).tobytes()
+
+
+BELIEVED = object()
+"""What stands for the beliefs that the agent as it is has."""
+
+
+def permanence_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
+    hide(patch, turn)
+
+
+def hide(
+    patch: pytest.MonkeyPatch, turn: Turn, right: tuple[int, ...] = (hiding.BEFORE_LOOKING, hiding.AFTER_LOOKING)
+) -> None:
+    """Rooms that nobody renders: the plan says what is true, and who has beliefs knows it at the questions `right`."""
+
+    def output(place: np.ndarray, wrong: np.ndarray, question: int, believes: bool) -> Any:
+        said = np.where(believes and question in right, place, wrong)[turn(len(place))]
+        told = SimpleNamespace(mode=lambda: torch.from_numpy(said))
+        return SimpleNamespace(outputs={"place": told}, recalled=BELIEVED, beliefs=None)
+
+    def lived(agent: Any, context: Context, kind: str, seeds: np.ndarray, actor: Any = None) -> Iterator[Any]:
+        plan, n = hiding.plan(seeds, kind), np.arange(len(seeds))
+        for tick in range(living.last_tick(plan) + 1):
+            question = int(plan.asked(np.full(len(seeds), tick))[0])
+            place = plan.where(np.full(len(seeds), tick))[n, plan.target]
+            truth = {"question": np.full(len(seeds), question), "place": place}
+            # Where a thing went unseen, the best is another place than the one it was seen at.
+            percepts = (place, plan.last_seen if kind in ("moved", "swapped") else (place + 1) % 3, question)
+            yield SimpleNamespace(truth=truth, percepts=percepts, output=output(*percepts, believes=True))
+
+    class Asked:
+        def __init__(self, *args: Any, **more: Any) -> None:
+            pass
+
+        def step(self, percepts: Any, told: Any) -> Any:
+            return output(*percepts, believes=told is BELIEVED)
+
+    patch.setattr(permanence, "lived", lived)
+    patch.setattr(permanence, "Actor", Asked)
+    patch.setattr(permanence, "_by_rule", lambda tick: tick.percepts[0])
+
+
+def players() -> Mapping[str, Put]:
+    """By skill."""
+    return {
+        "see": see_all,
+        "hear": hear_all,
+        "bind": bind_all,
+        "locate": locate_all,
+        "orient": acting(lambda: turn_to, looking),
+        "track": acting(lambda: turn_to, looking),
+        "reach": acting(hand_rules.ReachByTruth, reacting),
+        "startle": acting(lambda: withdraw, reacting),
+        "foresee": foresee_all,
+        "balance": balance_all,
+        "memory_len": remembering_by(the_sign),
+        "maze": remembering_by(the_turn),
+        "repeat_previous": remembering_by(three_before),
+        "recall": recall_all,
+        "permanence": permanence_all,
+    }
+
+
+def folder() -> Path:
+    """Of the tests."""
+    return Path(__file__).parents[2]

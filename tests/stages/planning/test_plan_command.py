@@ -1,0 +1,75 @@
+"""`devmind plan` imagines, goes, shows, and says what it cannot do."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from devmind.cli import app
+from devmind.testing import tiny_agent
+from stages.planning import parts
+
+pytest.importorskip("ogbench")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    agent, folder = tiny_agent(), tmp_path_factory.mktemp("agent")
+    parts.admit(agent)
+    agent.save_pretrained(folder)
+    return folder
+
+
+def plan(folder: Path, *words: str):
+    return CliRunner().invoke(app, ["plan", "pointmaze-medium", "--agent", str(folder), *words])
+
+
+def test_a_page_shows_the_film_the_candidates_and_the_way(folder: Path, tmp_path: Path) -> None:
+    page = tmp_path / "plan.html"
+    came = plan(folder, "--goal", "0,1", "--start", "0,-1", "--show", str(page), "--steps", "4", "--symbols", "?,east")
+    assert came.exit_code in (0, 1), came.output
+    assert re.search(r"2 candidates, marks .* chosen", came.output)
+    text = page.read_text()
+    assert not re.findall(r"(?:src|href)=|@import|https?://(?!www\.w3\.org/2000/svg)", text)
+    data = json.loads(re.search(r"const data = (\{.*\})", text)[1])  # type: ignore[index]
+    assert len(data["frames"]) == 4
+    assert len(data["frames"][0]["places"]) == len(data["marks"]) == 2
+    assert data["marks"][data["chosen"]] == max(data["marks"])
+    assert all(words[1] == 1 for words in data["symbols"])
+    assert data["plans"][0][0] == [0.0, -1.0]
+    assert data["plans"][0][-1] == [0.0, 1.0]
+    assert data["walked"][0] == [0.0, -1.0]
+    assert data["arrived"] == (came.exit_code == 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--goal", "8,0"], "goal 8,0 is inside a wall of the maze 'medium'"),
+        (["--goal", "the kitchen"], "one of task1, task2"),
+        (["--goal", "tsk2"], "did you mean 'task2'"),
+        (["--start", "nan,0"], "start is two finite numbers"),
+        (["--horizon", "64"], "learned plans of 26 points"),
+        (["--steps", "101"], "denoised in 1 to 100 steps"),
+        (["--waypoint", "30:0,0"], "the last one is 25"),
+        (["--waypoint", "here"], "takes a point's number"),
+        (["--symbols", "east,wset"], "did you mean 'west'"),
+    ],
+)
+def test_what_cannot_be_planned_is_said(folder: Path, words: list[str], says: str) -> None:
+    came = plan(folder, *words)
+    assert came.exit_code == 2, came.output
+    assert says in " ".join(str(came.exception or came.output).split()) or says in " ".join(came.output.split())
+
+
+def test_an_unknown_maze_and_an_agent_that_never_learned_are_said(tmp_path: Path) -> None:
+    came = CliRunner().invoke(app, ["plan", "pointmaze-medum"])
+    assert came.exit_code == 2
+    tiny_agent().save_pretrained(tmp_path)
+    came = plan(tmp_path)
+    assert came.exit_code == 2
+    assert "never taught to plan" in " ".join((came.output + str(came.exception)).split())

@@ -1,0 +1,162 @@
+"""The planner: laws of a head, a plan that is carried, made anew when it is due, and chosen by a critic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from devmind import make_world
+from devmind.acting import Actor, rollout
+from devmind.agent.agent import Agent
+from devmind.algorithms.diffusion import HybridPipeline
+from devmind.errors import ConfigError
+from devmind.testing import check_head, tiny_agent
+from stages.planning import parts
+from stages.planning.parts import HORIZON, LENGTH, ROUTE, WALK
+from stages.planning.planner import PlannerHead, interpolated
+
+pytest.importorskip("ogbench")
+FOLLOW = 48
+
+
+@pytest.fixture
+def agent() -> Agent:
+    agent = tiny_agent()
+    parts.admit(agent)
+    return agent.eval()
+
+
+def head_of(agent: Agent) -> PlannerHead:
+    head: Any = agent.head(ROUTE)
+    return head
+
+
+def lived(agent: Agent, seeds: np.ndarray, ticks: int) -> tuple[list[dict[str, Tensor]], np.ndarray]:
+    """What was kept after each tick, and the commands [ticks, N, 2]."""
+    actor, kept, done = Actor(agent, len(seeds), effectors=[WALK]), [], []
+    for tick in rollout(actor, make_world("pointmaze", "medium", seeds), ticks):
+        kept.append({name: value.clone() for name, value in actor.state.carry[f"kept.{ROUTE}"].items()})
+        done.append(np.asarray(tick.actions[WALK]))
+    return kept, np.stack(done)
+
+
+def test_it_keeps_the_laws_of_heads_and_every_part_is_taught(agent: Agent) -> None:
+    g = torch.Generator().manual_seed(1)
+    target = {
+        "plan": torch.randn(3, 2, HORIZON, 2, generator=g),
+        "symbols": torch.randint(5, (3, 2, LENGTH), generator=g),
+        "ahead": torch.randn(3, 2, 2, generator=g),
+        "walk": torch.rand(3, 2, 2, generator=g),
+    }
+    check_head(head_of(agent), target)
+
+
+def test_a_plan_begins_where_one_is_ends_at_the_goal_and_is_kept_until_it_is_due(agent: Agent) -> None:
+    seeds = np.arange(3)
+    kept, _ = lived(agent, seeds, FOLLOW + 2)
+    world = make_world("pointmaze", "medium", seeds)
+    senses = world.observe()
+    np.testing.assert_allclose(kept[0]["plan"][:, 0], senses["body"], atol=1e-5)
+    np.testing.assert_allclose(kept[0]["plan"][:, -1], senses["goal"], atol=1e-5)
+    ages = [int(one["age"][0]) for one in kept]
+    assert ages == [*range(1, FOLLOW + 1), 1, 2]
+    assert torch.equal(kept[FOLLOW - 1]["plan"], kept[0]["plan"])
+    assert not torch.equal(kept[FOLLOW]["plan"], kept[0]["plan"])
+
+
+def test_a_row_lives_alone_as_among_others_and_goes_on_where_its_state_was_taken(agent: Agent) -> None:
+    seeds = np.arange(3)
+    _, together = lived(agent, seeds, FOLLOW + 3)
+    _, alone = lived(agent, seeds[1:2], FOLLOW + 3)
+    np.testing.assert_allclose(together[:, 1:2], alone, atol=1e-4)
+    actor, other = (Actor(agent, 3, effectors=[WALK]) for _ in range(2))
+    world = make_world("pointmaze", "medium", seeds)
+    for _ in rollout(actor, world, 5):
+        pass
+    other.state, twin = actor.state.clone(), make_world("pointmaze", "medium", seeds)
+    twin.restore(world.state())
+    none = np.zeros(3, bool)
+    one, two = (
+        [t.actions[WALK] for t in rollout(who, where, 4, none)] for who, where in ((actor, world), (other, twin))
+    )
+    np.testing.assert_array_equal(one, two)
+
+
+def test_a_new_episode_begins_without_the_old_plan(agent: Agent) -> None:
+    actor = Actor(agent, 2, effectors=[WALK])
+    for _ in rollout(actor, make_world("pointmaze", "medium", [0, 1]), 3):
+        pass
+    first = np.array([False, True])
+    world = make_world("pointmaze", "medium", [5, 6])
+    for _ in rollout(actor, world, 1, first):
+        pass
+    age = actor.state.carry[f"kept.{ROUTE}"]["age"]
+    assert age.tolist() == [4, 1]
+
+
+def test_who_senses_no_goal_has_no_plan(agent: Agent) -> None:
+    actor = Actor(agent, 2, effectors=[WALK], without=["goal"])
+    for tick in rollout(actor, make_world("pointmaze", "medium", [0, 1]), 2):
+        assert tick.actions[WALK].shape == (2, 2)
+    assert actor.state.carry[f"kept.{ROUTE}"]["age"].tolist() == [0, 0]
+
+
+def test_the_critic_chooses_and_what_is_given_is_held(agent: Agent) -> None:
+    head = head_of(agent)
+    read: Any = None
+
+    def noting(senses: Mapping[str, Any], first: np.ndarray) -> Any:
+        nonlocal read
+        actions = actor(senses, first)
+        read = actor.output.outputs[ROUTE]  # type: ignore[union-attr]
+        return actions
+
+    actor = Actor(agent, 2, effectors=[WALK])
+    for _ in rollout(noting, make_world("pointmaze", "medium", [0, 1]), 1):
+        pass
+    place = torch.tensor([[0.4, 0.4], [0.8, 1.2]])
+    found = head.search(read, given={5: place}, words={0: torch.tensor([1, 4])})
+    assert found.plans.shape == (2, head.candidates, HORIZON, 2)
+    torch.testing.assert_close(found.plans[:, :, 5], place[:, None].expand(-1, head.candidates, -1))
+    assert found.symbols[:, :, 0].tolist() == [[1] * head.candidates, [4] * head.candidates]
+    assert torch.equal(found.chosen, found.marks.argmax(-1))
+    # Of two plans alike in all but length the shorter has the better mark.
+    straight = interpolated(torch.tensor([[[0.0, 0.0], [1.0, 0.0]]]), torch.linspace(0, 1, HORIZON)[None])
+    detour = straight + torch.sin(torch.linspace(0, torch.pi, HORIZON))[None, :, None] * torch.tensor([0.0, 1.0])
+    head.sound[-1].weight.data.zero_()
+    marks = head.marks(torch.stack((straight, detour), 1), read.maze[:1])
+    assert marks[0, 0] > marks[0, 1]
+    with pytest.raises(ConfigError, match="1 to 100 steps"):
+        head.search(read, steps=101)
+    with pytest.raises(ConfigError, match="point 26 cannot be given"):
+        head.search(read, given={HORIZON: place})
+
+
+def test_its_denoiser_is_saved_as_a_pipeline_of_diffusers(agent: Agent, tmp_path) -> None:
+    pipeline = head_of(agent).pipeline
+    pipeline.save_pretrained(tmp_path)
+    again = HybridPipeline.from_pretrained(tmp_path)
+    noise = torch.randn(3, HORIZON, 2, generator=torch.Generator().manual_seed(1))
+    condition, present = torch.ones(3, 1, agent.config.width), torch.ones(3, 1, dtype=torch.bool)
+    one, two = (pipe(condition, present, noise, {0: torch.zeros(3, 2)}, steps=3) for pipe in (pipeline, again))
+    assert torch.equal(one.trajectory, two.trajectory)
+    assert torch.equal(one.symbols, two.symbols)
+
+
+def test_trajectories_alone_are_an_option_and_too_little_to_follow_is_refused(agent: Agent) -> None:
+    inlet = head_of(agent).inlet
+    plain = PlannerHead(inlet, length=0, width=32, layers=1, attention_heads=2, candidates=2, steps=2)
+    assert plain.nothing(2, torch.device("cpu"))["symbols"].shape == (2, 0)
+    with pytest.raises(ConfigError, match="draws one plan at least"):
+        PlannerHead(inlet, horizon=4, stride=4, follow=9)
+
+
+def test_places_between_points() -> None:
+    plan = torch.tensor([[[0.0, 0.0], [2.0, 0.0], [2.0, 4.0]]])
+    found = interpolated(plan, torch.tensor([[0.5, 1.0, 1.25, 9.0]]))
+    assert found.tolist() == [[[1.0, 0.0], [2.0, 0.0], [2.0, 1.0], [2.0, 4.0]]]

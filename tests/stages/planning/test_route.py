@@ -1,0 +1,119 @@
+"""What route learns from, what it is judged by, and the laws of the stage."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from devmind.acting import Policy
+from devmind.testing import check_learner, check_stage, tiny_agent, tiny_context
+from devmind.testing.parts import check_rehearsed
+from devmind.worlds.pointmaze import UNIT, maze
+from stages.planning.parts import HORIZON, STRIDE
+from stages.planning.route import exam, trips
+from stages.planning.route.shortest import shortest
+from stages.planning.stage import PlanningStage
+
+pytest.importorskip("ogbench")
+TICKS = 4_000
+
+
+@pytest.fixture(scope="module")
+def data() -> trips.Trips:
+    return trips.made("medium", 0, TICKS)
+
+
+@pytest.mark.slow
+def test_the_stage_keeps_its_laws() -> None:
+    check_stage(PlanningStage(), steps=2)
+
+
+def test_the_lesson_goes_on_where_it_was_stopped_and_can_be_rehearsed(tmp_path) -> None:
+    stage, agent, context = PlanningStage(), tiny_agent(), tiny_context(tmp_path)
+    stage.admit(agent)
+    agent.config.stages = [stage.name]
+    (lesson,) = stage.lessons(context)
+    check_learner(lesson, agent, context, steps=2)
+    check_rehearsed(lesson, agent, context)
+
+
+def test_trips_lead_to_their_goals_within_the_ticks_that_were_promised(data: trips.Trips) -> None:
+    assert data.made <= TICKS * 2  # the first round is always made
+    assert len(trips.made("medium", 1, 12_000)) > len(data)
+    assert trips.made("medium", 1, 12_000).made <= 12_000
+    last = data.at[data.begin[1:] - 1]
+    assert np.linalg.norm((last - data.goal) * UNIT, axis=1).max() <= 1.0 + 1e-4
+    assert data.made == len(data.at) - len(data)
+    step = np.linalg.norm(np.diff(data.at[: data.begin[1]], axis=0) * UNIT, axis=1)
+    assert step.max() <= 0.2 * np.sqrt(2) + 1e-4
+
+
+def test_moves_leave_out_loops_and_cut_corners() -> None:
+    east, south, west = 1, 2, 3
+    assert trips.moves(np.array([[1, 1], [1, 2], [2, 2]])) == [east, south]
+    assert trips.moves(np.array([[1, 1], [1, 2], [1, 1], [1, 2], [1, 3]])) == [east, east]
+    assert trips.moves(np.array([[1, 2], [2, 1]])) == [west, south]
+    assert trips.moves(np.array([[1, 1]])) == []
+
+
+def test_a_batch_asks_for_plans_from_where_one_is_to_the_goal(data: trips.Trips) -> None:
+    batch = trips.batch([data], 16, 6, np.random.default_rng(3))
+    body, goal = batch["senses"]["body"], batch["senses"]["goal"]
+    assert batch["plan"].shape == (6, 16, HORIZON, 2)
+    learned = batch["learned"]
+    assert (learned | ~batch["first"]).all()
+    assert 0.2 < learned.float().mean() < 0.9
+    np.testing.assert_allclose(batch["plan"][learned][:, 0], body[learned])
+    np.testing.assert_allclose(batch["plan"][..., -1, :], goal)
+    assert batch["first"][:, 0].all()
+    assert 0 < batch["first"].float().mean() < 1
+    # The goal stays as long as a life goes on, and the moves lead from the cell one is in to the goal's.
+    on = ~batch["first"][:, 1:]
+    assert (goal[:, 1:] == goal[:, :-1]).all(-1)[on].all()
+    where = maze("medium")
+    for place, words, end in zip(body[learned], batch["symbols"][learned].tolist(), goal[learned], strict=True):
+        cell = where.cells(place.numpy() * UNIT)
+        for word in words:
+            cell = cell + np.array([step for step, w in trips.MOVES.items() if w == word] or [(0, 0)])[0]
+        np.testing.assert_array_equal(cell, where.cells(end.numpy() * UNIT))
+    strides = np.linalg.norm(np.diff(batch["plan"].numpy(), axis=2), axis=-1) * UNIT
+    assert strides.max() <= STRIDE * 0.2 * np.sqrt(2) + 1.5  # the last one may jump onto the goal
+
+
+def test_shortest_ways_are_known_ones() -> None:
+    start, goal = np.array([[0.0, 0.0], [0.0, 0.0]]), np.array([[4.0, 0.0], [4.0, 8.0]])
+    # Straight in a corridor; and around one corner at (2 + 0.7 - 4 + 4, ...): by hand below.
+    straight, around = shortest("medium", start, goal)
+    assert straight == pytest.approx(4.0)
+    assert np.hypot(4, 8) < around < 4 + 8
+
+
+def test_no_way_is_shorter_than_the_shortest_and_the_oracle_arrives(tmp_path) -> None:
+    context = tiny_context(tmp_path)
+    walked = exam.walk(trips.oracle("medium"), context, "medium", np.arange(20))
+    assert walked.arrived.all()
+    assert 0.85 < walked.spl.mean() <= 1.0
+    assert walked.spl.max() <= 1.0
+
+
+def test_floors_are_measured_and_a_rule_that_stands_still_is_cut(tmp_path, data: trips.Trips) -> None:
+    context, seeds = tiny_context(tmp_path), np.arange(10)
+    ticks = 0
+
+    def straight(senses, first):
+        nonlocal ticks
+        ticks += 1
+        return exam.straight_on(senses, first)
+
+    policies: dict[str, Policy] = {
+        "straight": straight,
+        "cloned": exam.cloned(data),
+        "random": exam.at_random("medium"),
+    }
+    came = {
+        name: exam.walk(policy, context, "medium", seeds, rule=name != "random").arrived.mean()
+        for name, policy in policies.items()
+    }
+    assert came["straight"] < 0.5
+    assert came["random"] < 0.5
+    assert ticks < 900

@@ -1,0 +1,214 @@
+"""The laws of every exam of every installed stage: on what it is held, who reaches its ceiling, and who does not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from devmind import plugins
+from devmind.agent.agent import Agent
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.examining import examine_skill
+from devmind.curriculum.stage import Context, Skill, Stage
+from devmind.testing import check_episodes, tiny_agent, tiny_context
+from devmind.worlds import minigrid
+from devmind.worlds.nursery import hiding
+from stages.memory import lessons, mazes, permanence, remembering
+from stages.reflex import looking
+from tests.stages import exam_players
+from tests.stages.exam_players import ELSEWHERE, players
+
+STAGES: dict[str, Stage] = {
+    name: plugins.load("stages", name)()
+    for name, plugin in plugins.available("stages").items()
+    if plugin.distribution == "devmind"
+}
+SKILLS = [(stage, skill) for stage in STAGES.values() for skill in stage.skills]
+SLOW = ("sleep",)
+
+
+def of(names: Mapping[str, object] | None = None, slow: tuple[str, ...] = SLOW) -> pytest.MarkDecorator:
+    """Parametrized by (stage, skill), all or those of `names`."""
+    return pytest.mark.parametrize(
+        ("stage", "skill"),
+        [
+            pytest.param(stage, skill, id=skill.name, marks=[pytest.mark.slow] * (skill.name in slow))
+            for stage, skill in SKILLS
+            if names is None or skill.name in names
+        ],
+    )
+
+
+@pytest.fixture(scope="module")
+def agent() -> Agent:
+    """An untaught agent with the parts of every stage."""
+    agent = tiny_agent()
+    for name in ("reflex", "memory", "language", "reasoning"):
+        STAGES[name].admit(agent)
+        agent.config.stages = [*agent.config.stages, name]
+    return agent.eval()
+
+
+def context_of(folder: Path, scale: float = 0.1) -> Context:
+    return tiny_context(folder, f"exam.episodes_scale={scale}")
+
+
+def scores(found: Mapping[str, Measure]) -> dict[str, tuple[float, float]]:
+    """Score and ceiling of each measure."""
+    return {name: (round(measure.score, 4), measure.ceiling) for name, measure in found.items()}
+
+
+@of()
+def test_an_exam_is_of_different_episodes_that_no_lesson_shows(
+    stage: Stage, skill: Skill, agent: Agent, tmp_path: Path
+) -> None:
+    check_episodes(skill, agent, context_of(tmp_path), 300)  # the stages' own law check looks at 10,000
+
+
+def test_every_skill_has_a_player_that_knows_the_answers() -> None:
+    assert {skill.name for _, skill in SKILLS} == set(players()) | set(ELSEWHERE)
+    for file in set(ELSEWHERE.values()):
+        assert "shuffle" in (exam_players.folder() / file).read_text(encoding="utf-8"), file
+
+
+def examined(stage: Stage, skill: Skill, agent: Agent, context: Context, turn, level: str = "full"):
+    with pytest.MonkeyPatch.context() as patch:
+        players()[skill.name](patch, context, turn)
+        return examine_skill(stage, skill, agent, context, level)
+
+
+REACHED = {
+    "track": 0.8,  # the first ticks count, before any gaze can be there
+    "reach": 0.9,
+    "recall": 0.9,  # an untaught agent's keys find most entries
+}
+"""What the player reaches where it is not quite the ceiling."""
+
+
+@of(players(), slow=("startle", "track", "see", "permanence"))
+def test_who_knows_the_answers_reaches_the_ceiling_and_shuffled_answers_fall(
+    stage: Stage, skill: Skill, agent: Agent, tmp_path: Path
+) -> None:
+    context = context_of(tmp_path)
+    best = examined(stage, skill, agent, context, np.arange)
+    for name, measure in best.measures.items():
+        if name.endswith("/memory"):
+            continue  # what memory adds is nothing where nobody needs it
+        span = measure.ceiling - measure.chance
+        wanted = REACHED.get(name.split("/")[0], 1.0)
+        assert (measure.score - measure.chance) / span >= wanted - 1e-6, f"{name}: {scores(best.measures)}"
+    # Each row is given the answer of another one, always of the same.
+    rng = np.random.default_rng(5)
+    shuffled = examined(stage, skill, agent, context, rng.permutation)
+    for name, measure in shuffled.measures.items():
+        sign = 1 if measure.higher_is_better else -1
+        low, high = measure.interval()
+        bound = low if sign > 0 else high
+        known = measure.floor if sign > 0 else min(measure.floor, measure.chance)
+        assert sign * (bound - known) <= 0.02, f"{name}: {measure.score:.3f} [{low:.3f}, {high:.3f}], floor {known:.3f}"
+        if name in {threshold.measure for threshold in skill.gate_in(context).thresholds}:
+            decision = next((d for d in shuffled.verdict.decisions if d.measure == name), None)
+            assert decision is None or not decision.passed, decision
+
+
+ALARMED = ("startle", "startle/move_trunk")
+"""Who withdraws at every tick answers every event; the same exam's false alarms are for that."""
+
+
+@of(
+    slow=(
+        *SLOW,
+        "track",
+        "orient",
+        "reach",
+        "startle",
+        "follow",
+        "permanence",
+        "puzzles",
+        "tictactoe",
+        "recall",
+        "maze",
+    )
+)
+def test_an_untaught_agent_stays_at_the_floors(stage: Stage, skill: Skill, agent: Agent, tmp_path: Path) -> None:
+    item = examine_skill(stage, skill, agent, context_of(tmp_path))
+    assert not all(decision.passed for decision in item.verdict.decisions), "goals included"
+    for name, measure in item.measures.items():
+        if name in ALARMED and item.measures[name.replace("startle", "startle/false alarms", 1)].score > 0.5:
+            continue
+        low, high = measure.interval()
+        margin = 0.05 * abs(measure.ceiling - measure.chance)
+        if measure.higher_is_better:
+            assert low <= max(measure.floor, measure.chance) + margin, name
+        else:
+            assert high >= min(measure.floor, measure.chance) - margin, name
+
+
+OFF = {
+    "memory_len": {"memory_len": [remembering.SHORT_OFF]},
+    "maze": {mazes.T_MAZE: [remembering.SHORT_OFF]},
+    "repeat_previous": {"repeat_previous": [remembering.SHORT_OFF]},
+    "recall": {"recall": ["memory off", "short-term only"]},
+    "permanence": {"permanence/unmoved": [permanence.SHORT, permanence.OFF]},
+}
+"""By skill and measure the rows in which what its player lives by is off."""
+
+
+@of(OFF)
+def test_with_memory_off_who_lives_by_memory_is_at_chance(
+    stage: Stage, skill: Skill, agent: Agent, tmp_path: Path
+) -> None:
+    best = examined(stage, skill, agent, context_of(tmp_path), np.arange)
+    for name, rows in OFF[skill.name].items():
+        measure = best.measures[name]
+        for row in rows:
+            assert measure.rows[row] <= measure.chance + 0.25 * (measure.ceiling - measure.chance), (name, row)
+    if skill.name == "permanence":
+        assert best.measures["permanence/unmoved"].rows[permanence.LONG] == 1.0
+
+
+@pytest.mark.parametrize(("at", "right"), [(hiding.BEFORE_LOOKING, 1.0), (hiding.AFTER_LOOKING, 0.0)])
+def test_permanence_is_asked_while_the_thing_is_out_of_sight(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int, right: float
+) -> None:
+    exam_players.hide(monkeypatch, np.arange, (at,))
+    unmoved, *_ = permanence.examine(agent, context_of(tmp_path), "glimpse")
+    assert unmoved.score == right
+
+
+def test_orient_is_judged_by_where_the_gaze_is_in_the_end(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Passing:
+        """Turns to the target, and away in the last tick."""
+
+        def __init__(self) -> None:
+            self.tick = 0
+
+        def __call__(self, truth, first):
+            self.tick += 1
+            last = self.tick == looking.ORIENT_TICKS
+            return {"look": np.ones((len(first), 2), np.float32)} if last else exam_players.turn_to(truth, first)
+
+    exam_players.acting(Passing, looking)(monkeypatch, context_of(tmp_path), np.arange)
+    for measure in looking.examine_orient(agent, context_of(tmp_path), "glimpse"):
+        assert measure.score < 0.3, measure.name
+
+
+@pytest.mark.parametrize(("skill", "moments"), [("memory_len", 101), ("maze", 101)])
+def test_what_is_to_be_remembered_is_longer_ago_than_in_any_lesson(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skill: str, moments: int
+) -> None:
+    monkeypatch.setattr(exam_players.Remembering, "longest", 0)
+    monkeypatch.setattr(minigrid, "installed", lambda: False)
+    stage = STAGES["memory"]
+    (one,) = (found for found in stage.skills if found.name == skill)
+    examined(stage, one, agent, context_of(tmp_path), np.arange, "glimpse")
+    assert exam_players.Remembering.longest == moments
+    context = context_of(tmp_path)
+    nursery = replace(context, config=context.config.model_copy(update={"size": "nursery"}))
+    assert lessons._longest(nursery, 1.0) == remembering.LONGEST_TAUGHT == 60
