@@ -9,9 +9,9 @@ due is decided by ticks, never by a clock.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -63,9 +63,7 @@ class Route(Output):
     before: Mapping[str, Tensor] | None = None
     after: dict[str, Tensor] = field(default_factory=dict)
 
-    def loss(
-        self, target: Mapping[str, Tensor], mask: Tensor | None = None, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def loss(self, target: Any, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         """Sum of the losses of `losses`."""
         return torch.stack(list(self.losses(target, mask, generator).values())).sum()
 
@@ -102,8 +100,7 @@ class Route(Output):
 
     def rows(self, index: Tensor) -> Route:
         """The same of some rows, without what was kept."""
-        read = (self.thought, self.present, self.place, self.goal, self.maze)
-        return Route(self.head, *(value[index] for value in read))
+        return self._each(lambda value: value[index])
 
     def kept(self) -> dict[str, Tensor]:
         """plan [B, H, 2], symbols int64 [B, L], and age int64 [B]: ticks since it was made, 1 in the first; 0: none."""
@@ -123,8 +120,11 @@ class Route(Output):
     def flattened(self) -> Route:
         """All Moments of a batch as rows."""
         lead = self.place.ndim - 1
-        read = (self.thought, self.present, self.place, self.goal, self.maze)
-        return Route(self.head, *(value.flatten(0, lead - 1) for value in read))
+        return self._each(lambda value: value.flatten(0, lead - 1))
+
+    def _each(self, of: Callable[[Tensor], Tensor]) -> Route:
+        read = of(self.thought), of(self.present), of(self.place), of(self.goal), of(self.maze)
+        return Route(self.head, *read)
 
     def command(self) -> Tensor:
         """What leads from where one is to where the plan is one stride later, [B, 2] in -1..1."""

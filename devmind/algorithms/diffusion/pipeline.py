@@ -52,7 +52,7 @@ class HybridPipeline(DiffusionPipeline):
             CheckpointError: it holds no pipeline of this kind.
         """
         index = Path(folder) / "model_index.json"
-        kinds = {kind.__name__: kind for kind, _ in SCHEDULERS.values()}
+        kinds: dict[str, Any] = {kind.__name__: kind for kind, _ in SCHEDULERS.values()}
         try:
             name = json.loads(index.read_text(encoding="utf-8"))["scheduler"][1]
             return cls(

@@ -93,7 +93,7 @@ class MaskedTokens(AmusedScheduler):
     was known before stays. There is no noise in it: what differs between two draws comes from their trajectories.
     """
 
-    def step(  # type: ignore[override]
+    def step(
         self,
         model_output: Tensor,
         timestep: int,

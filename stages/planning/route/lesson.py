@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
@@ -62,4 +63,4 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     output: Any = agent.forward(dict(batch), [parts.ROUTE])[parts.ROUTE]
     target = {name: batch[name].to(agent.device) for name in ("plan", "symbols", "ahead", "walk")}
     told = output.losses(target, batch["learned"].to(agent.device))
-    return sum(told.values()), {name: value.detach() for name, value in told.items()}  # type: ignore[return-value]
+    return torch.stack(list(told.values())).sum(), {name: value.detach() for name, value in told.items()}
