@@ -58,7 +58,7 @@ def run(
 ) -> None:
     """Raise a whole childhood: walk stages in the order of what they require, to one report.
 
-    A stage that fails a gate is repeated once, at half its steps (at size tiny never); then the walk goes on with it
+    A stage that fails a gate is repeated once, at half its steps; then the walk goes on with it
     marked failed.
 
     Exit code 0: all passed; 1: a gate was failed; 2: an error; 130 or 143: stopped.

@@ -107,13 +107,14 @@ def hello(
 
 def _of_age(age: int | None, agent: Path | None) -> Path:
     """The folder of the agent that is met: the newborn's, or that of one's own at an age."""
-    from devmind.live.ages import CHILDHOOD_FILE, ages, of_childhood
     from devmind.live.newborn import FOLDER
 
     if age is None and agent is not None:
         raise ConfigError(f"--agent {agent} needs --age N, at which it is met; or 'devmind live --agent {agent}'.")
     if age is None:
         return FOLDER
+    from devmind.live.ages import CHILDHOOD_FILE, ages, of_childhood
+
     newest = max(RUNS.glob(f"*/{CHILDHOOD_FILE}"), key=lambda path: path.stat().st_mtime, default=None)
     every = of_childhood(newest.parent) if newest and agent is None else ages(agent_folder(agent))
     found = [one for one in every if one.taught]

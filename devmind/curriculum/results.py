@@ -90,7 +90,8 @@ def cost(agent: Agent, journal: Journal) -> dict[str, Any]:
     seconds = sum(event["seconds"] for event in taught)
     by_stage: dict[str, float] = {}
     for event in journal.events("exam"):
-        by_stage[event["stage"]] = by_stage.get(event["stage"], 0.0) + event["seconds"]
+        stage = event.get("stage", "")  # older journals did not say
+        by_stage[stage] = by_stage.get(stage, 0.0) + event["seconds"]
     exams = sum(by_stage.values())
     spent_s: dict[str, float] = {}
     for event in taught:
@@ -141,7 +142,7 @@ def lessons(journal: Journal) -> list[dict[str, Any]]:
 
 def lessons_done(journal: Journal) -> list[dict[str, Any]]:
     """How each lesson of each attempt ended; what was redone counts as it was last."""
-    return list({(event["lesson"], event["attempt"]): event for event in journal.events("lesson_done")}.values())
+    return list({(event["lesson"], event.get("attempt", 0)): event for event in journal.events("lesson_done")}.values())
 
 
 def _label(event: dict[str, Any]) -> str:

@@ -11,7 +11,13 @@ from stages.planning.route import exam as route_exam
 from stages.planning.route import lesson as route_lesson
 
 SKILLS: Sequence[Skill] = (
-    Skill("route", route_exam.examine, route_exam.GATE, "ways through OGBench's mazes, imagined whole and followed"),
+    Skill(
+        "route",
+        route_exam.examine,
+        route_exam.GATE,
+        "ways through OGBench's mazes, imagined whole and followed",
+        route_exam.taught,
+    ),
 )
 
 

@@ -34,7 +34,9 @@ def taught(scheduler: str = "ddim", length: int = LENGTH, steps: int = 250) -> H
     for _ in range(steps):
         side = torch.randint(2, (64,), generator=generator).float()
         clean, symbols = ways(side)
-        x, level = noised(noising, clean, torch.randn(clean.shape, generator=generator), torch.randint(50, (64,)))
+        x, level = noised(
+            noising, clean, torch.randn(clean.shape, generator=generator), torch.randint(50, (64,), generator=generator)
+        )
         share = torch.rand(64, generator=generator)
         hidden = torch.rand(64, LENGTH, generator=generator) < share[:, None]
         given = torch.rand(64, HORIZON, generator=generator) < 0.1

@@ -319,7 +319,7 @@ class Walk:
 def test_curriculum_walks_all_stages_unless_some_are_named(
     devmind: Any, calls: Calls, stand_in: Callable[..., None], tmp_path: Path
 ) -> None:
-    stand_in("devmind.curriculum.runner", Curriculum=Walk)
+    stand_in("devmind.curriculum.runner", Curriculum=Walk, every_stage=lambda: list(plugins.available("stages")))
     assert devmind("curriculum", "run", "--size", "tiny", "--seed", "2").exit_code == 0
     stages, config, out, options = Walk.asked
     assert (stages, config.size) == (list(plugins.available("stages")), "tiny")

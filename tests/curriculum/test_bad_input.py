@@ -11,7 +11,7 @@ import pytest
 
 from devmind.agent.agent import Agent
 from devmind.config import load
-from devmind.curriculum import runner, stage_run
+from devmind.curriculum import childhood, runner, stage_run
 from devmind.errors import CheckpointError, ConfigError, ExamError, PluginError
 from tests.curriculum.lamp_stage import LampStage
 
@@ -20,8 +20,9 @@ STAGE = LampStage()
 
 @pytest.fixture(autouse=True)
 def own_stage(monkeypatch):
-    for module in (runner, stage_run):
+    for module in (runner, stage_run, childhood):
         monkeypatch.setattr(module, "load_stage", {"lamps": STAGE}.__getitem__)
+    monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another one knows no lamps
 
 
 def config(**changes):
@@ -84,8 +85,9 @@ def test_a_checkpoint_with_a_flipped_bit_is_passed_over_for_the_one_before(tmp_p
     data[len(data) // 2] ^= 1
     weights.write_bytes(data)
     monkeypatch.undo()
-    for module in (runner, stage_run):
+    for module in (runner, stage_run, childhood):
         monkeypatch.setattr(module, "load_stage", {"lamps": STAGE}.__getitem__)
+    monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another one knows no lamps
     result = runner.run_stage("lamps", config(), out=tmp_path / "run")
     straight = runner.run_stage("lamps", config(), out=tmp_path / "straight")
     assert Agent.from_pretrained(result.agent).sha256() == Agent.from_pretrained(straight.agent).sha256()

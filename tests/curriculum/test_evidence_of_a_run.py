@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from devmind.agent.agent import Agent
-from devmind.curriculum import results, runner, stage_run
+from devmind.curriculum import childhood, results, runner, stage_run
 from devmind.curriculum.ablation import fresh_trunk
 from devmind.curriculum.exam import Retention
 from devmind.curriculum.stage import Batches, Rehearsed
@@ -33,8 +33,9 @@ STAGES = {"lamps": ReadingStage(), "later": LampStage(name="later", requires=("l
 
 @pytest.fixture(autouse=True)
 def own_stages(monkeypatch):
-    for module in (runner, stage_run):
+    for module in (runner, stage_run, childhood):
         monkeypatch.setattr(module, "load_stage", STAGES.__getitem__)
+    monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another one knows no lamps
 
 
 def moved_trunk() -> Agent:

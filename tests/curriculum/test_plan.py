@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from devmind.curriculum import machine, plan, runner, stage_run, teaching
+from devmind.curriculum import childhood, machine, plan, runner, stage_run, teaching
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.stage import Batches, Context, Lesson, Skill
@@ -29,8 +29,9 @@ SPEED = {"one": 2.0, "two": 4.0, "third": 1.0}
 
 @pytest.fixture(autouse=True)
 def own_stages(monkeypatch):
-    for module in (runner, stage_run):
+    for module in (runner, stage_run, childhood):
         monkeypatch.setattr(module, "load_stage", STAGES.__getitem__)
+    monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another one knows no lamps
 
 
 @pytest.fixture
@@ -191,8 +192,9 @@ def test_the_report_says_what_was_trained_and_rehearsed(tmp_path, raised):
 
 def test_a_learner_that_takes_no_rehearsals_is_refused_before_a_step(tmp_path, monkeypatch, raised):
     monkeypatch.undo()
-    for module in (runner, stage_run):
+    for module in (runner, stage_run, childhood):
         monkeypatch.setattr(module, "load_stage", STAGES.__getitem__)
+    monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another one knows no lamps
     monkeypatch.setattr(GradientLearner, "mixes", False)
     with pytest.raises(ConfigError, match="'third' is to rehearse 'one', and its learner"):
         runner.run_stage("later", config(), out=tmp_path / "runs" / "later", agent=raised)

@@ -106,8 +106,9 @@ def test_another_seed_gives_other_weights(straight, tmp_path):
 
 def goes_on_to_the_same(straight, tmp_path, monkeypatch):
     monkeypatch.undo()
-    for module in (runner, stage_run):
+    for module in (runner, stage_run, childhood):
         monkeypatch.setattr(module, "load_stage", STAGES.__getitem__)
+    monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another one knows no lamps
     result = runner.run_stage("lamps", config(), out=tmp_path / "run")
     assert weights(result) == weights(straight)
     same_scores(result, straight)

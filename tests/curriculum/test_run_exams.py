@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from devmind.curriculum import run_exams, runner, stage_run
+from devmind.curriculum import childhood, run_exams, runner, stage_run
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.journal import Journal
 from tests.curriculum.lamp_stage import LampStage
@@ -36,8 +36,9 @@ RICH = Measure(
 
 @pytest.fixture(autouse=True)
 def own_stages(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (runner, stage_run):
+    for module in (runner, stage_run, childhood):
         monkeypatch.setattr(module, "load_stage", STAGES.__getitem__)
+    monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another one knows no lamps
 
 
 def held(run: Path) -> list[tuple[str, str, str]]:

@@ -34,6 +34,7 @@ ELSEWHERE: Mapping[str, str] = {
     "follow": "tests/stages/language/test_following.py",
     "tictactoe": "tests/stages/reasoning/test_selfplay.py",
     "puzzles": "tests/stages/reasoning/test_q_star.py",
+    "route": "tests/stages/planning/test_route.py",
 }
 """Skills whose exams have these tests in a file of their own: a night, games and pages need a player of their kind."""
 

@@ -49,7 +49,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Walks that end at the flag: by plans, each followed for four ticks, and by simpler ways on the same walks."""
-    seeds = exam_seeds(context.episodes(1000 if level == "full" else 200), "pond")
+    seeds = exam_seeds(context.episodes(200 if level == "glimpse" else 1000), "pond")
     rng, side = numpy_rng("pond", "floors"), np.ones(len(seeds))
     noise = torch_generator("pond", "exam", device=agent.device)
     policies: dict[str, Policy] = {

@@ -35,7 +35,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Share of unseen seats whose warmest side is named; the floor takes the strongest reading at its word."""
-    seeds = exam_seeds(context.episodes(600 if level == "full" else 120), "warmth")
+    seeds = exam_seeds(context.episodes(120 if level == "glimpse" else 600), "warmth")
     batch, warmth = sit(context, seeds)
     side = batch["side"]
     right = (agent(batch, ["warm_side"])["warm_side"].mode() == side).numpy()[:, 0]

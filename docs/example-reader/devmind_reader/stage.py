@@ -44,7 +44,7 @@ def say(agent: Agent, beginning: str, most: int = 80, seed: int | None = 0) -> s
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Nats a byte of pages of the held-out part, one value a page; counting letters is the floor."""
     taught, held_out = split(context.data)
-    texts = apart(held_out, context.episodes(160 if level == "full" else 32))
+    texts = apart(held_out, context.episodes(32 if level == "glimpse" else 160))
     chunks = [texts[i : i + ROWS] for i in range(0, len(texts), ROWS)]
     nats = torch.cat([page_nats(agent, batch_of(chunk))[:, 0] for chunk in chunks]).cpu().numpy()
     orders = {"unigram": 1, "5-gram": 5}

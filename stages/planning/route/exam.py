@@ -10,6 +10,7 @@ from scipy.spatial import cKDTree
 
 from devmind.acting import Actor, Policy, Senses, rollout
 from devmind.agent.agent import Agent
+from devmind.curriculum.episodes import of_lessons, of_worlds
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
@@ -50,11 +51,17 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     return [measure for name in lesson.levels(context.config.size) for measure in _maze(agent, context, level, name)]
 
 
+def taught(context: Context, n: int) -> np.ndarray:
+    """Trips that the lesson may show begin and end like these."""
+    return of_lessons(context.make_world, n, context.seed, "pointmaze", lesson.levels(context.config.size))
+
+
 def _maze(agent: Agent, context: Context, level: str, name: str) -> list[Measure]:
     full = level == "full"
-    seeds = exam_seeds(context.episodes(EPISODES if full else GLIMPSE), "route", name)
+    seeds = exam_seeds(context.episodes(GLIMPSE if level == "glimpse" else EPISODES), context.seed, "route", name)
     actor = Actor(agent, len(seeds), effectors=[WALK])
     ours = walk(actor, context, name, seeds)
+    episodes = of_worlds(context.make_world, "pointmaze", name + TASKS, seeds)
     floors: dict[str, Walked] = {}
     ceiling, rows = Walked(np.ones(1), np.ones(1)), {}
     if full:
@@ -82,6 +89,7 @@ def _maze(agent: Agent, context: Context, level: str, name: str) -> list[Measure
                 note="SPL: the shortest way a point can go, by the way that was gone; 0 where it did not arrive",
                 rows={way: float(getattr(walked, part).mean()) for way, walked in rows.items()},
                 answered=actor.counts,
+                episodes=episodes,
             )
         )
     return found

@@ -96,6 +96,15 @@ def test_no_way_is_shorter_than_the_shortest_and_the_oracle_arrives(tmp_path) ->
     assert walked.spl.max() <= 1.0
 
 
+def test_who_is_led_to_shuffled_goals_does_not_arrive(tmp_path) -> None:
+    lead, context, seeds = trips.oracle("medium"), tiny_context(tmp_path), np.arange(20)
+
+    def shuffled(senses, first):
+        return lead({**senses, "goal": np.roll(senses["goal"], 1, axis=0)}, first)
+
+    assert exam.walk(shuffled, context, "medium", seeds).arrived.mean() < 0.3
+
+
 def test_floors_are_measured_and_a_rule_that_stands_still_is_cut(tmp_path, data: trips.Trips) -> None:
     context, seeds = tiny_context(tmp_path), np.arange(10)
     ticks = 0
