@@ -83,7 +83,7 @@ def examine_last(out: Path, stages: Sequence[str], config: RunConfig, data: Path
         place(agent, pick_device(config.device))
         journal = Journal(folder / "exams.jsonl")
         examined = hold([load_stage(name) for name in stages], agent, context, journal, "half")
-    decisions = [decision for item in examined for decision in item.verdict.decisions if decision.told is not None]
+    decisions = [decision for item in examined for decision in item.verdict.decisions if not decision.goal]
     saved = childhood.Saved(
         precision="float16",
         megabytes=_megabytes(folder),

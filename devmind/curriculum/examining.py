@@ -140,6 +140,7 @@ def _plain_measure(measure: Measure, decision: Decision | None, resamples: int) 
         "ceiling": measure.ceiling,
         "reference": measure.reference,
         "gate": decision.bound if decision else None,
+        "goal": bool(decision and decision.goal),
         "passed": decision.told if decision else None,
         "verdict": _verdict(decision),
         "reason": decision.reason if decision else NOT_GATED,

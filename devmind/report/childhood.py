@@ -162,7 +162,7 @@ def _stage(results: Results, page: str) -> StageReport:
         for skill in results.skills
         if skill.stage in (None, results.stage)
         for measure in skill.measures
-        if measure.passed is not None
+        if measure.passed is not None and not measure.goal
     ]
     return StageReport(
         stage=results.stage,

@@ -111,6 +111,7 @@ class MeasureResult(Part):
     ceiling: float
     reference: str = ""
     gate: float | None = Field(description="the bound wanted; null when not gated")
+    goal: bool = Field(False, description="the bound is wanted and decides nothing")
     passed: bool | None
     verdict: VerdictWord | None = Field(None, description="the verdict in words; null: of an older devmind")
     reason: str

@@ -149,7 +149,7 @@ def test_a_size_whose_scores_mean_nothing_says_so_on_top(results: dict[str, Any]
 def test_a_rule_that_does_better_is_named_beside_the_verdict(results: dict[str, Any]) -> None:
     words = Page(render(results)).words
     assert "in 1 measure a rule does better" in words
-    assert "✓ passed, a rule does better chase the brightest place 0.985" in words
+    assert "✓ passed a rule does better: chase the brightest place 0.985" in words
     assert words.count("a rule does better") == 2
     assert "may stand below a floor: there “passed” says learned, not best. Here so: orient/sight." in words
     measure = results["skills"][2]["measures"][0]
