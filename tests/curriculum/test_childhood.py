@@ -188,7 +188,8 @@ def test_ten_kills_change_no_weight_and_no_verdict(installed, tmp_path):
     for folder in (straight, killed):
         folder.parent.mkdir()
     attack.run(attack.childhood(straight, "later"), installed)
-    hit = attack.attack(killed, straight, attack.childhood(killed, "later"), 12, seed=0, env=installed)
+    # Of some a process has come to its end before its place; more are asked for than are wanted.
+    hit = attack.attack(killed, straight, attack.childhood(killed, "later"), 16, seed=0, env=installed)
     assert len(hit) >= 10, hit
     assert len({place.partition(",")[0] for place in hit}) == 3, hit
     assert attack.outcome(killed) == attack.outcome(straight)

@@ -181,7 +181,7 @@ def test_an_exam_of_sleep_changes_nothing(agent: Agent, context: Context) -> Non
     assert agent.sha256() == before
     assert kept.floors == {"no sleep": 0.0}
     assert kept.n == recalling.THINGS
-    assert change.n == recalling.THINGS * sleeping.OTHERS
+    assert change.n == recalling.THINGS * context.episodes(sleeping.OTHERS)
     assert earlier.n == len(keeping.played(agent, context, 0))
     assert not any(parameter.is_inference() for parameter in agent.parameters())
 
