@@ -108,7 +108,8 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             "called rightly",
             [night.change for night in slept],
             [night.others for night in slept],
-            f"with the store on, in {context.episodes(OTHERS)} other lives: after the night less before, question by question",
+            f"with the store on, in {context.episodes(OTHERS)} other lives: after the night less before, question by "
+            "question",
         ),
         _change(
             "earlier skills",

@@ -115,6 +115,8 @@ def test_who_knows_the_answers_reaches_the_ceiling_and_shuffled_answers_fall(
             assert decision is None or not decision.passed, decision
 
 
+CHANGES = ("sleep/awake change", "sleep/earlier skills")
+"""What a night did to other answers: of an agent that knows none it is chance, in either direction."""
 ALARMED = ("startle", "startle/move_trunk")
 """Who withdraws at every tick answers every event; the same exam's false alarms are for that."""
 
@@ -138,6 +140,8 @@ def test_an_untaught_agent_stays_at_the_floors(stage: Stage, skill: Skill, agent
     item = examine_skill(stage, skill, agent, context_of(tmp_path))
     assert not all(decision.passed for decision in item.verdict.decisions), "goals included"
     for name, measure in item.measures.items():
+        if name in CHANGES:
+            continue
         if name in ALARMED and item.measures[name.replace("startle", "startle/false alarms", 1)].score > 0.5:
             continue
         low, high = measure.interval()
