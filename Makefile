@@ -11,6 +11,8 @@ SYSTEM_PACKAGES := portaudio19-dev pulseaudio pulseaudio-utils libasound2-plugin
 # Debian's postgresql makes a cluster and starts it, unless it is told not to; the tests start servers of their own.
 CLUSTERS := /etc/postgresql-common/createcluster.d
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+# Two processes of one thread each: threads of torch would only get into each other's way in small tests.
+TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
 .PHONY: help reflex childhood attack mutants test check format test-system clean
@@ -37,13 +39,13 @@ attack: $(DEV)
 	$(BIN)/python -m tests.curriculum.attack --kills $(KILLS) $(ARGS)
 
 test: $(SYSTEM) check
-	$(BIN)/python -m pytest -m slow
+	$(TESTS) -m slow
 
 check: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(TESTS)
 
 format: $(DEV)
 	$(BIN)/ruff format .

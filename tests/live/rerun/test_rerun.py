@@ -215,7 +215,8 @@ def test_the_server_is_on_loopback_without_analytics_and_gives_what_was_shown(
     assert not home.exists()
     assert not server.is_running()
     ticks = [row["tick"] for row in chunks(got)["/camera"]]
-    assert {0, 10} <= set(ticks), "who comes late gets what was before"
+    # On a busy machine one of the first pictures may give way to the next.
+    assert min(ticks) < 5 < max(ticks), "who comes late gets what was before"
     assert ticks == sorted(ticks)
 
 
