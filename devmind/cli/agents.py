@@ -12,6 +12,7 @@ from devmind.cli.paths import existing
 from devmind.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
+    from devmind.agent.agent import Agent
     from devmind.agent.describing import Describer
 
 RUNS = Path("checkpoints")
@@ -62,6 +63,28 @@ def agent_folder(given: Path | None) -> Path:
     if folder is None:
         complain(f"Note: no agent was raised below ./{RUNS}, so this is the newborn that comes with devmind.")
     return folder or FOLDER
+
+
+def taught_agent(given: Path | None, stage: str, head: str, what: str) -> Agent:
+    """The agent of `--agent`, else of the newest milestone in ./checkpoints that has been through `stage`.
+
+    Raises:
+        ConfigError: there is none, or it lacks the head by which it would do `what` ("to plan").
+    """
+    from devmind.checkpointing.milestones import newest_milestone
+
+    folder = given or newest_milestone(RUNS, (stage,))
+    if folder is None:
+        raise ConfigError(
+            f"No agent below ./{RUNS} has been through {stage}. Raise one (devmind stage run {stage}), or give "
+            "--agent DIR."
+        )
+    from devmind.agent.agent import Agent
+
+    agent = Agent.from_pretrained(folder).eval()
+    if head not in agent.heads:
+        raise ConfigError(f"The agent in '{folder}' was never taught {what}: it has no head '{head}'.")
+    return agent
 
 
 def describer(folder: Path) -> Describer:

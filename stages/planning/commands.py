@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import RUNS, agent_option, named_agent
+from devmind.cli.agents import agent_option, taught_agent
 from devmind.cli.house import group
 from devmind.errors import ConfigError, nearest
-
-if TYPE_CHECKING:
-    from devmind.agent.agent import Agent
 
 plan = group("Imagine a way through a maze, and go it.")
 
@@ -56,6 +53,7 @@ def imagine(
     from devmind.agent.threads import intra_op_threads
     from devmind.worlds.pointmaze import MAZES, PointMazeRules
     from stages.planning import film
+    from stages.planning.parts import ROUTE
 
     known = [f"pointmaze-{name}" for name in MAZES]
     if env not in known:
@@ -64,7 +62,7 @@ def imagine(
     end = _place(goal or "task1", rules, 1, "--goal")
     begin = _place(start or (goal if goal and goal.startswith("task") else "task1"), rules, 0, "--start")
     rules.between(begin[None], end[None])  # it says what is wrong with them
-    taught = _load(agent)
+    taught = taught_agent(agent, "planning", ROUTE, "to plan")
     with intra_op_threads(1):
         told = film.imagined(
             taught,
@@ -129,21 +127,3 @@ def _words(text: str | None) -> dict[int, int]:
                 raise ConfigError(f"There is no move '{word}' (--symbols){nearest(word, WORDS)}")
             found[number] = WORDS.index(word)
     return found
-
-
-def _load(given: Path | None) -> Agent:
-    """The agent meant, which must have been taught this."""
-    from devmind.agent.agent import Agent
-    from devmind.checkpointing.milestones import newest_milestone
-    from stages.planning.parts import ROUTE
-
-    folder = named_agent(given) or newest_milestone(RUNS, ("planning",))
-    if folder is None:
-        raise ConfigError(
-            f"No agent below ./{RUNS} has been through planning. Raise one (devmind stage run planning), or give "
-            "--agent DIR."
-        )
-    agent = Agent.from_pretrained(folder).eval()
-    if ROUTE not in agent.heads:
-        raise ConfigError(f"The agent in '{folder}' was never taught to plan: it has no head '{ROUTE}'.")
-    return agent

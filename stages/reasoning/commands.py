@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import RUNS, named_agent
+from devmind.cli.agents import named_agent, taught_agent
 from devmind.cli.house import group
 from devmind.errors import ConfigError, nearest
-
-if TYPE_CHECKING:
-    from devmind.agent.agent import Agent
 
 play = group("Play a game against an agent.")
 solve = group("Let an agent solve a puzzle.")
@@ -46,7 +43,7 @@ def against(
 
     if game not in GAMES:
         raise ConfigError(f"There is no game '{game}'{nearest(game, GAMES)}")
-    taught = _load(agent, GAMES[game].policy, game)
+    taught = taught_agent(agent, "reasoning", GAMES[game].policy, game)
     with intra_op_threads(1):
         Table(taught, GAMES[game], simulations, agent_begins=second).play(typer.echo, _asked)
 
@@ -73,7 +70,7 @@ def puzzle(
     lit, algebra = lights(state, SIDE), Algebra.of(SIDE)
     if not algebra.solvable(lit)[0]:
         raise ConfigError("These lights cannot be put out by any presses: they are not orthogonal to the null space.")
-    taught = _load(agent, PRESSES, name)
+    taught = taught_agent(agent, "reasoning", PRESSES, name)
     began_s = time.perf_counter()
     with intra_op_threads(1):
         (way,) = exam.search(lit, lambda states: costs(taught, states), nodes)
@@ -87,24 +84,6 @@ def puzzle(
     show.line(f"press (row,column): {places or 'nothing, all lights are out'}")
     short = "proven shortest, by algebra mod 2" if len(way.actions) == fewest else f"not shortest: {fewest} would do"
     show.line(f"{show.counted(len(way.actions), 'press', 'presses')}, {short}; {told}")
-
-
-def _load(given: Path | None, head: str, what: str) -> Agent:
-    """The agent meant, which must have been taught this."""
-    from devmind.checkpointing.milestones import newest_milestone
-
-    folder = given or newest_milestone(RUNS, ("reasoning",))
-    if folder is None:
-        raise ConfigError(
-            f"No agent below ./{RUNS} has been through reasoning. Raise one (devmind stage run reasoning), or give "
-            "--agent DIR."
-        )
-    from devmind.agent.agent import Agent
-
-    agent = Agent.from_pretrained(folder).eval()
-    if head not in agent.heads:
-        raise ConfigError(f"The agent in '{folder}' was never taught {what}: it has no head '{head}'.")
-    return agent
 
 
 def _asked(prompt: str) -> str | None:

@@ -198,14 +198,14 @@ def test_the_server_is_on_loopback_without_analytics_and_gives_what_was_shown(
         [settings] = Path(server.environ()["HOME"]).rglob("analytics.json")
         assert json.loads(settings.read_text())["analytics_enabled"] is False
         assert hub.watched
-        publish(hub, range(5))
+        publish(hub, range(5), 0.2)  # slowly: a picture that is not taken yet gives way to the next
         got = tmp_path / "got.rrd"
         env = {"HOME": str(settings.parents[1]), "XDG_CONFIG_HOME": str(settings.parents[1])}
         reader = subprocess.Popen([program(), viewer.stream, "--save", got], env=env, stderr=subprocess.DEVNULL)
         tick, give_up_s = 5, time.monotonic() + 60
         while not (got.is_file() and got.stat().st_size):  # a busy machine takes its time to start it
             assert time.monotonic() < give_up_s, "the reader writes nothing"
-            publish(hub, range(tick, tick + 10), 0.05)
+            publish(hub, range(tick, tick + 10), 0.1)
             tick += 10
         publish(hub, range(tick, tick + 20), 0.05)
         reader.terminate()  # Ctrl-C is ignored by what a script starts in the background
@@ -215,8 +215,7 @@ def test_the_server_is_on_loopback_without_analytics_and_gives_what_was_shown(
     assert not home.exists()
     assert not server.is_running()
     ticks = [row["tick"] for row in chunks(got)["/camera"]]
-    # On a busy machine one of the first pictures may give way to the next.
-    assert min(ticks) < 5 < max(ticks), "who comes late gets what was before"
+    assert {0, 10} <= set(ticks), "who comes late gets what was before"
     assert ticks == sorted(ticks)
 
 
