@@ -22,8 +22,9 @@ from devmind.config import RunConfig
 from devmind.curriculum.stage import Context
 from devmind.learners.gradient import Loss, schedule, trainable
 from devmind.worlds.nursery.hiding import AFTER_LOOKING, BEFORE_LOOKING
-from stages.memory import believing, hidden, parts, permanence, things
+from stages.memory import parts
 from stages.memory.lessons import STEPS, hidden_batch
+from stages.memory.permanence import detections, exam, lesson
 
 KINDS = ("unmoved", "moved", "swapped", "a-not-b")
 
@@ -51,10 +52,10 @@ def teach(
 
 def row(agent: Agent, context: Context, steps: int, n: int) -> str:
     """One line: right where unmoved, right before and after the look where moved and swapped, the A-not-B error."""
-    found = {kind: permanence.answers(agent, context, kind, n, full=False) for kind in KINDS}
+    found = {kind: exam.answers(agent, context, kind, n, full=False) for kind in KINDS}
     cells = [f"{steps:5d}"]
     for kind, answers in found.items():
-        who = permanence.BOTH
+        who = exam.BOTH
         if kind == "a-not-b":
             cells.append(f"{answers.share(who, BEFORE_LOOKING, answers.at_first):.3f}")
         else:
@@ -77,10 +78,12 @@ def main() -> None:
     agent = Agent.from_pretrained(given.agent).float()
     parts.admit(agent)
     n = STEPS["things"]["nursery"]
-    teach(agent, things.loss, lambda u: things.lesson_batch(context, u, 64), range(n), n, 2e-3, things.TRAINS)
+    teach(
+        agent, detections.loss, lambda u: detections.lesson_batch(context, u, 64), range(n), n, 2e-3, detections.TRAINS
+    )
     n = STEPS["beliefs"]["nursery"]
-    believed = lambda u: believing.lesson_batch(agent, context, u, 256)  # noqa: E731
-    teach(agent, believing.loss, believed, range(n), n, 3e-3, believing.TRAINS)
+    believed = lambda u: lesson.beliefs_batch(agent, context, u, 256)  # noqa: E731
+    teach(agent, lesson.beliefs_loss, believed, range(n), n, 3e-3, lesson.BELIEFS_TRAIN)
     print("steps | unmoved before | after | moved before | after | swapped before | after | A-not-B error", flush=True)
     optimizer = None
     for start in range(0, given.steps + 1, given.every):
@@ -89,7 +92,7 @@ def main() -> None:
             object.__setattr__(agent, "_lesson", optimizer)
             optimizer = teach(
                 agent,
-                hidden.loss,
+                lesson.loss,
                 lambda u: hidden_batch(agent, context, u, 8, given.steps),
                 range(start, min(start + given.every, given.steps)),
                 given.steps,

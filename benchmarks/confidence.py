@@ -21,7 +21,7 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.agent.threads import stepping_threads
-from devmind.live.viewing.agreement import rightness
+from devmind.live.viewing.agreement import accuracy
 from devmind.live.viewing.confidence import (
     TAUGHT,
     Calibration,
@@ -31,9 +31,9 @@ from devmind.live.viewing.confidence import (
     gather,
     learn,
 )
+from devmind.live.viewing.corruptions import THINGS, Corruption, corrupted_rooms
 from devmind.live.viewing.hearing import DIRECTION_HEAD, direction_deg
-from devmind.live.viewing.spoilt import THINGS, Spoil, spoilt_rooms
-from devmind.live.viewing.sureness import Sureness
+from devmind.live.viewing.overlay_confidence import OverlayConfidence
 from devmind.live.viewing.view import SURE, overlay_head
 from devmind.moment import TICK_HZ, Moment
 from devmind.seeding import exam_seeds, numpy_rng
@@ -63,13 +63,13 @@ def _stripes(pair: np.ndarray, rng: np.random.Generator, strength: float) -> np.
     return pair + 120 * strength * np.sin(np.arange(64) * rng.uniform(0.3, 2))[:, None]
 
 
-UNMET: Mapping[str, Spoil] = {"salt": _salt, "pixels": _pixels, "invert": _invert, "stripes": _stripes}
+UNMET: Mapping[str, Corruption] = {"salt": _salt, "pixels": _pixels, "invert": _invert, "stripes": _stripes}
 
 
 def reliability(calibration: Calibration, learned: Evidence, tested: Evidence, title: str) -> None:
     """Print how honest the confidence is, and either half of its evidence alone."""
     print(f"{title:<24}{'kind':<7}{'evidence':<12}{'ECE':>7}{'Brier':>8}{'(mean)':>8}{'sure':>7}{'right if sure':>15}")
-    parts = {"both": (1, 1), "mirror": (1, 0), "unlikeness": (0, 1)}
+    parts = {"both": (1, 1), "mirror": (1, 0), "distance": (0, 1)}
     for kind in calibration.kinds:
         (x, right), (new, truth) = (_known(calibration, evidence, kind) for evidence in (learned, tested))
         for name, use in parts.items():
@@ -83,7 +83,7 @@ def reliability(calibration: Calibration, learned: Evidence, tested: Evidence, t
 
 
 def _known(calibration: Calibration, evidence: Evidence, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    unlike = np.array([calibration.usual.unlikeness(tokens) for tokens in evidence.tokens])
+    unlike = np.array([calibration.density.distance(tokens) for tokens in evidence.tokens])
     found = evidence.kinds[kind]
     shown = ~np.isnan(found[:, 1])
     return np.column_stack([found[:, 0], unlike])[shown], found[shown, 1]
@@ -122,20 +122,20 @@ def nursery(seed: int, truths: list[tuple[np.ndarray, np.ndarray]]) -> Iterator[
 
 def stream(
     agent: Agent,
-    sureness: Sureness,
+    overlay_confidence: OverlayConfidence,
     frames: Iterator[np.ndarray],
     title: str,
     truths: Sequence[tuple[np.ndarray, np.ndarray]] = (),
 ) -> None:
     """Print how sure a stream's overlays are, and where that is known how many are right."""
-    sureness.now.clear()
+    overlay_confidence.now.clear()
     state, history, right = agent.new_state(), [], []
     for tick, sight in enumerate(frames):
         percepts = agent.encode(state, Moment(tick / TICK_HZ, {"sight": np.asarray(sight)}, first=tick == 0))
-        state, output = agent.step(state, percepts, effectors=[], heads=[sureness.head], trunk=False)
-        seen = output.outputs[sureness.head].overlays()
-        history.append(sureness.see(percepts, seen, tick / TICK_HZ))
-        right.append({kind: rightness(kind, seen, *truths[-1]) if truths else None for kind in seen})
+        state, output = agent.step(state, percepts, effectors=[], heads=[overlay_confidence.head], trunk=False)
+        seen = output.outputs[overlay_confidence.head].overlays()
+        history.append(overlay_confidence.see(percepts, seen, tick / TICK_HZ))
+        right.append({kind: accuracy(kind, seen, *truths[-1]) if truths else None for kind in seen})
     settled = history[SETTLED_TICKS:]
     line = "".join(
         f"{kind}: sure {np.mean([each[kind] >= SURE for each in settled]):.2f}, "
@@ -183,20 +183,20 @@ def main() -> None:
         learned = Evidence.joined(list(gather(agent, head, rooms)))
         calibration = learn(head, learned, rooms)
         print(f"rooms {drawn_s - begun_s:.1f} s, calibration {time.perf_counter() - drawn_s:.1f} s")
-        known = spoilt_rooms(exam_seeds(HELD_OUT, "confidence"), TAUGHT)
-        unmet = spoilt_rooms(exam_seeds(HELD_OUT, "unmet"), ("clean", *UNMET), UNMET)
+        known = corrupted_rooms(exam_seeds(HELD_OUT, "confidence"), TAUGHT)
+        unmet = corrupted_rooms(exam_seeds(HELD_OUT, "unmet"), ("clean", *UNMET), UNMET)
         reliability(calibration, learned, Evidence.joined(list(gather(agent, head, known))), "ways it was taught")
         reliability(calibration, learned, Evidence.joined(list(gather(agent, head, unmet))), "clean and unmet ways")
-        sureness = Sureness(agent, head)
-        sureness.wait()
+        overlay_confidence = OverlayConfidence(agent, head)
+        overlay_confidence.wait()
         for seed in range(2):
             truths: list[tuple[np.ndarray, np.ndarray]] = []
-            stream(agent, sureness, nursery(seed, truths), f"nursery {seed}", truths)
+            stream(agent, overlay_confidence, nursery(seed, truths), f"nursery {seed}", truths)
         noise = numpy_rng("noise").integers(0, 256, (STREAM_TICKS, 64, 64, 3), dtype=np.uint8)
-        stream(agent, sureness, iter(noise), "noise")
-        stream(agent, sureness, iter(np.full((STREAM_TICKS, 64, 64, 3), 8, np.uint8)), "darkness")
+        stream(agent, overlay_confidence, iter(noise), "noise")
+        stream(agent, overlay_confidence, iter(np.full((STREAM_TICKS, 64, 64, 3), 8, np.uint8)), "darkness")
         for path in sorted(given.data.glob("video/*.mp4")) if given.data else []:
-            stream(agent, sureness, video(path), path.name)
+            stream(agent, overlay_confidence, video(path), path.name)
         if DIRECTION_HEAD in agent.heads:
             directions(agent)
 

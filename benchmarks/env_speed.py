@@ -27,8 +27,8 @@ from devmind.learners.actor_critics import Arc
 from devmind.learners.policy import PolicyLearner
 from devmind.worlds.restarting import Restarting
 from devmind.worlds.side_by_side import Joined
-from stages.reflex import motor, parts
-from stages.reflex.motor import CYCLE, DRILLS
+from stages.reflex import parts
+from stages.reflex.lessons import DRILLS, MOTOR_CYCLE, motor_learner
 
 
 class Clock:
@@ -61,7 +61,7 @@ def make_learner() -> PolicyLearner:
     agent = Agent(AgentConfig(size="nursery"))
     parts.admit(agent)
     context = Context(load("nursery"), 0, "cpu", Path(tempfile.mkdtemp()), worlds.make)
-    learner = motor.learner(agent, context)
+    learner = motor_learner(agent, context)
     learner.steps = 1_000
     learner.begin(0)
     return learner
@@ -97,8 +97,9 @@ def main() -> None:
     ):
         clock.wrap(owner, name, label)
     print(f"{options.threads} threads; environment steps per second, and shares of the time")
-    nursery = tuple(name for name in CYCLE if DRILLS[name].world == "nursery")
-    for title, cycle in [(name, (name,)) for name in DRILLS] + [("nursery drills", nursery), ("whole lesson", CYCLE)]:
+    nursery = tuple(name for name in MOTOR_CYCLE if DRILLS[name].world == "nursery")
+    together = [("nursery drills", nursery), ("whole lesson", MOTOR_CYCLE)]
+    for title, cycle in [(name, (name,)) for name in DRILLS] + together:
         steps, took = measure(learner, clock, cycle, options.seconds)
         shares = "  ".join(f"{label} {part / took:.0%}" for label, part in sorted(clock.seconds.items()))
         print(f"{title:15s} {steps / took:8.0f}   {shares}", flush=True)

@@ -5,7 +5,7 @@
 
 The camera is MJPEG, 640x480 at 30 a second from another process over loopback; the microphone is synthetic, or `--mic
 default` for this machine's. The page is served and watched. What is measured runs in a process of its own, through the
-same `at_home` as `devmind live`.
+same `open_life` as `devmind live`.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ def child(given: argparse.Namespace) -> None:
     """Live and print JSON lines: the page's address, each tick's time, and what it was like."""
     from devmind.cli.devices import ear
     from devmind.config import LiveConfig, MemoryConfig
-    from devmind.live.home import at_home
-    from devmind.live.wishes import Wishes
+    from devmind.live.opening import open_life
+    from devmind.live.options import LiveOptions
     from devmind.plugins import load
 
     config = LiveConfig(memory=MemoryConfig(**RECALL[given.recall]))
@@ -123,8 +123,10 @@ def child(given: argparse.Namespace) -> None:
     opened = ExitStack()
     for sensor in sensors.values():
         opened.enter_context(sensor)
-    wishes = Wishes(given.agent, sensors, None, given.folder / "memory", given.record, learn=given.learn, config=config)
-    with opened, at_home(wishes) as (life, server):
+    options = LiveOptions(
+        given.agent, sensors, None, given.folder / "memory", given.record, learn=given.learn, config=config
+    )
+    with opened, open_life(options) as (life, server):
         assert server is not None
         _say(address=server.address)
         life.loop.watchers["benchmark"] = lambda tick: _say(

@@ -131,29 +131,29 @@ def main() -> None:
     parser.add_argument("url")
     parser.add_argument("--entries", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=200)
-    wishes = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        places = {"PostgreSQL": wishes.url, "SQLite": str(Path(folder) / "memory")}
+        places = {"PostgreSQL": options.url, "SQLite": str(Path(folder) / "memory")}
         for name, place in places.items():
             rates = [f"{writers} writing: {writes_a_second(place, writers, 200):.0f}/s" for writers in (1, 2)]
             print(f"{name}, one entry a write: {', '.join(rates)}", flush=True)
         for name, place in places.items():
             with open_store(place) as store:
-                left = range(store.sizes().entries, wishes.entries)
-                filling = sum(timed(lambda i=i: store.add([lived(j) for j in range(i, min(i + 100, wishes.entries))]))  # type: ignore[misc]
+                left = range(store.sizes().entries, options.entries)
+                filling = sum(timed(lambda i=i: store.add([lived(j) for j in range(i, min(i + 100, options.entries))]))  # type: ignore[misc]
                               for i in left[::100])  # fmt: skip
                 print(f"{name}, 100 entries a write: {len(left) / max(filling, 1e-9):.0f}/s", flush=True)
                 opened = timed(Memory(store).index.update)
                 print(f"{name}, {store.sizes().entries} entries: index made in {opened:.2f} s, "
                       f"{store.sizes().bytes / 1e6:.0f} MB")  # fmt: skip
                 print("| ms | median | p95 | n |\n|---|---|---|---|")
-                for row in recalls(store, wishes.rounds):
+                for row in recalls(store, options.rounds):
                     print(told(f"{name}: {row[0]}", row[1]), flush=True)
-        with open_store(wishes.url) as store:
+        with open_store(options.url) as store:
             if store.nearest(lived(0).keys, 8) is not None:  # type: ignore[attr-defined]
                 found = [timed(lambda keys=keys: store.nearest(keys, 8)) for keys in questions(50)]  # type: ignore[attr-defined, misc]
                 print(told("PostgreSQL: numbers of the 8 nearest, by pgvector", found))
-        for row in between_processes(wishes.url, wishes.rounds):
+        for row in between_processes(options.url, options.rounds):
             print(told(row[0], row[1]), flush=True)
 
 

@@ -30,7 +30,7 @@ from devmind.curriculum.stage import Context
 from devmind.curriculum.teaching import teach
 from devmind.worlds.memory_len import LENGTHS
 from stages.memory import parts
-from stages.memory.remembering import SHORT_OFF
+from stages.memory.short_term import SHORT_OFF
 from stages.memory.stage import MemoryStage
 from stages.reflex import parts as reflex
 

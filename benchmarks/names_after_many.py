@@ -27,7 +27,7 @@ from devmind.memory import Key, Memory, open_store
 from devmind.moment import Moment
 from devmind.seeding import numpy_rng
 from devmind.sessions.media import media_moments
-from stages.memory.lives import lives, looks
+from stages.memory.recall.things import lives, looks
 
 NAMES = 10
 ASKED = 20

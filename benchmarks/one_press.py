@@ -42,20 +42,24 @@ STRANGERS = (201, 202, 203, 204, 205)
 """Things that are never taught."""
 
 
+Look = tuple[np.ndarray, np.ndarray]
+"""Crops of what is held up, and above it."""
+
+
 @dataclass
 class Scene:
     """What one video gave, before anything is named.
 
     Attributes:
         presses: by thing, the payload that its press kept; None where it kept none, and why.
-        looks: by thing, the crop of every look at which it was held up again; None where nothing was found.
+        looks: by thing, the crops of every look at which it was held up again; None where nothing was found.
         empty, hand: the same of the empty scene and of an empty hand.
     """
 
     presses: dict[int, dict[str, Sense] | str] = field(default_factory=dict)
-    looks: dict[int, list[np.ndarray | None]] = field(default_factory=lambda: defaultdict(list))
-    empty: list[np.ndarray | None] = field(default_factory=list)
-    hand: list[np.ndarray | None] = field(default_factory=list)
+    looks: dict[int, list[Look | None]] = field(default_factory=lambda: defaultdict(list))
+    empty: list[Look | None] = field(default_factory=list)
+    hand: list[Look | None] = field(default_factory=list)
 
 
 class Stage:
@@ -65,15 +69,16 @@ class Stage:
         self.frames, self.rng, self.at = frames, np.random.default_rng([5, seed]), 0
         self.holding = Holding()
 
-    def tick(self, sprite: np.ndarray | None = None, pose: Pose | None = None, hand: int = 0) -> np.ndarray | None:
-        """One more frame; gives the crop of what is held up."""
+    def tick(self, sprite: np.ndarray | None = None, pose: Pose | None = None, hand: int = 0) -> Look | None:
+        """One more frame; gives the crops of what is held up, and above it."""
         frame = self.frames[self.at % len(self.frames)].astype(np.float32)
         self.at += 1
         frame = held(frame, sprite, pose, hand) if pose else frame
         self.holding.see(camera(frame, self.rng), self.at / 10)
-        return self.holding.crop
+        crop, above = self.holding.crop, self.holding.above
+        return None if crop is None or above is None else (crop, above)
 
-    def empty(self, ticks: int = EMPTY) -> Iterator[np.ndarray | None]:
+    def empty(self, ticks: int = EMPTY) -> Iterator[Look | None]:
         """The scene without anything."""
         for _ in range(ticks):
             yield self.tick()
@@ -126,11 +131,12 @@ def taken(holding: Holding) -> dict[str, Sense] | str:
         holding.end()
 
 
-def answers(child: ShowAndTell, crops: list[np.ndarray | None]) -> list[tuple[str | None, float]]:
+def answers(child: ShowAndTell, looks: list[Look | None]) -> list[tuple[str | None, float]]:
     """The name that is shown for each look (None for unknown or nothing found), and its probability."""
     found = []
-    for crop in crops:
-        named = child.ask(Moment(0.0, {"sight": crop}), refit=False).get("sight") if crop is not None else None
+    for look in looks:
+        seen = None if look is None else child.ask(Moment(0.0, {"sight": look[0]}), refit=False, above=look[1])
+        named = seen.get("sight") if seen else None
         found.append((None, 0.0) if named is None else (named.name, named.confidence))
     return found
 

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from devmind import worlds
 from devmind.acting import Senses
-from devmind.algorithms.distributions import Categorical
+from devmind.agent.output import Categorical
 from devmind.learners.ppo import PPO, collect, improve
 from devmind.seeding import lesson_seeds, numpy_rng, torch_generator
 from devmind.worlds.restarting import Restarting

@@ -22,7 +22,7 @@ from devmind.agent.threads import stepping_threads
 from devmind.live.viewing.agreement import SENSE, agreement, back, mirrored
 from devmind.live.viewing.drawing import drawn, jpeg
 from devmind.live.viewing.hearing import direction_deg, heard
-from devmind.live.viewing.sureness import EVERY_TICKS
+from devmind.live.viewing.overlay_confidence import EVERY_TICKS
 from devmind.live.viewing.view import overlay_head
 from devmind.moment import TICK_HZ, Moment
 from devmind.seeding import exam_seeds, numpy_rng

@@ -43,8 +43,6 @@ STANDARD_SENSES: Mapping[str, StandardSense] = {
     "text": StandardSense("str", (), "a page that is read, or the beginning of one to be written"),
 }
 
-STANDARD_EFFECTORS = ("look", "reach", "move", "say", "utter")
-
 
 @dataclass(frozen=True, eq=False)
 class Moment:

@@ -81,11 +81,6 @@ def _scan(group: str) -> dict[str, Plugin]:
     return found
 
 
-def rescan() -> None:
-    """Forget what was found, so that a package installed meanwhile is seen."""
-    _scan.cache_clear()
-
-
 def available(group: str) -> dict[str, Plugin]:
     """All plugins of `group` by name, sorted, none of them imported."""
     if group not in GROUPS:

@@ -30,7 +30,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = sorted(
     path for pattern in ("*.md", "docs/**/*.md", "stages/**/*.md", "checkpoints/*.md") for path in ROOT.glob(pattern)
 )
-TRAINS = ("stage run", "stage exam", "curriculum run", "curriculum resume", "curriculum exam")
+TRAINS = ("stage run", "stage exam", "curriculum run", "curriculum resume", "curriculum exam", "devmind study")
 SLOW = (*TRAINS, "from_pretrained", "check_stage", "doctor")
 NEEDS_NETWORK = ("data get",)
 EXIT_CODES = {

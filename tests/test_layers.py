@@ -18,7 +18,10 @@ PACKAGES = ("devmind", "stages", "sensors")
 
 BASE = frozenset({"errors", "seeding", "moment", "config", "plugins"})
 EXAM = frozenset(
-    {f"curriculum.{part}" for part in ("stage", "ahead", "episodes", "exam", "gate", "journal", "progress", "finished")}
+    {
+        f"curriculum.{part}"
+        for part in ("stage", "prefetch", "episodes", "exam", "gate", "journal", "progress", "finished")
+    }
 )
 RUN = frozenset({"curriculum.plan", "curriculum.machine"}) | {
     f"curriculum.{part}"
@@ -34,6 +37,7 @@ RUN = frozenset({"curriculum.plan", "curriculum.machine"}) | {
         "night",
         "run_exams",
         "taught_lesson",
+        "study",
     )
 }  # the runner and what it is made of: no stage and no live room imports them
 RUNNER = RUN | {"curriculum.rehearsal", "curriculum.sleep", "curriculum.examining"}
@@ -396,7 +400,7 @@ def _house(tmp_path: Path, files: Mapping[str, str]) -> dict[str, Module]:
         ("devmind/learners/a.py", "from devmind.curriculum.exam import Measure", "'learners' may import only"),
         ("devmind/cli/stage.py", "import stages.reflex", "found by entry point"),
         ("devmind/sessions/a.py", "from devmind import Agent", "front door"),
-        ("stages/language/stage.py", "from stages.reflex.skills import see", "found by entry point"),
+        ("stages/language/stage.py", "from stages.reflex.see import exam", "found by entry point"),
         ("stages/language/stage.py", "from devmind.curriculum.runner import run_stage", "'stages' may import only"),
         ("sensors/camera.py", "from devmind.config import load", "'sensors' may import only"),
         ("sensors/camera.py", "from devmind.worlds import make", "'sensors' may import only"),
@@ -416,7 +420,7 @@ def test_a_wrong_arrow_is_found(tmp_path: Path, file: str, text: str, fault: str
         "curriculum/exam",
         "curriculum/runner",
     )
-    base = {f"devmind/{name}.py": "" for name in stands} | {"stages/reflex/skills.py": "", "sensors/thermal.py": ""}
+    base = {f"devmind/{name}.py": "" for name in stands} | {"stages/reflex/see/exam.py": "", "sensors/thermal.py": ""}
     found = ladder_faults(_house(tmp_path, base | {file: text}))
     assert len(found) == 1
     assert fault in found[0]
@@ -438,8 +442,8 @@ def test_right_arrows_pass(tmp_path: Path) -> None:
         "devmind/worlds/replayed.py": "from devmind.sessions.reader import Session",
         "devmind/moment.py": "from . import errors",
         "devmind/errors.py": "",
-        "stages/reflex/stage.py": "from stages.reflex.skills import see\nfrom devmind.curriculum import exam",
-        "stages/reflex/skills.py": "",
+        "stages/reflex/stage.py": "from stages.reflex.see import exam\nfrom devmind.curriculum import exam",
+        "stages/reflex/see/exam.py": "",
         "devmind/curriculum/exam.py": "",
         "sensors/camera.py": "from devmind.worlds.clock import ClockFit\nfrom sensors.frames import Health",
         "devmind/worlds/clock.py": "",

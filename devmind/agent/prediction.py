@@ -29,15 +29,15 @@ STILL = 0.1
 """Less than this share of the typical change counts as this much: in a still scene a camera's noise is no surprise."""
 
 
-class Missed(NamedTuple):
+class Residual(NamedTuple):
     """Sums of squares of one head over a batch, scalars: of what it missed, and of the change there was."""
 
-    missed: Tensor
+    residual: Tensor
     change: Tensor
 
     def ratio(self) -> Tensor:
         """Error relative to that of predicting no change."""
-        return self.missed / self.change.clamp_min(1e-6)
+        return self.residual / self.change.clamp_min(1e-6)
 
 
 def coarse_sight(sight: Tensor) -> Tensor:
@@ -63,7 +63,7 @@ def predicting(agent: Agent, senses: Container[str]) -> list[str]:
     return [name for name in TYPICAL_CHANGE if name.removeprefix("next_") in senses and name in agent.heads]
 
 
-def missed(outputs: Mapping[str, Output], batch: Mapping[str, Any]) -> dict[str, Missed]:
+def residuals(outputs: Mapping[str, Output], batch: Mapping[str, Any]) -> dict[str, Residual]:
     """How far each predicting head of `outputs` [B, T] was off, over all pairs of Moments that have its sense.
 
     A Moment that opens an episode is predicted from nothing and does not count.
@@ -78,14 +78,14 @@ def missed(outputs: Mapping[str, Output], batch: Mapping[str, Any]) -> dict[str,
         here = here.reshape(*here.shape, *[1] * (now.ndim - 2)).float()
         change = now[:, 1:] - now[:, :-1]
         off = TYPICAL_CHANGE[name] * outputs[name].mode()[:, :-1] - change
-        found[name] = Missed((off.square() * here).sum(), (change.square() * here).sum())
+        found[name] = Residual((off.square() * here).sum(), (change.square() * here).sum())
     return found
 
 
 def prediction_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Squared error of the predicted next picture and sound, each over that of predicting no change; and their sum."""
     outputs = agent(batch, predicting(agent, batch["senses"]))
-    ratios = {name: each.ratio() for name, each in missed(outputs, batch).items()}
+    ratios = {name: each.ratio() for name, each in residuals(outputs, batch).items()}
     total = sum(ratios.values(), start=torch.zeros((), device=batch["valid"].device))
     return total, {name: ratio.detach() for name, ratio in ratios.items()}
 

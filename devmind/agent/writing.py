@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from devmind.agent.acting import StepOutput
 from devmind.agent.agent import Agent, Percepts
+from devmind.agent.batch import Batch
 from devmind.agent.state import State
 from devmind.agent.text import TextEncoder
 from devmind.errors import MomentError
@@ -25,6 +27,7 @@ class Writer:
 
     Attributes:
         state: behind the last token that was given; the pages are open still.
+        sure: probability of each token that was given, by those before it, float [N] each (of patches: of all bytes).
     """
 
     def __init__(
@@ -43,13 +46,16 @@ class Writer:
             raise MomentError(f"Every row needs the beginning of a page ('{sense}') to go on from.")
         self.agent, self.state, self.output, self.most = agent, state, output, most
         self.generator, self.sense, self.encoder = generator, sense, encoder
-        self.at = percepts.encoded[sense].present.sum(-1) - 1
+        self.at, self.sure = percepts.encoded[sense].present.sum(-1) - 1, list[Tensor]()
 
     def __iter__(self) -> Iterator[Tensor]:
         encoder, rows = self.encoder, torch.arange(len(self.at), device=self.at.device)
         alive = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
         for _ in range(self.most):
-            chosen = self.output.outputs[self.sense].answer(self.generator)[rows, self.at]
+            output: Any = self.output.outputs[self.sense]
+            every = output.answer(self.generator)
+            chosen = every[rows, self.at]
+            self.sure.append(output.log_prob(every)[rows, self.at].reshape(len(rows), -1).sum(-1).exp())
             ends = chosen == encoder.end if encoder.end is not None else torch.zeros_like(chosen, dtype=torch.bool)
             said = torch.where(alive[:, None], chosen.flatten(1) if encoder.patched else chosen[:, None], -1)
             alive = alive & ~(ends.any(-1) if encoder.patched else ends)
@@ -77,3 +83,30 @@ def write(
     writer = Writer(agent, state, percepts, output, most, generator, sense)
     written = list(writer)
     return writer.state, writer.encoder.decode(torch.cat(written, 1)) if written else [""] * len(writer.at)
+
+
+STOP = "."
+
+
+def answered(agent: Agent, asked: Batch, most: int, sense: str = "text") -> tuple[list[str], list[float]]:
+    """What an agent that begins here writes behind the question of each row, the likeliest bytes up to a full stop.
+
+    Args:
+        asked: one tick of N rows (`collate_tick`) with a page in each, and what is sensed with it.
+        most: bytes of an answer.
+
+    Returns:
+        The answers, and the probability of each: of all its bytes, as the agent itself has it.
+    """
+    state = agent.new_state(len(asked["first"]))
+    percepts = agent.encode(state, asked)
+    state, output = agent.begin(state, percepts, heads=[sense])
+    writer = Writer(agent, state, percepts, output, most, sense=sense)
+    tokens = list(writer)
+    texts, sure = [], []
+    for row in range(len(writer.at)):
+        steps = [writer.encoder.decode(token[row : row + 1])[0] for token in tokens]
+        ends = next((n + 1 for n, step in enumerate(steps) if STOP in step), len(steps))
+        texts.append(writer.encoder.decode(torch.cat([token[row : row + 1] for token in tokens], 1))[0])
+        sure.append(float(torch.stack([step[row] for step in writer.sure[:ends]]).prod()))
+    return [text.partition(STOP)[0] + STOP for text in texts], sure

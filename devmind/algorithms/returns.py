@@ -42,26 +42,6 @@ def generalized_advantages(
     return advantage, target if mask is None else torch.where(mask, target, 0.0)
 
 
-def discounted_returns(
-    reward: Tensor,
-    next_value: Tensor,
-    terminal: Tensor,
-    last: Tensor,
-    *,
-    discount: float,
-    mask: Tensor | None = None,
-) -> Tensor:
-    """Discounted sum of the rewards to the episode's end, float [T, N].
-
-    Where an episode is cut, by truncation or because the rollout ends, `next_value` stands for the rest; give zeros
-    for plain Monte-Carlo returns. Arguments as in `generalized_advantages`.
-    """
-    cut = last.clone()
-    cut[-1] = True
-    rest = torch.where(cut & ~terminal, discount * next_value, 0.0)
-    return _discounted_sum(reward + rest, discount, cut | terminal, mask)
-
-
 def _discounted_sum(term: Tensor, decay: float, cut: Tensor, mask: Tensor | None) -> Tensor:
     """total[t] = term[t] + decay * total[t + 1], without the second term where `cut` and at the last step."""
     if mask is not None:

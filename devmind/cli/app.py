@@ -25,6 +25,7 @@ try:
         sensors,
         session,
         stage,
+        study,
         watch,
     )
     from devmind.cli.house import HouseGroup, Terminated, complain
@@ -73,6 +74,7 @@ app.command("live")(live.live)
 app.command("teach")(names.teach)
 app.command("name")(names.name)
 app.command("forget")(names.forget)
+app.command("study")(study.study)
 app.command("watch")(watch.watch)
 app.command("doctor")(doctor.doctor)
 app.command("new")(new.new)

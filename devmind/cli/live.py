@@ -31,8 +31,8 @@ from devmind.errors import ConfigError, nearest
 if TYPE_CHECKING:
     from devmind.live.life import Life
     from devmind.live.loop import LiveSummary
+    from devmind.live.options import LiveOptions
     from devmind.live.rerun.viewer import RerunViewer
-    from devmind.live.wishes import Wishes
 
 TOLD_EVERY_S = 1.0
 RERUN = "rerun"
@@ -89,12 +89,12 @@ def hello(
     """
     folder = _of_age(age, agent)
     asked = doors(camera_, mic)
-    from devmind.live.wishes import Wishes
+    from devmind.live.options import LiveOptions
 
     kept = _own_memory() if memory is None else memory
     show.line(f"what you teach it is kept in {show.place(str(kept))}")
     command = "devmind hello" if age is None else f"devmind hello --age {age}"
-    wishes = Wishes(
+    options = LiveOptions(
         folder,
         asked.sensors,
         memory=kept,
@@ -102,7 +102,7 @@ def hello(
         details=asked.details,
         command=command,
     )
-    _live(wishes, seconds, open_)
+    _live(options, seconds, open_)
 
 
 def _of_age(age: int | None, agent: Path | None) -> Path:
@@ -178,13 +178,13 @@ def live(
 
     config = load_as(LiveConfig, LIVE, {} if hz is None else {"hz": hz}, sets or ())
     asked = Doors(_tape(demo), {"demo": str(demo)}) if demo else doors(camera_, mic, sensor or ())
-    from devmind.live.wishes import Wishes
+    from devmind.live.options import LiveOptions
 
-    wishes = Wishes(
+    options = LiveOptions(
         agent_folder(agent), asked.sensors, voice(speaker), memory, record, private, learn, page, host, port,
         _tls(cert, key), asked.details, config, _viewer(viewer),
     )  # fmt: skip
-    _live(wishes, seconds, open_)
+    _live(options, seconds, open_)
 
 
 def _viewer(name: str | None) -> RerunViewer | None:
@@ -214,17 +214,17 @@ def _tape(demo: Path) -> dict[str, Any]:
     return {sense: player(tape) for sense, player in players.items() if sense in tape.session.senses}
 
 
-def _live(wishes: Wishes, seconds: float | None, open_: bool) -> None:
-    wishes.check()
+def _live(options: LiveOptions, seconds: float | None, open_: bool) -> None:
+    options.check()
     show.line(WAKING)
     with ExitStack() as stack:
-        stack.enter_context(opened(wishes.sensors))
-        from devmind.live.home import at_home
+        stack.enter_context(opened(options.sensors))
+        from devmind.live.opening import open_life
 
-        life, server = stack.enter_context(at_home(wishes))
-        if wishes.viewer:
-            show.line(f"see it in Rerun: {wishes.viewer.address}")
-            show.line(f"or in Rerun's own program: rerun --connect {wishes.viewer.stream}")
+        life, server = stack.enter_context(open_life(options))
+        if options.viewer:
+            show.line(f"see it in Rerun: {options.viewer.address}")
+            show.line(f"or in Rerun's own program: rerun --connect {options.viewer.stream}")
         if server:
             show.door(server.address)
             show.line("It works once, in one browser; Ctrl-C ends the life.")

@@ -7,6 +7,7 @@ agent that the run began with, its trunk as new: what is better is owed to the s
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from devmind.agent.decoders import zero_outputs
 from devmind.curriculum.episodes import per_episode
 from devmind.curriculum.exam import Measure, bootstrap
 from devmind.curriculum.stage import Context, Lesson, Stage
+from devmind.seeding import derive_seed
 
 
 class Control:
@@ -40,11 +42,21 @@ class Control:
 
 def fresh_trunk(start: Path, out: Path) -> Path:
     """Save the agent in `start` with a newborn's trunk in `out`, which is given back."""
+    return fresh_parts(start, out, ("trunk",))
+
+
+def fresh_parts(start: Path, out: Path, parts: Sequence[str]) -> Path:
+    """Save the agent in `start` in `out`, which is given back, with `parts` ('trunk', 'encoders') of a newborn.
+
+    The newborn has a seed of its own: one of the run's seed would be the very one that the agent began as.
+    """
     agent = Agent.from_pretrained(start)
-    twin = Agent(agent.config)
-    kept = {name: value for name, value in agent.state_dict().items() if not name.startswith("trunk.")}
-    twin.load_state_dict(kept, strict=False)
-    twin.save_pretrained(out)
+    born = copy.deepcopy(agent.config)
+    born.seed = derive_seed("twin", agent.config.seed)
+    fresh = Agent(born).state_dict()
+    prefixes = tuple(f"{part}." for part in parts)
+    agent.load_state_dict({name: v for name, v in fresh.items() if name.startswith(prefixes)}, strict=False)
+    agent.save_pretrained(out)
     return out
 
 
@@ -63,7 +75,7 @@ def compared(results: Path) -> dict[str, Any]:
     """What the report shows of a twin, out of its `results.json`."""
     told = json.loads(results.read_text(encoding="utf-8"))
     scores = {measure["name"]: measure["score"] for skill in told["skills"] for measure in skill["measures"]}
-    return {"skills": scores, "note": "the same lessons and steps on a fresh trunk"}
+    return {"skills": scores, "note": "the same lessons and steps on a fresh trunk of another seed"}
 
 
 def differences(

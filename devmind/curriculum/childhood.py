@@ -22,7 +22,7 @@ from devmind.curriculum.examining import Examined, plain
 from devmind.curriculum.finished import RunResult
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.progress import say
-from devmind.curriculum.run_exams import hold
+from devmind.curriculum.run_exams import run_exams
 from devmind.curriculum.start import load_stage, make_context
 from devmind.errors import ExamError
 from devmind.report import childhood, results
@@ -82,7 +82,7 @@ def examine_last(out: Path, stages: Sequence[str], config: RunConfig, data: Path
         context = make_context(config, folder, data, ())
         place(agent, pick_device(config.device))
         journal = Journal(folder / "exams.jsonl")
-        examined = hold([load_stage(name) for name in stages], agent, context, journal, "half")
+        examined = run_exams([load_stage(name) for name in stages], agent, context, journal, "half")
     decisions = [decision for item in examined for decision in item.verdict.decisions if not decision.goal]
     saved = childhood.Saved(
         precision="float16",

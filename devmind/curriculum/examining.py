@@ -43,10 +43,10 @@ def examine_skill(stage: Stage, skill: Skill, agent: Agent, context: Context, le
     """Examine one skill; level 'full', 'retention' or 'glimpse' (see `Skill`)."""
     with examination(agent):
         measures = {measure.name: measure for measure in skill.examine(agent, context, level)}
-    return judged(stage, skill, measures, context)
+    return decide(stage, skill, measures, context)
 
 
-def judged(stage: Stage, skill: Skill, measures: dict[str, Measure], context: Context, whole: bool = True) -> Examined:
+def decide(stage: Stage, skill: Skill, measures: dict[str, Measure], context: Context, whole: bool = True) -> Examined:
     """What was measured, with what the skill's gate says of it.
 
     Args:

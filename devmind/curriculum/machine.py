@@ -86,7 +86,7 @@ def step_s(lesson: Lesson, agent: Agent, context: Context, steps: int) -> float:
 
     def measured(some: int) -> list[float]:
         return _seconds(
-            lesson, agent, context, steps, Batches(lambda u: batches.make(_place(u, steps)), some, batches.ahead)
+            lesson, agent, context, steps, Batches(lambda u: batches.make(_place(u, steps)), some, batches.prefetch)
         )
 
     return _mean_s(measured, steps)

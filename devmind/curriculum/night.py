@@ -82,12 +82,12 @@ def night(
             earlier=stages_of(agent),
             measure=True,
             cut=cut,
-            slept_on=load_state(folder),
+            consolidated=load_state(folder),
             save=lambda slept: _save(agent, slept, folder, new),
         )
     # Only now: a kill before this line loses no memory.
     pruned = prune(memory, slept, journal) if prune_known else []
-    save_state(new, slept.slept_on)
+    save_state(new, slept.consolidated)
     journal.write(OVER)
     return Night(slept, new, tuple(pruned))
 
@@ -96,7 +96,7 @@ def _save(agent: Agent, slept: Slept, folder: Path, new: Path) -> None:
     agent.save_pretrained(new)
     if (folder / RESULTS).is_file():
         write_atomically(new / RESULTS, (folder / RESULTS).read_text(encoding="utf-8"))
-    save_state(new, slept.slept_on)
+    save_state(new, slept.consolidated)
 
 
 def is_over(out: Path) -> bool:

@@ -11,7 +11,7 @@ from devmind.curriculum.journal import Journal
 from devmind.curriculum.machine import measured, step_s
 from devmind.curriculum.progress import say
 from devmind.curriculum.rehearsal import rehearsals, settled
-from devmind.curriculum.stage import Context, Lesson, Stage
+from devmind.curriculum.stage import Batches, Context, Lesson, Stage
 
 
 class Plan:
@@ -29,6 +29,7 @@ class Plan:
         speed: own steps a second by lesson, with the rehearsals among them, as measured when this process began with
             it; of the lessons left only.
         pace: how much longer the lessons so far took than was expected of them.
+        kept: batches of earlier stages' lessons that all lessons of this plan rehearse again and again.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Plan:
         self._share: dict[str, float] = dict(known.get("rehearsal_share", {}))
         self.speed: dict[str, float] = {}
         self._expected_s = self._taken_s = 0.0
+        self.kept: dict[str, Batches] = {}
 
     def begin(
         self,
@@ -99,7 +101,7 @@ class Plan:
     def _settle(self, agent: Agent, earlier: Sequence[Stage]) -> None:
         """How often each lesson rehearses; a lesson whose learner takes no rehearsals is refused before a step."""
         for at, lesson in enumerate(self.lessons):
-            others = rehearsals(lesson, self.lessons[:at], earlier, agent, self.context)
+            others = rehearsals(lesson, self.lessons[:at], earlier, agent, self.context, self.kept)
             self.every[lesson.name], self._share[lesson.name] = settled(lesson, [other.lesson for other in others])
 
     def taught(self, lesson: str, steps: int, seconds: float, left: Sequence[Lesson]) -> None:

@@ -1,9 +1,10 @@
 """Rehearsal: a lesson mixes batches of lessons before it into its own, so that what those taught stays.
 
 What is rehearsed comes from behind a lesson's end, in batches of a quarter of the rows: batches that were not met yet,
-and as hard as its last ones. Rehearsals stand between a lesson's own steps and are not counted among them. They take
-about a fifth of the time at most: how often they come follows from the minutes that lessons say of themselves
-(`settled`), not from a clock, so the same command teaches the same on every machine. What they took is reported.
+and as hard as its last ones. Those that are dear to make are made once in a run and come again (`Batches.kept`).
+Rehearsals stand between a lesson's own steps and are not counted among them. They take about a fifth of the time at
+most: how often they come follows from the minutes that lessons say of themselves (`settled`), not from a clock, so the
+same command teaches the same on every machine. What they took is reported.
 """
 
 from __future__ import annotations
@@ -17,16 +18,12 @@ from typing import Any
 
 from devmind import plugins
 from devmind.agent.agent import Agent
-from devmind.curriculum.ahead import Ahead
+from devmind.curriculum.prefetch import Prefetch
 from devmind.curriculum.stage import Batches, Context, Learner, Lesson, Rehearsed, Stage
 from devmind.errors import ConfigError, PluginError
 
 ROWS_SHARE = 0.25
 """Of a lesson's rows, in a rehearsal of it."""
-ROWS_COST = 0.65
-"""Of the time that a lesson's own step takes, in a rehearsal of it: so much is left of it with a quarter of the rows
-(measured at size nursery: 0.5 to 0.75).
-"""
 
 
 @dataclass(frozen=True)
@@ -52,6 +49,14 @@ class Mixed(Batches):
     def __init__(self, own: Batches, others: Sequence[Rehearsal], every: int) -> None:
         super().__init__(self._made, own.steps + own.steps // (every - 1))
         self.own, self.others, self.every = own, list(others), every
+        # A lesson that is named twice goes on from one turn to the other.
+        self._turns = [
+            (
+                sum(one.lesson is other.lesson for other in others[:at]),
+                sum(one.lesson is other.lesson for other in others),
+            )
+            for at, one in enumerate(others)
+        ]
         self._makers = [batches.make for batches in (own, *(other.batches for other in others))]
 
     def __iter__(self) -> Generator[Any, None, None]:
@@ -64,10 +69,10 @@ class Mixed(Batches):
                 self._makers = plain
 
     def _maker(self, batches: Batches, stack: ExitStack) -> Any:
-        if not batches.ahead:
+        if not batches.prefetch:
             return batches.make
         last = batches.steps if batches is self.own else batches.steps + self.steps
-        return stack.enter_context(closing(Ahead(batches.make, last)))
+        return stack.enter_context(closing(Prefetch(batches.make, last)))
 
     def own_steps(self, updates: int) -> int:
         return updates - updates // self.every
@@ -77,8 +82,8 @@ class Mixed(Batches):
         if at < self.every - 1:
             return self._makers[0](update - turn)
         number, which = divmod(turn, len(self.others))
-        other = self.others[which]
-        return Rehearsed(other.learner, self._makers[1 + which](other.batches.steps + number))
+        other, (turn_of, turns) = self.others[which], self._turns[which]
+        return Rehearsed(other.learner, other.batches.rehearsal(number * turns + turn_of, self._makers[1 + which]))
 
 
 def mixed(
@@ -99,13 +104,19 @@ def mixed(
 
 
 def rehearsals(
-    lesson: Lesson, before: Sequence[Lesson], earlier: Sequence[Stage], agent: Agent, context: Context
+    lesson: Lesson,
+    before: Sequence[Lesson],
+    earlier: Sequence[Stage],
+    agent: Agent,
+    context: Context,
+    kept: dict[str, Batches] | None = None,
 ) -> list[Rehearsal]:
     """What `lesson` rehearses: all lessons of earlier stages that do not say why not, then what it names of the lessons
     of its own stage.
 
     Args:
         before: lessons of its own stage.
+        kept: by lesson of earlier stages, batches that another lesson of this run has rehearsed already.
 
     Raises:
         ConfigError: it names a lesson that is not among those, or its own learner takes no rehearsals.
@@ -118,8 +129,8 @@ def rehearsals(
             f"The lesson '{lesson.name}' rehearses '{missing[0]}', which is not taught before it; "
             f"{', '.join(own) or 'none'} is."
         )
-    others = [other for stage in earlier for other in stage.lessons(context) if not other.unrehearsed]
-    others += [own[name] for name in lesson.rehearses]
+    past = [(stage.name, other) for stage in earlier for other in stage.lessons(context) if not other.unrehearsed]
+    others = [*(other for _, other in past), *(own[name] for name in lesson.rehearses)]
     if others and not (learner := lesson.make_learner(agent, context)).mixes:
         raise ConfigError(
             f"The lesson '{lesson.name}' is to rehearse '{others[0].name}', and its learner "
@@ -129,7 +140,13 @@ def rehearsals(
     fewer = replace(context, rows_share=ROWS_SHARE)
     # A lesson that is named twice has one learner, which remembers once.
     learners = {id(other): other.make_learner(agent, fewer) for other in others}
-    return [Rehearsal(other, learners[id(other)], other.make_batches(agent, fewer, other.steps)) for other in others]
+    kept, made = {} if kept is None else kept, []
+    for name, other in [*past, *(("", own[name]) for name in lesson.rehearses)]:
+        batches = kept.get(f"{name}/{other.name}") or other.make_batches(agent, fewer, other.steps)
+        if name and batches.kept:
+            kept[f"{name}/{other.name}"] = batches
+        made.append(Rehearsal(other, learners[id(other)], batches))
+    return made
 
 
 def settled(lesson: Lesson, others: Sequence[Lesson]) -> tuple[int, float]:
@@ -145,7 +162,7 @@ def settled(lesson: Lesson, others: Sequence[Lesson]) -> tuple[int, float]:
     if not (every and others):
         return 0, 0.0
     own = lesson.minutes / lesson.steps
-    rehearsal = ROWS_COST * sum(other.minutes / other.steps for other in others) / len(others)
+    rehearsal = sum(other.rehearsal_cost * other.minutes / other.steps for other in others) / len(others)
     if not own:
         return every, 0.0
     if lesson.rehearsal_share < 1:

@@ -104,7 +104,7 @@ def cost(agent: Agent, journal: Journal) -> dict[str, Any]:
         parts[part] = parts.get(part, 0) + parameter.numel()
     return {
         "seconds": seconds + exams,
-        "peak_memory_mb": max(peak_memory_mb(), *(e.get("peak_memory_mb", 0) for e in journal.events("exam"))),
+        "peak_memory_mb": max([peak_memory_mb(), *(e.get("peak_memory_mb", 0) for e in journal.events("exam"))]),
         "parameters": sum(parts.values()),
         "parts": parts,
         "share": {part: value / whole for part, value in {**spent_s, "exams": exams}.items()},

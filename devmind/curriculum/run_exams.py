@@ -14,7 +14,7 @@ import torch
 from devmind.agent.agent import Agent
 from devmind.checkpointing import bundle
 from devmind.curriculum.exam import Exhibit, Measure
-from devmind.curriculum.examining import Examined, decided, examine_skill, judged
+from devmind.curriculum.examining import Examined, decide, decided, examine_skill
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.progress import say
 from devmind.curriculum.stage import Context, Skill, Stage
@@ -25,7 +25,7 @@ FOLDER = "exams"
 ARRAYS = ("values", "episodes", "groups")
 
 
-def hold(
+def run_exams(
     stages: Sequence[Stage],
     agent: Agent,
     context: Context,
@@ -49,7 +49,7 @@ def hold(
             say(f"exam of {skill.name}, {number} of {len(every)}")
             item = _examined(stage, skill, agent, weights, context, journal, when, asked)
             save(folder, weights, measures := item.measures)
-        found.append(judged(stage, skill, measures, context, whole=asked is None))
+        found.append(decide(stage, skill, measures, context, whole=asked is None))
     return found
 
 
@@ -60,7 +60,7 @@ def held_before(run: Path, agent: Agent, stages: Sequence[Stage], context: Conte
     for stage in stages:
         for skill in stage.skills:
             kept = [load(_folder(run, when, stage, skill), weights) for when in whens]
-            found += [judged(stage, skill, one, context, whole=False) for one in kept if one is not None]
+            found += [decide(stage, skill, one, context, whole=False) for one in kept if one is not None]
     return found
 
 
@@ -87,7 +87,7 @@ def _examined(
         item = (
             examine_skill(stage, skill, agent, context)
             if again is None
-            else judged(stage, skill, again, context, False)
+            else decide(stage, skill, again, context, False)
         )
     journal.write(
         "exam",

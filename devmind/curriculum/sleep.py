@@ -34,7 +34,10 @@ STEPS = {"tiny": 40, "nursery": 320, "child": 1336, "adult": 2672}
 MINUTES = 4.0
 """About what they take at size nursery without rehearsals."""
 MOMENTS = {"tiny": 16, "nursery": 64, "child": 64, "adult": 64}
-"""Questions in a step."""
+"""Questions in a step, at most: never more than ASKED of each memory, or a night over few would ask the same again and
+again in every step.
+"""
+ASKED = 2
 LEARNING_RATE = {"tiny": 1e-2, "nursery": 1e-3, "child": 5e-4, "adult": 2e-4}
 REHEARSAL_EVERY = 3
 """One of so many updates, whatever it takes: at four and twice the rate, a night cost 0.39 of the skill score of the
@@ -44,7 +47,7 @@ LIMIT = 2048
 """Memories slept on in one night, at most."""
 MEASURED = 64
 """Memories that the speed of a night is measured with."""
-SLEPT_ON = 1024
+CONSOLIDATED = 1024
 """Memories of earlier nights that are gone over again, at most."""
 VIEWS = 4
 """Views of a memory, none of them replayed, that must all be answered as the awake agent did for it to be known."""
@@ -62,7 +65,7 @@ class Slept:
         asked: how many memories could be asked and were slept on.
         before, after: share of them answered alone as the awake agent does, on views that were never replayed.
         known: numbers of those that are answered so on every view, with what the memory itself says.
-        slept_on: what the next night should go over again.
+        consolidated: what the next night should go over again.
     """
 
     steps: int
@@ -72,7 +75,7 @@ class Slept:
     before: float
     after: float
     known: tuple[int, ...]
-    slept_on: Reservoir = field(repr=False)
+    consolidated: Reservoir = field(repr=False)
 
 
 def sleep(
@@ -85,7 +88,7 @@ def sleep(
     steps: int | None = None,
     measure: bool = False,
     cut: bool = False,
-    slept_on: Reservoir | None = None,
+    consolidated: Reservoir | None = None,
     limit: int = LIMIT,
     save: Callable[[Slept], None] = lambda slept: None,
 ) -> Slept:
@@ -100,7 +103,7 @@ def sleep(
         steps: of the learner; by default those of the size, or as many as take the configuration's minutes.
         measure: how long it will take here, and the steps where the configuration names minutes; an exam does not.
         cut: a night that was stopped ends where it is.
-        slept_on: what earlier nights have left.
+        consolidated: what earlier nights have left.
         save: keeps what came of the night, before it counts as ended: a kill until then loses nothing.
 
     Raises:
@@ -110,10 +113,10 @@ def sleep(
     """
     make_folder(context.out)
     journal, names = Journal(context.out / "journal.jsonl"), list(heads or heads_to_sleep(agent))
-    slept_on = Reservoir(SLEPT_ON, context.seed, "slept on") if slept_on is None else slept_on
+    consolidated = Reservoir(CONSOLIDATED, context.seed, "slept on") if consolidated is None else consolidated
     begun = _begun(journal, agent, names, context)
-    ids = begun or candidates(memory, limit, agent.sense_order, (context.seed, slept_on.seen), slept_on.items)
-    replay = Replay(agent, memory, ids, names, seed=context.seed, moments=MOMENTS[context.config.size])
+    ids = begun or candidates(memory, limit, agent.sense_order, (context.seed, consolidated.seen), consolidated.items)
+    replay = Replay(agent, memory, ids, names, seed=context.seed, moments=_moments(context, len(ids)))
     _check_or_note(replay, begun, agent, context, journal)
     before = float(known(replay, agent).mean())
     night, saved = lesson(replay, context, steps), position(context.out / "checkpoints") if begun else None
@@ -125,11 +128,16 @@ def sleep(
     else:
         plan.fix(agent, earlier)
     taught = teach_planned(night, plan, agent, earlier, context, journal, resume=saved, cut=cut)
-    slept = _slept(taught, replay, before, known(replay, agent), slept_on)
+    slept = _slept(taught, replay, before, known(replay, agent), consolidated)
     save(slept)
-    told = {name: value for name, value in vars(slept).items() if name != "slept_on"}
+    told = {name: value for name, value in vars(slept).items() if name != "consolidated"}
     journal.write("slept", **told | {"known": list(slept.known)})
     return slept
+
+
+def _moments(context: Context, memories: int) -> int:
+    """Questions in a step over so many memories."""
+    return min(MOMENTS[context.config.size], ASKED * memories)
 
 
 def _measure(
@@ -145,7 +153,7 @@ def _measure(
     """Settle the plan on a copy of the agent and a few memories: measuring changes priorities as learning does."""
     awake = copy.deepcopy(agent)
     few = candidates(memory, MEASURED, agent.sense_order, (context.seed,))
-    replay = Replay(awake, memory, few, heads, seed=context.seed, moments=MOMENTS[context.config.size])
+    replay = Replay(awake, memory, few, heads, seed=context.seed, moments=_moments(context, len(few)))
     trial = Plan(LESSON, [lesson(replay, context, steps)], context, plan.journal)
     trial.begin(trial.lessons, saved, lambda: awake, earlier)
     plan.steps, plan.every, plan.speed = trial.steps, trial.every, trial.speed
@@ -162,12 +170,14 @@ def _check_or_note(replay: Replay, begun: list[int] | None, agent: Agent, contex
         )
 
 
-def _slept(taught: Taught, replay: Replay, before: float, right: np.ndarray, slept_on: Reservoir) -> Slept:
-    """What came of a night, from what is known after it, `right` bool [VIEWS, n]; brings `slept_on` up to date."""
+def _slept(taught: Taught, replay: Replay, before: float, right: np.ndarray, consolidated: Reservoir) -> Slept:
+    """What came of a night, from what is known after it, `right` bool [VIEWS, n]; brings `consolidated` up to date."""
     ids = replay.ids.tolist()
-    slept_on.offer(ids)
+    consolidated.offer(ids)
     learned = tuple(replay.ids[right.all(0) & replay.told].tolist())
-    return Slept(taught.steps, taught.seconds, taught.status, len(ids), before, float(right.mean()), learned, slept_on)
+    return Slept(
+        taught.steps, taught.seconds, taught.status, len(ids), before, float(right.mean()), learned, consolidated
+    )
 
 
 def _begun(journal: Journal, agent: Agent, heads: Sequence[str], context: Context) -> list[int] | None:
@@ -199,11 +209,11 @@ def nothing_to_cut(out: Path) -> ConfigError:
 
 def slept_in(journal: Journal, saved: Path) -> Slept | None:
     """How the night of this journal went, whose agent is saved in `saved`; None when it has not ended."""
-    event, slept_on = journal.last("slept"), load_state(saved)
-    if event is None or slept_on is None:
+    event, consolidated = journal.last("slept"), load_state(saved)
+    if event is None or consolidated is None:
         return None
     told = {name: event[name] for name in ("steps", "seconds", "status", "asked", "before", "after")}
-    return Slept(**told, known=tuple(event["known"]), slept_on=slept_on)
+    return Slept(**told, known=tuple(event["known"]), consolidated=consolidated)
 
 
 def lesson(replay: Replay, context: Context, steps: int | None = None) -> Lesson:
@@ -252,20 +262,20 @@ def prune(memory: Memory, slept: Slept, journal: Journal, *, names: bool = False
     of = dict(zip(facts.ids.tolist(), facts.names, strict=True))
     gone = [number for number in slept.known if number in of and (names or of[number] is None)]
     memory.store.delete(gone, erase=False)
-    slept.slept_on.discard(gone)
+    slept.consolidated.discard(gone)
     journal.write("pruned", ids=gone, kept=len(of) - len(gone))
     return gone
 
 
-def save_state(folder: Path, slept_on: Reservoir) -> None:
+def save_state(folder: Path, consolidated: Reservoir) -> None:
     """Keep with an agent what it has slept on."""
-    write_atomically(folder / STATE, json.dumps(slept_on.state_dict()))
+    write_atomically(folder / STATE, json.dumps(consolidated.state_dict()))
 
 
 def carry_state(source: Path, folder: Path) -> None:
     """What the agent in `source` has slept on, also for the one it became, in `folder`."""
-    if (slept_on := load_state(source)) is not None:
-        save_state(folder, slept_on)
+    if (consolidated := load_state(source)) is not None:
+        save_state(folder, consolidated)
 
 
 def load_state(folder: Path) -> Reservoir | None:
@@ -276,11 +286,11 @@ def load_state(folder: Path) -> Reservoir | None:
     """
     if not (folder / STATE).is_file():
         return None
-    slept_on = Reservoir(1)
+    consolidated = Reservoir(1)
     try:
-        slept_on.load_state_dict(json.loads((folder / STATE).read_text(encoding="utf-8")))
+        consolidated.load_state_dict(json.loads((folder / STATE).read_text(encoding="utf-8")))
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
             f"'{folder / STATE}' is damaged ({error}); delete it, and all nights count anew."
         ) from error
-    return slept_on
+    return consolidated

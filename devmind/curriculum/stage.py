@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from devmind.config import RunConfig
-from devmind.curriculum.ahead import Ahead
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate
+from devmind.curriculum.prefetch import Prefetch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,9 +52,10 @@ class Context:
         """How many rows a batch of `n` has here, at least one: fewer in a rehearsal than in the lesson itself."""
         return max(1, round(n * self.rows_share))
 
-    def episodes(self, n: int) -> int:
-        """How many episodes an exam of `n` runs under this configuration (at least 8)."""
-        return max(8, round(n * self.config.exam.episodes_scale))
+    def episodes(self, n: int, level: str = "full") -> int:
+        """How many episodes an exam of `n` runs under this configuration, at least 8: a fifth of them in a glimpse."""
+        whole = max(8, round(n * self.config.exam.episodes_scale))
+        return max(8, whole // 5) if level == "glimpse" else whole
 
 
 class Batches:
@@ -63,15 +64,28 @@ class Batches:
     Args:
         make: the batch of an update.
         steps: of the whole lesson.
-        ahead: a thread makes the next batch while the current one is learned. Only for a `make` that reads nothing
+        prefetch: a thread makes the next batch while the current one is learned. Only for a `make` that reads nothing
             which learning changes: not the agent, and no global random numbers.
+        kept: where this lesson is rehearsed, so many batches are made, kept and come again in turn, as making them
+            costs more than learning from them; 0: every rehearsal is new. For a `make` as with `prefetch`.
     """
 
-    def __init__(self, make: Callable[[int], Any], steps: int, ahead: bool = False) -> None:
-        self.make, self.steps, self.ahead, self.update = make, steps, ahead, 0
+    def __init__(self, make: Callable[[int], Any], steps: int, prefetch: bool = False, kept: int = 0) -> None:
+        self.make, self.steps, self.prefetch, self.update = make, steps, prefetch, 0
+        self.kept, self._kept = kept, dict[int, Any]()
+
+    def rehearsal(self, number: int, make: Callable[[int], Any] | None = None) -> Any:
+        """Batch `number` from behind the lesson's end: not met while it was taught, and as hard as its last ones."""
+        make = make or self.make
+        if not self.kept:
+            return make(self.steps + number)
+        number %= self.kept
+        if number not in self._kept:
+            self._kept[number] = make(self.steps + number)
+        return self._kept[number]
 
     def __iter__(self) -> Generator[Any, None, None]:
-        maker = Ahead(self.make, self.steps) if self.ahead else None
+        maker = Prefetch(self.make, self.steps) if self.prefetch else None
         make = maker or self.make
         try:
             while self.update < self.steps:
@@ -194,6 +208,8 @@ class Lesson:
             earlier lesson uses: there is nothing to keep then, and a rehearsal would have no gradient.
         rehearsal_share: of the time, that rehearsals may take; they come more seldom where they would take more. 1:
             as often as `rehearsal_every` says, whatever they take.
+        rehearsal_cost: what a rehearsal of this lesson by another takes, of the time of one of its own steps (with a
+            quarter of the rows 0.5 to 0.75, measured at size nursery).
         skills: names of the skills it should improve (shown while it runs).
         learns_from: groups of files (speakers, sources) it uses; they are listed in the agent's `trained_on`.
         control: as `make_learner`, but the trunk lets all tokens through and does not learn: how `--ablate` teaches the
@@ -209,6 +225,7 @@ class Lesson:
     rehearses: tuple[str, ...] = ()
     rehearsal_every: int = 4
     rehearsal_share: float = 0.2
+    rehearsal_cost: float = 0.65
     skills: tuple[str, ...] = ()
     learns_from: tuple[str, ...] = ()
     control: Callable[[Agent, Context], Learner] | None = None

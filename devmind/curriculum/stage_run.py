@@ -23,7 +23,7 @@ from devmind.curriculum.finished import RunResult, finished_run, identity, resul
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.plan import Plan, gates_of, steps_in
 from devmind.curriculum.progress import say
-from devmind.curriculum.run_exams import FOLDER, held_before, hold, load
+from devmind.curriculum.run_exams import FOLDER, held_before, load, run_exams
 from devmind.curriculum.sleep import carry_state
 from devmind.curriculum.stage import Context, Lesson, Stage
 from devmind.curriculum.start import load_stage, make_context, starting_agent
@@ -69,7 +69,7 @@ class StageRun:
         with self._noting_a_stop(), training_threads(self.config.threads):
             say(f"{'loading' if start else 'making'} the agent")
             agent = self._resume() if start else self._begin()
-            earlier = [load_stage(name) for name in agent.config.stages if name != self.stage.name]
+            earlier = self._earlier(agent)
             before = self._before(earlier, agent)
             trunk = {name: value.clone() for name, value in agent.trunk.state_dict().items()}
             examined = self._teach_and_examine(agent, earlier, before)
@@ -87,6 +87,10 @@ class StageRun:
                 with suppress(CheckpointError):  # the disk that ended the run is full for this line too
                     self.journal.write("stopped", fault=None if asked else str(error) or type(error).__name__)
             raise
+
+    def _earlier(self, agent: Agent) -> list[Stage]:
+        """The stages that are rehearsed, and examined for retention."""
+        return [load_stage(name) for name in agent.config.stages if name != self.stage.name]
 
     # -- beginning
 
@@ -144,7 +148,7 @@ class StageRun:
             self._teach(agent, earlier, attempt, saved)
             saved = None
             every = [*earlier, self.stage]
-            examined = hold(every, agent, self.context, self.journal, f"attempt {attempt}", before)
+            examined = run_exams(every, agent, self.context, self.journal, f"attempt {attempt}", before)
             if all(item.verdict.passed for item in examined if item.stage == self.stage.name):
                 break
         return examined
@@ -155,11 +159,7 @@ class StageRun:
         cut = saved["lesson"] if self.cut and saved else None
         left = [lesson for lesson in lessons if lesson.name not in done and lesson.name != cut]
         plan = Plan(self.stage.name, lessons, self.context, self.journal, attempt)
-
-        def gates(shorter: Sequence[Lesson]) -> Sequence[str]:
-            return gates_of(self.stage, shorter, self.context)
-
-        plan.begin(left, saved, lambda: Agent.from_pretrained(self.out / "start"), earlier, gates)
+        self._settle(plan, left, saved, earlier)
         if saved:
             agent.load_state_dict(saved["agent"])
         for number, lesson in enumerate(lessons):
@@ -174,6 +174,16 @@ class StageRun:
                 attempt=attempt, resume=resume, scores=self.scores, cut=lesson.name == cut,
             )  # fmt: skip
             self._glimpse(lesson, agent)
+
+    def _settle(
+        self, plan: Plan, left: Sequence[Lesson], saved: dict[str, Any] | None, earlier: Sequence[Stage]
+    ) -> None:
+        """Steps, rehearsals and the forecast of their time, before the first step."""
+
+        def gates(shorter: Sequence[Lesson]) -> Sequence[str]:
+            return gates_of(self.stage, shorter, self.context)
+
+        plan.begin(left, saved, lambda: Agent.from_pretrained(self.out / "start"), earlier, gates)
 
     def _done(self, names: Sequence[str], saved: dict[str, Any] | None) -> set[str]:
         """Lessons whose outcome the saved position holds: those before its own, and its own when it had ended.
@@ -213,7 +223,7 @@ class StageRun:
         found = self._inherited(earlier)
         known = {(item.stage, item.skill.name) for item in found}
         left = [stage for stage in earlier if any((stage.name, skill.name) not in known for skill in stage.skills)]
-        return [*found, *hold(left, agent, self.context, self.journal, "before")] if left else found
+        return [*found, *run_exams(left, agent, self.context, self.journal, "before")] if left else found
 
     def _inherited(self, earlier: Sequence[Stage]) -> list[Examined]:
         """None where that run had other settings, other data or other code."""
@@ -244,9 +254,7 @@ class StageRun:
             ablation=self._compared(agent, examined) if self.ablate else None,
         )
         passed = results["verdict"]["passed"]
-        folder = self.out / "agent"
-        if passed:
-            folder = self.out / "milestones" / f"{len(agent.config.stages):02d}-{self.stage.name}"
+        folder = self._ends_in(agent, passed)
         agent.save_pretrained(folder)
         text = json.dumps(results, indent=1)
         if start.get("agent"):
@@ -257,6 +265,12 @@ class StageRun:
         self.journal.write(
             "finished", passed=passed, agent=str(folder.relative_to(self.out)), reasons=results["verdict"]["reasons"]
         )
+
+    def _ends_in(self, agent: Agent, passed: bool) -> Path:
+        """Where the agent is saved: as a milestone, from which other runs go on, when it has passed."""
+        if not passed:
+            return self.out / "agent"
+        return self.out / "milestones" / f"{len(agent.config.stages):02d}-{self.stage.name}"
 
     def _compared(self, agent: Agent, examined: Sequence[Examined]) -> dict[str, Any]:
         """The twin's scores, and by how much the agent is better than it on the same episodes."""

@@ -161,26 +161,31 @@ def gradient_lesson(
     trains: Callable[[Agent], Sequence[str]] = trainable,
     learner: type[GradientLearner] = GradientLearner,
     tiny_rows: int = TINY_ROWS,
-    ahead: bool = False,
+    prefetch: bool = False,
+    control_trains: Callable[[Agent], Sequence[str]] | None = None,
     **more: Any,
 ) -> Lesson:
     """A lesson taught by gradient on `loss`; the configuration may change its rows and learning rate.
 
     Args:
-        make: `(agent, context, update, rows, steps) -> batch`; with `ahead` it reads nothing of the agent.
+        make: `(agent, context, update, rows, steps) -> batch`; with `prefetch` it reads nothing of the agent.
         steps: by size.
         rows: of a batch; `tiny_rows` at size tiny.
-        trains: gives the prefixes of the parameters that it changes.
+        trains: gives the prefixes of the parameters that it changes; control_trains: those that its control changes
+            (`Lesson.control`), which has none without.
         more: further arguments of Lesson.
     """
     changed, tiny = context.config.lessons.get(name), context.config.size == "tiny"
     count = (changed and changed.batch) or (tiny_rows if tiny else rows)
     rate = (changed and changed.learning_rate) or learning_rate
 
-    def make_learner(agent: Agent, context: Context) -> GradientLearner:
-        return learner(agent, loss, seed=context.seed, learning_rate=rate, trains=trains(agent))
+    def learner_of(trains: Callable[[Agent], Sequence[str]]) -> Callable[[Agent, Context], GradientLearner]:
+        return lambda agent, context: learner(agent, loss, seed=context.seed, learning_rate=rate, trains=trains(agent))
 
     def make_batches(agent: Agent, context: Context, steps: int) -> Batches:
-        return Batches(lambda update: make(agent, context, update, context.rows(count), steps), steps, ahead)
+        return Batches(lambda update: make(agent, context, update, context.rows(count), steps), steps, prefetch)
 
-    return Lesson(name, make_learner, make_batches, steps[context.config.size], minutes, **more)
+    control = learner_of(control_trains) if control_trains else None
+    return Lesson(
+        name, learner_of(trains), make_batches, steps[context.config.size], minutes, **{"control": control, **more}
+    )

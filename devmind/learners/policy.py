@@ -69,8 +69,8 @@ class PolicyLearner(Learner):
 
     Args:
         drills: by name.
-        heirs: heads and critics, and the heads whose reading of the tokens they take over when the lesson begins.
-        keepers: heads that keep their reading while rewards teach them to answer.
+        init_from: heads and critics, and the heads whose reading of the tokens they take over when the lesson begins.
+        frozen: heads that keep their reading while rewards teach them to answer.
         crowd: scales every drill's rows.
         trains: prefixes of what rewards change besides these heads, for policies on the trunk; see `trainable`.
     """
@@ -83,13 +83,13 @@ class PolicyLearner(Learner):
         context: Context,
         drills: Mapping[str, Drill],
         *,
-        heirs: Mapping[str, str] | None = None,
-        keepers: Sequence[str] = (),
+        init_from: Mapping[str, str] | None = None,
+        frozen: Sequence[str] = (),
         crowd: float = 1.0,
         trains: Sequence[str] = (),
     ) -> None:
         self.context, self.drills, self.crowd = context, dict(drills), crowd
-        self.heirs, self.keepers, self.further = dict(heirs or {}), tuple(keepers), tuple(trains)
+        self.init_from, self.frozen, self.further = dict(init_from or {}), tuple(frozen), tuple(trains)
         self.networks = {(n := drill.network(agent)).names: n for drill in drills.values()}
         for name, drill in self.drills.items():
             if drill.lasting and isinstance(drill.network(agent), TrunkPolicy):
@@ -127,14 +127,14 @@ class PolicyLearner(Learner):
     def begin(self, step: int) -> None:
         """Freeze all but the policies; how widely they explore follows a schedule, not a gradient."""
         if step == 0:
-            for heir, teacher in self.heirs.items():
-                self.agent.head(heir).start_from(self.agent.head(teacher))
+            for student, teacher in self.init_from.items():
+                self.agent.head(student).start_from(self.agent.head(teacher))
         super().begin(step)
         for name, parameter in self.agent.named_parameters():
             if name.endswith("log_std"):
                 parameter.requires_grad_(False)
-        for keeper in self.keepers:
-            for parameter in self.agent.head(keeper).reading():
+        for kept_head in self.frozen:
+            for parameter in self.agent.head(kept_head).reading():
                 parameter.requires_grad_(False)
 
     @property
@@ -158,22 +158,22 @@ class PolicyLearner(Learner):
         On one intra-op thread: these are thousands of small operations, which two threads only slow down. In full
         precision: the ratio of two probabilities of one action is close to 1.
         """
-        gone = step / max(1, self.steps)
+        progress = step / max(1, self.steps)
         if isinstance(batch, Rehearsed):
-            return self._rehearsal(batch, gone)
+            return self._rehearsal(batch, progress)
         name, drill = batch["drill"], self.drills[batch["drill"]]
         network = drill.network(self.agent)
         with stepping_threads(), torch.autocast(self.agent.device.type, enabled=False):
-            self._set_exploration(network, drill, gone)
+            self._set_exploration(network, drill, progress)
             collected, level = self._practise(name, drill, network, step)
-            scalars = self._improve(name, drill, network, collected, level, step, gone)
+            scalars = self._improve(name, drill, network, collected, level, step, progress)
         self.env_steps += int(collected.mask.sum())
         scalars["reward"] = collected.reward.sum() / collected.reward.shape[1]
         return {f"{name}/{key}": value for key, value in scalars.items()}
 
-    def _rehearsal(self, batch: Rehearsed, gone: float) -> Scalars:
+    def _rehearsal(self, batch: Rehearsed, progress: float) -> Scalars:
         """One step down the loss of another lesson, at the lowest learning rate of the drills."""
-        self._set_rate(min(drill.learning_rate for drill in self.drills.values()), gone)
+        self._set_rate(min(drill.learning_rate for drill in self.drills.values()), progress)
         loss, scalars = batch.learner.rehearse(batch.batch)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -206,10 +206,10 @@ class PolicyLearner(Learner):
         loss = divergence_from(self.agent, self.kept[name])
         return loss, {f"{name}/kl": loss.detach()}
 
-    def _set_exploration(self, network: Arc | TrunkPolicy, drill: Drill, gone: float) -> None:
+    def _set_exploration(self, network: Arc | TrunkPolicy, drill: Drill, progress: float) -> None:
         if drill.log_std is not None:
             first, last = drill.log_std
-            network.arc.get_parameter("log_std").data.fill_(first + gone * (last - first))
+            network.arc.get_parameter("log_std").data.fill_(first + progress * (last - first))
 
     def _practise(
         self, name: str, drill: Drill, network: Arc | TrunkPolicy, step: int
@@ -237,9 +237,9 @@ class PolicyLearner(Learner):
         seeds = lesson_seeds(min(rows_, most or rows_), self.seed, "motor", *names)
         return self.context.make_world(drill.world, level, seeds)
 
-    def _set_rate(self, rate: float, gone: float) -> None:
+    def _set_rate(self, rate: float, progress: float) -> None:
         for group in self.optimizer.param_groups:
-            group["lr"] = rate * (1 - 0.9 * gone)
+            group["lr"] = rate * (1 - 0.9 * progress)
 
     def _improve(
         self,
@@ -249,10 +249,10 @@ class PolicyLearner(Learner):
         collected: Rollout[Any, Tensor],
         level: Tensor,
         step: int,
-        gone: float,
+        progress: float,
     ) -> dict[str, Tensor]:
-        self._set_rate(drill.learning_rate, gone)
-        settings = replace(drill.ppo, entropy=drill.ppo.entropy * (1 - 0.9 * gone))
+        self._set_rate(drill.learning_rate, progress)
+        settings = replace(drill.ppo, entropy=drill.ppo.entropy * (1 - 0.9 * progress))
         order = torch_generator(self.seed, "motor", name, "order", step)
         sides = [list(part.parameters()) for part in (network.arc, network.critic)]
         further = self._further() if isinstance(network, TrunkPolicy) else []

@@ -23,7 +23,7 @@ from devmind.algorithms.rollout import Rollout, Tree, columns, next_values, rows
 
 
 class Choice(Protocol):
-    """A distribution over actions [N, ...]; `devmind.algorithms.distributions` and heads' outputs are some."""
+    """A distribution over actions [N, ...]; heads' outputs are some."""
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
         """Actions [N, ...]."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from devmind.agent.threads import stepping_threads
 from devmind.errors import ConfigError, StoreError, nearest
-from devmind.live.remembering.answering import answer
+from devmind.live.remembering.answering import answer, in_writing
 from devmind.live.remembering.remembered import as_shown, remembered
 from devmind.live.remembering.show_and_tell import proper_name
 from devmind.memory import Entry
@@ -65,7 +65,7 @@ class Commands:
 
     def _between(self, do: Callable[[], T]) -> T:
         """Have it done in the loop's thread, between two ticks."""
-        return self.life.loop.errands.ask(do)
+        return self.life.loop.calls.ask(do)
 
     def _press(self, on: bool) -> dict[str, Any]:
         self._between(self.life.holding.begin if on else self.life.holding.end)
@@ -96,13 +96,13 @@ class Commands:
 
     def _shown(self, of: str) -> tuple[Moment, str]:
         """What a name is given to: what is held up, and the sound that is meant; and why there is only a sound."""
-        lately = self.life.lately
+        recent = self.life.recent
         if of == "heard":
-            return lately.this(of), ""
-        if of == "auto" and not lately.stands_out():
+            return recent.example(of), ""
+        if of == "auto" and not recent.stands_out():
             heard: dict[str, Sense] = {}
         else:
-            heard = {} if of == "seen" else dict(lately.this("heard").senses)
+            heard = {} if of == "seen" else dict(recent.example("heard").senses)
         seen, unseen = {}, ""
         try:
             seen = self.life.holding.take()
@@ -110,7 +110,7 @@ class Commands:
             if of != "auto" or not heard:
                 raise
             unseen = str(error)
-        return Moment(lately.now_s, {**heard, **seen}), unseen
+        return Moment(recent.now_s, {**heard, **seen}), unseen
 
     def _undo(self) -> dict[str, Any]:
         if not self._taught:
@@ -168,6 +168,8 @@ class Commands:
 
     def _say(self, text: str) -> dict[str, Any]:
         life, known = self.life, self.life.child.names.known()
+        agent, sees = life.loop.agent, life.sees
+        written = None if life.loop.paused else in_writing(agent, text, sees)
 
         def tell() -> str:
             life.room.say(text)
@@ -175,7 +177,7 @@ class Commands:
                 return PAUSED
             gaze = life.room.fovea
             sees = None if life.room.frame is None else (gaze.pan_deg, gaze.tilt_deg)
-            return answer(text, known, life.naming.of(life.lately), sees)
+            return answer(text, known, life.naming.of(life.recent, life.holding.above), sees, written)
 
         return {"answer": self._between(tell)}
 

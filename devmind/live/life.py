@@ -27,16 +27,16 @@ from devmind.live.commands import Commands
 from devmind.live.learning.learner import LiveLearner
 from devmind.live.loop import LiveLoop, LiveSummary, Tick
 from devmind.live.recording import Recording
-from devmind.live.remembering.lately import Lately
 from devmind.live.remembering.naming import Naming
 from devmind.live.remembering.press import Holding
 from devmind.live.remembering.recalling import Recalled, Recalling
+from devmind.live.remembering.recent import RecentBuffer
 from devmind.live.remembering.remembered import as_held
 from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.live.serving.hub import Hub
 from devmind.live.viewing.view import View, said
 from devmind.memory import Memory
-from devmind.moment import Moment
+from devmind.moment import Moment, Sense
 from devmind.worlds.room import Room
 
 HERE, BROWSER, NONE = "here", "browser", "none"
@@ -80,14 +80,15 @@ class Life:
         self.speaker, self.learner, self.sure, self.command = speaker, learner, sure, command
         self.ages = {age.id: age for age in ages(folder)}
         self.age = next(age.id for age in self.ages.values() if age.taught and age.folder == folder.resolve())
-        self.child, self.lately, self.holding = (
+        self.child, self.recent, self.holding = (
             ShowAndTell(agent, memory),
-            Lately(1 / room.dt_s),
+            RecentBuffer(1 / room.dt_s),
             Holding(),
         )
         self.naming, self.recalling = Naming(self.child), Recalling(self.child, remembering, self.keeps)
         self._recalled: Recalled | None = None
-        self._foretold: tuple[Moment, Mapping[str, Output]] | None = None
+        self.sees: Sense | None = None
+        self._predicted: tuple[Moment, Mapping[str, Output]] | None = None
         watchers = {"recording": self._keep, "memory": self._remember, "page": self._show, "learner": self._learn}
         self.loop = LiveLoop(agent, room, watchers=watchers, recalled=self._recall, results=results)
         sha256 = agent.sha256()
@@ -162,11 +163,12 @@ class Life:
             self.recording.tick(tick, self.room)
 
     def _remember(self, tick: Tick) -> None:
+        self.sees = tick.moment.senses.get("sight")
         self.holding.see(self.room.frame if "sight" in tick.moment.senses else None, tick.moment.time_s)
         # What a name is for is what is held up, wherever the agent looks.
         held = {sense: value for sense, value in tick.moment.senses.items() if sense != "sight"}
         held |= {} if self.holding.crop is None else {"sight": self.holding.crop}
-        self.lately.add(replace(tick.moment, senses=held))
+        self.recent.add(replace(tick.moment, senses=held))
         self.recalling.offer(tick.moment)
 
     def _recall(self, moment: Moment) -> Encoded | None:
@@ -179,19 +181,21 @@ class Life:
 
     def _show(self, tick: Tick) -> None:
         if not (self.view and self.hub and self.hub.watched):
-            self._foretold = None
+            self._predicted = None
             return
-        view = self.view.of(tick, self.room, self.naming.of(self.lately), self._surprise(tick), self._extra())
+        view = self.view.of(
+            tick, self.room, self.naming.of(self.recent, self.holding.above), self._surprise(tick), self._extra()
+        )
         frame = self.room.frame
         jpeg = self.view.jpeg(frame) if frame is not None and self._origin("sight") == HERE else None
         self.hub.publish(view, jpeg, frame)
 
     def _surprise(self, tick: Tick) -> dict[str, float]:
-        """How wrong the tick before had foretold this one; nothing in the first tick that somebody watches."""
-        agent, foretold = self.loop.agent, self._foretold
+        """How wrong the tick before had predicted this one; nothing in the first tick that somebody watches."""
+        agent, predicted = self.loop.agent, self._predicted
         heads = predicting(agent, tick.moment.senses)
-        self._foretold = (tick.moment, agent.run_heads(heads, tick.percepts.seen))
-        return surprise(foretold[1], foretold[0], tick.moment) if foretold else {}
+        self._predicted = (tick.moment, agent.run_heads(heads, tick.percepts.seen))
+        return surprise(predicted[1], predicted[0], tick.moment) if predicted else {}
 
     def _extra(self) -> dict[str, Any]:
         assert self.hub is not None
@@ -241,7 +245,7 @@ class Life:
             self.loop.paused = on
             self.note("paused" if on else "resumed", {})
         if on and self.hub:
-            self._foretold = None
+            self._predicted = None
             self.hub.publish({"type": "tick", "paused": True}, None)
 
     def grow_to(self, age: str, agent: Agent, sha256: str) -> None:

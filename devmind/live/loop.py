@@ -2,7 +2,7 @@
 
 The room decides when a tick is; the loop only works and measures. What it does besides stepping must be quick or give
 up: watchers get a `Tick` and must not keep the loop waiting. Other threads have things changed between two ticks, by
-`errands`.
+`calls`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from devmind.agent.agent import Agent, Percepts
 from devmind.agent.encoders import Encoded
 from devmind.agent.state import State
 from devmind.agent.threads import stepping_threads
-from devmind.live.errands import Errands
+from devmind.live.call_queue import CallQueue
 from devmind.moment import Action, Moment
 from devmind.worlds.room import Room
 
@@ -60,7 +60,7 @@ class LiveSummary:
 
     Attributes:
         ticks: Moments lived; skipped: ticks the loop came too late for; missing: by sensor's sense, Moments without it.
-        late: by what the loop did for too long ("agent", "errands" or a watcher's name), the ticks skipped for it;
+        late: by what the loop did for too long ("agent", "calls" or a watcher's name), the ticks skipped for it;
             "elsewhere" is what was not the loop: a busy machine.
         work_s: seconds of encoding and stepping in each of the last hour's ticks; busy_s: of all of the loop's work.
         answered: by effector and head, how many ticks it decided.
@@ -78,13 +78,9 @@ class LiveSummary:
         """A quantile of the ticks' encoding and stepping in milliseconds; nan before the first."""
         return 1e3 * float(np.quantile(self.work_s, quantile)) if self.work_s else float("nan")
 
-    def busy_ms(self, quantile: float) -> float:
-        """A quantile of all of the loop's work in a tick in milliseconds; nan before the first."""
-        return 1e3 * float(np.quantile(self.busy_s, quantile)) if self.busy_s else float("nan")
-
 
 class LiveLoop:
-    """One agent in one room. `agent`, `standing`, `paused` and `afresh` may be changed between ticks, by errands.
+    """One agent in one room. `agent`, `standing`, `paused` and `afresh` may be changed between ticks, by calls.
 
     Args:
         effectors: which the agent answers for, of those it has.
@@ -107,7 +103,7 @@ class LiveLoop:
         results: Mapping[str, Any] | None = None,
     ) -> None:
         self.agent, self.room, self.watchers = agent, room, dict(watchers or {})
-        self.summary, self.errands = LiveSummary(), Errands()
+        self.summary, self.calls = LiveSummary(), CallQueue()
         self.paused, self.afresh, self.recalled = False, True, recalled
         self.wanted = tuple(effectors)
         self.standing = standing(agent, results)
@@ -126,7 +122,7 @@ class LiveLoop:
                 for _ in self.ticks(seconds, stop):
                     pass
         finally:
-            self.errands.close()
+            self.calls.close()
         return self.summary
 
     def ticks(self, seconds: float | None = None, stop: Callable[[], bool] = lambda: False) -> Iterator[Tick | None]:
@@ -152,8 +148,8 @@ class LiveLoop:
                 tick = Tick(moment, done, percepts, output, actor.state, info["skipped"], watch.lap("agent"))
                 look = tick.action.effectors
                 self._keep(tick, watch)
-            self.errands.run()
-            watch.lap("errands")
+            self.calls.run()
+            watch.lap("calls")
             spent = watch.laps
             self.summary.busy_s.append(sum(spent.values()))
             yield tick

@@ -237,9 +237,9 @@ def _why_not(actor: Actor, world: Any, rendered: bool) -> str:
 class _Fifty(Context):
     """The context of an exam of EPISODES episodes, whatever number it has at full length."""
 
-    def episodes(self, n: int) -> int:
+    def episodes(self, n: int, level: str = "full") -> int:
         """So many that a glimpse, which is a fifth, has EPISODES."""
-        return 5 * EPISODES
+        return EPISODES if level == "glimpse" else 5 * EPISODES
 
 
 @dataclass

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from devmind.config import TRIAL_SIZES
 from devmind.errors import DevmindError
+from devmind.report.words import number
 
 SCHEMA = 1
 
@@ -182,6 +183,14 @@ class Difference(Part):
     high: float
     n: int
     significant: bool = Field(description="the lower bound is above zero")
+
+    @property
+    def said(self) -> str:
+        """In words, with interval and n."""
+        sure = "significant" if self.significant else "not significant"
+        return (
+            f"{number(self.gained, True)} [{number(self.low, True)}, {number(self.high, True)}], n = {self.n:,}, {sure}"
+        )
 
 
 class Ablation(Part):

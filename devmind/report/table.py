@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from devmind.report.results import MeasureResult, Results, validate
+from devmind.report.results import Difference, MeasureResult, Results, validate
 from devmind.report.words import number, trial
 
 if TYPE_CHECKING:
@@ -76,6 +76,11 @@ def _remarks(results: Results) -> list[str]:
     ]
     if results.run.predecessor_failed:
         said.append("started from a run that failed its gate")
+    said += [f"{name}, against its twin: {one.said}" for name, one in _differences(results)]
     if results.ablation is None:
         said.append(f"ablation: not run (devmind stage run {results.stage} --ablate)")
     return said
+
+
+def _differences(results: Results) -> Iterable[tuple[str, Difference]]:
+    return results.ablation.differences.items() if results.ablation else ()

@@ -22,7 +22,7 @@ from devmind.sessions.recorder import Recorder
 IDENTITY, FORGOTTEN = "identity", "forgotten"
 """A copy keeps the identity of what it was copied from; a note before each tick that was blanked."""
 QUIET_S = 10.0
-"""A recording without an end that was written to so lately is taken for one that is still being written."""
+"""A recording without an end that was written to so recently is taken for one that is still being written."""
 _OPEN = 4
 
 

@@ -226,7 +226,7 @@ def _episode(env: gymnasium.Env, ticks: int) -> list[tuple[dict[str, Any], float
     seen = [(senses, _kept(senses), 0.0)]
     for _ in range(ticks):
         _inside(env, senses)
-        senses, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+        senses, reward, terminated, truncated, _ = env.step(_random_action(env))
         flags = isinstance(terminated, bool | np.bool_) and isinstance(truncated, bool | np.bool_)
         require(flags, "terminated and truncated are bool", f"{terminated!r} and {truncated!r}")
         require(math.isfinite(reward), "a reward is a finite number", repr(reward))
@@ -240,13 +240,24 @@ def _episode(env: gymnasium.Env, ticks: int) -> list[tuple[dict[str, Any], float
     return [(kept, reward) for _, kept, reward in seen]
 
 
+def _random_action(env: Any) -> Any:
+    """A random action; of a world of Rules one that is legal now."""
+    if not (hasattr(env, "rules") and hasattr(env, "state")):
+        return env.action_space.sample()
+    masks = env.rules.legal(env.state())
+    return {
+        name: space.sample(mask=masks[name][0].astype(np.int8)) if name in masks else space.sample()
+        for name, space in env.action_space.spaces.items()
+    }
+
+
 def _kept(senses: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in senses.items()}
 
 
 def _check_restore(env: Any) -> None:
     env.reset(seed=12)
-    action, kept = env.action_space.sample(), env.state()
+    action, kept = _random_action(env), env.state()
     senses, reward, *_ = env.step(action)
     env.restore(kept)
     again, reward_again, *_ = env.step(action)

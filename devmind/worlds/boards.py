@@ -1,14 +1,16 @@
-"""Games of k in a row as Rules: two players place marks on a board, each seen by the player whose turn it is.
+"""Games of two players who place marks on a board, as Rules, and those of k in a row.
 
 Tic-tac-toe is 3 x 3 with 3 in a row; Connect-4 is 6 x 7 with 4 in a row, where marks fall to the lowest free cell.
+Othello stands in `othello.py`.
 """
 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium import spaces
@@ -30,33 +32,41 @@ class Board(Struct):
     over: np.ndarray
 
 
-class MnkRules:
-    """The sense `board` int8 [2, rows, columns] (own marks, the other's), the effector `place`; a line earns 1.
+class BoardRules(ABC):
+    """What all such games share: each position is seen by the player whose turn it is, and a win earns 1.
 
-    The level is "rows x columns x k", such as "3x3x3": who has k marks in a row wins. With "-falling" a choice is a
-    column, and the mark falls to its lowest free cell. "tictactoe" and "connect4" are levels too.
+    The sense `board` is int8 [2, rows, columns], own marks and the other's; the effector is `place`.
 
-    Raises:
-        WorldError: the level is none of these; or a move is made that is not legal.
+    Attributes:
+        choices: how many moves there are to choose from.
+        falling: a move is a column; else move i is cell i, and moves behind the last cell are no cell.
     """
 
-    name = "mnk"
+    name: ClassVar[str]
+    falling = False
 
-    def __init__(self, level: str = "tictactoe") -> None:
-        self.level = level
-        found = re.fullmatch(r"(\d+)x(\d+)x(\d+)(-falling)?", NAMES.get(level, level))
-        rows, columns, self.k = (int(number) for number in found.groups()[:3]) if found else (0, 0, 0)
-        if not found or not (2 <= self.k <= max(rows, columns) and max(rows, columns) <= 32 and min(rows, columns) > 0):
-            raise WorldError(
-                f"The level of the world 'mnk' is {', '.join(NAMES)} or rows x columns x k, such as '5x5x4' or "
-                f"'4x5x4-falling', with up to 32 rows and columns and a k that fits; got '{level}'."
-            )
-        self.rows, self.columns, self.falling = rows, columns, bool(found[4])
-        self.cells = self.horizon = rows * columns
-        self.choices = columns if self.falling else self.cells
-        self.lines = lines(rows, columns, self.k)
+    def __init__(self, level: str, rows: int, columns: int, choices: int, horizon: int) -> None:
+        self.level, self.rows, self.columns = level, rows, columns
+        self.cells, self.choices = rows * columns, choices
+        self.horizon = horizon
         self.observation_space = spaces.Dict({"board": spaces.Box(0, 1, (2, rows, columns), np.int8)})
-        self.action_space = spaces.Dict({"place": spaces.Discrete(self.choices)})
+        self.action_space = spaces.Dict({"place": spaces.Discrete(choices)})
+
+    @abstractmethod
+    def free(self, marks: np.ndarray) -> np.ndarray:
+        """Moves that may be made, bool [N, choices], in positions that have not ended."""
+
+    @abstractmethod
+    def placed(self, marks: np.ndarray, moves: np.ndarray) -> np.ndarray:
+        """Marks int8 [N, cells] after legal moves int64 [N], still as who moved sees them."""
+
+    @abstractmethod
+    def ended(self, marks: np.ndarray) -> np.ndarray:
+        """Whether the game is over, bool [N]."""
+
+    @abstractmethod
+    def result(self, marks: np.ndarray) -> np.ndarray:
+        """What a game that is over came to for who moved last, float32 [N]: 1, 0 or -1; 0 where it is not over."""
 
     def initial(self, seeds: np.ndarray) -> Board:
         """Empty boards: nothing is left to chance."""
@@ -68,31 +78,27 @@ class MnkRules:
         return Board(np.asarray(marks, np.int8).copy(), (moves % 2).astype(np.int64), np.zeros(len(marks), bool))
 
     def legal(self, state: Board) -> Mapping[str, np.ndarray]:
-        """Free cells, or columns that are not full; anything once the game has ended."""
-        free = state.marks[:, : self.choices] == 0  # row 0 is the top, so a column is full when its first cell is
-        return {"place": free | self._ended(state.marks)[:, None]}
+        """Moves that may be made; anything once the game has ended."""
+        return {"place": self.free(state.marks) | self.ended(state.marks)[:, None]}
 
     def step(self, state: Board, actions: Mapping[str, np.ndarray]) -> Board:
-        """A mark of the player to move, and the other's turn; a game that has ended stays as it is."""
-        over, marks, rows = self._ended(state.marks), state.marks.copy(), np.arange(len(state))
+        """A move of the player whose turn it is, and the other's turn; a game that has ended stays as it is."""
+        over, marks = self.ended(state.marks), state.marks.copy()
         if "place" not in actions:
             return Board(marks, state.player.copy(), over)
-        cells = np.asarray(actions["place"])
-        if not ((cells >= 0) & (cells < self.choices)).all() or (~over & (marks[rows, cells] != 0)).any():
-            what = "column is full" if self.falling else "cell is taken"
-            raise WorldError(f"A move of 'mnk' is one of 0 to {self.choices - 1} that `legal` allows: a {what} here.")
-        if self.falling:
-            stacks = marks.reshape(-1, self.rows, self.columns)[rows, :, cells]
-            cells = (np.count_nonzero(stacks == 0, -1) - 1) * self.columns + cells
-        moved = ~over
-        marks[rows[moved], cells[moved]] = 1
-        marks[moved] *= -1
+        moves, going = np.asarray(actions["place"]), np.flatnonzero(~over)
+        known = ((moves >= 0) & (moves < self.choices)).all()
+        if not known or not self.free(marks[going])[np.arange(len(going)), moves[going]].all():
+            raise WorldError(
+                f"A move of '{self.name}' is one of 0 to {self.choices - 1} that `legal` allows; this is none here."
+            )
+        marks[going] = -self.placed(marks[going], moves[going])
         return Board(marks, np.where(over, state.player, 1 - state.player), over)
 
     def outcome(self, state: Board) -> Outcome:
-        """1 to who made a line; the other's turn counts -1."""
-        won, ended = self.won(state.marks), self._ended(state.marks)
-        reward = (won & ~state.over).astype(np.float32)
+        """What the game came to for who moved last; the other's turn counts -1."""
+        ended = self.ended(state.marks)
+        reward = np.where(state.over, 0, self.result(state.marks)).astype(np.float32)
         discount = np.where(ended, 0, -1).astype(np.float32)
         return Outcome(reward, ended, np.zeros_like(ended), state.player.copy(), discount)
 
@@ -105,12 +111,56 @@ class MnkRules:
         """Nothing: both players see all there is."""
         return {}
 
+
+class MnkRules(BoardRules):
+    """K in a row wins.
+
+    The level is "rows x columns x k", such as "3x3x3": who has k marks in a row wins. With "-falling" a choice is a
+    column, and the mark falls to its lowest free cell. "tictactoe" and "connect4" are levels too.
+
+    Raises:
+        WorldError: the level is none of these; or a move is made that is not legal.
+    """
+
+    name = "mnk"
+
+    def __init__(self, level: str = "tictactoe") -> None:
+        found = re.fullmatch(r"(\d+)x(\d+)x(\d+)(-falling)?", NAMES.get(level, level))
+        rows, columns, k = (int(number) for number in found.groups()[:3]) if found else (0, 0, 0)
+        if not found or not (2 <= k <= max(rows, columns) and max(rows, columns) <= 32 and min(rows, columns) > 0):
+            raise WorldError(
+                f"The level of the world 'mnk' is {', '.join(NAMES)} or rows x columns x k, such as '5x5x4' or "
+                f"'4x5x4-falling', with up to 32 rows and columns and a k that fits; got '{level}'."
+            )
+        self.k, self.falling = k, bool(found[4])
+        super().__init__(level, rows, columns, columns if self.falling else rows * columns, rows * columns)
+        self.lines = lines(rows, columns, k)
+
+    def free(self, marks: np.ndarray) -> np.ndarray:
+        """Free cells, or columns that are not full: row 0 is the top."""
+        return np.asarray(marks[:, : self.choices] == 0)
+
+    def placed(self, marks: np.ndarray, moves: np.ndarray) -> np.ndarray:
+        """A mark in the cell, or in the lowest free one of the column."""
+        rows = np.arange(len(marks))
+        if self.falling:
+            stacks = marks.reshape(-1, self.rows, self.columns)[rows, :, moves]
+            moves = (np.count_nonzero(stacks == 0, -1) - 1) * self.columns + moves
+        after = marks.copy()
+        after[rows, moves] = 1
+        return after
+
     def won(self, marks: np.ndarray) -> np.ndarray:
         """Whether who moved last has k in a row, bool [N]."""
         return np.asarray((marks[:, self.lines] == -1).all(-1).any(-1))
 
-    def _ended(self, marks: np.ndarray) -> np.ndarray:
+    def ended(self, marks: np.ndarray) -> np.ndarray:
+        """A line, or no cell is free."""
         return self.won(marks) | (marks != 0).all(-1)
+
+    def result(self, marks: np.ndarray) -> np.ndarray:
+        """Who moved last has made a line, or nobody has."""
+        return self.won(marks).astype(np.float32)
 
 
 def lines(rows: int, columns: int, k: int) -> np.ndarray:

@@ -10,11 +10,10 @@ import numpy as np
 from devmind.acting import Senses
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
-from devmind.agent.writing import write
+from devmind.agent.writing import answered
 from stages.language.parts import TEXT
 
 TOGETHER = 100
-STOP = "."
 
 
 def answers(agent: Agent, senses: Senses, most: int) -> list[str]:
@@ -24,15 +23,10 @@ def answers(agent: Agent, senses: Senses, most: int) -> list[str]:
         senses: arrays [N, ...] by sense, `text` a list of N questions.
         most: bytes of an answer.
     """
-    n, said = len(senses[TEXT]), []
-    for start in range(0, n, TOGETHER):
+    said: list[str] = []
+    for start in range(0, len(senses[TEXT]), TOGETHER):
         part = {name: value[start : start + TOGETHER] for name, value in senses.items()}
-        rows = len(part[TEXT])
-        state = agent.new_state(rows)
-        percepts = agent.encode(state, collate_tick(part, np.ones(rows, bool)))
-        state, output = agent.begin(state, percepts, heads=[TEXT])
-        _, texts = write(agent, state, percepts, output, most)
-        said += [text.partition(STOP)[0] + STOP for text in texts]
+        said += answered(agent, collate_tick(part, np.ones(len(part[TEXT]), bool)), most)[0]
     return said
 
 

@@ -32,3 +32,8 @@ def admit(agent: Agent, tokenizer: str = "bytes") -> None:
 def trained(agent: Agent) -> tuple[str, ...]:
     """What a stage may train, and the sense of boards: an earlier stage may have brought it along."""
     return (*trainable(agent, NAME), f"encoders.{BOARD}.")
+
+
+def trained_without_trunk(agent: Agent) -> tuple[str, ...]:
+    """The same on a trunk that lets tokens through and does not learn: heads, the senses of symbols, the readout."""
+    return tuple(prefix for prefix in trained(agent) if not prefix.startswith("trunk."))

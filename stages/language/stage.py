@@ -8,8 +8,11 @@ from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson, Skill
 from devmind.worlds.minigrid import installed
 from stages.language import parts
+from stages.language.answer import exam as answer_exam
+from stages.language.answer import lesson as answer_lesson
 from stages.language.follow import exam as follow_exam
 from stages.language.follow import lesson as follow_lesson
+from stages.language.grammar import exam as grammar_exam
 from stages.language.name import exam as name_exam
 from stages.language.name import lesson as name_lesson
 from stages.language.read import exam as read_exam
@@ -24,11 +27,25 @@ SKILLS: Sequence[Skill] = (
         read_exam.taught,
     ),
     Skill(
+        "grammar",
+        grammar_exam.examine,
+        grammar_exam.GATE,
+        "what the caregiver may say from what she may not: pairs of words never met",
+        grammar_exam.taught,
+    ),
+    Skill(
         "name",
         name_exam.examine,
         name_exam.GATE,
         "what is that, and where is the red ball: pairs never met",
         name_exam.shown_in_lessons,
+    ),
+    Skill(
+        "answer",
+        answer_exam.examine,
+        answer_exam.GATE,
+        "colour, place, number, yes, no, none and unknown: questions about what is in view",
+        answer_exam.shown_in_lessons,
     ),
     Skill(
         "follow", follow_exam.examine, follow_exam.GATE, "go to the red ball, in rooms never met", follow_exam.taught
@@ -37,8 +54,8 @@ SKILLS: Sequence[Skill] = (
 
 
 class LanguageStage:
-    """Language: to read, to call what is seen by its name and find what is named, and to do what is said; on the same
-    trunk, through the same pages of text.
+    """Language: to read, to know what may be said, to call what is seen by its name, to answer about it, and to do what
+    is said; on the same trunk, through the same pages of text.
     """
 
     name = parts.NAME
@@ -50,6 +67,6 @@ class LanguageStage:
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Read, name and, where MiniGrid is installed, follow: each rehearses those before it."""
-        found = [read_lesson.lesson(context), name_lesson.lesson(context)]
+        """Read, name, answer and, where MiniGrid is installed, follow: each rehearses those before it."""
+        found = [read_lesson.lesson(context), name_lesson.lesson(context), answer_lesson.lesson(context)]
         return [*found, follow_lesson.lesson(context)] if installed() else found

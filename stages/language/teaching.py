@@ -59,10 +59,10 @@ def taught(
     Args:
         steps: by size.
         rows: of a batch.
-        more: further arguments of Lesson.
+        more: further arguments of Lesson; without `skills` it improves the one of its own name.
     """
     return gradient_lesson(
         context, name, loss, lambda agent, context, update, rows, steps: make(context, update, rows), steps=steps,
-        rows=rows, learning_rate=learning_rate, minutes=minutes, trains=parts.trained, learner=TextLearner, ahead=True,
-        skills=(name,), **more,
+        rows=rows, learning_rate=learning_rate, minutes=minutes, trains=parts.trained, learner=TextLearner,
+        prefetch=True, control_trains=parts.trained_without_trunk, **{"skills": (name,), **more},
     )  # fmt: skip

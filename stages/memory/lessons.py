@@ -15,18 +15,13 @@ from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import Loss, gradient_lesson, trainable
 from devmind.worlds import minigrid
-from stages.memory import (
-    believing,
-    cards,
-    hidden,
-    imitation,
-    matching,
-    mazes,
-    naming,
-    parts,
-    remembering,
-    things,
-)
+from stages.memory import parts, short_term
+from stages.memory.match import lesson as match
+from stages.memory.maze import lesson as maze
+from stages.memory.permanence import detections
+from stages.memory.permanence import lesson as permanence
+from stages.memory.recall import lesson as recall
+from stages.memory.repeat_previous import exam as repeat_previous
 
 STEPS: Mapping[str, Mapping[str, int]] = {
     "boards": {"tiny": 6, "nursery": 800, "child": 2000, "adult": 3000},
@@ -35,6 +30,7 @@ STEPS: Mapping[str, Mapping[str, int]] = {
     "recall": {"tiny": 4, "nursery": 330, "child": 1500, "adult": 4000},
     "things": {"tiny": 6, "nursery": 300, "child": 3000, "adult": 9000},
     "beliefs": {"tiny": 6, "nursery": 600, "child": 2000, "adult": 4000},
+    "match": {"tiny": 4, "nursery": 300, "child": 1500, "adult": 4000},
     "hidden": {"tiny": 3, "nursery": 240, "child": 1000, "adult": 3000},
 }
 STAYS = "It trains encoders, and heads that read nothing else; later stages leave both as they are."
@@ -59,7 +55,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
         taught(
             context,
             "sign",
-            imitation.loss,
+            short_term.loss,
             sign_batch,
             32,
             1e-3,
@@ -80,8 +76,8 @@ def lessons(context: Context) -> Sequence[Lesson]:
         taught(
             context,
             "recall",
-            naming.loss,
-            naming.lesson_batch,
+            recall.loss,
+            recall.lesson_batch,
             64,
             1e-3,
             2.0,
@@ -91,37 +87,50 @@ def lessons(context: Context) -> Sequence[Lesson]:
         ),
         taught(
             context,
+            "match",
+            match.loss,
+            match.lesson_batch,
+            32,
+            1e-3,
+            2.0,
+            rehearses=("tests", "recall"),
+            rehearsal_every=2,
+            skills=("match",),
+            prefetch=True,
+        ),
+        taught(
+            context,
             "things",
-            things.loss,
+            detections.loss,
             things_batch,
             64,
             2e-3,
             1.0,
-            trains=things.TRAINS,
+            trains=detections.TRAINS,
             unrehearsed=STAYS,
             skills=("permanence",),
         ),
         taught(
             context,
             "beliefs",
-            believing.loss,
+            permanence.beliefs_loss,
             beliefs_batch,
             256,
             3e-3,
             0.7,
-            trains=believing.TRAINS,
+            trains=permanence.BELIEFS_TRAIN,
             unrehearsed=STAYS,
             skills=("permanence",),
         ),
         taught(
             context,
             "hidden",
-            hidden.loss,
+            permanence.loss,
             hidden_batch,
             8,
             1e-3,
             4.7,
-            rehearses=("tests", "recall", "tests"),
+            rehearses=("tests", "recall", "match", "tests"),
             rehearsal_every=2,
             skills=("permanence",),
         ),
@@ -130,26 +139,26 @@ def lessons(context: Context) -> Sequence[Lesson]:
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Imitation of the teacher, and what single boards teach where the batch brings some."""
-    total, scalars = imitation.loss(agent, batch)
+    total, scalars = short_term.loss(agent, batch)
     if "view" not in batch:
         return total, scalars
-    seen, more = matching.view_loss(agent, batch["view"])
+    seen, more = maze.view_loss(agent, batch["view"])
     return total + seen, scalars | more
 
 
 def boards_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """What single boards teach their own encoder."""
-    return matching.view_loss(agent, batch, by_trunk=False)
+    return maze.view_loss(agent, batch, by_trunk=False)
 
 
 def boards_batch(agent: Agent, context: Context, update: int, size: int, steps: int) -> dict[str, Any]:
     """Single boards of MiniGrid's rooms."""
-    return matching.view_batch(context, update, size)
+    return maze.view_batch(context, update, size)
 
 
 def sign_batch(agent: Agent, context: Context, update: int, size: int, steps: int) -> dict[str, Any]:
     """memory_len alone, in growing lengths."""
-    return remembering.lesson_batch(context, update, size, _longest(context, update / steps))
+    return short_term.growing_batch(context, "memory_len", update, size, _longest(context, update / steps))
 
 
 def tests_batch(agent: Agent, context: Context, update: int, size: int, steps: int) -> dict[str, Any]:
@@ -157,29 +166,29 @@ def tests_batch(agent: Agent, context: Context, update: int, size: int, steps: i
     turns = [turn for turn in CYCLE if turn != "hallway" or minigrid.installed()]
     turn, longest = turns[update % len(turns)], _longest(context, update / steps)
     if turn == "cards":
-        return cards.lesson_batch(context, update, size)
+        return short_term.episode_batch(context, repeat_previous.NAME, repeat_previous.LEVEL, update, size)
     if turn == "corridor":
-        return mazes.lesson_batch(context, update, size, longest)
+        return short_term.growing_batch(context, "tmaze", update, size, longest)
     if turn == "sign":
-        return remembering.lesson_batch(context, update, size, longest)
-    views = matching.view_batch(context, update, VIEWS.get(context.config.size, 64))
-    return matching.lesson_batch(context, update, 2 * size) | {"view": views}
+        return short_term.growing_batch(context, "memory_len", update, size, longest)
+    views = maze.view_batch(context, update, VIEWS.get(context.config.size, 64))
+    return maze.lesson_batch(context, update, 2 * size) | {"view": views}
 
 
 def things_batch(agent: Agent, context: Context, update: int, size: int, steps: int) -> dict[str, Any]:
     """Where things are, in rooms with covers."""
-    return things.lesson_batch(context, update, size)
+    return detections.lesson_batch(context, update, size)
 
 
 def beliefs_batch(agent: Agent, context: Context, update: int, size: int, steps: int) -> dict[str, Any]:
     """What is believed, and where the thing is."""
-    return believing.lesson_batch(agent, context, update, size)
+    return permanence.beliefs_batch(agent, context, update, size)
 
 
 def hidden_batch(agent: Agent, context: Context, update: int, size: int, steps: int) -> dict[str, Any]:
     """Where hidden things are, of single Moments; after a third of the steps every other time of whole episodes too."""
     whole = update >= steps // 3 and update % 2 == 0
-    return hidden.lesson_batch(agent, context, update, size, whole=whole, steps=steps)
+    return permanence.lesson_batch(agent, context, update, size, whole=whole, steps=steps)
 
 
 def _longest(context: Context, done: float) -> int:
@@ -188,7 +197,7 @@ def _longest(context: Context, done: float) -> int:
     Short ones first, until what is seen is carried at all: where the ways grew from the beginning on, nothing was
     learned in 70 steps.
     """
-    whole = LONGEST.get(context.config.size, remembering.LONGEST_TAUGHT)
+    whole = LONGEST.get(context.config.size, short_term.LONGEST_TAUGHT)
     return max(2, round(min(1.0, 0.2 + 2.0 * max(0.0, done - 0.3)) * whole))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from devmind.agent.agent import Agent
 from devmind.agent.tracker import SENSE, numbers_of
 from devmind.worlds.nursery.state import COLOUR_NAMES
-from stages.memory.lives import NAMES
+from stages.memory.recall.things import NAMES
 
 NAME = "memory"
 SIGNAL_SIZE = 8
@@ -60,6 +60,7 @@ def heads() -> list[Part]:
         ("cells", "head.categorical", "board", None, {"classes": BOARD_KINDS, "slots": BOARD_CELLS}),
         ("glance", "head.categorical", "board", None, {"classes": CHOICES}),
         ("called", "head.categorical", "trunk", None, {"classes": len(NAMES)}),  # a name that memory brings back
+        ("matched", "head.categorical", "trunk", None, {"classes": 2}),  # which of two choices a sample was
         (HEAD, "head.reflex-places", ("sight", "words"), None, {"slots": KINDS}),
         (NAMED, "head.categorical", "words", None, {"classes": KINDS}),
         ("believed", "head.categorical", SENSE, None, {"classes": PLACES}),  # only teaches

@@ -1,14 +1,68 @@
-"""MemoryStage: its five members. What is taught is in `lessons.py`, what is examined in `skills.py`."""
+"""MemoryStage: its five members. Each skill has a folder with its lesson and its exam; budgets are in `lessons.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.stage import Context, Lesson
+from devmind.curriculum.stage import Context, Lesson, Skill
 from stages.memory import parts
 from stages.memory.lessons import lessons
-from stages.memory.skills import SKILLS
+from stages.memory.match import exam as match
+from stages.memory.match import lesson as match_lesson
+from stages.memory.maze import exam as maze
+from stages.memory.memory_len import exam as memory_len
+from stages.memory.permanence import exam as permanence
+from stages.memory.recall import exam as recall
+from stages.memory.recall import lesson as recall_lesson
+from stages.memory.repeat_previous import exam as repeat_previous
+from stages.memory.sleep import exam as sleep
+
+SKILLS: Sequence[Skill] = (
+    Skill(
+        "memory_len",
+        memory_len.examine,
+        memory_len.GATE,
+        "a sign seen once, named 100 steps later",
+        memory_len.taught,
+    ),
+    Skill("maze", maze.examine, maze.GATE, "the turn at a way's end that something at its start told", maze.taught),
+    Skill(
+        "repeat_previous",
+        repeat_previous.examine,
+        repeat_previous.GATE,
+        "the suit of the card dealt three cards ago",
+        repeat_previous.taught,
+    ),
+    Skill(
+        "recall",
+        recall.examine,
+        recall.GATE,
+        "a thing's name, told once and long out of the window",
+        recall_lesson.taught,
+    ),
+    Skill(
+        "sleep",
+        sleep.examine,
+        sleep.GATE,
+        "after a night the names are known with the store off",
+        recall_lesson.things_taught,
+    ),
+    Skill(
+        "permanence",
+        permanence.examine,
+        permanence.GATE,
+        "where a thing is that is out of sight, and when not any more",
+        permanence.taught,
+    ),
+    Skill(
+        match.NAME,
+        match.examine,
+        match.GATE,
+        "which of two things was seen, or heard, ten Moments ago, others having come between",
+        match_lesson.taught,
+    ),
+)
 
 
 class MemoryStage:

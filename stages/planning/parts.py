@@ -20,8 +20,17 @@ WORDS = ("there", "east", "south", "west", "north")
 """Symbols of a plan: moves from cell to cell, x growing to the east and y to the south; "there" fills up its end."""
 HORIZON, STRIDE, LENGTH = 26, 16, 20
 SIZES: dict[str, dict[str, int]] = {
-    "tiny": {"width": 32, "layers": 1, "attention_heads": 2, "candidates": 2, "steps": 2, "warm_steps": 1},
-    "nursery": {"width": 128, "layers": 3, "attention_heads": 4},
+    "tiny": {
+        "width": 32,
+        "layers": 1,
+        "attention_heads": 2,
+        "memory": 64,
+        "candidates": 2,
+        "steps": 2,
+        "warm_steps": 1,
+        "word_steps": 2,
+    },
+    "nursery": {},
     "child": {"width": 256, "layers": 6, "attention_heads": 8, "candidates": 32, "steps": 10, "warm_steps": 5},
     "adult": {"width": 512, "layers": 8, "attention_heads": 8, "candidates": 50, "steps": 20, "warm_steps": 10},
 }

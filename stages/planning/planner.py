@@ -35,6 +35,14 @@ from devmind.seeding import torch_generator
 
 PLACE, GOAL, MAZE = -3, -2, -1
 """Where the raw senses stand among the tokens that are tapped."""
+STANDING, CRITICISED = 0.02, 4
+"""A stride that is shorter is none; and strides of a plan by which the critic is taught."""
+LEFT_OUT = 0.25
+"""Share of the tokens of the condition that is left out in teaching."""
+WORDS_FIRST, WORDS_KNOWN = 0.35, 0.35
+"""Shares of what is taught: symbols of a trajectory that is noise, and trajectories whose symbols are known."""
+TRUNK, SYMBOLS = "trunk", "symbols"
+"""What can be silenced."""
 GIVEN_SHARE = 0.1
 """Of a taught plan's points, given clean beside its ends, in half of the plans."""
 
@@ -84,26 +92,30 @@ class Route(Output):
         """Go on with each row's plan, and make new ones where they are due."""
         head, n = self.head, len(self.place)
         before = self.before or head.nothing(n, self.place.device)
-        age = before["age"].clone()
+        age, made = before["age"].clone(), before["made"].clone()
         here = self.present[..., [PLACE, GOAL]].all(-1)
-        due = here & ((age == 0) | (age >= head.follow))
         plan, symbols = before["plan"].clone(), before["symbols"].clone()
-        for warm in (False, True):
-            rows = (due & ((age > 0) == warm)).nonzero().squeeze(-1)
-            if len(rows):
-                start = head.shifted(plan[rows], age[rows]) if warm else None
-                found = head.search(self.rows(rows), start, generator)
-                at = torch.arange(len(rows), device=rows.device)
-                plan[rows], symbols[rows] = found.plans[at, found.chosen], found.symbols[at, found.chosen]
+        expected = interpolated(plan, (age / head.stride)[:, None])[:, 0]
+        cold = (age == 0) | ((age >= head.stride) & ((self.place - expected).norm(dim=-1) > head.surprise))
+        due = here & (cold | (age >= head.follow))
+        for number in made[due].unique().tolist():
+            for fresh in (True, False):
+                rows = (due & (made == number) & (cold == fresh)).nonzero().squeeze(-1)
+                if len(rows):
+                    start = None if fresh else head.shifted(plan[rows], age[rows])
+                    found = head.search(self.rows(rows), start, generator, number=number)
+                    at = torch.arange(len(rows), device=rows.device)
+                    plan[rows], symbols[rows] = found.plans[at, found.chosen], found.symbols[at, found.chosen]
         age = torch.where(due, 1, age + here.long())
-        self.after = {"plan": plan, "symbols": symbols, "age": age}
+        self.after = {"plan": plan, "symbols": symbols, "age": age, "made": made + due.long()}
 
     def rows(self, index: Tensor) -> Route:
         """The same of some rows, without what was kept."""
         return self._each(lambda value: value[index])
 
     def kept(self) -> dict[str, Tensor]:
-        """plan [B, H, 2], symbols int64 [B, L], and age int64 [B]: ticks since it was made, 1 in the first; 0: none."""
+        """plan [B, H, 2], symbols int64 [B, L]; int64 [B]: age, ticks since it was made, 1 in the first, 0: none; and
+        made, how many were made so far, by which the noise of each is another one."""
         return self.after
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
@@ -114,7 +126,7 @@ class Route(Output):
         return flat.command().reshape(*lead, 2)
 
     def mode(self) -> Tensor:
-        """The command when plans are made of the same noise each time."""
+        """The command when a row's first plan, its second and so on are made of noise that is known by that number."""
         return self.sample(None)
 
     def flattened(self) -> Route:
@@ -142,12 +154,19 @@ class PlannerHead(Head):
         words, length: symbols there are, and how many a plan has; length 0: plans without symbols.
         candidates: plans drawn of which the critic takes one; steps: of denoising them; warm_steps: of denoising one
             that begins from the last plan, which is noised to the level `warm`.
+        word_steps: in which symbols are drawn before the trajectory; 0: side by side with it.
+        surprise: who is further than this from where the plan had him to be, a stride or more after it was made, plans
+            anew, from noise alone.
+        cell, cells, mazes: side of a cell, how many there are along each axis, and in how many mazes.
         middle, spread: the senses' numbers are taken off the first and divided by the second.
-        width, layers, attention_heads: of the denoiser; scheduler: see `SCHEDULERS`; levels: of noise in teaching.
+        width, layers, attention_heads, memory, pieces: of the denoiser; scheduler: see `SCHEDULERS`; levels: of noise
+            in teaching.
         length_price: what a unit of a plan's length costs it in the critic's marks.
     """
 
     carries: ClassVar[bool] = True
+    silenced: frozenset[str] = frozenset()
+    """For rows of exams: TRUNK: its features are taken away; SYMBOLS: none is ever told, the trajectory is alone."""
 
     def __init__(
         self,
@@ -161,11 +180,18 @@ class PlannerHead(Head):
         steps: int = 5,
         warm_steps: int = 3,
         warm: float = 0.5,
+        word_steps: int = 10,
+        surprise: float = 0.3,
+        cell: float = 0.4,
+        cells: int = 16,
+        mazes: int = 4,
         middle: float = 1.5,
-        spread: float = 1.5,
-        width: int = 128,
-        layers: int = 3,
+        spread: float = 1.0,
+        width: int = 192,
+        layers: int = 2,
         attention_heads: int = 4,
+        memory: int = 512,
+        pieces: int = 2,
         scheduler: str = "ddim",
         levels: int = 100,
         length_price: float = 1.0,
@@ -180,19 +206,48 @@ class PlannerHead(Head):
             )
         self.horizon, self.stride, self.follow, self.candidates = horizon, stride, follow, candidates
         self.steps, self.warm_steps, self.warm = steps, warm_steps, warm
+        self.word_steps, self.surprise = word_steps, surprise
         self.middle, self.spread, self.length_price = middle, spread, length_price
         self.scheduler = make_scheduler(scheduler, levels)
+        self.read_width = max(inlet.width, 2 * SPREAD_OUT)
         self.denoiser = HybridDenoiser(
-            2, horizon, words, length, inlet.width, width=width, layers=layers, attention_heads=attention_heads
+            2,
+            horizon,
+            words,
+            length,
+            self.read_width,
+            inlet.n_tokens + 1,
+            width,
+            layers,
+            attention_heads,
+            memory,
+            pieces,
         )
-        hidden = 2 * width
-        seen = 4 * SPREAD_OUT + 2 + inlet.width
+        hidden = width
+        seen = 6 * SPREAD_OUT + 2 + inlet.width
+        # What is near in numbers may be far to walk: so each pair of cells has a code of its own, the product of two.
+        self.cell, self.cells, self.mazes = cell, cells, mazes
+        self.begins, self.ends = (nn.Embedding(mazes * cells**2, self.read_width) for _ in range(2))
         self.dynamics, self.sound = _mlp(seen, hidden, 2), _mlp(seen, hidden, 1)
 
     def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Route:
         tokens = tapped.tokens * tapped.present[..., None]
-        place, goal, maze = tokens[..., PLACE, :2], tokens[..., GOAL, :2], tokens[..., MAZE, :]
-        return Route(self, tokens, tapped.present, place, goal, maze, kept)
+        place, goal, maze = (tokens[..., at, :n].clone() for at, n in ((PLACE, 2), (GOAL, 2), (MAZE, None)))
+        ends = spread_out(self.scaled(torch.stack((place, goal), -2)))
+        tokens = F.pad(tokens, (0, self.read_width - tokens.shape[-1]))
+        tokens[..., PLACE : GOAL + 1, : ends.shape[-1]] = ends
+        pair = self.begins(self._cell(place, maze)) * self.ends(self._cell(goal, maze))
+        present = tapped.present
+        if TRUNK in self.silenced:
+            present = torch.cat((torch.zeros_like(present[..., :PLACE]), present[..., PLACE:]), -1)
+        tokens = torch.cat((pair[..., None, :], tokens), -2)
+        present = torch.cat((present[..., [PLACE, GOAL]].all(-1, keepdim=True), present), -1)
+        return Route(self, tokens, present, place, goal, maze, kept)
+
+    def _cell(self, place: Tensor, maze: Tensor) -> Tensor:
+        """The number of the cell, int64 [...], that places [..., 2] are in, of those of all mazes."""
+        across, down = ((place / self.cell).round().long() + 1).clamp(0, self.cells - 1).unbind(-1)
+        return (maze[..., : self.mazes].argmax(-1) * self.cells + down) * self.cells + across
 
     def nothing(self, n: int, device: torch.device) -> dict[str, Tensor]:
         """What is kept of N rows without a plan."""
@@ -201,6 +256,7 @@ class PlannerHead(Head):
             "plan": torch.zeros(n, self.horizon, 2, device=device),
             "symbols": torch.zeros(n, length, dtype=torch.int64, device=device),
             "age": torch.zeros(n, dtype=torch.int64, device=device),
+            "made": torch.zeros(n, dtype=torch.int64, device=device),
         }
 
     @property
@@ -217,12 +273,13 @@ class PlannerHead(Head):
         words: Mapping[int, Tensor] | None = None,
         watch: Watch | None = None,
         steps: int | None = None,
+        number: int = 0,
     ) -> Candidates:
         """Draw `candidates` plans for each of B rows and let the critic choose.
 
         Args:
             start: [B, H, 2], plans to begin from.
-            generator: draws the noise, which is the same for all rows; without, it is the same each time.
+            generator: draws the noise, which is the same for all rows; without, `number` says which noise it is.
             given, words: what is held besides place and goal: waypoints {point: [B, 2]}, symbols {number: int64 [B]}.
             watch: is told of each step, of rows [B * N].
 
@@ -231,8 +288,12 @@ class PlannerHead(Head):
         """
         b, n = len(read.place), self.candidates
         device = read.place.device
-        draws = generator or torch_generator("planner", self.horizon, n, device=device)
+        draws = generator or torch_generator("planner", self.horizon, n, number, device=device)
         noise = torch.randn(n, self.horizon, 2, generator=draws, device=draws.device).to(device).repeat(b, 1, 1)
+        kinds = n, self.denoiser.config["length"], self.denoiser.config["words"]
+        luck = torch.rand(kinds, generator=draws, device=draws.device).to(device).clamp_min(1e-9).log().neg()
+        luck = luck.clamp_min(1e-9).log().neg()
+        luck[0] = 0.0  # one candidate of the likeliest words
 
         def each(value: Tensor) -> Tensor:
             return value.repeat_interleave(n, 0)
@@ -249,6 +310,9 @@ class PlannerHead(Head):
             start=None if start is None else each(self.scaled(start)),
             begin=1.0 if start is None else self.warm,
             watch=watch,
+            luck=luck.repeat(b, 1, 1),
+            told=SYMBOLS not in self.silenced,
+            words_first=self.word_steps,
         )
         plans = self.unscaled(drawn.trajectory).unflatten(0, (b, n))
         marks = self.marks(plans, read.maze)
@@ -262,7 +326,7 @@ class PlannerHead(Head):
         """
         strides = (plans[..., 1:, :] - plans[..., :-1, :]).norm(dim=-1)
         told = self.soundness(plans[..., :-1, :], plans[..., 1:, :], maze[:, None, None])
-        moving = strides > 0.02
+        moving = strides > STANDING
         return (F.logsigmoid(told) * moving).sum(-1) - self.length_price * strides.sum(-1)
 
     def soundness(self, here: Tensor, there: Tensor, maze: Tensor) -> Tensor:
@@ -275,7 +339,7 @@ class PlannerHead(Head):
 
     def _pair(self, here: Tensor, there: Tensor, maze: Tensor) -> Tensor:
         here, there = self.scaled(here), self.scaled(there)
-        ends = torch.cat((spread_out(here), spread_out(there)), -1)
+        ends = torch.cat((spread_out(here), spread_out(there), spread_out((here + there) / 2)), -1)
         return torch.cat((ends, 4 * (there - here), maze.expand(*here.shape[:-1], maze.shape[-1])), -1)
 
     def losses(
@@ -293,14 +357,23 @@ class PlannerHead(Head):
         def uniform(*shape: int) -> Tensor:
             return torch.rand(*shape, generator=generator, device=device)
 
-        index = (uniform(n) * self.scheduler.config.num_train_timesteps).long()
+        # Plans are drawn symbols first: these of pure noise, and then the trajectory with all of them known. Few steps
+        # of drawing are mostly steps from much noise.
+        phase = uniform(n)
+        depth = torch.where(phase < WORDS_FIRST, 1.0, uniform(n).sqrt())
+        index = (
+            (depth * self.scheduler.config.num_train_timesteps)
+            .long()
+            .clamp_max(self.scheduler.config.num_train_timesteps - 1)
+        )
         noise = torch.randn(clean.shape, generator=generator, device=device)
         x, level = noised(self.scheduler, clean, noise, index)
         given = (uniform(n, self.horizon) < GIVEN_SHARE) & (uniform(n, 1) < 0.5)
         given[:, [0, -1]] = True
-        share = uniform(n)
+        share = torch.where(phase > 1 - WORDS_KNOWN, 0.0, uniform(n))
         hidden = uniform(*symbols.shape) < share[:, None]
-        present = present & (uniform(n, 1) > 0.1)  # without condition now and then, for guidance
+        # All of the condition is left out now and then, for guidance; and parts of it, so that none is leaned on alone.
+        present = present & (uniform(n, 1) > 0.1) & (uniform(*present.shape) > LEFT_OUT)
         mask = self.denoiser.config["words"]
         told, logits = self.denoiser(
             torch.where(given[..., None], clean, x),
@@ -314,21 +387,27 @@ class PlannerHead(Head):
         found = {"trajectory": 10 * masked_mean((told - clean).square(), ~given)}
         if symbols.shape[1]:
             nats = F.cross_entropy(logits.transpose(1, 2), symbols, reduction="none")
-            found["symbols"] = 0.1 * masked_mean(nats, hidden)
+            found["symbols"] = 0.3 * masked_mean(nats, hidden)
         here = plan[:, 0]
         found["inverse"] = (self.inverse(here, of["ahead"], maze) - of["walk"]).square().mean()
-        found["critic"] = self._critic_loss(plan, maze, uniform(n, self.horizon - 1))
+        found["critic"] = self._critic_loss(plan, self.unscaled(told.detach()), maze, uniform(2, n, CRITICISED))
         return found
 
-    def _critic_loss(self, plan: Tensor, maze: Tensor, turn: Tensor) -> Tensor:
-        """Strides of the data against the same ones turned anyhow (noise contrastive: Gutmann, Hyvärinen 2010)."""
-        here, way = plan[:, :-1], plan[:, 1:] - plan[:, :-1]
-        moving = way.norm(dim=-1) > 0.02
-        angle = 2 * torch.pi * turn
+    def _critic_loss(self, plan: Tensor, imagined: Tensor, maze: Tensor, turn: Tensor) -> Tensor:
+        """Strides of the data against the same ones turned anyhow (noise contrastive: Gutmann, Hyvärinen 2010), and
+        against those that the planner imagined in their place."""
+        strides = (plan[:, 1:] - plan[:, :-1]).norm(dim=-1) > STANDING
+        number = (turn[0] * strides.sum(-1, keepdim=True)).long()[..., None].expand(-1, -1, 2)  # they come first
+        here, there, from_, to = (way.gather(1, number + k) for way in (plan, imagined) for k in (0, 1))
+        way, angle = there - here, 2 * torch.pi * turn[1]
         x, y = way.unbind(-1)
         turned = torch.stack((angle.cos() * x - angle.sin() * y, angle.sin() * x + angle.cos() * y), -1)
-        real, false = (self.soundness(here, here + step, maze[:, None]) for step in (way, turned))
-        return 0.1 * masked_mean(F.softplus(-real) + F.softplus(false), moving)
+        real, false, told = (
+            self.soundness(begin, end, maze[:, None])
+            for begin, end in ((here, there), (here, here + turned), (from_, to))
+        )
+        moving = strides.any(-1)
+        return 0.1 * masked_mean(F.softplus(-real) + 0.5 * (F.softplus(false) + F.softplus(told)), moving)
 
     def shifted(self, plan: Tensor, ticks: Tensor) -> Tensor:
         """What is left of plans [B, H, 2] after so many ticks, int64 [B]; the end is held."""

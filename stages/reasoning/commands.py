@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,8 +14,16 @@ from devmind.cli.agents import named_agent, taught_agent
 from devmind.cli.house import group
 from devmind.errors import ConfigError, nearest
 
+if TYPE_CHECKING:
+    import numpy as np
+
+    from stages.reasoning.q_star import Way
+
 play = group("Play a game against an agent.")
 solve = group("Let an agent solve a puzzle.")
+
+SLIDING = {"8-puzzle": 3, "15-puzzle": 4}
+"""Sliding puzzles by name, and their sides."""
 
 Folder = Annotated[
     Path | None,
@@ -29,7 +38,7 @@ Folder = Annotated[
 
 @play.command("play")
 def against(
-    game: Annotated[str, typer.Argument(metavar="GAME", help="tictactoe or connect4.")],
+    game: Annotated[str, typer.Argument(metavar="GAME", help="connect4, tictactoe or othello.")],
     agent: Folder = None,
     simulations: Annotated[
         int, typer.Option("--simulations", min=0, metavar="N", help="Of a move; 0: the network alone, without search.")
@@ -50,40 +59,102 @@ def against(
 
 @solve.command("solve")
 def puzzle(
-    name: Annotated[str, typer.Argument(metavar="PUZZLE", help="lights-out.")],
+    name: Annotated[str, typer.Argument(metavar="PUZZLE", help="8-puzzle, 15-puzzle or lights-out.")],
     state: Annotated[
-        str, typer.Option("--state", metavar="TEXT", help="25 lights row by row, 1 on and 0 off; spaces do not count.")
+        str,
+        typer.Option(
+            "--state", metavar="TEXT", help="Row by row: the tiles, 0 the free place; or 25 lights, 1 on and 0 off."
+        ),
     ],
     agent: Folder = None,
     nodes: Annotated[int, typer.Option("--nodes", min=1, metavar="N", help="States looked at, at most.")] = 10_000,
+    proof: Annotated[
+        int, typer.Option("--proof", min=0, metavar="N", help="States that a proof of the shortest may look at.")
+    ] = 20_000,
 ) -> None:
     """Solve a puzzle by Q* and say whether a shorter way is possible."""
-    from devmind.agent.threads import intra_op_threads
+    if name == "lights-out":
+        _lights_out(state, agent, nodes)
+    elif name in SLIDING:
+        _sliding(name, state, agent, nodes, proof)
+    else:
+        raise ConfigError(f"There is no puzzle '{name}'{nearest(name, ['lights-out', *SLIDING])}")
+
+
+def _lights_out(state: str, agent: Path | None, nodes: int) -> None:
     from stages.reasoning.parts import PRESSES, SIDE
     from stages.reasoning.puzzles import exam
     from stages.reasoning.puzzles.algebra import Algebra
     from stages.reasoning.puzzles.lesson import costs
     from stages.reasoning.puzzles.reading import lights
 
-    if name != "lights-out":
-        raise ConfigError(f"There is no puzzle '{name}'{nearest(name, ['lights-out'])}")
     lit, algebra = lights(state, SIDE), Algebra.of(SIDE)
     if not algebra.solvable(lit)[0]:
         raise ConfigError("These lights cannot be put out by any presses: they are not orthogonal to the null space.")
-    taught = taught_agent(agent, "reasoning", PRESSES, name)
+    taught = taught_agent(agent, "reasoning", PRESSES, "lights-out")
+    presses, told = _found(lambda: exam.search(lit, lambda states: costs(taught, states), nodes), nodes)
+    fewest = int(algebra.shortest(lit).sum())
+    places = " ".join(f"{press // SIDE + 1},{press % SIDE + 1}" for press in presses)
+    show.line(f"press (row,column): {places or 'nothing, all lights are out'}")
+    short = "proven shortest, by algebra mod 2" if len(presses) == fewest else f"not shortest: {fewest} would do"
+    show.line(f"{show.counted(len(presses), 'press', 'presses')}, {short}; {told}")
+
+
+def _sliding(name: str, state: str, agent: Path | None, nodes: int, proof: int) -> None:
+    import numpy as np
+
+    from stages.reasoning.parts import SLIDES
+    from stages.reasoning.puzzles.reading import tiles
+    from stages.reasoning.sliding import exam
+    from stages.reasoning.sliding.lesson import costs, rules
+
+    side = SLIDING[name]
+    start = tiles(state, side)
+    if not rules(side).solvable(start)[0]:
+        raise ConfigError(
+            "These tiles cannot be put in order by any moves: their parity is odd. Did two change places when typed?"
+        )
+    taught = taught_agent(agent, "reasoning", SLIDES, name)
+    guide = lambda states: costs(taught, side, states)  # noqa: E731
+    how = () if side == 3 else (exam.WEIGHT, exam.BATCH)
+    moves, told = _found(lambda: exam.search(side, start, guide, nodes, *how), nodes)
+    board, slid = start, []
+    for move in moves:
+        further = rules(side).slid(board, np.array([move]))
+        slid.append(str(int(board[further != board].max())))
+        board = further
+    show.line(f"slide: {' '.join(slid) or 'nothing, all tiles are in order'}")
+    show.line(f"{show.counted(len(moves), 'move')}, {_proven(side, start, len(moves), proof)}; {told}")
+
+
+def _proven(side: int, board: np.ndarray, found: int, proof: int) -> str:
+    """What A* with Manhattan, which never says too much, finds within its budget."""
+    from stages.reasoning.sliding.exam import manhattan, search
+
+    if proof:
+        (way,) = search(side, board, lambda states: manhattan(side, states), proof)
+        if way.actions is not None:
+            shorter = len(way.actions) < found
+            return f"not shortest: {len(way.actions)} would do" if shorter else "proven shortest, by A* with Manhattan"
+    return f"not proven shortest (--proof {proof} was not enough)"
+
+
+def _found(search: Callable[[], list[Way]], nodes: int) -> tuple[list[int], str]:
+    """The actions that a search finds, and what it took.
+
+    Raises:
+        typer.Exit: it found none, which is said.
+    """
+    from devmind.agent.threads import intra_op_threads
+
     began_s = time.perf_counter()
     with intra_op_threads(1):
-        (way,) = exam.search(lit, lambda states: costs(taught, states), nodes)
-    seconds = time.perf_counter() - began_s
-    told = f"{show.counted(way.nodes, 'state')} looked at in {seconds:.1f} s"
+        (way,) = search()
+    told = f"{show.counted(way.nodes, 'state')} looked at in {time.perf_counter() - began_s:.1f} s"
     if way.actions is None:
         show.line(f"not solved: {told}; there is a way, so try more than --nodes {nodes}")
         raise typer.Exit(1)
-    fewest = int(algebra.shortest(lit).sum())
-    places = " ".join(f"{press // SIDE + 1},{press % SIDE + 1}" for press in way.actions)
-    show.line(f"press (row,column): {places or 'nothing, all lights are out'}")
-    short = "proven shortest, by algebra mod 2" if len(way.actions) == fewest else f"not shortest: {fewest} would do"
-    show.line(f"{show.counted(len(way.actions), 'press', 'presses')}, {short}; {told}")
+    return way.actions, told
 
 
 def _asked(prompt: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,7 +14,8 @@ from devmind.agent.output import Categorical
 from devmind.algorithms.tree_search import Expanded, Found, Roots, gumbel_search
 from devmind.errors import ConfigError
 from devmind.seeding import numpy_rng
-from devmind.worlds.boards import Board, MnkRules
+from devmind.worlds.boards import Board, BoardRules, MnkRules
+from devmind.worlds.othello import OthelloRules
 
 SIMULATIONS = 32
 """Of a move in lessons, exams and play."""
@@ -23,14 +25,19 @@ TOGETHER = 512
 
 @dataclass(frozen=True)
 class Game:
-    """A level of the world `mnk` and the heads that judge it: `<name>_policy` and `<name>_value`, on the trunk."""
+    """A game and the heads that judge it: `<name>_policy` and `<name>_value`, on the trunk.
+
+    Args:
+        name: a level of `world`.
+    """
 
     name: str
+    world: Callable[[str], BoardRules] = MnkRules
 
     @cached_property
-    def rules(self) -> MnkRules:
+    def rules(self) -> BoardRules:
         """Its rules."""
-        return MnkRules(self.name)
+        return self.world(self.name)
 
     @property
     def policy(self) -> str:
@@ -59,7 +66,8 @@ class Game:
             return np.stack([grid.ravel(), grid[:, ::-1].ravel()]), np.stack([columns, columns[::-1]])
         turned = [np.rot90(grid, turn) for turn in range(4) if turn % 2 == 0 or grid.shape[0] == grid.shape[1]]
         cells = np.stack([image.ravel() for one in turned for image in (one, one[:, ::-1])])
-        return cells, cells
+        no_cells = np.arange(self.rules.cells, self.rules.choices)
+        return cells, np.concatenate([cells, np.tile(no_cells, (len(cells), 1))], 1)
 
     @cached_property
     def _zobrist(self) -> np.ndarray:
@@ -168,6 +176,6 @@ def moves(judge: Judge, board: Board, simulations: int) -> np.ndarray:
     return np.where(legal, judge(board)[0], -np.inf).argmax(-1)
 
 
-TICTACTOE, CONNECT4 = Game("tictactoe"), Game("connect4")
-GAMES = {game.name: game for game in (TICTACTOE, CONNECT4)}
+TICTACTOE, CONNECT4, OTHELLO = Game("tictactoe"), Game("connect4"), Game("othello", OthelloRules)
+GAMES = {game.name: game for game in (TICTACTOE, CONNECT4, OTHELLO)}
 """The games of the stage, by name."""

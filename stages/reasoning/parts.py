@@ -9,7 +9,8 @@ from __future__ import annotations
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.learners.gradient import trainable
-from stages.reasoning.games import TICTACTOE, Game
+from devmind.worlds.sliding import MOVES
+from stages.reasoning.games import GAMES
 
 NAME = "reasoning"
 BOARD = "board"
@@ -18,11 +19,13 @@ GLANCES = "lights_out_glance"
 """The same from the board's tokens alone. Such heads only teach: what a trunk of many layers is to read has to be told
 by its encoder first, and that learns ten times as fast by itself.
 """
+SLIDES, SLIDE_GLANCES = "sliding_q", "sliding_glance"
+"""What each move of a sliding puzzle costs, all that follows included, on boards of any side; and the same from the
+board's tokens."""
 SIDE = 5
 """Of the Lights Out that is taught."""
 PRESSES = "lights_out_q"
 """What each press of Lights Out costs, all that follows included (`puzzles.lesson.to_cost`)."""
-PLAYED: tuple[Game, ...] = (TICTACTOE,)
 
 
 def admit(agent: Agent) -> None:
@@ -37,7 +40,7 @@ def admit(agent: Agent) -> None:
 def heads() -> list[tuple[str, str, str, dict[str, object]]]:
     """(name, part, tap, options) of every head."""
     found: list[tuple[str, str, str, dict[str, object]]] = []
-    for game in PLAYED:
+    for game in GAMES.values():
         choices: dict[str, object] = {"classes": game.rules.choices}
         found += [
             (game.policy, "head.categorical", TAP, choices),
@@ -46,7 +49,10 @@ def heads() -> list[tuple[str, str, str, dict[str, object]]]:
             (game.glance[1], "head.value", BOARD, {}),
         ]
     presses: dict[str, object] = {"shape": SIDE**2}
-    return [*found, (PRESSES, "head.regression", TAP, presses), (GLANCES, "head.regression", BOARD, presses)]
+    slides: dict[str, object] = {"shape": len(MOVES)}
+    for told, glance, shape in ((PRESSES, GLANCES, presses), (SLIDES, SLIDE_GLANCES, slides)):
+        found += [(told, "head.regression", TAP, shape), (glance, "head.regression", BOARD, shape)]
+    return found
 
 
 def trained(agent: Agent) -> tuple[str, ...]:

@@ -35,11 +35,15 @@ class Table:
             say(self.drawn())
             outcome = rules.outcome(self.board)
             if outcome.terminal[0]:
-                won = bool(rules.won(self.board.marks)[0])
-                mine = int(self.board.player[0]) != self.agents
-                say("A draw." if not won else "The agent has won." if mine else "You have won.")
+                came_to = int(rules.result(self.board.marks)[0])
+                agents = came_to if int(self.board.player[0]) != self.agents else -came_to
+                say({0: "A draw.", 1: "The agent has won.", -1: "You have won."}[agents])
                 return
-            if int(self.board.player[0]) == self.agents:
+            mine = int(self.board.player[0]) == self.agents
+            if not (able := rules.legal(self.board)["place"][0, : rules.cells]).any():
+                say(f"{'The agent' if mine else 'You'} can place nothing and must pass.")
+                move = len(able)
+            elif mine:
                 move = self.answer(say)
             else:
                 found = self.asked(say, ask)

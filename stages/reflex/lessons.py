@@ -2,68 +2,130 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.agent.prediction import prediction_loss
 from devmind.curriculum.stage import Batches, Context, Lesson
-from devmind.learners.gradient import GradientLearner, Loss
-from stages.reflex import gaze, motor, perceive, recordings, see, speech, together, watch
+from devmind.learners.gradient import Loss, gradient_lesson
+from devmind.learners.policy import Drill, PolicyLearner
+from devmind.learners.ppo import PPO
+from stages.reflex import recordings, together
+from stages.reflex.bind import lesson as bind
+from stages.reflex.foresee import lesson as foresee
+from stages.reflex.hear import lesson as hear
+from stages.reflex.locate import lesson as locate
+from stages.reflex.orient import lesson as orient
+from stages.reflex.reach import lesson as reach
+from stages.reflex.see import lesson as see
+from stages.reflex.startle import lesson as startle
 
 STEPS = {
     "watch": {"tiny": 4, "nursery": 150, "child": 3000, "adult": 10000},
     "perceive": {"tiny": 28, "nursery": 5200, "child": 20000, "adult": 60000},
     "gaze": {"tiny": 8, "nursery": 720, "child": 3600, "adult": 10000},
+    "motor": {"tiny": 17, "nursery": 595, "child": 2380, "adult": 6800},
     "together": {"tiny": 4, "nursery": 100, "child": 1500, "adult": 4500},
 }
+KEPT, REHEARSAL_COST = 48, 0.13
+"""Of `together`, where later stages rehearse it: to live through rooms takes longer than to learn from them, so these
+many batches come again. What a rehearsal takes then, of the time of a step of the lesson (measured at size nursery).
+"""
 STAYS = "It trains encoders, and heads that read nothing else; later stages leave both as they are."
-Make = Callable[[Agent, Context, int, int], Any]
+STAYS_ARCS = "It trains reflex arcs on encoders; later stages leave both as they are."
+
+TASKS: dict[str, tuple[Callable[[Context, int, int], dict[str, Any]], Loss]] = {
+    "locate": (locate.lesson_batch, locate.loss),
+    "see": (see.lesson_batch, see.loss),
+    "hear": (hear.lesson_batch, hear.loss),
+    "whereabouts": (reach.lesson_batch, reach.loss),
+    "bind": (bind.lesson_batch, bind.loss),
+    "direction": (bind.direction_batch, bind.direction_loss),
+    "motion": (orient.motion_batch, orient.motion_loss),
+    "event": (startle.event_batch, startle.event_loss),
+    "speech": (hear.speech_batch, hear.speech_loss),
+}
+PERCEIVE_CYCLE = (
+    "locate", "whereabouts", "event", "see", "whereabouts", "locate", "event", "bind", "whereabouts", "locate",
+    "event", "whereabouts", "hear", "see", "locate", "whereabouts", "event", "direction", "locate", "whereabouts",
+    "event", "bind", "whereabouts", "see", "locate", "whereabouts", "event", "motion",
+)  # fmt: skip
+RECORDINGS_AFTER = 4
+"""So many tasks of the cycle, then one turn of pictures and two of speech, where the run was given those."""
+
+# Turning pays at once by how much nearer it brings, so a discount of zero learns fastest; orient stops one tick short
+# of its closing bonus, which would drown that. Reaching must go round what stands in the way, so it looks ahead.
+# Startle needs a high entropy at first: quiet ticks teach to rest long before the few looming objects are told apart.
+DRILLS = {
+    "orient": Drill("look", "nursery", ("orient/sight", "orient/sound", "orient/motion"), 32, 9, log_std=(-1.0, -2.0)),
+    "track": Drill("look", "nursery", ("track",), 48, 12, log_std=(-1.0, -2.0)),
+    "reach": Drill(
+        "reach", "nursery", ("reach",), 160, 8, PPO(discount=0.9, epochs=4, batches=4), log_std=(-0.7, -1.5)
+    ),
+    "startle": Drill("move", "nursery", ("startle",), 64, 20, PPO(entropy=0.2, batches=4)),
+    "balance": Drill(
+        "push", "cartpole", ("",), 32, 32, PPO(0.98, 0.8, epochs=10, batches=4), learning_rate=2e-3, lasting=True
+    ),
+}
+INIT_FROM = {"reach_arc": "whereabouts", "reach_value": "whereabouts", "move_arc": "event", "move_value": "event"}
+"""Arcs and critics, and the heads of perception whose reading of the tokens they take over and keep: what perception
+was told about thousands of rooms, rewards can only blur."""
+FROZEN = (*INIT_FROM, "look_arc")
+"""Those that keep their reading while rewards teach them to answer; the looking arc has its from the lesson `gaze`."""
+MOTOR_CYCLE = (
+    "balance", "orient", "reach", "startle", "balance", "track", "reach", "startle",
+    "balance", "track", "reach", "startle", "balance", "orient", "track", "reach", "startle",
+)  # fmt: skip
 
 
 def lessons(context: Context) -> Sequence[Lesson]:
     """In the order they are taught."""
-    longer = len(perceive.cycle(context)) / len(perceive.CYCLE)
+    longer = len(perceive_cycle(context)) / len(PERCEIVE_CYCLE)
     return [
-        _gradient(
+        gradient_lesson(
             context,
             "watch",
             prediction_loss,
-            lambda a, c, u, n: watch.lesson_batch(c, u, n),
-            16,
-            1e-3,
-            2.0,
-            ahead=True,
+            lambda agent, context, update, rows, steps: foresee.lesson_batch(context, update, rows),
+            steps=STEPS["watch"],
+            rows=16,
+            learning_rate=1e-3,
+            minutes=2.0,
+            prefetch=True,
             unrehearsed="The lesson together predicts as well, and is rehearsed.",
         ),
-        _gradient(
+        gradient_lesson(
             context,
             "perceive",
-            perceive.loss,
-            lambda a, c, u, n: perceive.lesson_batch(c, u, n),
-            64,
-            3e-3,
-            6.5 * longer,
-            longer=longer,
-            ahead=True,
+            perceive_loss,
+            lambda agent, context, update, rows, steps: perceive_batch(context, update, rows),
+            steps={size: round(longer * steps) for size, steps in STEPS["perceive"].items()},
+            rows=64,
+            learning_rate=3e-3,
+            minutes=6.5 * longer,
+            prefetch=True,
             unrehearsed=STAYS,
             skills=("see", "hear", "bind", "locate"),
             learns_from=groups(context),
         ),
-        _gradient(
+        gradient_lesson(
             context,
             "gaze",
-            gaze.loss,
-            lambda a, c, u, n: gaze.lesson_batch(c, u, n),
-            96,
-            2e-3,
-            1.5,
-            trains=gaze.TRAINS,
-            ahead=True,
+            orient.loss,
+            lambda agent, context, update, rows, steps: orient.lesson_batch(context, update, rows),
+            steps=STEPS["gaze"],
+            rows=96,
+            learning_rate=2e-3,
+            minutes=1.5,
+            trains=lambda agent: orient.TRAINS,
+            prefetch=True,
             unrehearsed=STAYS,
             skills=("orient", "track"),
         ),
-        motor.lesson(context),
+        _motor(context),
         _together(context),
     ]
 
@@ -71,8 +133,47 @@ def lessons(context: Context) -> Sequence[Lesson]:
 def groups(context: Context) -> tuple[str, ...]:
     """What of the run's recordings the lessons use, for the agent's `trained_on`."""
     pictured = see.source_group(recordings.pictures(context.data), context.seed)
-    speakers = sorted(set(speech.lesson_clips(context).speakers)) if speech.taught(context) else []
+    speakers = sorted(set(hear.lesson_clips(context).speakers)) if hear.has_speech(context) else []
     return (pictured, *(recordings.speaker_group(name) for name in speakers))
+
+
+def perceive_cycle(context: Context) -> tuple[str, ...]:
+    """The order of the tasks. Recordings come on top: no other task has fewer turns for them in a longer lesson."""
+    extra = ("see",) * recordings.has_pictures(context.data) + ("speech",) * 2 * hear.has_speech(context)
+    blocks = (PERCEIVE_CYCLE[i : i + RECORDINGS_AFTER] for i in range(0, len(PERCEIVE_CYCLE), RECORDINGS_AFTER))
+    return tuple(task for block in blocks for task in (*block, *extra))
+
+
+def perceive_batch(context: Context, update: int, size: int) -> dict[str, Any]:
+    """A batch of the task whose turn it is; the task sees its own count of turns, so that it meets all its levels."""
+    order = perceive_cycle(context)
+    task = order[update % len(order)]
+    turn = update // len(order) * order.count(task) + order[: update % len(order)].count(task)
+    return {"task": task} | TASKS[task][0](context, turn, size)
+
+
+def perceive_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, Mapping[str, Tensor]]:
+    """The task's own loss."""
+    return TASKS[batch["task"]][1](agent, batch)
+
+
+def motor_learner(agent: Agent, context: Context, crowd: float | None = None) -> PolicyLearner:
+    """The arcs' learner; at size tiny a tenth of the rows practise."""
+    crowd = (0.1 if context.config.size == "tiny" else 1.0) if crowd is None else crowd
+    return PolicyLearner(agent, context, DRILLS, init_from=INIT_FROM, frozen=FROZEN, crowd=crowd)
+
+
+def _motor(context: Context) -> Lesson:
+    """Arcs practise by PPO, in turn: a step is one update of one arc and its critic."""
+
+    def batches(agent: Agent, context: Context, steps: int) -> Batches:
+        return Batches(lambda update: {"drill": MOTOR_CYCLE[update % len(MOTOR_CYCLE)]}, steps)
+
+    steps = STEPS["motor"][context.config.size]
+    # Nothing earlier uses the arcs, so there is nothing that teaching them could take away.
+    return Lesson(
+        "motor", motor_learner, batches, steps, 4.0, STAYS_ARCS, rehearsal_every=0, skills=("orient", "balance")
+    )
 
 
 def _together(context: Context) -> Lesson:
@@ -81,7 +182,12 @@ def _together(context: Context) -> Lesson:
     size = (changed and changed.batch) or (36 if context.config.size != "tiny" else 6)
 
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
-        return Batches(lambda update: together.lesson_batch(agent, context, update, context.rows(size)), steps)
+        rehearsed = context.rows_share < 1
+
+        def make(update: int) -> dict[str, Any]:
+            return together.lesson_batch(agent, context, update, context.rows(size), rehearsed)
+
+        return Batches(make, steps, kept=KEPT if rehearsed else 0)
 
     return Lesson(
         "together",
@@ -89,38 +195,8 @@ def _together(context: Context) -> Lesson:
         batches,
         STEPS["together"][context.config.size],
         5.0,
+        rehearsal_cost=REHEARSAL_COST,
         skills=("orient", "track"),
         learns_from=groups(context),
         control=lambda agent, context: together.TrunkLearner(agent, context, together.HEADS),
     )
-
-
-def _gradient(
-    context: Context,
-    name: str,
-    loss: Loss,
-    make: Make,
-    batch: int,
-    learning_rate: float,
-    minutes: float,
-    trains: tuple[str, ...] | None = None,
-    longer: float = 1.0,
-    ahead: bool = False,
-    **more: Any,
-) -> Lesson:
-    """A lesson taught by gradient on `loss`; its batch is a function of (agent, context, update, size).
-
-    It has `longer` times the steps of its row in STEPS.
-    With `ahead` the batch must not depend on the agent: the next one is made while the agent learns from the last.
-    """
-    changed = context.config.lessons.get(name)
-    size = (changed and changed.batch) or (batch if context.config.size != "tiny" else 8)
-    rate = (changed and changed.learning_rate) or learning_rate
-
-    def learner(agent: Agent, context: Context) -> GradientLearner:
-        return GradientLearner(agent, loss, seed=context.seed, learning_rate=rate, trains=trains)
-
-    def batches(agent: Agent, context: Context, steps: int) -> Batches:
-        return Batches(lambda update: make(agent, context, update, context.rows(size)), steps, ahead)
-
-    return Lesson(name, learner, batches, round(longer * STEPS[name][context.config.size]), minutes, **more)

@@ -1,14 +1,79 @@
-"""ReflexStage: its five members. What is taught is in `lessons.py`, what is examined in `skills.py`."""
+"""ReflexStage: its five members. Each skill has a folder with its lesson and its exam; budgets are in `lessons.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.stage import Context, Lesson
+from devmind.curriculum.episodes import of_lessons
+from devmind.curriculum.stage import Context, Lesson, Skill
 from stages.reflex import parts
+from stages.reflex.balance import exam as balance
+from stages.reflex.bind import exam as bind
+from stages.reflex.foresee import exam as foresee
+from stages.reflex.foresee import lesson as foresee_lesson
+from stages.reflex.hear import exam as hear
+from stages.reflex.hear import lesson as hear_lesson
 from stages.reflex.lessons import lessons
-from stages.reflex.skills import SKILLS
+from stages.reflex.locate import exam as locate
+from stages.reflex.locate import lesson as locate_lesson
+from stages.reflex.orient import exam as orient
+from stages.reflex.reach import exam as reach
+from stages.reflex.see import exam as see
+from stages.reflex.see import lesson as see_lesson
+from stages.reflex.startle import exam as startle
+from stages.reflex.track import exam as track
+
+
+def _shown(*levels: str) -> Callable[[Context, int], np.ndarray]:
+    """Episodes of lessons in these levels of the nursery."""
+    return lambda context, n: of_lessons(context.make_world, n, context.seed, "nursery", levels)
+
+
+def _sounds(context: Context, n: int) -> np.ndarray:
+    return np.concatenate((_shown("hear")(context, n), hear_lesson.taught_clips(context, n)))
+
+
+SKILLS: Sequence[Skill] = (
+    Skill("see", see.examine, see.gate, "unseen handwritten digits", see_lesson.taught_pictures),
+    Skill(
+        "hear", hear.examine, hear.GATE, "unseen nursery sounds, and spoken digits when recordings are given", _sounds
+    ),
+    Skill("bind", bind.examine, bind.GATE, "which of four visible objects made this sound", _shown("bind")),
+    Skill(
+        "locate",
+        locate.examine,
+        locate.GATE,
+        "boxes, masks and depth in unseen rooms",
+        _shown(*dict.fromkeys(locate_lesson.LEVELS)),
+    ),
+    Skill(
+        "orient",
+        orient.examine,
+        orient.GATE,
+        "turn within a second to a seen, heard or moving object",
+        _shown(*(f"orient/{cue}" for cue in orient.CUES)),
+    ),
+    Skill("track", track.examine, track.GATE, "keep a moving object within 5 degrees", _shown("track")),
+    Skill("reach", reach.examine, reach.GATE, "touch the object of the named colour", _shown("reach")),
+    Skill(
+        "startle",
+        startle.examine,
+        startle.GATE,
+        "withdraw from a bang or a looming object, and only then",
+        _shown("startle"),
+    ),
+    Skill(
+        "foresee",
+        foresee.examine,
+        foresee.GATE,
+        "how the tokens of sight and sound change until the next Moment",
+        _shown(*foresee_lesson.LEVELS),
+    ),
+    Skill("balance", balance.examine, balance.GATE, "keep CartPole's pole up for 500 steps", balance.taught),
+)
 
 
 class ReflexStage:

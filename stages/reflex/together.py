@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from devmind.acting import Actor, Senses, rollout
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
-from devmind.agent.batch import map_tensors, to_device
+from devmind.agent.batch import as_tensors, clip, map_tensors, to_device
 from devmind.agent.decoders import zero_outputs
 from devmind.agent.heads import WithReadoutHead
 from devmind.agent.output import masked_mean
-from devmind.agent.prediction import missed, predicting
+from devmind.agent.prediction import predicting, residuals
 from devmind.agent.taps import Perceived
 from devmind.algorithms.muon import Muon
 from devmind.curriculum.stage import Context, Rehearsed, Scalars
@@ -31,9 +31,12 @@ from devmind.learners.gradient import GradientLearner
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.nursery.state import NO_EVENT
 from devmind.worlds.side_by_side import Joined
-from stages.reflex import binding, foresee, gaze, hear, see, speech
-from stages.reflex.batches import as_tensors, clip
+from stages.reflex.bind import lesson as bind
+from stages.reflex.foresee import lesson as foresee
+from stages.reflex.hear import lesson as hear
+from stages.reflex.orient import lesson as orient
 from stages.reflex.parts import COPIES, FORESEEN
+from stages.reflex.see import lesson as see
 from stages.reflex.trials import by_themselves
 
 HEADS = ("heads.next_", "heads.spoken.", *(f"heads.{name}." for name in (*COPIES, *FORESEEN)))
@@ -67,16 +70,20 @@ def level_effectors(level: str) -> tuple[str, ...]:
     return {"reach": ("reach",), "startle": ("move",), "room": ("look", "reach")}.get(level, ("look",))
 
 
-def lesson_batch(agent: Agent, context: Context, update: int, size: int) -> dict[str, Any]:
+def lesson_batch(agent: Agent, context: Context, update: int, size: int, rehearsed: bool = False) -> dict[str, Any]:
     """`size` children of all levels for twelve ticks with what is wanted of them, and a batch of each perceiving task.
 
     `moved` holds the share of each of the steps that are taken on the children; they take turns with `perceived`.
+
+    Args:
+        rehearsed: for a later stage: one step is taken on all of it, and nothing depends on what is learned meanwhile,
+            as the children who do not move at random move by their arcs.
     """
-    size = max(size, STEPS)
-    tasks = (*PERCEIVED, *(("speech",) if speech.taught(context) else ()))
+    size, steps = max(size, STEPS), 1 if rehearsed else STEPS
+    tasks = (*PERCEIVED, *(("speech",) if hear.has_speech(context) else ()))
     perceived = [{"task": task} | _perceived(context, task, UNSEEN + update, size // STEPS) for task in tasks]
-    moved = moved_rows(agent, context, update, size)
-    return {"moved": [_part(moved, np.arange(step, size, STEPS)) for step in range(STEPS)], "perceived": perceived}
+    moved = moved_rows(agent, context, update, size, rehearsed)
+    return {"moved": [_part(moved, np.arange(step, size, steps)) for step in range(steps)], "perceived": perceived}
 
 
 def _part(batch: Mapping[str, Any], rows: np.ndarray) -> dict[str, Any]:
@@ -89,13 +96,13 @@ def _part(batch: Mapping[str, Any], rows: np.ndarray) -> dict[str, Any]:
 
 def _perceived(context: Context, task: str, turn: int, size: int) -> dict[str, Any]:
     if task == "speech":
-        return speech.lesson_batch(context, turn, size)
-    make = {"see": see.lesson_batch, "hear": hear.lesson_batch, "bind": binding.lesson_batch}[task]
+        return hear.speech_batch(context, turn, size)
+    make = {"see": see.lesson_batch, "hear": hear.lesson_batch, "bind": bind.lesson_batch}[task]
     return make(context, turn, PERCEIVED_ROWS[task] * size)
 
 
-def moved_rows(agent: Agent, context: Context, update: int, size: int) -> dict[str, Any]:
-    """`size` rows of twelve Moments. Beside the senses:
+def moved_rows(agent: Agent, context: Context, update: int, size: int, by_arcs: bool = False) -> dict[str, Any]:
+    """`size` rows of twelve Moments, half of them moved by the trunk, or `by_arcs`. Beside the senses:
 
     turn [B, T, 2] and axes [B, T, 2] (which of them are judged), withdraw int64 [B, T] and quiet bool [B, T] (whether
     that is judged), reaches bool [B]; and what the encoders, which do not learn here, made of them: `seen`.
@@ -106,7 +113,7 @@ def moved_rows(agent: Agent, context: Context, update: int, size: int) -> dict[s
     worlds = [context.make_world("nursery", kind, seeds[[one == kind for one in levels]]) for kind in kinds]
     world: Any = worlds[0] if len(worlds) == 1 else Joined(worlds)
     by_itself = (np.arange(size) // STEPS + update) % 2 == 0
-    policy = _moving(agent, levels, by_itself, numpy_rng(context.seed, "together", "moves", update))
+    policy = _moving(agent, levels, by_itself, by_arcs, numpy_rng(context.seed, "together", "moves", update))
     rows: dict[str, list[Tensor]] = {}
     told = [_told(worlds, levels)]
     for tick in rollout(policy, world, TICKS):
@@ -115,17 +122,19 @@ def moved_rows(agent: Agent, context: Context, update: int, size: int) -> dict[s
         told.append(_told(worlds, levels))
     batch = clip({name: torch.stack(values, 1) for name, values in rows.items()})
     rng = numpy_rng(context.seed, "together", "filmed", update)
-    gaze.as_filmed(batch, rng, np.array([level in FILMED for level in levels]) & (rng.random(size) < AS_FILMED))
+    orient.as_filmed(batch, rng, np.array([level in FILMED for level in levels]) & (rng.random(size) < AS_FILMED))
     wanted = {name: torch.from_numpy(np.stack([each[name] for each in told[:TICKS]], 1)) for name in told[0]}
     with torch.no_grad():
         seen = agent.encode_batch(to_device(batch, agent.device))
     return batch | wanted | {"reaches": torch.tensor([level == "reach" for level in levels]), "seen": seen}
 
 
-def _moving(agent: Agent, levels: Sequence[str], by_itself: np.ndarray, rng: np.random.Generator) -> Any:
-    """Rows `by_itself` move as the agent's trunk says, the others drift at random; each with its level's effector."""
+def _moving(agent: Agent, levels: Sequence[str], by_itself: np.ndarray, by_arcs: bool, rng: np.random.Generator) -> Any:
+    """Rows `by_itself` move as the agent's trunk says, or its arcs, the others drift at random; each with its level's
+    effector.
+    """
     size, mine = len(levels), np.flatnonzero(by_itself)
-    actor = Actor(agent, effectors=list(MOVES), standing=by_themselves(agent))
+    actor = Actor(agent, effectors=list(MOVES), standing=None if by_arcs else by_themselves(agent), trunk=not by_arcs)
     drift = {name: rng.normal(0, 0.5, (size, width)) for name, width in MOVES.items() if name != "move"}
     uses = {name: np.array([name in level_effectors(level) for level in levels])[:, None] for name in MOVES}
 
@@ -151,7 +160,7 @@ def _moving(agent: Agent, levels: Sequence[str], by_itself: np.ndarray, rng: np.
 def _told(worlds: Sequence[Any], levels: Sequence[str]) -> dict[str, np.ndarray]:
     """What is wanted of every row just now."""
     truths = [world.truth() for world in worlds]
-    turn = np.concatenate([gaze.wanted(truth) for truth in truths])
+    turn = np.concatenate([orient.wanted(truth) for truth in truths])
     event = np.concatenate([truth["event"] for truth in truths])
     since = np.concatenate([truth["tick"] - truth["event_tick"] for truth in truths])
     since = np.where(event == NO_EVENT, -1, since)
@@ -169,17 +178,17 @@ def _told(worlds: Sequence[Any], levels: Sequence[str]) -> dict[str, np.ndarray]
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """All that a batch asks, its steps taken together: what later lessons rehearse."""
-    parts = [step_loss(agent, batch, step) for step in range(STEPS)]
+    parts = [step_loss(agent, batch, step) for step in range(len(batch["moved"]))]
     scalars: dict[str, Tensor] = {}
     for _, each in parts:
         scalars |= each
-    return sum((value for value, _ in parts), start=torch.zeros(())) / STEPS, scalars
+    return sum((value for value, _ in parts), start=torch.zeros(())) / len(parts), scalars
 
 
 def step_loss(agent: Agent, batch: Mapping[str, Any], step: int) -> tuple[Tensor, dict[str, Tensor]]:
     """The weighted sum of what looks, reaches, starts away, perceives and foresees missed, in one step's share."""
     value, scalars = _moved_loss(agent, to_device(batch["moved"][step], agent.device))
-    for part in batch["perceived"][step::STEPS]:
+    for part in batch["perceived"][step :: len(batch["moved"])]:
         perceived, more = _perceived_loss(agent, to_device(part, agent.device))
         value, scalars = value + WEIGHTS["perceived"] * perceived, {**scalars, **more}
     return value, scalars
@@ -187,7 +196,7 @@ def step_loss(agent: Agent, batch: Mapping[str, Any], step: int) -> tuple[Tensor
 
 def _perceived_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     if batch["task"] == "speech":
-        return speech.loss(agent, batch)
+        return hear.speech_loss(agent, batch)
     name = f"{batch['task']}_trunk"
     target = batch[{"see": "digit", "hear": "kind", "bind": "cell"}[batch["task"]]]
     value = agent(batch, [name])[name].loss(target)
@@ -206,8 +215,8 @@ def _moved_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[st
     reaches = batch["reaches"][:, None].expand(batch["first"].shape)
     each["reach"] = masked_mean((outputs["reach_trunk"].mode() - arc).abs().mean(-1), reaches)
     each["startle"] = outputs["move_trunk"].loss(batch["withdraw"], batch["quiet"])
-    ratios = {name: found.ratio() for name, found in foresee.missed(agent, outputs, seen, batch).items()}
-    told = {name: found.ratio() for name, found in missed({name: outputs[name] for name in pixels}, batch).items()}
+    ratios = {name: found.ratio() for name, found in foresee.residuals(agent, outputs, seen, batch).items()}
+    told = {name: found.ratio() for name, found in residuals({name: outputs[name] for name in pixels}, batch).items()}
     each["foresee"], each["pixels"] = (sum(part.values(), start=torch.zeros(())) for part in (ratios, told))
     total = sum((WEIGHTS[name] * value for name, value in each.items()), start=torch.zeros(()))
     scalars = {name: each[name].detach() for name in ("look", "reach", "startle")}

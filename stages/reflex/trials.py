@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -14,13 +13,14 @@ from devmind.acting.standing import Standing
 from devmind.agent.agent import Agent
 from devmind.agent.taps import taps_trunk
 from devmind.curriculum.episodes import of_worlds
-from devmind.curriculum.exam import Exhibit
 from devmind.curriculum.stage import Context
-from stages.reflex.evidence import png, side_by_side
 
 TOGETHER = 100
 EPISODES = 400
 SHOWN = 4
+LOOK_ON_TRUNK = 0.90
+"""Wanted of the trunk's gaze at every cue, and at tracking."""
+ARC_SILENCED = "by the trunk's own head, the arc silenced; on the same episodes as the arc"
 
 Watch = Callable[[Mapping[str, np.ndarray], Mapping[str, np.ndarray]], np.ndarray]
 
@@ -98,18 +98,6 @@ class Trial:
         return Played(np.stack(watched), shown, last)
 
 
-EDGES = ("first look", "last look")
-"""What the two pictures of a strip show."""
-
-
-def strips(
-    kind: Literal["example", "failure"], played: Played, which: np.ndarray, captions: Sequence[str]
-) -> tuple[Exhibit, ...]:
-    """First and last sight of the episodes `which`, side by side."""
-    strips = [side_by_side(played.first_sight[i], played.last_sight[i]) for i in which]
-    return tuple(Exhibit(kind, text, png=png(one), labels=EDGES) for one, text in zip(strips, captions, strict=True))
-
-
-def episodes(context: Context, level: str, n: int = EPISODES) -> int:
-    """How many episodes an exam runs: a fifth of `n` in a glimpse, else all."""
-    return context.episodes(n) if level != "glimpse" else max(8, context.episodes(n) // 5)
+def gaze_error(truth: Mapping[str, np.ndarray], actions: Mapping[str, np.ndarray]) -> np.ndarray:
+    """How far from the target the gaze is, in degrees [N]: a `Watch`."""
+    return truth["error_deg"]

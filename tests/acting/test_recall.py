@@ -15,15 +15,16 @@ from devmind.acting.recall import OwnMemories, as_recall, keys_of, payload, reca
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate, collate_recalled
 from devmind.config import MemoryConfig
-from devmind.learners.replay import questions as slept_on
+from devmind.learners.replay import questions as consolidated
 from devmind.live.checking import _Replay
 from devmind.live.remembering.recalling import Recalling
 from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.memory import Entry, Memory, open_store
 from devmind.moment import TICK_SAMPLES, Moment
 from devmind.testing import tiny_agent
-from stages.memory import naming, parts
-from stages.memory.lives import lives, looks
+from stages.memory import parts
+from stages.memory.recall import lesson
+from stages.memory.recall.things import lives, looks
 from stages.reflex import parts as reflex
 
 AGE_S = 7.0
@@ -45,7 +46,7 @@ def memory(agent: Agent) -> Memory:
     moment = Moment(0.0, shown, first=True)
     keys = keys_of(agent, Actor(agent).encode(moment), ("sight", "sound"))[0]
     written = Memory(open_store(None), clock=lambda: 0.0)
-    written.write(moment, keys, importance=1.0, name=naming.NAMES[int(of.answer[0, 0])])
+    written.write(moment, keys, importance=1.0, name=lesson.NAMES[int(of.answer[0, 0])])
     return Memory(written.store, clock=lambda: AGE_S)
 
 
@@ -55,11 +56,11 @@ def only(memory: Memory) -> Entry:
 
 
 def in_a_lesson(agent: Agent, memory: Memory) -> Tensor:
-    """As the batches of the lesson `recall` have it: `stages.memory.naming.entries`."""
+    """As the batches of the lesson `recall` have it: `stages.memory.recall.lesson.entries`."""
     of = lives(np.array([3]), 1)
-    kept = naming.tensors(looks(of, np.array([[0]]), "named"))
+    kept = lesson.tensors(looks(of, np.array([[0]]), "named"))
     which, age_s = torch.zeros(1, 1, 1, dtype=torch.int64), torch.full((1, 1, 1), AGE_S)
-    back = naming.entries(kept, of, which, age_s)
+    back = lesson.entries(kept, of, which, age_s)
     here = torch.ones(1, 1, 1, dtype=torch.bool)
     with torch.no_grad():
         recalled = agent.encode_recalled(back | {"present": dict.fromkeys(back["senses"], here), "valid": here})
@@ -77,7 +78,7 @@ def in_an_exam(agent: Agent, memory: Memory) -> Tensor:
 
 def in_sleep(agent: Agent, memory: Memory) -> Tensor:
     """As a night's question has it at hand; the night asks at the moment it was lived, so the age is set here."""
-    ((_, question),) = slept_on(memory, [1], ["sight", "sound", "words"])
+    ((_, question),) = consolidated(memory, [1], ["sight", "sound", "words"])
     row = [(senses, AGE_S) for senses, _ in question.recalled]
     with torch.no_grad():
         return agent.encode_recalled(collate_recalled([row])).tokens[0]

@@ -13,7 +13,7 @@ import torch
 from devmind.agent.agent import Agent
 from devmind.agent.batch import as_opening, collate
 from devmind.agent.output import Regression
-from devmind.agent.prediction import coarse_sight, coarse_sound, missed, prediction_loss, surprise, targets
+from devmind.agent.prediction import coarse_sight, coarse_sound, prediction_loss, residuals, surprise, targets
 from devmind.moment import Moment
 from tests.agent.conftest import make_rows
 
@@ -78,12 +78,12 @@ def test_knowing_the_change_is_no_surprise_and_expecting_none_is_one() -> None:
     still = {name: Regression(torch.zeros_like(each.value)) for name, each in knowing.items()}
     assert surprise(knowing, before, now) == pytest.approx({"sight": 0.0, "sound": 0.0}, abs=1e-6)
     assert surprise(still, before, now) == pytest.approx({"sight": 1.0, "sound": 1.0})
-    assert surprise(still, before, replace(now, first=True)) == {}, "what opens an episode was not foretold"
+    assert surprise(still, before, replace(now, first=True)) == {}, "what opens an episode was not predicted"
     assert surprise({"next_sight": still["next_sight"]}, before, now).keys() == {"sight"}
     deaf = replace(now, senses={"sight": now.senses["sight"]})
     assert surprise(still, before, deaf).keys() == {"sight"}
     pairs = {name: Regression(torch.stack((each.value, each.value), 1)) for name, each in knowing.items()}
-    assert float(missed(pairs, batch)["next_sight"].missed) == pytest.approx(0.0, abs=1e-6)
+    assert float(residuals(pairs, batch)["next_sight"].residual) == pytest.approx(0.0, abs=1e-6)
 
 
 def test_a_still_scene_does_not_make_noise_a_surprise() -> None:

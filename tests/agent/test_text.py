@@ -16,7 +16,7 @@ from devmind.agent.batch import collate, collate_tick
 from devmind.agent.config import AgentConfig
 from devmind.agent.describing import describe
 from devmind.agent.text import END, NOTHING, TextEncoder, add_text, from_bytes, page_nats, text_loss
-from devmind.agent.writing import write
+from devmind.agent.writing import Writer, answered, write
 from devmind.errors import ConfigError, MomentError, PluginError
 from devmind.moment import Moment
 from tests.agent.conftest import make_rows, shake
@@ -132,6 +132,29 @@ def test_a_page_written_with_the_cache_is_the_one_that_reading_it_again_expects(
             page = torch.cat((page, best[None, None]), 1)
         begun = int(encoder.present(numbers)[row].sum())
         assert encoder.decode(page[:, begun:]) == [said[row]]
+
+
+def test_how_sure_a_writer_is_is_the_probability_of_what_it_wrote(small_agent: Callable[..., Agent]) -> None:
+    """By one pass over the whole page; and an answer's is that of all its bytes up to the full stop."""
+    agent = reader(small_agent)
+    asked = collate_tick({"text": ["what?"]}, np.ones(1, bool))
+    state = agent.new_state(1)
+    percepts = agent.encode(state, asked)
+    state, output = agent.begin(state, percepts, heads=["text"])
+    writer = Writer(agent, state, percepts, output, 5)
+    written = torch.cat(list(writer), 1)
+    page = torch.cat((agent.encoder("text").numbers(asked["senses"]["text"][:, 0]), written), 1)
+    here = torch.ones(1, 1, dtype=torch.bool)
+    batch = {"senses": {"text": page[:, None]}, "present": {"text": here}, "first": here, "valid": here}
+    with torch.no_grad():
+        told = agent.forward(batch, ["text"])["text"].logits[0, 0].softmax(-1)
+    begun = page.shape[1] - written.shape[1]
+    each = told[torch.arange(begun - 1, page.shape[1] - 1), page[0, begun:]]
+    torch.testing.assert_close(torch.cat(writer.sure), each, atol=1e-4, rtol=1e-3)
+    (text,), (sure,) = answered(agent, asked, 5)
+    assert text.endswith(".")
+    if ord(".") not in written:
+        assert sure == pytest.approx(float(each.prod()), rel=1e-2)
 
 
 def _tapped(encoded):

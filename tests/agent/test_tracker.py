@@ -19,7 +19,7 @@ from devmind.errors import PluginError
 from devmind.moment import Moment
 from stages.memory import parts as memory
 from stages.reflex import parts as reflex
-from stages.reflex.places import Located
+from stages.reflex.heads import Located
 
 EAST, SOUTH = 120, 200
 """Brightness of the picture that shows the first class and of the one that shows the second."""
@@ -36,7 +36,7 @@ def agent(monkeypatch: pytest.MonkeyPatch) -> Agent:
     def eyes(names: Any, seen: Any, *rest: Any) -> Any:
         outputs = asked(names, seen, *rest)
         if "things" in outputs:
-            told = torch.full_like(outputs["things"].told, -5.0)
+            told = torch.full_like(outputs["things"].places, -5.0)
             for kind, level in enumerate((EAST, SOUTH)):
                 sees = (eyes.sight == level).all(-1).all(-1).all(-1)  # type: ignore[attr-defined]
                 told[:, kind] = torch.where(sees[:, None], torch.tensor([4.0, 0.5 - kind, 0.0, 0.3]), told[:, kind])

@@ -12,13 +12,21 @@ from devmind.algorithms.diffusion import SCHEDULERS, HybridDenoiser, HybridPipel
 from devmind.algorithms.diffusion.schedules import noised
 from devmind.errors import CheckpointError, ConfigError
 
-HORIZON, LENGTH = 8, 3
+HORIZON, LENGTH = 8, 4
 
 
 def denoiser(length: int = LENGTH) -> HybridDenoiser:
     torch.manual_seed(0)
     return HybridDenoiser(
-        channels=1, horizon=HORIZON, words=2, length=length, condition=4, width=32, layers=2, attention_heads=2
+        channels=1,
+        horizon=HORIZON,
+        words=2,
+        length=length,
+        condition=4,
+        width=32,
+        layers=2,
+        attention_heads=2,
+        pieces=4,
     )
 
 
@@ -28,7 +36,7 @@ def ways(side: Tensor) -> tuple[Tensor, Tensor]:
     return bow * (2.0 * side[:, None, None] - 1.0), side.long()[:, None].expand(-1, LENGTH)
 
 
-def taught(scheduler: str = "ddim", length: int = LENGTH, steps: int = 250) -> HybridPipeline:
+def taught(scheduler: str = "ddim", length: int = LENGTH, steps: int = 400) -> HybridPipeline:
     model, noising = denoiser(length), make_scheduler(scheduler, 50)
     optimizer, generator = torch.optim.AdamW(model.parameters(), 3e-3), torch.Generator().manual_seed(1)
     for _ in range(steps):
@@ -71,7 +79,8 @@ def agreeing(plans) -> float:
 
 
 def test_both_modes_are_drawn_and_the_halves_agree(pipeline: HybridPipeline) -> None:
-    plans = drawn(pipeline)
+    uniform = torch.rand(64, LENGTH, 2, generator=torch.Generator().manual_seed(3))
+    plans = drawn(pipeline, luck=-(-uniform.log()).log())
     assert 0.2 < plans.symbols[:, 0].float().mean() < 0.8
     assert agreeing(plans) > 0.9
     assert agreeing(drawn(HybridPipeline(denoiser(), make_scheduler("ddim", 50), MaskedTokens(2)))) < 0.2
@@ -103,6 +112,19 @@ def test_flow_matching_and_trajectories_alone() -> None:
     assert plans.symbols.shape == (64, 0)
 
 
+def test_symbols_can_be_left_out_and_either_half_is_cut_into_equal_pieces() -> None:
+    pipe = HybridPipeline(denoiser().eval(), make_scheduler("ddim", 50), MaskedTokens(2))
+    plans = drawn(pipe, told=False, words={1: torch.zeros(64, dtype=torch.int64)})
+    assert plans.symbols[0].tolist() == [2, 0, 2, 2]
+    with pytest.raises(ConfigError, match="8 points and 3 symbols cannot be cut into 2"):
+        HybridDenoiser(horizon=8, length=3, pieces=2)
+    cut = HybridDenoiser(horizon=8, length=4, pieces=4, width=16, layers=1, attention_heads=2, condition=3, memory=8)
+    given, symbols = torch.zeros(2, 8, dtype=torch.bool), torch.full((2, 4), 5)
+    read = torch.zeros(2, 1, 3), torch.ones(2, 1, dtype=torch.bool)
+    told, logits = cut(torch.zeros(2, 8, 2), given, torch.ones(2), symbols, torch.ones(2), *read)
+    assert (told.shape, logits.shape) == ((2, 8, 2), (2, 4, 5))
+
+
 def test_a_plan_to_begin_from_is_kept(pipeline: HybridPipeline) -> None:
     side = torch.arange(64) % 2
     plans = drawn(pipeline, start=ways(side.float())[0], begin=0.3, steps=10)
@@ -119,7 +141,7 @@ def test_rows_do_not_depend_on_each_other_and_a_saved_pipeline_draws_the_same_bi
     assert torch.equal(plans.symbols, again.symbols)
     noise = torch.randn(6, HORIZON, 1, generator=torch.Generator().manual_seed(2))[3:4]
     alone = pipe(torch.zeros(1, 1, 4), torch.zeros(1, 1, dtype=torch.bool), noise, steps=4)
-    torch.testing.assert_close(alone.trajectory, plans.trajectory[3:4], atol=1e-5, rtol=0)
+    torch.testing.assert_close(alone.trajectory, plans.trajectory[3:4], atol=5e-5, rtol=0)
 
 
 def test_what_cannot_be_drawn_is_said(tmp_path) -> None:

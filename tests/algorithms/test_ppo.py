@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from devmind.algorithms.distributions import Categorical
+from devmind.agent.output import Categorical
 from devmind.algorithms.ppo import minibatches, normalize, policy_change, ppo_loss
 
 

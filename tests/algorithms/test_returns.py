@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from devmind.algorithms.returns import discounted_returns, generalized_advantages
+from devmind.algorithms.returns import generalized_advantages
 
 
 def column(*values, dtype=torch.float64):
@@ -36,38 +36,24 @@ def test_a_truncated_step_bootstraps_and_cuts_the_trace():
     assert advantage.squeeze(1).tolist() == [10.0, 5.0]
 
 
-def test_endless_reward_of_one_returns_the_geometric_sum():
-    ones, no = torch.ones(50, 1, dtype=torch.float64), torch.zeros(50, 1, dtype=torch.bool)
-    worth = ones / (1 - 0.9)
-    assert torch.allclose(discounted_returns(ones, worth, no, no, discount=0.9), worth)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_advantages_equal_plain_loops(seed):
+@pytest.mark.parametrize(("seed", "gae_lambda"), [(0, 0.8), (1, 0.8), (2, 1.0)])
+def test_advantages_equal_plain_loops(seed, gae_lambda):
     reward, value, next_value, terminal, last = random_rollout(seed)
-    advantage, target = generalized_advantages(reward, value, next_value, terminal, last, discount=0.97, gae_lambda=0.8)
+    advantage, target = generalized_advantages(
+        reward, value, next_value, terminal, last, discount=0.97, gae_lambda=gae_lambda
+    )
     length, n = reward.shape
-    for child in range(n):
+    for row in range(n):
         for start in range(length):
             total, weight = 0.0, 1.0
             for t in range(start, length):
-                after = 0.0 if terminal[t, child] else float(next_value[t, child])
-                total += weight * (float(reward[t, child]) + 0.97 * after - float(value[t, child]))
-                weight *= 0.97 * 0.8
-                if last[t, child]:
+                after = 0.0 if terminal[t, row] else float(next_value[t, row])
+                total += weight * (float(reward[t, row]) + 0.97 * after - float(value[t, row]))
+                weight *= 0.97 * gae_lambda
+                if last[t, row]:
                     break
-            assert advantage[start, child].item() == pytest.approx(total, abs=1e-12)
+            assert advantage[start, row].item() == pytest.approx(total, abs=1e-12)
     assert torch.equal(target, advantage + value)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_lambda_one_gives_returns_minus_values(seed):
-    reward, _, _, terminal, last = random_rollout(seed)
-    value = torch.randn(24, 7, dtype=torch.float64)
-    next_value = torch.where(last, torch.randn(23, 7, dtype=torch.float64), value[1:])
-    advantage, _ = generalized_advantages(reward, value[:-1], next_value, terminal, last, discount=0.9, gae_lambda=1.0)
-    returns = discounted_returns(reward, next_value, terminal, last, discount=0.9)
-    assert torch.allclose(advantage, returns - value[:-1])
 
 
 def test_masked_steps_are_zero_and_touch_no_other_even_when_nan():
@@ -86,6 +72,4 @@ def test_masked_steps_are_zero_and_touch_no_other_even_when_nan():
     assert torch.equal(advantage[:11], short)
     assert not advantage[11:].any()
     assert not target[11:].any()
-    returns = discounted_returns(reward, next_value, terminal, last, discount=0.9, mask=mask)
-    assert not returns[11:].any()
-    assert returns.isfinite().all()
+    assert advantage.isfinite().all()

@@ -18,7 +18,7 @@ from devmind.cli.house import Terminated
 from devmind.errors import DevmindError, nearest
 
 GROUPS = (
-    *("stage", "curriculum", "session", "sensors", "report", "config", "plugins", "data"),
+    *("stage", "curriculum", "session", "sensors", "study", "report", "config", "plugins", "data"),
     *("doctor", "new", "hello", "live", "watch", "teach", "name", "forget", "memory"),
 )
 

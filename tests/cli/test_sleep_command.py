@@ -96,9 +96,9 @@ def test_what_is_known_as_the_memory_has_it_is_deleted_on_request(night: Any) ->
     done = night("--prune")
     assert "known on every view as the memory has it: 2; deleted: 2" in done.stdout, done.output
     assert words() == ["di", "gu", "di", "gu", None]
-    slept_on = sleeping.load_state(Path("checkpoints/sleep/milestones/00-sleep"))
-    assert slept_on is not None
-    assert len(slept_on.items) == 5
+    consolidated = sleeping.load_state(Path("checkpoints/sleep/milestones/00-sleep"))
+    assert consolidated is not None
+    assert len(consolidated.items) == 5
 
 
 def test_the_plain_command_takes_the_next_night(night: Any, agents: Path) -> None:

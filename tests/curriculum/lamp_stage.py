@@ -53,7 +53,7 @@ class LampStage:
                 batch, lit = shown(lesson_seeds(16, context.seed, name, update))
                 return batch | {"lit": lit[:, None]}
 
-            return lambda agent, context, steps: Batches(make, steps, ahead=name == "two")
+            return lambda agent, context, steps: Batches(make, steps, prefetch=name == "two")
 
         return [
             Lesson(name, learner, batches(name), self.steps, 1.0, skills=(f"{self.name}-lit",))

@@ -74,7 +74,7 @@ def test_a_checkpoint_with_a_flipped_bit_is_passed_over_for_the_one_before(tmp_p
     def stop(*args, **more):
         raise Stop
 
-    monkeypatch.setattr(stage_run, "hold", stop)
+    monkeypatch.setattr(stage_run, "run_exams", stop)
     with pytest.raises(Stop):
         runner.run_stage("lamps", config(), out=tmp_path / "run")
     newest = max(

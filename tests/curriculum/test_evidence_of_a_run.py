@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from devmind.agent.agent import Agent
+from devmind.agent.config import AgentConfig
 from devmind.curriculum import childhood, results, runner, stage_run
 from devmind.curriculum.ablation import fresh_trunk
 from devmind.curriculum.exam import Retention
@@ -47,16 +48,20 @@ def moved_trunk() -> Agent:
     return agent
 
 
-def test_the_twin_has_a_newborns_trunk_and_all_else_of_the_agent(tmp_path):
+def test_the_twin_has_a_newborns_trunk_of_another_seed_and_all_else_of_the_agent(tmp_path):
     agent = moved_trunk()
     agent.save_pretrained(tmp_path / "start")
-    twin = Agent.from_pretrained(fresh_trunk(tmp_path / "start", tmp_path / "twin")).state_dict()
-    newborn, mine = Agent(agent.config).state_dict(), agent.state_dict()
+    twin = Agent.from_pretrained(fresh_trunk(tmp_path / "start", tmp_path / "twin"))
+    theirs, newborn, mine = twin.state_dict(), Agent(agent.config).state_dict(), agent.state_dict()
     of_trunk = [name for name in mine if name.startswith("trunk.")]
-    assert of_trunk
-    assert all(torch.equal(twin[name], newborn[name]) for name in of_trunk)
-    assert any(not torch.equal(mine[name], newborn[name]) for name in of_trunk)
-    assert all(torch.equal(twin[name], mine[name]) for name in mine if name not in of_trunk)
+    other = Agent(AgentConfig(size="tiny", seed=agent.config.seed + 1)).state_dict()
+    drawn = [name for name in of_trunk if not torch.equal(newborn[name], other[name])]
+    assert drawn
+    assert not any(torch.equal(theirs[name], newborn[name]) for name in drawn), "a first stage would be its own twin"
+    assert all(newborn[name].float().std() == pytest.approx(theirs[name].float().std(), rel=0.5) for name in drawn)
+    assert any(not torch.equal(mine[name], theirs[name]) for name in of_trunk)
+    assert all(torch.equal(theirs[name], mine[name]) for name in mine if name not in of_trunk)
+    assert twin.config.seed == agent.config.seed
 
 
 def test_how_far_the_trunk_went_is_its_distance_over_its_norm():

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from devmind.curriculum.journal import Journal
-from devmind.curriculum.rehearsal import ROWS_COST, ROWS_SHARE, mixed, rehearsals, settled
+from devmind.curriculum.rehearsal import ROWS_SHARE, mixed, rehearsals, settled
 from devmind.curriculum.stage import Batches, Learner, Lesson, Rehearsed
 from devmind.curriculum.teaching import LessonModule, teach
 from devmind.errors import ConfigError
@@ -88,6 +88,7 @@ def test_lessons_of_the_same_stage_come_as_often_as_they_are_named(told):
     assert given[::2] == [("talk", number) for number in range(10)]
     names = [name for name, _ in given[1::2]]
     assert names == ["walk", "run", "hum", "sing", "hum"] * 2
+    assert [batch for batch in given if batch[0] == "hum"] == [("hum", number) for number in range(4, 8)], "none twice"
 
 
 def test_where_nothing_is_to_be_rehearsed_all_batches_are_its_own(told):
@@ -137,6 +138,26 @@ def test_a_rehearsal_has_a_quarter_of_the_rows(tmp_path):
     assert replace(context, rows_share=ROWS_SHARE).rows(1) == 1
 
 
+def test_batches_that_are_kept_are_made_once_for_all_lessons_of_a_run_and_come_again(tmp_path):
+    agent, context, made = tiny_agent(), tiny_context(tmp_path), []
+
+    def batches(agent, context, steps):
+        return Batches(lambda number: made.append(number) or number, steps, kept=3)
+
+    class Stage(Earlier):
+        def lessons(self, context):
+            return [replace(a_lesson("walk", 10), make_batches=batches)]
+
+    kept = {}
+    for name in ("talk", "sing"):
+        talk = a_lesson(name, 5)
+        every = rehearsals(talk, (), [Stage()], agent, context, kept)
+        stream = mixed(talk, talk.make_learner(agent, context), context, 12, every, 4)
+        stream.load_state_dict({"update": 3})
+        assert [batch.batch for batch in stream if isinstance(batch, Rehearsed)] == [10, 11, 12, 10]
+    assert made == [10, 11, 12]
+
+
 def test_a_rehearsal_that_needs_the_weights_leaves_the_others_made_ahead(tmp_path):
     """While the weights' own turn is awaited, the lesson's next batch is being made already."""
     agent, context, made, begun = tiny_agent(), tiny_context(tmp_path), [], threading.Event()
@@ -176,7 +197,7 @@ def test_a_rehearsal_that_needs_the_weights_leaves_the_others_made_ahead(tmp_pat
 )  # fmt: skip
 def test_rehearsals_take_a_fifth_of_the_time_at_most(wish, own, other, every):
     talk = replace(a_lesson("talk", 5, rehearsal_every=wish), minutes=5 * own)
-    others = [replace(a_lesson("hum", 4), minutes=4 * share * other / ROWS_COST) for share in (0.5, 1.5)]
+    others = [replace(a_lesson("hum", 4), minutes=4 * share * other, rehearsal_cost=1.0) for share in (0.5, 1.5)]
     found, share = settled(talk, others)
     assert found == every
     assert share == (pytest.approx(other / (other + (found - 1) * own)) if found else 0)

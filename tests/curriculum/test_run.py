@@ -23,7 +23,7 @@ from devmind.curriculum.teaching import Interrupted
 from devmind.errors import ConfigError
 from devmind.memory.sampling import Reservoir
 from tests.curriculum.lamp_stage import LampStage
-from tests.curriculum.test_ahead import all_gone
+from tests.curriculum.test_prefetch import all_gone
 
 STAGES = {
     "lamps": LampStage(),
@@ -223,6 +223,9 @@ def test_the_twin_has_a_fresh_trunk_and_the_same_lessons(tmp_path):
     result = runner.run_stage("lamps", config(), out=tmp_path / "run", ablate=True)
     ablation = json.loads(result.results.read_text())["ablation"]
     assert set(ablation["skills"]) == {"lamps-lit"}
+    assert ablation["differences"]["lamps-lit"]["n"] == 64
+    twin = Agent.from_pretrained(tmp_path / "run" / "twin" / "newborn")
+    assert twin.sha256() != Agent.from_pretrained(tmp_path / "run" / "start").sha256()
 
 
 def test_a_curriculum_walks_in_the_order_of_what_stages_require(tmp_path):

@@ -104,7 +104,7 @@ def test_after_sleep_the_weights_answer_alone(awake: Agent, memory: Memory, cont
     assert slept.after >= 0.95
     assert answers(agent, memory) == 1.0 > answers(awake, memory)
     assert set(slept.known) == {entry.id for entry in memory.store.find()}
-    assert slept.slept_on.items == sorted(slept.known)
+    assert slept.consolidated.items == sorted(slept.known)
     # Encoders are the same bit by bit, so keys and names stay valid.
     assert encoder_hashes(agent) == encoder_hashes(awake)
     events = [event["event"] for event in Journal(context.out / "journal.jsonl").events("sleep", "slept")]
@@ -172,12 +172,12 @@ def test_a_night_of_others_is_refused(awake: Agent, memory: Memory, context: Con
 def test_what_is_known_is_pruned_but_no_names(awake: Agent, memory: Memory, tmp_path: Path) -> None:
     (named,) = write(awake, memory, 1, seed=5, name="ba")
     ids, journal = [entry.id for entry in memory.store.find()], Journal(tmp_path / "journal.jsonl")
-    slept_on = Reservoir(10, 0)
-    slept_on.offer(ids)
-    slept = Slept(60, 1.0, "done", len(ids), 0.2, 0.9, (ids[0], ids[2], named.id, 999), slept_on)
+    consolidated = Reservoir(10, 0)
+    consolidated.offer(ids)
+    slept = Slept(60, 1.0, "done", len(ids), 0.2, 0.9, (ids[0], ids[2], named.id, 999), consolidated)
     assert prune(memory, slept, journal) == [ids[0], ids[2]]
     left = [number for number in ids if number not in (ids[0], ids[2])]
-    assert [entry.id for entry in memory.store.find()] == slept_on.items == left
+    assert [entry.id for entry in memory.store.find()] == consolidated.items == left
     assert prune(memory, slept, journal, names=True) == [named.id]
     assert [event["ids"] for event in journal.events("pruned")] == [[ids[0], ids[2]], [named.id]]
 

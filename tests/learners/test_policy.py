@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from devmind import worlds
 from devmind.agent.batch import collate_tick
-from devmind.algorithms.distributions import Categorical
+from devmind.agent.output import Categorical
 from devmind.learners.actor_critics import actor_critic
 from devmind.learners.ppo import PPO, collect, improve
 from devmind.seeding import numpy_rng

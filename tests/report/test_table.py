@@ -34,6 +34,14 @@ def test_the_table_says_the_verdict_and_what_to_know(results: dict[str, Any]) ->
         assert remark in text
 
 
+def test_a_twin_is_compared_with_n_and_interval(results: dict[str, Any]) -> None:
+    paired = {"gained": 0.1, "low": 0.02, "high": 0.2, "n": 1400, "significant": True}
+    results["ablation"] = {"skills": {"see": 0.5}, "differences": {"see": paired}}
+    text = " ".join(printed(results).split())
+    assert "see, against its twin: +0.100 [+0.020, +0.200], n = 1,400, significant" in text
+    assert "ablation: not run" not in text
+
+
 def test_a_rule_that_does_better_stands_beside_the_verdict(results: dict[str, Any]) -> None:
     row = next(line for line in printed(results).splitlines() if "orient/sight" in line)
     assert "✓ passed, a rule does better" in " ".join(row.split())

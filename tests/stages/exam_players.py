@@ -18,22 +18,42 @@ import torch
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds
 from devmind.worlds.nursery import hiding
-from stages.memory import hallway, living, mazes, permanence, playing, recalling
-from stages.memory.lives import NAMES
-from stages.reflex import balance, binding, gaze, hand_rules, hear, locate, looking, reacting, recordings, see
+from stages.memory import short_term
+from stages.memory.match import exam as match
+from stages.memory.maze import rooms as hallways
+from stages.memory.permanence import episodes as hidden
+from stages.memory.permanence import exam as permanence
+from stages.memory.recall import exam as recall
+from stages.memory.recall.things import NAMES
+from stages.reflex import hand_rules, recordings
+from stages.reflex.balance import exam as balance
+from stages.reflex.bind import exam as bind
+from stages.reflex.hear import exam as hear
+from stages.reflex.locate import exam as locate
+from stages.reflex.locate.scene import Instances, Scene
+from stages.reflex.orient import exam as orient
+from stages.reflex.orient import lesson as gaze
 from stages.reflex.parts import FORESEEN
-from stages.reflex.scene import Instances, Scene
+from stages.reflex.reach import exam as reach
+from stages.reflex.see import exam as see
+from stages.reflex.startle import exam as startle
+from stages.reflex.track import exam as track
 from stages.reflex.trials import Trial
 
 Turn = Callable[[int], np.ndarray]
 Put = Callable[[pytest.MonkeyPatch, Context, Turn], None]
 ELSEWHERE: Mapping[str, str] = {
-    "sleep": "tests/stages/test_sleep_exam.py",
+    "sleep": "tests/stages/memory/test_nights.py",
     "read": "tests/stages/language/test_reading.py",
+    "grammar": "tests/stages/language/test_grammar.py",
     "name": "tests/stages/language/test_naming_things.py",
+    "answer": "tests/stages/language/test_answering_questions.py",
     "follow": "tests/stages/language/test_following.py",
     "tictactoe": "tests/stages/reasoning/test_selfplay.py",
     "puzzles": "tests/stages/reasoning/test_q_star.py",
+    "connect4": "tests/stages/reasoning/test_connect4.py",
+    "othello": "tests/stages/reasoning/test_othello.py",
+    "sliding": "tests/stages/reasoning/test_sliding.py",
     "route": "tests/stages/planning/test_route.py",
 }
 """Skills whose exams have these tests in a file of their own: a night, games and pages need a player of their kind."""
@@ -63,11 +83,9 @@ def hear_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
 
 def bind_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
     seeds = exam_seeds(context.episodes(500), context.seed, "bind")
-    senses, truth = binding.scenes(context, seeds, binding.TICKS)
+    senses, truth = bind.scenes(context, seeds, bind.TICKS)
     table = known((senses["sight"].numpy(), truth["target"]))
-    patch.setattr(
-        binding, "_answers", lambda agent, head, senses, middle: recalled(table, senses["sight"].numpy(), turn)
-    )
+    patch.setattr(bind, "_answers", lambda agent, head, senses, middle: recalled(table, senses["sight"].numpy(), turn))
 
 
 class Told(Scene):
@@ -176,10 +194,10 @@ class Remembering:
     def in_a_hallway(self, senses: Any, first: np.ndarray) -> dict[str, np.ndarray]:
         """Rooms of its own, of the same seeds, in which a teacher is asked."""
         if first.all():
-            size = {rooms: size for size, rooms in mazes.matching.ROOMS.items()}[len(first)]
-            self.rooms = [hallway.Hallway(size) for _ in first]
+            size = {rooms: size for size, rooms in hallways.ROOMS.items()}[len(first)]
+            self.rooms = [hallways.Hallway(size) for _ in first]
             self.worlds = [
-                room.begin(int(seed)) for room, seed in zip(self.rooms, mazes.matching.exam_rooms(0, size), strict=True)
+                room.begin(int(seed)) for room, seed in zip(self.rooms, hallways.exam_rooms(0, size), strict=True)
             ]
             self.over = np.zeros(len(first), bool)
         choice = np.array([0 if over else room.teach() for room, over in zip(self.rooms, self.over, strict=True)])
@@ -193,7 +211,7 @@ class Remembering:
 
 def remembering_by(rule: Callable[[np.ndarray], np.ndarray]) -> Put:
     def put(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
-        patch.setattr(playing, "child", lambda agent, short_term=True: Remembering(rule, short_term, turn))
+        patch.setattr(short_term, "agent_policy", lambda agent, short_term=True: Remembering(rule, short_term, turn))
 
     return put
 
@@ -216,7 +234,7 @@ def recall_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
 
     class Saying:
         def __init__(self, agent: Any, n: int, **more: Any) -> None:
-            self.actor, self.state = recalling.REAL(agent, n, **more), None  # type: ignore[attr-defined]
+            self.actor, self.state = recall.REAL(agent, n, **more), None  # type: ignore[attr-defined]
 
         def encode(self, batch: Any) -> Any:
             return self.actor.encode(batch)
@@ -233,11 +251,27 @@ def recall_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
                 table = {recalling_bytes(name): number for number, name in enumerate(NAMES)}
                 said = np.where(aloud, [table.get(one.tobytes(), 0) for one in spelt], said)
             answer = torch.from_numpy(said[turn(n)])
-            return SimpleNamespace(outputs={recalling.HEAD: SimpleNamespace(mode=lambda: answer)})
+            return SimpleNamespace(outputs={recall.HEAD: SimpleNamespace(mode=lambda: answer)})
 
-    patch.setattr(recalling, "REAL", recalling.Actor, raising=False)
-    patch.setattr(recalling, "Actor", Saying)
-    patch.setattr(recalling, "recalled_tokens", lambda agent, found: found)
+    patch.setattr(recall, "REAL", recall.Actor, raising=False)
+    patch.setattr(recall, "Actor", Saying)
+    patch.setattr(recall, "recalled_tokens", lambda agent, found: found)
+
+
+def match_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
+    """Knows each episode whose sample it was shown; without memory it always says the same. Floors are real."""
+    n, table, real, seen = context.episodes(match.EPISODES), {}, match.chosen, list[Any]()
+    for kind, sense in match.KINDS.items():
+        of = match.things(exam_seeds(n, context.seed, match.NAME, kind), match.HELD_OUT)
+        table |= known((match.shown(of, sense, match.PAUSE), match.answers(of)))
+
+    def tell(agent: Any, sense: str, met: np.ndarray, short_term: bool = True) -> np.ndarray:
+        seen.append(agent)
+        if agent is not seen[0]:
+            return real(agent, sense, met, short_term)
+        return recalled(table, met, turn) if short_term else np.ones(len(met), np.int64)
+
+    patch.setattr(match, "chosen", tell)
 
 
 def recalling_bytes(name: str) -> bytes:
@@ -264,9 +298,9 @@ def hide(
         told = SimpleNamespace(mode=lambda: torch.from_numpy(said))
         return SimpleNamespace(outputs={"place": told}, recalled=BELIEVED, beliefs=None)
 
-    def lived(agent: Any, context: Context, kind: str, seeds: np.ndarray, actor: Any = None) -> Iterator[Any]:
+    def ticks(agent: Any, context: Context, kind: str, seeds: np.ndarray, actor: Any = None) -> Iterator[Any]:
         plan, n = hiding.plan(seeds, kind), np.arange(len(seeds))
-        for tick in range(living.last_tick(plan) + 1):
+        for tick in range(hidden.last_tick(plan) + 1):
             question = int(plan.asked(np.full(len(seeds), tick))[0])
             place = plan.where(np.full(len(seeds), tick))[n, plan.target]
             truth = {"question": np.full(len(seeds), question), "place": place}
@@ -281,7 +315,7 @@ def hide(
         def step(self, percepts: Any, told: Any) -> Any:
             return output(*percepts, believes=told is BELIEVED)
 
-    patch.setattr(permanence, "lived", lived)
+    patch.setattr(permanence, "ticks", ticks)
     patch.setattr(permanence, "Actor", Asked)
     patch.setattr(permanence, "_by_rule", lambda tick: tick.percepts[0])
 
@@ -293,10 +327,10 @@ def players() -> Mapping[str, Put]:
         "hear": hear_all,
         "bind": bind_all,
         "locate": locate_all,
-        "orient": acting(lambda: turn_to, looking),
-        "track": acting(lambda: turn_to, looking),
-        "reach": acting(hand_rules.ReachByTruth, reacting),
-        "startle": acting(lambda: withdraw, reacting),
+        "orient": acting(lambda: turn_to, orient),
+        "track": acting(lambda: turn_to, track),
+        "reach": acting(hand_rules.ReachByTruth, reach),
+        "startle": acting(lambda: withdraw, startle),
         "foresee": foresee_all,
         "balance": balance_all,
         "memory_len": remembering_by(the_sign),
@@ -304,6 +338,7 @@ def players() -> Mapping[str, Put]:
         "repeat_previous": remembering_by(three_before),
         "recall": recall_all,
         "permanence": permanence_all,
+        "match": match_all,
     }
 
 

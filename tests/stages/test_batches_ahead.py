@@ -16,8 +16,7 @@ from devmind.config import load
 from devmind.curriculum.stage import Context, Lesson
 from devmind.curriculum.start import make_context
 from devmind.testing import tiny_agent
-from stages.reflex.lessons import lessons
-from stages.reflex.perceive import CYCLE, cycle
+from stages.reflex.lessons import PERCEIVE_CYCLE, lessons, perceive_cycle
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +42,13 @@ def flat(batch: Any, path: str = "") -> dict[str, Any]:
 
 
 def test_batches_that_need_the_agent_or_no_time_are_not_made_ahead(context: Context) -> None:
-    ahead = {lesson.name: lesson.make_batches(tiny_agent(), context, 1).ahead for lesson in lessons(context)}
+    ahead = {lesson.name: lesson.make_batches(tiny_agent(), context, 1).prefetch for lesson in lessons(context)}
     assert ahead == {"watch": True, "perceive": True, "gaze": True, "motor": False, "together": False}
 
 
 @pytest.mark.parametrize("name", ["watch", "perceive"])
 def test_a_batch_made_ahead_is_the_batch_made_in_its_turn(context: Context, name: str) -> None:
-    lesson, steps = lesson_named(context, name), len(cycle(context)) if name == "perceive" else 2
+    lesson, steps = lesson_named(context, name), len(perceive_cycle(context)) if name == "perceive" else 2
     in_turn = lesson.make_batches(tiny_agent(), context, steps)
     with intra_op_threads(2):
         for update, given in enumerate(lesson.make_batches(tiny_agent(), context, steps)):
@@ -65,7 +64,7 @@ def test_a_batch_made_ahead_is_the_batch_made_in_its_turn(context: Context, name
 
 
 def test_the_number_of_threads_changes_no_batch(context: Context) -> None:
-    steps = len(cycle(context))
+    steps = len(perceive_cycle(context))
     make = lesson_named(context, "perceive").make_batches(tiny_agent(), context, steps).make
     for update in range(steps):
         seen = []
@@ -79,9 +78,9 @@ def test_the_number_of_threads_changes_no_batch(context: Context) -> None:
 
 def test_recordings_come_on_top_of_the_other_tasks(context: Context, tmp_path: Path) -> None:
     bare = make_context(load("tiny", sets=["device=cpu"]), tmp_path, None, ())
-    assert cycle(bare) == CYCLE
-    extra = Counter(cycle(context)) - Counter(CYCLE)
+    assert perceive_cycle(bare) == PERCEIVE_CYCLE
+    extra = Counter(perceive_cycle(context)) - Counter(PERCEIVE_CYCLE)
     assert set(extra) == {"see", "speech"}
-    assert not Counter(CYCLE) - Counter(cycle(context))
+    assert not Counter(PERCEIVE_CYCLE) - Counter(perceive_cycle(context))
     steps = {name: lesson_named(c, "perceive").steps for name, c in (("bare", bare), ("given", context))}
-    assert steps["given"] == steps["bare"] * len(cycle(context)) // len(CYCLE)
+    assert steps["given"] == steps["bare"] * len(perceive_cycle(context)) // len(PERCEIVE_CYCLE)

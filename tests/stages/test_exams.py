@@ -17,8 +17,11 @@ from devmind.curriculum.stage import Context, Skill, Stage
 from devmind.testing import check_episodes, tiny_agent, tiny_context
 from devmind.worlds import minigrid
 from devmind.worlds.nursery import hiding
-from stages.memory import lessons, mazes, permanence, remembering
-from stages.reflex import looking
+from stages.memory import lessons, short_term
+from stages.memory.match import exam as match
+from stages.memory.maze import exam as maze
+from stages.memory.permanence import exam as permanence
+from stages.reflex.orient import exam as orient
 from tests.stages import exam_players
 from tests.stages.exam_players import ELSEWHERE, players
 
@@ -153,11 +156,12 @@ def test_an_untaught_agent_stays_at_the_floors(stage: Stage, skill: Skill, agent
 
 
 OFF = {
-    "memory_len": {"memory_len": [remembering.SHORT_OFF]},
-    "maze": {mazes.T_MAZE: [remembering.SHORT_OFF]},
-    "repeat_previous": {"repeat_previous": [remembering.SHORT_OFF]},
+    "memory_len": {"memory_len": [short_term.SHORT_OFF]},
+    "maze": {maze.T_MAZE: [short_term.SHORT_OFF]},
+    "repeat_previous": {"repeat_previous": [short_term.SHORT_OFF]},
     "recall": {"recall": ["memory off", "short-term only"]},
     "permanence": {"permanence/unmoved": [permanence.SHORT, permanence.OFF]},
+    "match": {name: [match.OFF] for name in ("match/seen", "match/heard")},
 }
 """By skill and measure the rows in which what its player lives by is off."""
 
@@ -195,11 +199,11 @@ def test_orient_is_judged_by_where_the_gaze_is_in_the_end(
 
         def __call__(self, truth, first):
             self.tick += 1
-            last = self.tick == looking.ORIENT_TICKS
+            last = self.tick == orient.TICKS
             return {"look": np.ones((len(first), 2), np.float32)} if last else exam_players.turn_to(truth, first)
 
-    exam_players.acting(Passing, looking)(monkeypatch, context_of(tmp_path), np.arange)
-    for measure in looking.examine_orient(agent, context_of(tmp_path), "glimpse"):
+    exam_players.acting(Passing, orient)(monkeypatch, context_of(tmp_path), np.arange)
+    for measure in orient.examine(agent, context_of(tmp_path), "glimpse"):
         assert measure.score < 0.3, measure.name
 
 
@@ -215,4 +219,4 @@ def test_what_is_to_be_remembered_is_longer_ago_than_in_any_lesson(
     assert exam_players.Remembering.longest == moments
     context = context_of(tmp_path)
     nursery = replace(context, config=context.config.model_copy(update={"size": "nursery"}))
-    assert lessons._longest(nursery, 1.0) == remembering.LONGEST_TAUGHT == 60
+    assert lessons._longest(nursery, 1.0) == short_term.LONGEST_TAUGHT == 60

@@ -1,4 +1,4 @@
-"""The denoiser: one transformer without causality over condition, trajectory and symbols."""
+"""The denoiser: a transformer without causality over trajectory and symbols, and what the condition recalls."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from diffusers.configuration_utils import register_to_config
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from devmind.errors import ConfigError
+
 OCTAVES = 4
 SPREAD_OUT = 1 + 2 * OCTAVES
 """How many numbers `spread_out` makes of one."""
@@ -18,15 +20,21 @@ SPREAD_OUT = 1 + 2 * OCTAVES
 class HybridDenoiser(ModelMixin, ConfigMixin):
     """Tells the clean trajectory and the symbols behind noised ones; each half has a noise level of its own.
 
-    A token is one point of the trajectory, one symbol, or one of the condition. What is given of a trajectory comes in
-    clean and marked; what is given of the symbols is simply not masked. So either half may be given in part.
+    Each half is cut into `pieces` tokens. The condition goes through a wide network, which gives every token a hint of
+    its own: what plans of these ends look like is remembered there, and the transformer makes one plan of it. Few and
+    wide tokens learn as much of a maze as one for each point, at a tenth of the cost. What is given of a trajectory
+    comes in clean and marked; what is given of the symbols is simply not masked. So either half may be given in part.
 
     Args:
         channels: numbers of a point; horizon: points of a trajectory.
         words: symbols there are; the symbol `words` is the mask. length: of a plan in symbols; 0: trajectory only, the
             paper's first baseline.
-        condition: numbers of a token of the condition.
-        width, layers, attention_heads: of the transformer.
+        condition: numbers of a token of the condition; told_by: how many such tokens there are.
+        width, layers, attention_heads: of the transformer; memory: width of the network that reads the condition.
+        pieces: tokens of each half.
+
+    Raises:
+        ConfigError: the horizon or the length is no multiple of the pieces.
     """
 
     @register_to_config
@@ -37,21 +45,35 @@ class HybridDenoiser(ModelMixin, ConfigMixin):
         words: int = 5,
         length: int = 24,
         condition: int = 128,
-        width: int = 128,
-        layers: int = 3,
+        told_by: int = 1,
+        width: int = 192,
+        layers: int = 2,
         attention_heads: int = 4,
+        memory: int = 512,
+        pieces: int = 1,
     ) -> None:
         super().__init__()
-        self.point, self.seen = nn.Linear(channels * SPREAD_OUT + 1, width), nn.Linear(condition, width)
+        if horizon % pieces or length % pieces:
+            raise ConfigError(f"{horizon} points and {length} symbols cannot be cut into {pieces} equal pieces each.")
+        tokens = pieces * (2 if length else 1)
+        self.point = nn.Linear(horizon // pieces * (channels * (SPREAD_OUT + 1) + 1), width)
         self.level = nn.Sequential(nn.Linear(64, width), nn.SiLU(), nn.Linear(width, width))
-        self.place = nn.Parameter(0.02 * torch.randn(horizon, width))
+        self.place = nn.Parameter(0.02 * torch.randn(tokens, width))
+        self.remember = nn.Sequential(
+            nn.Linear(condition * told_by, memory),
+            nn.SiLU(),
+            nn.Linear(memory, memory),
+            nn.SiLU(),
+            nn.Linear(memory, tokens * width),
+        )
         self.blocks = nn.ModuleList(_Block(width, attention_heads) for _ in range(layers))
-        self.norm, self.told = nn.LayerNorm(width), nn.Linear(width, channels)
+        # What is given, above all the goal, is copied to where plans stand still; and little noise leaves little to do.
+        self.copied = nn.Linear(2 * horizon * channels, horizon * channels)
+        self.norm, self.told = nn.LayerNorm(width), nn.Linear(width, horizon // pieces * channels)
         if length:
-            self.word = nn.Embedding(words + 1, width)
+            self.word = nn.Linear(length // pieces * (words + 1), width)
             self.masked = nn.Sequential(nn.Linear(64, width), nn.SiLU(), nn.Linear(width, width))
-            self.rank = nn.Parameter(0.02 * torch.randn(length, width))
-            self.named = nn.Linear(width, words)
+            self.named = nn.Linear(width, length // pieces * words)
 
     def forward(
         self,
@@ -71,23 +93,23 @@ class HybridDenoiser(ModelMixin, ConfigMixin):
             symbols: int64 [B, L], the mask where they are not known; masked: which share of them, in 0..1, [B].
             condition: [B, K, D]; present: bool [B, K]; a row that has none is denoised without condition.
         """
-        horizon, length = self.config["horizon"], self.config["length"]
+        length, words, pieces = self.config["length"], self.config["words"], self.config["pieces"]
         mark = given[..., None].to(trajectory.dtype)
-        points = (
-            self.point(torch.cat((spread_out(trajectory), mark), -1)) + self.place + self.level(waves(level))[:, None]
-        )
-        tokens = [points]
+        points = torch.cat((spread_out(trajectory), mark, mark * trajectory), -1)
+        tokens = [self.point(points.reshape(len(points), pieces, -1)) + self.level(waves(level))[:, None]]
         if length:
-            tokens.append(self.word(symbols) + self.rank + self.masked(waves(masked))[:, None])
-        tokens.append(self.seen(condition * present[..., None]))
-        ours = torch.ones(len(points), horizon + length, dtype=torch.bool, device=points.device)
-        mask = torch.cat((ours, present), 1)[:, None, None]
-        x = torch.cat(tokens, 1)
+            words_known = F.one_hot(symbols, words + 1).to(points.dtype).reshape(len(points), pieces, -1)
+            tokens.append(self.word(words_known) + self.masked(waves(masked))[:, None])
+        hint = self.remember((condition * present[..., None]).flatten(1)).unflatten(-1, (-1, self.config["width"]))
+        x = torch.cat(tokens, 1) + self.place + hint
         for block in self.blocks:
-            x = block(x, mask)
-        x = self.norm(x[:, : horizon + length])
-        told = self.told(x[:, :horizon])
-        return told, self.named(x[:, horizon:]) if length else told.new_zeros(len(told), 0, self.config["words"])
+            x = block(x)
+        x = self.norm(x)
+        known = mark * trajectory, (1 - level)[:, None, None] * trajectory
+        told = self.told(x[:, :pieces]).reshape(trajectory.shape)
+        told = told + self.copied(torch.cat(known, 1).flatten(1)).reshape(trajectory.shape)
+        named = self.named(x[:, pieces:]) if length else told.new_zeros(len(told), 0)
+        return told, named.reshape(len(told), length, words)
 
 
 def spread_out(numbers: Tensor) -> Tensor:
@@ -116,8 +138,8 @@ class _Block(nn.Module):
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.net = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         q, k, v = self.qkv(self.before(x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        attended = F.scaled_dot_product_attention(q, k, v)
         x = x + self.out(attended.transpose(1, 2).flatten(2))
         return x + self.net(self.between(x))

@@ -76,6 +76,9 @@ class HybridPipeline(DiffusionPipeline):
         begin: float = 1.0,
         guidance: float = 1.0,
         watch: Watch | None = None,
+        luck: Tensor | None = None,
+        told: bool = True,
+        words_first: int = 0,
     ) -> Drawn:
         """Draw a plan for each row.
 
@@ -87,6 +90,11 @@ class HybridPipeline(DiffusionPipeline):
             steps: of denoising, at most as many as there were levels in teaching.
             start: plans [B, H, C] to begin from, noised to the level `begin` in 0..1, in that share of the steps.
             guidance: by how much the condition counts (classifier-free guidance); 1: as it was taught.
+            luck: Gumbel noise [B, L, words], by which words are drawn; without, they are the likeliest.
+            words_first: steps in which all symbols are drawn before the first step of the trajectory; 0: both go
+                side by side. Where two ways are as good, symbols choose one, and the trajectory follows; drawn side by
+                side, a few steps lead to the mean of both.
+            told: False leaves all symbols masked that are not given: the trajectory half alone.
 
         Raises:
             ConfigError: more steps than levels, a point or symbol beyond the plan's end, or noise of another horizon.
@@ -107,33 +115,36 @@ class HybridPipeline(DiffusionPipeline):
         for at, word in (words or {}).items():
             symbols[:, _place(at, length, "symbol")] = word
         set_steps(self.scheduler, steps, device)
-        self.token_scheduler.set_timesteps(steps, (0, 0), device)
+        self.token_scheduler.set_timesteps(words_first or steps, (0, 0), device)
         timesteps = list(self.scheduler.timesteps)
         skipped = 0 if start is None else min(steps - 1, steps - max(1, round(begin * steps)))
         if start is not None:
             x = self._noised_to(start, noise, timesteps[skipped])
             self._begin_at(skipped)
         log_prob = torch.zeros(n, device=device)
-        for number, timestep in enumerate(timesteps[skipped:]):
+        first = [timesteps[skipped]] * (words_first if length and told else 0)
+        for number, timestep in enumerate([*first, *timesteps[skipped:]], -len(first)):
             x = torch.where(fixed[..., None], held, x)
             masked = (symbols == mask).float().mean(-1) if length else x.new_zeros(n)
             level = level_of(self.scheduler, timestep.float()).expand(n)
-            told, logits = self.denoiser(x, fixed, level, symbols, masked, condition, present)
+            clean, logits = self.denoiser(x, fixed, level, symbols, masked, condition, present)
             if guidance != 1.0:
                 none = torch.zeros_like(present)
                 free, free_logits = self.denoiser(x, fixed, level, symbols, masked, condition, none)
-                told, logits = free + guidance * (told - free), free_logits + guidance * (logits - free_logits)
-            told = torch.where(fixed[..., None], held, told)
-            left = len(timesteps) - skipped - 1 - number
-            if length:
+                clean, logits = free + guidance * (clean - free), free_logits + guidance * (logits - free_logits)
+            clean = torch.where(fixed[..., None], held, clean)
+            left = -1 - number if words_first else len(timesteps) - skipped - 1 - number
+            if length and told and left >= 0:
                 before = symbols
-                symbols = self.token_scheduler.step(logits, left, symbols).prev_sample
+                drawn = logits if luck is None else logits + luck
+                symbols = self.token_scheduler.step(drawn, left, symbols).prev_sample
                 new = (before == mask) & (symbols != mask)
                 chosen = logits.log_softmax(-1).gather(-1, symbols.clamp_max(mask - 1)[..., None]).squeeze(-1)
                 log_prob = log_prob + (chosen * new).sum(-1)
             if watch is not None:
-                watch(number, x, told, symbols)
-            x = stepped(self.scheduler, told, timestep, x)
+                watch(number + len(first), x, clean, symbols)
+            if number >= 0:
+                x = stepped(self.scheduler, clean, timestep, x)
         return Drawn(torch.where(fixed[..., None], held, x), symbols, log_prob)
 
     def _noised_to(self, start: Tensor, noise: Tensor, timestep: Tensor) -> Tensor:

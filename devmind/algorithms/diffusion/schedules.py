@@ -90,7 +90,7 @@ class MaskedTokens(AmusedScheduler):
     """diffusers' scheduler of masked tokens (Chang et al. 2022, "MaskGIT"), whose rows do not depend on each other.
 
     Of the words that a network tells, the surest are kept and the rest masked again, by the same cosine as there; what
-    was known before stays. There is no noise in it: what differs between two draws comes from their trajectories.
+    was known before stays. There is no noise in it: who wants words drawn adds Gumbel noise to the logits.
     """
 
     def step(

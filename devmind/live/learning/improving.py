@@ -2,7 +2,7 @@
 
 It trains the trunk and the heads that predict, and nothing else: encoders, arcs and names' keys stay what they are, bit
 by bit. Heads that also read the trunk are held to their old answers (distillation: Hinton et al., 2015; against
-forgetting: Li and Hoiem, "Learning without Forgetting", 2016). New Moments are foretold before they are learned from
+forgetting: Li and Hoiem, "Learning without Forgetting", 2016). New Moments are predicted before they are learned from
 (prequential evaluation: Dawid, 1984), by the new weights and by those that live; only better ones are handed over.
 """
 
@@ -19,7 +19,7 @@ import torch
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, as_opening, collate
 from devmind.agent.drift import drifts
-from devmind.agent.prediction import Missed, missed, predicting
+from devmind.agent.prediction import Residual, predicting, residuals
 from devmind.agent.taps import can_read, taps_trunk
 from devmind.live.learning.following import Following
 from devmind.moment import TICK_HZ, Moment
@@ -44,7 +44,7 @@ WORTH_IT = 0.002
 
 @dataclass
 class Judged:
-    """How well Moments were foretold that nothing had been learned from: errors relative to expecting no change."""
+    """How well Moments were predicted that nothing had been learned from: errors relative to expecting no change."""
 
     live: dict[str, float] = field(default_factory=dict)
     newer: dict[str, float] = field(default_factory=dict)
@@ -67,14 +67,14 @@ class Improver:
     """Trains a copy of an agent on windows of a recording.
 
     Attributes:
-        agent: the newer weights; live: those handed over last; born: those at the start, which guarded heads are
+        agent: the newer weights; live: those handed over last; reference: those at the start, which guarded heads are
             held to.
         step: training steps taken.
     """
 
     def __init__(self, agent: Agent, recording: Following, seed: int) -> None:
         self.agent, self.recording, self.seed, self.step = agent.eval(), recording, seed, 0
-        self.live, self.born = copy.deepcopy(self.agent), copy.deepcopy(self.agent)
+        self.live, self.reference = copy.deepcopy(self.agent), copy.deepcopy(self.agent)
         self.senses = set(agent.sense_order)
         self.predicting = predicting(agent, self.senses)
         self.guarded = [
@@ -103,10 +103,10 @@ class Improver:
         """One step on rows drawn from the Moments before `until`."""
         batch = self._drawn(until)
         outputs = self.agent(batch, self._heads(batch))
-        loss = sum((each.ratio() for each in missed(outputs, batch).values()), start=torch.zeros(()))
+        loss = sum((each.ratio() for each in residuals(outputs, batch).values()), start=torch.zeros(()))
         if self.guarded:
             with torch.no_grad():
-                wanted = self.born(batch, self._guarded(batch))
+                wanted = self.reference(batch, self._guarded(batch))
             loss = loss + sum(drifts(outputs, wanted, batch["valid"]).values())
         self._warm += 1
         for group in self._optimizer.param_groups:
@@ -124,9 +124,9 @@ class Improver:
         rows = [self.recording.moments(at, min(self.ticks, stop - at)) for at in range(start, stop - 1, self.ticks)]
         batch = self._collated(rows)
         outputs, before = (agent(batch, self._heads(batch)) for agent in (self.agent, self.live))
-        born = self.born(batch, self._guarded(batch))
-        drift = {name: float(value) for name, value in drifts(outputs, born, batch["valid"]).items()}
-        return Judged(_ratios(missed(before, batch)), _ratios(missed(outputs, batch)), drift)
+        reference = self.reference(batch, self._guarded(batch))
+        drift = {name: float(value) for name, value in drifts(outputs, reference, batch["valid"]).items()}
+        return Judged(_ratios(residuals(before, batch)), _ratios(residuals(outputs, batch)), drift)
 
     def hand_over(self) -> None:
         """The newer weights are the live ones now."""
@@ -160,7 +160,7 @@ class Improver:
         return collate([as_opening(row) for row in mine])
 
 
-def _ratios(errors: Mapping[str, Missed]) -> dict[str, float]:
+def _ratios(errors: Mapping[str, Residual]) -> dict[str, float]:
     return {name: float(each.ratio()) for name, each in errors.items()}
 
 

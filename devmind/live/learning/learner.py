@@ -42,7 +42,7 @@ _START = (
 
 @dataclass(frozen=True)
 class Handover:
-    """Newer weights that foretold the newest Moments better, loaded and ready.
+    """Newer weights that predicted the newest Moments better, loaded and ready.
 
     Attributes:
         folder: where the whole agent is kept, beside the recording.

@@ -17,6 +17,9 @@ export function showNames(names = {}) {
   showBars(Object.values(names).filter((named) => named?.shares).map(({ shares }) => shares));
 }
 
+/** A name that is less probable is no guess worth telling. */
+const PERHAPS = 0.1;
+
 function showName(place, named) {
   const [big, small] = place.querySelectorAll("b, small");
   place.classList.toggle("sure", Boolean(named?.name));
@@ -28,7 +31,7 @@ function showName(place, named) {
     write(small, percent(named.confidence));
   } else {
     write(big, "not sure");
-    write(small, named.nearest ? `perhaps ${named.nearest}, ${percent(named.confidence)}` : "");
+    write(small, named.confidence >= PERHAPS ? `perhaps ${named.nearest}, ${percent(named.confidence)}` : "");
   }
 }
 

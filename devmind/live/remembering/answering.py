@@ -1,7 +1,8 @@
 """What is answered to words: the names in them that it knows, what it sees and hears just now, and what it cannot do.
 
-The words are the agent's to sense as well, but no stage of today teaches it to speak. So the answer is put together
-here, of nothing but what memory and recognition say; it claims no understanding.
+An agent that was taught to write answers in its own words about what is in view, by the head that exams ask, and says
+how sure it is. All else is put together here, of nothing but what memory and recognition say; it claims no
+understanding.
 """
 
 from __future__ import annotations
@@ -10,16 +11,30 @@ import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 
+from devmind.agent.agent import Agent
+from devmind.agent.batch import collate
+from devmind.agent.writing import answered
+from devmind.errors import MomentError
 from devmind.memory import Named
+from devmind.moment import Moment, Sense
 
 CANNOT = "It cannot talk yet, nor do what it is asked; names are all the words it learns today."
 AHEAD_DEG = 8.0
 LISTED = 6
+LONGEST = 32
+"""Bytes of what it writes."""
+PAGE = "text"
 FEW_WORDS = 3
+PERHAPS = 0.1
+"""A name that is less probable is no guess worth telling, here as on the page (`naming.js`)."""
 
 
 def answer(
-    text: str, known: Mapping[str, int], named: Mapping[str, Named], gaze_deg: tuple[float, float] | None
+    text: str,
+    known: Mapping[str, int],
+    named: Mapping[str, Named],
+    gaze_deg: tuple[float, float] | None,
+    written: tuple[str, float] | None = None,
 ) -> str:
     """Sentences for whoever said `text`.
 
@@ -27,9 +42,26 @@ def answer(
         known: names taught, with their numbers of examples.
         named: what is recognised just now, by sense.
         gaze_deg: pan (positive to its left) and tilt (positive upwards) of what it looks at; None when it sees nothing.
+        written: what it writes itself, and how sure it is; None where it was never taught to.
     """
-    sentences = [about_words(text, known), seen(named.get("sight"), gaze_deg), heard(named.get("sound"))]
-    return " ".join(sentence for sentence in [*sentences, CANNOT] if sentence)
+    own = f"It answers “{written[0]}” ({percent(written[1])} sure)." if written else ""
+    sentences = [own, about_words(text, known), seen(named.get("sight"), gaze_deg), heard(named.get("sound"))]
+    return " ".join(sentence for sentence in [*sentences, "" if written else CANNOT] if sentence)
+
+
+def in_writing(agent: Agent, text: str, sight: Sense | None) -> tuple[str, float] | None:
+    """What an agent writes behind a question about what it sees, and how sure it is of it.
+
+    None where it was never taught to write, and where nothing, or more than a page, was said.
+    """
+    if PAGE not in agent.encoders or PAGE not in agent.heads or not text.strip():
+        return None
+    seen = {} if sight is None else {"sight": sight}
+    try:
+        (said,), (sure,) = answered(agent, collate([[Moment(0.0, {**seen, PAGE: text}, first=True)]]), LONGEST)
+    except MomentError:
+        return None
+    return said.strip(), sure
 
 
 def about_words(text: str, known: Mapping[str, int]) -> str:
@@ -58,7 +90,7 @@ def seen(named: Named | None, gaze_deg: tuple[float, float] | None) -> str:
         return "It sees nothing just now."
     if named is not None and named.name:
         return f"It sees “{named.name}” {where(*gaze_deg)} ({percent(named.confidence)})."
-    perhaps = f"; it may be “{named.nearest}”" if named is not None and named.nearest else ""
+    perhaps = f"; it may be “{named.nearest}”" if named is not None and named.confidence >= PERHAPS else ""
     return f"It cannot name what it looks at, {where(*gaze_deg)}{perhaps}."
 
 

@@ -40,6 +40,8 @@ FILLED = 0.45
 """A larger square is better as long as so much of what it adds is foreground."""
 MIDDLE, AROUND = (0.5, 0.4), 0.6
 """Where things are held up, in fractions of the picture, and how far round it (standard deviation)."""
+ABOVE = 0.6
+"""So many sides higher is the square that is asked as well."""
 MARGIN = 1.25
 """Side of the square beside that of the best filled one."""
 FOLLOW = 0.5
@@ -80,6 +82,12 @@ class Square(NamedTuple):
     def towards(self, other: Square, share: float) -> Square:
         """So much of the way to another one."""
         return Square(*((1 - share) * np.array(self) + share * np.array(other)).tolist())
+
+    def above(self, height: int, width: int) -> Square:
+        """The square over this one in a picture of this size: there a thing is of which only the arm was found, as it
+        has the colours of the scene behind it.
+        """
+        return self._replace(y=max(0.1, self.y - ABOVE * self.side * width / height))
 
     def within(self, height: int, width: int) -> tuple[int, int, int, int]:
         """(top, bottom, left, right) in pixels of a picture of this size, as far as it lies in it."""

@@ -11,9 +11,11 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
+import numpy as np
+
 from devmind.agent.threads import stepping_threads
 from devmind.errors import StoreError
-from devmind.live.remembering.lately import Lately
+from devmind.live.remembering.recent import RecentBuffer
 from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.memory import Named
 from devmind.memory.stores import watching
@@ -51,12 +53,15 @@ class Naming:
         """Memory has changed: do not wait until the next look."""
         self._changed.set()
 
-    def of(self, lately: Lately) -> dict[str, Named]:
-        """By sense, what was sensed lately; nothing where no name was taught, or nothing was sensed."""
+    def of(self, recent: RecentBuffer, above: np.ndarray | None = None) -> dict[str, Named]:
+        """By sense, what was sensed lately; nothing where no name was taught, or nothing was sensed.
+
+        `above`: see `ShowAndTell.ask`.
+        """
         if not self.child.names.encoders or self.child.strange_names():
             return {}
         try:
-            return self.child.ask(lately.this(), refit=False)
+            return self.child.ask(recent.example(), refit=False, above=above)
         except StoreError:  # nothing was sensed lately, or another agent took over in this very moment
             return {}
 

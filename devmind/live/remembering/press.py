@@ -34,6 +34,7 @@ class Holding:
 
     Attributes:
         square, crop: round what is held up, and what is in it, uint8 [64, 64, 3]; None while nothing is.
+        above: what is in the square above it, uint8 [64, 64, 3].
     """
 
     def __init__(self) -> None:
@@ -44,12 +45,15 @@ class Holding:
         self._pressed: _Pressed | None = None
         self.square: Square | None = None
         self.crop: np.ndarray | None = None
+        self.above: np.ndarray | None = None
 
     def see(self, frame: np.ndarray | None, time_s: float) -> None:
         """A tick has passed at `time_s`, with the camera's frame uint8 [H, W, 3] or without one."""
         self._now_s = time_s
         self.square = self._finder.see(frame, time_s)
-        self.crop = self.square.crop(frame) if self.square and frame is not None else None
+        self.crop = self.above = None
+        if self.square and frame is not None:
+            self.crop, self.above = self.square.crop(frame), self.square.above(*frame.shape[:2]).crop(frame)
         self._remember_empty(frame)
         if self._pressed is not None and self._now_s - self._pressed.begun_s < LONGEST_S:
             self._pressed.add(frame, self.square, self.crop, self._finder.moved)

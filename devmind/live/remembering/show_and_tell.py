@@ -143,12 +143,21 @@ class ShowAndTell:
             )
         return self.memory.write(example, keys, importance=1.0, name=name)
 
-    def ask(self, example: Moment, refit: bool = True) -> dict[str, Named]:
-        """What it is, by sense; nothing for a sense in which no name was taught. `refit`: see `Names.ask`."""
+    def ask(self, example: Moment, refit: bool = True, above: np.ndarray | None = None) -> dict[str, Named]:
+        """What it is, by sense; nothing for a sense in which no name was taught.
+
+        Args:
+            refit: see `Names.ask`.
+            above: the crop above the one of `example` (`Holding.above`); of both the surer answer is given.
+        """
         if refit:
             self.names.fit()
         known = {sense: value for sense, value in example.senses.items() if sense in self.names.encoders}
-        return self.names.ask(self.describe(known), refit=False)
+        named = self.names.ask(self.describe(known), refit=False)
+        if above is not None and "sight" in named:
+            other = self.names.ask(self.describe({"sight": above}), refit=False)["sight"]
+            named["sight"] = max(named["sight"], other, key=lambda answer: answer.confidence)
+        return named
 
     def strange_names(self) -> set[str]:
         """Senses whose names were last fitted on keys of another agent's encoders."""

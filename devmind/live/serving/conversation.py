@@ -51,7 +51,7 @@ class PageLife(Protocol):
 
 
 @dataclass
-class Desk:
+class ServerState:
     """What all conversations of a server share.
 
     Attributes:
@@ -75,22 +75,22 @@ class MalformedError(ValueError):
 class Conversation:
     """The WebSocket of one page, from its acceptance to its end."""
 
-    def __init__(self, socket: WebSocket, desk: Desk) -> None:
-        self._socket, self._desk = socket, desk
+    def __init__(self, socket: WebSocket, shared: ServerState) -> None:
+        self._socket, self._shared = socket, shared
         self._running: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Until the page goes."""
         await self._socket.accept()
-        with contextlib.suppress(WebSocketDisconnect), self._desk.hub.viewer() as viewer:
+        with contextlib.suppress(WebSocketDisconnect), self._shared.hub.viewer() as viewer:
             # Asked in a thread: it may wait for the loop between two ticks.
-            await self._tell(await asyncio.to_thread(self._desk.life.welcome))
+            await self._tell(await asyncio.to_thread(self._shared.life.welcome))
             showing = asyncio.create_task(self._show(viewer))
             try:
                 await self._listen()
             finally:
-                if self._desk.giver is self:
-                    self._desk.giver = None
+                if self._shared.giver is self:
+                    self._shared.giver = None
                 for task in (showing, *self._running):
                     task.cancel()
 
@@ -99,7 +99,7 @@ class Conversation:
 
     async def _show(self, viewer: Viewer) -> None:
         with contextlib.suppress(WebSocketDisconnect):
-            while not self._desk.ended:
+            while not self._shared.ended:
                 published = viewer.take()
                 if published is None:
                     await asyncio.sleep(LOOK_S)
@@ -122,20 +122,20 @@ class Conversation:
                 else:
                     self._give(message["bytes"])
             except MalformedError as error:
-                self._desk.malformed += 1
+                self._shared.malformed += 1
                 await self._tell({"type": "told", "sentence": str(error)})
             except _SecondGiver:
-                self._desk.refused += 1
+                self._shared.refused += 1
                 sentence = "Another page already gives its camera and microphone; close that one to use these."
                 await self._tell({"type": "told", "about": "devices", "sentence": sentence})
 
     def _give(self, message: bytes) -> None:
         kind, device_time_s, data = read_device_message(message)
-        if self._desk.giver not in (None, self):
+        if self._shared.giver not in (None, self):
             raise _SecondGiver
-        if not any([mailbox.accept(kind, data, device_time_s) for mailbox in self._desk.life.mailboxes]):
+        if not any([mailbox.accept(kind, data, device_time_s) for mailbox in self._shared.life.mailboxes]):
             raise MalformedError(f"Nothing here takes '{kind[:40]}' from a page.")
-        self._desk.giver = self
+        self._shared.giver = self
 
     def _ask(self, text: str) -> None:
         number, command, arguments = read_command(text)
@@ -148,7 +148,7 @@ class Conversation:
     async def _answer(self, number: int, command: str, arguments: dict[str, Any]) -> None:
         answer: dict[str, Any] = {"type": "answer", "id": number, "ok": False}
         try:
-            done = await asyncio.to_thread(self._desk.life.do, command, arguments)
+            done = await asyncio.to_thread(self._shared.life.do, command, arguments)
             answer |= {"ok": True, "answer": done}
         except DevmindError as error:
             answer["sentence"] = str(error)

@@ -22,7 +22,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from devmind.errors import ConfigError
-from devmind.live.serving.conversation import LARGEST_BYTES, Conversation, Desk, PageLife
+from devmind.live.serving.conversation import LARGEST_BYTES, Conversation, PageLife, ServerState
 from devmind.live.serving.guard import Guard
 from devmind.live.serving.hosts import check_host, listen
 from devmind.live.serving.hub import Hub
@@ -46,7 +46,7 @@ class PageServer:
 
     Attributes:
         address: what to open, with a token that works once; there from the start of the block.
-        desk: counters of malformed and refused messages; guard: counter of refused requests.
+        shared: counters of malformed and refused messages; guard: counter of refused requests.
 
     Raises:
         ConfigError: another host without TLS, a certificate that cannot be read, a port that is taken.
@@ -56,7 +56,7 @@ class PageServer:
         self, life: PageLife, hub: Hub, host: str = "127.0.0.1", port: int = 0, tls: tuple[Path, Path] | None = None
     ) -> None:
         check_host(host, tls is not None)
-        self.desk = Desk(life, hub)
+        self.shared = ServerState(life, hub)
         files = _page_files()
         routes: list[BaseRoute] = [Route(f"/{name}", _file(data, name)) for name, data in files.items()]
         routes += [Route("/", _file(files["index.html"], "index.html")), WebSocketRoute("/ws", self._converse)]
@@ -81,9 +81,9 @@ class PageServer:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.desk.ended = True
+        self.shared.ended = True
         give_up_s = time.monotonic() + FAREWELL_S
-        while self.desk.hub.watched and self._thread.is_alive() and time.monotonic() < give_up_s:
+        while self.shared.hub.watched and self._thread.is_alive() and time.monotonic() < give_up_s:
             time.sleep(0.005)
         self._server.should_exit = True
         self._thread.join(STOP_S)
@@ -91,7 +91,7 @@ class PageServer:
             self._server.force_exit = True
 
     async def _converse(self, web_socket: WebSocket) -> None:
-        await Conversation(web_socket, self.desk).run()
+        await Conversation(web_socket, self.shared).run()
 
 
 def _config(guard: Guard, tls: tuple[Path, Path] | None) -> uvicorn.Config:

@@ -66,7 +66,7 @@ def agreement(kind: str, seen: Overlays, other: Overlays) -> float | None:
     return float((overlap.max(1).sum() + overlap.max(0).sum()) / count) if overlap.size else 0.0
 
 
-def rightness(kind: str, seen: Overlays, things: np.ndarray, depth: np.ndarray) -> float | None:
+def accuracy(kind: str, seen: Overlays, things: np.ndarray, depth: np.ndarray) -> float | None:
     """The share of what is shown that is right, 0..1; None where nothing is shown.
 
     Args:

@@ -15,8 +15,8 @@ import torch
 
 from devmind.agent.agent import Agent, Percepts
 from devmind.agent.batch import Batch
-from devmind.live.viewing.agreement import KINDS, SENSE, Overlays, agreement, back, mirrored, rightness
-from devmind.live.viewing.spoilt import Rooms, spoilt_rooms
+from devmind.live.viewing.agreement import KINDS, SENSE, Overlays, accuracy, agreement, back, mirrored
+from devmind.live.viewing.corruptions import Rooms, corrupted_rooms
 from devmind.seeding import lesson_seeds
 
 ROOMS = 250
@@ -29,21 +29,21 @@ NEVER_CERTAIN = 0.02
 
 
 @dataclass(frozen=True)
-class Usual:
+class TokenDensity:
     """The Gaussian of usual tokens: mean [D], and whitening [D, D]."""
 
     mean: np.ndarray
     whitening: np.ndarray
 
     @classmethod
-    def of(cls, tokens: np.ndarray) -> Usual:
+    def of(cls, tokens: np.ndarray) -> TokenDensity:
         """From tokens [n, D]; the covariance is shrunk towards a round one."""
         covariance = np.cov(tokens.T)
         width = len(covariance)
         shrunk = (1 - SHRINKAGE) * covariance + SHRINKAGE * np.eye(width) * (np.trace(covariance) / width + 1e-9)
         return cls(tokens.mean(0), np.linalg.cholesky(np.linalg.inv(shrunk)).astype(np.float32))
 
-    def unlikeness(self, tokens: np.ndarray) -> float:
+    def distance(self, tokens: np.ndarray) -> float:
         """Log of the mean squared distance of a picture's tokens [K, D]; about 0 for usual ones."""
         white = (tokens - self.mean) @ self.whitening
         return float(np.log(np.square(white).mean() + 1e-9))
@@ -51,7 +51,7 @@ class Usual:
 
 @dataclass(frozen=True)
 class Reliability:
-    """From evidence (agreement, unlikeness) to the share that is right, by a rising line through n known cases."""
+    """From evidence (agreement, distance) to the share that is right, by a rising line through n known cases."""
 
     weights: np.ndarray
     scores: np.ndarray
@@ -59,7 +59,7 @@ class Reliability:
 
     @classmethod
     def of(cls, evidence: np.ndarray, right: np.ndarray) -> Reliability:
-        """Fit to evidence [n, 2] and shares [n]. Less agreement or more unlikeness never speaks for an overlay."""
+        """Fit to evidence [n, 2] and shares [n]. Less agreement or more distance never speaks for an overlay."""
         from scipy.optimize import isotonic_regression
 
         design = np.column_stack([evidence, np.ones(len(evidence))])
@@ -69,9 +69,9 @@ class Reliability:
         order = np.argsort(scores, kind="stable")
         return cls(weights, scores[order], isotonic_regression(right[order]).x)
 
-    def share(self, agreement: float, unlikeness: float) -> float:
+    def share(self, agreement: float, distance: float) -> float:
         """The share of such overlays that was right."""
-        score = float(np.array([agreement, unlikeness]) @ self.weights)
+        score = float(np.array([agreement, distance]) @ self.weights)
         return float(np.clip(np.interp(score, self.scores, self.shares), NEVER_CERTAIN, 1 - NEVER_CERTAIN))
 
 
@@ -80,20 +80,18 @@ class Calibration:
     """What is usual for one agent's eye, and how reliable one head's overlays are, by kind."""
 
     head: str
-    usual: Usual
+    density: TokenDensity
     kinds: dict[str, Reliability]
 
     def confidences(self, agent: Agent, percepts: Percepts, seen: Overlays, row: int = 0) -> dict[str, float]:
         """The share of such overlays that is right, by kind; kinds that show nothing are not in it."""
-        unlikeness = self.usual.unlikeness(tokens_of(percepts)[row])
+        distance = self.density.distance(tokens_of(percepts)[row])
         other = mirrored(agent, self.head, percepts)
         if other is None:
             return {}
         turned = back(other.overlays(row))
         found = {kind: agreement(kind, seen, turned) for kind in self.kinds if kind in seen}
-        return {
-            kind: self.kinds[kind].share(agreed, unlikeness) for kind, agreed in found.items() if agreed is not None
-        }
+        return {kind: self.kinds[kind].share(agreed, distance) for kind, agreed in found.items() if agreed is not None}
 
 
 @dataclass(frozen=True)
@@ -102,7 +100,7 @@ class Evidence:
 
     Attributes:
         tokens: sight's [N, K, D].
-        kinds: by kind of overlay, agreement and rightness [N, 2]; NaN where nothing is shown.
+        kinds: by kind of overlay, agreement and accuracy [N, 2]; NaN where nothing is shown.
     """
 
     tokens: np.ndarray
@@ -117,7 +115,7 @@ class Evidence:
 
 def calibration_rooms() -> Rooms:
     """The rooms to calibrate on; always the same."""
-    return spoilt_rooms(lesson_seeds(ROOMS, "confidence"), TAUGHT)
+    return corrupted_rooms(lesson_seeds(ROOMS, "confidence"), TAUGHT)
 
 
 def tokens_of(percepts: Percepts) -> np.ndarray:
@@ -151,20 +149,20 @@ def gather(agent: Agent, head: str, rooms: Rooms) -> Iterator[Evidence]:
 
 def _judge(kind: str, seen: Overlays, turned: Overlays, rooms: Rooms, index: int) -> tuple[float, float]:
     agreed = agreement(kind, seen, turned)
-    right = rightness(kind, seen, rooms.things[index], rooms.depth[index])
+    right = accuracy(kind, seen, rooms.things[index], rooms.depth[index])
     if agreed is None or right is None:
         return float("nan"), float("nan")
     return agreed, right if rooms.shown[index] else 0.0
 
 
 def learn(head: str, evidence: Evidence, rooms: Rooms) -> Calibration:
-    """What to make of agreement and unlikeness, from evidence on rooms whose truth is known."""
+    """What to make of agreement and distance, from evidence on rooms whose truth is known."""
     clean = evidence.tokens[rooms.kinds == "clean"]
-    usual = Usual.of(clean.reshape(-1, clean.shape[-1]))
-    unlike = np.array([usual.unlikeness(tokens) for tokens in evidence.tokens])
+    density = TokenDensity.of(clean.reshape(-1, clean.shape[-1]))
+    unlike = np.array([density.distance(tokens) for tokens in evidence.tokens])
     kinds = {}
     for kind, found in evidence.kinds.items():
         shown = ~np.isnan(found[:, 1])
         if shown.any():
             kinds[kind] = Reliability.of(np.column_stack([found[:, 0], unlike])[shown], found[shown, 1])
-    return Calibration(head, usual, kinds)
+    return Calibration(head, density, kinds)

@@ -21,7 +21,7 @@ from devmind.live.viewing.agreement import SENSE, Overlays
 from devmind.live.viewing.believed import believed
 from devmind.live.viewing.drawing import drawn, jpeg
 from devmind.live.viewing.hearing import heard
-from devmind.live.viewing.sureness import Sureness
+from devmind.live.viewing.overlay_confidence import OverlayConfidence
 from devmind.memory import Named
 from devmind.worlds.room import Room, reasons, sensor_health
 
@@ -41,12 +41,8 @@ class View:
         before: the view of the agent that lived here until now.
 
     Attributes:
-        wanted_heads: heads for the step to run: none. A step refuses heads whose sense is missing, as it may be at any
-            tick in a room; `of` runs what it shows.
-        sureness: of the overlays; None when no head offers any.
+        overlay_confidence: of the overlays; None when no head offers any.
     """
-
-    wanted_heads: tuple[str, ...] = ()
 
     def __init__(self, agent: Agent, sure: float = SURE, before: View | None = None) -> None:
         self.agent, self.sure = agent, sure
@@ -55,23 +51,23 @@ class View:
             name for effector in agent.effectors for name in agent.heads_of(effector)
             if not taps_trunk(agent.tap_of(name))
         }  # fmt: skip
-        self.sureness = self._trust(before)
+        self.overlay_confidence = self._trust(before)
         if before is not None:
-            before.close(self.sureness)
+            before.close(self.overlay_confidence)
         self._attention = ReadoutAttention(agent)
 
-    def _trust(self, before: View | None) -> Sureness | None:
-        known = before.sureness if before is not None else None
+    def _trust(self, before: View | None) -> OverlayConfidence | None:
+        known = before.overlay_confidence if before is not None else None
         if known and self._overlay_head and known.fits(self.agent, self._overlay_head):
             known.agent = self.agent
             return known
-        return Sureness(self.agent, self._overlay_head) if self._overlay_head else None
+        return OverlayConfidence(self.agent, self._overlay_head) if self._overlay_head else None
 
-    def close(self, kept: Sureness | None = None) -> None:
+    def close(self, kept: OverlayConfidence | None = None) -> None:
         """Let go of the agent: no attention is noted, and no calibration goes on but that of `kept`."""
         self._attention.close()
-        if self.sureness and self.sureness is not kept:
-            self.sureness.close()
+        if self.overlay_confidence and self.overlay_confidence is not kept:
+            self.overlay_confidence.close()
 
     @torch.no_grad()
     def of(
@@ -131,11 +127,11 @@ class View:
 
     def _overlaid(self, tick: Tick) -> dict[str, Any] | None:
         eye, head = tick.percepts.encoded.get(SENSE), self._overlay_head
-        if head is None or self.sureness is None or eye is None or not bool(eye.present.any()):
+        if head is None or self.overlay_confidence is None or eye is None or not bool(eye.present.any()):
             return None
         output = tick.output.outputs.get(head) or self.agent.run_heads([head], tick.percepts.seen)[head]
         seen: Overlays = output.overlays()
-        return drawn(seen, self.sureness.see(tick.percepts, seen, tick.moment.time_s), self.sure)
+        return drawn(seen, self.overlay_confidence.see(tick.percepts, seen, tick.moment.time_s), self.sure)
 
 
 def overlay_head(agent: Agent) -> str | None:

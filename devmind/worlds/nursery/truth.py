@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from devmind.worlds.nursery.caregiver import gaze_direction, gazed_object
@@ -9,10 +11,13 @@ from devmind.worlds.nursery.dynamics import hand_in_room
 from devmind.worlds.nursery.geometry import angles_deg, length
 from devmind.worlds.nursery.goals import first_touched, gaze_error_deg, hand_distance, target_vector
 from devmind.worlds.nursery.levels import NurseryLevel
-from devmind.worlds.nursery.state import NurseryState
+from devmind.worlds.nursery.state import COLOUR_NAMES, NurseryState
 from devmind.worlds.nursery.views import views, visible_boxes
 
 MOVING_M_S = 0.02
+VISIBLE_PX = 6
+"""Pixels from which on a thing counts as in view where places are asked for."""
+PLACE_SCALE_DEG = 30.0
 
 
 def truth(state: NurseryState, level: NurseryLevel) -> dict[str, np.ndarray]:
@@ -97,3 +102,27 @@ def _target(state: NurseryState, level: NurseryLevel) -> dict[str, np.ndarray]:
         "touched_index": first_touched(state),
         "success": level.succeeded(state),
     }
+
+
+def places_by_colour(truth: Mapping[str, np.ndarray]) -> np.ndarray:
+    """For every colour: in view?, left and up of the gaze (/30 deg), log of the distance (m); float32 [N, 8, 4].
+
+    Where two things share a colour, the one in the later slot counts.
+    """
+    values = np.zeros((len(truth["colour"]), len(COLOUR_NAMES), 4), np.float32)
+    left = (truth["object_azimuth_deg"] - truth["pan_deg"][:, None] + 180) % 360 - 180
+    up = truth["object_elevation_deg"] - truth["tilt_deg"][:, None]
+    far = np.log(np.maximum(np.linalg.norm(truth["position"], axis=-1), 0.1))
+    rows, slots = np.nonzero((truth["visible"] >= VISIBLE_PX) & truth["present"])
+    columns = [np.ones(len(rows)), left[rows, slots] / PLACE_SCALE_DEG, up[rows, slots] / PLACE_SCALE_DEG]
+    values[rows, truth["colour"][rows, slots]] = np.stack([*columns, far[rows, slots]], 1)
+    return values
+
+
+def with_one_named(places: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Places [..., 8, 4] with that of one colour in view, drawn, behind them [..., 9, 4]; and which, int64 [...].
+
+    Where nothing is in view any colour is drawn, and its place is all zeros.
+    """
+    named = np.argmax(places[..., 0] * rng.uniform(0.1, 1.0, places.shape[:-1]), -1)
+    return np.concatenate((places, np.take_along_axis(places, named[..., None, None], -2)), -2), named

@@ -94,6 +94,6 @@ class WalkStage:
 
         def batches(agent: Agent, context: Context, steps: int) -> Batches:
             n = context.rows(256)
-            return Batches(lambda update: shown(n, numpy_rng("pond", context.seed, update)), steps, ahead=True)
+            return Batches(lambda update: shown(n, numpy_rng("pond", context.seed, update)), steps, prefetch=True)
 
         return [Lesson("follow", learner, batches, steps=2000, minutes=0.5, skills=("walk",))]

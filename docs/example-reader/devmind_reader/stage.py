@@ -89,7 +89,7 @@ class ReaderStage:
             def make(update: int) -> dict[str, Any]:
                 return batch_of(pages(taught, rows, numpy_rng("reader", context.seed, update)))
 
-            return Batches(make, steps, ahead=True)
+            return Batches(make, steps, prefetch=True)
 
         steps = STEPS.get(context.config.size, 2000)
         return [Lesson("pages", learner, batches, steps=steps, minutes=10.0, skills=("read",))]

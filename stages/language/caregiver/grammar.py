@@ -13,6 +13,7 @@ said before: no window of five characters reaches that far.
                | "is there" A NAME "?"                        yes. / no.
                | "is the" NAME PLACE "?"                      yes. / no.
                | "how many" NOUNS "are there?"                one. / two. / three. / four. / none.
+               | either of the first two, of what is not there  unknown.
                | VERB "the" NAME "."                          yes.
     SHOW       = look, | here is | see, | there is
     A          = a | an
@@ -35,12 +36,14 @@ import numpy as np
 
 from devmind.errors import DevmindError, nearest
 from devmind.seeding import numpy_rng
-from stages.language.caregiver.scene import COLOURS, NOUNS, PAIRS, Scene, Thing, drawn, name_of
+from stages.language.caregiver.scene import COLOURS, NOUNS, TAUGHT, Pair, Scene, Thing, drawn, name_of
 
 SHOWS = ("look,", "here is", "see,", "there is")
 AT = ("on the left", "in the middle", "on the right")
 VERBS = ("look at", "touch", "take", "roll", "find")
 COUNTS = ("none", "one", "two", "three", "four")
+UNKNOWN = "unknown."
+"""What is answered where what is asked about is not there."""
 QUESTIONS = (2, 5)
 """An exchange asks at least and at most so often."""
 
@@ -102,9 +105,7 @@ def names(scene: Scene) -> Sequence[Exchange]:
 def presences(scene: Scene) -> Sequence[Exchange]:
     """Whether there is each of the things, and each of as many that there are not."""
     there = {(thing.colour, thing.noun) for thing in scene.things}
-    absent = [pair for pair in PAIRS if pair not in there]
-    step = len(absent) // len(there)
-    asked = [*sorted(there), *absent[::step][: len(there)]]
+    asked = [*sorted(there), *_absent(scene)[: len(there)]]
     return [(f"is there {a(name_of(*pair))}?", "yes." if pair in there else "no.") for pair in asked]
 
 
@@ -120,19 +121,35 @@ def numbers(scene: Scene) -> Sequence[Exchange]:
     return [(f"how many {_plural(noun)} are there?", f"{COUNTS[there.count(n)]}.") for n, noun in enumerate(NOUNS)]
 
 
+def unknowns(scene: Scene) -> Sequence[Exchange]:
+    """The colour of each noun that is not there, and where something is that is not."""
+    there = {thing.noun for thing in scene.things}
+    kinds = [noun for number, noun in enumerate(NOUNS) if number not in there]
+    where = [f"where is the {name_of(*pair)}?" for pair in _absent(scene)[:2]]
+    return [(question, UNKNOWN) for question in (*(f"what colour is the {kind}?" for kind in kinds), *where)]
+
+
 def requests(scene: Scene) -> Sequence[Exchange]:
     """What to do with each thing."""
     return [(f"{verb} the {thing.name}.", "yes.") for verb in VERBS for thing in scene.things]
 
 
 ASKED: tuple[Callable[[Scene], Sequence[Exchange]], ...] = (
-    colours, places, names, presences, placements, numbers, requests
+    colours, places, names, presences, placements, numbers, unknowns, requests
 )  # fmt: skip
 
 
 def a(name: str) -> str:
     """'a red ball', 'an orange box'."""
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def _absent(scene: Scene) -> list[Pair]:
+    """Pairs that are spoken of and not there, those first that share most words with what is."""
+    there = {(thing.colour, thing.noun) for thing in scene.things}
+    colours, nouns = {colour for colour, _ in there}, {noun for _, noun in there}
+    absent = [pair for pair in scene.spoken_of if pair not in there]
+    return sorted(absent, key=lambda pair: -(pair[0] in colours) - (pair[1] in nouns))
 
 
 def _alone(scene: Scene) -> list[Thing]:
@@ -147,13 +164,14 @@ def _plural(noun: str) -> str:
 def talk(characters: int, *names: int | str) -> tuple[str, float]:
     """At least so many characters of exchanges about scenes named by `names`, and what they cost to tell, in nats.
 
-    The cost of the scenes is in it: what is said is all that is known of them.
+    The cost of the scenes is in it: what is said is all that is known of them. Pairs that are held out are not among
+    what is spoken of.
     """
     said, length, nats, number = [], 0, 0.0, 0
     while length < characters:
         rng = numpy_rng("caregiver", *names, number)
         choices = Choices(rng)
-        scene = drawn(rng)
+        scene = drawn(rng, TAUGHT)
         said.append(exchange(scene, choices))
         length, nats, number = length + len(said[-1]), nats + choices.nats + _nats_of(scene), number + 1
     return "".join(said), nats
@@ -162,7 +180,7 @@ def talk(characters: int, *names: int | str) -> tuple[str, float]:
 def _nats_of(scene: Scene) -> float:
     """Of a scene of n things: that n, which n pairs in the order of `things`, and where each is."""
     n = len(scene.things)
-    return log(3) + sum(log(len(PAIRS) - k) for k in range(n)) - _log_factorial(n) + n * log(len(AT))
+    return log(3) + sum(log(len(TAUGHT) - k) for k in range(n)) - _log_factorial(n) + n * log(len(AT))
 
 
 def _log_factorial(n: int) -> float:
@@ -178,7 +196,7 @@ VOCABULARY = frozenset(
     " ".join((*COLOURS, *NOUNS, *map(_plural, NOUNS), *SHOWS, *AT, *VERBS, *COUNTS, INSTRUCTIONS))
     .replace(",", "")
     .split()
-) | frozenset(["what", "colour", "where", "is", "there", "how", "many", "are", "yes", "no"])
+) | frozenset(["what", "colour", "where", "is", "there", "how", "many", "are", "yes", "no", "unknown"])
 """Every word that is taught."""
 
 

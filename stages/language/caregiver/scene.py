@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,9 +15,11 @@ NOUNS = ("ball", "box", "can")
 PLACES = ("left", "middle", "right")
 MIDDLE_DEG = 7.5
 """So far to either side of the gaze the middle reaches."""
-PAIRS = tuple((colour, noun) for colour in range(len(COLOURS)) for noun in range(len(NOUNS)))
+Pair = tuple[int, int]
+"""Indices of a colour and a noun."""
+PAIRS: tuple[Pair, ...] = tuple((colour, noun) for colour in range(len(COLOURS)) for noun in range(len(NOUNS)))
 HELD_OUT = tuple(pair for pair in PAIRS if pair[0] < 6 and pair[1] == pair[0] % len(NOUNS))
-"""Six pairs of a colour and a noun that no lesson shows, and every exam of `name` asks for.
+"""Six pairs of a colour and a noun that no lesson shows or speaks of, and that exams of language ask for.
 
 Each colour and each noun is met in lessons, with others.
 """
@@ -41,9 +43,10 @@ class Thing:
 
 @dataclass(frozen=True)
 class Scene:
-    """The things in view, no two of which are alike, from left to right."""
+    """The things in view, no two of which are alike, from left to right; and the pairs that may be spoken of."""
 
     things: tuple[Thing, ...]
+    spoken_of: Sequence[Pair] = PAIRS
 
 
 def name_of(colour: int, noun: int) -> str:
@@ -51,19 +54,19 @@ def name_of(colour: int, noun: int) -> str:
     return f"{COLOURS[colour]} {NOUNS[noun]}"
 
 
-def drawn(rng: np.random.Generator) -> Scene:
-    """A scene of two to four things, none of them rendered: for whom only sentences are wanted."""
-    pairs = rng.choice(len(PAIRS), int(rng.integers(2, 5)), replace=False)
+def drawn(rng: np.random.Generator, of: Sequence[Pair] = PAIRS) -> Scene:
+    """A scene of two to four things of the pairs `of`, none of them rendered: for whom only sentences are wanted."""
+    pairs = rng.choice(len(of), int(rng.integers(2, 5)), replace=False)
     places = np.sort(rng.integers(0, len(PLACES), len(pairs)))
-    things = ((PAIRS[pair], int(place)) for pair, place in zip(pairs, places, strict=True))
-    return Scene(tuple(Thing(colour, noun, place) for (colour, noun), place in things))
+    things = ((of[pair], int(place)) for pair, place in zip(pairs, places, strict=True))
+    return Scene(tuple(Thing(colour, noun, place) for (colour, noun), place in things), of)
 
 
-def seen(truth: Mapping[str, np.ndarray], row: int) -> Scene:
-    """What one child of the nursery has in view, by the world's truth."""
+def seen(truth: Mapping[str, np.ndarray], row: int, of: Sequence[Pair] = PAIRS) -> Scene:
+    """What one child of the nursery has in view, by the world's truth; `of` are the pairs that may be spoken of."""
     here = np.flatnonzero(truth["present"][row] & (truth["visible"][row] > 0))
     left = (truth["object_azimuth_deg"][row, here] - truth["pan_deg"][row] + 180) % 360 - 180
     order = here[np.argsort(-left)]
     places = 1 + (np.sort(-left) > MIDDLE_DEG).astype(int) - (np.sort(-left) < -MIDDLE_DEG)
     colours, nouns = truth["colour"][row, order], truth["shape"][row, order]
-    return Scene(tuple(map(Thing, colours.tolist(), nouns.tolist(), places.tolist())))
+    return Scene(tuple(map(Thing, colours.tolist(), nouns.tolist(), places.tolist())), of)

@@ -31,7 +31,7 @@ LONGEST = 32
 
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
-    return taught(context, "follow", loss, lesson_batch, STEPS, 64, 1e-3, 8.0, rehearses=("read", "name"))
+    return taught(context, "follow", loss, lesson_batch, STEPS, 64, 1e-3, 8.0, rehearses=("read", "name", "answer"))
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:

@@ -9,7 +9,6 @@ import numpy as np
 from devmind.acting import Actor
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
-from devmind.algorithms.ridge import fit_ridge_classifier
 from devmind.curriculum.episodes import identities
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
@@ -18,6 +17,7 @@ from devmind.moment import SIGHT_SIZE
 from devmind.seeding import exam_seeds, lesson_seeds
 from stages.language.answering import answers, png
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT
+from stages.language.hand_rules import CutOuts
 from stages.language.name.lesson import WHAT, answer, centres, where
 from stages.language.name.scenes import THINGS, Scenes, scenes
 from stages.language.parts import CELLS, POINT, SIGHT, TEXT
@@ -95,28 +95,16 @@ def _floors(context: Context, looked_at: Scenes, ahead: Scenes) -> dict[str, dic
     """
     n = context.episodes(EXAMPLES)
     known = scenes(context, lesson_seeds(n, context.seed, "name", "floors"), TAUGHT, TAUGHT, np.ones(n, bool))
-    crops, pairs = known.crops().reshape(n * THINGS, -1), known.pairs.reshape(-1, 2)
-    seen = crops.any(1)
-    crops, pairs = crops[seen], pairs[seen]
-    of = [fit_ridge_classifier(crops, pairs[:, word]) for word in range(2)]
-
-    def right(shown: Scenes, cut: np.ndarray) -> np.ndarray:
-        return np.logical_and.reduce([of[word].predict(cut) == shown.meant[:, word] for word in range(2)])
-
-    at = np.arange(len(looked_at.target))
-    asked = looked_at.crops()[at, looked_at.target]
-    closest = pairs[np.argmin((crops**2).sum(1) - 2 * asked @ crops.T, 1)]
-    fits = np.zeros(ahead.pairs.shape[:2])
-    for word in range(2):
-        scores = of[word].scores(ahead.crops().reshape(-1, crops.shape[1])).reshape(*fits.shape, -1)
-        column = np.searchsorted(np.unique(pairs[:, word]), ahead.meant[:, word])  # a classifier's classes are sorted
-        fits += np.take_along_axis(scores, column[:, None, None], 2)[..., 0]
+    rules = CutOuts.of(known)
+    asked = looked_at.crops()[np.arange(len(looked_at.target)), looked_at.target]
+    right = lambda called: float((called == looked_at.meant).all(1).mean())  # noqa: E731
+    found = rules.fits(ahead.crops(), ahead.meant).argmax(1) == ahead.target
     return {
         SAY: {
-            "two classifiers on cut-out pixels": float(right(looked_at, asked).mean()),
-            "nearest neighbour on cut-out pixels": float((closest == looked_at.meant).all(1).mean()),
+            "two classifiers on cut-out pixels": right(rules.called(asked)),
+            "nearest neighbour on cut-out pixels": right(rules.nearest(asked)),
         },
-        FIND: {"two classifiers on cut-out pixels": float((fits.argmax(1) == ahead.target).mean())},
+        FIND: {"two classifiers on cut-out pixels": float(found.mean())},
     }
 
 

@@ -1,7 +1,8 @@
 """What is read: the caregiver's sentences, or texts of the run's data folder; and what of it no lesson shows.
 
 `--data DIR` with files `DIR/text/*.txt` (UTF-8) gives texts: of each, the last tenth is held out. Without them the
-child reads what the caregiver says, and is examined on scenes that no lesson had.
+child reads what the caregiver says, and is examined on scenes that no lesson had. Beside texts some of what the
+caregiver says is read too.
 """
 
 from __future__ import annotations
@@ -55,7 +56,12 @@ def corpus(context: Context) -> Corpus:
         ConfigError: a text is not UTF-8, holds the character number zero, or is too short.
     """
     found = sorted(Path(context.data, "text").glob("*.txt")) if context.data else []
-    return of_files(tuple(found)) if found else of_caregiver(context.seed, *SAID.get(context.config.size, SAID_ELSE))
+    return of_files(tuple(found)) if found else caregiver(context)
+
+
+def caregiver(context: Context) -> Corpus:
+    """What the caregiver says in this run, beside texts where it was given some."""
+    return of_caregiver(context.seed, *SAID.get(context.config.size, SAID_ELSE))
 
 
 @lru_cache(maxsize=2)

@@ -1,4 +1,6 @@
-"""The lesson `read`: pages from anywhere in the text, each byte told from those before it."""
+"""The lesson `read`: pages from anywhere in the text, each byte told from those before it; where a run was given texts,
+some pages of each step are the caregiver's.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +14,21 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson
 from devmind.seeding import numpy_rng
-from stages.language.read.corpus import as_bytes, corpus
+from stages.language.read.corpus import as_bytes, caregiver, corpus
 from stages.language.read.pages import LENGTHS, page_batch, telling
 from stages.language.teaching import taught
 
 ROWS = 16
 """Pages of a step: small ones teach more of the same bytes."""
+CAREGIVERS = 8
+"""One of so many pages is the caregiver's where there is another text."""
 STEPS = {"tiny": 60, "nursery": 2000, "child": 6000, "adult": 20000}
 
 
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
-    return taught(context, "read", loss, lesson_batch, STEPS, ROWS, 3e-3, 10.0, learns_from=(group(context),))
+    more = {"learns_from": (group(context),), "skills": ("read", "grammar")}
+    return taught(context, "read", loss, lesson_batch, STEPS, ROWS, 3e-3, 10.0, **more)
 
 
 def group(context: Context) -> str:
@@ -33,25 +38,24 @@ def group(context: Context) -> str:
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
-    """`rows` pages from anywhere in the taught part."""
-    return pages_from(_taught(context), LENGTHS[context.config.size], numpy_rng(context.seed, "read", update), rows)
+    """`rows` pages from anywhere in the taught part, at least one of them from what the caregiver says."""
+    rng, length = numpy_rng(context.seed, "read", update), LENGTHS[context.config.size]
+    read, said = corpus(context), caregiver(context)
+    hers = 0 if read is said else -(-rows // CAREGIVERS)
+    pages = [pieces(_bytes(text.taught), length, rng, n) for text, n in ((read, rows - hers), (said, hers)) if n]
+    return page_batch(np.concatenate(pages))
 
 
-def pages_from(text: np.ndarray, length: int, rng: np.random.Generator, rows: int) -> dict[str, Any]:
-    """`rows` pages of `length` bytes that begin anywhere in `text` uint8 [N], or of all of it where it is shorter."""
-    length = min(length, len(text) - len(text) % 8)
+def pieces(text: np.ndarray, length: int, rng: np.random.Generator, rows: int) -> np.ndarray:
+    """`rows` pieces of `length` bytes that begin anywhere in `text` uint8 [N], which is longer."""
     starts = rng.integers(0, len(text) - length + 1, rows)
-    return page_batch(text[starts[:, None] + np.arange(length)])
+    return text[starts[:, None] + np.arange(length)]
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Nats a byte."""
     nats = telling(agent, dict(batch)).mean()
     return nats, {"nats": nats.detach()}
-
-
-def _taught(context: Context) -> np.ndarray:
-    return _bytes(corpus(context).taught)
 
 
 @lru_cache(maxsize=2)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -16,7 +17,8 @@ from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
 from devmind.worlds.pointmaze import TASKS
-from stages.planning.parts import WALK
+from stages.planning.parts import ROUTE, WALK
+from stages.planning.planner import SYMBOLS, TRUNK
 from stages.planning.route import lesson, trips
 from stages.planning.route.shortest import shortest
 
@@ -36,6 +38,7 @@ REFERENCE = {
 STUCK_TICKS, STUCK = 100, 0.5
 """A rule without memory that leads nobody further than this (OGBench's units) in so many ticks will not: it is cut."""
 NEIGHBOURS = 10
+SILENCED = {"trajectory only (no symbol is told)": SYMBOLS, "the trunk's features silenced": TRUNK}
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ def _maze(agent: Agent, context: Context, level: str, name: str) -> list[Measure
     ours = walk(actor, context, name, seeds)
     episodes = of_worlds(context.make_world, "pointmaze", name + TASKS, seeds)
     floors: dict[str, Walked] = {}
-    ceiling, rows = Walked(np.ones(1), np.ones(1)), {}
+    ceiling, rows = Walked(np.ones(1), np.ones(1)), dict[str, Walked]()
     if full:
         data = lesson.shown(context)[lesson.levels(context.config.size).index(name)]
         floors = {
@@ -73,6 +76,13 @@ def _maze(agent: Agent, context: Context, level: str, name: str) -> list[Measure
         }
         ceiling = walk(trips.oracle(name), context, name, seeds)
         rows = {"the oracle": ceiling}
+
+        def again() -> Walked:
+            return walk(Actor(agent, len(seeds), effectors=[WALK]), context, name, seeds)
+
+        ways = lesson.taught(context)[lesson.levels(context.config.size).index(name)]
+        rows["a rule: ten nearest of the joined ways"] = walk(cloned(ways), context, name, seeds, rule=True)
+        rows |= {condition: silenced(agent, what, again) for condition, what in SILENCED.items()}
     found = []
     for part, rate in (("arrived", True), ("spl", False)):
         below = {way: float(getattr(walked, part).mean()) for way, walked in floors.items()}
@@ -115,6 +125,16 @@ def walk(policy: Policy, context: Context, name: str, seeds: np.ndarray, rule: b
             mark = now
     # One is there as soon as one is near, so a way may be shorter than the shortest one to the goal itself.
     return Walked(arrived.astype(float), np.where(arrived, least / np.maximum(least, far), 0.0))
+
+
+def silenced(agent: Agent, what: str, way: Callable[[], Walked]) -> Walked:
+    """What comes of a planner that lacks something (`PlannerHead.silenced`)."""
+    head: Any = agent.head(ROUTE)
+    head.silenced = frozenset({what})
+    try:
+        return way()
+    finally:
+        head.silenced = frozenset()
 
 
 def straight_on(senses: Senses, first: np.ndarray) -> dict[str, np.ndarray]:

@@ -26,6 +26,8 @@ LEVELS_ELSE = ("medium", "large")
 ORACLE_TICKS = {"tiny": 4_000}
 ORACLE_TICKS_ELSE = 50_000
 """Ticks of the oracle in each maze, at most."""
+JOINED, JOINED_ELSE = {"tiny": 50}, 12_000
+"""Ways that are joined from trips of a maze."""
 
 
 def levels(size: str) -> tuple[str, ...]:
@@ -39,21 +41,29 @@ def shown(context: Context) -> list[trips.Trips]:
     return [trips.made(level, context.seed, ORACLE_TICKS.get(size, ORACLE_TICKS_ELSE)) for level in levels(size)]
 
 
+def taught(context: Context) -> list[trips.Trips]:
+    """What is learned from: ways joined from pieces of those trips."""
+    n = JOINED.get(context.config.size, JOINED_ELSE)
+    return [trips.joined(trip, n, numpy_rng(context.seed, "joined", trip.maze)) for trip in shown(context)]
+
+
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
     changed, size = context.config.lessons.get("route"), context.config.size
-    rows = (changed and changed.batch) or ROWS.get(size, 20)
+    rows = (changed and changed.batch) or ROWS.get(size, 28)
     rate = (changed and changed.learning_rate) or LEARNING_RATE
 
     def learner(agent: Agent, context: Context) -> GradientLearner:
         return GradientLearner(agent, loss, seed=context.seed, learning_rate=rate, trains=parts.trained(agent))
 
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
+        ways = taught(context)
+
         def make(update: int) -> dict[str, Any]:
             rng = numpy_rng(context.seed, "route", update)
-            return trips.batch(shown(context), TICKS, context.rows(rows), rng)
+            return trips.batch(ways, TICKS, context.rows(rows), rng)
 
-        return Batches(make, steps, ahead=True)
+        return Batches(make, steps, prefetch=True)
 
     return Lesson("route", learner, batches, STEPS[size], MINUTES, skills=("route",))
 

@@ -13,17 +13,27 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
+from scipy.spatial import cKDTree
 
 from devmind.acting import Policy, rollout
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds import make as make_world
-from devmind.worlds.pointmaze import MAZES, UNIT, maze, oracle_way
+from devmind.worlds.pointmaze import MAZES, PACE, UNIT, maze, oracle_way
 from stages.planning.parts import HORIZON, LENGTH, STRIDE
 
 NOISE = 0.5
 SIDE_BY_SIDE = 40
-PIECES = (1, 1, 2, 4, 8, 16)
+PIECES = (1, 1, 1, 1, 1, 2, 4, 16)
 """Ticks that are lived before one learns from the next trip: lives begin, so a plan is made of short pasts and long."""
+EARLY = 1.5
+"""Exponent by which plans begin nearer to their trips' beginnings."""
+NODE_TICKS, NEAR, GOALS = 4, 0.04, 16
+"""Of the graph of trips: ticks between nodes, how near two trips have to come (in the senses' units), and ways that are
+read from each search."""
+PAIRS = (1, 4)
+"""How many pairs of places are drawn, of which the one with the longest detour is learned: where a wall is between."""
 AHEAD = (8, 20)
 """Ticks after which a place is where a command led to."""
 MOVES = {(0, 1): 1, (1, 0): 2, (0, -1): 3, (-1, 0): 4}
@@ -78,6 +88,48 @@ def made(name: str, seed: int, ticks: int) -> Trips:
     return Trips(name, np.concatenate(places), np.concatenate(walks), begin, np.stack(goals), spent)
 
 
+def joined(trips: Trips, n: int, rng: np.random.Generator) -> Trips:
+    """`n` ways from where trips began to where others ended, each the shortest that pieces of trips can make.
+
+    From 500 trips most pairs of far places are never seen. Where two trips came within 0.4 units of each other one can
+    change from one to the other, as a place is all there is to know here; so the trips are a graph in which ways are
+    found that nobody walked whole (as Eysenbach et al. 2019, "Search on the replay buffer", do to act). Nothing but the
+    trips is looked at: what is a wall is not known.
+    """
+    node = np.concatenate([np.arange(a, b - 1, NODE_TICKS) for a, b in pairwise(trips.begin)])
+    trip = np.searchsorted(trips.begin, node, "right")
+    along = np.flatnonzero(trip[1:] == trip[:-1])
+    first = np.searchsorted(trip, np.unique(trip))
+    last = np.append(first[1:], len(node)) - 1
+    near = cKDTree(trips.at[node]).query_pairs(NEAR, output_type="ndarray")
+    ends = np.concatenate((np.stack((along, along + 1), 1), near, near[:, ::-1]))
+    graph = csr_array((np.full(len(ends), float(NODE_TICKS)), (ends[:, 0], ends[:, 1])), (len(node), len(node)))
+    places: list[np.ndarray] = []
+    walks: list[np.ndarray] = []
+    while len(places) < n:
+        source = int(rng.choice(first))
+        far, before = dijkstra(graph, indices=source, return_predecessors=True)
+        for goal in rng.choice(last[np.isfinite(far[last])], GOALS):
+            way = [int(goal)]
+            while way[-1] != source:
+                way.append(int(before[way[-1]]))
+            if len(way) < 2:
+                continue
+            pieces = [
+                np.arange(node[a], node[b]) if b == a + 1 and trip[a] == trip[b] else node[a : a + 1]
+                for a, b in pairwise(way[::-1])
+            ]
+            ticks = np.append(np.concatenate(pieces), node[goal])
+            at, walk = trips.at[ticks], trips.walk[ticks]
+            jumps = np.flatnonzero(np.diff(ticks) != 1)
+            walk[jumps] = np.clip((at[jumps + 1] - at[jumps]) * UNIT / PACE, -1, 1)
+            places.append(at)
+            walks.append(walk)
+    begin = np.concatenate(([0], np.cumsum([len(one) for one in places])))
+    goals = np.stack([one[-1] for one in places])
+    return Trips(trips.maze, np.concatenate(places), np.concatenate(walks), begin, goals, trips.made)
+
+
 def oracle(name: str, rng: np.random.Generator | None = None) -> Policy:
     """OGBench's oracle; with `rng` its hand slips."""
 
@@ -91,6 +143,7 @@ def oracle(name: str, rng: np.random.Generator | None = None) -> Policy:
 
 def moves(cells: np.ndarray) -> list[int]:
     """The words of the way through cells [n, 2], loops left out, each step of one row or column."""
+    cells = cells[np.append(True, (cells[1:] != cells[:-1]).any(1))]
     way: list[tuple[int, int]] = []
     places: dict[tuple[int, int], int] = {}
     for cell in map(tuple, cells.tolist()):
@@ -124,6 +177,21 @@ def batch(trips: list[Trips], ticks: int, rows: int, rng: np.random.Generator) -
     return {"senses": senses, "present": dict.fromkeys(senses, here), "first": first, "valid": here, **stacked}
 
 
+def _pair(trips: Trips, rng: np.random.Generator) -> tuple[int, int, int, int]:
+    """First and last tick of a trip, and two between which to learn: from early on, to its end or before."""
+    while True:
+        trip = int(np.searchsorted(trips.begin, rng.integers(len(trips.at)), "right")) - 1
+        begin, end = int(trips.begin[trip]), int(trips.begin[trip + 1]) - 1
+        if end - begin >= 2:
+            at = begin + int((end - begin) * rng.random() ** EARLY)
+            return begin, end, at, end if rng.random() < 0.5 else int(rng.integers(at + 1, end + 1))
+
+
+def _detour(trips: Trips, begin: int, end: int, at: int, there: int) -> float:
+    """Ticks that the way took above those that it would straight on: what there is to be learned of the maze."""
+    return there - at - float(np.linalg.norm(trips.at[there] - trips.at[at])) * UNIT / PACE
+
+
 def _piece(trips: Trips, ticks: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """One row of a batch."""
     row: dict[str, list[Any]] = {
@@ -132,12 +200,9 @@ def _piece(trips: Trips, ticks: int, rng: np.random.Generator) -> dict[str, np.n
     where, which = maze(trips.maze), np.zeros(len(MAZES), np.float32)
     which[MAZES.index(trips.maze)] = 1.0
     while len(row["body"]) < ticks:
-        trip = int(rng.integers(len(trips)))
-        begin, end = int(trips.begin[trip]), int(trips.begin[trip + 1]) - 1
-        if end - begin < 2:
-            continue
-        at = int(rng.integers(begin, end))
-        there = end if rng.random() < 0.5 else int(rng.integers(at + 1, end + 1))
+        pairs = [_pair(trips, rng) for _ in range(rng.choice(PAIRS))]
+        begin, end, at, there = max(pairs, key=lambda pair: _detour(trips, *pair))
+        trip = int(np.searchsorted(trips.begin, begin, "right")) - 1
         goal = trips.goal[trip] if there == end else trips.at[there]
         length = min(int(rng.choice(PIECES)), there - at, ticks - len(row["body"]))
         for tick in range(at, at + length):

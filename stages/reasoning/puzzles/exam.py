@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,14 +15,13 @@ from devmind.seeding import EXAM_SEEDS_FROM, numpy_rng
 from stages.reasoning import parts
 from stages.reasoning.puzzles.algebra import Algebra
 from stages.reasoning.puzzles.lesson import MOST, RULES, costs, scrambles
-from stages.reasoning.q_star import Way, q_star
+from stages.reasoning.q_star import Guide, Way, follow, q_star
 
 PUZZLES = 400
 NODES = 400
 """States that Q may be asked about, for one puzzle."""
 WEIGHT, BATCH = 0.8, 4
 GATE = Gate([Threshold("puzzles", 0.95)])
-Guide = Callable[[np.ndarray], np.ndarray]
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
@@ -87,10 +86,15 @@ def puzzles(n: int, seed: int) -> np.ndarray:
 def search(lit: np.ndarray, guide: Guide, nodes: int = NODES) -> list[Way]:
     """Q* on each puzzle."""
 
-    def step(states: np.ndarray, presses: np.ndarray) -> np.ndarray:
-        return np.asarray(states ^ RULES.turns[presses])
+    return q_star(lit, _step, _out, guide, nodes=nodes, batch=BATCH, weight=WEIGHT)
 
-    return q_star(lit, step, lambda states: np.asarray(~states.any(-1)), guide, nodes=nodes, batch=BATCH, weight=WEIGHT)
+
+def _step(lit: np.ndarray, presses: np.ndarray) -> np.ndarray:
+    return np.asarray(lit ^ RULES.turns[presses])
+
+
+def _out(lit: np.ndarray) -> np.ndarray:
+    return np.asarray(~lit.any(-1))
 
 
 def _share_shortest(ways: Sequence[Way], fewest: np.ndarray) -> float:
@@ -110,14 +114,7 @@ def _lights(lit: np.ndarray) -> np.ndarray:
 
 def followed(lit: np.ndarray, guide: Guide, presses: int = 2 * MOST) -> float:
     """The share solved by always taking the press that the guide says costs least, without search."""
-    lit, solved = lit.copy(), np.zeros(len(lit), bool)
-    for _ in range(presses):
-        going = np.flatnonzero(~solved)
-        if not len(going):
-            break
-        lit[going] ^= RULES.turns[guide(lit[going]).argmin(-1)]
-        solved |= ~lit.any(-1)
-    return float(solved.mean())
+    return float(follow(lit, _step, _out, guide, presses).mean())
 
 
 def _floors(lit: np.ndarray, seed: int) -> dict[str, float]:

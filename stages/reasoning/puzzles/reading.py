@@ -22,3 +22,22 @@ def lights(text: str, side: int) -> np.ndarray:
     if len(plain) != side**2:
         raise ConfigError(f"Expected {side**2} lights, {side} rows of {side}; got {len(plain)}.")
     return np.array([[int(sign) for sign in plain]], np.int8)
+
+
+def tiles(text: str, side: int) -> np.ndarray:
+    """Tiles int8 [1, side * side] from numbers row by row, 0 the free place.
+
+    Raises:
+        ConfigError: a word is no number, or they are not 0, 1, 2, ... each once.
+    """
+    words = text.translate(str.maketrans(SEPARATORS, " " * len(SEPARATORS))).split()
+    for word in words:
+        if not word.isdecimal():
+            raise ConfigError(f"Tiles are given as numbers, and 0 for the free place; got '{word}' in '{text}'.")
+    numbers = [int(word) for word in words]
+    if sorted(numbers) != list(range(side**2)):
+        raise ConfigError(
+            f"Expected the numbers 0 to {side**2 - 1}, each once, {side} rows of {side}; got {len(numbers)} numbers: "
+            f"{' '.join(words)}."
+        )
+    return np.array([numbers], np.int8)

@@ -11,9 +11,10 @@ from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import numpy_rng
+from devmind.worlds.boards import MnkRules
 from stages.reasoning import parts
 from stages.reasoning.games import SIMULATIONS, TICTACTOE, Judge, moves
-from stages.reasoning.tictactoe.solver import SolvedGame, solve
+from stages.reasoning.solver import SolvedGame, solve
 
 GATE = Gate([Threshold("tictactoe", 1.0), Threshold("tictactoe/games", 1.0)])
 GLIMPSE_PLIES = 4
@@ -94,11 +95,13 @@ def random(game: SolvedGame, seed: int) -> np.ndarray:
 
 def by_rule(game: SolvedGame) -> np.ndarray:
     """Win where one can, else block, else the centre, a corner, a side: int64 [n]."""
-    legal, lines, marks = game.child >= 0, game.rules.lines, game.board.marks
+    rules, legal, marks = game.rules, game.child >= 0, game.board.marks
+    assert isinstance(rules, MnkRules)
+    lines = rules.lines
     score = np.zeros(game.child.shape)
     score[:, ORDER] = np.linspace(0.9, 0.1, len(ORDER))
     for who, worth in ((1, 10.0), (-1, 5.0)):
-        two = (marks[:, lines] == who).sum(-1) == game.rules.k - 1
+        two = (marks[:, lines] == who).sum(-1) == rules.k - 1
         for line, cells in enumerate(lines):
             score[:, cells] += worth * two[:, line, None]
     return np.where(legal, score, -1.0).argmax(-1)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
 
-from devmind.live.remembering.answering import CANNOT, about_words, answer, seen, where
+import numpy as np
+import pytest
+import torch
+
+from devmind.agent.text import add_text
+from devmind.live.remembering.answering import CANNOT, about_words, answer, in_writing, seen, where
 from devmind.memory import Named
+from devmind.testing import tiny_agent
 
 CUP = Named("cup", "cup", 0.86, 0.9)
 UNSURE = Named(None, "cup", 0.2, 0.4)
@@ -44,5 +50,34 @@ def test_a_long_list_is_cut() -> None:
 def test_what_it_sees_is_said_with_the_place_and_never_as_known_when_it_is_not() -> None:
     assert seen(None, None) == seen(CUP, None) == "It sees nothing just now."
     assert seen(UNSURE, (0, 0)) == "It cannot name what it looks at, straight ahead; it may be “cup”."
+    assert seen(replace(UNSURE, confidence=0.03), (0, 0)) == "It cannot name what it looks at, straight ahead."
     assert seen(None, (-30, 20)) == "It cannot name what it looks at, to its right and above."
     assert where(0, -40) == "below"
+
+
+def test_who_was_taught_to_write_answers_itself_and_says_how_sure_it_is() -> None:
+    agent = tiny_agent()
+    agent.add_encoder("sight")
+    picture = np.full((64, 64, 3), 90, np.uint8)
+    assert in_writing(agent, "what is that?", picture) is None
+    add_text(agent, "bytes", stage="language")
+    with torch.no_grad():  # sure of a full stop, whatever was asked
+        for parameter in agent.heads["text"].parameters():
+            parameter.zero_()
+        agent.heads["text"].out.bias.copy_(agent.encoder("text").table.weight[ord(".")] * 40)
+    agent.eval()
+    found = in_writing(agent, "what is that?", picture)
+    assert found is not None
+    written, sure = found
+    assert written == "."
+    assert sure > 0.9
+    assert answer("what?", {}, {}, None, (" red.".strip(), 0.912)) == (
+        "It answers “red.” (91 % sure). It was taught no name yet. It sees nothing just now."
+    )
+
+
+@pytest.mark.parametrize("said", [" ", "why " * 200])
+def test_nothing_and_more_than_a_page_are_not_answered_in_writing(said: str) -> None:
+    agent = tiny_agent()
+    add_text(agent, "bytes", stage="language")
+    assert in_writing(agent.eval(), said, None) is None

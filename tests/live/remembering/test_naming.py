@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from devmind.agent.agent import Agent
-from devmind.live.remembering.lately import Lately
 from devmind.live.remembering.naming import STRANGE, Naming
+from devmind.live.remembering.recent import RecentBuffer
 from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.memory import Memory, open_store
 from devmind.memory.stores.sqlite import SqliteStore
@@ -28,10 +28,10 @@ def seeing(seed: int) -> Agent:
     return born.eval()
 
 
-def seen() -> Lately:
-    lately = Lately()
-    lately.add(Moment(0.0, {"sight": PICTURE}))
-    return lately
+def seen() -> RecentBuffer:
+    recent = RecentBuffer()
+    recent.add(Moment(0.0, {"sight": PICTURE}))
+    return recent
 
 
 def wait(naming: Naming, fault: str) -> None:
@@ -45,11 +45,11 @@ def test_a_room_in_which_nothing_is_sensed_any_more_has_no_names() -> None:
     child = ShowAndTell(seeing(0), Memory(open_store(None)))
     with Naming(child) as naming:
         assert naming.of(seen()) == {}, "no name was taught"
-        child.teach("cup", seen().this())
+        child.teach("cup", seen().example())
         naming.changed()
         wait(naming, "")
         assert naming.of(seen())["sight"].nearest == "cup"
-        assert naming.of(Lately()) == {}, "a camera that went away ended the life"
+        assert naming.of(RecentBuffer()) == {}, "a camera that went away ended the life"
 
 
 class Hearing(SqliteStore):
@@ -70,7 +70,7 @@ def test_what_another_process_taught_is_known_as_soon_as_the_store_hears_of_it(
     monkeypatch.setattr("devmind.live.remembering.naming.LOOK_S", 60.0)
     store = Hearing(tmp_path)
     with store, SqliteStore(tmp_path) as other, Naming(ShowAndTell(seeing(0), Memory(store))) as naming:
-        ShowAndTell(seeing(0), Memory(other)).teach("cup", seen().this())
+        ShowAndTell(seeing(0), Memory(other)).teach("cup", seen().example())
         assert store.heard is not None
         store.heard()
         wait(naming, "")
@@ -81,7 +81,7 @@ def test_what_another_process_taught_is_known_as_soon_as_the_store_hears_of_it(
 def test_another_agent_on_the_same_memory_is_told_and_ends_nothing() -> None:
     memory = Memory(open_store(None))
     child = ShowAndTell(seeing(0), memory)
-    child.teach("cup", seen().this())
+    child.teach("cup", seen().example())
     with Naming(child) as naming:
         wait(naming, "")
         ShowAndTell(seeing(1), memory)

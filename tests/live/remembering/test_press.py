@@ -11,6 +11,7 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.errors import StoreError
+from devmind.live.remembering.held import Square
 from devmind.live.remembering.press import KEPT_VIEWS, Holding, turns
 from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.memory import Memory, open_store
@@ -141,6 +142,27 @@ def test_a_press_names_the_thing_elsewhere_and_not_the_scene(agent: Agent) -> No
     assert answer.shares.keys() == {"brick", "sky"}
     assert answer.shares["brick"] == answer.confidence
     assert 0 <= sum(answer.shares.values()) <= 1 + 1e-9
+    sleeve = np.full((64, 64, 3), 90, np.uint8)
+    alone = child.ask(Moment(0.0, {"sight": sleeve}))["sight"]
+    assert alone.confidence < answer.confidence
+    both = child.ask(Moment(0.0, {"sight": sleeve}), above=elsewhere.crop)["sight"]
+    assert both == answer, "where only an arm was found, the thing is above it"
+    assert child.ask(Moment(0.0, {"sight": elsewhere.crop}), above=sleeve)["sight"] == answer
+
+
+def test_above_what_is_held_up_is_looked_at_too(agent: Agent) -> None:
+    holding = pressed(10)
+    square, frame = holding.square, with_thing(20, 80, 50)
+    assert square is not None
+    above = square.above(*frame.shape[:2])
+    assert (above.x, above.side) == (square.x, square.side)
+    assert above.y < square.y
+    assert holding.above is not None
+    assert holding.above.shape == (64, 64, 3)
+    assert Square(0.5, 0.12, 0.4).above(120, 160).y == 0.1, "never beyond the picture's edge"
+    holding.see(None, 30.0)
+    assert holding.above is None
+    assert holding.crop is None
 
 
 def test_the_scene_before_is_a_stranger_to_the_name(agent: Agent) -> None:

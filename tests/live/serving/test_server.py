@@ -256,12 +256,12 @@ def test_a_slow_command_keeps_nobody_waiting(opened: Opened) -> None:
 )  # fmt: skip
 def test_a_malformed_message_is_counted_and_answered(opened: Opened, message: str | bytes) -> None:
     server, cookie = opened
-    before = server.desk.malformed
+    before = server.shared.malformed
     with talk(server, cookie) as socket:
         socket.send(message)
         assert next_of(socket, "told")["sentence"].endswith(".")
-        assert server.desk.malformed == before + 1
-        assert server.desk.giver is None
+        assert server.shared.malformed == before + 1
+        assert server.shared.giver is None
         socket.send(json.dumps({"id": 1, "do": "memories"}))
         assert next_of(socket, "answer")["ok"], "the conversation goes on"
 
@@ -291,11 +291,11 @@ def test_device_messages_reach_the_mailboxes_from_one_page_at_a_time(life: FakeL
         assert green < 50
         second.send(device_message(JPEG, 50.0, jpeg))
         assert next_of(second, "told")["about"] == "devices"
-        assert server.desk.refused == 1
+        assert server.shared.refused == 1
         first.close()
-        assert soon(lambda: server.desk.giver is None)
+        assert soon(lambda: server.shared.giver is None)
         second.send(device_message(b"audio/s16;rate=16000", 50.0, bytes(640)))
-        assert soon(lambda: server.desk.giver is not None)
+        assert soon(lambda: server.shared.giver is not None)
         second.close()
     assert life.camera.drops == 0
 

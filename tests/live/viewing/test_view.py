@@ -14,10 +14,10 @@ import torch
 from devmind.agent.agent import Agent
 from devmind.agent.batch import encode_words
 from devmind.live.loop import LiveLoop, Tick
-from devmind.live.viewing import sureness
+from devmind.live.viewing import overlay_confidence
+from devmind.live.viewing.corruptions import corrupted_rooms
 from devmind.live.viewing.drawing import drawn, jpeg
 from devmind.live.viewing.hearing import direction_deg, level_db, mel_columns
-from devmind.live.viewing.spoilt import spoilt_rooms
 from devmind.live.viewing.view import View, follows, overlay_head, said
 from devmind.memory import Named
 from devmind.seeding import lesson_seeds
@@ -38,8 +38,8 @@ def agent() -> Agent:
 
 @pytest.fixture(autouse=True)
 def few_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
-    rooms = spoilt_rooms(lesson_seeds(10, "few"), ("clean",))
-    monkeypatch.setattr(sureness, "_rooms", lambda: rooms)
+    rooms = corrupted_rooms(lesson_seeds(10, "few"), ("clean",))
+    monkeypatch.setattr(overlay_confidence, "_rooms", lambda: rooms)
 
 
 def views(agent: Agent, room: Room, ticks: int, **options: Any) -> list[dict[str, Any]]:
@@ -103,10 +103,10 @@ def test_an_agent_without_heads_has_a_view_too() -> None:
 
 def test_the_view_of_newer_weights_keeps_what_holds_for_them(agent: Agent) -> None:
     before = View(agent)
-    assert View(agent, before=before).sureness is before.sureness
+    assert View(agent, before=before).overlay_confidence is before.overlay_confidence
     other = tiny_agent()
     parts.admit(other)
-    assert View(other, before=before).sureness is not before.sureness
+    assert View(other, before=before).overlay_confidence is not before.overlay_confidence
 
 
 def test_what_is_sure_is_drawn() -> None:

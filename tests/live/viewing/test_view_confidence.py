@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from devmind.agent.agent import Agent
-from devmind.live.viewing import sureness
-from devmind.live.viewing.agreement import agreement, back, mirrored, rightness
-from devmind.live.viewing.confidence import Calibration, Evidence, Reliability, Usual, gather, learn, look_at
-from devmind.live.viewing.spoilt import SPOILS, Rooms, dead_leaves, pink, spoilt_rooms
-from devmind.live.viewing.sureness import Sureness
+from devmind.live.viewing import overlay_confidence
+from devmind.live.viewing.agreement import accuracy, agreement, back, mirrored
+from devmind.live.viewing.confidence import Calibration, Evidence, Reliability, TokenDensity, gather, learn, look_at
+from devmind.live.viewing.corruptions import CORRUPTIONS, Rooms, corrupted_rooms, dead_leaves, pink
+from devmind.live.viewing.overlay_confidence import OverlayConfidence
 from devmind.seeding import lesson_seeds
 from devmind.testing import tiny_agent
 from stages.reflex import parts
@@ -29,7 +29,7 @@ def agent() -> Agent:
 
 @pytest.fixture(scope="module")
 def rooms() -> Rooms:
-    return spoilt_rooms(lesson_seeds(30, "view test"), ("clean", "only pink"))
+    return corrupted_rooms(lesson_seeds(30, "view test"), ("clean", "only pink"))
 
 
 def two_things() -> dict[str, np.ndarray]:
@@ -61,12 +61,12 @@ def test_agreement_of_known_overlays() -> None:
 
 def test_rightness_of_known_overlays() -> None:
     seen = two_things()
-    assert [rightness(kind, seen, seen["masks"], seen["depth"]) for kind in seen] == [1, 1, 1]
+    assert [accuracy(kind, seen, seen["masks"], seen["depth"]) for kind in seen] == [1, 1, 1]
     half = np.where(seen["masks"] == 1, 7, 0).astype(np.uint8)
-    assert [rightness(kind, seen, half, seen["depth"] * 1.3) for kind in seen] == [0.5, 0.5, 0]
+    assert [accuracy(kind, seen, half, seen["depth"] * 1.3) for kind in seen] == [0.5, 0.5, 0]
     nothing = np.zeros((64, 64), np.uint8)
-    assert rightness("boxes", seen, nothing, seen["depth"]) == 0
-    assert rightness("masks", {"masks": nothing}, half, seen["depth"]) is None
+    assert accuracy("boxes", seen, nothing, seen["depth"]) == 0
+    assert accuracy("masks", {"masks": nothing}, half, seen["depth"]) is None
 
 
 def test_the_mirrored_output_is_that_of_the_mirrored_pictures(agent: Agent, rooms: Rooms) -> None:
@@ -81,7 +81,7 @@ def test_the_mirrored_output_is_that_of_the_mirrored_pictures(agent: Agent, room
 
 
 def test_rooms_are_the_same_for_the_same_seeds_and_spoilt_as_told(rooms: Rooms) -> None:
-    again = spoilt_rooms(lesson_seeds(30, "view test"), ("clean", "only pink"))
+    again = corrupted_rooms(lesson_seeds(30, "view test"), ("clean", "only pink"))
     assert np.array_equal(rooms.sight, again.sight)
     assert np.array_equal(rooms.shown, rooms.kinds == "clean")
     assert 0 < rooms.shown.sum() < len(rooms)
@@ -91,10 +91,10 @@ def test_rooms_are_the_same_for_the_same_seeds_and_spoilt_as_told(rooms: Rooms) 
     assert not changed[~rooms.shown].any()
 
 
-@pytest.mark.parametrize("kind", SPOILS)
+@pytest.mark.parametrize("kind", CORRUPTIONS)
 def test_every_way_of_spoiling_changes_a_picture_but_clean(kind: str) -> None:
     pair = np.random.default_rng(0).uniform(0, 255, (2, 64, 64, 3)).astype(np.float32)
-    spoilt = SPOILS[kind](pair, np.random.default_rng(1), 0.5)
+    spoilt = CORRUPTIONS[kind](pair, np.random.default_rng(1), 0.5)
     assert spoilt.shape == pair.shape
     assert np.array_equal(spoilt, pair) == (kind == "clean")
 
@@ -122,9 +122,9 @@ def test_the_learned_share_is_the_true_one_and_never_falls_with_agreement() -> N
 def test_what_is_usual_is_not_unlike() -> None:
     rng = np.random.default_rng(0)
     tokens = rng.normal(3, 2, (4000, 8))
-    usual = Usual.of(tokens)
-    assert abs(usual.unlikeness(tokens[:16])) < 0.5
-    assert usual.unlikeness(tokens[:16] + 8) > 1.5
+    density = TokenDensity.of(tokens)
+    assert abs(density.distance(tokens[:16])) < 0.5
+    assert density.distance(tokens[:16] + 8) > 1.5
 
 
 def test_an_untaught_head_that_agrees_with_itself_is_not_sure(rooms: Rooms) -> None:
@@ -144,8 +144,8 @@ def test_an_untaught_head_that_agrees_with_itself_is_not_sure(rooms: Rooms) -> N
 def test_a_stream_becomes_sure_in_seconds_and_another_eye_is_judged_anew(
     agent: Agent, rooms: Rooms, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sureness, "_rooms", lambda: rooms)
-    stream = Sureness(agent, "scene")
+    monkeypatch.setattr(overlay_confidence, "_rooms", lambda: rooms)
+    stream = OverlayConfidence(agent, "scene")
     assert stream.wait(60)
     percepts = look_at(agent, rooms, 0, 1)
     monkeypatch.setattr(Calibration, "confidences", lambda self, *rest: {"depth": 0.9})
@@ -165,10 +165,10 @@ def test_a_stream_becomes_sure_in_seconds_and_another_eye_is_judged_anew(
 
 
 def test_a_calibration_that_nobody_waits_for_is_broken_off(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    rooms = spoilt_rooms(lesson_seeds(12, "many"), ("clean",))
-    monkeypatch.setattr(sureness, "_rooms", lambda: rooms)
-    monkeypatch.setattr(sureness, "gather", lambda *given: iter(lambda: None, 1))
-    stream = Sureness(agent, "scene")
+    rooms = corrupted_rooms(lesson_seeds(12, "many"), ("clean",))
+    monkeypatch.setattr(overlay_confidence, "_rooms", lambda: rooms)
+    monkeypatch.setattr(overlay_confidence, "gather", lambda *given: iter(lambda: None, 1))
+    stream = OverlayConfidence(agent, "scene")
     assert not stream.wait(0.05)
     stream.close()
     assert not stream.wait(10)

@@ -19,6 +19,7 @@ from devmind.testing import tiny_agent
 from stages.language import parts
 from stages.language.caregiver import grammar, scene
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT, Scene, Thing
+from stages.language.caregiver.views import in_light_of_one_colour
 from stages.language.name import exam, lesson
 from stages.language.name.lesson import Page
 from stages.language.name.scenes import scenes
@@ -132,20 +133,29 @@ def test_an_answer_stands_behind_its_question() -> None:
     assert bytes(n for n in written[2].tolist() if n >= 0) == b" b.", "what is given is read, not learned"
 
 
-def test_a_noun_is_asked_for_behind_any_colour_and_by_itself(context: Context) -> None:
-    pages = [lesson._asked_what(numpy_rng("test", n, *pair), *pair) for pair in TAUGHT for n in range(40)]
+def test_no_answer_in_plain_light_tells_which_pairs_occur(context: Context) -> None:
+    """A noun is learned behind any colour and in light of one colour; in plain light only the colour is."""
     pairs = [pair for pair in TAUGHT for _ in range(40)]
+    pages = [lesson._asked_what(numpy_rng("test", n, *pair), *pair) for n, pair in enumerate(pairs)]
     before = {colour: set() for colour in scene.COLOURS}
     for page, (colour, noun) in zip(pages, pairs, strict=True):
-        learned = page.said[page.given :]
-        assert (scene.NOUNS[noun] in learned) == (page.question != lesson.COLOUR)
-        assert (scene.COLOURS[colour] in learned) == (
-            page.question == lesson.COLOUR or (not page.given and page.question == lesson.WHAT)
-        )
-        if page.question == lesson.WHAT:
+        learned = page.said[page.given : page.until]
+        named = {word for word in (scene.COLOURS[colour], scene.NOUNS[noun]) if word in learned.strip(" .").split()}
+        assert named == {scene.NOUNS[noun] if page.one_colour else scene.COLOURS[colour]}
+        if page.question == lesson.WHAT and page.one_colour:
             before[page.said.split()[1]].add(scene.NOUNS[noun])
     assert all(nouns == set(scene.NOUNS) for nouns in before.values()), "a colour does not tell which noun follows"
     assert {page.question for page in pages} == {lesson.WHAT, lesson.COLOUR, lesson.KIND}
+
+
+def test_light_of_one_colour_leaves_shapes_and_takes_colours() -> None:
+    picture = np.array([[[215, 30, 30], [30, 165, 45], [35, 70, 225]]], np.uint8)
+    lit = in_light_of_one_colour(np.repeat(picture[None], 500, 0), numpy_rng("light")).astype(float)
+    share = lit / np.maximum(lit.sum(-1, keepdims=True), 1)
+    clear = (lit.max(-1) < 255).all((1, 2)) & (lit.sum(-1) > 60).all((1, 2))
+    assert clear.sum() > 100
+    assert np.abs(share[clear] - share[clear][:, :, :1]).max() < 0.06, "all things have the light's colour"
+    assert len(np.unique(lit[clear].argmax(-1))) == 3
 
 
 def test_who_sees_all_is_right_and_shuffled_answers_are_at_chance(context: Context, agent: Agent, monkeypatch) -> None:

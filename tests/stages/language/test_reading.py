@@ -220,6 +220,11 @@ def test_who_cannot_read_says_so() -> None:
         next(saying.go_on(reader(), " ", 3))
 
 
+def test_one_line_of_10_mb_is_gone_on_with() -> None:
+    assert "".join(saying.go_on(reader(), "abcdefghij" * 1_000_000, 4))
+    assert "".join(saying.go_on(reader(), "ä" * 5_000_000, 4)) is not None
+
+
 def test_patches_are_an_encoder_of_patches() -> None:
     encoder = reader("patches").encoder("text")
     assert isinstance(encoder, TextEncoder)

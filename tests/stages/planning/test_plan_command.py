@@ -36,7 +36,7 @@ def test_a_page_shows_the_film_the_candidates_and_the_way(folder: Path, tmp_path
     text = page.read_text()
     assert not re.findall(r"(?:src|href)=|@import|https?://(?!www\.w3\.org/2000/svg)", text)
     data = json.loads(re.search(r"const data = (\{.*\})", text)[1])  # type: ignore[index]
-    assert len(data["frames"]) == 4
+    assert len(data["frames"]) == 2 + 4  # moves first
     assert len(data["frames"][0]["places"]) == len(data["marks"]) == 2
     assert data["marks"][data["chosen"]] == max(data["marks"])
     assert all(words[1] == 1 for words in data["symbols"])

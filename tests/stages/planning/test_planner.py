@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ FOLLOW = 48
 def agent() -> Agent:
     agent = tiny_agent()
     parts.admit(agent)
+    head_of(agent).surprise = np.inf  # who was taught nothing goes where no plan has him
     return agent.eval()
 
 
@@ -43,6 +43,14 @@ def lived(agent: Agent, seeds: np.ndarray, ticks: int) -> tuple[list[dict[str, T
         kept.append({name: value.clone() for name, value in actor.state.carry[f"kept.{ROUTE}"].items()})
         done.append(np.asarray(tick.actions[WALK]))
     return kept, np.stack(done)
+
+
+def read_of(agent: Agent) -> Any:
+    """What the planner reads in the first tick of two episodes."""
+    actor = Actor(agent, 2, effectors=[WALK])
+    for _ in rollout(actor, make_world("pointmaze", "medium", [0, 1]), 1):
+        assert actor.output is not None
+    return actor.output.outputs[ROUTE]  # type: ignore[union-attr]
 
 
 def test_it_keeps_the_laws_of_heads_and_every_part_is_taught(agent: Agent) -> None:
@@ -99,6 +107,34 @@ def test_a_new_episode_begins_without_the_old_plan(agent: Agent) -> None:
     assert age.tolist() == [4, 1]
 
 
+def test_each_plan_of_a_row_is_made_of_other_noise_that_its_number_says(agent: Agent) -> None:
+    head, read = head_of(agent), read_of(agent)
+    first, again, second = (head.search(read, number=number) for number in (0, 0, 1))
+    assert torch.equal(first.plans, again.plans)
+    assert (first.plans - second.plans).abs().max() > 0.01
+    kept, _ = lived(agent, np.arange(2), FOLLOW + 1)
+    assert [one["made"].tolist() for one in (kept[0], kept[FOLLOW - 1], kept[FOLLOW])] == [[1, 1], [1, 1], [2, 2]]
+
+
+def test_who_is_not_where_the_plan_had_him_plans_anew_but_once_a_stride(agent: Agent) -> None:
+    head_of(agent).surprise = 0.0
+    kept, _ = lived(agent, np.arange(2), 40)
+    assert [int(one["age"][0]) for one in kept[:34]] == [*range(1, 17), *range(1, 17), 1, 2]
+    head_of(agent).surprise = 100.0
+    kept, _ = lived(agent, np.arange(2), 40)
+    assert int(kept[-1]["age"][0]) == 40
+
+
+def test_what_is_silenced_is_not_read(agent: Agent) -> None:
+    head, read = head_of(agent), read_of(agent)
+    head.silenced = frozenset({"symbols"})
+    assert (head.search(read).symbols == len(parts.WORDS)).all()
+    head.silenced = frozenset({"trunk"})
+    deaf = read_of(agent)
+    assert not deaf.present[:, 1:-3].any()  # the first is the code of the pair of cells
+    assert deaf.present[:, -3:].all()
+
+
 def test_who_senses_no_goal_has_no_plan(agent: Agent) -> None:
     actor = Actor(agent, 2, effectors=[WALK], without=["goal"])
     for tick in rollout(actor, make_world("pointmaze", "medium", [0, 1]), 2):
@@ -108,17 +144,7 @@ def test_who_senses_no_goal_has_no_plan(agent: Agent) -> None:
 
 def test_the_critic_chooses_and_what_is_given_is_held(agent: Agent) -> None:
     head = head_of(agent)
-    read: Any = None
-
-    def noting(senses: Mapping[str, Any], first: np.ndarray) -> Any:
-        nonlocal read
-        actions = actor(senses, first)
-        read = actor.output.outputs[ROUTE]  # type: ignore[union-attr]
-        return actions
-
-    actor = Actor(agent, 2, effectors=[WALK])
-    for _ in rollout(noting, make_world("pointmaze", "medium", [0, 1]), 1):
-        pass
+    read = read_of(agent)
     place = torch.tensor([[0.4, 0.4], [0.8, 1.2]])
     found = head.search(read, given={5: place}, words={0: torch.tensor([1, 4])})
     assert found.plans.shape == (2, head.candidates, HORIZON, 2)
@@ -142,7 +168,9 @@ def test_its_denoiser_is_saved_as_a_pipeline_of_diffusers(agent: Agent, tmp_path
     pipeline.save_pretrained(tmp_path)
     again = HybridPipeline.from_pretrained(tmp_path)
     noise = torch.randn(3, HORIZON, 2, generator=torch.Generator().manual_seed(1))
-    condition, present = torch.ones(3, 1, agent.config.width), torch.ones(3, 1, dtype=torch.bool)
+    form = pipeline.denoiser.config
+    condition = torch.ones(3, form.told_by, form.condition)
+    present = torch.ones(3, form.told_by, dtype=torch.bool)
     one, two = (pipe(condition, present, noise, {0: torch.zeros(3, 2)}, steps=3) for pipe in (pipeline, again))
     assert torch.equal(one.trajectory, two.trajectory)
     assert torch.equal(one.symbols, two.symbols)

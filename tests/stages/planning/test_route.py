@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -46,6 +48,20 @@ def test_trips_lead_to_their_goals_within_the_ticks_that_were_promised(data: tri
     assert data.made == len(data.at) - len(data)
     step = np.linalg.norm(np.diff(data.at[: data.begin[1]], axis=0) * UNIT, axis=1)
     assert step.max() <= 0.2 * np.sqrt(2) + 1e-4
+
+
+def test_joined_ways_lead_where_no_trip_went_without_a_look_at_the_walls(data: trips.Trips) -> None:
+    ways = trips.joined(data, 64, np.random.default_rng(1))
+    where, at = maze("medium"), ways.at * UNIT
+    begins, ends = at[ways.begin[:-1]], ways.goal * UNIT
+    step = np.linalg.norm(np.diff(at, axis=0), axis=1)
+    assert np.delete(step, ways.begin[1:-1] - 1).max() <= 10 * trips.NEAR + 1e-4
+    assert where.inside(at).all()
+    gone = {tuple(np.concatenate(one)) for one in where.cells(np.stack((at_ends(data), data.goal * UNIT), 1)).tolist()}
+    new = [tuple(np.concatenate(one)) not in gone for one in where.cells(np.stack((begins, ends), 1)).tolist()]
+    assert np.mean(new) > 0.5
+    walked = np.array([step[a : b - 1].sum() for a, b in pairwise(ways.begin)])
+    assert np.median(walked / np.maximum(shortest("medium", begins, ends), 1e-6)) < 1.6
 
 
 def test_moves_leave_out_loops_and_cut_corners() -> None:
@@ -94,6 +110,11 @@ def test_no_way_is_shorter_than_the_shortest_and_the_oracle_arrives(tmp_path) ->
     assert walked.arrived.all()
     assert 0.85 < walked.spl.mean() <= 1.0
     assert walked.spl.max() <= 1.0
+
+
+def at_ends(data: trips.Trips) -> np.ndarray:
+    """Where trips begin, in OGBench's units."""
+    return data.at[data.begin[:-1]] * UNIT
 
 
 def test_who_is_led_to_shuffled_goals_does_not_arrive(tmp_path) -> None:

@@ -11,14 +11,62 @@ from devmind.errors import WorldError
 from devmind.testing import check_world
 from devmind.worlds.boards import MnkRules
 from devmind.worlds.lights_out import LightsOutRules, turns
-from stages.reasoning.games import CONNECT4, TICTACTOE
+from devmind.worlds.othello import OthelloRules
+from stages.reasoning.games import CONNECT4, OTHELLO, TICTACTOE
 from stages.reasoning.puzzles.algebra import Algebra
-from stages.reasoning.tictactoe.solver import solve
+from stages.reasoning.solver import solve
 
 
 @pytest.mark.parametrize("level", ["tictactoe", "connect4", "5x4x4", "4x5x4-falling"])
 def test_boards_keep_the_laws_of_worlds(level: str) -> None:
     check_world(MnkRules(level))
+
+
+@pytest.mark.parametrize("level", ["4x4", "othello"])
+def test_othello_keeps_the_laws_of_worlds(level: str) -> None:
+    check_world(OthelloRules(level))
+
+
+@pytest.mark.parametrize("level", ["5x5", "6x8", "6", "", "10x10"])
+def test_othello_on_another_board_is_refused(level: str) -> None:
+    with pytest.raises(WorldError, match="level of the world 'othello' is one of '4x4', '6x6', '8x8'"):
+        OthelloRules(level)
+
+
+def test_othello_has_as_many_games_as_others_have_counted() -> None:
+    # https://www.aartbik.com/strategy.php: 8 x 8, games of one to six moves.
+    rules = OthelloRules("8x8")
+    board, counted = rules.initial(np.zeros(1)), []
+    for _ in range(6):
+        rows, places = np.nonzero(rules.legal(board)["place"])
+        board = rules.step(board.take(rows), {"place": places})
+        counted.append(len(board))
+    assert counted == [4, 12, 56, 244, 1396, 8200]
+
+
+def test_who_can_place_nothing_passes_and_who_has_more_wins() -> None:
+    rules = OthelloRules("4x4")
+    marks = np.zeros((1, 4, 4), np.int8)
+    marks[0, 0] = (1, 1, -1, 0)  # the other closes in nothing at the right end; the player to move closes in one
+    closed = rules.step(rules.of(-marks.reshape(1, -1)), {"place": np.array([rules.passing])})
+    assert rules.legal(closed)["place"][0].nonzero()[0].tolist() == [3]
+    with pytest.raises(WorldError, match="one of 0 to 16 that `legal` allows"):
+        rules.step(closed, {"place": np.array([rules.passing])})
+    last = rules.outcome(rules.step(closed, {"place": np.array([3])}))
+    assert last.terminal[0]
+    assert last.reward[0] == 1
+    assert last.discount[0] == 0
+
+
+@pytest.mark.parametrize("rules", [MnkRules("connect4"), OthelloRules("6x6")], ids=lambda rules: rules.name)
+def test_no_games_side_by_side_are_stepped_too(rules) -> None:
+    none = rules.initial(np.zeros(0))
+    assert len(rules.step(none, {"place": np.zeros(0, np.int64)})) == 0
+    assert rules.outcome(none).terminal.shape == (0,)
+
+
+def test_the_second_player_wins_othello_on_four_by_four() -> None:
+    assert solve(OthelloRules("4x4")).value[0] == -1
 
 
 @pytest.mark.parametrize("level", ["5", "3-2", "7-20"])
@@ -53,7 +101,7 @@ def test_illegal_moves_are_refused() -> None:
     four = MnkRules("connect4")
     full = played(four, 3, 3, 3, 3, 3, 3)
     assert not four.legal(full)["place"][0, 3]
-    with pytest.raises(WorldError, match="column is full"):
+    with pytest.raises(WorldError, match="one of 0 to 6 that `legal` allows"):
         four.step(full, {"place": np.array([3])})
 
 
@@ -99,16 +147,17 @@ def test_perfect_play_never_loses_and_the_worst_does() -> None:
         assert (game.endings(worst, side) < 0).any()
 
 
-@pytest.mark.parametrize("game", [TICTACTOE, CONNECT4])
+@pytest.mark.parametrize("game", [TICTACTOE, CONNECT4, OTHELLO])
 def test_a_symmetry_keeps_who_wins_and_what_is_legal(game) -> None:
     rng, board = np.random.default_rng(0), game.rules.initial(np.zeros(300))
     for _ in range(game.rules.cells * 2 // 3):
         among = np.where(game.rules.legal(board)["place"], rng.random((300, game.rules.choices)), -1)
         board = game.rules.step(board, {"place": among.argmax(-1)})
-    assert 0 < game.rules.won(board.marks).sum() < 300
+    went = game.rules.result
+    assert game is OTHELLO or 0 < went(board.marks).sum() < 300
     for cells, choices in zip(*game.symmetries, strict=True):
         image = game.rules.of(board.marks[:, cells])
-        assert (game.rules.won(image.marks) == game.rules.won(board.marks)).all()
+        assert (went(image.marks) == went(board.marks)).all()
         assert (game.rules.legal(image)["place"] == game.rules.legal(board)["place"][:, choices]).all()
         assert (game.canonical(image.marks)[0] == game.canonical(board.marks)[0]).all()
 

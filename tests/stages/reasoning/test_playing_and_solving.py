@@ -10,6 +10,7 @@ import pytest
 from devmind.agent.agent import Agent
 from devmind.cli.app import app
 from devmind.testing import tiny_agent
+from devmind.worlds.sliding import SlidingRules
 from stages.reasoning import parts
 from stages.reasoning.games import TICTACTOE
 from stages.reasoning.puzzles.lesson import RULES
@@ -75,7 +76,7 @@ def test_every_game_comes_to_its_end(folder: Path) -> None:
         return str(int(np.flatnonzero(TICTACTOE.rules.legal(table.board)["place"][0])[0]) + 1)
 
     table.play(said.append, first_free)
-    won = bool(TICTACTOE.rules.won(table.board.marks)[0])
+    won = bool(TICTACTOE.rules.result(table.board.marks)[0])
     assert said[-1] == (
         "A draw." if not won else "The agent has won." if table.board.player[0] == 1 else "You have won."
     )
@@ -85,13 +86,18 @@ def test_every_game_comes_to_its_end(folder: Path) -> None:
     ("args", "sentence"),
     [
         (("play", "tictactoes"), "There is no game 'tictactoes'; did you mean 'tictactoe'?"),
-        (("play", "connect4"), "was never taught connect4: it has no head 'connect4_policy'"),
         (("play", "tictactoe", "--simulations", "-1"), "greater than or equal to 0"),
         (("solve", "lights-off", "--state", "0" * 25), "did you mean 'lights-out'?"),
         (("solve", "lights-out", "--state", "0101"), "Expected 25 lights, 5 rows of 5; got 4."),
         (("solve", "lights-out", "--state", "x" * 25), "got 'x'"),
         (("solve", "lights-out", "--state", "1" + "0" * 24), "cannot be put out by any presses"),
         (("solve", "lights-out", "--state", "0" * 25, "--nodes", "0"), "greater than or equal to 1"),
+        (("solve", "8-puzzles", "--state", "1"), "did you mean '8-puzzle'?"),
+        (("solve", "8-puzzle", "--state", "2 1 3 4 5 6 7 8 0"), "cannot be put in order by any moves: their parity"),
+        (("solve", "15-puzzle", "--state", "1 2 3"), "Expected the numbers 0 to 15, each once, 4 rows of 4; got 3"),
+        (("solve", "8-puzzle", "--state", "1 2 3 4 5 6 7 8 8"), "got 9 numbers: 1 2 3 4 5 6 7 8 8"),
+        (("solve", "8-puzzle", "--state", "1 2 3 4 5 6 7 x 0"), "got 'x'"),
+        (("solve", "8-puzzle", "--state", "1 2 3 4 5 6 7 8 0", "--nodes", "0"), "greater than or equal to 1"),
     ],
 )
 def test_what_cannot_be_is_told(
@@ -110,6 +116,9 @@ def test_without_an_agent_it_says_how_to_raise_one(
     code, _, err = run(capsys, "play", "tictactoe")
     assert code == 2
     assert "devmind stage run reasoning" in err
+    code, _, err = run(capsys, "play", "othello", "--agent", "newborn")
+    assert code == 2
+    assert "was never taught othello: it has no head 'othello_policy'" in err
 
 
 def test_a_puzzle_is_solved_and_its_way_is_right(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,3 +148,40 @@ def test_a_budget_that_is_too_small_says_so(folder: Path, capsys: pytest.Capture
     code, out, _ = run(capsys, "solve", "lights-out", "--state", state, "--agent", str(folder), "--nodes", "1")
     assert code == 1
     assert "not solved: 1 state looked at" in out
+
+
+def slid(out: str, name: str, state: str) -> bool:
+    """Whether the tiles that were told put all in order."""
+    rules = SlidingRules({"8-puzzle": "3", "15-puzzle": "4"}[name])
+    tiles = np.array([[int(tile) for tile in state.split()]], np.int8)
+    for tile in out.splitlines()[0].split(": ")[1].split():
+        moved = (rules.slid(np.repeat(tiles, 4, 0), np.arange(4)) == 0).argmax(-1)
+        tiles = rules.slid(tiles, (tiles[0, moved] == int(tile)).nonzero()[0])
+    return bool(rules.solved(tiles)[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "state"),
+    [("8-puzzle", "1 2 3 4 5 6 0 7 8"), ("15-puzzle", "1 2 3 4 5 6 7 8 9 10 0 12 13 14 11 15")],
+)
+def test_tiles_are_put_in_order_and_the_way_is_proven(
+    name: str, state: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    args = ("solve", name, "--state", state, "--agent", str(folder), "--nodes", "3000")
+    code, out, _ = run(capsys, *args)
+    assert code == 0
+    assert slid(out, name, state)
+    moves = len(out.splitlines()[0].split(": ")[1].split())
+    assert ("2 moves, proven shortest, by A* with Manhattan" if moves == 2 else "not shortest: 2 would do") in out
+    _, out, _ = run(capsys, *args, "--proof", "0")
+    assert "not proven shortest (--proof 0 was not enough)" in out
+
+
+def test_tiles_in_order_need_nothing_and_too_few_nodes_say_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "solve", "8-puzzle", "--state", "1 2 3 4 5 6 7 8 0", "--agent", str(folder))
+    assert code == 0
+    assert "nothing, all tiles are in order" in out
+    hard = "8 6 7 2 5 4 3 0 1"  # one of the two that take 31 moves
+    code, out, _ = run(capsys, "solve", "8-puzzle", "--state", hard, "--agent", str(folder), "--nodes", "5")
+    assert code == 1
+    assert "not solved: 5 states looked at" in out

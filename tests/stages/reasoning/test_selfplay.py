@@ -19,8 +19,8 @@ from stages.reasoning import parts
 from stages.reasoning.games import TICTACTOE, Judge, moves, search
 from stages.reasoning.replay import Positions
 from stages.reasoning.selfplay import Play, SelfPlay, _Moves
+from stages.reasoning.solver import solve
 from stages.reasoning.tictactoe.exam import by_rule, examine, random, unlost
-from stages.reasoning.tictactoe.solver import solve
 
 GAME = solve(TICTACTOE.rules)
 ASKED = np.flatnonzero(~GAME.ended)

@@ -9,11 +9,11 @@ from devmind.testing.parts import check_rehearsed
 from stages.reasoning.stage import ReasoningStage
 
 
-@pytest.mark.parametrize("number", [0, 1])
-def test_a_lesson_goes_on_where_it_was_stopped_and_can_be_rehearsed(number: int, tmp_path) -> None:
+@pytest.mark.parametrize("name", ["tictactoe", "connect4", "othello", "puzzles", "sliding"])
+def test_a_lesson_goes_on_where_it_was_stopped_and_can_be_rehearsed(name: str, tmp_path) -> None:
     stage, agent, context = ReasoningStage(), tiny_agent(), tiny_context(tmp_path)
     stage.admit(agent)
     agent.config.stages = [stage.name]
-    lesson = stage.lessons(context)[number]
+    (lesson,) = [one for one in stage.lessons(context) if one.name == name]
     check_learner(lesson, agent, context, steps=2)
     check_rehearsed(lesson, agent, context)

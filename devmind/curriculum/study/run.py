@@ -1,0 +1,212 @@
+"""Runs a study: every leg of every seed is an ordinary stage run in a folder of its own, so nothing is done twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from devmind.agent.agent import Agent
+from devmind.checkpointing.files import make_folder, write_atomically
+from devmind.curriculum.ablation import fresh_parts
+from devmind.curriculum.childhood import ENDS
+from devmind.curriculum.finished import RunResult
+from devmind.curriculum.plan import Plan as LessonPlan
+from devmind.curriculum.progress import say
+from devmind.curriculum.results import commit, versions
+from devmind.curriculum.runner import in_order
+from devmind.curriculum.stage import Lesson, Stage
+from devmind.curriculum.stage_run import StageRun
+from devmind.curriculum.start import load_stage
+from devmind.curriculum.study.arms import Plan, plan
+from devmind.curriculum.study.course import Course, Leg, Unexamined
+from devmind.curriculum.study.file import Study
+from devmind.errors import ConfigError, ExamError
+
+FROZEN = "frozen.json"
+PAUSE_S = 0.2
+
+
+class LegRun(StageRun):
+    """A leg's run: its steps are the study's, its speed is not measured, earlier stages are not examined, and its agent
+    is no milestone that other runs would find.
+    """
+
+    leg: Leg
+
+    def _earlier(self, agent: Agent) -> list[Stage]:
+        return [Unexamined(stage) for stage in super()._earlier(agent)] if self.leg.rehearse else []
+
+    def _check_lessons(self) -> None:
+        """Nothing: the study's file was checked against all its stages."""
+
+    def _settle(
+        self, plan: LessonPlan, left: Sequence[Lesson], saved: dict[str, Any] | None, earlier: Sequence[Stage]
+    ) -> None:
+        plan.fix(Agent.from_pretrained(self.out / "start"), earlier)
+
+    def _ends_in(self, agent: Agent, passed: bool) -> Path:
+        return self.out / "agent"
+
+
+class StudyRun:
+    """Begins, or goes on with, a study in the folder `out`.
+
+    Raises:
+        ConfigError: fewer than two seeds are asked for, or the folder's study began with another file, other code,
+            other gates or other seeds.
+    """
+
+    def __init__(self, study: Study, seeds: Sequence[int], out: Path, command: str = "") -> None:
+        self.study, self.seeds, self.out, self.command = study, tuple(seeds), Path(out), command
+        if len(set(self.seeds)) < 2:
+            raise ConfigError(
+                f"A study needs two seeds at least, as differences are compared with their spread over seeds; got "
+                f"{', '.join(map(str, self.seeds)) or 'none'}. Give --seeds 100-104, for example."
+            )
+        self.plan: Plan = plan(study)
+
+    # -- what is fixed before the first step
+
+    def freeze(self) -> dict[str, Any]:
+        """What the folder's study stands on, written before its first run and never changed."""
+        now = self._stands_on()
+        path = self.out / FROZEN
+        if not path.is_file():
+            make_folder(self.out)
+            made = now | {"begun": datetime.now(UTC).isoformat(timespec="seconds"), "command": self.command}
+            write_atomically(path, json.dumps(made, indent=1) + "\n")
+            return made
+        begun: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        for key, what in (
+            ("file_sha256", f"The file of study '{self.study.name}' has changed"),
+            ("code_sha256", "The code has changed"),
+            ("versions", "The installed packages have changed"),
+            ("gates", "The gates have changed"),
+            ("seeds", "Other seeds are asked for"),
+        ):
+            if begun[key] != now[key]:
+                raise ConfigError(
+                    f"{what} since the study in {self.out} was begun ({_short(begun[key])}, now {_short(now[key])}); "
+                    "what was said beforehand holds for all of its runs. Go on with what it began with, or begin "
+                    "another study with another --out."
+                )
+        return begun
+
+    def _stands_on(self) -> dict[str, Any]:
+        return {
+            "study": self.study.name,
+            "file_sha256": self.study.sha256,
+            "code_sha256": code_sha256(self.study.file.stages),
+            "commit": commit(),
+            "versions": versions(),
+            "seeds": list(self.seeds),
+            "gates": self.plan.gates(self.study),
+            "steps": {name: dict(leg.steps) for name, leg in self.plan.legs.items()},
+            "arms": {name: list(legs) for name, legs in self.plan.arms.items()},
+        }
+
+    # -- the runs
+
+    def run(self, jobs: int = 1) -> None:
+        """Make all runs that are not made yet, several seeds beside each other where `jobs` is above 1."""
+        self.freeze()
+        if jobs == 1:
+            for seed in self.seeds:
+                self.run_seed(seed)
+            return
+        _beside_each_other([self._command(seed) for seed in self.seeds], jobs)
+
+    def run_seed(self, seed: int) -> dict[str, RunResult]:
+        """Make the runs of one seed, one after another, and give them by leg."""
+        self.freeze()
+        done: dict[str, RunResult] = {}
+        for number, leg in enumerate(self.plan.legs.values(), 1):
+            say(f"study {self.study.name}, seed {seed}: {leg.name}, run {number} of {len(self.plan.legs)}")
+            done[leg.name] = self._leg(leg, seed, done[leg.before].agent if leg.before else None)
+        return done
+
+    def folder(self, leg: str, seed: int) -> Path:
+        """Where a run lies."""
+        return self.out / f"seed{seed}" / leg
+
+    def _leg(self, leg: Leg, seed: int, agent: Path | None) -> RunResult:
+        out = self.folder(leg.name, seed)
+        if leg.fresh and agent:
+            begun = out / "begun"
+            if not (begun / "checksums.json").is_file():
+                make_folder(out)
+                fresh_parts(agent, begun, leg.fresh)
+            agent = begun
+        run = LegRun(
+            Course(leg, self.plan.examined(leg)), self.study.config.model_copy(update={"seed": seed}), out, agent, None,
+            (), self.command, ablate=False,
+        )  # fmt: skip
+        run.leg = leg
+        return run.run()
+
+    def _command(self, seed: int) -> list[str]:
+        """What makes the runs of one seed in a process of its own."""
+        start = "from devmind.cli import main; main()"
+        return [
+            sys.executable,
+            "-c",
+            start,
+            *shlex.split(self.command)[1:],
+            "--out",
+            str(self.out),
+            "--only",
+            str(seed),
+        ]
+
+
+def code_sha256(stages: Iterable[str]) -> str:
+    """Over the sources of devmind, and of the packages of `stages` with those that they require."""
+    homes = {Path(__file__).parents[2]}
+    for name in in_order(list(stages)):
+        homes.add(Path(sys.modules[type(load_stage(name)).__module__].__file__ or "").parent)
+    digest = hashlib.sha256()
+    for home in sorted(homes):
+        for path in sorted(home.rglob("*.py")):
+            digest.update(f"{home.name}/{path.relative_to(home)}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, str):
+        return value[:12]
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def _beside_each_other(commands: Sequence[list[str]], jobs: int) -> None:
+    """Run processes, `jobs` at a time; they end when this one does, however it ends.
+
+    Raises:
+        ExamError: one of them failed; those beside it have come to their end, and no more were begun.
+    """
+    waiting, failed = list(commands), 0
+    running: list[subprocess.Popen[bytes]] = []
+    try:
+        while running or (waiting and not failed):
+            while waiting and len(running) < jobs and not failed:
+                running.append(subprocess.Popen(waiting.pop(0), stdin=subprocess.PIPE, env={**os.environ, ENDS: "1"}))
+            time.sleep(PAUSE_S)
+            ended = [code for one in running if (code := one.poll()) is not None]
+            failed = failed or next((code for code in ended if code), 0)
+            running = [one for one in running if one.returncode is None]
+    finally:
+        for one in running:
+            one.terminate()
+        for one in running:
+            one.wait()
+    if failed:
+        raise ExamError(f"A process of the study ended with exit code {failed}; the same command goes on.")

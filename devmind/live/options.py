@@ -1,0 +1,65 @@
+"""What somebody wants of a life, and whether it can be had: checked before anything heavy is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from devmind.config import LiveConfig
+from devmind.errors import ConfigError
+from devmind.live.serving.hosts import check_host, listen
+
+if TYPE_CHECKING:
+    from devmind.live.rerun.viewer import RerunViewer
+
+
+@dataclass(frozen=True)
+class LiveOptions:
+    """What somebody wants of a life.
+
+    Attributes:
+        agent: folder of the saved agent.
+        sensors: by name, opened by the caller: what is wrong with one is known before the agent is loaded.
+        speaker: not opened yet.
+        memory: long-term memory: a folder, or the URL of a database.
+        record: file to record to from the first tick on.
+        private: memory stays in RAM, and nothing can be recorded or learned.
+        learn: newer weights come from a process that learns from the recording.
+        page: serve the page on `host` and `port` (0: any free one), with `tls` (certificate, key) off this machine.
+        details: kept in a recording's metadata.
+        viewer: shows the life beside the page, or without one.
+        command: what the page says to start such a life again.
+    """
+
+    agent: Path
+    sensors: Mapping[str, Any]
+    speaker: Any = None
+    memory: Path | str = Path("memory")
+    record: Path | None = None
+    private: bool = False
+    learn: bool = False
+    page: bool = True
+    host: str = "127.0.0.1"
+    port: int = 0
+    tls: tuple[Path, Path] | None = None
+    details: Mapping[str, object] = field(default_factory=dict)
+    config: LiveConfig = field(default_factory=LiveConfig)
+    viewer: RerunViewer | None = None
+    command: str = "devmind live"
+
+    def check(self) -> None:
+        """Raise ConfigError for options that exclude each other, and for a host or a port that cannot be had."""
+        if not self.sensors:
+            raise ConfigError("With neither camera nor microphone there is nothing to sense; give --camera or --mic.")
+        if self.private and (self.record or self.learn):
+            raise ConfigError("--private keeps everything in RAM, so it excludes --record and --learn; leave one out.")
+        if self.learn and not self.record:
+            raise ConfigError("--learn learns from what is recorded; add --record FILE.")
+        from_page = [name for name, sensor in self.sensors.items() if hasattr(sensor, "accept")]
+        if from_page and not self.page:
+            raise ConfigError(f"The browser as {' and '.join(from_page)} needs the page; leave --no-page out.")
+        if self.page:
+            check_host(self.host, self.tls is not None)
+            listen(self.host, self.port).close()

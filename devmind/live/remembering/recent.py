@@ -1,0 +1,79 @@
+"""The last two seconds of what was sensed, which is what "this" means when somebody gives a name.
+
+A picture always shows something, but most of the time nothing is to be heard: sound belongs to "this" only while it
+stands out from what is usual in this room.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+
+import numpy as np
+
+from devmind.errors import StoreError
+from devmind.live.remembering.show_and_tell import as_example
+from devmind.live.viewing.hearing import level_db
+from devmind.moment import TICK_HZ, Moment
+
+THIS_S = 2.0
+SEEN_S = 0.5
+"""A picture is of now: what was held up longer ago is not."""
+USUAL_S = 30.0
+STANDS_OUT_DB = 10.0
+QUIETEST_DB = -60.0
+"""What is below is the microphone's own noise, however quiet the room."""
+MEANT = {"auto": ("sight", "sound"), "seen": ("sight",), "heard": ("sound",), "both": ("sight", "sound")}
+
+
+class RecentBuffer:
+    """Remembers Moments for two seconds, and how loud the room usually is."""
+
+    def __init__(self, hz: float = TICK_HZ) -> None:
+        self._moments: deque[Moment] = deque(maxlen=max(1, round(THIS_S * hz)))
+        self._seen = max(1, round(SEEN_S * hz))
+        self._levels: deque[float] = deque(maxlen=max(1, round(USUAL_S * hz)))
+
+    def add(self, moment: Moment) -> None:
+        """A tick has passed."""
+        self._moments.append(moment)
+        sound = moment.senses.get("sound")
+        if isinstance(sound, np.ndarray) and sound.size:
+            self._levels.append(level_db(sound))
+
+    @property
+    def now_s(self) -> float:
+        """Of the last Moment, on the room's clock; 0 before the first."""
+        return self._moments[-1].time_s if self._moments else 0.0
+
+    def stands_out(self) -> bool:
+        """Whether something of the last two seconds was louder than usual here by 10 dB."""
+        if not self._levels:
+            return False
+        loudest = max(list(self._levels)[-len(self._moments) :])
+        return loudest >= max(float(np.median(self._levels)) + STANDS_OUT_DB, QUIETEST_DB)
+
+    def example(self, meant: str = "auto") -> Moment:
+        """The last two seconds as one example.
+
+        Args:
+            meant: "seen", "heard", "both"; "auto" takes the sound only when it stands out.
+
+        Raises:
+            StoreError: nothing of what is meant was sensed.
+        """
+        if meant not in MEANT:
+            raise StoreError(f"What is named was {', '.join(MEANT)}; got '{meant}'.")
+        senses = [s for s in MEANT[meant] if not (meant == "auto" and s == "sound" and not self.stands_out())]
+        seen = len(self._moments) - self._seen
+        shown = [
+            replace(m, senses={s: m.senses[s] for s in senses if s in m.senses and (s != "sight" or at >= seen)})
+            for at, m in enumerate(self._moments)
+        ]
+        if not any(moment.senses for moment in shown):
+            what = {"sight": "no picture", "sound": "no sound"}
+            raise StoreError(
+                f"There was {' and '.join(what[s] for s in senses) or 'nothing'} in the last {THIS_S:g} seconds to "
+                "give a name to; show or play something, then name it."
+            )
+        return as_example(shown)

@@ -1,0 +1,102 @@
+"""Othello as Rules: a disc turns all of the other's that it closes in; who has more at the end wins.
+
+On 6 x 6 the second player wins by four (Feinstein 1993), on 4 x 4 by eight; nobody needs to be told.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+
+import numpy as np
+
+from devmind.errors import WorldError
+from devmind.worlds.boards import Board, BoardRules
+
+NAMES = {"othello": "6x6"}
+"""Levels that have a name of their own."""
+SIDES = (4, 6, 8)
+
+
+class OthelloRules(BoardRules):
+    """The level is the board, "4x4", "6x6" (also "othello") or "8x8"; the last move, behind the cells, is to pass.
+
+    One passes where one can place nothing, and only there; where neither can, the game is over. Of a board given
+    without its game (`of`) nobody knows who passed, so `player` is right only where nobody has.
+
+    Raises:
+        WorldError: the level is none of these; or a move is made that is not legal.
+    """
+
+    name = "othello"
+
+    def __init__(self, level: str = "6x6") -> None:
+        found = re.fullmatch(r"(\d+)x\1", NAMES.get(level, level))
+        if not found or int(found[1]) not in SIDES:
+            boards = ", ".join(f"'{side}x{side}'" for side in SIDES)
+            raise WorldError(f"The level of the world 'othello' is one of {boards}; got '{level}'.")
+        side = int(found[1])
+        self.passing = side**2
+        # Each passing stands before a disc that is placed, so there are at most as many.
+        super().__init__(level, side, side, choices=side**2 + 1, horizon=2 * (side**2 - 4))
+
+    @cached_property
+    def rays(self) -> np.ndarray:
+        """From each cell in eight directions the cells as far as the edge, then `cells`: int64 [cells, 8, side]."""
+        grid = np.full((3 * self.rows, 3 * self.columns), self.cells)
+        grid[self.rows : 2 * self.rows, self.columns : 2 * self.columns] = np.arange(self.cells).reshape(self.rows, -1)
+        found = np.empty((self.cells, 8, self.rows), np.int64)
+        ways = [(down, right) for down in (-1, 0, 1) for right in (-1, 0, 1) if down or right]
+        for cell in range(self.cells):
+            row, column = divmod(cell, self.columns)
+            for number, (down, right) in enumerate(ways):
+                for far in range(self.rows):
+                    at = self.rows + row + down * (far + 1), self.columns + column + right * (far + 1)
+                    found[cell, number, far] = grid[at]
+        return found
+
+    def initial(self, seeds: np.ndarray) -> Board:
+        """Four discs in the middle, two of each."""
+        marks = np.zeros((len(seeds), self.rows, self.columns), np.int8)
+        middle = self.rows // 2
+        marks[:, [middle - 1, middle], [middle, middle - 1]] = 1
+        marks[:, [middle - 1, middle], [middle - 1, middle]] = -1
+        return self.of(marks.reshape(-1, self.cells))
+
+    def free(self, marks: np.ndarray) -> np.ndarray:
+        """Free cells that close in at least one disc; to pass where there is none."""
+        able = (marks == 0) & self._closing(marks, np.arange(self.cells)).any((-2, -1))
+        return np.concatenate([able, ~able.any(-1, keepdims=True)], -1)
+
+    def placed(self, marks: np.ndarray, moves: np.ndarray) -> np.ndarray:
+        """The disc, and all that it closes in turned."""
+        going = np.flatnonzero(moves != self.passing)
+        after, cells = np.pad(marks, ((0, 0), (0, 1))), moves[going]
+        closed = self._closing(marks[going], cells[:, None])[:, 0]
+        row, way, far = np.nonzero(closed)
+        after[going[row], self.rays[cells[row], way, far]] = 1
+        after[going, cells] = 1
+        return after[:, :-1]
+
+    def ended(self, marks: np.ndarray) -> np.ndarray:
+        """Neither can place a disc."""
+        over = self.free(marks)[:, self.passing]
+        left = np.flatnonzero(over)
+        over[left] = self.free(-marks[left])[:, self.passing]
+        return over
+
+    def result(self, marks: np.ndarray) -> np.ndarray:
+        """Who has more discs."""
+        return np.where(self.ended(marks), np.sign(-marks.sum(-1, dtype=np.int64)), 0).astype(np.float32)
+
+    def _closing(self, marks: np.ndarray, cells: np.ndarray) -> np.ndarray:
+        """Which discs along the rays of `cells` int64 [K] or [N, K] a disc there would turn, bool [N, K, 8, side]."""
+        padded = np.pad(marks, ((0, 0), (0, 1)))
+        if cells.ndim == 1:
+            seen = padded[:, self.rays[cells]]
+        else:
+            seen = padded[np.arange(len(marks))[:, None, None, None], self.rays[cells]]
+        others = np.logical_and.accumulate(seen == -1, -1)
+        many = others.sum(-1, keepdims=True)
+        # The ray is as long as the side, so its last cell is never one of the other's.
+        return np.asarray(others & (np.take_along_axis(seen, many, -1) == 1))

@@ -1,0 +1,1 @@
+"""To answer: questions about the scene in view."""

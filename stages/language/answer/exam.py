@@ -1,0 +1,123 @@
+"""The skill `answer`: questions about what is in view, in scenes that no lesson showed and of pairs that none did."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.episodes import identities
+from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds, lesson_seeds
+from stages.language.answer.lesson import ASKED, Asked, asked
+from stages.language.answering import answers, png
+from stages.language.caregiver.grammar import UNKNOWN
+from stages.language.caregiver.scene import HELD_OUT, TAUGHT, Scene, Thing
+from stages.language.hand_rules import CutOuts
+from stages.language.parts import SIGHT, TEXT
+
+SCENES, PAIRS = "answer/scenes", "answer/pairs"
+GATE = Gate([Threshold(SCENES, 0.90), Threshold(PAIRS, 0.80)])
+EPISODES = 420
+EXAMPLES = 2000
+"""Questions of lessons that the floors are counted on, and of how many of their scenes things are cut out."""
+CUT = 500
+LONGEST = 20
+"""Bytes of an answer: the longest, ' a magenta box.', has 15."""
+NOTE = {
+    SCENES: "scenes that no lesson showed, of pairs of colour and noun that lessons show",
+    PAIRS: "scenes of the six pairs of colour and noun that no lesson shows or speaks of",
+}
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """One value a question: the written answer is the right one, byte by byte."""
+    n = context.episodes(EPISODES if level != "glimpse" else EPISODES // 5)
+    full = level == "full"
+    rules = Rules(context) if full else None
+    return [
+        _measure(agent, name, asked(context, exam_seeds(n, context.seed, name), of), rules)
+        for name, of in ((SCENES, TAUGHT), (PAIRS, HELD_OUT))
+    ]
+
+
+def _measure(agent: Agent, name: str, questions: Asked, rules: Rules | None) -> Measure:
+    shown = {SIGHT: questions.shown.sight, TEXT: questions.questions}
+    said = answers(agent, shown, LONGEST)
+    right = _right(said, questions)
+    rows, floors = {}, {}
+    if rules:
+        kinds = np.array(questions.kinds)
+        rows = {f"asked for {kind}": float(right[kinds == kind].mean()) for kind in ASKED if (kinds == kind).any()}
+        rows["sight off"] = float(_right(answers(agent, {TEXT: questions.questions}, LONGEST), questions).mean())
+        floors = {
+            "who hears the question alone": float(_right(rules.unseen(questions), questions).mean()),
+            "two classifiers on cut-out pixels": float(_right(rules.seen(questions), questions).mean()),
+        }
+    return Measure(
+        name, "answered rightly", right, chance=0.0, ceiling=1.0, floors=floors, rate=True, note=NOTE[name],
+        episodes=identities({SIGHT: shown[SIGHT], TEXT: shown[TEXT]}), rows=rows,
+        exhibits=_mistakes(questions, right, said) if rules else (),
+    )  # fmt: skip
+
+
+def shown_in_lessons(context: Context, n: int) -> np.ndarray:
+    """Pictures and questions of lessons, int64 [n]."""
+    seeds = lesson_seeds(n, context.seed, "answer", "episodes")
+    every = [asked(context, part, TAUGHT) for part in np.array_split(seeds, -(-n // 1000))]
+    return np.concatenate([identities({SIGHT: one.shown.sight, TEXT: one.questions}) for one in every])
+
+
+class Rules:
+    """Floors: the commonest answer to a question in lessons, and what follows from things that rules on pixels call."""
+
+    def __init__(self, context: Context) -> None:
+        known = asked(context, lesson_seeds(context.episodes(EXAMPLES), context.seed, "answer", "floors"), TAUGHT)
+        self.common: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for question, answer in zip(known.questions, known.answers, strict=True):
+            self.common[question][answer] += 1
+            self.common[_form(question)][answer] += 1
+        self.cut_outs = CutOuts.of(known.shown.rows(context.episodes(CUT)))
+
+    def unseen(self, questions: Asked) -> list[str]:
+        """What is answered most to the same question, else to one of its form."""
+        heard = [self.common[q] or self.common[_form(q)] for q in questions.questions]
+        return [counts.most_common(1)[0][0] if counts else "" for counts in heard]
+
+    def seen(self, questions: Asked) -> list[str]:
+        """What would be true if each thing, whose place is told, were what two classifiers call it."""
+        crops = questions.shown.crops()
+        called = self.cut_outs.called(crops.reshape(-1, crops.shape[-1])).reshape(questions.shown.pairs.shape)
+        boxes = questions.shown.boxes
+        said = []
+        for row, question in enumerate(questions.questions):
+            here = np.flatnonzero(boxes[row, :, 2] > boxes[row, :, 0])
+            order = here[np.argsort(boxes[row, here, 0] + boxes[row, here, 2], kind="stable")]
+            places = [thing.place for thing in questions.shown.scenes[row].things]
+            things = zip(called[row, order].tolist(), sorted(places), strict=False)
+            scene = Scene(tuple(Thing(colour, noun, place) for (colour, noun), place in things))
+            told = dict(exchange for ask in ASKED.values() for exchange in ask(scene))
+            said.append(" " + told.get(question, "no." if question.startswith("is ") else UNKNOWN))
+        return said
+
+
+def _form(question: str) -> str:
+    """A question by its first two words."""
+    return " ".join(question.split()[:2])
+
+
+def _right(said: Sequence[str], questions: Asked) -> np.ndarray:
+    return np.array([one == answer for one, answer in zip(said, questions.answers, strict=True)], float)
+
+
+def _mistakes(questions: Asked, right: np.ndarray, said: list[str]) -> tuple[Exhibit, ...]:
+    wrong = np.flatnonzero(right == 0)[:6]
+    return tuple(
+        Exhibit("failure", f"'{questions.questions[i]}' was answered '{said[i].strip()}' instead of "
+                f"'{questions.answers[i].strip()}'", png=png(questions.shown.sight[i]))
+        for i in wrong
+    )  # fmt: skip

@@ -1,0 +1,140 @@
+"""The lesson `answer`: what the caregiver asks about a scene, answered from what is seen.
+
+Picture and question are one Moment, and the answer is written behind the question. A question can be answered only by
+who looks: nothing was said of the scene before. What something is called is learned as in the lesson `name`, colour and
+noun apart, and how many there are of a kind in light of one colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.stage import Context, Lesson
+from devmind.seeding import lesson_seeds, numpy_rng
+from stages.language.caregiver import grammar
+from stages.language.caregiver.grammar import Exchange
+from stages.language.caregiver.scene import COLOURS, NOUNS, TAUGHT, Pair, Scene
+from stages.language.caregiver.views import CELLS, MOST, Views, views
+from stages.language.name.lesson import Page, lit, named_apart, nats_of, pages_of
+from stages.language.parts import SIGHT, TEXT
+from stages.language.teaching import taught
+
+STEPS = {"tiny": 12, "nursery": 1500, "child": 6000, "adult": 16000}
+ASKED = {
+    "colour": grammar.colours,
+    "place": grammar.places,
+    "name": grammar.names,
+    "presence": grammar.presences,
+    "placement": grammar.placements,
+    "number": grammar.numbers,
+    "unknown": grammar.unknowns,
+}
+"""What is asked about what is seen; what is to be done is no question."""
+
+
+IN_ONE_COLOUR = 0.7
+"""Of the questions for a number, the share that is asked in light of one colour."""
+
+
+@dataclass
+class Asked:
+    """Scenes in view, and a question about each with its answer.
+
+    Attributes:
+        shown: N scenes.
+        kinds: which of ASKED each question is of.
+        exchanges: question and answer of each.
+    """
+
+    shown: Views
+    kinds: list[str]
+    exchanges: list[Exchange]
+
+    @property
+    def questions(self) -> list[str]:
+        """What is asked."""
+        return [question for question, _ in self.exchanges]
+
+    @property
+    def answers(self) -> list[str]:
+        """What is true, as it stands behind the question."""
+        return [f" {answer}" for _, answer in self.exchanges]
+
+
+def lesson(context: Context) -> Lesson:
+    """The lesson as data."""
+    return taught(context, "answer", loss, lesson_batch, STEPS, 32, 3e-3, 5.0, rehearses=("read", "name"))
+
+
+def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
+    """`rows` scenes of pairs that are taught, with a question about each."""
+    questions = asked(context, lesson_seeds(rows, context.seed, "answer", update), TAUGHT)
+    rng = numpy_rng(context.seed, "answer", update)
+    pages = [_page(rng, *each) for each in zip(questions.kinds, questions.questions, questions.answers, strict=True)]
+    return batch_of(lit(questions.shown.sight, pages, rng), pages)
+
+
+def _page(rng: np.random.Generator, kind: str, question: str, answer: str) -> Page:
+    """What is learned of a question's answer, and in which light."""
+    if kind == "name":
+        colour, noun = answer.strip(" .").split()[-2:]
+        return named_apart(rng, question, COLOURS.index(colour), NOUNS.index(noun))
+    return Page(question, answer, one_colour=kind == "number" and bool(rng.random() < IN_ONE_COLOUR))
+
+
+def asked(context: Context, seeds: np.ndarray, of: Sequence[Pair]) -> Asked:
+    """Scenes of two to four things of the pairs `of`, and a question about each: all kinds come as often."""
+    drawn = [_drawn(numpy_rng("answer", seed), of) for seed in seeds.tolist()]
+    pairs, cells = (np.stack(each) for each in zip(*drawn, strict=True))
+    shown = views(context, seeds, pairs, cells, of=of)
+    said = [
+        _question(numpy_rng("question", seed), scene) for seed, scene in zip(seeds.tolist(), shown.scenes, strict=True)
+    ]
+    return Asked(shown, [kind for kind, _ in said], [exchange for _, exchange in said])
+
+
+def _drawn(rng: np.random.Generator, of: Sequence[Pair]) -> tuple[np.ndarray, np.ndarray]:
+    """Different pairs int64 [MOST, 2] and the cells they stand in [MOST]; -1 for those that are not there."""
+    count = int(rng.integers(2, MOST + 1))
+    pairs = np.array([of[at] for at in rng.choice(len(of), MOST, replace=False)])
+    cells = rng.choice(CELLS, MOST, replace=False)
+    return pairs, np.where(np.arange(MOST) < count, cells, -1)
+
+
+def _question(rng: np.random.Generator, scene: Scene) -> tuple[str, Exchange]:
+    """A kind of question, and one of that kind; where an answer is yes or no, both come as often."""
+    kinds = [(kind, found) for kind, ask in ASKED.items() if (found := ask(scene))]
+    kind, found = kinds[int(rng.integers(len(kinds)))]
+    answers = sorted({answer for _, answer in found})
+    wanted = answers[int(rng.integers(len(answers)))]
+    fit = [exchange for exchange in found if exchange[1] == wanted]
+    return kind, fit[int(rng.integers(len(fit)))]
+
+
+def batch_of(sight: np.ndarray, texts: Sequence[Page]) -> dict[str, Any]:
+    """Pictures uint8 [N, H, W, 3] and questions as a Batch of one Moment a row; `written` int64 [N, 1, L] is what
+    follows each byte of the page where that is learned, else -1.
+    """
+    pages, written = pages_of(texts)
+    here = torch.ones(len(pages), 1, dtype=torch.bool)
+    return {
+        "senses": {SIGHT: torch.from_numpy(sight)[:, None], TEXT: pages[:, None]},
+        "present": {SIGHT: here, TEXT: here},
+        "first": here,
+        "valid": here,
+        "written": written[:, None],
+    }
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Nats a byte of the answers."""
+    outputs: Any = agent.forward(dict(batch), [TEXT])
+    says, right = nats_of(outputs[TEXT].logits, batch["written"])
+    return says, {"says": says.detach(), "said right": right}

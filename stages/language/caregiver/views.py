@@ -1,0 +1,110 @@
+"""Scenes that are seen: up to four things in the nursery, near enough that what kind each is can be told.
+
+What a caregiver names is near: things that are named to a child fill much of its view (Yu and Smith, 2012, Cognition
+125). At the sizes and distances of the nursery's other levels many are four to eight pixels wide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+
+from devmind.curriculum.stage import Context
+from devmind.worlds.nursery.chance import uniform
+from devmind.worlds.nursery.spawning import in_view, put, settle
+from stages.language.caregiver.scene import PAIRS, PLACES, Pair, Scene, seen
+
+LEVEL = "bind"
+"""Of the nursery: a room with things in view, which are put elsewhere here."""
+MOST = 4
+"""Things of a scene."""
+HEIGHTS = 2
+CELLS = len(PLACES) * HEIGHTS
+"""Where things stand: left, middle and right, each above or below; cell c is the place c // 2."""
+ASIDE_DEG, ABOVE_DEG, ASTRAY_DEG = 19.0, 9.0, 2.0
+RADII_M, DISTANCES_M = (0.13, 0.2), (1.5, 1.8)
+"""Some ten to fifteen pixels wide."""
+LIGHT = (0.15, 1.8)
+"""How much red, green and blue light of one colour has, by what a picture in plain light has."""
+CROP = 12
+"""Pixels of a cut-out's side, for rules on pixels."""
+
+
+@dataclass
+class Views:
+    """N pictures of things.
+
+    Attributes:
+        sight: uint8 [N, 64, 64, 3].
+        pairs: colour and noun of each thing, int64 [N, K, 2].
+        boxes: float32 [N, K, 4] (x0, y0, x1, y1 of the pixels that are seen, ends exclusive; zeros where none is).
+        scenes: what is in view, and where.
+    """
+
+    sight: np.ndarray
+    pairs: np.ndarray
+    boxes: np.ndarray
+    scenes: list[Scene]
+
+    def rows(self, n: int) -> Views:
+        """The first `n` of them."""
+        return Views(self.sight[:n], self.pairs[:n], self.boxes[:n], self.scenes[:n])
+
+    def crops(self) -> np.ndarray:
+        """Each thing cut out by its box and shrunk, float32 [N, K, CROP * CROP * 3] in 0..1; zeros where none is."""
+        cut = np.zeros((*self.pairs.shape[:2], CROP, CROP, 3), np.float32)
+        for row, thing in np.ndindex(*self.pairs.shape[:2]):
+            x0, y0, x1, y1 = self.boxes[row, thing].astype(int)
+            if x1 > x0 and y1 > y0:
+                patch = np.ascontiguousarray(self.sight[row, y0:y1, x0:x1])
+                cut[row, thing] = cv2.resize(patch, (CROP, CROP), interpolation=cv2.INTER_AREA) / 255.0
+        return cut.reshape(*self.pairs.shape[:2], -1)
+
+
+def views(
+    context: Context,
+    seeds: np.ndarray,
+    pairs: np.ndarray,
+    cells: np.ndarray,
+    looked_at: np.ndarray | None = None,
+    of: Sequence[Pair] = PAIRS,
+) -> Views:
+    """What children of `seeds` int64 [N] see.
+
+    Args:
+        pairs: int64 [N, K, 2]; cells: int64 [N, K], where each thing stands, -1 for one that is not there.
+        looked_at: which thing the child looks at, int64 [N]; -1, and by default: straight ahead.
+        of: pairs that may be spoken of.
+    """
+    world = context.make_world("nursery", LEVEL, seeds)
+    state, many = world.state(), pairs.shape[1]
+    state.present[:] = False
+    state.colour[:, :many], state.shape[:, :many] = pairs[..., 0], pairs[..., 1]
+    state.size[:, :many] = uniform(seeds, "radius shown", *RADII_M, (many,))
+    left = ASIDE_DEG * (1 - cells // HEIGHTS) + uniform(seeds, "aside", -ASTRAY_DEG, ASTRAY_DEG, (many,))
+    up = ABOVE_DEG * (1 - 2 * (cells % HEIGHTS)) + uniform(seeds, "above", -ASTRAY_DEG, ASTRAY_DEG, (many,))
+    far = uniform(seeds, "distance shown", *DISTANCES_M, (many,))
+    for thing in range(many):
+        put(state, thing, in_view(state, left[:, thing], up[:, thing], far[:, thing]), cells[:, thing] >= 0)
+    state = settle(state)
+    world.restore(state)
+    if looked_at is not None:
+        truth, at = world.truth(), (np.arange(len(seeds)), np.maximum(looked_at, 0))
+        state.pan = np.where(looked_at >= 0, truth["object_azimuth_deg"][at], state.pan)
+        state.tilt = np.where(looked_at >= 0, truth["object_elevation_deg"][at], state.tilt)
+        state.pan_before = state.pan.copy()
+    sight = world.restore(state)["sight"]
+    truth = world.truth()
+    return Views(sight, pairs, truth["boxes"][:, :many], [seen(truth, row, of) for row in range(len(seeds))])
+
+
+def in_light_of_one_colour(sight: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Pictures uint8 [N, H, W, 3], each as if in light of a single wavelength: all of it has the light's colour, and no
+    thing one of its own. Which colours look bright is drawn too.
+    """
+    bright = rng.dirichlet(np.ones(3), len(sight)).astype(np.float32)
+    light = rng.uniform(*LIGHT, (len(sight), 1, 1, 3)).astype(np.float32)
+    return np.clip(np.einsum("nhwc,nc->nhw", sight, bright)[..., None] * light, 0, 255).astype(np.uint8)

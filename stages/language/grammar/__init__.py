@@ -1,0 +1,1 @@
+"""Grammar: what may be said, from what may not."""

@@ -1,0 +1,111 @@
+"""The skill `grammar`: which of two pages is the likelier one, where they differ in one fault of grammar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.episodes import identities
+from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import EXAM_SEEDS_FROM
+from stages.language.grammar.pairs import KINDS_OF_FAULTS, TRUTH, Pair, pair
+from stages.language.read.corpus import as_bytes, caregiver
+from stages.language.read.ngrams import WittenBell
+from stages.language.read.pages import page_batch, telling
+
+NAME = "grammar"
+GATE = Gate([Threshold(NAME, 0.95)])
+EACH = 56
+"""Pairs of each kind of fault."""
+TOGETHER = 32
+ORDERS = (5, 9, 13)
+"""Of the floors' grams."""
+FILLS = b"\n"
+
+Telling = Callable[[list[str]], np.ndarray]
+"""Nats float64 [N] of N pages."""
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """One value a pair: 1 where the right page is told with fewer nats, 0.5 where both are told with as many."""
+    each = context.episodes(EACH if level != "glimpse" else max(1, EACH // 5))
+    asked = pairs(context, each)
+    values, full = judged(asked, lambda texts: nats(agent, texts)), level == "full"
+    kinds = np.array([one.kind for one in asked])
+    rows, floors = {}, {}
+    if full:
+        rows = {kind: float(values[kinds == kind].mean()) for kind in KINDS_OF_FAULTS}
+        untrue = [pair(TRUTH, EXAM_SEEDS_FROM + context.seed, number) for number in range(each)]
+        rows[TRUTH] = float(judged(untrue, lambda texts: nats(agent, texts)).mean())
+        floors = {f"Witten-Bell {order}-gram": float(judged(asked, grams(context, order)).mean()) for order in ORDERS}
+    return [
+        Measure(
+            NAME,
+            "of pairs told apart",
+            values,
+            chance=0.5,
+            ceiling=1.0,
+            floors=floors,
+            rate=bool(np.isin(values, (0.0, 1.0)).all()),
+            note=f"{len(KINDS_OF_FAULTS)} kinds of faults, pairs of colour and noun that nobody ever spoke of; ties "
+            f"count a half ({int((values == 0.5).sum())} here); '{TRUTH}' is asked beside them and does not count",
+            rows=rows,
+            episodes=identities({"text": [one.right + one.wrong for one in asked]}),
+            exhibits=_mistakes(asked, values) if full else (),
+        )
+    ]
+
+
+def pairs(context: Context, each: int) -> list[Pair]:
+    """The exam's minimal pairs, so many of each kind of fault, in turn."""
+    return [pair(kind, EXAM_SEEDS_FROM + context.seed, number) for number in range(each) for kind in KINDS_OF_FAULTS]
+
+
+def judged(asked: Sequence[Pair], told: Telling) -> np.ndarray:
+    """Of each pair 1 where the right page costs less, 0.5 where both cost the same, float64 [N]."""
+    more = told([one.wrong for one in asked]) - told([one.right for one in asked])
+    return np.where(more == 0, 0.5, (more > 0).astype(float))
+
+
+def nats(agent: Agent, texts: list[str]) -> np.ndarray:
+    """What each page costs an agent to be told."""
+    found = []
+    for start in range(0, len(texts), TOGETHER):
+        rows = [as_bytes(text) for text in texts[start : start + TOGETHER]]
+        longest = -(-max(map(len, rows)) // 8) * 8
+        # A page is told from its beginning, so what fills it up behind its end changes nothing before.
+        full = np.stack([np.frombuffer(bytes(row).ljust(longest, FILLS), np.uint8) for row in rows])
+        each = telling(agent, page_batch(full)).double().cpu().numpy()
+        found += [float(one[: len(row)].sum()) for one, row in zip(each, rows, strict=True)]
+    return np.array(found)
+
+
+def grams(context: Context, order: int) -> Telling:
+    """What each page costs who counted grams in all that the caregiver says in lessons."""
+    model = WittenBell(as_bytes(caregiver(context).taught).astype(np.int64), 256, order)
+
+    def told(texts: list[str]) -> np.ndarray:
+        # Exchanges end in an empty line: so does what stands before each page here.
+        each = model.nats(as_bytes("".join(f"\n{text}" for text in texts)).astype(np.int64))
+        ends = np.cumsum([len(text) + 1 for text in texts])
+        return np.array([part.sum() for part in np.split(each, ends[:-1])])
+
+    return told
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Those of the exam's pairs whose right page was said in lessons word for word: int64, at best none."""
+    asked = pairs(context, EACH)
+    said = caregiver(context).taught
+    every = identities({"text": [one.right + one.wrong for one in asked]})
+    return every[[one.right in said for one in asked]]
+
+
+def _mistakes(asked: Sequence[Pair], values: np.ndarray) -> tuple[Exhibit, ...]:
+    wrong = np.flatnonzero(values < 1)[:6]
+    return tuple(Exhibit("failure", f"{asked[i].kind}: '{asked[i].wrong.splitlines()[-1]}' was the likelier one than "
+                         f"'{asked[i].right.splitlines()[-1]}'") for i in wrong)  # fmt: skip

@@ -1,0 +1,132 @@
+"""Minimal pairs of the caregiver's grammar: two pages that differ in one place, of which one could be hers.
+
+Both tell the same scene, whose pairs of a colour and a noun were never spoken of, and end in one line more. In the
+first kinds a word of it is wrong by what stands beside it. In the last three it is wrong for what was said before a
+name that nobody ever said, or a line and more before, which no counting of characters reaches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from devmind.seeding import numpy_rng
+from stages.language.caregiver import grammar
+from stages.language.caregiver.grammar import AT, COUNTS, SHOWS, Choices, a, exchange
+from stages.language.caregiver.scene import COLOURS, HELD_OUT, NOUNS, Scene, drawn
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A page that is right, the same with one fault, and which kind of fault it is."""
+
+    kind: str
+    right: str
+    wrong: str
+
+
+Lines = tuple[str, str]
+"""A line that is right, and the same with one fault."""
+
+
+def _article(scene: Scene, choices: Choices) -> Lines:
+    name, at = _shown(scene, choices)
+    wrong = ("an " if a(name).startswith("a ") else "a ") + name
+    return f"{a(name)} {at}", f"{wrong} {at}"
+
+
+def _order(scene: Scene, choices: Choices) -> Lines:
+    name, at = _shown(scene, choices)
+    colour, noun = name.split()
+    return f"{a(name)} {at}", f"{a(name).split()[0]} {noun} {colour} {at}"
+
+
+def _number(scene: Scene, choices: Choices) -> Lines:
+    question, answer = choices.of(grammar.numbers(scene))
+    kind = question.split()[2]
+    single = next(noun for noun in NOUNS if kind.startswith(noun))
+    return f"{question} {answer}", f"{question.replace(kind, single)} {answer}"
+
+
+def _preposition(scene: Scene, choices: Choices) -> Lines:
+    name, at = _shown(scene, choices)
+    word, other = ("in", "on") if at.startswith("in") else ("on", "in")
+    return f"{a(name)} {at}", f"{a(name)} {at.replace(word, other, 1)}"
+
+
+def _determiner(scene: Scene, choices: Choices) -> Lines:
+    question, answer = choices.of(grammar.places(scene))
+    return f"{question} {answer}", f"{question.replace(' the ', ' a ')} {answer}"
+
+
+def _verb(scene: Scene, choices: Choices) -> Lines:
+    question, answer = choices.of(grammar.placements(scene))
+    return f"{question} {answer}", f"{question.replace('is the', 'are the', 1)} {answer}"
+
+
+def _answer_to_where(scene: Scene, choices: Choices) -> Lines:
+    question, answer = choices.of(grammar.places(scene))
+    return f"{question} {answer}", f"{question} {choices.of(('yes.', 'no.'))}"
+
+
+def _answer_to_whether(scene: Scene, choices: Choices) -> Lines:
+    question, answer = choices.of(grammar.presences(scene))
+    return f"{question} {answer}", f"{question} {choices.of(AT)}."
+
+
+def _told_twice(scene: Scene, last: str, choices: Choices) -> Lines:
+    """What is told last, and in its place what was told before."""
+    others = [thing.name for thing in scene.things if thing.name not in last]
+    name = next(thing.name for thing in scene.things if thing.name in last)
+    return last, last.replace(a(name), a(choices.of(others)))
+
+
+def _truth(scene: Scene, choices: Choices) -> Lines:
+    """An answer of the right kind that is not true of the scene."""
+    question, answer = choices.of(choices.of([ask for ask in ASKED if ask(scene)])(scene))
+    others = [one for kind in KINDS if answer in kind for one in kind if one != answer]
+    return f"{question} {answer}", f"{question} {choices.of(others)}"
+
+
+ASKED = (grammar.colours, grammar.places, grammar.presences, grammar.placements, grammar.numbers)
+KINDS = tuple(tuple(f"{one}." for one in each) for each in (COLOURS, AT, ("yes", "no"), COUNTS))
+"""Answers by what is asked for."""
+FAULTS: Mapping[str, Callable[[Scene, Choices], Lines]] = {
+    "article": _article,
+    "word order": _order,
+    "number": _number,
+    "preposition": _preposition,
+    "determiner": _determiner,
+    "verb": _verb,
+    "answer to where": _answer_to_where,
+    "answer to whether": _answer_to_whether,
+}
+TWICE, TRUTH = "told twice", "answer is true"
+KINDS_OF_FAULTS = (*FAULTS, TWICE)
+"""The faults of grammar; an untrue answer is none of them."""
+
+
+def pair(kind: str, *names: int | str) -> Pair:
+    """The minimal pair of a kind of fault about a scene named by `names`; only held-out pairs are spoken of."""
+    choices = Choices(numpy_rng("minimal pair", kind, *names))
+    scene = drawn(choices.rng, HELD_OUT)
+    told = exchange(scene, choices).splitlines()[: len(scene.things)]
+    if kind == TWICE:
+        lines = _told_twice(scene, told.pop(), choices)
+    else:
+        lines = _begun((_truth if kind == TRUTH else FAULTS[kind])(scene, choices), choices)
+    right, wrong = ("\n".join([*told, line, ""]) for line in lines)
+    return Pair(kind, right, wrong)
+
+
+def _begun(lines: Lines, choices: Choices) -> Lines:
+    """With the words that show something before them, where they name something to be shown."""
+    if lines[0].startswith(("a ", "an ")):
+        show = choices.of(SHOWS)
+        return f"{show} {lines[0]}", f"{show} {lines[1]}"
+    return lines
+
+
+def _shown(scene: Scene, choices: Choices) -> tuple[str, str]:
+    thing = choices.of(scene.things)
+    return thing.name, f"{AT[thing.place]}."

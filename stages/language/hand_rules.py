@@ -1,0 +1,49 @@
+"""Rules on raw pixels that are told where each thing is: floors of what is said about what is seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from devmind.algorithms.ridge import Ridge, fit_ridge_classifier
+from stages.language.caregiver.views import Views
+
+
+@dataclass(frozen=True)
+class CutOuts:
+    """What was cut out of known pictures, and a classifier of colours and one of nouns, fitted apart on it.
+
+    Attributes:
+        crops: float32 [M, P]; pairs: int64 [M, 2].
+        words: the two classifiers.
+    """
+
+    crops: np.ndarray
+    pairs: np.ndarray
+    words: tuple[Ridge, Ridge]
+
+    @classmethod
+    def of(cls, known: Views) -> CutOuts:
+        """From all that is to be seen in pictures whose things are known."""
+        crops = known.crops()
+        seen = crops.any(-1)
+        crops, pairs = crops[seen], known.pairs[seen]
+        return cls(crops, pairs, (fit_ridge_classifier(crops, pairs[:, 0]), fit_ridge_classifier(crops, pairs[:, 1])))
+
+    def called(self, crops: np.ndarray) -> np.ndarray:
+        """Colour and noun of cut-outs [N, P], each by its own classifier, int64 [N, 2]."""
+        return np.stack([word.predict(crops) for word in self.words], 1)
+
+    def nearest(self, crops: np.ndarray) -> np.ndarray:
+        """Colour and noun of the known cut-out that is most alike, int64 [N, 2]."""
+        return self.pairs[np.argmin((self.crops**2).sum(1) - 2 * crops @ self.crops.T, 1)]
+
+    def fits(self, crops: np.ndarray, meant: np.ndarray) -> np.ndarray:
+        """How well cut-outs [N, K, P] fit colours and nouns int64 [N, 2]: both classifiers' scores added, [N, K]."""
+        total = np.zeros(crops.shape[:2])
+        for word, classifier in enumerate(self.words):
+            scores = classifier.scores(crops.reshape(-1, crops.shape[-1])).reshape(*total.shape, -1)
+            column = np.searchsorted(np.unique(self.pairs[:, word]), meant[:, word])  # its classes are sorted
+            total += np.take_along_axis(scores, column[:, None, None], 2)[..., 0]
+        return total

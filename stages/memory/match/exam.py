@@ -1,0 +1,106 @@
+"""The exam of the delayed match, by the trunk's head alone: pauses longer than taught, things of held-out kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from devmind.acting import Actor
+from devmind.agent.agent import Agent
+from devmind.agent.batch import collate_tick
+from devmind.agent.device import place
+from devmind.agent.features import log_mel
+from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds
+from stages.memory.match.lesson import CHOICES, HEAD, KINDS, LONGEST_TAUGHT, answers, shown, things
+from stages.memory.recall.things import HELD_OUT
+from stages.memory.short_term import TOGETHER
+
+NAME = "match"
+EPISODES = 400
+PAUSE = 10
+"""Moments between a sample and the first choice."""
+GATE = Gate([Threshold(f"{NAME}/{kind}", 0.9, goal=True) for kind in KINDS])
+"""Goals as yet: three hundred steps of the lesson, and a thousand, left it at chance."""
+OFF = "memory off"
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """Right after a pause of PAUSE Moments, of things seen and heard; memory off and floors in a full exam."""
+    return [_measure(agent, context, level, kind) for kind in KINDS]
+
+
+def _measure(agent: Agent, context: Context, level: str, kind: str) -> Measure:
+    sense = KINDS[kind]
+    n = context.episodes(EPISODES, level)
+    of = things(exam_seeds(n, context.seed, NAME, kind), HELD_OUT)
+    met, wanted = shown(of, sense, PAUSE), answers(of)
+    said = chosen(agent, sense, met)
+    rows, floors = {}, {}
+    if level == "full":
+        untaught = place(Agent(agent.config), context.device).eval()
+        rows = {OFF: _right(chosen(agent, sense, met, short_term=False), wanted)}
+        floors = {
+            "untaught agent": _right(chosen(untaught, sense, met), wanted),
+            "nearest raw input": _right(nearest(sense, met), wanted),
+            "always the first": _right(np.zeros(n, np.int64), wanted),
+        }
+    return Measure(
+        f"{NAME}/{kind}",
+        "right",
+        (said == wanted).astype(np.float64),
+        chance=1 / CHOICES,
+        ceiling=1.0,
+        floors=floors,
+        rate=True,
+        rows=rows,
+        note=f"{PAUSE} Moments with other things between, at most {LONGEST_TAUGHT} in lessons; combinations of shape, "
+        "colour and texture that no lesson of names or matches showed",
+        episodes=of.episodes(),
+        exhibits=(_shown(said == wanted),) if level == "full" else (),
+    )
+
+
+def chosen(agent: Agent, sense: str, met: np.ndarray, short_term: bool = True) -> np.ndarray:
+    """What the head says at the last Moment of episodes [N, T, ...], int64 [N].
+
+    Args:
+        short_term: the window and slots are carried; without, the last Moment stands alone.
+    """
+    said = []
+    for part in np.split(met, range(TOGETHER, len(met), TOGETHER)):
+        actor = Actor(agent, len(part), effectors=(), heads=(HEAD,), short_term=short_term)
+        for tick in range(part.shape[1]):
+            output = actor.act(collate_tick({sense: part[:, tick]}, np.full(len(part), tick == 0)))
+        said.append(output.outputs[HEAD].mode().cpu().numpy())
+    return np.concatenate(said)
+
+
+def nearest(sense: str, met: np.ndarray) -> np.ndarray:
+    """The choice whose raw input is nearer to the sample's: mean colours of 8 x 8 fields, or log-mel levels."""
+    sample, first, second = (_raw(sense, met[:, at]) for at in (0, -2, -1))
+    return (np.linalg.norm(sample - second, axis=1) < np.linalg.norm(sample - first, axis=1)).astype(np.int64)
+
+
+def _raw(sense: str, values: np.ndarray) -> np.ndarray:
+    """[N, F] of one Moment."""
+    n = len(values)
+    if sense == "sight":
+        return np.asarray(values.reshape(n, 8, 8, 8, 8, 3).mean((2, 4)).reshape(n, -1) / 255)
+    heard = torch.from_numpy(np.ascontiguousarray(values, np.float32)).mean(1)
+    return np.asarray(log_mel(heard, 512, 400, 40).mean(-2).numpy())
+
+
+def _right(said: np.ndarray, wanted: np.ndarray) -> float:
+    return float((said == wanted).mean())
+
+
+def _shown(right: np.ndarray) -> Exhibit:
+    good = right.mean() >= 0.9
+    return Exhibit(
+        "example" if good else "failure", f"{int(right.sum())} of {len(right)} matched after {PAUSE} Moments"
+    )

@@ -1,0 +1,95 @@
+"""Episodes of the delayed match: a sample, a pause, and two choices one behind the other; and the lesson's batches.
+
+The trunk has to carry what the sample was: where a thing lies, how far off and before which hiss differs between a
+sample and a choice, and what lies between is seen or heard too. Nothing in the choices alone tells the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.stage import Context
+from devmind.seeding import lesson_seeds, numpy_rng
+from stages.memory.recall.things import SIZES_M, TAUGHT, Lives, lives, looks
+
+HEAD = "matched"
+"""Says which of the two choices, the first or the second, was the sample."""
+KINDS: Mapping[str, str] = {"seen": "sight", "heard": "sound"}
+"""By kind of episode, the sense by which its things are met."""
+THINGS = 4
+"""The sample, the other choice, and two that come between."""
+CHOICES = 2
+LONGEST_TAUGHT = 6
+"""Moments at most between a sample and the first choice in lessons."""
+BEGINNING = 0.4
+"""The part of the lesson in which nothing comes between: what a match is has to be understood first."""
+
+
+def things(seeds: np.ndarray, among: np.ndarray) -> Lives:
+    """An episode's things of seeds int64 [N]: thing 0 is the sample.
+
+    Sizes are apart by a sixteenth of their range at least, for they set the pitch: no two things sound alike.
+    """
+    of = lives(seeds, THINGS, among)
+    smallest, largest = SIZES_M
+    sizes = []
+    for seed in seeds.tolist():
+        rng = numpy_rng("match sizes", seed)
+        sizes.append((rng.permutation(THINGS) + rng.uniform(0.125, 0.875, THINGS)) / THINGS)
+    return replace(of, size_m=smallest + (largest - smallest) * np.stack(sizes))
+
+
+def answers(of: Lives) -> np.ndarray:
+    """Which choice is the sample, int64 [N] of 0 and 1."""
+    return of.answer[:, 0] % CHOICES
+
+
+def shown(of: Lives, sense: str, pause: int) -> np.ndarray:
+    """What is sensed in episodes of `pause` Moments between, [N, 1 + pause + 2, ...]."""
+    n, second = len(of.seed), answers(of)
+    sample, between, choices = (
+        looks(of, which, look, (sense,))[sense]
+        for which, look in (
+            (np.zeros((n, 1), np.int64), "sample"),
+            (np.tile(np.arange(CHOICES, THINGS), (n, 1)), "between"),
+            (np.stack([second, 1 - second], 1), "choice"),
+        )
+    )
+    return np.concatenate([sample, between[:, np.arange(pause) % between.shape[1]], choices], 1)
+
+
+def lesson_batch(agent: Agent, context: Context, update: int, size: int, steps: int) -> dict[str, Any]:
+    """`size` episodes as a Batch, seen and heard in turn, with `matched` int64 [B]."""
+    sense = list(KINDS.values())[update % len(KINDS)]
+    longest = 0 if update < BEGINNING * steps else LONGEST_TAUGHT
+    pause = int(numpy_rng(context.seed, "match", "pause", update).integers(0, longest + 1))
+    of = things(lesson_seeds(size, context.seed, "match", update), TAUGHT)
+    seen = torch.from_numpy(shown(of, sense, pause))
+    valid = torch.ones(seen.shape[:2], dtype=torch.bool)
+    first = torch.zeros_like(valid)
+    first[:, 0] = True
+    return {
+        "senses": {sense: seen}, "present": {sense: valid}, "first": first, "valid": valid,
+        "matched": torch.from_numpy(answers(of)),
+    }  # fmt: skip
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Episodes of lessons, int64 [n]."""
+    return things(lesson_seeds(n, context.seed, "match", "episodes"), TAUGHT).episodes()
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Cross-entropy at both choices: who knows the sample knows the answer at the first."""
+    logits = agent(batch, [HEAD])[HEAD].logits[:, -CHOICES:]
+    wanted = batch["matched"][:, None].expand(-1, CHOICES)
+    value = F.cross_entropy(logits.flatten(0, 1), wanted.flatten())
+    return value, {"right": (logits[:, -1].argmax(-1) == batch["matched"]).float().mean()}

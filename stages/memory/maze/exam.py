@@ -1,0 +1,138 @@
+"""The exam of maze: to turn, at the end of a way, as something at its start told.
+
+Three mazes: the passive T-Maze with a corridor of 100, longer than in any lesson, and MiniGrid's Memory rooms of sizes
+7 and 13: all of those rooms that no lesson shows, each once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from devmind.acting import Policy, Senses, rollout
+from devmind.agent.agent import Agent
+from devmind.curriculum.episodes import of_lessons, of_worlds
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds
+from devmind.worlds import minigrid
+from devmind.worlds.minigrid import FORWARD, LEFT, RIGHT
+from devmind.worlds.side_by_side import SideBySide
+from devmind.worlds.tmaze import AHEAD, DOWN, UP
+from stages.memory import short_term
+from stages.memory.maze.rooms import LONGEST, exam_rooms, room_name
+from stages.memory.short_term import NO_STORE, SHORT_OFF
+
+LENGTH = 100
+T_MAZE, S7, S13 = "maze/corridor", "maze/MemoryS7", "maze/MemoryS13"
+EPISODES = 400
+SIZES = {S7: 7, S13: 13}
+GATE = Gate(
+    [Threshold(T_MAZE, 0.98), Threshold(S7, 0.95, when_absent="skip"), Threshold(S13, 0.90, when_absent="skip")]
+)
+SIDES = {"straight on, then left": LEFT, "straight on, then right": RIGHT}
+ALL_ROOMS = "; all rooms that no lesson shows: other combinations of start, thing and side"
+ABSENT = "MiniGrid is not installed (extra 'worlds'): its Memory rooms were not examined"
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """Which share of episodes ended at the right side: a corridor of 100, and MiniGrid's rooms where it is there."""
+    measures = [_measure(agent, context, level, T_MAZE, "" if minigrid.installed() else f"; {ABSENT}")]
+    if minigrid.installed():
+        measures += [
+            _measure(agent, context, level, name, f"{ALL_ROOMS}; more than {LONGEST[size]} steps count as failed")
+            for name, size in SIZES.items()
+        ]
+    return measures
+
+
+def _measure(agent: Agent, context: Context, level: str, name: str, note: str) -> Measure:
+    n = context.episodes(EPISODES, level)
+    right = arrived(context, name, n, short_term.agent_policy(agent))
+    rows: dict[str, float] = {}
+    floors: dict[str, float] = {}
+    if level == "full":
+        rows = {SHORT_OFF: float(arrived(context, name, n, short_term.agent_policy(agent, short_term=False)).mean())}
+        floors = {
+            title: float(arrived(context, name, n, policy).mean()) for title, policy in _floors(context, name).items()
+        }
+    return Measure(
+        name,
+        "arrived",
+        right,
+        chance=0.5,
+        ceiling=1.0,
+        floors=floors,
+        rate=True,
+        reference="0.5 without memory" + (" (Ni et al., 2023)" if name == T_MAZE else ""),
+        note=NO_STORE + note,
+        rows=rows,
+        **_which(context, name, n),
+    )
+
+
+def _which(context: Context, name: str, n: int) -> dict[str, Any]:
+    """What the values are of: drawn corridors, or all rooms that were kept from lessons."""
+    if name != T_MAZE:
+        return {"exhaustive": True}
+    return {"episodes": of_worlds(context.make_world, "tmaze", str(LENGTH), exam_seeds(n, context.seed, name))}
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Corridors that lessons show, of every length, int64."""
+    return of_lessons(context.make_world, n, context.seed, "tmaze", short_term.lengths_taught())
+
+
+def arrived(context: Context, name: str, n: int, policy: Policy) -> np.ndarray:
+    """Whether each episode of a maze ended at the right side, float64 of 0 and 1: `n` corridors, or all exam rooms."""
+    if name != T_MAZE:
+        return reached(SIZES[name], exam_rooms(context.seed, SIZES[name]), policy)
+    seeds = exam_seeds(n, context.seed, name)
+    # The goal earns 1, and all dawdling together costs less than 0.2.
+    return (short_term.total_rewards(context, "tmaze", str(LENGTH), seeds, policy) > 0.5).astype(np.float64)
+
+
+def _floors(context: Context, name: str) -> Mapping[str, Policy]:
+    """A random walk, and the best that can be done without remembering: on to the end, then always to one side."""
+    if name != T_MAZE:
+        sides = {title: straight_on(side) for title, side in SIDES.items()}
+        return {"random": short_term.at_random(3, context.seed, name), **sides}
+    ends = {"straight on, then up": _along_the_corridor(UP), "straight on, then down": _along_the_corridor(DOWN)}
+    return {"random": short_term.at_random(4, context.seed, name), **ends}
+
+
+def _along_the_corridor(side: int) -> Policy:
+    return short_term.choosing(lambda senses, first: np.where(senses["signal"][:, 0] > 0, side, AHEAD))
+
+
+def reached(size: int, seeds: np.ndarray, policy: Policy) -> np.ndarray:
+    """Whether the right thing was reached in each episode, float64 [N] of 0 and 1."""
+    return short_term.in_groups(lambda group: _group(size, group, policy), seeds)
+
+
+def _group(size: int, seeds: np.ndarray, policy: Policy) -> np.ndarray:
+    world, right = SideBySide([minigrid.room(room_name(size)) for _ in seeds], seeds), np.zeros(len(seeds))
+    for tick in rollout(policy, world, LONGEST[size]):
+        right[tick.reward > 0] = 1.0
+        if tick.ended.all():
+            break
+    world.close()
+    return right
+
+
+def straight_on(side: int) -> Policy:
+    """Walk on as long as the way is free, then to one side: what can be reached without remembering."""
+    turned = np.zeros(0, bool)
+
+    def act(senses: Senses, first: np.ndarray) -> np.ndarray:
+        nonlocal turned
+        turned = np.zeros(len(first), bool) if first.all() else turned
+        blocked = senses["board"][:, 1, 5, 3] == 0  # the cell ahead is not empty
+        turn = blocked & ~turned
+        turned = turned | turn
+        return np.where(turn, side, FORWARD)
+
+    return short_term.choosing(act)

@@ -1,0 +1,173 @@
+"""MiniGrid's Memory rooms: which are taught and which examined, and a teacher that walks them.
+
+A key or a ball lies at the start of a hallway; at its end one of each, and the child is to go to the one that equals
+the first. It starts anywhere in the hallway with its back to the first one, so it has to go and look before it goes.
+The environment is MiniGrid's own (`devmind.worlds.minigrid`, extra `worlds`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from devmind.acting import Senses, rollout
+from devmind.acting.rollout import Actions
+from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
+from devmind.worlds.minigrid import FORWARD, LEFT, RIGHT, room
+from devmind.worlds.side_by_side import SideBySide
+
+KEY, BALL = 5, 6
+_HEADINGS = ((1, 0), (0, 1), (-1, 0), (0, -1))
+LONGEST = {7: 24, 13: 40}
+"""Steps after which an episode counts as failed: three times the teacher's longest."""
+POOL = 96
+"""Episodes of each size that lessons draw from. There are 16 different rooms of size 7, and 40 of size 13: half of them
+are for lessons, and half for the exam."""
+ROOMS = {7: 8, 13: 20}
+"""How many rooms of each size are kept for the exam, which asks all of them."""
+STRAY = 0.1
+"""How often the teacher's hand slips in lessons, so that the child meets what its own mistakes will lead to (DART:
+Laskey et al., 2017); what is imitated is what the teacher would have done."""
+
+Episode = dict[str, np.ndarray]
+Layout = tuple[int, int, int]
+"""What differs between rooms of one size: how far along the hallway the child starts, from 1; what lies at its start (0
+a key, 1 a ball); whether what equals that lies at the left (0) or the right (1) of its end."""
+
+
+def for_exams(layout: Layout) -> bool:
+    """Whether a room is kept for exams: every second one, so that lessons have each start, thing and side, but not
+    every combination of them.
+    """
+    return sum(layout) % 2 == 1
+
+
+def room_name(size: int) -> str:
+    """MiniGrid's name of the room of that size."""
+    return f"MiniGrid-MemoryS{size}-v0"
+
+
+class Hallway:
+    """One such room with a teacher that sees the whole grid."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.world = room(room_name(size))
+        self.env: Any = self.world.env.unwrapped
+
+    def begin(self, seed: int) -> SideBySide:
+        """The episode of `seed` as a world of one row, for a rollout; the teacher looks at it anew."""
+        world = SideBySide([self.world], [seed])
+        middle = self.env.height // 2
+        self.start = int(self.env.agent_pos[0])
+        self.looked = False
+        self.to_look = self._steps_to((1, middle), ())
+        self.to_goal = self._steps_to(tuple(self.env.success_pos), (tuple(self.env.failure_pos),))
+        return world
+
+    def teach(self) -> int:
+        """The teacher's action: go and look until the first thing was in view, then to the one that equals it."""
+        self.looked = self.looked or self.in_view
+        steps = self.to_goal if self.looked else self.to_look
+        here = int(self.env.agent_pos[0]), int(self.env.agent_pos[1]), int(self.env.agent_dir)
+        return min((LEFT, RIGHT, FORWARD), key=lambda action: steps.get(self._after(here, action), 10**6))
+
+    @property
+    def in_view(self) -> bool:
+        """The child sees the first thing now."""
+        return bool(self.env.agent_sees(1, self.env.height // 2 - 1))
+
+    @property
+    def first_thing(self) -> int:
+        """What lies at the start: 0 a key, 1 a ball."""
+        return int(self.env.grid.get(1, self.env.height // 2 - 1).type == "ball")
+
+    @property
+    def layout(self) -> Layout:
+        """Which room the episode that was begun last is in."""
+        right = self.env.success_pos[1] > self.env.height // 2
+        return self.start, self.first_thing, int(right)
+
+    @property
+    def at_the_fork(self) -> bool:
+        """The child stands where the hallway ends, having looked, and has not turned yet: now it must remember."""
+        fork = self.env.success_pos[0], self.env.height // 2
+        return self.looked and tuple(self.env.agent_pos) == fork and self.env.agent_dir == 0
+
+    def _after(self, here: tuple[int, int, int], action: int) -> tuple[int, int, int]:
+        x, y, heading = here
+        if action != FORWARD:
+            return x, y, (heading + (1 if action == RIGHT else -1)) % 4
+        ahead = x + _HEADINGS[heading][0], y + _HEADINGS[heading][1]
+        return (*ahead, heading) if self.env.grid.get(*ahead) is None else here
+
+    def _steps_to(self, goal: tuple[int, ...], avoid: tuple[Any, ...]) -> dict[tuple[int, int, int], int]:
+        """Actions to the cell `goal` from every place and heading: breadth first, backwards."""
+        steps = {(goal[0], goal[1], heading): 0 for heading in range(4)}
+        waiting = deque(steps)
+        while waiting:
+            x, y, heading = here = waiting.popleft()
+            back = x - _HEADINGS[heading][0], y - _HEADINGS[heading][1]
+            before = [(x, y, (heading + 1) % 4), (x, y, (heading - 1) % 4), (*back, heading)]
+            for place in before:
+                if place not in steps and self.env.grid.get(*place[:2]) is None and place[:2] not in avoid:
+                    steps[place] = steps[here] + 1
+                    waiting.append(place)
+        return steps
+
+
+@lru_cache(maxsize=8)
+def lesson_rooms(seed: int, size: int) -> np.ndarray:
+    """Seeds of the POOL rooms of lessons, int64 [POOL]: none is kept for exams."""
+    seeds = lesson_seeds(4 * POOL, seed, "hallway", size)
+    return np.array([one for one in seeds.tolist() if not for_exams(layout(size, one))][:POOL])
+
+
+@lru_cache(maxsize=8)
+def exam_rooms(seed: int, size: int) -> np.ndarray:
+    """One seed for every room of a size that is kept for exams, int64 [ROOMS[size]]."""
+    found: dict[Layout, int] = {}
+    for one in exam_seeds(100 * ROOMS[size], seed, "hallway", size).tolist():
+        if len(found) == ROOMS[size]:
+            break
+        if for_exams(room := layout(size, one)):
+            found.setdefault(room, one)
+    return np.array(list(found.values()))
+
+
+def layout(size: int, seed: int) -> Layout:
+    """The room that a seed begins."""
+    hallway = _hallway(size)
+    hallway.begin(seed)
+    return hallway.layout
+
+
+@lru_cache(maxsize=2)
+def _hallway(size: int) -> Hallway:
+    return Hallway(size)
+
+
+@lru_cache(maxsize=4 * POOL)
+def walk(size: int, seed: int) -> Episode:
+    """One episode: `board` int8 [T, 13, 7, 7], and targets [T] as `short_term.whole_episodes` has them.
+
+    `in_view` is the first thing at Moments that show it, else -1.
+    """
+    hallway, rng = _hallway(size), numpy_rng("hallway", size, seed)
+    rows: list[dict[str, Any]] = []
+
+    def teaching(senses: Senses, first: np.ndarray) -> Actions:
+        choice = hallway.teach()
+        thing, asked = hallway.first_thing, hallway.at_the_fork
+        told, in_view = thing if hallway.looked else -1, thing if hallway.in_view else -1
+        rows.append({"board": senses["board"][0], "choice": choice, "asked": asked, "told": told, "in_view": in_view})
+        slips = rng.random() < STRAY and not hallway.at_the_fork
+        return {"choose": np.array([int(rng.integers(LEFT, FORWARD + 1)) if slips else choice])}
+
+    for tick in rollout(teaching, hallway.begin(seed), LONGEST[size]):
+        if tick.ended.all():
+            break
+    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}

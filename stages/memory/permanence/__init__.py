@@ -1,0 +1,1 @@
+"""The skill permanence: where a thing is that is out of sight."""

@@ -1,0 +1,208 @@
+"""The exam of permanence: where is the red one, now that it is out of sight? The trunk answers by its head `place`.
+
+Every room is lived once; the agent's variants (beliefs on and off, short-term memory on and off) and the rules stand
+side by side in it. After the look, what was moved is at either of the two places not looked at: 0.5 is the best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from devmind.acting import Actor
+from devmind.agent.agent import Agent
+from devmind.agent.tracker import shares
+from devmind.agent.tracking import point
+from devmind.curriculum.episodes import of_lessons, of_worlds
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds
+from devmind.worlds.nursery.hiding import AFTER_LOOKING, BEFORE_LOOKING, NOT_ASKED, PLACES, plan
+from stages.memory.permanence.episodes import Tick, delays, of_delay, ticks
+from stages.memory.short_term import TOGETHER
+
+EPISODES = 400
+KINDS = ("unmoved", "moved", "swapped", "a-not-b")
+BOTH, SHORT, LONG, OFF = "both", "objects off (short-term alone)", "short-term off (objects alone)", "memory off"
+VARIANTS: Mapping[str, tuple[bool, bool]] = {
+    BOTH: (True, True),
+    SHORT: (False, True),
+    LONG: (True, False),
+    OFF: (False, False),
+}
+"""Whether beliefs are recalled, and whether short-term memory is on."""
+FILTER, LAST_SEEN = "the filter alone", "last-seen rule"
+CHANCE_ELSEWHERE = 1 - 1 / len(PLACES)
+"""How often whoever knows nothing names another place than the one found empty: a belief has fallen to chance there."""
+GATE = Gate(
+    [
+        Threshold("permanence/unmoved", 0.95),
+        Threshold("permanence/moved", CHANCE_ELSEWHERE),
+        Threshold("permanence/swapped", CHANCE_ELSEWHERE),
+    ]
+)
+_CANONICAL_DEG, _CANONICAL_M = np.array([[15.2, -9.7], [0.0, 9.7], [-15.2, -9.7]]), 1.5
+
+
+@dataclass
+class Answers:
+    """What was said in N rooms: int64 [N] by (who, question); `true` by question; facts of the rooms [N]."""
+
+    said: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
+    true: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    last_seen: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    at_first: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    delay: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    episodes: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def add(self, other: Answers) -> None:
+        """Put the rooms of another group behind these."""
+        for name in ("true", "last_seen", "at_first", "delay", "episodes"):
+            setattr(self, name, np.concatenate((getattr(self, name), getattr(other, name))))
+        for key, said in other.said.items():
+            self.said[key] = np.concatenate((self.said.get(key, np.zeros(0, np.int64)), said))
+
+    def share(self, who: str, question: int, wanted: np.ndarray) -> float:
+        """How often `who` said `wanted` [N]; of the rooms that were put to it, the first ones."""
+        said = self.said[who, question]
+        return float((said == wanted[: len(said)]).mean())
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """400 rooms of each level; the rows beside on a quarter of them."""
+    n, full = context.episodes(EPISODES, level), level == "full"
+    found = {kind: answers(agent, context, kind, n, full) for kind in KINDS}
+    return [
+        _unmoved(found["unmoved"], full),
+        *(_moved(kind, found[kind], full) for kind in ("moved", "swapped")),
+        _a_not_b(found["a-not-b"], full),
+    ]
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Rooms of lessons in which things are hidden, int64."""
+    return of_lessons(context.make_world, n, context.seed, "nursery", [f"hide/{kind}" for kind in KINDS])
+
+
+def answers(agent: Agent, context: Context, kind: str, n: int, full: bool) -> Answers:
+    """What is said in `n` rooms of `hide/KIND`; in a full exam by all variants in the largest group, which is first."""
+    seeds = exam_seeds(n, context.seed, "permanence", kind)
+    mine = [of_delay(seeds, kind, delay) for delay in delays(kind)]
+    groups = [part for each in mine for part in np.split(each, range(TOGETHER, len(each), TOGETHER)) if len(part)]
+    groups.sort(key=len, reverse=True)
+    total = Answers()
+    for number, group in enumerate(groups):
+        total.add(_group(agent, context, kind, group, tuple(VARIANTS) if full and number == 0 else (BOTH,)))
+    return total
+
+
+def _group(agent: Agent, context: Context, kind: str, seeds: np.ndarray, variants: Sequence[str]) -> Answers:
+    made, n = plan(seeds, kind), len(seeds)
+    actors = {
+        who: Actor(agent, n, effectors=[], heads=["place"], short_term=VARIANTS[who][1], beliefs=who == BOTH)
+        for who in variants
+    }
+    every = np.arange(n)
+    heard = Answers(
+        true=np.zeros(n, np.int64), last_seen=made.last_seen, at_first=made.before[every, made.target],
+        delay=made.delay, episodes=of_worlds(context.make_world, "nursery", f"hide/{kind}", seeds),
+    )  # fmt: skip
+    for tick in ticks(agent, context, kind, seeds, actors[BOTH]):
+        question = int(tick.truth["question"][0])
+        for who, actor in actors.items():
+            believes, remembers = VARIANTS[who]
+            if not remembers and question == NOT_ASKED:
+                continue  # what remembers nothing need not live through what is not asked about
+            # The agent as it is lives through the rooms; its variants are given what it sees, and what it believes.
+            step = tick.output if who == BOTH else actor.step(tick.percepts, tick.output.recalled if believes else None)
+            if question != NOT_ASKED:
+                heard.said[who, question] = step.outputs["place"].mode().cpu().numpy()
+        if question != NOT_ASKED:
+            heard.said[FILTER, question] = _by_rule(tick)
+            heard.said[LAST_SEEN, question] = made.last_seen
+            heard.true = tick.truth["place"]
+    return heard
+
+
+def _by_rule(tick: Tick) -> np.ndarray:
+    """The place of the largest share of belief, [N]; among equals the leftmost."""
+    n = len(tick.beliefs)
+    azimuth, elevation = np.tile(_CANONICAL_DEG[:, 0], (n, 1)), np.tile(_CANONICAL_DEG[:, 1], (n, 1))
+    places = point(azimuth, elevation, np.full_like(azimuth, _CANONICAL_M))
+    asked = tick.truth["colour"][np.arange(n), tick.truth["target"]]
+    return np.asarray(shares(tick.beliefs, asked, places).argmax(1))
+
+
+def _unmoved(found: Answers, full: bool) -> Measure:
+    right = found.said[BOTH, BEFORE_LOOKING] == found.true
+    rows = {f"delay {delay / 10:.1f} s": float(right[found.delay == delay].mean()) for delay in np.unique(found.delay)}
+    rows["after looking"] = found.share(BOTH, AFTER_LOOKING, found.true)
+    rows[FILTER] = found.share(FILTER, BEFORE_LOOKING, found.true)
+    if full:
+        rows |= {who: found.share(who, BEFORE_LOOKING, found.true) for who in (SHORT, LONG, OFF)}
+    return Measure(
+        "permanence/unmoved",
+        "right before looking",
+        right.astype(np.float64),
+        chance=1 / len(PLACES),
+        ceiling=1.0,
+        rate=True,
+        floors={LAST_SEEN: found.share(LAST_SEEN, BEFORE_LOOKING, found.true)} if full else {},
+        rows=rows,
+        episodes=found.episodes,
+        note="two things at three covered places; the rows with memory off are of the first group of rooms",
+    )
+
+
+def _moved(kind: str, found: Answers, full: bool) -> Measure:
+    said = found.said[BOTH, AFTER_LOOKING]
+    rows = {
+        "right before looking": found.share(BOTH, BEFORE_LOOKING, found.true),
+        "right after looking (0.5 is the best)": found.share(BOTH, AFTER_LOOKING, found.true),
+        f"{FILTER}: right before looking": found.share(FILTER, BEFORE_LOOKING, found.true),
+        f"{FILTER}: right after looking": found.share(FILTER, AFTER_LOOKING, found.true),
+        f"{FILTER}: elsewhere": 1 - found.share(FILTER, AFTER_LOOKING, found.last_seen),
+    }
+    if full:
+        for who in (SHORT, LONG, OFF):
+            rows[f"{who}: elsewhere"] = 1 - found.share(who, AFTER_LOOKING, found.last_seen)
+            rows[f"{who}: right after looking"] = found.share(who, AFTER_LOOKING, found.true)
+    return Measure(
+        f"permanence/{kind}",
+        "another place than the one looked at and found without it",
+        (said != found.last_seen).astype(np.float64),
+        chance=CHANCE_ELSEWHERE,
+        ceiling=1.0,
+        rate=True,
+        floors={LAST_SEEN: 1 - found.share(LAST_SEEN, AFTER_LOOKING, found.last_seen)} if full else {},
+        rows=rows,
+        episodes=found.episodes,
+        note="moved unseen: nobody can be right before looking but by luck, and in more than half of the rooms after",
+    )
+
+
+def _a_not_b(found: Answers, full: bool) -> Measure:
+    error = found.said[BOTH, BEFORE_LOOKING] == found.at_first
+    rows = {
+        "right (B)": found.share(BOTH, BEFORE_LOOKING, found.true),
+        FILTER: found.share(FILTER, BEFORE_LOOKING, found.at_first),
+    }
+    if full:
+        rows |= {who: found.share(who, BEFORE_LOOKING, found.at_first) for who in (SHORT, LONG, OFF)}
+    return Measure(
+        "permanence/a-not-b",
+        "answers A after a hiding at B in full view",
+        error.astype(np.float64),
+        chance=1 / len(PLACES),
+        ceiling=0.0,
+        rate=True,
+        higher_is_better=False,
+        floors={LAST_SEEN: found.share(LAST_SEEN, BEFORE_LOOKING, found.at_first)} if full else {},
+        rows=rows,
+        episodes=found.episodes,
+        reference="infants of 8 to 12 months err (Piaget, 1954)",
+        note="no gate; its course over the lesson is printed by benchmarks/a_not_b.py",
+    )

@@ -1,0 +1,209 @@
+"""The lessons `beliefs` and `hidden`: what a belief's numbers say of a place, then where the named thing is.
+
+Beliefs come first, taught to their encoder alone: a thing is where it was seen last, unless it was looked for there and
+not found. Neither number tells that without the other, which an encoder with a head of its own learns in seconds, and a
+trunk among other questions in many minutes. Hidden things are asked about in single Moments and in whole episodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from devmind.agent.agent import Agent
+from devmind.agent.tracker import SENSE, recall, recalled_batch
+from devmind.curriculum.stage import Context
+from devmind.seeding import numpy_rng
+from devmind.worlds.nursery import hiding
+from stages.memory.parts import NAMED
+from stages.memory.permanence.detections import NAMES
+from stages.memory.permanence.episodes import Episodes, episodes
+
+BELIEVED = "believed"
+BELIEFS_TRAIN = (f"encoders.{SENSE}.", f"heads.{BELIEVED}.")
+"""What the lesson `beliefs` changes."""
+BELIEFS_REUSE, BELIEFS_ROWS = 12, 8
+"""Its updates that share their episodes, and how many episodes are played at a time."""
+REUSE = 3
+"""Updates that share their episodes; each asks other questions."""
+BLANK, ASKED = 0.25, 0.5
+"""Share of rows without beliefs, and of ticks with a question."""
+ALONE, POOL = 32, 8
+"""Single Moments asked beside each row; from how many of the latest blocks of episodes these and the rows are drawn: a
+block is of one kind, and a step of one kind alone taught what it was, not what to look at."""
+LOST, ALONE_LOST = 0.8, 0.5
+"""From which share of belief in `elsewhere` on a thing counts as lost; how many of the single Moments ask for such."""
+ELSEWHERE = -2
+"""Its place among a belief's numbers."""
+
+
+def beliefs_batch(agent: Agent, context: Context, update: int, size: int) -> dict[str, Any]:
+    """`size` single beliefs about what is asked for as the sense `belief`, with what can be `known`, and `asked`."""
+    block = update // BELIEFS_REUSE
+    pool = episodes(agent, context, range(max(0, block - POOL + 1), block + 1), BELIEFS_ROWS)
+    rng = numpy_rng(context.seed, "beliefs", update)
+    moments = alone(pool, size, ALONE_LOST, rng, named(agent))
+    recalled = moments["recalled"]
+    return {
+        "senses": {SENSE: recalled["senses"][SENSE][:, :, 0]},
+        "present": {SENSE: recalled["valid"][:, :, 0]},
+        "first": moments["first"],
+        "valid": moments["valid"],
+        "place": moments["place"],
+        "known": moments["known"],
+        "asked": recalled["valid"][:, :, 0],
+    }
+
+
+def beliefs_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Cross-entropy with what can be known of the place, over all that something is believed of."""
+    answer: Any = agent(batch, [BELIEVED])[BELIEVED]
+    value = F.cross_entropy(answer.logits[batch["asked"]], batch["known"][batch["asked"]])
+    right = (answer.mode() == batch["place"])[batch["asked"]]
+    return value, {BELIEVED: value.detach(), "right": right.float().mean()}
+
+
+def lesson_batch(
+    agent: Agent, context: Context, update: int, size: int, whole: bool = True, steps: int | None = None
+) -> dict[str, Any]:
+    """Single Moments of the latest episodes under the name `alone`, and if `whole` also episodes with their questions.
+
+    Behind `steps` of its lesson no more episodes are lived, only other questions asked: rehearsals are far apart, and
+    each would have to live through all of its episodes.
+
+    `place` int64 [B, T] is where the asked thing is and `known` [B, T, 3] what can be known of it, `asked` bool [B, T]
+    where there is a question, `lost` where what is asked for is believed to be elsewhere. A quarter of the whole rows
+    come without beliefs, so that the trunk also learns to remember by itself.
+    """
+    block = (update if steps is None else min(update, steps - 1)) // REUSE
+    pool = episodes(agent, context, range(max(0, block - POOL + 1), block + 1), size)
+    rng, told = numpy_rng(context.seed, "hidden", "questions", update), named(agent)
+    batch = {"alone": alone(pool, size * ALONE, ALONE_LOST, rng, told)}
+    if not whole:
+        return batch
+    lives, valid = _drawn(pool, size, rng)
+    gone = absent(lives) & valid[..., None]
+    n, ticks = valid.shape
+    thing = np.where(gone.any(-1), gone.argmax(-1), rng.integers(0, hiding.THINGS, (n, ticks)))
+    asked = (gone.any(-1) | (rng.random((n, ticks)) < ASKED)) & valid
+    batch |= _batch(lives, asked, thing, np.asarray(rng.random(n) < BLANK), told)
+    return batch | {"lost": torch.from_numpy(gone.any(-1)), "valid": torch.from_numpy(valid)}
+
+
+def _drawn(pool: Sequence[Episodes], n: int, rng: np.random.Generator) -> tuple[Episodes, np.ndarray]:
+    """`n` whole episodes out of all blocks of the pool, and where they are not over yet, bool [n, T]."""
+    picked = [(pool[b], int(rng.integers(len(pool[b]["colours"])))) for b in rng.integers(0, len(pool), n)]
+    ticks = np.array([len(lives["places"][row]) for lives, row in picked])
+
+    def drawn(name: str, lives: Episodes, row: int) -> Tensor:
+        value = lives[name][row]  # shorter ones go on with their last tick, which nobody asks about
+        return value if name == "colours" else value[torch.arange(int(ticks.max())).clamp(max=len(value) - 1)]
+
+    together = {name: torch.stack([drawn(name, *each) for each in picked]) for name in pool[0]}
+    return together, np.arange(ticks.max()) < ticks[:, None]
+
+
+def absent(lives: Episodes) -> np.ndarray:
+    """Which of the two things are believed to be no longer where they were seen last, bool [B, T, 2].
+
+    Those Moments are few, and what is to be learned in them is another answer: they are asked about more often.
+    """
+    values, colours = lives["values"].numpy(), lives["colours"].numpy()
+    mine = np.take_along_axis(values[..., : len(NAMES)], colours[:, None, None], -1)
+    return np.asarray(((mine * values[..., ELSEWHERE, None]).max(2)) >= LOST)
+
+
+def alone(pool: Sequence[Episodes], n: int, lost: float, rng: np.random.Generator, told: np.ndarray) -> dict[str, Any]:
+    """`n` single Moments without their pictures, each with a question; `lost` of them for what is lost."""
+    every, gone = (np.concatenate(part) for part in zip(*map(_askable, pool, range(len(pool))), strict=True))
+    picked = every[rng.integers(0, len(every), n)]
+    if len(gone):
+        some = rng.random(n) < lost
+        picked[some] = gone[rng.integers(0, len(gone), int(some.sum()))]
+    parts: dict[str, list[Tensor]] = {}
+    for number, lives in enumerate(pool):
+        rows, at = picked[picked[:, 3] == number, :2].T
+        for name, value in lives.items():
+            if name != "sight":
+                parts.setdefault(name, []).append(value[rows] if name == "colours" else value[rows, at][:, None])
+    joined = {name: torch.cat(values) for name, values in parts.items()}
+    thing = picked[np.argsort(picked[:, 3], kind="stable"), 2]
+    return _batch(joined, np.ones((n, 1), bool), thing[:, None], np.zeros(n, bool), told)
+
+
+def _askable(lives: Episodes, number: int) -> tuple[np.ndarray, np.ndarray]:
+    """Row, tick (not the first) and thing of all that can be asked, and of what is lost: int64 [m, 4] with `number`."""
+    lost = absent(lives)
+    later = np.ones_like(lost)
+    later[:, 0] = False
+    every, gone = (
+        np.pad(np.argwhere(which), ((0, 0), (0, 1)), constant_values=number) for which in (later, lost & later)
+    )
+    return every, gone
+
+
+@torch.no_grad()
+def named(agent: Agent) -> np.ndarray:
+    """What the head says each of the eight colours' names names, [8, 8]."""
+    words = torch.from_numpy(NAMES)[:, None]
+    here = torch.ones(len(NAMES), 1, dtype=torch.bool)
+    batch = {"senses": {"words": words}, "present": {"words": here}, "first": here, "valid": here}
+    told: Any = agent(batch, [NAMED])[NAMED]
+    return np.asarray(told.probabilities()[:, 0].float().cpu())
+
+
+def _batch(
+    lives: Mapping[str, Tensor], asked: np.ndarray, thing: np.ndarray, blank: np.ndarray, told: np.ndarray
+) -> dict[str, Any]:
+    row, tick = np.indices(thing.shape)
+    colour = lives["colours"].numpy()[row, thing]
+    words = np.where(asked[..., None], NAMES[colour], 0)
+    every = tuple(lives[name].numpy() for name in ("values", "age_s", "valid"))
+    values, age_s, valid = recall(every, told[colour] * asked[..., None])  # type: ignore[arg-type]
+    here = torch.ones(asked.shape, dtype=torch.bool)
+    senses = {name: lives[name] for name in ("sight", "body") if name in lives} | {"words": torch.from_numpy(words)}
+    first = torch.zeros_like(here)
+    first[:, 0] = True
+    valid = valid & ~blank[:, None, None]
+    return {
+        "senses": senses,
+        "present": {name: here for name in senses} | {"words": torch.from_numpy(asked)},
+        "first": first,
+        "valid": here,
+        "recalled": recalled_batch(*(torch.from_numpy(value) for value in (values, age_s, valid))),
+        "place": lives["places"][row, tick, thing],
+        "known": lives["known"][row, tick, thing],
+        "asked": torch.from_numpy(asked),
+    }
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Cross-entropy with what can be known, where there is a question: of Moments alone, and of whole episodes.
+
+    Where a thing went unseen nobody can tell: taught by the truth, the trunk learned the lesson's rooms by heart.
+    In episodes what is lost counts by itself: it is asked for in a few Moments, and in all others the answer is where
+    it was seen last.
+    """
+    found = _told(agent, batch["alone"], {"alone": batch["alone"]["asked"]})
+    if "senses" in batch:
+        asked, lost = batch["asked"], batch["lost"]
+        found |= _told(agent, batch, {"episodes": asked & ~lost, "lost": asked & lost})
+    right = {f"right {name}": share for name, (_, share) in found.items()}
+    losses = {name: value for name, (value, _) in found.items()}
+    return torch.stack(list(losses.values())).sum(), {k: v.detach() for k, v in losses.items()} | right
+
+
+def _told(agent: Agent, batch: Mapping[str, Any], asked: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
+    """The loss and the share that is right over each part of what is asked, if there is any of it."""
+    logits = agent(batch, ["place"])["place"].logits
+    found = {}
+    for name, which in asked.items():
+        if which.any():
+            said, place = logits[which], batch["place"][which]
+            found[name] = F.cross_entropy(said, batch["known"][which]), (said.argmax(-1) == place).float().mean()
+    return found

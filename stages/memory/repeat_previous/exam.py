@@ -1,0 +1,66 @@
+"""The exam of repeat_previous: to name the suit of the card dealt three cards ago."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from devmind.acting import Policy, Senses
+from devmind.agent.agent import Agent
+from devmind.curriculum.episodes import of_lessons, of_worlds
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds
+from devmind.worlds.repeat_previous import SUITS
+from stages.memory import short_term
+from stages.memory.short_term import NO_STORE, SHORT_OFF
+
+NAME = "repeat_previous"
+LEVEL = "easy"
+EPISODES = 400
+GATE = Gate([Threshold(NAME, 0.9)])
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """POPGym's return, -1..1, over a deck of 52 cards."""
+    n = context.episodes(EPISODES, level)
+    rows: dict[str, float] = {}
+    floors: dict[str, float] = {}
+    if level == "full":
+        rows = {SHORT_OFF: float(dealt(context, n, short_term.agent_policy(agent, short_term=False)).mean())}
+        players = {
+            "random": short_term.at_random(SUITS, context.seed, NAME),
+            "the next suit": short_term.choosing(_another),
+        }
+        floors = {name: float(dealt(context, n, policy).mean()) for name, policy in players.items()}
+    return [
+        Measure(
+            NAME,
+            "return",
+            dealt(context, n, short_term.agent_policy(agent)),
+            chance=-0.5,
+            ceiling=1.0,
+            floors=floors,
+            reference="a GRU of the same size and lesson: benchmarks/memory_tests.py",
+            note=NO_STORE,
+            rows=rows,
+            episodes=of_worlds(context.make_world, NAME, LEVEL, exam_seeds(n, context.seed, NAME)),
+        )
+    ]
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Decks of lessons, int64 [n]."""
+    return of_lessons(context.make_world, n, context.seed, NAME, [LEVEL])
+
+
+def dealt(context: Context, n: int, policy: Policy) -> np.ndarray:
+    """Return of each of `n` exam episodes, float64 [n]."""
+    return short_term.total_rewards(context, NAME, LEVEL, exam_seeds(n, context.seed, NAME), policy)
+
+
+def _another(senses: Senses, first: np.ndarray) -> np.ndarray:
+    """Any suit but the one in view, which is a little rarer among the other cards of its deck."""
+    return np.asarray((senses["signal"].argmax(1) + 1) % SUITS)

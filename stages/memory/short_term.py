@@ -1,0 +1,140 @@
+"""The tests of short-term memory, as they are taught and played: memory_len, repeat_previous and the mazes.
+
+Taught by imitating a teacher who sees the state: whole episodes as Batches, and cross-entropy against what it chooses.
+Played by policies that choose, the agent's or a rule's, whole episodes, a hundred side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from devmind.acting import Actor, Policy, Senses, returns, rollout
+from devmind.acting.rollout import Actions
+from devmind.agent.agent import Agent
+from devmind.curriculum.stage import Context
+from devmind.seeding import lesson_seeds, numpy_rng
+
+LONGEST_TAUGHT = 60
+"""Steps at most between a sign and its question in lessons, also of the maze; exams ask after more."""
+TOGETHER = 100
+"""Episodes that go on side by side; more take memory and no less time each."""
+SHORT_OFF = "short-term memory off"
+NO_STORE = "no store is asked in this test: long-term memory alone is as memory off, both is as short-term alone"
+
+
+def growing_batch(context: Context, world: str, update: int, size: int, longest: int) -> dict[str, Any]:
+    """Episodes of one length, drawn by (seed, update) up to `longest`; half of them are of the longest third."""
+    rng = numpy_rng(context.seed, world, "length", update)
+    low = 1 if rng.random() < 0.5 else max(1, 2 * longest // 3)
+    return episode_batch(context, world, str(rng.integers(low, longest + 1)), update, size)
+
+
+def lengths_taught() -> list[str]:
+    """The levels of lessons whose length grows."""
+    return [str(length) for length in range(1, LONGEST_TAUGHT + 1)]
+
+
+def episode_batch(context: Context, world: str, level: str, update: int, size: int) -> dict[str, Any]:
+    """`size` whole episodes that the teacher of a world of Rules plays, as a Batch with targets."""
+    made = context.make_world(world, level, lesson_seeds(size, context.seed, world, level, update))
+    seen: dict[str, list[np.ndarray]] = {}
+    told: dict[str, list[np.ndarray]] = {}
+
+    def teaching(senses: Senses, first: np.ndarray) -> Actions:
+        truth = made.truth()
+        for name, value in truth.items():
+            told.setdefault(name, []).append(value)
+        return {"choose": truth["choice"]}
+
+    for tick in rollout(teaching, made):
+        for name, value in tick.senses.items():
+            seen.setdefault(name, []).append(value)
+    senses, targets = (
+        {name: torch.from_numpy(np.stack(values, 1)) for name, values in rows.items()} for rows in (seen, told)
+    )
+    return whole_episodes(senses, targets, torch.ones_like(targets["asked"]))
+
+
+def whole_episodes(senses: Mapping[str, Tensor], targets: Mapping[str, Tensor], valid: Tensor) -> dict[str, Any]:
+    """Rows [B, T, ...] that each begin an episode and are padded where `valid` is false.
+
+    Args:
+        targets: `choice` int64 [B, T], the teacher's; `asked` bool [B, T], Moments whose choice only memory can tell;
+            `told` int64 [B, T], what the sign said, where a test has one sign (-1 where it was not seen yet).
+    """
+    first = torch.zeros_like(valid)
+    first[:, 0] = True
+    told = {"told": torch.full_like(targets["choice"], -1)}
+    return {
+        "senses": dict(senses), "present": {name: valid for name in senses}, "first": first, "valid": valid,
+        **told, **targets,
+    }  # fmt: skip
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Cross-entropy of `choose`, in Moments that memory decides and in the others, and of `told` where a sign was seen.
+
+    Means apart, because a long walk has one Moment that is asked: in one mean it would weigh next to nothing. And
+    `told` asks at every Moment of the way, so that forgetting is felt where it happens.
+    """
+    outputs, wanted = agent(batch, ["choose", "told"]), batch["choice"]
+    logits = outputs["choose"].logits
+    asked, known = batch["asked"] & batch["valid"], (batch["told"] >= 0) & batch["valid"]
+    choosing, telling = _each(logits, wanted), _each(outputs["told"].logits, batch["told"].clamp_min(0))
+    parts = {
+        "asked": _mean(choosing, asked),
+        "other": _mean(choosing, batch["valid"] & ~asked),
+        "told": _mean(telling, known),
+    }
+    right = _mean((logits.argmax(-1) == wanted).float(), asked)
+    total = torch.stack(list(parts.values())).sum()
+    return total, {**{name: value.detach() for name, value in parts.items()}, "right": right.detach()}
+
+
+def _each(logits: Tensor, target: Tensor) -> Tensor:
+    return F.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="none").view_as(target)
+
+
+def _mean(values: Tensor, mask: Tensor) -> Tensor:
+    return (values * mask).sum() / mask.sum().clamp_min(1)
+
+
+def agent_policy(agent: Agent, short_term: bool = True) -> Policy:
+    """The agent's most likely choices, by its own state; without short-term memory by each Moment alone."""
+    return Actor(agent, effectors=["choose"], short_term=short_term)
+
+
+def choosing(rule: Callable[[Senses, np.ndarray], np.ndarray]) -> Policy:
+    """A rule `(senses [N, ...], first bool [N]) -> choices int64 [N]` as a policy."""
+
+    def act(senses: Senses, first: np.ndarray) -> Actions:
+        return {"choose": rule(senses, first)}
+
+    return act
+
+
+def at_random(choices: int, *names: int | str) -> Policy:
+    """Choose one of the first `choices` by numbers named by `names`."""
+    rng = numpy_rng(*names, "random")
+    return choosing(lambda senses, first: rng.integers(0, choices, len(first)))
+
+
+def always(choice: int) -> Policy:
+    """Always choose `choice`."""
+    return choosing(lambda senses, first: np.full(len(first), choice))
+
+
+def total_rewards(context: Context, world: str, level: str, seeds: np.ndarray, policy: Policy) -> np.ndarray:
+    """Sum of rewards of every episode, float64 [N]."""
+    return in_groups(lambda group: returns(policy, context.make_world(world, level, group)), seeds)
+
+
+def in_groups(play: Callable[[np.ndarray], np.ndarray], seeds: np.ndarray) -> np.ndarray:
+    """`play` on at most 100 seeds at a time, its answers [n] one behind the other."""
+    return np.concatenate([play(group) for group in np.split(seeds, range(TOGETHER, len(seeds), TOGETHER))])

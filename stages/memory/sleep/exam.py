@@ -1,0 +1,224 @@
+"""The exam of sleep: names that only the store knew are answered from the weights after a night, with the store off.
+
+A copy of the agent lives a life of things, sleeps on its memory, and is asked again without it. The copy is thrown
+away: the names are of that life, and nothing of them belongs into the agent that is examined.
+"""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from devmind.acting import Actor
+from devmind.acting.recall import OwnMemories, keys_of
+from devmind.agent.agent import Agent
+from devmind.curriculum.episodes import identities
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.rehearsal import stages_of
+from devmind.curriculum.sleep import Slept, sleep
+from devmind.curriculum.stage import Context
+from devmind.memory import Memory, open_store
+from devmind.moment import Moment, Sense
+from devmind.seeding import derive_seed, exam_seeds
+from devmind.worlds import minigrid
+from stages.memory import short_term
+from stages.memory.maze import exam as maze
+from stages.memory.memory_len import exam as memory_len
+from stages.memory.recall.lesson import HEAD, THINGS
+from stages.memory.recall.things import BOTH, HELD_OUT, NAMES, Lives, lives, looks
+from stages.memory.repeat_previous import exam as repeat_previous
+
+NIGHTS = {"tiny": 1, "nursery": 10, "child": 10, "adult": 10}
+"""Lives: with two of them, all things called rightly would not have been enough for the gate (24 of 24 is 0.857)."""
+STEPS = {"tiny": 6}
+"""Of a night, where they are not the size's own: enough to try it."""
+MET_BY = BOTH
+"""The senses by which things are shown and asked."""
+VIEWS = 20
+"""Looks at each thing of a life that are asked, before and after."""
+OTHERS = 50
+"""Lives that were not slept on: whether the agent still uses a store as well as before."""
+ASKED_AFTER_S = 1e3
+"""How old a life's memories are when it is asked."""
+SIGNS, CORRIDORS, DECKS = 60, 30, 30
+"""Episodes of each test of short-term memory that is played before and after a night, beside all exam rooms: ten
+nights have 1,200 of them and more (DESIGN, section 5.2)."""
+WORST_CHANGE = -0.05
+WORST_LOSS = -0.02
+"""Of the skill score of earlier tests; as a bound, this is stricter than DESIGN, section 5.2, where it is a mean."""
+GATE = Gate(
+    [
+        Threshold("sleep", 0.9),
+        Threshold("sleep/awake change", WORST_CHANGE),
+        Threshold("sleep/earlier skills", WORST_LOSS),
+    ]
+)
+
+
+@dataclass
+class Night:
+    """Correct or not, float64 [questions], of one life: awake with the store, and alone before and after.
+
+    `change` is of other lives with their stores, `lost` of the skill scores of earlier tests, by the night. `things`
+    and `others` say which things were asked about, int64.
+    """
+
+    awake: np.ndarray
+    before: np.ndarray
+    after: np.ndarray
+    slept: Slept
+    change: np.ndarray
+    lost: np.ndarray
+    things: np.ndarray
+    others: np.ndarray
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """The share of the episodic gain that is kept with the store off; and what the night did to using a store."""
+    nights = NIGHTS[context.config.size] if level != "glimpse" else 1
+    begun = time.monotonic()
+    with torch.inference_mode(False), torch.enable_grad():
+        slept = [_night(agent, context, int(seed)) for seed in exam_seeds(nights, context.seed, "sleep")]
+    seconds = time.monotonic() - begun
+    awake, before, after = (
+        np.concatenate([by_thing(getattr(night, name)) for night in slept]) for name in ("awake", "before", "after")
+    )
+    life = np.repeat(np.arange(nights), THINGS)
+    note = (
+        f"{nights} lives of {THINGS} things, a value each, of {VIEWS} looks; a copy slept {slept[0].slept.steps} steps "
+        f"a night on {slept[0].slept.asked} memories; {seconds:.0f} s in all"
+    )
+    rows = {"store on, before sleep": awake.mean(), "store off, no sleep": before.mean(), "store off": after.mean()}
+    return [
+        Measure(
+            "sleep",
+            "share of the gain",
+            shares(awake, before, after),
+            chance=0.0,
+            ceiling=1.0,
+            floors={"no sleep": 0.0},
+            note=note,
+            rows={name: float(value) for name, value in rows.items()},
+            episodes=np.concatenate([night.things for night in slept]),
+            groups=life,
+        ),
+        _change(
+            "awake change",
+            "called rightly",
+            [night.change for night in slept],
+            [night.others for night in slept],
+            f"with the store on, in {context.episodes(OTHERS)} other lives: after the night less before, question by "
+            "question",
+        ),
+        _change(
+            "earlier skills",
+            "skill score",
+            [night.lost for night in slept],
+            [np.arange(len(night.lost)) for night in slept],
+            "the tests of short-term memory, after the night less before, episode by episode; what reads encoders "
+            "alone, as all skills of reflex do, stays the same",
+        ),
+    ]
+
+
+def by_thing(right: np.ndarray) -> np.ndarray:
+    """Answers of one life [VIEWS * THINGS] to the share right of each thing, float64 [THINGS].
+
+    What a night has not learned of a thing it gets wrong look after look: looks are no independent episodes.
+    """
+    return right.reshape(-1, THINGS).mean(0)
+
+
+def shares(awake: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """The share of the gain that is kept, (after - before) / (awake - before) of the means, as one value a thing [n].
+
+    Its mean is that share. Each value says how far its thing moves the share, through the gain too (the delta method's
+    pseudo-values), so their interval has the error of the gain in it.
+    """
+    # A gain that is not there cannot be kept: the share is of at least a hundredth.
+    gain = max(float(awake.mean() - before.mean()), 0.01)
+    share = float(after.mean() - before.mean()) / gain
+    moved = (after - after.mean()) - (before - before.mean())
+    gained = (awake - awake.mean()) - (before - before.mean())
+    return np.asarray(share + (moved - share * gained) / gain)
+
+
+def _change(name: str, unit: str, values: Sequence[np.ndarray], asked: Sequence[np.ndarray], note: str) -> Measure:
+    """What nights have cost, where 0 is nothing; `asked` says of each night's values what they are of."""
+    every = np.concatenate(values)
+    night = np.repeat(np.arange(len(values)), [len(part) for part in values])
+    return Measure(
+        f"sleep/{name}", unit, every, chance=-1.0, ceiling=0.0, floors={"no sleep": 0.0}, note=note, groups=night,
+        episodes=identities({"night": night, "asked": np.concatenate(asked)}),
+    )  # fmt: skip
+
+
+def _night(agent: Agent, context: Context, seed: int) -> Night:
+    """One life and its night, in a folder that is gone afterwards."""
+    of = lives(np.array([seed]), THINGS, HELD_OUT)
+    others = lives(exam_seeds(context.episodes(OTHERS), context.seed, "sleep", "others", seed), THINGS, HELD_OUT)
+    memory = remember(agent, of)
+    sleeper = copy.deepcopy(agent)
+    awake, before = questions(agent, of, [memory], VIEWS), questions(agent, of, None, VIEWS)
+    before_others = questions(agent, others, [remember(agent, each) for each in others.singly()], 1)
+    with tempfile.TemporaryDirectory(prefix="devmind-sleep-") as folder:
+        apart = replace(context, out=Path(folder), config=context.config.model_copy(update={"loggers": ()}))
+        slept = sleep(
+            sleeper, memory, apart, earlier=stages_of(agent), heads=[HEAD], steps=STEPS.get(agent.config.size)
+        )
+    sleeper.eval()
+    after = questions(sleeper, of, None, VIEWS)
+    after_others = questions(sleeper, others, [remember(sleeper, each) for each in others.singly()], 1)
+    lost = earlier_skills(sleeper, context, seed) - earlier_skills(agent, context, seed)
+    return Night(awake, before, after, slept, after_others - before_others, lost, of.things_met(), others.things_met())
+
+
+def remember(agent: Agent, of: Lives) -> Memory:
+    """A memory in RAM that holds each thing of one life with its name, and is asked a while later."""
+    shown, begun = looks(of, np.arange(of.things)[None], "named", MET_BY), Memory(open_store(None), clock=lambda: 0.0)
+    rows: list[dict[str, Sense]] = [{name: x[0, thing] for name, x in shown.items()} for thing in range(of.things)]
+    percepts = Actor(agent, of.things).encode([Moment(0.0, senses, first=True) for senses in rows])
+    for thing, (senses, keys) in enumerate(zip(rows, keys_of(agent, percepts, MET_BY), strict=True)):
+        begun.write(Moment(0.0, {**senses, "words": NAMES[of.answer[0, thing]]}), keys, importance=1.0)
+    return Memory(begun.store, clock=lambda: ASKED_AFTER_S)
+
+
+def questions(agent: Agent, of: Lives, memories: Sequence[Memory] | None, views: int) -> np.ndarray:
+    """Whether each of `views` looks at each thing of N lives is called rightly, float64 [N * P * views].
+
+    On an empty state; with `memories`, one a life, what they bring back is given to the agent.
+    """
+    which = np.repeat(np.arange(of.things)[None], len(of.seed), 0)
+    each = None if memories is None else [memory for memory in memories for _ in range(of.things)]
+    recall = None if each is None else OwnMemories(agent, each, MET_BY)
+    actor, right = Actor(agent, which.size, effectors=(), heads=(HEAD,), recall=recall), []
+    for view in range(views):
+        seen = looks(of, which, f"view {view}", MET_BY)
+        flat = [{name: x[row, at] for name, x in seen.items()} for row, at in np.ndindex(which.shape)]
+        actor.reset()
+        output = actor.act([Moment(ASKED_AFTER_S, senses, first=True) for senses in flat])
+        right.append(output.outputs[HEAD].mode().cpu().numpy() == of.answer.reshape(-1))
+    return np.concatenate(right).astype(np.float64)
+
+
+def earlier_skills(agent: Agent, context: Context, number: int) -> np.ndarray:
+    """Skill scores, (value - chance) / (1 - chance), of every episode of all tests, float64 [n].
+
+    Args:
+        number: another number is other episodes.
+    """
+    apart, child = replace(context, seed=derive_seed(context.seed, "keeping", number)), short_term.agent_policy(agent)
+    signs = memory_len.answered(apart, memory_len.LENGTH, apart.episodes(SIGNS), child)
+    sides = [maze.arrived(apart, maze.T_MAZE, apart.episodes(CORRIDORS), child)]
+    if minigrid.installed():
+        sides += [maze.arrived(apart, name, 0, child) for name in maze.SIZES]
+    suits = repeat_previous.dealt(apart, apart.episodes(DECKS), child)
+    return np.concatenate([2 * np.concatenate([signs, *sides]) - 1, (suits + 0.5) / 1.5])

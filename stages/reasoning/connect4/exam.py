@@ -1,0 +1,112 @@
+"""The exam connect4: which moves lose value, on positions that a solver has judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.worlds.boards import MnkRules
+from stages.reasoning import parts
+from stages.reasoning.connect4.positions import SETS, judged
+from stages.reasoning.games import CONNECT4
+from stages.reasoning.judged import Judged, mistakes
+from stages.reasoning.minimax import minimax
+from stages.reasoning.paired import ratio
+
+POSITIONS = 400
+"""Of each set."""
+SIMULATIONS = 200
+DEPTH = 5
+LESS = 0.75
+"""What the trained search may have of the untrained one's mistakes."""
+GATE = Gate(
+    [
+        Threshold("connect4/alone", None, beats_floor=True, lower_is_better=True),
+        # Search alone makes no mistakes at the end of games, so without Pons' positions there is nothing to compare.
+        Threshold("connect4/learned", LESS, lower_is_better=True, when_absent="skip"),
+        Threshold("connect4", 0.075, lower_is_better=True, goal=True),
+        Threshold("connect4/L3_R1", 0.003, lower_is_better=True, goal=True),
+        Threshold("connect4/L1_R1", 0.007, lower_is_better=True, goal=True),
+    ]
+)
+TAUGHT, ALONE, UNTRAINED = "trained, with search", "network alone", "untrained, with search"
+MINIMAX, CENTRE = f"minimax depth {DEPTH}", "centre-most column"
+REFERENCE = (
+    "AlphaZero.jl (15 to 30 h on a GPU): 0.027 on L2_R2, its third iteration 0.075, 0.003 and 0.007 on L3_R1 and L1_R1"
+)
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """Mistakes on the set that decides; in full, those of search alone, network alone and rules on each."""
+    sets = judged(context.data, context.episodes(POSITIONS), context.seed)
+    if level != "full":
+        some = sets[0] if level == "retention" else sets[0].first(context.episodes(POSITIONS) // 5)
+        return [_measure("connect4", some, {TAUGHT: mistakes(some, agent, SIMULATIONS)}, {})]
+    newborn, found, board_rules = parts.untrained(agent), list[Measure](), CONNECT4.rules
+    assert isinstance(board_rules, MnkRules)
+    for number, one in enumerate(sets):
+        players = {
+            TAUGHT: mistakes(one, agent, SIMULATIONS),
+            ALONE: mistakes(one, agent, 0),
+            UNTRAINED: mistakes(one, newborn, SIMULATIONS),
+        }
+        looked = minimax(board_rules, one.board, DEPTH).argmax(-1)
+        rules = {MINIMAX: one.mistakes(looked), CENTRE: one.mistakes(centre_most(one))}
+        found.append(_measure("connect4" if not number else f"connect4/{one.name}", one, players, rules))
+        if not number:
+            found.append(_alone(one, players[ALONE], rules[CENTRE]))
+            if one.name == SETS[0]:
+                found.append(_learned(one, players[TAUGHT], players[UNTRAINED]))
+    return found
+
+
+def centre_most(one: Judged) -> np.ndarray:
+    """The column nearest to the middle that is not full, the left one of two, int64 [N]."""
+    far = abs(np.arange(CONNECT4.rules.choices) - CONNECT4.rules.columns // 2)
+    return np.where(CONNECT4.rules.legal(one.board)["place"], far, np.inf).argmin(-1)
+
+
+def _measure(name: str, one: Judged, players: dict[str, np.ndarray], rules: dict[str, np.ndarray]) -> Measure:
+    pons = (
+        f"{one.name} of Pascal Pons' positions"
+        if one.name in SETS
+        else "ends of games solved here; give --data for Pons'"
+    )
+    return Measure(
+        name,
+        "moves that lose value",
+        players[TAUGHT],
+        chance=one.by_chance,
+        ceiling=0.0,
+        floors={rule: float(lost.mean()) for rule, lost in rules.items()},
+        rate=True,
+        higher_is_better=False,
+        reference=REFERENCE if one.name in SETS else "a solver makes none",
+        note=f"{pons}; {SIMULATIONS} simulations",
+        rows={who: float(lost.mean()) for who, lost in players.items()} if rules else {},
+        episodes=one.episodes,
+    )
+
+
+def _alone(one: Judged, lost: np.ndarray, by_centre: np.ndarray) -> Measure:
+    """Paired: at a bound below 0 the network alone is better than the rule."""
+    rule, unit = float(by_centre.mean()), "mistakes less those of the centre-most column"
+    return Measure(
+        "connect4/alone", unit, lost - by_centre, chance=one.by_chance - rule,
+        ceiling=-rule, floors={CENTRE: 0.0}, higher_is_better=False, episodes=one.episodes,
+        note=f"the network without search, on {one.name}, position by position",
+    )  # fmt: skip
+
+
+def _learned(one: Judged, lost: np.ndarray, untrained: np.ndarray) -> Measure:
+    """At a bound below LESS the search makes fewer mistakes by that than it did untrained."""
+    return Measure(
+        "connect4/learned", "mistakes by those of an untrained search", ratio(lost, untrained, LESS), chance=1.0,
+        ceiling=0.0, higher_is_better=False, episodes=one.episodes,
+        note=f"paired, {SIMULATIONS} simulations each, on {one.name}",
+    )  # fmt: skip

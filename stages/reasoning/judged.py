@@ -1,0 +1,84 @@
+"""Positions whose moves are judged, by a solver of ends of games or by others; what exams ask about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from devmind.agent.agent import Agent
+from devmind.seeding import EXAM_SEEDS_FROM, numpy_rng
+from devmind.worlds.boards import Board
+from stages.reasoning.games import Game, Judge, moves
+from stages.reasoning.solver import solve
+
+TOGETHER = 100
+"""Ends of games that are solved at once."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """N positions and what is known of their moves.
+
+    Attributes:
+        name: of the set.
+        board: the positions, none over.
+        best: bool [N, choices], moves that lose none of the game's value (won, drawn, lost).
+    """
+
+    game: Game
+    name: str
+    board: Board
+    best: np.ndarray
+
+    @property
+    def episodes(self) -> np.ndarray:
+        """Which position each is, int64 [N]; one and its mirror image are the same."""
+        return self.game.canonical(self.board.marks)[0]
+
+    def first(self, n: int) -> Judged:
+        """The first `n` of them, at least one."""
+        return Judged(self.game, self.name, self.board.take(slice(max(1, n))), self.best[: max(1, n)])
+
+    def mistakes(self, moves: np.ndarray) -> np.ndarray:
+        """Which of these moves int64 [N] lose value, float [N]."""
+        return 1.0 - self.best[np.arange(len(self.best)), moves]
+
+    @property
+    def by_chance(self) -> float:
+        """The share of mistakes of legal moves drawn evenly."""
+        legal = self.game.rules.legal(self.board)["place"]
+        return float(1 - (self.best.sum(-1) / legal.sum(-1)).mean())
+
+
+def mistakes(one: Judged, agent: Agent, simulations: int) -> np.ndarray:
+    """Which of an agent's moves lose value, float [N]."""
+    return one.mistakes(moves(Judge(agent, one.game), one.board, simulations))
+
+
+def endings(game: Game, n: int, made: int, seed: int) -> Judged:
+    """Different positions after so many moves by chance of which not every move is as good, solved whole."""
+    rng, rules = numpy_rng("exam", EXAM_SEEDS_FROM, game.name, seed), game.rules
+    boards, best = list[Board](), list[np.ndarray]()
+    while sum(map(len, boards)) < n:
+        starts = rules.of(rng.permutation(np.unique(by_chance(game, min(n, TOGETHER), made, rng), axis=0)))
+        solved = solve(rules, starts)
+        here = np.arange(len(starts))
+        matters = solved.best[here].sum(-1) < rules.legal(starts)["place"].sum(-1)
+        boards.append(starts.take(here[matters]))
+        best.append(solved.best[here[matters]])
+    return Judged(game, "endings", Board.concat(boards).take(slice(n)), np.concatenate(best)[:n])
+
+
+def by_chance(game: Game, n: int, made: int, rng: np.random.Generator) -> np.ndarray:
+    """Marks int8 [about n, cells] of games that so many moves by chance have not ended."""
+    rules = game.rules
+    kept = np.zeros((0, rules.cells), np.int8)
+    while len(kept) < n:
+        board = rules.initial(np.zeros(8 * n))
+        for _ in range(made):
+            among = np.where(rules.legal(board)["place"], rng.random((len(board), rules.choices)), -1)
+            board = rules.step(board, {"place": among.argmax(-1)})
+            board = board.take(~rules.outcome(board).terminal)
+        kept = np.concatenate([kept, board.marks])
+    return kept[:n]

@@ -1,0 +1,53 @@
+"""The exam othello: which moves lose value at the ends of games, which a solver has judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from stages.reasoning import parts
+from stages.reasoning.games import OTHELLO, SIMULATIONS
+from stages.reasoning.judged import Judged, endings, mistakes
+
+POSITIONS, MADE = 200, 26
+"""Ends of games after so many moves: six cells are free."""
+GATE = Gate([Threshold("othello", None, beats_floor=True, lower_is_better=True)])
+TAUGHT, ALONE, UNTRAINED = "trained, with search", "network alone", "untrained, with search"
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """Mistakes with search; in full, those of the network alone, of search alone and of who turns most discs."""
+    n = context.episodes(POSITIONS)
+    one = endings(OTHELLO, n if level != "glimpse" else max(8, n // 5), MADE, context.seed)
+    lost = {TAUGHT: mistakes(one, agent, SIMULATIONS)}
+    floors: dict[str, float] = {}
+    if level == "full":
+        lost[ALONE] = mistakes(one, agent, 0)
+        lost[UNTRAINED] = mistakes(one, parts.untrained(agent), SIMULATIONS)
+        floors = {
+            "most discs turned": float(one.mistakes(most_discs(one)).mean()),
+            UNTRAINED: float(lost[UNTRAINED].mean()),
+        }
+    return [
+        Measure(
+            "othello", "moves that lose value", lost[TAUGHT], chance=one.by_chance, ceiling=0.0, floors=floors,
+            rate=True, higher_is_better=False, reference="a solver makes none", episodes=one.episodes,
+            rows={who: float(each.mean()) for who, each in lost.items()} if floors else {},
+            note=f"ends of games after {MADE} moves by chance; {SIMULATIONS} simulations",
+        )
+    ]  # fmt: skip
+
+
+def most_discs(one: Judged) -> np.ndarray:
+    """The move after which one has most discs, the first of equals, int64 [N]."""
+    rules = OTHELLO.rules
+    legal = rules.legal(one.board)["place"]
+    rows, choices = np.nonzero(legal)
+    discs = np.full(legal.shape, -np.inf)
+    discs[rows, choices] = -rules.step(one.board.take(rows), {"place": choices}).marks.sum(-1, dtype=float)
+    return discs.argmax(-1)

@@ -1,0 +1,16 @@
+"""Ratios as measures: so many mistakes, or nodes, to each of somebody else's on the same cases."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def ratio(own: np.ndarray, others: np.ndarray, bound: float) -> np.ndarray:
+    """Values float [N] whose mean is `own.mean() / others.mean()`, and whose interval is right at `bound`.
+
+    The mean's bound lies below `bound` just where that of `own - bound * others` lies below 0 (Fieller 1954): so what
+    the others did is a sample too, and cases are compared one by one.
+    """
+    share = max(float(others.mean()), 1 / len(others))
+    scaled = np.asarray(bound + (own - bound * others) / share)
+    return scaled - bound * (1 - float(others.mean()) / share)

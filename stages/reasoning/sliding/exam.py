@@ -1,0 +1,186 @@
+"""The exam sliding: the 8-puzzle by Q*, beside all its distances and A* with Manhattan; and a file's 15-puzzles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.episodes import identities
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.errors import ConfigError
+from devmind.seeding import EXAM_SEEDS_FROM, numpy_rng
+from devmind.worlds.sliding import MOVES
+from stages.reasoning import parts
+from stages.reasoning.paired import ratio
+from stages.reasoning.puzzles.lesson import for_exams
+from stages.reasoning.q_star import Guide, Way, follow, q_star
+from stages.reasoning.sliding.lesson import MOST, costs, mixed, rules
+
+PUZZLES, NODES = 1000, 400
+"""8-puzzles, and of how many states of each Q is asked."""
+FARTHEST = 31
+"""Moves that any of them takes, at most."""
+FIFTEENS, FIFTEEN_NODES = 64, 5000
+FIFTEEN_FILE = Path("puzzles", "puzzle15.tsv")
+"""A line a puzzle: sixteen tiles row by row, 0 the free place; a tab; the fewest moves."""
+WEIGHT, BATCH = 0.6, 8
+"""Of the search where a way is wanted, and not the shortest."""
+SEARCHED = 100_000
+"""States that A* may look at, where it is only compared with."""
+FEWER = 0.2
+GATE = Gate(
+    [
+        Threshold("sliding", 0.995),  # what a thousand of a thousand show
+        Threshold("sliding/shortest", 0.98),
+        Threshold("sliding/nodes", FEWER, lower_is_better=True),
+        Threshold("sliding/15", 0.95, goal=True),
+        Threshold("sliding/15 length", 1.15, lower_is_better=True, goal=True),
+    ]
+)
+HAND = "A* with Manhattan"
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """Solved within the budget; and, in full, by a shortest way, with how many nodes, and the 15-puzzle."""
+    n, full = context.episodes(PUZZLES), level == "full"
+    tiles, fewest = puzzles(n if level != "glimpse" else max(8, n // 5), context.seed)
+    guide = lambda states: costs(agent, 3, states)  # noqa: E731
+    ways, episodes = search(3, tiles, guide), identities({"tiles": tiles})
+    some = slice(max(8, n // 5))
+    by_hand = search(3, tiles[some], lambda states: manhattan(3, states), SEARCHED) if full else []
+    within = search(3, tiles[some], lambda states: manhattan(3, states)) if full else []
+    floors = {f"{HAND}, {NODES} nodes": float(solved(within).mean())} if full else {}
+    found = [
+        Measure(
+            "sliding", "solved", solved(ways), chance=0.0, ceiling=1.0, floors=floors, rate=True, episodes=episodes,
+            rows=_rows(agent, tiles) if full else {}, reference="breadth-first search solves all, by a shortest way",
+            note=f"8-puzzles that no lesson showed; Q is asked about {NODES} states a puzzle at most",
+        )
+    ]  # fmt: skip
+    if not full:
+        return found
+    shortest = np.array(
+        [way.actions is not None and len(way.actions) == k for way, k in zip(ways, fewest, strict=True)]
+    )
+    nodes, hands = (np.array([way.nodes for way in each], float) for each in (ways[some], by_hand))
+    found += [
+        Measure(
+            "sliding/shortest", "solved by a shortest way", shortest.astype(float), chance=0.0, ceiling=1.0,
+            rate=True, episodes=episodes, reference=f"{HAND} always, without a limit",
+        ),
+        Measure(
+            "sliding/nodes", f"nodes by those of {HAND}", ratio(nodes, hands, FEWER), chance=NODES / hands.mean(),
+            ceiling=float(fewest.mean() / hands.mean()), higher_is_better=False, episodes=episodes[some],
+            note=f"{nodes.mean():.0f} by {hands.mean():.0f}; a puzzle that is not solved counts {NODES}, its budget",
+        ),
+    ]  # fmt: skip
+    return [*found, *fifteens(agent, context)]
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Boards of lessons, int64 [n]."""
+    rng = numpy_rng("lesson", "sliding", context.seed, "episodes")
+    return identities({"tiles": mixed(3, n, MOST[3], rng, held_out=False)[0]})
+
+
+@lru_cache
+def distances() -> tuple[np.ndarray, np.ndarray]:
+    """Every 8-puzzle that can be solved, tiles int8 [181440, 9], and its fewest moves int64 [181440]: breadth first."""
+    base = 9 ** np.arange(9)
+    level, levels = rules(3).goal[None], list[np.ndarray]()
+    before = here = np.zeros(0, np.int64)
+    while len(level):
+        levels.append(level)
+        before, here = here, np.sort(level @ base)
+        reached = rules(3).slid(np.repeat(level, len(MOVES), 0), np.tile(np.arange(len(MOVES)), len(level)))
+        keys, first = np.unique(reached @ base, return_index=True)
+        new = ~np.isin(keys, before, assume_unique=True) & ~np.isin(keys, here, assume_unique=True)
+        level = reached[first[new]]
+    return np.concatenate(levels), np.repeat(np.arange(len(levels)), [len(one) for one in levels])
+
+
+def puzzles(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """N different boards of exams, drawn evenly from all: tiles int8 [n, 9], fewest moves int64 [n]."""
+    tiles, fewest = distances()
+    kept = np.flatnonzero(for_exams(tiles) & (fewest > 0))
+    at = numpy_rng("exam", EXAM_SEEDS_FROM, "sliding", seed).permutation(kept)[:n]
+    return tiles[at], fewest[at]
+
+
+def search(
+    side: int, tiles: np.ndarray, guide: Guide, nodes: int = NODES, weight: float = 1.0, batch: int = 1
+) -> list[Way]:
+    """Q* on each puzzle."""
+    return q_star(tiles, rules(side).slid, rules(side).solved, guide, nodes=nodes, batch=batch, weight=weight)
+
+
+def manhattan(side: int, tiles: np.ndarray) -> np.ndarray:
+    """A guide by hand that never says too much: what each move costs at least, float [N, 4]."""
+    reached = rules(side).slid(np.repeat(tiles, len(MOVES), 0), np.tile(np.arange(len(MOVES)), len(tiles)))
+    at, number = np.arange(side**2), np.maximum(reached - 1, 0)
+    apart = abs(number // side - at // side) + abs(number % side - at % side)
+    return np.asarray(1 + np.where(reached > 0, apart, 0).sum(-1, dtype=float).reshape(-1, len(MOVES)))
+
+
+def solved(ways: Sequence[Way]) -> np.ndarray:
+    """Whether each was, float [N]."""
+    return np.array([way.actions is not None for way in ways], float)
+
+
+def _rows(agent: Agent, tiles: np.ndarray) -> dict[str, float]:
+    """As every skill that searches is examined: without the search, and without what was learned."""
+    newborn, some = parts.untrained(agent), tiles[: max(8, len(tiles) // 20)]
+    alone = follow(tiles, rules(3).slid, rules(3).solved, lambda states: costs(agent, 3, states), most=FARTHEST)
+    untrained = search(3, some, lambda states: costs(newborn, 3, states))
+    return {"network alone": float(alone.mean()), "untrained, with search": float(solved(untrained).mean())}
+
+
+def fifteens(agent: Agent, context: Context) -> list[Measure]:
+    """The 15-puzzles of the data folder's file; none where there is none."""
+    file = context.data / FIFTEEN_FILE if context.data else None
+    if file is None or not file.is_file():
+        return []
+    tiles, fewest = read(file, context.episodes(FIFTEENS))
+    nodes = context.episodes(FIFTEEN_NODES)
+    guides = {HAND: lambda states: manhattan(4, states), "agent": lambda states: costs(agent, 4, states)}
+    ways = {who: search(4, tiles, guide, nodes, WEIGHT, BATCH) for who, guide in guides.items()}
+    note = f"{nodes} nodes each, weight {WEIGHT}; {file.name}"
+    found = [
+        Measure(
+            "sliding/15", "solved", solved(ways["agent"]), chance=0.0, ceiling=1.0, rate=True, note=note,
+            floors={HAND: float(solved(ways[HAND]).mean())}, reference="DeepCubeA, 3.3 million nodes each: all",
+        )
+    ]  # fmt: skip
+    longer = [len(way.actions) / k for way, k in zip(ways["agent"], fewest, strict=True) if way.actions is not None]
+    if longer:
+        found.append(
+            Measure(
+                "sliding/15 length", "moves by the fewest", np.array(longer), chance=3.0, ceiling=1.0,
+                higher_is_better=False, note="of those that are solved",
+            )
+        )  # fmt: skip
+    return found
+
+
+def read(file: Path, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Tiles int8 [n, 16] and fewest moves int64 [n] of the first `n` lines of a file.
+
+    Raises:
+        ConfigError: a line is no 15-puzzle with a number behind.
+    """
+    found = []
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines()[:n], 1):
+        tiles, _, fewest = line.partition("\t")
+        numbers = [int(tile) for tile in tiles.split() if tile.isdecimal()]
+        if sorted(numbers) != list(range(16)) or not fewest.strip().isdecimal():
+            raise ConfigError(
+                f"Line {number} of '{file}' should be the numbers 0 to 15, a tab, the fewest moves; got '{line[:60]}'."
+            )
+        found.append((numbers, int(fewest)))
+    return np.array([one for one, _ in found], np.int8), np.array([k for _, k in found])

@@ -1,0 +1,91 @@
+"""A small game solved whole, or the ends of a longer one; for exams only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from devmind.worlds.boards import Board, BoardRules
+
+
+@dataclass(frozen=True)
+class SolvedGame:
+    """All n positions that can be reached, those to start from first, those after more moves later.
+
+    Attributes:
+        board: the positions, those where the game has ended too.
+        ply: int64 [n], moves made since.
+        ended: bool [n].
+        child: int64 [n, choices], where a move leads; -1 where it is not legal.
+        q: float [n, choices], what a move is worth to who makes it when both go on perfectly: 1, 0 or -1; -inf where
+            it is not legal. value: float [n], to the player to move; where the game has ended, to who would be next.
+    """
+
+    rules: BoardRules
+    board: Board
+    ply: np.ndarray
+    ended: np.ndarray
+    child: np.ndarray
+    q: np.ndarray
+    value: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.ply)
+
+    @property
+    def best(self) -> np.ndarray:
+        """Moves that lose no value, bool [n, choices]; none where the game has ended."""
+        return np.asarray((self.q == self.value[:, None]) & ~self.ended[:, None])
+
+    def endings(self, moves: np.ndarray | None = None, side: int = 0) -> np.ndarray:
+        """Every game from the first position: `side` (0: who begins) plays `moves` int64 [n] and the other anything.
+
+        Returns:
+            float [games]: 1 won, 0 drawn, -1 lost for `side`; without `moves` both play anything.
+        """
+        ways = np.zeros(len(self), np.int64)
+        ways[0] = 1
+        for ply in range(self.rules.horizon):
+            here = np.flatnonzero((self.ply == ply) & ~self.ended & (ways > 0))
+            if moves is not None and ply % 2 == side:
+                rows, to = here, self.child[here, moves[here]]
+            else:
+                at, choice = np.nonzero(self.child[here] >= 0)
+                rows, to = here[at], self.child[here[at], choice]
+            np.add.at(ways, to, ways[rows])
+        last = np.flatnonzero(self.ended & (ways > 0))
+        to_side = np.where(self.ply[last] % 2 == side, self.value[last], -self.value[last])
+        return np.repeat(to_side, ways[last])
+
+
+def solve(rules: BoardRules, starts: Board | None = None) -> SolvedGame:
+    """Every reachable position, ply by ply, and their values backwards (Zermelo 1913); for some 10^6 of them.
+
+    Args:
+        starts: where to start, different positions; by default the game's first.
+    """
+    levels, children, seen = [(rules.initial(np.zeros(1)) if starts is None else starts).marks], [], 0
+    while True:
+        board = rules.of(levels[-1])
+        ended, legal = rules.outcome(board).terminal, rules.legal(board)["place"]
+        child = np.full(legal.shape, -1)
+        rows, choices = np.nonzero(legal & ~ended[:, None])
+        seen += len(board)
+        children.append(child)
+        if not len(rows):
+            break
+        reached = rules.step(board.take(rows), {"place": choices}).marks
+        further, inverse = np.unique(reached, axis=0, return_inverse=True)
+        child[rows, choices] = seen + inverse.ravel()
+        levels.append(further)
+    sizes = [len(level) for level in levels]
+    board, child = rules.of(np.concatenate(levels)), np.concatenate(children)
+    ply = np.repeat(np.arange(len(sizes)), sizes)
+    ended = rules.outcome(board).terminal
+    value, q = 0.0 - rules.result(board.marks), np.full(child.shape, -np.inf)
+    for at in range(len(sizes) - 1, -1, -1):
+        here = np.flatnonzero((ply == at) & ~ended)
+        q[here] = np.where(child[here] >= 0, 0.0 - value[child[here]], -np.inf)
+        value[here] = q[here].max(-1, initial=-np.inf)
+    return SolvedGame(rules, board, ply, ended, child, q, value)

@@ -1,0 +1,1 @@
+"""The skill balance: to keep a pole up."""

@@ -1,0 +1,1 @@
+"""The skill bind: which of four visible objects made a sound."""

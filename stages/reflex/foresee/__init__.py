@@ -1,0 +1,1 @@
+"""The skill foresee: how tokens change until the next Moment."""

@@ -1,0 +1,55 @@
+"""The exam of foresee: what the trunk misses of how tokens change, relative to foreseeing no change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.episodes import of_worlds
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds
+from stages.reflex.foresee.lesson import LEVELS, rows, squares
+from stages.reflex.parts import FORESEEN
+
+GATE = Gate([Threshold(f"foresee/{sense}", 0.85, lower_is_better=True, goal=True) for sense in FORESEEN.values()])
+EPISODES = 200
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """What is missed of each row's changes, relative to the mean change of all rows; and by level."""
+    n = context.episodes(EPISODES, level)
+    names = [name for name in FORESEEN if name in agent.heads]
+    found: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in names}
+    met, each = [], -(-n // len(LEVELS))
+    for kind in LEVELS:
+        seeds = exam_seeds(each, context.seed, "foresee", kind)
+        met.append(of_worlds(context.make_world, "nursery", kind, seeds))
+        batch = rows(context, kind, seeds, "foresee exam")
+        seen = agent.perceive(batch, [agent.tap_of(name) for name in names])
+        for name, pair in squares(agent, agent.run_heads(names, seen), seen, batch).items():
+            found[name].append(pair)
+    return [replace(_measure(agent, name, pairs), episodes=np.concatenate(met)) for name, pairs in found.items()]
+
+
+def _measure(agent: Agent, name: str, pairs: Sequence[tuple[Tensor, Tensor]]) -> Measure:
+    sense = FORESEEN[name]
+    off, change = (torch.cat(parts).double().cpu().numpy() for parts in zip(*pairs, strict=True))
+    return Measure(
+        f"foresee/{sense}",
+        "squared error of the tokens' change, over that of foreseeing none",
+        off / max(float(change.mean()), 1e-9),
+        chance=1.0,
+        ceiling=0.0,
+        floors={"no change": 1.0},
+        higher_is_better=False,
+        rows={f"in {kind}": float(o.sum() / c.sum()) for kind, (o, c) in zip(LEVELS, pairs, strict=True)},
+        note=f"whitened changes of tokens of the encoder {agent.sha256(f'encoders.{sense}.')[:12]}, which the lesson "
+        "does not teach; a predictor without a trunk is what --ablate trains",
+    )

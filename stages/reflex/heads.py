@@ -1,0 +1,301 @@
+"""The stage's own heads on the picture's tokens: where things are, what to reach for, where to turn, what sounded.
+
+Places say for each of some slots whether it is in view, in which direction and how far; and for a named one.
+
+Every token of the picture answers for its own cell with the same small network, as grid detectors do (Redmon et al.
+2016, "You only look once", arXiv 1506.02640), and a softmax over cells picks the one that counts. What is learned in
+one cell serves in all; a network over all tokens side by side has to learn each cell anew, and took four times as
+long. A word chooses among the slots by a soft attention, for the same reason: not every pair of word and place is met.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from devmind.agent.detections import Detections
+from devmind.agent.encoders import mlp
+from devmind.agent.heads import Head, Inlet
+from devmind.agent.output import Categorical, Normal, Output, Regression
+from devmind.agent.taps import Tapped
+from devmind.errors import ConfigError
+
+SIGHT_TOKENS, BODY_TOKENS = 16, 1
+NUMBERS = 4
+"""Of a place: in view (a logit), left and up of the gaze (/30 deg), log of the distance in metres."""
+SCALE_DEG = 30.0
+HALF_VIEW_DEG = 30.0
+LEAST_SURE = 0.5
+"""Probability from which a slot's thing counts as detected."""
+
+
+@dataclass
+class Located(Output):
+    """`places` float [..., S + 1, 4], one place a slot and then the named one; `logits` [..., S, 16] of the cells,
+    which stand at `cells` [16, 2] (left and up, /30 deg)."""
+
+    places: Tensor
+    logits: Tensor
+    cells: Tensor
+
+    def loss(self, target: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        """Sum of `losses`; target like `places`, its first number 1 where the thing is in view, else 0."""
+        return sum(self.losses(target).values(), start=torch.zeros((), device=target.device))
+
+    def losses(self, target: Tensor) -> dict[str, Tensor]:
+        """Cross-entropies of presence and of the cell; weighted mean errors of direction and distance where present.
+
+        The cell is the one nearest to the thing: told so, the softmax over cells settles in a fifth of the lessons.
+        The named place counts as much as all slots together.
+        """
+        slots = self.logits.shape[-2]
+        here, where = target[..., 0], target[..., 1:]
+        present = F.binary_cross_entropy_with_logits(self.places[..., :slots, 0], here[..., :slots])
+        nearest = (where[..., :slots, None, :2] - self.cells).square().sum(-1).argmin(-1)
+        missed = F.cross_entropy(self.logits.flatten(0, -2), nearest.flatten(), reduction="none").reshape(nearest.shape)
+        error = (self.places[..., 1:] - where).abs().mean(-1) * here
+        each, named = error[..., :slots], error[..., slots:]
+        count = here[..., :slots].sum().clamp_min(1)
+        return {
+            "present": present,
+            "cell": 0.5 * (missed * here[..., :slots]).sum() / count,
+            "where": 2 * each.sum() / count,
+            "named": 2 * named.sum() / here[..., slots:].sum().clamp_min(1),
+        }
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        """The places; there is nothing to draw."""
+        return self.places
+
+    def mode(self) -> Tensor:
+        """The places [..., S + 1, 4]."""
+        return self.places
+
+    def detections(self) -> Detections:
+        """One a slot, whose number is its class; the named place is one of them already."""
+        told = self.places.detach().float().cpu().numpy()[..., :-1, :]
+        told = told.reshape(-1, *told.shape[-2:])
+        sure = 1 / (1 + np.exp(-told[..., 0].astype(np.float64)))
+        return Detections(
+            here=sure >= LEAST_SURE,
+            kind=np.broadcast_to(np.arange(told.shape[1]), sure.shape),
+            azimuth_deg=told[..., 1] * SCALE_DEG,
+            elevation_deg=told[..., 2] * SCALE_DEG,
+            distance_m=np.exp(np.clip(told[..., 3], -3.0, 3.0)),
+            sure=sure,
+        )
+
+
+class Cells(nn.Module):
+    """Tokens of sight [..., 16, D], cell by cell from the top left, to a place for each slot."""
+
+    cells: Tensor
+
+    def __init__(self, width: int, slots: int) -> None:
+        super().__init__()
+        self.slots, narrow = slots, max(4, width // 8)
+        self.cell, self.squeeze = nn.Linear(width, width), nn.Linear(width, narrow)
+        self.scene = nn.Linear(SIGHT_TOKENS * narrow, width)
+        self.look = nn.Sequential(nn.GELU(), nn.Linear(width, slots * NUMBERS))
+        side = math.isqrt(SIGHT_TOKENS)
+        middle = 1 - (2 * torch.arange(side) + 1) / side
+        angle = torch.rad2deg(torch.atan(middle * math.tan(math.radians(HALF_VIEW_DEG)))) / SCALE_DEG
+        up, left = torch.meshgrid(angle, angle, indexing="ij")
+        self.register_buffer("cells", torch.stack((left, up), -1).reshape(SIGHT_TOKENS, 2), persistent=False)
+
+    def tell(self, sight: Tensor) -> tuple[Tensor, Tensor]:
+        """Places [..., S, 4] (see NUMBERS) and logits of the cells [..., S, 16]."""
+        scene = self.scene(self.squeeze(sight).flatten(-2))[..., None, :]
+        told = self.look(self.cell(sight) + scene).unflatten(-1, (self.slots, NUMBERS)).transpose(-3, -2)
+        logits = told[..., 0]
+        where = told[..., 1:] + F.pad(self.cells, (0, 1))
+        place = (logits.softmax(-1)[..., None] * where).sum(-2)
+        return torch.cat((logits.logsumexp(-1)[..., None], place), -1), logits
+
+
+class Places(Cells):
+    """Tokens of sight [..., 16, D] and of words [..., W, D] to `Located`."""
+
+    def __init__(self, width: int, slots: int) -> None:
+        super().__init__(width, slots)
+        self.choose = nn.Linear(width, slots)
+
+    def forward(self, sight: Tensor, words: Tensor) -> Located:
+        places, logits = self.tell(sight)
+        choice = self.choose(words.sum(-2)).softmax(-1)
+        named = (choice[..., None] * places).sum(-2, keepdim=True)
+        return Located(torch.cat((places, named), -2), logits, self.cells)
+
+    def start_from(self, other: Places) -> None:
+        """Tell places as `other` does.
+
+        Raises:
+            ConfigError: it has other slots or another width.
+        """
+        try:
+            self.load_state_dict(other.state_dict())
+        except RuntimeError as error:
+            raise ConfigError(f"These places have {self.slots} slots; those to start from must fit: {error}") from error
+
+
+class PlacesHead(Head):
+    """Taps ("sight", "words")."""
+
+    def __init__(self, inlet: Inlet, slots: int) -> None:
+        super().__init__(inlet)
+        if inlet.n_tokens <= SIGHT_TOKENS:
+            raise ConfigError("The places head must tap ('sight', 'words'), in this order.")
+        self.places = Places(inlet.width, slots)
+
+    def forward(self, tapped: Tapped) -> Located:
+        tokens = tapped.tokens * tapped.present[..., None]
+        return self.places(tokens[..., :SIGHT_TOKENS, :], tokens[..., SIGHT_TOKENS:, :])
+
+
+class Pick(Head):
+    """An actor or its critic that minds the one thing that a word names: that place and the body make the answer.
+
+    Taps ("sight", "words", "body"). It starts from what perception has taught of places. `numbers` makes `size` numbers
+    of the named place and the body.
+    """
+
+    def __init__(self, inlet: Inlet, size: int, slots: int, hidden: int, gain: float) -> None:
+        super().__init__(inlet)
+        self.n_words = inlet.n_tokens - SIGHT_TOKENS - BODY_TOKENS
+        if self.n_words < 1:
+            raise ConfigError("A pick head must tap ('sight', 'words', 'body'), in this order.")
+        self.places = Places(inlet.width, slots)
+        last = nn.Linear(hidden, size)
+        nn.init.orthogonal_(last.weight, gain)
+        nn.init.zeros_(last.bias)
+        first = nn.Linear(NUMBERS + inlet.width, hidden)
+        self.answer = nn.Sequential(first, nn.GELU(), nn.Linear(hidden, hidden), nn.GELU(), last)
+
+    def reading(self) -> Iterable[nn.Parameter]:
+        """How it reads places and words."""
+        return self.places.parameters()
+
+    def start_from(self, other: Head) -> None:
+        """Read places as `other` does, a places head or another pick head."""
+        if not isinstance(other, PlacesHead | Pick):
+            raise ConfigError(f"A pick head starts from a head that reads places; got {type(other).__name__}.")
+        self.places.start_from(other.places)
+
+    def numbers(self, tapped: Tapped) -> Tensor:
+        """[..., size]."""
+        tokens = tapped.tokens * tapped.present[..., None]
+        sight, words, body = tokens.split([SIGHT_TOKENS, self.n_words, BODY_TOKENS], -2)
+        return self.answer(torch.cat((self.places(sight, words).places[..., -1, :], body.squeeze(-2)), -1))
+
+
+class PickHead(Pick):
+    """The actor: a `Normal` over `size` numbers."""
+
+    def __init__(self, inlet: Inlet, size: int, slots: int = 8, hidden: int = 128, log_std: float = -0.5) -> None:
+        super().__init__(inlet, size, slots, hidden, gain=0.01)
+        self.log_std = nn.Parameter(torch.full((size,), log_std))
+
+    def forward(self, tapped: Tapped) -> Normal:
+        mean = self.numbers(tapped)
+        return Normal(mean, self.log_std.expand_as(mean))
+
+
+class PickValueHead(Pick):
+    """The critic: one number [...]."""
+
+    critic = True
+
+    def __init__(self, inlet: Inlet, slots: int = 8, hidden: int = 128) -> None:
+        super().__init__(inlet, 1, slots, hidden, gain=1.0)
+
+    def forward(self, tapped: Tapped) -> Regression:
+        return Regression(self.numbers(tapped).squeeze(-1))
+
+
+class AimHead(Head):
+    """An actor that turns to what it picks out of the picture, and to what the other senses tell.
+
+    Taps ("sight", ...), sight first; a `Normal` over `size` numbers. A network over all tokens side by side has to
+    learn each cell anew: taught with the same Moments, it turned rightly to a seen thing in 0.69 to 0.80 of the
+    episodes instead of 0.98.
+
+    Args:
+        slots: how many things in the picture it may weigh against each other.
+        squeezed: numbers that are read of each token of the other senses.
+        threshold: a turn shorter than this is none: nothing there is of interest.
+    """
+
+    def __init__(
+        self,
+        inlet: Inlet,
+        size: int,
+        slots: int = 8,
+        squeezed: int = 32,
+        hidden: int = 128,
+        log_std: float = -0.5,
+        threshold: float | None = None,
+    ) -> None:
+        super().__init__(inlet)
+        self.threshold = threshold
+        others = inlet.n_tokens - SIGHT_TOKENS
+        if others < 1:
+            raise ConfigError("An aim head must tap 'sight' and another sense, sight first.")
+        squeezed = min(squeezed, max(4, inlet.width // 4))
+        self.cells, self.squeeze = Cells(inlet.width, slots), nn.Linear(inlet.width, squeezed)
+        first = nn.Linear(slots * NUMBERS + others * squeezed, hidden)
+        self.join = nn.Sequential(first, nn.GELU(), nn.Linear(hidden, hidden), nn.GELU())
+        self.answer = nn.Linear(hidden, size)
+        nn.init.orthogonal_(self.answer.weight, 0.1)
+        nn.init.zeros_(self.answer.bias)
+        self.log_std = nn.Parameter(torch.full((size,), log_std))
+
+    def reading(self) -> Iterable[nn.Parameter]:
+        """All but the last layer and how widely it explores."""
+        return (*self.cells.parameters(), *self.squeeze.parameters(), *self.join.parameters())
+
+    def forward(self, tapped: Tapped) -> Normal:
+        tokens = tapped.tokens * tapped.present[..., None]
+        places, _ = self.cells.tell(tokens[..., :SIGHT_TOKENS, :])
+        others = self.squeeze(tokens[..., SIGHT_TOKENS:, :]).flatten(-2)
+        mean: Tensor = self.answer(self.join(torch.cat((places.flatten(-2), others), -1)))
+        return Normal(mean, self.log_std.expand_as(mean), self.threshold)
+
+
+class BindHead(Head):
+    """Which place in the picture a sound comes from. Taps ("sight", "sound").
+
+    Each token of the picture is scored against the sound by scaled dot product (Vaswani et al. 2017, eq. 1), with the
+    token's place in the picture added to its key, so direction and timbre can both decide. A `Categorical` over
+    `cells` x `cells` places of the picture, row by row.
+    """
+
+    def __init__(self, inlet: Inlet, cells: int = 8) -> None:
+        super().__init__(inlet)
+        d = inlet.width
+        self.cells = cells
+        self.hear = mlp((inlet.n_tokens - SIGHT_TOKENS) * d, d, d)
+        # A token covers a square of finer places: it is split into one key for each.
+        self.split = cells // 4
+        self.look = nn.Linear(d, d * self.split**2)
+        self.place = nn.Parameter(torch.randn(cells * cells, d) * 0.1)
+        self.mix = mlp(2 * d, d, 1)
+
+    def forward(self, tapped: Tapped) -> Categorical:
+        tokens = tapped.tokens * tapped.present[..., None]
+        sight, sound = tokens[..., :SIGHT_TOKENS, :], tokens[..., SIGHT_TOKENS:, :]
+        query = self.hear(sound.flatten(-2))[..., None, :]
+        keys = self._cells(self.look(sight)) + self.place
+        scores = self.mix(torch.cat((keys * query, keys + query), -1)).squeeze(-1)
+        return Categorical(scores)
+
+    def _cells(self, tokens: Tensor) -> Tensor:
+        """[..., 16, split^2 * D] as [..., cells^2, D] in row order."""
+        s, lead = self.split, tokens.shape[:-2]
+        grid = tokens.reshape(*lead, 4, 4, s, s, -1)
+        return grid.transpose(-4, -3).reshape(*lead, self.cells**2, -1)

@@ -1,0 +1,1 @@
+"""The skill hear: what kind of sound it is, and spoken digits."""

@@ -1,0 +1,1 @@
+"""The skill locate: boxes, masks and depth of things in unseen rooms."""

@@ -1,0 +1,1 @@
+"""The skill orient: to turn to a seen, heard or moving object."""

@@ -1,0 +1,111 @@
+"""The exam of orient: the gaze a second after something is seen, heard or moves; against stillness and hand rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from devmind.acting import Policy
+from devmind.agent.agent import Agent
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds, numpy_rng
+from devmind.worlds.nursery.goals import ORIENTED_DEG
+from stages.reflex import hand_rules
+from stages.reflex.exhibits import strips
+from stages.reflex.parts import on_trunk
+from stages.reflex.trials import ARC_SILENCED, EPISODES, LOOK_ON_TRUNK, SHOWN, Trial, arcs, by_trunk, gaze_error
+
+TICKS = 10
+
+
+CUES: dict[str, tuple[float, Callable[[], Policy], str]] = {
+    "sight": (0.95, hand_rules.LookAtBlob, "turn to the oddest blob"),
+    "sound": (0.85, hand_rules.LookAtSound, "turn by the ears' delay"),
+    "motion": (0.60, hand_rules.LookAtChange, "turn to the change in the wide view"),
+}
+MEMORY = "orient/motion/memory"
+"""What moved may rest now: only memory knows where it is. This measures what memory adds."""
+GATE = Gate(
+    [
+        *(Threshold(f"orient/{cue}", bound) for cue, (bound, _, _) in CUES.items()),
+        *(Threshold(f"orient/{cue}/look_trunk", LOOK_ON_TRUNK, goal=True) for cue in CUES),
+        Threshold(MEMORY, None, beats_floor=True, goal=True),
+    ]
+)
+_REFERENCES = {
+    "sight": "a probe of the same task: 1.00 with a supervised eye",
+    "sound": "a probe of the same task: 0.85 with interaural lags, 0.39 without",
+    "motion": "a probe of the same task: 0.33 from a memoryless pair of pictures",
+}
+_OFF = {"sight": "sight", "sound": "sound", "motion": "periphery"}
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """Share of episodes whose gaze is within 10 degrees of the target when one second is over, cue by cue."""
+    return [measure for cue in CUES for measure in _orient(agent, context, level, cue)]
+
+
+def _orient(agent: Agent, context: Context, level: str, cue: str) -> list[Measure]:
+    name, n = f"orient/{cue}", context.episodes(EPISODES, level)
+    trial = Trial(context, name, TICKS, exam_seeds(n, context.seed, name), gaze_error)
+    actor = arcs(agent, "look")
+    played = trial.play(lambda: actor)
+    last = played.watched[-1]
+    right = last <= ORIENTED_DEG
+    full = level == "full"
+    _, rule, rule_name = CUES[cue]
+    rng = numpy_rng(context.seed, name, "random")
+
+    def share(make: Callable[[], Policy], n: int | None = None) -> float:
+        return float((trial.play(make, n).watched[-1] <= ORIENTED_DEG).mean())
+
+    wrong = np.flatnonzero(~right)[:SHOWN]
+    floors = {}
+    if full:
+        floors = {
+            "hold still": share(hand_rules.HoldStill),
+            "random": share(lambda: hand_rules.Random("look", 2, rng)),
+            rule_name: share(rule),
+        }
+    arc = Measure(
+        name,
+        "episodes within 10 degrees after one second",
+        right.astype(np.float64),
+        chance=floors.get("random", 0.0),
+        ceiling=1.0,
+        rate=True,
+        floors=floors,
+        rows={f"{_OFF[cue]} off": share(lambda: arcs(agent, "look", [_OFF[cue]]), n // 2)} if full else {},
+        reference=_REFERENCES[cue],
+        answered=actor.counts,
+        note=f"median error {np.median(last):.1f} degrees",
+        episodes=trial.episodes,
+        exhibits=strips("failure", played, wrong, [f"{last[i]:.0f} degrees off at the end" for i in wrong])
+        if full
+        else (),
+    )
+    return [arc, *_by_trunk(agent, trial, arc, full)]
+
+
+def _by_trunk(agent: Agent, trial: Trial, arc: Measure, full: bool) -> list[Measure]:
+    """The same episodes with the arc silenced, and of motion also what memory adds to that."""
+    if on_trunk(agent, "look_arc") is None:
+        return []
+    actor = by_trunk(agent, "look")
+    right = (trial.play(lambda: actor).watched[-1] <= ORIENTED_DEG).astype(np.float64)
+    own = replace(
+        arc, name=f"{arc.name}/look_trunk", values=right, rows={}, answered=actor.counts, note=ARC_SILENCED, exhibits=()
+    )
+    if not (full and arc.name == "orient/motion"):
+        return [own]
+    alone = trial.play(lambda: by_trunk(agent, "look", short_term=False)).watched[-1] <= ORIENTED_DEG
+    gained = Measure(
+        MEMORY, "episodes won by memory, less those lost by it", right - alone, chance=0.0, ceiling=1.0,
+        floors={"no memory": 0.0}, episodes=arc.episodes,
+        note="the trunk with its window less the same with a window of one Moment, episode by episode",
+    )  # fmt: skip
+    return [replace(own, rows={"memory off": float(alone.mean())}), gained]

@@ -1,0 +1,1 @@
+"""The skill reach: to touch the object of the named colour."""

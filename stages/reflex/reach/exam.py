@@ -1,0 +1,82 @@
+"""The exam of reach: what the hand touches first; against random moves and a reach by ground truth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds, numpy_rng
+from stages.reflex import hand_rules
+from stages.reflex.exhibits import strips
+from stages.reflex.parts import on_trunk
+from stages.reflex.trials import ARC_SILENCED, EPISODES, SHOWN, Played, Trial, arcs, by_trunk
+
+TICKS = 30
+GATE = Gate([Threshold("reach", 0.90), Threshold("reach/reach_trunk", 0.85, goal=True)])
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """Share of episodes in which the first object touched is the one of the colour asked for."""
+    n, full = context.episodes(EPISODES, level), level == "full"
+    trial = Trial(context, "reach", TICKS, exam_seeds(n, context.seed, "reach"), first_touch)
+    actor = arcs(agent, "reach")
+    played = trial.play(lambda: actor)
+
+    def right(played: Played) -> np.ndarray:
+        first = np.argmax(played.watched != 0, axis=0)
+        return played.watched[first, np.arange(len(first))] > 0
+
+    values, floors, ceiling = right(played), {}, 1.0
+    if full:
+        rng = numpy_rng(context.seed, "reach", "random")
+        floors = {"random": float(right(trial.play(lambda: hand_rules.Random("reach", 4, rng))).mean())}
+        ceiling = float(right(trial.play(hand_rules.ReachByTruth, told=True)).mean())
+    wrong = np.flatnonzero(~values)[:SHOWN]
+    touched = (played.watched != 0).any(0)
+    measures = [
+        Measure(
+            "reach",
+            "episodes in which the asked colour is touched first",
+            values.astype(np.float64),
+            chance=floors.get("random", 0.0),
+            ceiling=ceiling,
+            rate=True,
+            floors=floors,
+            rows={"words off": float(right(trial.play(lambda: arcs(agent, "reach", ["words"]), n // 2)).mean())}
+            if full
+            else {},
+            answered=actor.counts,
+            note=f"something was touched in {touched.mean():.0%}; the ceiling is a reach by ground truth",
+            episodes=trial.episodes,
+            exhibits=strips(
+                "failure",
+                played,
+                wrong,
+                ["touched another colour" if touched[i] else "touched nothing in 3 s" for i in wrong],
+            )
+            if full
+            else (),
+        )
+    ]
+    if on_trunk(agent, "reach_arc") is not None:
+        own = by_trunk(agent, "reach")
+        by_itself: dict[str, Any] = {
+            "values": right(trial.play(lambda: own)).astype(np.float64),
+            "answered": own.counts,
+        }
+        measures.append(
+            replace(measures[0], name="reach/reach_trunk", rows={}, note=ARC_SILENCED, exhibits=(), **by_itself)
+        )
+    return measures
+
+
+def first_touch(truth: Mapping[str, np.ndarray], actions: Mapping[str, np.ndarray]) -> np.ndarray:
+    """1 where the target is the nearest thing touched, -1 where something else is, 0 where nothing is."""
+    return np.where(truth["touched_index"] < 0, 0, np.where(truth["success"], 1, -1))

@@ -1,0 +1,50 @@
+"""Whereabouts: which colours are in view, in which direction and how far, and where the one just named is.
+
+It teaches the tokens what arcs will need, and the words for colours: a grown-up names a thing in view and shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.acting import observations, scripted
+from devmind.agent.agent import Agent
+from devmind.agent.batch import clip, encode_words
+from devmind.curriculum.stage import Context
+from devmind.seeding import lesson_seeds, numpy_rng
+from devmind.worlds.nursery.state import COLOUR_NAMES
+from devmind.worlds.nursery.truth import places_by_colour, with_one_named
+
+LEVELS = ("reach", "orient/sight", "reach", "track", "room", "orient/motion")
+NAMES = np.stack([encode_words(name) for name in COLOUR_NAMES])
+
+
+def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
+    """Half of `size` children before and after a turn of the head, with the places of colours in both Moments.
+
+    Two Moments, so that the eye's change input is taught as well: arcs see it in all but an episode's first tick.
+    In each a colour in view is named; where none is, none.
+    """
+    level, n = LEVELS[update % len(LEVELS)], max(2, size // 2)
+    world = context.make_world("nursery", level, lesson_seeds(n, context.seed, "whereabouts", update))
+    rng = numpy_rng(context.seed, "whereabouts", update)
+    look = rng.uniform(-0.6, 0.6, (n, 2)).astype(np.float32)
+    shown, places = [], []
+    for senses in observations(world, 2, scripted(look)):
+        shown.append(senses["sight"])
+        places.append(places_by_colour(world.truth()))
+    wanted, named = with_one_named(np.stack(places, 1), rng)
+    words = np.where(wanted[..., 0].any(-1, keepdims=True), NAMES[named], 0)
+    batch = clip({"sight": torch.from_numpy(np.stack(shown, 1)), "words": torch.from_numpy(words)})
+    return batch | {"whereabouts": torch.from_numpy(wanted)}
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """The places' own losses."""
+    losses = agent(batch, ["whereabouts"])["whereabouts"].losses(batch["whereabouts"])
+    return sum(losses.values(), start=torch.zeros(())), {name: value.detach() for name, value in losses.items()}

@@ -1,0 +1,1 @@
+"""The skill see: unseen handwritten digits."""

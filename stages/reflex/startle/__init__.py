@@ -1,0 +1,1 @@
+"""The skill startle: to withdraw from a bang or a looming object, and only then."""

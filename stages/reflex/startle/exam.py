@@ -1,0 +1,113 @@
+"""The exam of startle: withdrawals from bangs and looming objects, and false alarms; against thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds
+from devmind.worlds.nursery.state import NO_EVENT, WITHDRAWN
+from stages.reflex import hand_rules
+from stages.reflex.exhibits import strips
+from stages.reflex.parts import on_trunk
+from stages.reflex.trials import ARC_SILENCED, SHOWN, Trial, arcs, by_trunk
+
+TICKS = 20
+LOUDER, LARGER = 6.0, 1.25
+STARTLE_EVENTS = 800
+
+GATE = Gate(
+    [
+        Threshold("startle", 0.95),
+        Threshold("startle/false alarms", 0.02, lower_is_better=True),
+        Threshold("startle/move_trunk", 0.90, goal=True),
+        Threshold("startle/false alarms/move_trunk", 0.02, lower_is_better=True, goal=True),
+    ]
+)
+QUIET, ALARM, MISSED, ANSWERED, AFTER = range(5)
+EVENTS = {1: "bang", 2: "looming object"}
+
+
+def withdrawal(truth: Mapping[str, np.ndarray], actions: Mapping[str, np.ndarray]) -> np.ndarray:
+    """What a child's tick was, by the truth before it acted: QUIET or ALARM until an event comes, MISSED or ANSWERED in
+    the event's first two ticks, AFTER them."""
+    withdrew = actions["move"][:, 0] <= WITHDRAWN if "move" in actions else np.zeros(len(truth["tick"]), bool)
+    since = np.where(truth["event"] == NO_EVENT, -1, truth["tick"] - truth["event_tick"])
+    before, during = np.where(withdrew, ALARM, QUIET), np.where(withdrew, ANSWERED, MISSED)
+    return np.where(since < 0, before, np.where(since <= 1, during, AFTER))
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """Share of bangs and looming objects withdrawn from within a tick, and of quiet ticks with a false alarm."""
+    n, full = context.episodes(STARTLE_EVENTS, level), level == "full"
+    seeds = startle_seeds(context, n)
+    trial = Trial(context, "startle", TICKS, seeds, withdrawal, before=True)
+    actor = arcs(agent, "move")
+    played = trial.play(lambda: actor)
+    event = context.make_world("nursery", "startle", seeds).state().event
+    answered, alarms = _startled(played.watched, event)
+    floors: list[dict[str, float]] = [{}, {}]
+    rows: list[dict[str, float]] = [{}, {}]
+    if full:
+        for name, louder, larger in (
+            ("energy threshold", LOUDER, np.inf),
+            ("size threshold", np.inf, LARGER),
+            ("either threshold", LOUDER, LARGER),
+        ):
+            ruled = trial.play(partial(hand_rules.LoudOrGrowing, louder, larger))
+            for k, values in enumerate(_startled(ruled.watched, event)):
+                floors[k][name] = float(values.mean())
+        for off in ("sound", "sight"):
+            changed = trial.play(partial(arcs, agent, "move", [off]), n // 2)
+            for k, values in enumerate(_startled(changed.watched, event[: n // 2])):
+                rows[k][f"{off} off"] = float(values.mean())
+    for number, name in EVENTS.items():
+        of_this_kind = answered[event[event != NO_EVENT] == number]
+        if len(of_this_kind):
+            rows[0][f"{name}s only"] = float(of_this_kind.mean())
+    rows[1]["episodes with any false alarm"] = float((played.watched == ALARM).any(0).mean())
+    wrong, met = np.flatnonzero(event != NO_EVENT)[~answered][:SHOWN], trial.episodes
+    measures = [
+        Measure(
+            "startle", "events withdrawn from within one tick", answered.astype(np.float64), chance=0.0, ceiling=1.0,
+            rate=True, floors=floors[0], rows=rows[0], answered=actor.counts, episodes=met[event != NO_EVENT],
+            exhibits=strips("failure", played, wrong, [f"missed a {EVENTS[event[i]]}" for i in wrong]) if full else (),
+        ),
+        Measure(
+            "startle/false alarms", "share of the ticks before an event", alarms, chance=1.0, ceiling=0.0,
+            floors=floors[1], rows=rows[1], higher_is_better=False, episodes=met,
+            note="every episode counts until its event, if one comes",
+        ),
+    ]  # fmt: skip
+    if on_trunk(agent, "move_arc") is not None:
+        own = by_trunk(agent, "move")
+        both = _startled(trial.play(lambda: own).watched, event)
+        for measure, values in zip(list(measures), both, strict=True):
+            by_itself: dict[str, Any] = {
+                "values": values.astype(np.float64),
+                "answered": own.counts,
+                "note": ARC_SILENCED,
+            }
+            measures.append(replace(measure, name=f"{measure.name}/move_trunk", rows={}, exhibits=(), **by_itself))
+    return measures
+
+
+def startle_seeds(context: Context, n: int) -> np.ndarray:
+    """The first seeds that hold `n` episodes with an event, and those without one that lie between."""
+    seeds = exam_seeds(4 * n, context.seed, "startle")
+    events = np.flatnonzero(context.make_world("nursery", "startle", seeds).state().event != NO_EVENT)
+    return seeds[: events[n - 1] + 1]
+
+
+def _startled(watched: np.ndarray, event: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(was it answered, bool, of the episodes with an event; share of an episode's quiet ticks with an alarm, [N])."""
+    alarms, quiet = (watched == ALARM).sum(0), (watched <= ALARM).sum(0)
+    return (watched == ANSWERED).any(0)[event != NO_EVENT], alarms / np.maximum(quiet, 1)

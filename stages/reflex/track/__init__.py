@@ -1,0 +1,1 @@
+"""The skill track: to keep a moving object in view."""

@@ -1,0 +1,75 @@
+"""The exam of track: how long the gaze stays on a wandering object; against stillness and hand rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds
+from devmind.worlds.nursery.goals import TRACKED_DEG
+from stages.reflex import hand_rules
+from stages.reflex.exhibits import strips
+from stages.reflex.parts import on_trunk
+from stages.reflex.trials import ARC_SILENCED, EPISODES, LOOK_ON_TRUNK, SHOWN, Played, Trial, arcs, by_trunk, gaze_error
+
+TICKS = 30
+GATE = Gate([Threshold("track", 0.90), Threshold("track/look_trunk", LOOK_ON_TRUNK, goal=True)])
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """Fraction of an episode's ticks with the gaze within 5 degrees of a wandering object."""
+    n, full = context.episodes(EPISODES, level), level == "full"
+    trial = Trial(context, "track", TICKS, exam_seeds(n, context.seed, "track"), gaze_error)
+    actor = arcs(agent, "look")
+    played = trial.play(lambda: actor)
+
+    def kept(played: Played) -> np.ndarray:
+        return (played.watched <= TRACKED_DEG).mean(0)
+
+    values, floors = kept(played), {}
+    if full:
+        floors = {
+            "hold still": float(kept(trial.play(hand_rules.HoldStill)).mean()),
+            "last velocity": float(kept(trial.play(hand_rules.KeepVelocity)).mean()),
+        }
+    worst = np.argsort(values)[:SHOWN]
+    measures = [
+        Measure(
+            "track",
+            "fraction of ticks within 5 degrees",
+            values,
+            chance=floors.get("hold still", 0.0),
+            ceiling=1.0,
+            floors=floors,
+            rows={
+                "turn to the oddest blob (rule)": float(kept(trial.play(hand_rules.LookAtBlob)).mean()),
+                "sight off": float(kept(trial.play(lambda: arcs(agent, "look", ["sight"]), n // 2)).mean()),
+            }
+            if full
+            else {},
+            answered=actor.counts,
+            note="the first ticks, before the gaze can be there, count too",
+            episodes=trial.episodes,
+            exhibits=strips("failure", played, worst, [f"{values[i]:.0%} of the time within 5 degrees" for i in worst])
+            if full
+            else (),
+        )
+    ]
+    if on_trunk(agent, "look_arc") is not None:
+        own = by_trunk(agent, "look")
+        by_itself: dict[str, Any] = {
+            "values": kept(trial.play(lambda: own)),
+            "answered": own.counts,
+            "note": ARC_SILENCED,
+        }
+        alone = trial.play(lambda: by_trunk(agent, "look", short_term=False), n // 2) if full else None
+        rows = {} if alone is None else {"memory off": float(kept(alone).mean())}
+        measures.append(replace(measures[0], name="track/look_trunk", rows=rows, exhibits=(), **by_itself))
+    return measures

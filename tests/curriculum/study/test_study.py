@@ -1,0 +1,300 @@
+"""A study from its file to its report: shared runs, kills, what is frozen, and files that do not hold together."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from devmind.agent.agent import Agent
+from devmind.curriculum import runner, stage_run
+from devmind.curriculum.journal import Journal
+from devmind.curriculum.study import arms, course, run
+from devmind.curriculum.study.arms import plan
+from devmind.curriculum.study.file import read
+from devmind.curriculum.study.gathering import close
+from devmind.curriculum.study.run import StudyRun
+from devmind.curriculum.teaching import Interrupted
+from devmind.errors import ConfigError, ExamError
+from tests.curriculum.lamp_stage import LampStage
+from tests.curriculum.test_run import interrupt_at
+
+STAGES = {
+    "lamps": LampStage(),
+    "later": LampStage(name="later", requires=("lamps",), lesson_names=("third",), steps=8),
+}
+FILE = {
+    "question": "Does it help to have seen lamps?",
+    "config": {"size": "tiny", "device": "cpu", "checkpoint_every_s": 0.001},
+    "stages": {"lamps": {"lessons": {"one": 6, "two": None}, "steps": 0.5}, "later": {}},
+    "arms": {
+        "staged": {"walk": ["lamps", "later"]},
+        "fresh trunk": {"walk": ["lamps", "later"], "fresh": ["trunk"]},
+        "newborn": {"walk": ["later"]},
+        "long": {"walk": ["later"], "steps": "all"},
+        "joint": {"walk": [["lamps", "later"]], "rounds": 2},
+        "reversed": {"walk": ["later", "lamps"]},
+    },
+    "primary": {"arms": ["staged", "newborn"], "outcome": "later-lit"},
+    "secondary": [
+        {"arms": ["staged", "joint"], "outcome": "later-lit"},
+        {"arms": ["staged", "fresh trunk"], "outcome": "later-lit"},
+        {"arms": ["staged", "reversed"], "outcome": "lamps-lit"},
+    ],
+}
+
+
+@pytest.fixture(autouse=True)
+def own_stages(monkeypatch):
+    patched(monkeypatch)
+
+
+def patched(patch):
+    for module in (runner, stage_run, arms, course, run):
+        patch.setattr(module, "load_stage", STAGES.__getitem__)
+
+
+def written(folder: Path, **changes: object) -> Path:
+    path = folder / "lit.yaml"
+    path.write_text(yaml.safe_dump(FILE | changes, sort_keys=False))
+    return path
+
+
+def study_of(folder: Path, seeds=(0, 1, 2), **changes: object) -> StudyRun:
+    return StudyRun(read(written(folder, **changes)), seeds, folder / "out", "devmind study lit.yaml --seeds 0-2")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    with pytest.MonkeyPatch.context() as patch:
+        patched(patch)
+        study = study_of(folder)
+        study.run()
+        return study, close(study)
+
+
+def test_arms_are_runs_and_what_they_share_is_one_run(made):
+    study, _ = made
+    shared = {name: legs[0] for name, legs in study.plan.arms.items() if len(legs) > 1}
+    assert shared == {"staged": "lamps", "fresh trunk": "lamps", "reversed": "later"}
+    assert study.plan.arms["newborn"] == ["later"]
+    folders = {path.name for path in (study.out / "seed0").iterdir()}
+    assert folders == set(study.plan.legs)
+    for name in folders:
+        journal = Journal(study.out / "seed0" / name / "journal.jsonl")
+        assert sum(1 for _ in journal.events("start")) == sum(1 for _ in journal.events("finished")) == 1
+
+
+def test_steps_are_as_the_file_says_and_equal_where_arms_are_compared(made):
+    study, report = made
+    assert study.plan.legs["lamps"].steps == {"lamps": {"one": 6, "two": 6}}
+    steps = {arm.name: (arm.steps, arm.stage_steps.get("later", 0)) for arm in report.arms}
+    assert steps == {
+        "staged": (20, 8), "fresh trunk": (20, 8), "newborn": (8, 8), "long": (20, 20), "joint": (20, 8),
+        "reversed": (20, 8),
+    }  # fmt: skip
+    assert [one.equal for one in report.comparisons] == ["steps of later", "all steps", "all steps", "all steps"]
+    for name, leg in study.plan.legs.items():
+        lessons = list(Journal(study.out / "seed1" / name / "journal.jsonl").events("lesson_done"))
+        assert sum(event["steps"] for event in lessons) == leg.total, name
+
+
+def test_joint_lessons_come_in_rounds_and_show_what_one_go_shows(made):
+    study, _ = made
+    leg = next(leg for leg in study.plan.legs.values() if len(leg.stages) > 1)
+    journal = Journal(study.folder(leg.name, 0) / "journal.jsonl")
+    assert [event["lesson"] for event in journal.events("lesson_done")] == [
+        "lamps one 1", "lamps two 1", "later third 1", "lamps one 2", "lamps two 2", "later third 2",
+    ]  # fmt: skip
+    context = arms.context_of(study.study)
+    agent = Agent.from_pretrained(study.folder(leg.name, 0) / "agent")
+    parts = [lesson for lesson in course.Course(leg, ()).lessons(context) if "one" in lesson.name]
+    shown = [batch["lit"].tolist() for part in parts for batch in part.make_batches(agent, context, part.steps)]
+    whole = STAGES["lamps"].lessons(context)[0]
+    assert shown == [batch["lit"].tolist() for batch in whole.make_batches(agent, context, 6)]
+
+
+def test_a_joint_lesson_trains_what_its_own_stage_may(made):
+    study, _ = made
+    leg = next(leg for leg in study.plan.legs.values() if len(leg.stages) > 1)
+    agent = Agent.from_pretrained(study.folder(leg.name, 0) / "agent")
+    assert agent.config.stages == ["lamps", "later"]
+    context = arms.context_of(study.study)
+    first, *_, last = (lesson.make_learner(agent, context).trains for lesson in course.Course(leg, ()).lessons(context))
+    assert "heads.lamps-lit." in first
+    assert "heads.later-lit." not in first
+    assert {"heads.later-lit.", "trunk."} <= set(last)
+    assert agent.config.stages == ["lamps", "later"]
+
+
+def test_a_fresh_trunk_is_neither_the_taught_one_nor_the_one_it_began_as(made):
+    study, _ = made
+    taught, fresh, newborn = (
+        Agent.from_pretrained(study.folder(leg, 0) / folder).state_dict()
+        for leg, folder in (("lamps", "agent"), (study.plan.arms["fresh trunk"][-1], "begun"), ("later", "start"))
+    )
+    for name in (name for name in taught if name.startswith("trunk.") and name.endswith(".q_proj.weight")):
+        assert not fresh[name].equal(taught[name])
+        assert not fresh[name].equal(newborn[name])
+    assert all(fresh[name].equal(taught[name]) for name in taught if name.startswith("heads."))
+
+
+def test_no_run_of_a_study_is_a_milestone_that_others_would_find(made):
+    assert not list(made[0].out.glob("**/milestones"))
+
+
+def test_only_outcomes_are_examined_and_only_at_the_end_of_an_arm(made):
+    study, _ = made
+    exams = {
+        name: [event["skill"] for event in Journal(study.folder(name, 0) / "journal.jsonl").events("exam")]
+        for name in study.plan.legs
+    }
+    assert exams["lamps"] == []
+    assert exams["lamps-later"] == ["later-lit", "lamps-lit"]
+
+
+def test_a_skill_that_measures_two_outcomes_is_examined_once(tmp_path):
+    asked = [FILE["primary"] | {"outcome": f"later-lit/{part}"} for part in ("seen", "heard")]
+    made = plan(read(written(tmp_path, primary=asked[0], secondary=asked[1:])))
+    assert [skill.name for skill in made.examined(made.legs["later"])] == ["later-lit"]
+
+
+def test_the_report_has_every_value_and_follows_from_the_runs(made):
+    study, report = made
+    rows = list(csv.DictReader(io.StringIO((study.out / "outcomes.csv").read_text())))
+    assert len(rows) == 6 * 3 * 2
+    one = next(r for r in rows if (r["arm"], r["seed"], r["outcome"]) == ("staged", "1", "later-lit"))
+    results = json.loads((study.folder("lamps-later", 1) / "reports/later/results.json").read_text())
+    scores = {m["name"]: m["score"] for skill in results["skills"] for m in skill["measures"]}
+    assert float(one["value"]) == scores["later-lit"]
+    values = {(r["arm"], r["seed"]): float(r["value"]) for r in rows if r["outcome"] == "later-lit"}
+    mean = sum(values["staged", s] - values["newborn", s] for s in "012") / 3
+    assert report.primary.difference == pytest.approx(mean)
+    assert report.primary.p_holm is None
+    assert all(other.p_holm >= other.p for other in report.comparisons[1:])
+    page, latex = (study.out / "study.html").read_text(), (study.out / "study.tex").read_text()
+    assert study.study.sha256 in page
+    assert latex.count(r"\begin{tabular}") == 2
+    assert any("A pilot" in doubt for doubt in report.doubts)
+
+
+def test_a_finished_study_asked_again_does_nothing(made):
+    study, report = made
+    before = sorted((p, p.stat().st_mtime_ns) for p in study.out.rglob("*"))
+    assert close(study) == report
+    assert sorted((p, p.stat().st_mtime_ns) for p in study.out.rglob("*")) == before
+
+
+TWO = {"arms": {name: FILE["arms"][name] for name in ("staged", "newborn")}, "secondary": []}
+
+
+def test_a_study_that_was_killed_goes_on_to_the_same_values(tmp_path, monkeypatch):
+    straight = study_of(tmp_path, (0, 1), **TWO)
+    straight.out = tmp_path / "straight"
+    straight.run()
+    killed = study_of(tmp_path, (0, 1), **TWO)
+    interrupt_at(monkeypatch, ("third", 5), lambda: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(Interrupted):
+        killed.run()
+    monkeypatch.undo()
+    patched(monkeypatch)
+    first = (killed.folder("lamps", 0) / "journal.jsonl").read_bytes()
+    again = study_of(tmp_path, (0, 1), **TWO)
+    again.run()
+    assert (killed.folder("lamps", 0) / "journal.jsonl").read_bytes() == first, "a finished run was touched"
+    assert sum(1 for _ in Journal(killed.folder("lamps-later", 0) / "journal.jsonl").events("resumed")) == 1
+    assert close(again).values == close(straight).values
+
+
+@pytest.mark.parametrize("changed", ["file", "code", "gates", "seeds"])
+def test_what_was_frozen_is_not_gone_on_with_when_it_has_changed(tmp_path, monkeypatch, changed):
+    study_of(tmp_path).freeze()
+    told = {"file": "The file of study 'lit'", "code": "The code", "gates": "The gates", "seeds": "Other seeds"}[
+        changed
+    ]
+    if changed == "code":
+        monkeypatch.setattr(run, "code_sha256", lambda stages: "0" * 64)
+    if changed == "gates":
+        strict = STAGES | {"later": LampStage(0.95, ("third",), 8, "later", ("lamps",))}
+        for module in (runner, stage_run, arms, course, run):
+            monkeypatch.setattr(module, "load_stage", strict.__getitem__)
+    later = study_of(
+        tmp_path, (0, 1) if changed == "seeds" else (0, 1, 2), **({"question": "Another?"} if changed == "file" else {})
+    )
+    with pytest.raises(ConfigError, match=told):
+        later.freeze()
+
+
+def test_the_code_is_all_sources_of_devmind_and_of_the_stages(tmp_path, monkeypatch):
+    package = tmp_path / "own"
+    package.mkdir()
+    (package / "one.py").write_text("A = 1\n")
+    monkeypatch.setattr(run, "__file__", str(package / "curriculum" / "study" / "run.py"))
+    before = run.code_sha256(["lamps"])
+    (package / "deep").mkdir()
+    (package / "deep" / "two.py").write_text("B = 1\n")
+    with_two = run.code_sha256(["lamps"])
+    (package / "one.py").write_text("A = 2\n")
+    assert len({before, with_two, run.code_sha256(["lamps"])}) == 3
+
+
+ARMS = FILE["arms"]
+PRIMARY = FILE["primary"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"primary": PRIMARY | {"arms": ["staged", "newbon"]}}, "the arm 'newbon', which there is not"),
+        ({"primary": PRIMARY | {"arms": ["staged", "staged"]}}, "against itself"),
+        ({"primary": {"arms": ["staged", "newborn"]}}, "'primary.outcome': field required"),
+        ({"primary": PRIMARY | {"outcome": "latr-lit"}}, "measures the outcome 'latr-lit'"),
+        ({"arms": ARMS | {"odd": {"walk": ["lamp"]}}}, "walks 'lamp', which is not under `stages`"),
+        ({"arms": ARMS | {"odd": {"walk": ["lamps", "lamps"]}}}, "walks a stage twice"),
+        ({"arms": ARMS | {"odd": {"walk": ["lamps"], "fresh": ["trunk"]}}}, "before its only stage"),
+        ({"arms": ARMS | {"odd": {"walk": ["lamps"], "fresh": ["head"]}}}, "arms.odd.fresh.0"),
+        ({"arms": ARMS | {"odd": {"walks": ["lamps"]}}}, "no configuration key 'arms.odd.walks'"),
+        ({"stages": FILE["stages"] | {"later": {"lessons": {"fourth": 2}}}}, "no lesson 'fourth'"),
+        ({"stages": FILE["stages"] | {"later": {"lessons": {}}}}, "taught in no lesson"),
+        ({"config": {"seed": 3}}, "no 'seed'; give --seeds"),
+        ({"config": {"minutes": 3}}, "no 'minutes'"),
+        ({"config": {"lessons": {"one": {"steps": 2}}}}, "say them under `stages`"),
+        ({"config": {"sice": "tiny"}}, "no configuration key 'sice'; did you mean 'size'"),
+        ({"primary": PRIMARY | {"arms": ["joint", "newborn"], "outcome": "lamps-lit"}}, "equal steps neither"),
+    ],
+)
+def test_a_file_that_does_not_hold_together_is_refused_with_a_sentence(tmp_path, changes, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        plan(read(written(tmp_path, **changes)))
+
+
+def test_one_seed_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="two seeds at least"):
+        study_of(tmp_path, (7,))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "a: [", "\x00"])
+def test_what_is_no_study_is_refused_with_a_sentence(tmp_path, text):
+    (tmp_path / "bad.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=r"study '.*bad\.yaml'"):
+        read(tmp_path / "bad.yaml")
+    with pytest.raises(ConfigError, match=r"no study 'reflex-memroy'.*reflex-memory"):
+        read("reflex-memroy")
+
+
+def test_a_process_that_fails_ends_the_study_when_those_beside_it_are_over() -> None:
+    wait = [sys.executable, "-c", "import time; time.sleep(0.5)"]
+    with pytest.raises(ExamError, match="exit code 3"):
+        run._beside_each_other([[sys.executable, "-c", "raise SystemExit(3)"], wait, wait], 2)
+    with pytest.raises(ExamError, match="exit code 3"):
+        run._beside_each_other([[sys.executable, "-c", "raise SystemExit(3)"]] * 2, 2)
+    run._beside_each_other([wait, wait], 2)

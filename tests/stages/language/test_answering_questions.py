@@ -1,0 +1,145 @@
+"""Questions about scenes in view: what is asked, what is true, the exam and its floors."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from devmind import worlds
+from devmind.agent.agent import Agent
+from devmind.config import load
+from devmind.curriculum.examining import examination
+from devmind.curriculum.stage import Context
+from devmind.testing import tiny_agent
+from stages.language import parts
+from stages.language.answer import exam, lesson
+from stages.language.caregiver.grammar import check_words
+from stages.language.caregiver.scene import COLOURS, HELD_OUT, NOUNS, TAUGHT
+from stages.language.name.lesson import Page
+from stages.language.parts import SIGHT, TEXT
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return Context(load("tiny", sets=["exam.episodes_scale=0.1"]), 0, "cpu", tmp_path, worlds.make)
+
+
+@pytest.fixture(scope="module")
+def agent() -> Agent:
+    agent = tiny_agent()
+    agent.add_encoder("sight")
+    parts.admit(agent)
+    return agent.eval()
+
+
+def test_what_is_asked_is_seen_and_true(context: Context) -> None:
+    questions = lesson.asked(context, np.arange(120), TAUGHT)
+    shown = questions.shown
+    for row, scene in enumerate(shown.scenes):
+        here = shown.boxes[row, :, 2] > shown.boxes[row, :, 0]
+        pairs = shown.pairs[row][here]
+        assert sorted((thing.colour, thing.noun) for thing in scene.things) == sorted(map(tuple, pairs.tolist()))
+        middles = (shown.boxes[row, here, 0] + shown.boxes[row, here, 2]) / 2
+        by_pixels = np.digitize(middles, (22, 42))
+        told = {(thing.colour, thing.noun): thing.place for thing in scene.things}
+        assert [told[tuple(pair)] for pair in pairs.tolist()] == by_pixels.tolist()
+        question, answer = questions.exchanges[row]
+        check_words(f"{question} {answer}")
+    assert {len(scene.things) for scene in shown.scenes} == {2, 3, 4}
+    assert set(questions.kinds) == set(lesson.ASKED)
+    said = Counter(answer for _, answer in questions.exchanges)
+    assert {"yes.", "no.", "none.", "unknown."} <= set(said)
+    assert 0.5 < said["yes."] / said["no."] < 2.0
+
+
+def test_exams_show_held_out_pairs_and_lessons_do_not(context: Context) -> None:
+    for of in (TAUGHT, HELD_OUT):
+        questions = lesson.asked(context, np.arange(40), of)
+        assert {tuple(pair) for pair in questions.shown.pairs.reshape(-1, 2).tolist()} <= set(of)
+
+
+def test_a_batch_asks_with_the_answer_behind(context: Context, agent: Agent) -> None:
+    questions = lesson.asked(context, np.arange(8), TAUGHT)
+    pages = [Page(*each) for each in zip(questions.questions, questions.answers, strict=True)]
+    batch = lesson.batch_of(questions.shown.sight, pages)
+    for row in range(8):
+        page, written = batch["senses"][TEXT][row, 0], batch["written"][row, 0]
+        whole = questions.questions[row] + questions.answers[row]
+        assert bytes(n for n in page.tolist() if 0 <= n < 256).decode() == whole
+        assert bytes(n for n in written.tolist() if n >= 0).decode() == questions.answers[row]
+    loss, scalars = lesson.loss(agent, batch)
+    assert loss.isfinite()
+    assert 0 <= scalars["said right"] <= 1
+
+
+def test_no_answer_in_plain_light_is_a_name_of_both_words(context: Context) -> None:
+    batch, plain = lesson.lesson_batch(context, 0, 200), 0
+    sight = batch["senses"][SIGHT][:, 0].float()
+    own = ((sight.amax(-1) - sight.amin(-1)) / sight.amax(-1).clamp_min(1)).flatten(1)
+    for row, written in enumerate(batch["written"][:, 0].tolist()):
+        learned = bytes(n for n in written if n >= 0).decode()
+        words = learned.strip(" .").split()
+        assert not (set(words) & set(COLOURS) and set(words) & set(NOUNS)), learned
+        if set(words) & set(COLOURS):
+            plain += 1
+            assert own[row].std() > 0.05, "who is asked for a colour sees colours"
+    assert plain > 20
+
+
+def test_who_sees_all_is_right_and_shuffled_answers_are_below_the_floors(context: Context, agent, monkeypatch) -> None:
+    asked = lesson.asked
+    last: list = []
+
+    def remembered(*given):
+        last.append(asked(*given))
+        return last[-1]
+
+    def judged(order) -> dict[str, float]:
+        known = lambda agent, senses, most: [last[-1].answers[i] for i in order(len(senses[TEXT]))]  # noqa: E731
+        monkeypatch.setattr(exam, "asked", remembered)
+        monkeypatch.setattr(exam, "answers", known)
+        return {measure.name: measure.score for measure in exam.examine(agent, context, "retention")}
+
+    with examination(agent):
+        assert judged(np.arange) == {exam.SCENES: 1.0, exam.PAIRS: 1.0}
+        assert max(judged(np.random.default_rng(0).permutation).values()) < 0.5
+
+
+def test_an_untaught_agent_is_wrong_and_floors_are_between(context: Context, agent: Agent) -> None:
+    with examination(agent):
+        measures = {measure.name: measure for measure in exam.examine(agent, context, "full")}
+    for measure in measures.values():
+        assert measure.score == 0.0
+        assert 0.1 < measure.floors["who hears the question alone"] < 0.7
+        assert measure.floors["two classifiers on cut-out pixels"] < 1.0
+        assert measure.rows["sight off"] == 0.0
+    assert not exam.GATE.judge(measures).passed
+
+
+def test_things_told_rightly_give_right_answers(context: Context, monkeypatch) -> None:
+    """The rule's reasoning is no floor's weakness: with each thing called rightly it answers as the scene's truth."""
+    rules, questions = exam.Rules(context), lesson.asked(context, np.arange(60), TAUGHT)
+    pairs = questions.shown.pairs.reshape(-1, 2)
+    monkeypatch.setattr(type(rules.cut_outs), "called", lambda self, crops: pairs)
+    assert rules.seen(questions) == questions.answers
+
+
+def test_the_control_learns_heads_and_leaves_the_trunk(context: Context) -> None:
+    agent = tiny_agent()
+    agent.add_encoder("sight")
+    parts.admit(agent)
+    agent.config.stages = ["reflex", "language"]
+    taught = lesson.lesson(context)
+    assert taught.control is not None
+    learner = taught.control(agent, context)
+    learner.steps = taught.steps
+    before = {name: value.clone() for name, value in agent.state_dict().items()}
+    learner.begin(0)
+    learner.update(lesson.lesson_batch(context, 0, 4), 0)
+    changed = {name for name, value in agent.state_dict().items() if not torch.equal(value, before[name])}
+    assert any(name.startswith("heads.text.") for name in changed)
+    assert not any(name.startswith(("trunk.", "encoders.sight.")) for name in changed)

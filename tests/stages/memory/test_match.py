@@ -1,0 +1,93 @@
+"""The delayed match: what its episodes hold, what its exam asks with and without memory, and its rule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from devmind.seeding import exam_seeds
+from devmind.testing import tiny_agent, tiny_context
+from stages.memory.match import lesson
+from stages.memory.match.exam import PAUSE, chosen, nearest
+from stages.memory.match.lesson import KINDS, LONGEST_TAUGHT, answers, lesson_batch, shown, things
+from stages.memory.recall.things import HELD_OUT, SIZES_M, TAUGHT
+from stages.memory.stage import MemoryStage
+from stages.reflex.stage import ReflexStage
+
+
+@pytest.fixture(scope="module")
+def agent():
+    agent = tiny_agent()
+    ReflexStage().admit(agent)
+    MemoryStage().admit(agent)
+    return agent.eval()
+
+
+def test_no_two_things_of_an_episode_look_or_sound_alike():
+    of = things(exam_seeds(200, "match"), HELD_OUT)
+    kinds = np.stack([of.shape, of.colour, of.texture], -1)
+    for a in range(lesson.THINGS):
+        for b in range(a):
+            assert (kinds[:, a] != kinds[:, b]).any(1).all()
+    apart = np.diff(np.sort(of.size_m, 1)).min()
+    assert apart >= (SIZES_M[1] - SIZES_M[0]) / 16 - 1e-9
+    assert answers(of).mean() == pytest.approx(0.5, abs=0.12)
+
+
+def test_the_sample_comes_again_as_the_choice_that_is_right(monkeypatch):
+    """Looks that show the number of their thing and nothing else."""
+    monkeypatch.setattr(
+        lesson, "looks", lambda of, which, look, senses: {senses[0]: which[..., None].astype(np.float32)}
+    )
+    of = things(exam_seeds(50, "match"), HELD_OUT)
+    met = shown(of, "sight", 5)[..., 0]
+    assert met.shape == (50, 1 + 5 + 2)
+    assert (met[:, 0] == 0).all()
+    assert (met[:, 1:6] >= 2).all(), "neither choice comes between"
+    right = answers(of)
+    assert (met[np.arange(50), -2 + right] == 0).all()
+    assert (met[np.arange(50), -1 - right] == 1).all()
+
+
+def test_lessons_have_shorter_pauses_than_the_exam_and_none_at_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        lesson, "looks", lambda of, which, look, senses: {senses[0]: which[..., None].astype(np.float32)}
+    )
+    context = tiny_context(tmp_path)
+    batches = [lesson_batch(None, context, update, 2, 60) for update in range(60)]
+    pauses = [next(iter(batch["senses"].values())).shape[1] - 3 for batch in batches]
+    assert not any(pauses[:24])
+    assert max(pauses) == LONGEST_TAUGHT < PAUSE
+    assert [next(iter(batch["senses"])) for batch in batches[:4]] == [*KINDS.values(), *KINDS.values()]
+    assert not set(HELD_OUT) & set(TAUGHT)
+
+
+def test_the_rule_takes_the_nearer_of_raw_inputs():
+    rng = np.random.default_rng(0)
+    pictures = rng.integers(0, 256, (6, 4, 64, 64, 3)).astype(np.uint8)
+    pictures[:, :, 8:40, 8:40] = (rng.integers(0, 256, (6, 4, 1, 1, 3))).astype(np.uint8)
+    for at, right in ((-2, 0), (-1, 1)):
+        met = pictures.copy()
+        met[:, at] = met[:, 0]
+        assert (nearest("sight", met) == right).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_short_term_memory_the_sample_changes_nothing(agent, kind):
+    of = things(exam_seeds(24, "match", kind), HELD_OUT)
+    met = shown(of, KINDS[kind], 1)
+    other = met.copy()
+    other[:, 0] = met[::-1, 0]
+    alone, with_other = (chosen(agent, KINDS[kind], x, short_term=False) for x in (met, other))
+    assert (alone == with_other).all()
+
+
+def test_a_batch_teaches_the_trunk_and_its_head(agent, tmp_path: Path):
+    loss, scalars = lesson.loss(agent, lesson_batch(agent, tiny_context(tmp_path), 1, 4, 2))
+    loss.backward()
+    moved = {name.split(".")[0] for name, p in agent.named_parameters() if p.grad is not None and p.grad.abs().sum()}
+    agent.zero_grad()
+    assert {"trunk", "heads"} <= moved
+    assert 0 <= float(scalars["right"]) <= 1

@@ -1,0 +1,224 @@
+"""Batches and questions of hidden things: lessons teach what the step path sees; exams ask every room."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from devmind import worlds
+from devmind.agent.agent import Agent
+from devmind.agent.config import AgentConfig
+from devmind.agent.tracker import recalled_batch
+from devmind.config import RunConfig
+from devmind.curriculum.stage import Context
+from devmind.learners.gradient import trainable
+from devmind.worlds.nursery import hiding
+from stages.memory import parts
+from stages.memory.parts import BELIEF_NUMBERS
+from stages.memory.permanence import detections, episodes, exam, lesson
+from stages.reflex import parts as reflex
+
+
+@pytest.fixture(scope="module")
+def context() -> Context:
+    return Context(RunConfig(size="tiny"), 0, "cpu", Path("unused"), worlds.make)
+
+
+@pytest.fixture(scope="module")
+def agent() -> Agent:
+    agent = Agent(AgentConfig(size="tiny")).eval()
+    reflex.admit(agent)
+    parts.admit(agent)
+    return agent
+
+
+@pytest.fixture(scope="module")
+def batch(agent: Agent, context: Context) -> dict:
+    return lesson.lesson_batch(agent, context, 1, 4)
+
+
+def test_the_new_head_starts_as_whereabouts_and_leaves_it_alone(agent: Agent) -> None:
+    old, new = agent.head("whereabouts").state_dict(), agent.head("things").state_dict()
+    assert all(torch.equal(old[name], new[name]) for name in old)
+    assert "heads.whereabouts." not in " ".join(trainable(agent, parts.NAME) + detections.TRAINS)
+
+
+def test_a_batch_is_a_function_of_its_update(agent: Agent, context: Context, batch: dict) -> None:
+    lesson.lesson_batch(agent, context, 5, 4)  # other episodes in between
+    again = lesson.lesson_batch(agent, context, 1, 4)
+    assert torch.equal(batch["senses"]["sight"], again["senses"]["sight"])
+    assert torch.equal(batch["recalled"]["senses"]["belief"], again["recalled"]["senses"]["belief"])
+    assert torch.equal(batch["place"], again["place"])
+    assert not torch.equal(batch["alone"]["place"], lesson.lesson_batch(agent, context, 2, 4)["alone"]["place"])
+
+
+def test_whole_episodes_of_several_lengths_end_where_they_end(agent: Agent, context: Context) -> None:
+    batch = lesson.lesson_batch(agent, context, 23, 8)  # eight blocks behind it, one with other delays
+    lengths = batch["valid"].sum(1)
+    assert len(lengths.unique()) > 1
+    assert torch.equal(batch["valid"], torch.arange(batch["valid"].shape[1]) < lengths[:, None])
+    assert not (batch["asked"] & ~batch["valid"]).any()
+    assert not (batch["lost"] & ~batch["asked"]).any()
+
+
+def test_questions_are_answered_by_where_the_named_thing_is(batch: dict) -> None:
+    words, asked = batch["senses"]["words"], batch["asked"]
+    assert ((words != 0).any(-1) == asked).all()
+    assert torch.equal(batch["present"]["words"], asked)
+    assert 0.3 < asked.float().mean() < 0.7
+    assert set(batch["place"].unique().tolist()) <= {0, 1, 2}
+    assert batch["alone"]["asked"].all()
+    assert "sight" not in batch["alone"]["senses"]
+    assert len(batch["alone"]["asked"]) == 4 * lesson.ALONE
+
+
+def test_single_moments_ask_for_what_is_lost_as_often_as_wanted() -> None:
+    # One row, four Moments; from the third on the first of two things is believed to be elsewhere.
+    values = torch.zeros(1, 4, 8, BELIEF_NUMBERS)
+    values[0, :, 0, 3], values[0, :, 1, 5] = 1, 1
+    values[0, 2:, 0, lesson.ELSEWHERE] = 0.9
+    lives = {
+        "values": values,
+        "age_s": torch.zeros(1, 4, 8),
+        "valid": torch.arange(8).expand(1, 4, 8) < 2,
+        "body": torch.zeros(1, 4, 16),
+        "places": torch.tensor([0, 2]).expand(1, 4, 2),
+        "known": torch.eye(3)[[0, 2]].expand(1, 4, 2, 3),
+        "colours": torch.tensor([[3, 5]]),
+    }
+    told, shares = np.eye(8), []
+    for lost in (0.0, 0.5, 1.0):
+        moments = lesson.alone([lives], 400, lost, np.random.default_rng(0), told)
+        first = moments["recalled"]["senses"]["belief"][:, 0, 0]
+        assert (first[:, -1] > 0.5).all()  # what is asked for comes first
+        assert torch.equal(moments["place"][:, 0], torch.where(first[:, 3] > 0, 0, 2))
+        assert torch.equal(moments["known"].argmax(-1), moments["place"])
+        shares.append(float((first[:, lesson.ELSEWHERE] > 0.5).float().mean()))
+    assert shares[2] == 1.0
+    assert shares[0] == pytest.approx(2 / 6, abs=0.1)  # by chance: two of the six that can be asked for
+    assert shares[1] == pytest.approx(0.5 + 1 / 6, abs=0.1)
+
+
+def test_beliefs_alone_teach_their_encoder_and_nothing_else(agent: Agent, context: Context) -> None:
+    batch, again = (lesson.beliefs_batch(agent, context, 1, 16) for _ in range(2))
+    assert batch["senses"]["belief"].shape == (16, 1, BELIEF_NUMBERS)
+    assert torch.equal(batch["senses"]["belief"], again["senses"]["belief"])
+    assert torch.equal(batch["place"], again["place"])
+    batch["asked"] = batch["present"]["belief"] = torch.ones_like(batch["asked"])  # an untrained eye believes nothing
+    agent = copy.deepcopy(agent)
+    loss, scalars = lesson.beliefs_loss(agent, batch)
+    loss.backward()
+    moved = {name for name, p in agent.named_parameters() if p.grad is not None and p.grad.any()}
+    assert moved
+    assert all(name.startswith(lesson.BELIEFS_TRAIN) for name in moved)
+    assert 0 <= scalars["right"] <= 1
+
+
+def test_losses_teach_the_trunk(agent: Agent, batch: dict) -> None:
+    # An untrained eye sees nothing, and attention begins at zero: entries and weights are put in.
+    agent = copy.deepcopy(agent)
+    for parameter in agent.trunk.parameters():
+        torch.nn.init.normal_(parameter, std=0.1)
+    here = torch.ones_like(batch["recalled"]["valid"])
+    told = {**batch["recalled"], "valid": here, "present": {"belief": here}}
+    loss, scalars = lesson.loss(agent, {**batch, "recalled": told})
+    loss.backward()
+    assert agent.encoders["belief"].net[0].weight.grad.abs().sum() > 0
+    assert set(scalars) == {"alone", "episodes", "right alone", "right episodes"}  # nothing is believed lost
+    assert loss.item() == pytest.approx(float(scalars["alone"] + scalars["episodes"]), rel=1e-5)
+
+
+def test_what_is_lost_counts_by_itself_in_episodes(agent: Agent, batch: dict) -> None:
+    agent, lost = copy.deepcopy(agent), torch.zeros_like(batch["asked"])
+    for parameter in agent.head("place").parameters():
+        torch.nn.init.normal_(parameter, std=0.1)
+    row, tick = batch["asked"].nonzero()[5]
+    lost[row, tick] = True
+    before = lesson.loss(agent, batch)[1]
+    loss, scalars = lesson.loss(agent, {**batch, "lost": lost})
+    logits, n = agent(batch, ["place"])["place"].logits[row, tick], int(batch["asked"].sum())
+    wanted = torch.nn.functional.cross_entropy(logits, batch["known"][row, tick])
+    assert torch.allclose(scalars["lost"], wanted, atol=1e-4)
+    assert torch.allclose(scalars["episodes"], (n * before["episodes"] - wanted) / (n - 1), atol=1e-4)
+    assert torch.allclose(loss.detach(), scalars["alone"] + scalars["episodes"] + scalars["lost"], atol=1e-4)
+
+
+def test_stepping_through_a_room_sees_what_its_batch_says(agent: Agent, context: Context) -> None:
+    seeds = episodes.of_delay(np.arange(40), "unmoved", 4)[:2]
+    state, ticks, outputs = agent.new_state(2), [], []
+    for tick in episodes.ticks(agent, context, "unmoved", seeds):
+        recalled = agent.tracker.entries(agent, tick.beliefs, tick.percepts)
+        state, step = agent.step(state, tick.percepts, agent.encode_recalled(recalled), effectors=[], heads=["place"])
+        outputs.append(step.outputs["place"].logits)
+        ticks.append((tick, recalled))
+    senses = {name: torch.cat([t.percepts.batch["senses"][name] for t, _ in ticks], 1) for name in episodes.SENSES}
+    present = {name: torch.cat([t.percepts.batch["present"][name] for t, _ in ticks], 1) for name in episodes.SENSES}
+    first = torch.cat([t.percepts.batch["first"] for t, _ in ticks], 1)
+    together = {"senses": senses, "present": present, "first": first, "valid": torch.ones_like(first)}
+    entries = [recalled for _, recalled in ticks]
+    values, age_s, valid = (
+        torch.stack([get(e) for e in entries], 1)
+        for get in (lambda e: e["senses"]["belief"], lambda e: e["age_s"], lambda e: e["valid"])
+    )
+    together["recalled"] = recalled_batch(values, age_s, valid)
+    with torch.no_grad():
+        at_once = agent(together, ["place"])["place"].logits
+    assert torch.allclose(torch.stack(outputs, 1), at_once, atol=1e-5)
+
+
+def test_heads_that_are_turned_away_come_back_before_the_question() -> None:
+    seeds = np.arange(200)
+    plan = hiding.plan(seeds, "unmoved")
+    pan, most = np.zeros(200), np.zeros(200)
+    for tick in range(hiding.HORIZON):
+        if (tick == plan.ask).any():
+            assert np.abs(pan[tick == plan.ask]).max() < 1e-9
+        pan = pan + episodes.turned(seeds, plan, tick)[:, 0] * 25
+        most = np.maximum(most, np.abs(pan))
+    assert set(most) == {0.0, 50.0}
+    assert 0.4 < (most > 0).mean() < 0.6
+
+
+def test_the_exam_asks_every_room_and_names_its_rows(agent: Agent, context: Context) -> None:
+    found = exam.answers(agent, context, "moved", 6, full=True)
+    assert len(found.true) == 6
+    assert (found.said[exam.LAST_SEEN, hiding.BEFORE_LOOKING] == found.last_seen).all()
+    assert (found.true != found.last_seen).all()
+    measure = exam._moved("moved", found, True)
+    assert measure.n == 6
+    assert measure.floors[exam.LAST_SEEN] == 0
+    assert found.share(exam.OFF, hiding.BEFORE_LOOKING, found.true) <= 1
+
+
+def test_things_are_told_for_visible_colours_only(context: Context) -> None:
+    batch = detections.lesson_batch(context, 0, 16)
+    assert batch["things"].shape == (8, 2, 9, 4)
+    here = batch["things"][..., :-1, 0]
+    assert 1 <= here.sum(-1).float().mean() <= 5
+    named = (batch["senses"]["words"] != 0).any(-1)
+    assert torch.equal(named, here.any(-1))
+
+
+@pytest.mark.parametrize("kind", ["unmoved", "moved", "swapped", "a-not-b"])
+def test_what_can_be_known_is_the_truth_as_far_as_it_was_shown(kind: str) -> None:
+    plan, row = hiding.plan(np.arange(60), kind), np.arange(60)
+    before, hidden_away = np.zeros(60, np.int64), plan.move + 1
+    assert (plan.known(before).argmax(-1) == plan.where(before)).all()
+    after = plan.ask + hiding.SECOND_QUESTION
+    for tick in (before, hidden_away, after):
+        np.testing.assert_allclose(plan.known(tick).sum(-1), 1)
+    if kind in ("unmoved", "a-not-b"):  # moved in full view, or not at all
+        for tick in (hidden_away, after):
+            np.testing.assert_array_equal(plan.known(tick), np.eye(3)[plan.where(tick)])
+        return
+    np.testing.assert_array_equal(plan.known(hidden_away), np.eye(3)[plan.before])
+    looked, other = plan.known(after), plan.where(after)[row, 1 - plan.target]
+    assert (looked[row, plan.target, plan.last_seen] == 0).all()  # looked for and not found
+    assert (np.sort(looked[row, plan.target])[:, 1:] == 0.5).all()
+    seen = other == plan.last_seen
+    assert (looked[row, 1 - plan.target, other][seen] == 1).all()
+    assert seen.all() == (kind == "swapped")

@@ -1,0 +1,199 @@
+"""Names of things: what a life is, what a lesson's batch holds, and that the exams ask what they say they ask."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from devmind import worlds
+from devmind.acting import Actor
+from devmind.agent.agent import Agent
+from devmind.agent.config import AgentConfig
+from devmind.agent.senses import AGE_SCALE
+from devmind.config import RunConfig
+from devmind.curriculum.stage import Context
+from stages.memory import parts
+from stages.memory.recall import exam, lesson
+from stages.memory.recall.lesson import SPELT, lesson_batch, most_alike
+from stages.memory.recall.things import HELD_OUT, NAMES, TAUGHT, lives, looks
+from stages.memory.sleep import exam as sleep
+
+
+@pytest.fixture(scope="module")
+def agent() -> Agent:
+    agent = Agent(AgentConfig(size="tiny"))
+    for sense in ("sight", "sound", "words"):
+        agent.add_encoder(sense)
+    parts.admit(agent)
+    return agent.eval()
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    config = RunConfig.model_validate({"size": "tiny", "device": "cpu", "exam": {"episodes_scale": 0.02}})
+    return Context(config, 0, "cpu", tmp_path, worlds.make)
+
+
+def test_a_life_is_a_function_of_its_own_seed() -> None:
+    together, alone = lives(np.array([5, 9]), 12), lives(np.array([9]), 12)
+    for name in ("shape", "colour", "texture", "size_m", "answer"):
+        np.testing.assert_array_equal(getattr(together, name)[1:], getattr(alone, name))
+    kinds = together.shape + 3 * together.colour + 24 * together.texture
+    assert all(len(np.unique(row)) == 12 for row in kinds)
+    answers = lives(np.arange(400), 12).answer
+    assert np.abs(np.bincount(answers.ravel()) / answers.size - 1 / len(NAMES)).max() < 0.02
+    np.testing.assert_array_equal(together.singly()[1].answer, alone.answer)
+
+
+def test_lessons_of_names_and_their_exams_have_other_combinations_of_shape_colour_and_texture(context: Context) -> None:
+    def parts(kinds: np.ndarray) -> list[set[int]]:
+        return [set(kinds % 3), set(kinds // 3 % 8), set(kinds // 24)]
+
+    assert not set(HELD_OUT) & set(TAUGHT)
+    assert (len(HELD_OUT), len(TAUGHT)) == (24, 72)
+    assert parts(HELD_OUT) == parts(TAUGHT) == [set(range(3)), set(range(8)), set(range(4))]
+    for seeds, among in ((np.arange(20), HELD_OUT), (np.arange(20), TAUGHT)):
+        of = lives(seeds, 16, among)
+        assert set((of.shape + 3 * of.colour + 24 * of.texture).ravel()) <= set(among)
+    drawn = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lesson, "lives", lambda seeds, things, among: drawn.append(among) or lives(seeds, things, among))
+        lesson.taught(context, 3)
+        patch.setattr(exam, "lives", lesson.lives)
+        with pytest.raises(AttributeError):  # no agent is needed to see what would be asked
+            exam.examine(None, context, "glimpse")  # type: ignore[arg-type]
+    assert drawn[0] is TAUGHT
+    assert drawn[1] is HELD_OUT
+
+
+def test_two_looks_show_one_thing_in_two_ways() -> None:
+    of, which = lives(np.array([3]), 4), np.array([[0, 1]])
+    one, other = looks(of, which, "a"), looks(of, which, "b")
+    assert one["sight"].shape == (1, 2, 64, 64, 3)
+    assert one["sound"].shape == (1, 2, 2, 1600)
+    again = looks(of, which, "a", ["sound"])
+    assert list(again) == ["sound"]
+    np.testing.assert_array_equal(again["sound"], one["sound"])
+    for sense in one:
+        assert not np.array_equal(one[sense], other[sense])
+        assert not np.array_equal(one[sense][0, 0], one[sense][0, 1])
+
+
+@pytest.mark.parametrize("update", [0, 90, 93, 94, 99])
+def test_a_batch_brings_back_the_right_names(agent: Agent, context: Context, update: int) -> None:
+    batch = lesson_batch(agent, context, update, 16, 100)
+    rows, length = batch["asked"].shape
+    assert rows * length == 16
+    assert batch["asked"][:, -1].all()
+    recalled, asked = batch["recalled"], batch["asked"]
+    told = batch["present"].get("words", torch.zeros_like(asked))
+    assert told.any() == (update < 40)
+    asked = asked & ~told
+    assert (recalled["valid"] == asked[..., None]).all()
+    assert set(recalled["senses"]) == {*batch["senses"], "words"}
+    # With the keys of an agent that has learned nothing, most things are still found among the four.
+    spelt = recalled["senses"]["words"][asked]
+    wanted = SPELT[batch["called"][asked]]
+    assert (spelt == wanted[:, None]).all(-1).any(1).float().mean() > 0.5
+    same = lesson_batch(agent, context, update, 16, 100)
+    assert torch.equal(same["recalled"]["senses"]["words"], recalled["senses"]["words"])
+    loss, scalars = lesson.loss(agent, batch)
+    assert loss.isfinite()
+    assert 0 <= scalars["right"] <= 1
+
+
+def test_the_most_alike_is_the_thing_itself(agent: Agent) -> None:
+    of = lives(np.array([1, 2]), 5)
+    kept = lesson.tensors(looks(of, lesson.every(of), 0))
+    found = most_alike(agent, kept, kept)
+    assert (found[..., 0] == torch.arange(5)).all()
+    assert found.shape == (2, 5, 4)
+
+
+def test_an_old_memory_is_no_louder_than_a_new_one(agent: Agent) -> None:
+    words = SPELT[:1].expand(1, 2, -1)
+    here = torch.ones(1, 2, dtype=torch.bool)
+    recalled = {"senses": {"words": words}, "present": {"words": here}, "valid": here}
+    ages = torch.tensor([[1.0, 3e8]])
+    with torch.no_grad():
+        tokens = agent.encode_recalled(recalled | {"age_s": ages}).tokens
+    assert tokens[0, 1].norm() < 2 * tokens[0, 0].norm()
+    assert torch.log1p(ages[0, 1]) / AGE_SCALE < 1.25
+
+
+def test_each_sense_of_a_memory_counts_alike(agent: Agent) -> None:
+    of = lives(np.array([4]), 1)
+    sight = lesson.tensors(looks(of, np.array([[0]]), 0, ["sight"]))["sight"]
+    words, here, age = SPELT[None, :1], torch.ones(1, 1, dtype=torch.bool), torch.zeros(1, 1)
+
+    def token(senses: dict[str, torch.Tensor]) -> torch.Tensor:
+        present = dict.fromkeys(senses, here)
+        with torch.no_grad():
+            return agent.encode_recalled({"senses": senses, "present": present, "age_s": age, "valid": here}).tokens
+
+    both = token({"sight": sight, "words": words})
+    torch.testing.assert_close(both, (token({"sight": sight}) + token({"words": words})) / 2)
+
+
+def test_an_exam_of_recall_asks_what_it_says(agent: Agent, context: Context) -> None:
+    (measure,) = exam.examine(agent, context, "full")
+    assert measure.n == 8
+    assert set(measure.rows) == {
+        "memory off", "short-term only", "long-term only", "both, by sight alone", "both, by sound alone"
+    }  # fmt: skip
+    assert measure.floors["name of the nearest key"] > 0.5 > measure.chance
+    (again,) = exam.examine(agent, context, "full")
+    np.testing.assert_array_equal(again.values, measure.values)
+
+
+def test_the_store_decides_what_is_answered_in_the_exam(agent: Agent) -> None:
+    of = lives(np.array([2_000_000, 2_000_001]), exam.THINGS + exam.STRANGERS)
+    given = []
+    with pytest.MonkeyPatch.context() as patch:
+        step = Actor.step
+
+        def watched(self: Actor, percepts: object, recalled: object = None) -> object:
+            given.append((recalled is not None, bool(percepts.batch["present"].get("words", torch.zeros(1)).any())))
+            return step(self, percepts, recalled)
+
+        patch.setattr(Actor, "step", watched)
+        both, off = (exam.play(agent, of, short=False, long=long) for long in (True, False))
+    np.testing.assert_array_equal(both.nearest, off.nearest)
+    assert both.said.shape == (2, exam.ASKED)
+    named, asked = [(False, True)] * exam.THINGS, [(True, False)] * exam.ASKED
+    nothing = [(False, False)] * exam.ASKED
+    assert given == [*named, *asked, *named, *nothing], "(a memory comes back, words are heard) by tick"
+
+
+def test_looks_at_one_thing_are_one_value_of_the_exam_of_sleep() -> None:
+    things = sleep.THINGS
+    right = np.tile(np.arange(things) % 2, sleep.VIEWS).astype(float)  # every second thing, in all looks at it
+    right[0] = 1.0  # and the first thing in its first look
+    np.testing.assert_allclose(sleep.by_thing(right), [1 / sleep.VIEWS, *(np.arange(1, things) % 2)])
+
+
+@pytest.mark.slow
+def test_an_exam_of_sleep_changes_nothing(agent: Agent, context: Context) -> None:
+    before = agent.sha256()
+    with torch.inference_mode():
+        kept, change, earlier = sleep.examine(agent, context, "full")
+    assert agent.sha256() == before
+    assert kept.floors == {"no sleep": 0.0}
+    assert kept.n == exam.THINGS
+    assert change.n == exam.THINGS * context.episodes(sleep.OTHERS)
+    assert earlier.n == len(sleep.earlier_skills(agent, context, 0))
+    assert not any(parameter.is_inference() for parameter in agent.parameters())
+
+
+def test_a_lesson_of_names_shows_no_combination_of_the_exam(agent: Agent, context: Context) -> None:
+    shown = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lesson, "lives", lambda *given: shown.append(lives(*given)) or shown[-1])
+        for update in range(0, 100, 10):
+            lesson_batch(agent, context, update, 16, 100)
+    kinds = np.concatenate([(of.shape + 3 * of.colour + 24 * of.texture).ravel() for of in shown])
+    assert len(kinds) > 100
+    assert not set(kinds) & set(HELD_OUT)

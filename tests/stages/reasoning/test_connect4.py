@@ -1,0 +1,162 @@
+"""Connect-4's exam: judged positions, its floors, and what its gate decides."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from devmind.curriculum.gate import Gate
+from devmind.errors import ConfigError
+from devmind.testing import tiny_agent, tiny_context
+from stages.reasoning import parts
+from stages.reasoning.connect4 import exam
+from stages.reasoning.connect4.positions import after, judged, read
+from stages.reasoning.games import CONNECT4, TICTACTOE
+from stages.reasoning.judged import Judged, by_chance, endings
+from stages.reasoning.minimax import minimax
+from stages.reasoning.solver import solve
+
+POSITION = "4455\t5\t-2,1,5,x,0,1,1"
+
+
+def test_minimax_to_the_end_is_the_solver() -> None:
+    game = solve(TICTACTOE.rules)
+    some = np.flatnonzero(~game.ended & (game.ply >= 3))[::7]
+    assert (minimax(TICTACTOE.rules, game.board.take(some), 9) == game.q[some]).all()
+
+
+def test_minimax_takes_a_win_and_stops_one() -> None:
+    wins = minimax(CONNECT4.rules, after("112233"), 1)[0]
+    assert wins.argmax() == 3
+    assert wins[3] == 1
+    stops = minimax(CONNECT4.rules, after("11223"), 2)[0]
+    assert (stops[[0, 1, 2, 4, 5, 6]] == -1).all()
+    assert stops[3] > -1
+
+
+def test_ends_of_games_are_judged_as_minimax_judges_them() -> None:
+    ends = endings(CONNECT4, 24, 36, 3)
+    assert len(ends.board) == 24
+    assert len(np.unique(ends.episodes)) == 24
+    q = minimax(CONNECT4.rules, ends.board, 6)
+    assert ((q == q.max(-1, keepdims=True)) == ends.best).all()
+    assert (ends.best.sum(-1) < CONNECT4.rules.legal(ends.board)["place"].sum(-1)).all()
+    assert ends.mistakes(ends.best.argmax(-1)).sum() == 0
+    assert 0 < ends.by_chance < 1
+
+
+def test_ends_differ_from_seed_to_seed_and_games_of_lessons_begin_elsewhere(tmp_path: Path) -> None:
+    from stages.reasoning.connect4.lesson import taught
+
+    first, again, other = (endings(CONNECT4, 16, 36, seed).episodes for seed in (0, 0, 1))
+    assert (first == again).all()
+    assert not set(first) & set(other)
+    assert not set(first) & set(taught(tiny_context(tmp_path), 200))
+
+
+def test_by_chance_goes_on_until_there_are_enough() -> None:
+    marks = by_chance(CONNECT4, 5, 30, np.random.default_rng(0))
+    assert marks.shape == (5, 42)
+    assert (np.count_nonzero(marks, axis=1) == 30).all()
+    assert not CONNECT4.rules.ended(marks).any()
+
+
+def test_positions_are_read_from_files(tmp_path: Path) -> None:
+    file = tmp_path / "L2_R2.tsv"
+    file.write_text(f"{POSITION}\n\n444444\t0\t0,0,0,x,0,0,-1\n")
+    found = read(file, 10)
+    assert found.name == "L2_R2"
+    assert found.best[0].tolist() == [False, True, True, False, False, True, True]
+    assert found.best[1].tolist() == [True, True, True, False, True, True, False]
+    assert found.board.marks[0].reshape(6, 7)[5, 3] == 1  # the first to move has the lower disc, and moves again
+    assert len(read(file, 1).board) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "Expected a position a line"),
+        ("4455 5\n", "Line 1 of .* should be moves, score and seven scores"),
+        (f"{POSITION}\n4444444\t0\t0,0,0,x,0,0,0\n", "Line 2 of .* should be moves"),
+        ("4490\t0\t0,0,0,0,0,0,0\n", "Line 1"),
+        ("44\t0\t0,0,0\n", "should have seven scores, one a column; got '0,0,0'"),
+        ("44\t0\tx,x,x,x,x,x,x\n", "should have seven scores"),
+        ("44\t0\t0,0,0,?,0,0,0\n", "Line 1"),
+    ],
+)
+def test_a_file_of_something_else_is_told_by_its_line(text: str, sentence: str, tmp_path: Path) -> None:
+    file = tmp_path / "L2_R2.tsv"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=sentence):
+        read(file, 10)
+
+
+def test_without_files_the_ends_of_games_are_asked(tmp_path: Path) -> None:
+    assert [one.name for one in judged(tmp_path, 8, 0)] == ["endings"]
+    assert [one.name for one in judged(None, 8, 0)] == ["endings"]
+    folder = tmp_path / "games" / "connect4"
+    folder.mkdir(parents=True)
+    for name in ("L2_R2", "L1_R1"):
+        (folder / f"{name}.tsv").write_text(POSITION)
+    assert [one.name for one in judged(tmp_path, 8, 0)] == ["L2_R2", "L1_R1"]
+
+
+def lost(*values: int) -> np.ndarray:
+    return np.array(values * 50, float)
+
+
+def judge(gate: Gate, taught: np.ndarray, untrained: np.ndarray, alone: np.ndarray, centre: np.ndarray) -> bool:
+    marks = by_chance(CONNECT4, len(taught), 20, np.random.default_rng(0))
+    one = Judged(CONNECT4, "L2_R2", CONNECT4.rules.of(marks), np.tile(np.arange(7) == 3, (len(marks), 1)))
+    measures = [exam._learned(one, taught, untrained), exam._alone(one, alone, centre)]
+    assert abs(measures[0].score - taught.mean() / untrained.mean()) < 1e-9
+    return gate.judge({measure.name: measure for measure in measures}).passed
+
+
+def test_the_gate_wants_fewer_mistakes_than_search_alone_and_than_the_centre() -> None:
+    few, many = lost(0, 0, 0, 0, 0, 0, 0, 1), lost(0, 1, 0, 1, 0, 0, 1, 0)
+    assert judge(exam.GATE, few, many, few, many)
+    assert not judge(exam.GATE, many, many, few, many)  # a search that learned nothing
+    assert not judge(exam.GATE, few, many, many, many)  # a network that is no better than the column
+    assert not judge(exam.GATE, many, few, few, many)
+    number = np.arange(400) % 50  # seven mistakes to ten, on other positions: 0.7 is not shown to be below 0.75
+    assert not judge(exam.GATE, (number < 7).astype(float), (number >= 40).astype(float), few, many)
+
+
+def test_the_exam_asks_three_players_and_two_rules(tmp_path: Path) -> None:
+    agent, context = tiny_agent(), tiny_context(tmp_path)
+    parts.admit(agent)
+    found = {measure.name: measure for measure in exam.examine(agent, context, "full")}
+    assert set(found) == {"connect4", "connect4/alone"}
+    main = found["connect4"]
+    assert set(main.rows) == {exam.TAUGHT, exam.ALONE, exam.UNTRAINED}
+    assert set(main.floors) == {exam.MINIMAX, exam.CENTRE}
+    assert main.score == main.rows[exam.TAUGHT]
+    assert main.floors[exam.MINIMAX] < main.floors[exam.CENTRE] < main.chance
+    assert found["connect4/alone"].score == pytest.approx(main.rows[exam.ALONE] - main.floors[exam.CENTRE])
+    (again,) = exam.examine(agent, context, "retention")
+    assert (again.values == main.values).all()
+    (glimpse,) = exam.examine(agent, context, "glimpse")
+    assert glimpse.n < again.n
+    json.dumps(dict(main.rows))
+
+
+def test_on_pons_positions_the_gate_has_all_its_measures(tmp_path: Path, data_folder: Path) -> None:
+    agent, context = tiny_agent(), dataclasses.replace(tiny_context(tmp_path), data=data_folder)
+    parts.admit(agent)
+    found = {measure.name: measure for measure in exam.examine(agent, context, "full")}
+    assert {threshold.measure for threshold in exam.GATE.thresholds} == set(found)
+    assert "Pascal Pons" in found["connect4"].note
+    assert not exam.GATE.judge(found).passed  # it was taught nothing
+
+
+def test_who_knows_the_answers_makes_no_mistake_and_shuffled_ones_are_worth_chance() -> None:
+    ends = endings(CONNECT4, 60, 36, 5)
+    known = ends.best.argmax(-1)
+    shuffled = np.random.default_rng(0).permutation(known)
+    assert ends.mistakes(known).sum() == 0
+    assert ends.mistakes(shuffled).mean() > ends.by_chance - 0.1

@@ -1,0 +1,169 @@
+"""Sliding puzzles as Rules, what is known of all of them, and the exam's search."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from devmind.errors import ConfigError, WorldError
+from devmind.testing import check_world, tiny_agent, tiny_context
+from devmind.worlds.sliding import SlidingRules
+from stages.reasoning import parts
+from stages.reasoning.paired import ratio
+from stages.reasoning.puzzles.lesson import for_exams
+from stages.reasoning.sliding import exam, lesson
+from stages.reasoning.sliding.exam import distances, manhattan, puzzles, read, search
+from stages.reasoning.sliding.lesson import make, mixed, rules
+
+
+@pytest.fixture(scope="module")
+def q() -> np.ndarray:
+    """What each move costs, by all distances: int64 [181440, 4], a row a board of `distances`."""
+    tiles, fewest = distances()
+    keys = tiles @ 9 ** np.arange(9)
+    order = np.argsort(keys)
+    reached = rules(3).slid(np.repeat(tiles, 4, 0), np.tile(np.arange(4), len(tiles))) @ 9 ** np.arange(9)
+    return 1 + fewest[order[np.searchsorted(keys, reached, sorter=order)]].reshape(-1, 4)
+
+
+def looked_up(tiles: np.ndarray, q: np.ndarray) -> np.ndarray:
+    every = distances()[0] @ 9 ** np.arange(9)
+    order = np.argsort(every)
+    return q[order[np.searchsorted(every, tiles @ 9 ** np.arange(9), sorter=order)]]
+
+
+@pytest.mark.parametrize("level", ["3", "4", "2-9", "5-30"])
+def test_sliding_keeps_the_laws_of_worlds(level: str) -> None:
+    check_world(SlidingRules(level))
+
+
+@pytest.mark.parametrize("level", ["", "1", "7", "3-0", "3-x", "3x3"])
+def test_a_board_of_another_side_is_refused(level: str) -> None:
+    with pytest.raises(WorldError, match="level of the world 'sliding' is a side from 2 to 6"):
+        SlidingRules(level)
+
+
+def test_a_tile_that_is_not_there_cannot_be_moved() -> None:
+    start = rules(3).of(rules(3).goal[None])
+    mixed = rules(3).step(rules(3).of(rules(3).slid(start.tiles, np.array([0]))), {"slide": np.array([2])})
+    assert rules(3).legal(mixed)["slide"][0].tolist() == [True, True, True, True]
+    edge = rules(3).of(rules(3).slid(start.tiles, np.array([0])))
+    for move in (3, 4, -1):
+        with pytest.raises(WorldError, match="no tile is there"):
+            rules(3).step(edge, {"slide": np.array([move])})
+
+
+def test_all_distances_are_the_known_ones(q: np.ndarray) -> None:
+    tiles, fewest = distances()
+    assert len(tiles) == 181_440
+    assert len(np.unique(tiles, axis=0)) == 181_440
+    # Reinefeld 1993, "Complete solution of the eight-puzzle": two boards take 31 moves, the mean is 21.97.
+    assert fewest.max() == 31
+    assert (fewest == 31).sum() == 2
+    assert fewest.mean() == pytest.approx(21.97, abs=0.01)
+    assert (manhattan(3, tiles) <= q).all()
+    assert (q[1:].min(1) == fewest[1:]).all()
+
+
+def test_half_of_all_orders_can_be_solved_and_those_are_the_reachable_ones() -> None:
+    every = np.array(list(permutations(range(9))), np.int8)
+    solvable = every[rules(3).solvable(every)]
+    assert (np.unique(solvable, axis=0) == np.unique(distances()[0], axis=0)).all()
+    moved = rules(4).mixed(np.arange(1, 200), np.random.default_rng(0))[0]
+    assert rules(4).solvable(moved).all()
+    moved[:, [0, 1]] = moved[:, [1, 0]]
+    swapped = moved[(moved[:, :2] > 0).all(1)]
+    assert not rules(4).solvable(swapped).any()
+
+
+def test_what_a_board_shows_tells_every_tile() -> None:
+    tiles, _ = rules(4).mixed(np.full(50, 60), np.random.default_rng(1))
+    board = rules(4).observe(rules(4).of(tiles))["board"]
+    number = board[:, :4].argmax(1) * 4 + board[:, 4:].argmax(1) + 1
+    assert (np.where(board.any(1), number, 0).reshape(50, -1) == tiles).all()
+
+
+def test_bounds_of_mixed_boards_hold_and_are_often_exact(q: np.ndarray) -> None:
+    tiles, bound = mixed(3, 300, 31, np.random.default_rng(0), held_out=False)
+    exact = looked_up(tiles, q)
+    assert (bound >= exact).all()
+    assert (bound == exact).mean() > 0.4
+    assert not for_exams(tiles).any()
+
+
+def test_with_the_true_costs_search_looks_at_the_way_alone(q: np.ndarray) -> None:
+    tiles, fewest = puzzles(50, 0)
+    ways = search(3, tiles, lambda states: looked_up(states, q).astype(float))
+    assert [len(way.actions or ()) for way in ways] == fewest.tolist()
+    assert [way.nodes for way in ways] == fewest.tolist()
+    by_hand = search(3, tiles[:10], lambda states: manhattan(3, states), 100_000)
+    assert [len(way.actions or ()) for way in by_hand] == fewest[:10].tolist()
+
+
+def test_where_the_network_is_right_targets_are_the_true_costs(
+    tmp_path: Path, q: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context, seen = tiny_context(tmp_path), []
+
+    def true(agent: object, side: int, tiles: np.ndarray) -> np.ndarray:
+        return looked_up(tiles, q).astype(float)
+
+    def told(side: int, tiles: np.ndarray, cost: np.ndarray) -> dict[str, np.ndarray]:
+        seen.append((tiles, cost))
+        return {}
+
+    monkeypatch.setattr(lesson, "costs", true)
+    monkeypatch.setattr(lesson, "told", told)
+    for update in (0, 20, 38):
+        make(tiny_agent(), context, update, 32, 40)
+    for tiles, cost in seen:
+        assert (cost == looked_up(tiles, q)).all()
+    depth = [looked_up(tiles, q).min(1).mean() for tiles, _ in seen]
+    assert depth[0] < depth[-1]
+
+
+def test_a_ratio_has_the_right_mean_and_its_bound_is_that_of_the_difference() -> None:
+    rng = np.random.default_rng(0)
+    own, others = rng.integers(0, 2, 200).astype(float), rng.integers(0, 3, 200).astype(float)
+    values = ratio(own, others, 0.75)
+    assert values.mean() == pytest.approx(own.mean() / others.mean())
+    drawn = rng.integers(0, 200, (500, 200))
+    assert ((values[drawn].mean(1) <= 0.75) == ((own - 0.75 * others)[drawn].mean(1) <= 0)).all()
+    assert np.isfinite(ratio(own, np.zeros(200), 0.75)).all()
+
+
+def test_lines_of_a_file_are_checked(tmp_path: Path) -> None:
+    file = tmp_path / "puzzle15.tsv"
+    good = " ".join(map(str, [*range(1, 16), 0]))
+    file.write_text(f"{good}\t0\n{good}\t7\n")
+    tiles, fewest = read(file, 1)
+    assert tiles.tolist() == [[*range(1, 16), 0]]
+    assert fewest.tolist() == [0]
+    for wrong in (f"{good}\n", f"1 {good}\t3\n", f"{good}\tmany\n", "\n"):
+        file.write_text(wrong)
+        with pytest.raises(ConfigError, match=r"Line 1 of .* should be the numbers 0 to 15"):
+            read(file, 1)
+
+
+def test_the_exam_tells_what_was_solved_and_what_it_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exam, "PUZZLES", 100)
+    agent, context = tiny_agent(), tiny_context(tmp_path)
+    parts.admit(agent)
+    found = {measure.name: measure for measure in exam.examine(agent, context, "full")}
+    assert set(found) == {"sliding", "sliding/shortest", "sliding/nodes"}
+    assert set(found["sliding"].rows) == {"network alone", "untrained, with search"}
+    assert not exam.GATE.judge(found).passed  # it was taught nothing
+    (again,) = exam.examine(agent, context, "retention")
+    assert (again.values == found["sliding"].values).all()
+
+
+def test_a_guide_that_knows_the_answers_solves_all_and_a_shuffled_one_few(q: np.ndarray) -> None:
+    tiles, fewest = puzzles(12, 3)
+    rng = np.random.default_rng(0)
+    ways = search(3, tiles, lambda states: looked_up(states, q).astype(float))
+    assert [len(way.actions or ()) for way in ways] == fewest.tolist()
+    shuffled = search(3, tiles, lambda states: rng.permutation(looked_up(states, q).astype(float)))
+    assert exam.solved(shuffled).mean() < exam.solved(ways).mean() - 0.3

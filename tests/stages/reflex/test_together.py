@@ -1,0 +1,226 @@
+"""The trunk's own lesson: what is wanted, what it may change, and what the twin of `--ablate` may not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from devmind import config
+from devmind.agent.agent import Agent
+from devmind.agent.config import AgentConfig
+from devmind.curriculum.ablation import Control, differences, identity_trunk
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.journal import Journal
+from devmind.curriculum.stage import Context
+from devmind.curriculum.start import make_context
+from devmind.curriculum.teaching import teach
+from devmind.errors import ConfigError
+from devmind.testing import check_learner, tiny_agent
+from stages.reflex import together
+from stages.reflex.foresee import exam as foresee_exam
+from stages.reflex.foresee import lesson as foresee
+from stages.reflex.parts import COPIES, FORESEEN
+from stages.reflex.stage import ReflexStage
+
+
+@pytest.fixture(scope="module")
+def context(tmp_path_factory: pytest.TempPathFactory) -> Context:
+    return make_context(config.load("tiny", sets=["device=cpu"]), tmp_path_factory.mktemp("together"), None, ())
+
+
+@pytest.fixture
+def agent() -> Agent:
+    made = tiny_agent()
+    ReflexStage().admit(made)
+    return made
+
+
+def test_heads_begin_as_copies_and_the_trunk_lets_all_through(agent: Agent, context: Context) -> None:
+    with torch.no_grad():
+        for parameter in agent.parameters():
+            parameter.add_(0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0)))
+    together.prepare(agent, context)
+    for own, source in COPIES.items():
+        inner = agent.head(own).inner.state_dict()  # type: ignore[union-attr]
+        assert all(torch.equal(value, inner[name]) for name, value in agent.head(source).state_dict().items())
+    tokens = torch.randn(1, 3, 4, agent.config.width)
+    features = agent.trunk(tokens, torch.ones(1, 3, 4, dtype=torch.bool), torch.tensor([[True, False, False]]))
+    expected = tokens * tokens.square().mean(-1, keepdim=True).rsqrt() * agent.trunk.decoder.norm.weight
+    torch.testing.assert_close(features, expected, atol=1e-4, rtol=1e-4)
+    for name in FORESEEN:
+        assert not torch.equal(agent.head(name).whitening, torch.eye(agent.config.width))  # type: ignore[arg-type]
+
+
+def test_an_agent_of_before_is_refused_in_a_sentence(context: Context) -> None:
+    old = Agent(AgentConfig(size="tiny"))
+    old.add_encoder("sight")
+    old.add_head("see_trunk", "head.categorical", options={"classes": 10})
+    for name in (*COPIES, *FORESEEN):
+        if name not in old.heads:
+            old.add_head(name, "head.regression", options={"shape": 1})
+    with pytest.raises(ConfigError, match="Raise an agent anew"):
+        together.prepare(old, context)
+
+
+def test_what_is_wanted_is_true_of_each_moment(agent: Agent, context: Context) -> None:
+    size = len(together.LEVELS) * 6
+    batch = together.moved_rows(agent, context, 0, size)
+    again = together.moved_rows(agent, context, 0, size)
+    assert all(torch.equal(batch[name], again[name]) for name in ("turn", "withdraw", "quiet", "axes"))
+    levels = sorted(together.LEVELS[row % len(together.LEVELS)] for row in range(size))
+    at = {level: [i for i, one in enumerate(levels) if one == level] for level in set(levels)}
+    assert batch["reaches"].nonzero()[:, 0].tolist() == at["reach"]
+    judged = {level: batch["axes"][rows].flatten(0, 1).unique(dim=0).tolist() for level, rows in at.items()}
+    assert judged["track"] == judged["orient/motion"] == [[1.0, 1.0]]
+    assert judged["orient/sound"] == [[1.0, 0.0]]
+    assert judged["room"] == judged["reach"] == judged["startle"] == [[0.0, 0.0]]
+    assert set(batch["withdraw"].nonzero()[:, 0].tolist()) <= set(at["startle"])
+    assert batch["withdraw"].sum() > 0
+    # An event asks for two ticks, and nothing is judged behind them.
+    for row in batch["withdraw"].sum(1).nonzero()[:, 0].tolist():
+        event = int(batch["withdraw"][row].argmax())
+        assert batch["quiet"][row].tolist() == [tick < event + 2 for tick in range(together.TICKS)]
+    look, hand = batch["senses"]["body"][..., 9:11], batch["senses"]["body"][..., 3:6]
+    assert (look[at["reach"]] == 0).all()
+    assert (look[at["startle"]] == 0).all()
+    assert (look[at["track"]] != 0).any()
+    assert torch.equal(hand[at["track"]].isnan(), ~batch["present"]["sound"][at["track"]][..., None].expand(-1, -1, 3))
+    assert (hand[at["track"]].nan_to_num() == hand[at["track"]].nan_to_num()[:, :1]).all()
+    # Some of those who look sense what a camera gives; nobody who needs ears or a hand does.
+    filmed = ~batch["present"]["sound"].all(1)
+    assert (
+        0 < sum(filmed[at[level]].sum() for level in together.FILMED) < sum(len(at[level]) for level in together.FILMED)
+    )
+    assert not any(filmed[at[level]].any() for level in ("reach", "startle", "orient/sound"))
+
+
+def test_the_batch_is_encoded_as_the_agent_would(agent: Agent, context: Context) -> None:
+    batch = together.moved_rows(agent, context, 1, 6)
+    seen = agent.perceive({name: batch[name] for name in ("senses", "present", "first", "valid")}, ["sight", "words"])
+    torch.testing.assert_close(seen.encoded["sight"].tokens, batch["seen"].encoded["sight"].tokens)
+    part = together._part(batch, np.array([1, 4]))
+    assert torch.equal(part["seen"].encoded["sight"].tokens, batch["seen"].encoded["sight"].tokens[[1, 4]])
+    assert torch.equal(part["senses"]["sight"], batch["senses"]["sight"][[1, 4]])
+
+
+@pytest.mark.parametrize("size", [len(together.LEVELS), 3])
+def test_who_is_to_reach_is_told_which_colour_beside_any_other_level(agent: Agent, context: Context, size: int) -> None:
+    told = 0
+    for update in range(3):
+        batch = together.moved_rows(agent, context, update, size)
+        if batch["reaches"].any():
+            assert torch.equal(batch["present"]["words"].any(1), batch["reaches"])
+            told += 1
+    assert told
+
+
+def taught(agent: Agent, context: Context, out: Path, control: bool) -> dict[str, torch.Tensor]:
+    stage = Control(ReflexStage()) if control else ReflexStage()
+    lesson = next(one for one in stage.lessons(context) if one.name == "together")
+    out.mkdir()
+    before = {name: value.clone() for name, value in agent.state_dict().items()}
+    teach(lesson, 3, agent, context, Journal(out / "journal.jsonl"))
+    return {name: value for name, value in agent.state_dict().items() if not torch.equal(value, before[name])}
+
+
+def test_the_lesson_changes_the_trunk_and_its_heads_and_nothing_else(
+    agent: Agent, context: Context, tmp_path: Path
+) -> None:
+    changed = taught(agent, context, tmp_path / "run", control=False)
+    assert all(name.startswith(together.TRAINS) for name in changed)
+    assert any("self_attn.q_proj" in name or "o_proj" in name for name in changed)
+    for name in (*COPIES, *FORESEEN):
+        assert any(one.startswith(f"heads.{name}.") for one in changed)
+
+
+def test_a_stopped_lesson_goes_on_to_the_same_weights(agent: Agent, context: Context) -> None:
+    lesson = next(one for one in ReflexStage().lessons(context) if one.name == "together")
+    check_learner(lesson, agent, context, steps=2)
+
+
+def test_the_twin_is_taught_the_heads_alone_on_a_trunk_that_lets_all_through(
+    agent: Agent, context: Context, tmp_path: Path
+) -> None:
+    taught(agent, context, tmp_path / "run", control=False)
+    twin = Agent.from_pretrained(identity_trunk(agent, tmp_path / "twin"))
+    kept = {n: v for n, v in agent.state_dict().items() if not n.startswith("trunk.")}
+    assert all(torch.equal(value, twin.state_dict()[name]) for name, value in kept.items())
+    assert all(not layer.self_attn.o_proj.weight.any() for layer in twin.trunk.decoder.layers)
+    changed = taught(twin, context, tmp_path / "control", control=True)
+    assert changed
+    assert all(name.startswith(together.HEADS) for name in changed)
+    assert [lesson.name for lesson in Control(ReflexStage()).lessons(context)] == ["together"]
+
+
+def test_a_step_lowers_the_loss_of_what_it_was_taken_on(agent: Agent, context: Context) -> None:
+    together.prepare(agent, context)
+    learner = together.TrunkLearner(agent, context)
+    learner.steps = 40
+    rates = {group.get("rate"): group for group in learner.optimizer.param_groups}
+    assert rates[together.MUON_RATE]["orthogonal"]
+    held = [id(parameter) for group in learner.optimizer.param_groups for parameter in group["params"]]
+    assert len(held) == len(set(held)) == len(list(learner.trained_parameters()))
+    batch = together.lesson_batch(agent, context, 0, 6)
+    told = [learner.update(batch, step) for step in range(12)]
+    losses = [float(scalars["loss"]) for scalars in told]
+    scalars = told[-1]
+    assert losses[-1] < 0.9 * losses[0]
+    assert {"look", "reach", "startle", "see trunk", "hear trunk", "bind trunk", "foresee sight"} <= set(scalars)
+
+
+def test_foreseeing_no_change_misses_all_of_it_and_the_truth_misses_none(agent: Agent, context: Context) -> None:
+    batch = foresee.rows(context, "room", np.arange(3), "test")
+    seen = agent.perceive(batch, [agent.tap_of(name) for name in FORESEEN])
+    outputs = agent.run_heads(list(FORESEEN), seen)
+    for name, sense in FORESEEN.items():
+        tokens = seen.encoded[sense].tokens
+        truth = agent.head(name).changes(tokens[:, :-1], tokens[:, 1:])  # type: ignore[operator]
+        right = torch.cat((truth, torch.zeros_like(truth[:, :1])), 1)
+        for value, wanted in ((torch.zeros_like(right), 1.0), (right, 0.0), (2 * right, 1.0)):
+            said = {name: outputs[name].with_numbers(value)}
+            assert float(foresee.residuals(agent, said, seen, batch)[name].ratio()) == pytest.approx(wanted, abs=1e-5)
+    with torch.inference_mode():
+        measures = foresee_exam.examine(agent, context, "full")
+    assert [measure.name for measure in measures] == ["foresee/sight", "foresee/sound"]
+    assert all("encoder" in measure.note and not measure.higher_is_better for measure in measures)
+    assert len({measure.note for measure in measures}) == 2, "each names the hash of its own encoder"
+
+
+def test_differences_are_paired_and_say_what_is_significant() -> None:
+    rng = np.random.default_rng(0)
+    base = (rng.random(400) < 0.5).astype(float)
+    better = np.where(rng.random(400) < 0.1, 1.0, base)
+
+    def measure(values: np.ndarray, up: bool = True) -> dict[str, Measure]:
+        return {"x": Measure("x", "right", values, 0.0, 1.0, higher_is_better=up)}
+
+    found = differences(measure(better), measure(base), 500)["x"]
+    assert found["significant"]
+    assert found["gained"] == pytest.approx((better - base).mean())
+    assert found["low"] > 0.01, "unpaired, the interval would hold zero"
+    assert not differences(measure(better, up=False), measure(base, up=False), 500)["x"]["significant"]
+    assert not differences(measure(base), measure(base), 500)["x"]["significant"]
+    assert differences(measure(base[:10]), measure(base), 500) == {}
+
+
+def test_what_later_stages_rehearse_depends_on_nothing_that_is_learned(agent: Agent, context: Context) -> None:
+    """Batches are kept and come again, and a stopped run makes the same ones, whatever the trunk has become."""
+    together.prepare(agent, context)
+    before = together.lesson_batch(agent, context, 3, 9, rehearsed=True)
+    with torch.no_grad():
+        for name, parameter in agent.named_parameters():
+            if name.startswith(together.TRAINS):
+                parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0)))
+    after = together.lesson_batch(agent, context, 3, 9, rehearsed=True)
+    assert len(before["moved"]) == 1
+    for part in ("senses", "present"):
+        assert before["moved"][0][part].keys() == after["moved"][0][part].keys()
+        for name, value in before["moved"][0][part].items():
+            # Dimensions that a body does not have are NaN.
+            torch.testing.assert_close(value, after["moved"][0][part][name], rtol=0, atol=0, equal_nan=True)
+    assert torch.equal(before["moved"][0]["turn"], after["moved"][0]["turn"])
+    taught = together.moved_rows(agent, context, 3, 9)
+    assert not torch.equal(taught["turn"], after["moved"][0]["turn"]), "in the lesson itself the trunk moves half"

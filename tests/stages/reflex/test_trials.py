@@ -1,0 +1,162 @@
+"""The motor exams, and the rules by hand that are printed beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+from devmind import worlds
+from devmind.acting import Policy
+from devmind.agent.agent import Agent
+from devmind.agent.config import AgentConfig
+from devmind.config import load
+from devmind.curriculum.gate import Gate
+from devmind.curriculum.stage import Context
+from devmind.seeding import EXAM_SEEDS_FROM, exam_seeds
+from stages.reflex import hand_rules, parts, trials
+from stages.reflex.balance import exam as balance
+from stages.reflex.orient import exam as orient
+from stages.reflex.reach import exam as reach
+from stages.reflex.startle import exam as startle
+from stages.reflex.track import exam as track
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return Context(load("tiny", sets=["exam.episodes_scale=0.02"]), 0, "cpu", tmp_path, worlds.make)
+
+
+@pytest.fixture(scope="module")
+def agent() -> Agent:
+    agent = Agent(AgentConfig(size="tiny"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "LOOK_THRESHOLD", None)  # an untaught arc turns by less than it
+        parts.admit(agent)
+    return agent.eval()
+
+
+ONE = np.ones(1, bool)
+
+
+def reached(context: Context, level: str, make: Callable[[], Policy], n: int = 24) -> float:
+    trial = trials.Trial(context, level, 10, exam_seeds(n, "test", level), lambda truth, actions: truth["error_deg"])
+    return float((trial.play(make).watched[-1] <= 10).mean())
+
+
+def test_a_red_square_is_found_where_it_stands() -> None:
+    sight = np.full((2, 64, 64, 3), 120, np.uint8)
+    sight[0, 30:34, 30:34] = (215, 30, 30)
+    sight[1, 0:4, 30:34] = (215, 30, 30)
+    angle, share = hand_rules.oddest_blob(sight)
+    np.testing.assert_allclose(angle[0], 0.0, atol=0.1)
+    assert angle[1, 1] > 25
+    assert abs(angle[1, 0]) < 0.1
+    np.testing.assert_allclose(share, 16 / 64**2)
+
+
+def test_the_rule_turns_to_the_ear_that_hears_first() -> None:
+    wave = np.random.default_rng(0).standard_normal(1700).astype(np.float32)
+    left_first = np.stack([wave[50:1650], wave[45:1645]])[None]
+    rule = hand_rules.LookAtSound()
+    assert rule({"sound": left_first}, ONE)["look"][0, 0] == 1.0
+    assert rule({"sound": left_first[:, ::-1]}, ONE)["look"][0, 0] == -1.0
+
+
+@pytest.mark.parametrize(
+    ("level", "rule", "least"),
+    [("orient/sight", hand_rules.LookAtBlob, 0.6), ("orient/motion", hand_rules.LookAtChange, 0.6)],
+)
+def test_rules_on_the_senses_beat_holding_still(
+    context: Context, level: str, rule: Callable[[], Policy], least: float
+) -> None:
+    assert reached(context, level, rule) > max(least, reached(context, level, hand_rules.HoldStill))
+
+
+def test_the_truth_reaches_nearly_every_target(context: Context) -> None:
+    trial = trials.Trial(context, "reach", 20, exam_seeds(24, "test", "reach"), reach.first_touch)
+    assert (trial.play(hand_rules.ReachByTruth, told=True).watched > 0).any(0).mean() > 0.95
+
+
+def test_a_withdrawal_is_judged_by_the_truth_before_it() -> None:
+    truth = {
+        "tick": np.array([4, 5, 6, 7, 5, 5]),
+        "event": np.array([1, 1, 1, 1, 0, 2]),
+        "event_tick": np.array([5, 5, 5, 5, -1, 5]),
+    }
+    withdrawn = startle.withdrawal(truth, {"move": np.full((6, 1), -1.0)})
+    resting = startle.withdrawal(truth, {"move": np.full((6, 1), -0.4)})
+    nothing = startle.withdrawal(truth, {})
+    a, q, x = startle.ALARM, startle.QUIET, startle.AFTER
+    assert withdrawn.tolist() == [a, startle.ANSWERED, startle.ANSWERED, x, a, startle.ANSWERED]
+    assert resting.tolist() == nothing.tolist() == [q, startle.MISSED, startle.MISSED, x, q, startle.MISSED]
+
+
+def test_startle_has_as_many_events_as_asked_for(context: Context) -> None:
+    seeds = startle.startle_seeds(context, 10)
+    events = worlds.make("nursery", "startle", seeds).state().event
+    assert (events != 0).sum() == 10
+    assert (events == 0).any()
+    assert seeds.min() >= EXAM_SEEDS_FROM
+
+
+def test_a_sense_that_is_off_is_absent_and_who_answered_is_counted(agent: Agent) -> None:
+    senses = worlds.make("nursery", "orient/sight", np.arange(3)).observe()
+    opening = np.ones(3, bool)
+    whole, blind = trials.arcs(agent, "look"), trials.arcs(agent, "look", ["sight"])
+    with torch.inference_mode():
+        turns = whole(senses, opening), blind(senses, opening)
+    assert not np.array_equal(turns[0]["look"], turns[1]["look"])
+    assert whole.answered["look"]["look_arc"] == blind.answered["look"]["look_arc"] == 3
+    changed = senses | {"sight": 255 - senses["sight"]}
+    with torch.inference_mode():
+        assert np.array_equal(blind(changed, opening)["look"], turns[1]["look"])
+
+
+@pytest.mark.parametrize(
+    ("examine", "gate"),
+    [
+        (orient.examine, orient.GATE),
+        (track.examine, track.GATE),
+        (reach.examine, reach.GATE),
+        (startle.examine, startle.GATE),
+        (balance.examine, balance.GATE),
+    ],
+)
+def test_every_exam_gives_what_its_gate_asks_for(
+    agent: Agent, context: Context, examine: Callable[..., list], gate: Gate
+) -> None:
+    with torch.inference_mode():
+        measures = {measure.name: measure for measure in examine(agent, context, "full")}
+    assert set(measures) == {threshold.measure for threshold in gate.thresholds}
+    assert all(measure.floors and measure.n >= 4 for measure in measures.values())
+    verdict = gate.judge(measures, 100)
+    assert not verdict.passed
+    assert not any("not measured" in reason for reason in verdict.reasons)
+
+
+def test_balance_is_gymnasiums_own_cart_pole() -> None:
+    env = gymnasium.make("CartPole-v1")
+    wanted = []
+    for seed in (5, 6):
+        env.reset(seed=seed)
+        total, over = 0.0, False
+        while not over:
+            _, reward, terminated, truncated, _ = env.step(1)
+            total, over = total + reward, terminated or truncated
+        wanted.append(total)
+    played = balance.play(np.array([5, 6]), lambda senses, first: {"push": np.ones(len(first), np.int64)})
+    assert played.tolist() == wanted
+
+
+def test_only_the_first_touch_counts(agent: Agent, context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    touches = np.array([[0, 0, 1], [-1, 1, -1], [1, -1, 0]])
+    played = trials.Played(touches, *(np.zeros((3, 64, 64, 3), np.uint8),) * 2)
+    monkeypatch.setattr(trials.Trial, "play", lambda *args, **kwargs: played)
+    monkeypatch.setattr(trials.Trial, "episodes", np.arange(3))
+    for measure in reach.examine(agent, context, "glimpse"):
+        assert measure.values.tolist() == [0.0, 1.0, 1.0]
