@@ -30,8 +30,8 @@ GATE = Gate(
         # Search alone makes no mistakes at the end of games, so without Pons' positions there is nothing to compare.
         Threshold("connect4/learned", LESS, lower_is_better=True, when_absent="skip"),
         Threshold("connect4", 0.075, lower_is_better=True, goal=True),
-        Threshold("connect4/L3_R1", 0.003, lower_is_better=True, goal=True),
-        Threshold("connect4/L1_R1", 0.007, lower_is_better=True, goal=True),
+        Threshold("connect4/L3_R1", 0.003, lower_is_better=True, goal=True, when_absent="skip"),
+        Threshold("connect4/L1_R1", 0.007, lower_is_better=True, goal=True, when_absent="skip"),
     ]
 )
 TAUGHT, ALONE, UNTRAINED = "trained, with search", "network alone", "untrained, with search"
