@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import numpy as np
@@ -102,9 +103,10 @@ def test_the_loss_counts_what_is_asked_and_leaves_padding_out(agent, context):
 def test_lessons_narrow_the_window_so_that_slots_have_to_carry_the_sign(agent, context):
     for make in (lessons.sign_batch, lessons.tests_batch):
         assert {make(None, context, update, 2, 12)["share"] for update in range(60)} == set(short_term.SHARES)
-    for parameter in agent.head("told").parameters():
-        torch.nn.init.normal_(parameter)
-    batch = short_term.growing_batch(context, "memory_len", 0, 4, 12)
+    agent = copy.deepcopy(agent)  # untaught layers and heads begin with zeros, and say the same in any window
+    for parameter in (*agent.trunk.parameters(), *agent.head("told").parameters()):
+        torch.nn.init.normal_(parameter, std=0.3)
+    batch = short_term.episode_batch(context, "memory_len", "12", 0, 4)
     whole, same, narrow = (short_term.loss(agent, batch | more)[0] for more in ({}, {"share": 1.0}, {"share": 0.25}))
     assert torch.equal(whole, same)
     assert not torch.equal(whole, narrow)
