@@ -4,10 +4,13 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from devmind.config import RunConfig
 from devmind.curriculum import results
 from devmind.curriculum.finished import finished_run, identity
 from devmind.curriculum.journal import Journal
+from devmind.errors import CheckpointError
 
 
 def test_events_come_back_in_order_and_by_kind(tmp_path):
@@ -76,3 +79,64 @@ def test_a_run_is_known_again_by_a_path_that_looks_like_a_login(tmp_path):
     mine = identity("reflex", RunConfig(), None, Path("me:there@home/data"), [], False)
     Journal(tmp_path / "journal.jsonl").write("start", identity=mine)
     assert finished_run(tmp_path, mine) is None
+
+
+def test_any_flipped_bit_of_any_line_is_refused(tmp_path):
+    journal = Journal(tmp_path / "j.jsonl")
+    for step in range(3):
+        journal.write("plan", steps={"together": 4}, step=step)
+    whole, passed = journal.path.read_bytes(), 0
+    for bit in range(8 * len(whole)):
+        content = bytearray(whole)
+        content[bit // 8] ^= 1 << (bit % 8)
+        journal.path.write_bytes(content)
+        try:
+            events = list(Journal(journal.path).events())
+        except CheckpointError as error:
+            assert "damaged or was edited" in str(error)
+            with pytest.raises(CheckpointError, match="damaged or was edited"):
+                Journal(journal.path).write("progress")
+        else:
+            passed += 1
+            assert events == [], bit  # nothing of it may be believed
+    assert passed == 0
+
+
+def test_a_line_that_was_taken_out_put_in_or_moved_is_refused(tmp_path):
+    journal = Journal(tmp_path / "j.jsonl")
+    for step in range(4):
+        journal.write("progress", step=step)
+    lines = journal.path.read_bytes().splitlines(keepends=True)
+    for changed in (
+        lines[1:], lines[:1] + lines[2:], [lines[1], lines[0], *lines[2:]], lines[:2] + [lines[1]] + lines[2:],
+        [*lines, b'{"event": "finished"}\n'],
+    ):  # fmt: skip
+        journal.path.write_bytes(b"".join(changed))
+        with pytest.raises(CheckpointError, match="damaged or was edited"):
+            journal.last()
+
+
+def test_a_journal_of_an_older_devmind_goes_on_and_is_covered_from_then_on(tmp_path):
+    journal = Journal(tmp_path / "j.jsonl")
+    journal.path.write_bytes(b'{"time": 1, "event": "start"}\n{"time": 2, "eve')
+    assert [e["event"] for e in journal.events()] == ["start"]
+    journal.write("progress", step=1)
+    journal.write("progress", step=2)
+    assert [e["event"] for e in Journal(journal.path).events()] == ["start", "progress", "progress"]
+    journal.path.write_bytes(journal.path.read_bytes().replace(b'"time": 1,', b'"time": 9,'))
+    with pytest.raises(CheckpointError, match="in line 1"):
+        journal.last()
+
+
+def test_a_line_is_cut_anywhere_and_the_others_stay(tmp_path):
+    journal = Journal(tmp_path / "j.jsonl")
+    for step in range(2):
+        journal.write("progress", step=step)
+    whole = journal.path.read_bytes()
+    first = whole.index(b"\n") + 1
+    for cut in range(first, len(whole)):
+        journal.path.write_bytes(whole[:cut])
+        there = [0, 1] if cut == len(whole) - 1 else [0]
+        assert [e["step"] for e in Journal(journal.path).events()] == there
+        Journal(journal.path).write("progress", step=7)
+        assert [e["step"] for e in Journal(journal.path).events()] == [*there, 7]
