@@ -54,7 +54,12 @@ class RunConfig(Section):
     seed: int = Field(0, ge=0, description="root of every random number")
     device: str = Field("auto", description="'auto', 'cpu', or a torch device")
     precision: Literal["32-true", "bf16-mixed"] = Field("32-true", description="Lightning's precision")
-    threads: int | None = Field(None, ge=1, description="intra-op threads while training; None: all cores")
+    threads: int | None = Field(
+        None,
+        ge=1,
+        le=1024,
+        description="intra-op threads while training; None: all cores; kept when a run goes on",
+    )
     minutes: float | None = Field(
         None,
         gt=0,
@@ -158,7 +163,11 @@ def load_as(model: type[Model], name: str, changes: Mapping[str, Any] | None = N
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise ConfigError(f"--set expects key=value, for example exam.holdout=theo; got '{text}'.")
-        _put(values, key.split("."), yaml.safe_load(value) if value else None)
+        try:
+            _put(values, key.split("."), yaml.safe_load(value) if value else None)
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            why = " ".join(str(error).split())[:120]
+            raise ConfigError(f"--set {key}: '{value[:80]}' is not a plain YAML value ({why}).") from None
     return validate_as(model, values)
 
 
@@ -188,7 +197,7 @@ def _read(name: str, seen: tuple[str, ...] = ()) -> dict[str, Any]:
         raise ConfigError(f"Configuration '{name}' extends itself through {' -> '.join(seen)}; break the circle.")
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigError(f"Configuration '{path}' is not readable YAML: {error}. Mend the file.") from error
     if not isinstance(values, dict):
         raise ConfigError(f"Configuration '{path}' must hold keys and values; got {type(values).__name__}.")

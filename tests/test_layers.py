@@ -30,6 +30,7 @@ RUN = frozenset({"curriculum.plan", "curriculum.machine"}) | {
         "childhood",
         "stage_run",
         "start",
+        "pinned",
         "teaching",
         "timing",
         "ablation",

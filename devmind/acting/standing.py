@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from devmind.agent.agent import Agent
+from devmind.agent.saving import read_sealed
 from devmind.agent.taps import taps_trunk
 from devmind.errors import CheckpointError
 
+RESULTS = "results.json"
 Standing = Mapping[str, tuple[str, ...]]
 """By effector the heads that may answer, in the order in which they are asked."""
 
@@ -25,15 +27,20 @@ def read_results(folder: Path) -> dict[str, Any] | None:
     """The `results.json` beside a saved agent; None where it was never examined.
 
     Raises:
-        CheckpointError: it is there and cannot be read.
+        CheckpointError: it is there and cannot be read, or is not what was saved with the agent.
     """
-    path = Path(folder) / "results.json"
+    content = read_sealed(Path(folder), RESULTS)
+    if content is None:
+        return None
     try:
-        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
-    except (OSError, ValueError) as error:
+        results = json.loads(content)
+    except ValueError as error:
         raise CheckpointError(
-            f"The results '{path}' cannot be read ({error}); delete them or examine again."
+            f"The results '{Path(folder) / RESULTS}' cannot be read ({error}); use a backup."
         ) from error
+    if not isinstance(results, dict):
+        raise CheckpointError(f"The results '{Path(folder) / RESULTS}' are no JSON object; use a backup.")
+    return results
 
 
 def standing(agent: Agent, results: Mapping[str, Any] | None = None) -> Standing:

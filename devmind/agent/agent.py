@@ -31,7 +31,7 @@ from devmind.agent.state import State
 from devmind.agent.taps import Perceived, Tapped, raw_vectors, tapped_senses, taps_trunk
 from devmind.agent.thinking import Thinker
 from devmind.agent.tracker import SENSE
-from devmind.errors import DevmindError, nearest
+from devmind.errors import CheckpointError, DevmindError, nearest
 from devmind.moment import Moment
 
 
@@ -394,7 +394,19 @@ class Agent(Thinker):
             PluginError: a plugin is missing and `strict` is set.
         """
         folder = Path(pretrained_model_name_or_path)
-        agent = cls(AgentConfig.from_dict(saving.read_config(folder)), strict=strict)
+        saved = saving.read_config(folder)
+        if saved.get("pretrained") is not None:
+            # Saving writes None there, whatever the trunk was made of: somebody else wrote this.
+            raise CheckpointError(
+                f"The config.json of '{folder}' asks for a decoder from elsewhere ('{saved['pretrained']}'). A saved "
+                "agent holds its whole trunk and asks for nothing: it was edited, and is not loaded."
+            )
+        try:
+            agent = cls(AgentConfig.from_dict(saved), strict=strict)
+        except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+            raise CheckpointError(
+                f"The config.json of '{folder}' describes no agent of this devmind ({type(error).__name__}: {error})."
+            ) from error
         saving.load_weights(agent, folder)
         agent.eval()
         return agent

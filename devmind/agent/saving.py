@@ -25,6 +25,8 @@ FORMAT_VERSION = 1
 """Raised when a saved folder of this version cannot be read by the one before."""
 MODEL_TYPE = "devmind-agent"
 CONFIG, WEIGHTS, CHECKSUMS = "config.json", "model.safetensors", "checksums.json"
+SEALS = "seals"
+"""In `checksums.json`: what was put beside the agent later (its results) stands among the files, or does not count."""
 LATER = ("recalled_rank",)
 """Weights that folders saved before there were any lack; zeros there change no answer."""
 
@@ -63,9 +65,76 @@ def save(agent: PartHolder, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in files.items():
             _write(folder / name, data)
-        _write(folder / CHECKSUMS, json.dumps({"files": sums}, indent=1).encode())
+        _write_sums(folder, {"files": sums, SEALS: 1})
     except OSError as error:
         raise CheckpointError(f"The agent cannot be saved in '{folder}': {error.strerror or error}.") from error
+
+
+def seal(folder: Path, name: str, data: bytes) -> None:
+    """Put the file `name` beside the agent saved in `folder`, and its checksum into `checksums.json`.
+
+    A kill between the two leaves a file that nothing vouches for, and `read_sealed` says so until it is written again.
+
+    Raises:
+        CheckpointError: the folder holds no whole agent, or cannot be written.
+    """
+    sums = _read_json(folder / CHECKSUMS) if (folder / CHECKSUMS).is_file() else {}
+    files = dict(sums.get("files", {}))
+    try:
+        if files.pop(name, None) is not None:  # else a kill would leave a whole agent that does not verify
+            _write_sums(folder, {**sums, "files": files})
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(folder / name, data)
+        if sums:
+            files[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+            _write_sums(folder, {**sums, "files": files, SEALS: 1})
+    except OSError as error:
+        raise CheckpointError(f"'{folder / name}' cannot be saved: {error.strerror or error}.") from error
+
+
+def read_sealed(folder: Path, name: str) -> bytes | None:
+    """The content of a file beside a saved agent, its checksum verified; None where there is none.
+
+    Agents that an older devmind saved have no checksums of such files; those are believed.
+
+    Raises:
+        CheckpointError: it is missing, was changed since, or was put there by something else.
+    """
+    path, sums = folder / name, _read_json(folder / CHECKSUMS) if (folder / CHECKSUMS).is_file() else {}
+    files = sums.get("files")
+    entry = files.get(name) if isinstance(files, dict) else None
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        if entry is None:
+            return None
+        raise CheckpointError(f"There is no whole agent in '{folder}': the file {name} is missing.") from None
+    except OSError as error:
+        raise CheckpointError(f"'{path}' cannot be read: {error.strerror or error}; check its rights.") from error
+    if entry is None and sums.get(SEALS):
+        raise CheckpointError(
+            f"'{path}' was not saved with its agent: {CHECKSUMS} does not name it. Use a backup, or take it away."
+        )
+    if entry is not None and _sha256_in(folder, name, entry) != hashlib.sha256(data).hexdigest():
+        raise CheckpointError(f"The file '{path}' is damaged or was edited: its checksum is not the saved one.")
+    return data
+
+
+def _write_sums(folder: Path, sums: Mapping[str, Any]) -> None:
+    _write(folder / CHECKSUMS, json.dumps(sums, indent=1).encode())
+    if os.name != "nt":  # a folder cannot be opened there
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _sha256_in(folder: Path, name: str, entry: Any) -> str:
+    sha256 = entry.get("sha256") if isinstance(entry, dict) else None
+    if not isinstance(sha256, str):
+        raise CheckpointError(f"The file '{folder / CHECKSUMS}' is damaged: it has no checksum of {name}.")
+    return sha256
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -88,7 +157,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     if config.get("model_type") != MODEL_TYPE:
         raise CheckpointError(f"'{folder}' holds a model of type '{config.get('model_type')}', not a devmind agent.")
     version = config.get("devmind_version", 0)
-    if version > FORMAT_VERSION:
+    if not isinstance(version, int) or version > FORMAT_VERSION:
         raise CheckpointError(
             f"The agent in '{folder}' is of format {version} and this devmind reads up to {FORMAT_VERSION}: "
             "update devmind."
@@ -115,11 +184,15 @@ def _verify(folder: Path) -> None:
         raise CheckpointError(f"The file '{folder / CHECKSUMS}' is damaged: it does not name the agent's files.")
     for name, entry in files.items():
         path = folder / name
+        if Path(name).name != name:  # a stranger's could name a device that never ends
+            raise CheckpointError(
+                f"The file '{folder / CHECKSUMS}' is damaged: it names {name}, which is not beside it."
+            )
         if not path.is_file():
             raise CheckpointError(f"There is no whole agent in '{folder}': the file {name} is missing.")
         with path.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != entry["sha256"]:
+        if found != _sha256_in(folder, name, entry):
             raise CheckpointError(f"The file '{path}' is damaged: its checksum is not the saved one. Use a backup.")
 
 
@@ -138,10 +211,13 @@ def load_weights(agent: PartHolder, folder: Path) -> None:
 
 def read_tensors(folder: Path, names: Collection[str] | None = None) -> dict[str, Tensor]:
     """The saved tensors: those of `names` that are there, or all."""
-    from safetensors import safe_open
+    from safetensors import SafetensorError, safe_open
 
-    with safe_open(folder / WEIGHTS, framework="pt") as file:
-        return {name: file.get_tensor(name) for name in file.keys() if names is None or name in names}  # noqa: SIM118
+    try:
+        with safe_open(folder / WEIGHTS, framework="pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys() if names is None or name in names}  # noqa: SIM118
+    except SafetensorError as error:
+        raise CheckpointError(f"'{folder / WEIGHTS}' holds no weights ({error}). Use a backup.") from error
 
 
 def fill(module: nn.Module, tensors: Mapping[str, Tensor], folder: Path) -> None:

@@ -22,12 +22,6 @@ def newest_milestone(runs: Path, requires: Sequence[str]) -> Path | None:
     return None
 
 
-def gate_passed(folder: Path) -> bool:
-    """Whether the agent of a milestone had passed the gate of its last stage."""
-    results = folder / "results.json"
-    return results.is_file() and bool(json.loads(results.read_text(encoding="utf-8"))["verdict"]["passed"])
-
-
 def _stages_in(config: Path) -> set[str]:
     try:
         return set(json.loads(config.read_text(encoding="utf-8")).get("stages", []))

@@ -28,7 +28,7 @@ try:
         study,
         watch,
     )
-    from devmind.cli.house import HouseGroup, Terminated, complain
+    from devmind.cli.house import HouseGroup, Terminated, complain, stay_offline
     from devmind.errors import without_secrets
 except KeyboardInterrupt:  # loading takes a moment, and nothing else would answer Ctrl-C with a sentence then
     print("Interrupted.", file=sys.stderr)
@@ -88,6 +88,7 @@ def main() -> NoReturn:
     signal.signal(signal.SIGTERM, _terminated)
     # Idle OpenMP threads sleep instead of spinning: beside any other load, spinning slowed training tenfold.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    stay_offline()
     try:
         app()
     except KeyboardInterrupt:  # before a command had begun

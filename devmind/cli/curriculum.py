@@ -10,7 +10,7 @@ import typer
 
 from devmind import plugins
 from devmind.cli import show
-from devmind.cli.house import group
+from devmind.cli.house import group, may_ask_hub
 from devmind.cli.paths import existing
 from devmind.cli.settings import (
     NEXT_LESSON,
@@ -82,6 +82,10 @@ def run(
 def resume(out: Folder, cut: CutOption = False) -> None:
     """Go on with a curriculum that was stopped, with the settings it was begun with."""
     existing(out, "OUT")
+    from devmind.curriculum.journal import Journal
+
+    plan = Journal(out / "curriculum.jsonl").last("plan") or {}
+    may_ask_hub(plan.get("config", {}).get("trunk", {}).get("pretrained"))
     with resumable(f"devmind curriculum resume {out}", NEXT_LESSON):
         from devmind.curriculum.runner import Curriculum
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -36,6 +38,27 @@ EXPECTED = {
 
 DISTRIBUTION = "devmind"
 """Who brings the stages that come with devmind, with their commands."""
+
+
+HUB = "HF_HUB_OFFLINE"
+_typed = True
+"""Whether the variable is as its user set it."""
+
+
+def stay_offline() -> None:
+    """Before anything heavy loads: the libraries behind us ask Hugging Face's hub for nothing.
+
+    A saved agent from somebody else may name a decoder, and libraries report who uses them. `may_ask_hub` undoes it.
+    """
+    global _typed
+    if not os.environ.get(HUB) and not os.environ.get("TRANSFORMERS_OFFLINE"):
+        os.environ[HUB], _typed = "1", False
+
+
+def may_ask_hub(source: str | None) -> None:
+    """The user has typed where a decoder comes from: when that is no folder, the hub may be asked for it."""
+    if source and not _typed and not Path(source).is_dir():
+        os.environ[HUB] = "0"
 
 
 class Terminated(BaseException):

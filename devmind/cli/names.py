@@ -21,13 +21,19 @@ if TYPE_CHECKING:
     from devmind.memory import Named
     from devmind.moment import Moment
 
+Rebuild = Annotated[
+    bool,
+    typer.Option("--rebuild", help="Make the memory's keys anew where another agent made them; it loses nothing else."),
+]
 LOADING = "loading takes some seconds"
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What it is called; it may have any number of examples.")]
 Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Pictures, sounds or videos.")]
 
 
-def teach(name: Name, files: Files, agent: AgentOption = None, memory: MemoryOption = "memory") -> None:
+def teach(
+    name: Name, files: Files, agent: AgentOption = None, memory: MemoryOption = "memory", rebuild: Rebuild = False
+) -> None:
     """Give pictures and sounds a name: a few examples are enough, no training.
 
     Each file is an example, a longer sound or video one for every five seconds. What was taught before stays.
@@ -37,7 +43,7 @@ def teach(name: Name, files: Files, agent: AgentOption = None, memory: MemoryOpt
     name = proper_name(name)
     examples = [example for file in existing_files(files, "FILE") for _, example in _read(file)]
     show.line(LOADING, "dim")
-    with _child(agent, memory) as child:
+    with _child(agent, memory, rebuild) as child:
         for example in examples:
             child.teach(name, example)
         known = child.names.known()
@@ -47,11 +53,11 @@ def teach(name: Name, files: Files, agent: AgentOption = None, memory: MemoryOpt
     show.line(f"memory: {show.place(memory)}")
 
 
-def name(files: Files, agent: AgentOption = None, memory: MemoryOption = "memory") -> None:
+def name(files: Files, agent: AgentOption = None, memory: MemoryOption = "memory", rebuild: Rebuild = False) -> None:
     """Say which taught name a picture or a sound has, or that it is unknown."""
     _taught(memory)
     examples = [(place, example) for file in existing_files(files, "FILE") for place, example in _read(file)]
-    with _child(agent, memory) as child:
+    with _child(agent, memory, rebuild) as child:
         if not child.names.known():
             raise StoreError(
                 f"No name was taught in '{show.place(memory)}'; teach one with 'devmind teach NAME FILE...'."
@@ -85,15 +91,19 @@ def forget(
 
 
 @contextmanager
-def _child(agent: Path | None, memory: str) -> Iterator[ShowAndTell]:
-    """The agent with its memory open; keys are rebuilt when the agent has other weights than they were made with."""
+def _child(agent: Path | None, memory: str, rebuild: bool) -> Iterator[ShowAndTell]:
+    """The agent with its memory open; with `rebuild` its keys are made anew where another agent made them.
+
+    Raises:
+        StoreError: another agent made them, and nobody asked for new ones.
+    """
     folder = agent_folder(agent)
     from devmind.live.remembering.show_and_tell import ShowAndTell
     from devmind.memory import Memory, folder_of, open_store
     from devmind.sessions.pointed import Pointed
 
     with open_store(memory) as store:
-        child = ShowAndTell(describer(folder), Memory(store, pointed=Pointed(folder_of(memory))))
+        child = ShowAndTell(describer(folder), Memory(store, pointed=Pointed(folder_of(memory))), rebuild)
         if child.rebuilt:
             complain(f"Note: this agent has other weights than before; {show.memories(child.rebuilt)} got new keys.")
         yield child

@@ -25,6 +25,9 @@ app = group("Recordings of what was sensed and done: record, import, info, repla
 app.command()(record)
 
 Recording = Annotated[Path, typer.Argument(metavar="SESSION", help="A recording (.mcap).")]
+MOST_TICKS = 2**40
+"""Three thousand years of ten a second."""
+
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")]
 
 
@@ -87,8 +90,10 @@ def info(session: Recording) -> None:
 @app.command()
 def replay(
     session: Recording,
-    start: Annotated[int, typer.Option("--from", min=0, metavar="TICK", help="First tick.")] = 0,
-    count: Annotated[int | None, typer.Option("--count", min=1, metavar="N", help="How many ticks; else all.")] = None,
+    start: Annotated[int, typer.Option("--from", min=0, max=MOST_TICKS, metavar="TICK", help="First tick.")] = 0,
+    count: Annotated[
+        int | None, typer.Option("--count", min=1, max=MOST_TICKS, metavar="N", help="How many ticks; else all.")
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Step the agent through it again; every action must be the recorded one.")
     ] = False,

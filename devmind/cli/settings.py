@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from devmind.cli.agents import agent_option
-from devmind.cli.house import Terminated, complain
+from devmind.cli.house import Terminated, complain, may_ask_hub
 from devmind.cli.paths import existing, existing_files
 from devmind.errors import ConfigError, nearest
 
@@ -74,7 +74,9 @@ def run_config(
         raise ConfigError(f"There is no size '{size}'{nearest(size, get_args(Size))}")
     changes: dict[str, Any] = {"size": size, "minutes": minutes, "seed": seed}
     given = {key: value for key, value in changes.items() if value is not None}
-    return load(name or size or "nursery", given, sets or ())
+    config = load(name or size or "nursery", given, sets or ())
+    may_ask_hub(config.trunk.pretrained)
+    return config
 
 
 def check_minutes(minutes: float | None) -> None:

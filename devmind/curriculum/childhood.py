@@ -14,9 +14,10 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.agent.device import pick_device, place
-from devmind.agent.saving import WEIGHTS
+from devmind.agent.saving import WEIGHTS, seal
 from devmind.agent.threads import training_threads
 from devmind.checkpointing.files import write_atomically
+from devmind.checkpointing.lock import locked
 from devmind.config import RunConfig
 from devmind.curriculum.examining import Examined, plain
 from devmind.curriculum.finished import RunResult
@@ -71,14 +72,16 @@ def save_half(agent: Path, folder: Path) -> Path:
     return folder
 
 
-def examine_last(out: Path, stages: Sequence[str], config: RunConfig, data: Path | None) -> list[Examined]:
+def examine_last(
+    out: Path, stages: Sequence[str], config: RunConfig, data: Path | None, threads: int | None = None
+) -> list[Examined]:
     """Hold the whole exams of all stages of the agent in half precision, and write down its verdict.
 
     A call that was killed goes on with the exams that are left.
     """
     folder = Path(out) / HALF
     agent = Agent.from_pretrained(folder)
-    with training_threads(config.threads):
+    with locked(folder), training_threads(config.threads or threads):
         context = make_context(config, folder, data, ())
         place(agent, pick_device(config.device))
         journal = Journal(folder / "exams.jsonl")
@@ -94,7 +97,7 @@ def examine_last(out: Path, stages: Sequence[str], config: RunConfig, data: Path
         folder=HALF,
     )
     shown = {"skills": plain(examined, config.exam.bootstrap), "agent_sha256": saved.agent_sha256}
-    write_atomically(folder / "results.json", json.dumps(shown, indent=1))
+    seal(folder, "results.json", json.dumps(shown, indent=1).encode())
     write_atomically(folder / VERDICT, saved.model_dump_json(indent=1) + "\n")
     return examined
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from devmind.agent.agent import Agent
 from devmind.agent.device import place
+from devmind.agent.saving import read_sealed, seal
 from devmind.agent.threads import training_threads
-from devmind.checkpointing.files import make_folder, write_atomically
+from devmind.checkpointing.lock import locked
 from devmind.config import RunConfig
 from devmind.curriculum.journal import Journal
+from devmind.curriculum.pinned import check_pins, pins, recorded_threads, refuse_leftovers
 from devmind.curriculum.rehearsal import stages_of
 from devmind.curriculum.sleep import (
     Slept,
@@ -70,11 +72,13 @@ def night(
         raise has_ended(out)
     if cut and journal.last("sleep") is None:
         raise nothing_to_cut(out)
-    make_folder(out)
-    if journal.last("sleep") is None:
-        journal.write("night", agent=str(folder))
-    place(agent, context.device)
-    with training_threads():
+    with locked(out), training_threads(recorded_threads(journal)):
+        if journal.last("sleep") is None:
+            refuse_leftovers(out)
+            journal.write("night", agent=str(folder), pinned=pins(context.device, None, ()))
+        else:
+            check_pins(journal, out, context.device, None, ())
+        place(agent, context.device)
         slept = slept_in(journal, new) or sleep(
             agent,
             memory,
@@ -85,17 +89,17 @@ def night(
             consolidated=load_state(folder),
             save=lambda slept: _save(agent, slept, folder, new),
         )
-    # Only now: a kill before this line loses no memory.
-    pruned = prune(memory, slept, journal) if prune_known else []
-    save_state(new, slept.consolidated)
-    journal.write(OVER)
+        # Only now: a kill before this line loses no memory.
+        pruned = prune(memory, slept, journal) if prune_known else []
+        save_state(new, slept.consolidated)
+        journal.write(OVER)
     return Night(slept, new, tuple(pruned))
 
 
 def _save(agent: Agent, slept: Slept, folder: Path, new: Path) -> None:
     agent.save_pretrained(new)
-    if (folder / RESULTS).is_file():
-        write_atomically(new / RESULTS, (folder / RESULTS).read_text(encoding="utf-8"))
+    if (results := read_sealed(folder, RESULTS)) is not None:
+        seal(new, RESULTS, results)
     save_state(new, slept.consolidated)
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import platform
 import subprocess
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from devmind.config import RunConfig, differences
 from devmind.curriculum.exam import Measure, retention
 from devmind.curriculum.examining import Examined, plain
 from devmind.curriculum.journal import Journal
+from devmind.curriculum.pinned import versions
 from devmind.curriculum.stage import Stage
 from devmind.curriculum.teaching import part_of
 from devmind.curriculum.timing import peak_memory_mb, with_rest
@@ -25,18 +24,6 @@ from devmind.plugins import about
 
 SCHEMA = 1
 OF_A_LESSON = ("rehearsals", "rehearsal_share", "trained", "unrehearsed")
-PACKAGES = ("devmind", "torch", "lightning", "transformers", "numpy", "gymnasium", "numba")
-
-
-def versions() -> dict[str, str]:
-    """Versions a run's numbers depend on."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
 
 
 def commit() -> str:

@@ -10,8 +10,8 @@ from typing import Any
 from devmind import plugins
 from devmind.agent.agent import Agent
 from devmind.agent.device import pick_device, place
-from devmind.agent.threads import training_threads
-from devmind.checkpointing.files import make_folder
+from devmind.agent.threads import cores, training_threads
+from devmind.checkpointing.lock import locked
 from devmind.config import TRIAL_SIZES, RunConfig, validate
 from devmind.curriculum.childhood import close, examine_last
 from devmind.curriculum.examining import examine_skill, pick_skills, plain
@@ -34,11 +34,13 @@ def run_stage(
     command: str = "",
     ablate: bool = False,
     cut: bool = False,
+    threads: int | None = None,
 ) -> RunResult:
     """Take one stage from admission to its report, or go on where a killed run stopped.
 
     Args:
         cut: go on with the lesson behind the one that was stopped.
+        threads: where neither the configuration nor a run that goes on says how many.
 
     Raises:
         DevmindError: something given does not fit; nothing was half-written.
@@ -46,7 +48,7 @@ def run_stage(
     """
     out = out or run_folder(name, config)
     command = command or f"devmind stage run {name}"
-    return StageRun(load_stage(name), config, out, agent, data, tuple(sessions), command, ablate, cut).run()
+    return StageRun(load_stage(name), config, out, agent, data, tuple(sessions), command, ablate, cut, threads).run()
 
 
 def examine(
@@ -117,11 +119,15 @@ class Curriculum:
         Args:
             cut: go on with the lesson behind the one that was stopped.
         """
+        with locked(self.out):
+            return self._run(cut)
+
+    def _run(self, cut: bool) -> list[RunResult]:
         order = in_order(self.stages)
         plan = self._plan(order)
         if (known := self.journal.last("plan")) is None:
-            make_folder(self.out)
-            self.journal.write("plan", **plan)
+            known = plan | {"threads": self.config.threads or cores()}
+            self.journal.write("plan", **known)
         elif {key: known.get(key, False) for key in plan} != plan:
             raise ConfigError(
                 f"The folder {self.out} holds another curriculum; give another --out, or 'curriculum resume'."
@@ -131,6 +137,7 @@ class Curriculum:
             result = run_stage(
                 name, self.config, out=self.out / name, agent=agent, data=self.data,
                 sessions=self.sessions, command=self.command, ablate=self.ablate, cut=cut,
+                threads=known.get("threads"),
             )  # fmt: skip
             cut = cut and result.already_finished
             done.append(result)
@@ -166,7 +173,7 @@ def examine_childhood(out: Path) -> bool:
     """Hold the exams of a childhood's last milestone in half precision; whether every gate was passed."""
     plan = _known_plan(out)
     data = Path(plan["data"]) if plan["data"] else None
-    examined = examine_last(out, plan["stages"], validate(plan["config"]), data)
+    examined = examine_last(out, plan["stages"], validate(plan["config"]), data, plan.get("threads"))
     return all(item.verdict.passed for item in examined)
 
 

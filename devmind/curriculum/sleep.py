@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 
 from devmind.agent.agent import Agent
-from devmind.checkpointing.files import make_folder, write_atomically
+from devmind.agent.saving import seal
+from devmind.checkpointing.files import make_folder
 from devmind.curriculum.journal import Journal
+from devmind.curriculum.pinned import own
 from devmind.curriculum.plan import Plan
 from devmind.curriculum.stage import Batches, Context, Lesson, Stage
 from devmind.curriculum.taught_lesson import teach_planned
@@ -119,7 +121,8 @@ def sleep(
     replay = Replay(agent, memory, ids, names, seed=context.seed, moments=_moments(context, len(ids)))
     _check_or_note(replay, begun, agent, context, journal)
     before = float(known(replay, agent).mean())
-    night, saved = lesson(replay, context, steps), position(context.out / "checkpoints") if begun else None
+    saved = own(position(context.out / "checkpoints"), journal, context.out) if begun else None
+    night = lesson(replay, context, steps)
     if cut and saved is None:
         raise nothing_to_cut(context.out)
     plan = Plan(LESSON, [night], context, journal)
@@ -269,7 +272,7 @@ def prune(memory: Memory, slept: Slept, journal: Journal, *, names: bool = False
 
 def save_state(folder: Path, consolidated: Reservoir) -> None:
     """Keep with an agent what it has slept on."""
-    write_atomically(folder / STATE, json.dumps(consolidated.state_dict()))
+    seal(folder, STATE, json.dumps(consolidated.state_dict()).encode())
 
 
 def carry_state(source: Path, folder: Path) -> None:

@@ -11,16 +11,20 @@ from typing import Any
 import torch
 import yaml
 
+from devmind.acting.standing import read_results
 from devmind.agent.agent import Agent
 from devmind.agent.device import place
+from devmind.agent.saving import seal
 from devmind.agent.threads import training_threads
-from devmind.checkpointing.files import make_folder, write_atomically
+from devmind.checkpointing.files import make_folder, sha256, write_atomically
+from devmind.checkpointing.lock import locked
 from devmind.config import RunConfig
 from devmind.curriculum import results as made
 from devmind.curriculum.ablation import Control, compared, differences, fresh_trunk, identity_trunk
 from devmind.curriculum.examining import Examined, beside_scores, examine_skill
 from devmind.curriculum.finished import RunResult, finished_run, identity, result
 from devmind.curriculum.journal import Journal
+from devmind.curriculum.pinned import check_pins, own, pins, recorded_threads, refuse_leftovers, versions
 from devmind.curriculum.plan import Plan, gates_of, steps_in
 from devmind.curriculum.progress import say
 from devmind.curriculum.run_exams import FOLDER, held_before, load, run_exams
@@ -38,6 +42,7 @@ class StageRun:
 
     Args:
         cut: the lesson that the run was stopped in ends where it is; the run goes on with the next.
+        threads: where neither the configuration nor a run that goes on says how many; None: one for each core.
     """
 
     def __init__(
@@ -51,7 +56,9 @@ class StageRun:
         command: str,
         ablate: bool,
         cut: bool = False,
+        threads: int | None = None,
     ) -> None:
+        self.threads = threads
         self.stage, self.config, self.out = stage, config, Path(out)
         self.given_agent, self.command, self.ablate, self.cut = agent, command, ablate, cut
         self.context: Context = make_context(config, self.out, data, sessions)
@@ -61,12 +68,20 @@ class StageRun:
 
     def run(self) -> RunResult:
         """All of it; safe to call again on a folder that holds a run of the same settings."""
-        start = self.journal.last("start")
         if done := finished_run(self.out, self._identity()):
             return done
+        with locked(self.out):
+            return self._run()
+
+    def _run(self) -> RunResult:
+        # Asked again: the process that held the folder may have brought the run to its end meanwhile.
+        if done := finished_run(self.out, self._identity()):
+            return done
+        start = self.journal.last("start")
         if self.cut:
             self._check_cut()
-        with self._noting_a_stop(), training_threads(self.config.threads):
+        threads = self.config.threads or recorded_threads(self.journal) or self.threads
+        with self._noting_a_stop(), training_threads(threads):
             say(f"{'loading' if start else 'making'} the agent")
             agent = self._resume() if start else self._begin()
             earlier = self._earlier(agent)
@@ -99,6 +114,7 @@ class StageRun:
         return identity(self.stage.name, self.config, self.given_agent, data, sessions, self.ablate)
 
     def _begin(self) -> Agent:
+        refuse_leftovers(self.out)
         agent, folder, failed = starting_agent(self.stage, self.config, self.given_agent, self.out.parent)
         self.stage.admit(agent)
         agent.config.stages = [*(s for s in agent.config.stages if s != self.stage.name), self.stage.name]
@@ -112,15 +128,17 @@ class StageRun:
             command=self.command,
             threads=torch.get_num_threads(),
             device=self.context.device,
+            pinned=pins(self.context.device, self.context.data, self.context.sessions),
             agent=str(folder) if folder else None,
             predecessor_failed=failed,
-            versions=made.versions(),
+            versions=versions(),
             commit=made.commit(),
         )
         return place(agent, self.context.device)
 
     def _resume(self) -> Agent:
-        self.journal.write("resumed")
+        check_pins(self.journal, self.out, self.context.device, self.context.data, self.context.sessions)
+        self.journal.write("resumed", commit=made.commit())
         return place(Agent.from_pretrained(self.out / "start"), self.context.device)
 
     def _check_lessons(self) -> None:
@@ -130,7 +148,7 @@ class StageRun:
                 raise ConfigError(f"Stage '{self.stage.name}' has no lesson '{name}'; it has {', '.join(known)}.")
 
     def _check_cut(self) -> None:
-        saved, plan = position(self.out / "checkpoints"), self.journal.last("plan")
+        saved, plan = self._position(), self.journal.last("plan")
         names = [lesson.name for lesson in self.stage.lessons(self.context)]
         whole = not (saved and plan) or saved["update"] >= steps_in(saved["attempt"], plan["steps"][saved["lesson"]])
         if saved is None or whole or saved["lesson"] in self._done(names, saved):
@@ -139,11 +157,14 @@ class StageRun:
                 "its middle; give the same command without --cut."
             )
 
+    def _position(self) -> dict[str, Any] | None:
+        return own(position(self.out / "checkpoints"), self.journal, self.out)
+
     # -- teaching
 
     def _teach_and_examine(self, agent: Agent, earlier: Sequence[Stage], before: Sequence[Examined]) -> list[Examined]:
         examined: list[Examined] = []
-        saved = position(self.out / "checkpoints")
+        saved = self._position()
         for attempt in range(saved["attempt"] if saved else 0, self.config.attempts):
             self._teach(agent, earlier, attempt, saved)
             saved = None
@@ -240,8 +261,7 @@ class StageRun:
 
     def _finish(self, agent: Agent, before: list[Examined], examined: list[Examined], moved: float) -> None:
         start = self.journal.last("start") or {}
-        predecessor = Path(start["agent"]) / "results.json" if start.get("agent") else None
-        old = json.loads(predecessor.read_text()) if predecessor and predecessor.is_file() else {}
+        old = (read_results(Path(start["agent"])) if start.get("agent") else None) or {}
         results = made.assemble(
             self.stage,
             examined,
@@ -259,11 +279,15 @@ class StageRun:
         text = json.dumps(results, indent=1)
         if start.get("agent"):
             carry_state(Path(start["agent"]), folder)
-        write_atomically(folder / "results.json", text)
+        seal(folder, "results.json", text.encode())
         write_atomically(self.reports / "results.json", text)
         write_atomically(self.reports / "report.html", render(results))
         self.journal.write(
-            "finished", passed=passed, agent=str(folder.relative_to(self.out)), reasons=results["verdict"]["reasons"]
+            "finished",
+            passed=passed,
+            agent=str(folder.relative_to(self.out)),
+            reasons=results["verdict"]["reasons"],
+            results_sha256=sha256(self.reports / "results.json"),
         )
 
     def _ends_in(self, agent: Agent, passed: bool) -> Path:
@@ -296,7 +320,7 @@ class StageRun:
         """
         run = StageRun(
             stage, self.config.model_copy(update={"attempts": 1}), self.out / "twin" / "run", begins, self.context.data,
-            self.context.sessions, f"{self.command} (twin)", ablate=False,
+            self.context.sessions, f"{self.command} (twin)", ablate=False, threads=torch.get_num_threads(),
         )  # fmt: skip
         if run.journal.last("plan") is None:
             make_folder(run.out)

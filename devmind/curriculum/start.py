@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from devmind import plugins, worlds
+from devmind.acting.standing import read_results
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.agent.device import pick_device
-from devmind.checkpointing.milestones import gate_passed, newest_milestone
+from devmind.checkpointing.milestones import newest_milestone
 from devmind.config import RunConfig
 from devmind.curriculum.stage import Context, Stage
 from devmind.errors import ConfigError
@@ -59,6 +60,16 @@ def starting_agent(stage: Stage, config: RunConfig, given: Path | None, runs: Pa
             f"or run 'devmind stage run {missing[0]}'."
         )
     return agent, folder, failed
+
+
+def gate_passed(folder: Path) -> bool:
+    """Whether the agent of a milestone had passed the gate of its last stage.
+
+    Raises:
+        CheckpointError: its results are not what was written with it.
+    """
+    verdict = (read_results(folder) or {}).get("verdict")
+    return isinstance(verdict, dict) and verdict.get("passed") is True
 
 
 def apply_trunk(config: RunConfig, agent: Agent, folder: Path) -> None:

@@ -25,6 +25,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.device import pick_device, place, trainer_device
 from devmind.checkpointing import bundle
 from devmind.curriculum.journal import Journal
+from devmind.curriculum.pinned import pinned
 from devmind.curriculum.progress import LessonProgress
 from devmind.curriculum.rehearsal import Mixed, Rehearsal, mixed
 from devmind.curriculum.stage import Batches, Context, Learner, Lesson, Rehearsed
@@ -176,6 +177,7 @@ class LessonRun(Stoppable):
         self.lesson, self.module, self.rehearsal = lesson, module, list(rehearsal)
         self.journal, self.attempt, self.watch = journal, attempt, watch
         self.folder, self.every_s = context.out / "checkpoints", context.config.checkpoint_every_s
+        self.run = pinned(journal)
         self.seconds_before, self.rehearsal_s = seconds["seconds"], seconds["rehearsal_s"]
         self.progress = LessonProgress(lesson.name, module.learner.steps, module.steps, scores)
 
@@ -223,6 +225,7 @@ class LessonRun(Stoppable):
         name = f"{self.attempt}-{self.lesson.name}-{updates:08d}"
         learner = self.module.learner
         state = {
+            "run": self.run,
             "lesson": self.lesson.name,
             "attempt": self.attempt,
             "update": done,

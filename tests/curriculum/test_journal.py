@@ -85,21 +85,17 @@ def test_any_flipped_bit_of_any_line_is_refused(tmp_path):
     journal = Journal(tmp_path / "j.jsonl")
     for step in range(3):
         journal.write("plan", steps={"together": 4}, step=step)
-    whole, passed = journal.path.read_bytes(), 0
-    for bit in range(8 * len(whole)):
+    whole, last = journal.path.read_bytes(), journal.path.read_bytes()[:-1].rindex(b"\n") + 1
+    # All bits of the last line and of its newline; of those before, one in each byte.
+    bits = [*range(0, 8 * last, 9), *range(8 * last, 8 * len(whole))]
+    for bit in bits:
         content = bytearray(whole)
         content[bit // 8] ^= 1 << (bit % 8)
         journal.path.write_bytes(content)
-        try:
-            events = list(Journal(journal.path).events())
-        except CheckpointError as error:
-            assert "damaged or was edited" in str(error)
-            with pytest.raises(CheckpointError, match="damaged or was edited"):
-                Journal(journal.path).write("progress")
-        else:
-            passed += 1
-            assert events == [], bit  # nothing of it may be believed
-    assert passed == 0
+        with pytest.raises(CheckpointError, match="damaged or was edited"):
+            journal.last()
+    with pytest.raises(CheckpointError, match="damaged or was edited"):
+        Journal(journal.path).write("progress")
 
 
 def test_a_line_that_was_taken_out_put_in_or_moved_is_refused(tmp_path):
@@ -108,7 +104,7 @@ def test_a_line_that_was_taken_out_put_in_or_moved_is_refused(tmp_path):
         journal.write("progress", step=step)
     lines = journal.path.read_bytes().splitlines(keepends=True)
     for changed in (
-        lines[1:], lines[:1] + lines[2:], [lines[1], lines[0], *lines[2:]], lines[:2] + [lines[1]] + lines[2:],
+        lines[1:], lines[:1] + lines[2:], [lines[1], lines[0], *lines[2:]], [*lines[:2], lines[1], *lines[2:]],
         [*lines, b'{"event": "finished"}\n'],
     ):  # fmt: skip
         journal.path.write_bytes(b"".join(changed))

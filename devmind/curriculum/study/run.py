@@ -19,9 +19,10 @@ from devmind.checkpointing.files import make_folder, write_atomically
 from devmind.curriculum.ablation import fresh_parts
 from devmind.curriculum.childhood import ENDS
 from devmind.curriculum.finished import RunResult
+from devmind.curriculum.pinned import versions
 from devmind.curriculum.plan import Plan as LessonPlan
 from devmind.curriculum.progress import say
-from devmind.curriculum.results import commit, versions
+from devmind.curriculum.results import commit
 from devmind.curriculum.runner import in_order
 from devmind.curriculum.stage import Lesson, Stage
 from devmind.curriculum.stage_run import StageRun

@@ -1,0 +1,136 @@
+"""What a run stands on besides its settings: threads, versions, device and the content of its files.
+
+Written with the first line of a run's journal and into every checkpoint, and compared when the run goes on: with other
+packages or other recordings it would come to other weights without a word. The number of threads is no reason to
+refuse: the recorded one is used, on any number of cores.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from devmind.checkpointing.files import sha256
+from devmind.curriculum.journal import Journal
+from devmind.errors import CheckpointError
+
+PACKAGES = ("devmind", "torch", "lightning", "transformers", "numpy", "gymnasium", "numba")
+BEGUN = ("start", "night")
+"""The events that begin a stage's run and a night of sleep."""
+
+
+def versions() -> dict[str, str]:
+    """Versions a run's numbers depend on."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def pins(device: str, data: Path | None, sessions: Sequence[Path]) -> dict[str, Any]:
+    """What a run that begins now stands on; to be called with its threads set."""
+    return {
+        "threads": torch.get_num_threads(),
+        "versions": versions(),
+        "device": device,
+        "data": folder_sha256(data) if data else None,
+        "sessions": [sha256(path) for path in sessions],
+    }
+
+
+def pinned(journal: Journal) -> dict[str, Any] | None:
+    """What the run of this journal began on; None where an older devmind began it."""
+    begun = journal.last(*BEGUN) or {}
+    return begun.get("pinned")
+
+
+def recorded_threads(journal: Journal) -> int | None:
+    """How many threads the run of this journal began with; None when it has not begun."""
+    begun = journal.last(*BEGUN) or {}
+    return (begun.get("pinned") or begun).get("threads")
+
+
+def check_pins(journal: Journal, out: Path, device: str, data: Path | None, sessions: Sequence[Path]) -> None:
+    """Compare what a run that goes on finds with what it began on; with the run's threads set.
+
+    Raises:
+        CheckpointError: something is another; the sentence says what.
+    """
+    begun = journal.last(*BEGUN) or {}
+    was = begun.get("pinned") or {key: begun[key] for key in ("versions", "device") if key in begun}
+    if not was:
+        return
+    now = pins(device, data, sessions)
+    changed = [f"{name} was {old}, now {new}" for name, old, new in _different(was, now)]
+    if changed:
+        raise CheckpointError(
+            f"The run in {out} began on something else, and would come to other weights: {'; '.join(changed)}. Go on "
+            "with what it began with, or begin anew with another --out."
+        )
+
+
+def _different(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    found = []
+    for name, old in was.items():
+        new = now.get(name)
+        if old == new or name == "threads":
+            continue
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            found += [(package, old[package], new.get(package)) for package in old if old[package] != new.get(package)]
+        elif name in ("data", "sessions"):
+            found.append((f"the content of {'--data' if name == 'data' else '--experience'}", _short(old), _short(new)))
+        else:
+            found.append((name, old, new))
+    return found
+
+
+def _short(what: Any) -> str:
+    """A hash as a person compares it."""
+    return ", ".join(str(one)[:12] for one in what) if isinstance(what, list) else str(what)[:12]
+
+
+def folder_sha256(folder: Path) -> str:
+    """Hexadecimal SHA-256 over the names and contents of all files below a folder, hidden ones left out."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        name = path.relative_to(folder)
+        if not any(part.startswith(".") for part in name.parts):
+            digest.update(f"{name.as_posix()}\n{sha256(path)}\n".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
+
+
+def own(saved: dict[str, Any] | None, journal: Journal, out: Path) -> dict[str, Any] | None:
+    """A checkpoint, when it is of this journal's run.
+
+    Raises:
+        CheckpointError: it is another run's.
+    """
+    if saved is not None and saved.get("run") != pinned(journal):
+        raise CheckpointError(
+            f"The checkpoints in {out} are of another run than its journal; put back what belongs together, or give "
+            "another --out."
+        )
+    return saved
+
+
+def refuse_leftovers(out: Path) -> None:
+    """Refuse to begin in a folder that has checkpoints or exams and no journal: they are of a run that nobody knows.
+
+    Raises:
+        CheckpointError: it has.
+    """
+    for kind in ("checkpoints", "exams"):
+        if any((out / kind).glob("*/state.json")):
+            raise CheckpointError(
+                f"The folder {out} holds {kind} of a run, and its journal is gone; put the journal back, or give "
+                "another --out."
+            )

@@ -1,0 +1,249 @@
+"""A run's identity: what it stands on is pinned, what was edited is refused, and one process writes at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from devmind.acting.standing import read_results
+from devmind.agent.agent import Agent
+from devmind.agent.saving import seal
+from devmind.checkpointing import bundle
+from devmind.checkpointing.lock import locked
+from devmind.config import load
+from devmind.curriculum import pinned, runner, stage_run
+from devmind.curriculum.journal import Journal
+from devmind.curriculum.start import gate_passed
+from devmind.errors import CheckpointError
+from tests.curriculum.lamp_stage import LampStage
+
+
+class Killed(BaseException):
+    """Stands for a kill -9."""
+
+
+@pytest.fixture(autouse=True)
+def own_stages(monkeypatch):
+    hurry(monkeypatch)
+
+
+def hurry(monkeypatch):
+    monkeypatch.setattr("devmind.curriculum.machine.LESSON_S", 0.01)
+    monkeypatch.setattr("devmind.curriculum.machine.PRODUCTS_S", 0.01)
+    for module in (runner, stage_run):
+        monkeypatch.setattr(module, "load_stage", {"lamps": LampStage(0.0, steps=4)}.__getitem__)
+
+
+def config(**changes):
+    return load("tiny", {"checkpoint_every_s": 0.001, "loggers": (), "device": "cpu", **changes})
+
+
+def run(out, **changes):
+    return runner.run_stage("lamps", config(**changes), out=out)
+
+
+@pytest.fixture(scope="module")
+def killed_once(tmp_path_factory):
+    """A run that was killed in its second lesson, on two threads."""
+    out = tmp_path_factory.mktemp("killed") / "run"
+    write = Journal.write
+
+    def until(self, event, **fields):
+        if event == "progress" and fields["lesson"] == "two":
+            raise Killed
+        write(self, event, **fields)
+
+    with pytest.MonkeyPatch.context() as patch:
+        hurry(patch)
+        patch.setattr(Journal, "write", until)
+        patch.setattr("devmind.agent.threads.cores", lambda: 2)
+        with pytest.raises(Killed):
+            run(out)
+    assert bundle.newest(out / "checkpoints") is not None
+    return out
+
+
+@pytest.fixture
+def killed(killed_once, tmp_path):
+    return shutil.copytree(killed_once, tmp_path / "run")
+
+
+def test_the_recorded_number_of_threads_is_used_whatever_the_cores(killed, monkeypatch):
+    used = []
+    monkeypatch.setattr("devmind.agent.threads.cores", lambda: 1)
+    examine = stage_run.run_exams
+    monkeypatch.setattr(
+        stage_run, "run_exams", lambda *all, **more: used.append(torch.get_num_threads()) or examine(*all, **more)
+    )
+    assert run(killed).passed
+    assert used == [2]
+    assert Journal(killed / "journal.jsonl").last("start")["pinned"]["threads"] == 2
+
+
+def test_every_checkpoint_says_what_its_run_stands_on(killed):
+    saved = bundle.load(bundle.newest(killed / "checkpoints"))
+    assert saved["run"] == pinned.pinned(Journal(killed / "journal.jsonl"))
+    assert {"threads", "versions", "device", "data", "sessions"} <= set(saved["run"])
+
+
+def test_other_packages_are_refused_by_name_and_nothing_is_done(killed, monkeypatch):
+    before = (killed / "journal.jsonl").read_bytes()
+    found = pinned.versions()
+    monkeypatch.setattr(pinned, "version", lambda name: "9.9" if name == "torch" else found[name])
+    with pytest.raises(CheckpointError, match=rf"torch was {found['torch'].split('+')[0]}.*, now 9.9"):
+        run(killed)
+    events = [event["event"] for event in Journal(killed / "journal.jsonl").events()]
+    assert (killed / "journal.jsonl").read_bytes().startswith(before)
+    assert "resumed" not in events
+
+
+def test_recordings_that_were_changed_are_refused(tmp_path, monkeypatch):
+    data = tmp_path / "data"
+    (data / "theo").mkdir(parents=True)
+    (data / "theo" / "one.wav").write_bytes(b"a")
+
+    def stop(*all, **more):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stage_run, "run_exams", stop)
+        with pytest.raises(Killed):
+            runner.run_stage("lamps", config(), out=tmp_path / "run", data=data)
+    (data / "theo" / "one.wav").write_bytes(b"b")
+    with pytest.raises(CheckpointError, match="the content of --data was"):
+        runner.run_stage("lamps", config(), out=tmp_path / "run", data=data)
+
+
+def test_checkpoints_whose_journal_was_deleted_are_continued_by_nobody(killed):
+    (killed / "journal.jsonl").unlink()
+    with pytest.raises(CheckpointError, match="holds checkpoints of a run, and its journal is gone"):
+        run(killed, seed=1)
+
+
+def test_checkpoints_of_another_run_are_refused(killed, tmp_path):
+    newest = bundle.newest(killed / "checkpoints")
+    state = bundle.load(newest)
+    bundle.save(newest, state | {"run": {**state["run"], "threads": 1}})
+    with pytest.raises(CheckpointError, match="of another run than its journal"):
+        run(killed)
+
+
+def test_a_plan_with_a_flipped_bit_is_refused(killed):
+    journal = killed / "journal.jsonl"
+    journal.write_bytes(journal.read_bytes().replace(b'"one": 4', b'"one": 5'))
+    with pytest.raises(CheckpointError, match="is damaged or was edited"):
+        run(killed)
+
+
+def test_an_edited_verdict_is_noticed_wherever_it_is_trusted(tmp_path):
+    done = run(tmp_path / "run", threads=1)
+    assert gate_passed(done.agent)
+    for path in (done.agent / "results.json", done.results):
+        whole = path.read_text()
+        path.write_text(whole.replace('"passed": true', '"passed": false', 1))
+        if path == done.results:
+            with pytest.raises(CheckpointError, match="damaged or edited"):
+                run(tmp_path / "run", threads=1)
+        else:
+            for trusting in (gate_passed, read_results, Agent.from_pretrained):
+                with pytest.raises(CheckpointError, match="damaged"):
+                    trusting(done.agent)
+        path.write_text(whole)
+    assert run(tmp_path / "run", threads=1).already_finished
+
+
+def test_results_put_beside_an_agent_count_only_when_they_were_saved_with_it(tmp_path):
+    from devmind.testing import tiny_agent
+
+    tiny_agent().save_pretrained(tmp_path / "agent")
+    assert read_results(tmp_path / "agent") is None
+    (tmp_path / "agent" / "results.json").write_text('{"verdict": {"passed": true}}')
+    with pytest.raises(CheckpointError, match="was not saved with its agent"):
+        gate_passed(tmp_path / "agent")
+    seal(tmp_path / "agent", "results.json", b'{"verdict": {"passed": true}}')
+    seal(tmp_path / "agent", "results.json", b'{"verdict": {"passed": false}}')
+    assert not gate_passed(tmp_path / "agent")
+    Agent.from_pretrained(tmp_path / "agent")
+    # An agent of an older devmind: nothing vouches for its results, and they are believed.
+    sums = json.loads((tmp_path / "agent" / "checksums.json").read_text())
+    del sums["seals"], sums["files"]["results.json"]
+    (tmp_path / "agent" / "checksums.json").write_text(json.dumps(sums))
+    assert gate_passed(tmp_path / "agent") is False
+
+
+def test_a_second_process_in_the_same_folder_says_so_and_a_killed_one_holds_nothing(tmp_path):
+    program = (
+        "import sys, time; from pathlib import Path; from devmind.checkpointing.lock import locked\n"
+        "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(600)"
+    )
+    holder = subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "run")], stdout=subprocess.PIPE)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == b"held\n"
+    try:
+        with pytest.raises(CheckpointError, match=rf"Another process \({holder.pid}\) is writing to"):
+            run(tmp_path / "run")
+    finally:
+        os.kill(holder.pid, signal.SIGKILL)
+        holder.wait()
+    with locked(tmp_path / "run"):
+        pass
+    assert not (tmp_path / "run" / "journal.jsonl").exists()
+
+
+def hostile(tmp_path: Path, change) -> Path:
+    """A saved agent whose config was edited, with the sums made right."""
+    import hashlib
+
+    from devmind.testing import tiny_agent
+
+    folder = tmp_path / "received"
+    tiny_agent().save_pretrained(folder)
+    saved = json.loads((folder / "config.json").read_text())
+    text = json.dumps(change(saved)).encode()
+    (folder / "config.json").write_bytes(text)
+    sums = json.loads((folder / "checksums.json").read_text())
+    sums["files"]["config.json"] = {"bytes": len(text), "sha256": hashlib.sha256(text).hexdigest()}
+    (folder / "checksums.json").write_text(json.dumps(sums))
+    return folder
+
+
+def test_a_received_agent_asks_nobody_for_a_decoder(tmp_path, monkeypatch):
+    from devmind.agent import decoders
+
+    asked = []
+    monkeypatch.setattr(decoders.AutoModel, "from_pretrained", lambda *all, **more: asked.append(all))
+    folder = hostile(tmp_path, lambda saved: saved | {"pretrained": "evil/model"})
+    with pytest.raises(CheckpointError, match="asks for a decoder from elsewhere"):
+        Agent.from_pretrained(folder)
+    assert asked == []
+
+
+@pytest.mark.parametrize("key", ["width", "encoders", "heads", "layers"])
+@pytest.mark.parametrize("value", [None, "x", [5], {"a": 1}])
+def test_a_config_that_describes_no_agent_is_one_sentence(tmp_path, key, value):
+    folder = hostile(tmp_path, lambda saved: saved | {key: value})
+    try:
+        Agent.from_pretrained(folder)
+    except Exception as error:
+        assert type(error).__module__ == "devmind.errors", repr(error)  # noqa: PT017
+
+
+def test_checksums_that_name_no_sums_or_other_files_are_one_sentence(tmp_path):
+    from devmind.testing import tiny_agent
+
+    tiny_agent().save_pretrained(tmp_path / "agent")
+    path = tmp_path / "agent" / "checksums.json"
+    whole = path.read_text()
+    for changed in (whole.replace('"sha256"', '"sha25v"', 1), whole.replace('"model.safetensors"', '"/dev/zero"')):
+        path.write_text(changed)
+        with pytest.raises(CheckpointError, match="damaged"):
+            Agent.from_pretrained(tmp_path / "agent")
+    shutil.rmtree(tmp_path / "agent")
