@@ -69,6 +69,8 @@ def info(session: Recording) -> None:
     whole = "cut off or still being written" if about["truncated"] else "whole"
     in_parts = f" in {len(about['parts'])} parts" if len(about["parts"]) > 1 else ""
     show.line(f"{session}: {show.megabytes(about['bytes'])}{in_parts}, {whole}")
+    for part in about["empty_parts"]:
+        complain(f"Note: '{part}' has nothing in it, as after a power cut, and is left out.")
     if about["missing_parts"]:
         complain(f"Note: there is no file for part {', '.join(map(str, about['missing_parts']))}.")
     ticks, episodes = show.counted(about["ticks"], "Moment"), show.counted(about["episodes"], "episode")

@@ -6,11 +6,13 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import reduce
+from operator import and_
 from pathlib import Path
 
 from devmind.errors import SessionError, nearest
 from devmind.sessions.lerobot import export_lerobot
-from devmind.sessions.mcap_file import why_not_written
+from devmind.sessions.mcap_file import sync_folder, why_not_written
 from devmind.sessions.mkv import export_mkv
 from devmind.sessions.parts import parts
 from devmind.sessions.plain_files import export_files
@@ -34,7 +36,7 @@ def export(
 ) -> tuple[Path, list[str]]:
     """Write a recording with all its parts as `to`; where it went, and sentences on what is not in it.
 
-    It appears under its name only when it is whole.
+    It appears under its name only when it is whole, and only who may read the recording may read it.
 
     Raises:
         SessionError: there is no such format, a part cannot be read, `out` exists or cannot be written.
@@ -50,18 +52,31 @@ def export(
         raise SessionError(f"'{out}' is the recording itself; choose another name.")
     if out.exists() and not overwrite:
         raise SessionError(why_not_written(out, FileExistsError()))
-    partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
+    mode = reduce(and_, (part.stat().st_mode & 0o777 for part in whole))
+    private = out.with_name(f".{out.name}.{os.getpid()}.partial")
+    partial = private / out.name
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        _remove(partial)
+        _remove(private)
+        private.mkdir(mode=0o700)  # nobody else gets into it, whatever the exporter's files are
         told = EXPORTERS[to](whole, partial)
+        _only_for(mode, partial)
         os.replace(partial, out)
+        sync_folder(out.parent)
     except OSError as error:
         raise SessionError(why_not_written(out, error)) from error
     finally:
         with suppress(OSError):
-            _remove(partial)
+            _remove(private)
     return out, told
+
+
+def _only_for(mode: int, path: Path) -> None:
+    """Files with no more rights than the recording's `mode` and those that they have; folders can be entered too."""
+    for one in [path, *path.rglob("*")] if path.is_dir() else [path]:
+        enter = (mode & 0o444) >> 2 if one.is_dir() else 0
+        with suppress(OSError):  # a file system without rights
+            one.chmod((mode & 0o666 & one.stat().st_mode) | enter)
 
 
 def _remove(path: Path) -> None:

@@ -72,7 +72,7 @@ def decode_note(data: bytes) -> Note:
     """
     try:
         return Note(**json.loads(data))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise SessionError(f"A note cannot be read: {error}.") from error
 
 
@@ -93,7 +93,7 @@ def decode_health(data: bytes, at_ns: int) -> Health:
     """
     try:
         return Health(at_ns / 1e9, json.loads(data))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SessionError(f"The devices' health cannot be read: {error}.") from error
 
 

@@ -19,11 +19,12 @@ import numpy as np
 
 from devmind.errors import SessionError
 from devmind.moment import Action, Moment, Sense
-from devmind.sessions.mcap_file import WriteError, why_not_written
+from devmind.sessions.mcap_file import WriteError, sync_folder, why_not_written
 from devmind.sessions.pictures import change_in_view, sight_of
 from devmind.sessions.recorder import Recorder
 from devmind.sessions.steps import Step
 
+PRIVATE = 0o600
 MAX_GAP_S = 3600.0
 """A longer hole in a file's time stamps is taken for damage, not for an hour without anything."""
 
@@ -98,8 +99,9 @@ def write_session(
 ) -> Imported:
     """Write (what the episode's first note says, its steps) to the new session `out`.
 
-    The session appears under its name only when it is whole. `warnings` and `names` (the numbers of a sense or an
-    effector by name) may grow while the episodes are read; they become notes at its end.
+    The session appears under its name only when it is whole, for its owner only.
+    `warnings` and `names` (the numbers of a sense or an effector by name) may grow while the episodes are read; they
+    become notes at its end.
 
     Raises:
         SessionError: `out` exists or cannot be written, or an episode cannot be read; nothing is left behind.
@@ -109,7 +111,7 @@ def write_session(
         raise SessionError(why_not_written(out, FileExistsError()))
     partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
     try:
-        with Recorder(partial, source=source, tick_hz=tick_hz, overwrite=True, names=names) as recorder:
+        with Recorder(partial, source=source, tick_hz=tick_hz, overwrite=True, names=names, mode=PRIVATE) as recorder:
             for about, steps in episodes:
                 recorder.note(source, about)
                 for moment, action in steps:
@@ -119,6 +121,7 @@ def write_session(
             for sentence in warnings:
                 recorder.note("warning", sentence)
         os.replace(partial, out)
+        sync_folder(out.parent)
     except WriteError as error:
         raise SessionError(why_not_written(out, error.reason)) from error
     except OSError as error:

@@ -39,6 +39,7 @@ class McapFile:
     Args:
         about: the session's metadata, text by name; credentials are taken out of it.
         overwrite: replace an existing file instead of refusing.
+        mode: of the new file, as for chmod, from its first byte on.
 
     Attributes:
         pending_bytes: of messages in the chunk that is not ended.
@@ -48,13 +49,13 @@ class McapFile:
         SessionError: by every method: the file exists, its folder cannot be written, the disk is full.
     """
 
-    def __init__(self, path: Path, about: Mapping[str, str], overwrite: bool) -> None:
+    def __init__(self, path: Path, about: Mapping[str, str], overwrite: bool, mode: int | None = None) -> None:
         self.path, self.pending_bytes, self.failure = path, 0, ""
         self._about, self._safe_ticks, self._told = without_secrets(about), 0, -1
         self._schemas: dict[str, int] = {}
         self._channels: dict[tuple[str, str], int] = {}
         with self._guarded():
-            self._file = create(path, overwrite)
+            self._file = create(path, overwrite, mode)
             # The writer's own limit is out of reach: chunks are ended between ticks.
             self._writer = Writer(self._file, chunk_size=2**62, compression=CompressionType.ZSTD)
             self._writer.start(profile="devmind")
@@ -153,10 +154,26 @@ def why_not_written(path: Path, error: OSError) -> str:
     return f"'{path}' cannot be written: {error.strerror or error}; choose another place."
 
 
-def create(path: Path, overwrite: bool) -> IO[bytes]:
-    """The new file, its folder made if missing."""
+def create(path: Path, overwrite: bool, mode: int | None = None) -> IO[bytes]:
+    """The new file, its folder made if missing; nobody but whom `mode` names can open it at any time."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
         raise NotADirectoryError(errno.ENOTDIR, f"'{path.parent}' is a file, not a folder") from None
-    return path.open("wb" if overwrite else "xb")
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if overwrite else os.O_EXCL) | getattr(os, "O_BINARY", 0)
+    file = os.fdopen(os.open(path, flags, 0o666 if mode is None else mode & 0o600), "wb")
+    if mode is not None:
+        with suppress(OSError):  # a file system without rights
+            path.chmod(mode)
+    sync_folder(path.parent)  # a file that is on the disk and has no name there is lost in a power cut
+    return file
+
+
+def sync_folder(folder: Path) -> None:
+    """Return only when the names in `folder` are on the disk; nothing where a folder cannot be opened."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

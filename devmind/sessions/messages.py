@@ -72,7 +72,7 @@ def decode(schema: str, data: bytes) -> Sense:
         if schema not in (IMAGE, AUDIO, LOG, ARRAY):
             raise ValueError("the schema is unknown to this version")
         return _decoded(schema, message_class(schema).FromString(data))  # type: ignore[attr-defined]
-    except (DecodeError, ValueError, TypeError) as error:
+    except (DecodeError, ValueError, TypeError, SyntaxError, OverflowError, MemoryError) as error:
         raise SessionError(f"A message of schema '{schema}' cannot be decoded: {error}.") from error
 
 

@@ -17,6 +17,7 @@ from devmind.errors import SessionError
 from devmind.sessions import chunks
 from devmind.sessions.mcap_file import METADATA_NAME
 from devmind.sessions.reader import Session
+from devmind.sessions.salvage import Gap, pieces
 from devmind.sessions.steps import Step
 
 PART, CONTINUES, RECORDING = "part", "continues", "recording"
@@ -28,20 +29,23 @@ def part_path(path: Path, part: int) -> Path:
     return path if part == 1 else path.with_name(f"{path.stem}-{part:04d}{path.suffix}")
 
 
-def parts(path: str | Path) -> list[Path]:
+def parts(path: str | Path, empty: bool = False) -> list[Path]:
     """All files of the recording whose first part is `path`, in order; of any other recording, `path` alone.
 
-    A file with a part's name belongs to it when it says so, or when one of the two is too damaged to say.
+    A file with a part's name belongs to it when it says so, or when one of the two is too damaged to say. The last one
+    is left out when nothing is in it, unless `empty` is set: a power cut leaves the newest file without a byte.
     """
     path = Path(path)
     first = _recording(path)
     if first == "":
         return [path]
     found = [(number, other, _recording(other)) for number, other in sorted(_numbered(path))]
-    return [
-        path,
-        *(other for _, other, theirs in found if theirs != "" and (theirs is None or first in (theirs, None))),
+    mine = [
+        (other, theirs) for _, other, theirs in found if theirs != "" and (theirs is None or first in (theirs, None))
     ]
+    while mine and mine[-1][1] is None and not empty and _is_empty(mine[-1][0]):
+        mine.pop()
+    return [path, *(other for other, _ in mine)]
 
 
 def open_parts(path: str | Path) -> list[Session]:
@@ -73,8 +77,14 @@ def describe(path: str | Path) -> dict[str, Any]:
     whole["frames"] = {name: sum(info["frames"][name] for info in infos) for name in ("count", "bytes")}
     whole["notes"] = dict(sum((Counter(info["notes"]) for info in infos), Counter()))
     whole["parts"] = [str(session.path) for session in sessions]
+    whole["empty_parts"] = [str(part) for part in empty_parts(path)]
     whole["missing_parts"] = missing_parts([session.path for session in sessions])
     return whole
+
+
+def empty_parts(path: str | Path) -> list[Path]:
+    """The files that `parts` leaves out."""
+    return parts(path, empty=True)[len(parts(path)) :]
 
 
 def missing_parts(found: Sequence[Path]) -> list[int]:
@@ -115,6 +125,14 @@ def _recording(path: Path) -> str | None:
                 if metadata.name == METADATA_NAME:
                     return metadata.metadata.get(RECORDING, "")
     return None
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether a part whose head is missing has no whole chunk either."""
+    try:
+        return all(isinstance(piece, Gap) for piece in pieces(path))
+    except (OSError, ValueError):
+        return False
 
 
 def _duration_s(sessions: Sequence[Session]) -> float:

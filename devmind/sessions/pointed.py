@@ -38,10 +38,14 @@ class Place(Protocol):
 
 
 def identity(session: Session) -> str:
-    """Which recording a file is, whatever its name; copies made by `blank` keep it."""
+    """Which recording a file is, whatever its name; copies made by `blank` and mended ones keep it.
+
+    A mended copy whose ticks an older devmind numbered anew is another one: a pointer would mean another tick in it.
+    """
     about = session.metadata
     known = about.get(IDENTITY) or (about.get(RECORDING, "") and f"{about[RECORDING]}/{about.get(PART, '1')}")
-    return known or f"{about.get('created', '')}/{about.get('source', '')}"
+    known = known or f"{about.get('created', '')}/{about.get('source', '')}"
+    return f"{known} numbered anew" if session.is_renumbered else known
 
 
 class Pointed:
@@ -61,7 +65,8 @@ class Pointed:
             session = self._session(self.folder / place.session)
             if identity(session) != place.identity:
                 return None
-            return dict(session[place.tick][0].senses)
+            tick = session.tick_of(place.tick)
+            return None if tick is None else dict(session[tick][0].senses)
         except (SessionError, IndexError):
             return None
 
@@ -81,9 +86,15 @@ class Pointed:
                 told.append(f"The recording '{path}' is not there; if it was moved, what it holds was not forgotten.")
                 continue
             session = Session(path)
-            mine = [place.tick for place in wanted if place.identity == identity(session)]
-            if len(mine) < len(wanted):
+            found = [session.tick_of(place.tick) for place in wanted if place.identity == identity(session)]
+            mine = [tick for tick in found if tick is not None]
+            if len(found) < len(wanted):
                 told.append(f"'{path}' is another recording now; the one that was pointed to was not touched.")
+            if len(mine) < len(found):
+                told.append(
+                    f"'{path}' is a mended copy without {len(found) - len(mine)} of the ticks that were pointed to; "
+                    "where the original still is, it holds them."
+                )
             self._sessions.pop(path, None)
             if mine:
                 blank(path, mine)
@@ -149,7 +160,7 @@ def _copy(
             if number in gone:
                 to.note(FORGOTTEN, {"tick": number})
                 moment = replace(moment, senses={})
-            to.write_at(moment, action, item.at_ns)
+            to.write_at(moment, action, item.at_ns, item.sequence)
             number += 1
         elif isinstance(item, Frame):
             if not any(abs(item.time_s - time_s) <= tick_s for time_s in times_s):

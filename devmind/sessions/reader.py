@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from array import array
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
@@ -26,8 +27,8 @@ from devmind.sessions.steps import Step
 
 __all__ = ["Frame", "Health", "Note", "Recorded", "Session", "Step", "open_session"]
 
-LOST = "lost"
-"""The kind of a note that says: ticks are missing here."""
+LOST, REPAIRED, NUMBERS_KEPT = "lost", "repaired", "numbers_kept"
+"""Kinds of notes: ticks are missing here; this is a mended copy. It says whether its ticks kept their numbers."""
 
 
 class Session:
@@ -65,8 +66,8 @@ class Session:
         self._first_chunk_of_tick = array("L")
         self._chunk_of_open_tick: int | None = None
         self._chunks_with_frames: list[int] = []
-        self._times_ns = array("Q")
-        self._last_is_end = False
+        self._times_ns, self._numbers = array("Q"), array("Q")
+        self._last_is_end = self._is_lost_before = False
         with self._open() as file:
             if not chunks.has_magic(file):
                 empty = " (it is empty)" if not self.path.stat().st_size else ""
@@ -134,6 +135,28 @@ class Session:
     def elapsed_s(self, tick: int) -> float:
         """Seconds of a tick since the session's first; goes on where the source's clock starts anew, and over parts."""
         return self._times_ns[tick] / 1e9
+
+    def number(self, tick: int) -> int:
+        """The number by which the tick at place `tick` is known in this recording and in all copies of it.
+
+        It is the place that the tick had when it was recorded: where ticks were lost and the rest was mended, those
+        behind keep theirs.
+        """
+        return self._numbers[tick]
+
+    def tick_of(self, number: int) -> int | None:
+        """The place of the tick that is known by this number; None when it is not here (any more)."""
+        place = bisect_left(self._numbers, number)
+        return place if number >= 0 and place < len(self) and self._numbers[place] == number else None
+
+    @property
+    def is_renumbered(self) -> bool:
+        """An older devmind mended it and numbered anew what was left: numbers of the original mean other ticks here."""
+        mended = [note.data for note in self.notes if note.kind == REPAIRED and isinstance(note.data, dict)]
+        lost = [note.data for note in self.notes if note.kind == LOST and isinstance(note.data, dict)]
+        return any(not data.get(NUMBERS_KEPT) for data in mended) and any(
+            "bytes" in data and data.get("ticks") != 0 for data in lost
+        )
 
     def frames(self) -> Iterator[Frame]:
         """The camera's frames as they were kept, in the order in which they were written."""
@@ -216,6 +239,7 @@ class Session:
         elif isinstance(item, Note):
             self.notes.append(item)
             self._last_is_end |= item.kind == LOST
+            self._is_lost_before |= item.kind == LOST
         elif isinstance(item, Health):
             self.health.append(item)
         elif isinstance(item, Frame):
@@ -226,8 +250,11 @@ class Session:
             self._chunk_of_open_tick = here
 
     def _index_tick(self, tick: Tick) -> None:
-        if tick.sequence not in (0, len(self)):  # other tools may number nothing
-            raise SessionError(f"Tick {len(self)} is missing, {tick.sequence} comes instead.")
+        expected = self._numbers[-1] + 1 if self._numbers else 0
+        if tick.sequence > expected and self._is_lost_before:
+            expected = tick.sequence
+        if tick.sequence not in (0, expected):  # other tools may number nothing
+            raise SessionError(f"Tick {expected} is missing, {tick.sequence} comes instead.")
         moment, action = tick.step()
         for known, values in ((self.senses, moment.senses), (self.effectors, action.effectors if action else {})):
             for name, value in values.items():
@@ -236,6 +263,8 @@ class Session:
             self.episode_starts.append(len(self))
         self._last_is_end = moment.last
         self._times_ns.append(tick.at_ns)
+        self._numbers.append(expected)
+        self._is_lost_before = False
         here = len(self._chunk_starts) - 1
         self._first_chunk_of_tick.append(here if self._chunk_of_open_tick is None else self._chunk_of_open_tick)
         self._chunk_of_open_tick = None

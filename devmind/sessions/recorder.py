@@ -64,6 +64,7 @@ class Recorder:
         clock: seconds, never falling; decides when half a second has passed.
         follows: the recorder of the part before this one, whose clock goes on.
         copied: the metadata of the recording that is copied: when and with what it was made holds for the copy.
+        mode: who may read the file, as for chmod, from its first byte on; by default as the system makes files.
 
     Raises:
         SessionError: the file exists, the folder cannot be written, the disk is full; what was flushed before stays
@@ -84,9 +85,10 @@ class Recorder:
         follows: Recorder | None = None,
         names: Mapping[str, Sequence[str]] | None = None,
         copied: Mapping[str, str] | None = None,
+        mode: int | None = None,
     ) -> None:
         self.path = Path(path)
-        self.ticks = 0
+        self.ticks = self._number = 0
         self._tick_ns = round(1e9 / tick_hz)
         self._origin_s: float | None = follows._origin_s if follows else None
         self._last_ns: int = follows._last_ns if follows else 0
@@ -98,7 +100,7 @@ class Recorder:
         about = {**(details or {}), **_about(source, tick_hz)}
         about |= {NAMES: json.dumps({name: list(of) for name, of in self._names.items()})} if self._names else {}
         about |= {**(copied or {}), "format": FORMAT, STARTED: self._started_ns}
-        self._file = McapFile(self.path, {name: str(value) for name, value in about.items()}, overwrite)
+        self._file = McapFile(self.path, {name: str(value) for name, value in about.items()}, overwrite, mode)
 
     @property
     def span_s(self) -> float:
@@ -109,12 +111,19 @@ class Recorder:
         """Append one tick. All of it is encoded before any of it is written, so a refused tick leaves no trace."""
         self.write_at(moment, action, self._log_time_ns(moment))
 
-    def write_at(self, moment: Moment, action: Action | None, at_ns: int) -> None:
-        """Append one tick, so many nanoseconds after the session's first: for copying what was recorded."""
+    def write_at(self, moment: Moment, action: Action | None, at_ns: int, number: int | None = None) -> None:
+        """Append one tick, so many nanoseconds after the session's first: for copying what was recorded.
+
+        Args:
+            number: which the tick had there, so that it keeps its identity where others before it are missing. One that
+                does not go on from the last is taken for the next.
+        """
         step = encode_step(moment, action, self._started_ns + at_ns, self._names)
         self._file.check()
+        self._number = max(self._number, number or 0)
         for topic, schema, data in step:
             self._add(topic, schema, at_ns, data)
+        self._number += 1
         self._first_ns = self._first_ns if self.ticks else at_ns
         self.ticks += 1
         self._last_ns = at_ns
@@ -183,7 +192,7 @@ class Recorder:
             self.close()
 
     def _add(self, topic: str, schema: str, at_ns: int, data: bytes) -> None:
-        self._file.add(topic, schema, self._started_ns + at_ns, data, self.ticks)
+        self._file.add(topic, schema, self._started_ns + at_ns, data, self._number)
 
     def _flush_when_due(self) -> None:
         if self._clock() - self._flushed_at_s >= FLUSH_S:

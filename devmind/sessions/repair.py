@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -14,9 +15,10 @@ from devmind.moment import TICK_HZ
 from devmind.sessions import salvage
 from devmind.sessions.assembly import Item, Tick
 from devmind.sessions.extras import Frame, Health, Note
+from devmind.sessions.mcap_file import sync_folder
 from devmind.sessions.parts import PART, part_path, parts
-from devmind.sessions.reader import LOST
-from devmind.sessions.recorder import STARTED, Recorder
+from devmind.sessions.reader import LOST, NUMBERS_KEPT, REPAIRED
+from devmind.sessions.recorder import STARTED, Recorder, WriteError, why_not_written
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ def repair(path: str | Path, out: str | Path, *, overwrite: bool = False) -> Rep
     """Write everything whole in `path`, and in its later parts, to new files; the originals are left as they are.
 
     What lies behind damage is kept as well, and credentials that older recordings hold are not. A note `lost` says
-    where ticks are missing, so that nobody takes what follows for the next tick.
+    where ticks are missing, so that nobody takes what follows for the next tick; those behind keep their numbers, by
+    which memory points to them. The copies appear when all of them are whole, for those who may read the originals.
 
     Raises:
         SessionError: there is nothing of a session in it, or `out` cannot be written.
@@ -65,44 +68,65 @@ def repair(path: str | Path, out: str | Path, *, overwrite: bool = False) -> Rep
     if out.resolve() == path.resolve():
         raise SessionError(f"The mended copy of '{path}' needs another name.")
     done, about = Repaired(), dict[str, str]()
-    for part in parts(path):
-        number = 1 if part == path else int(part.stem.rpartition("-")[2])
-        try:
-            own, channels = salvage.about(part)
-        except OSError as error:
-            raise SessionError(f"'{part}' cannot be read: {error.strerror}; check the path and its rights.") from error
-        about = own or {**about, PART: str(number)}
-        begun = salvage.begun_ns(part, about)
-        if own or any(not isinstance(item, salvage.Gap) for item in salvage.items(part, channels, begun)):
-            _mend(part, part_path(out, number), about, channels, begun, done, overwrite)
-        else:
-            done.lost.append(Lost(part, part.stat().st_size))
-    if not done.paths:
-        raise SessionError(
-            f"'{path}' holds nothing of a session that could be read; give a file that devmind recorded."
-        )
+    partials: dict[Path, Path] = {}
+    try:
+        for part in parts(path, empty=True):
+            number = 1 if part == path else int(part.stem.rpartition("-")[2])
+            try:
+                own, channels = salvage.about(part)
+            except OSError as error:
+                raise SessionError(
+                    f"'{part}' cannot be read: {error.strerror}; check the path and its rights."
+                ) from error
+            about = own or {**about, PART: str(number)}
+            begun = salvage.begun_ns(part, about)
+            if own or any(not isinstance(item, salvage.Gap) for item in salvage.items(part, channels, begun)):
+                target = part_path(out, number)
+                if target.exists() and not overwrite:
+                    raise SessionError(why_not_written(target, FileExistsError()))
+                partials[target] = target.with_name(f".{target.name}.{os.getpid()}.partial")
+                _mend(part, target, partials[target], about, channels, begun, done)
+            else:
+                done.lost.append(Lost(part, part.stat().st_size))
+        if not partials:
+            raise SessionError(
+                f"'{path}' holds nothing of a session that could be read; give a file that devmind recorded."
+            )
+        for target, partial in partials.items():
+            os.replace(partial, target)
+            done.paths.append(target)
+        sync_folder(out.parent)
+    except OSError as error:
+        raise SessionError(why_not_written(out, error)) from error
+    finally:
+        for partial in partials.values():
+            with suppress(OSError):
+                partial.unlink()
     return done
 
 
 def _mend(
     part: Path,
-    out: Path,
+    target: Path,
+    partial: Path,
     about: dict[str, str],
     channels: dict[int, tuple[str, str]],
     begun: int,
     done: Repaired,
-    overwrite: bool,
 ) -> None:
-    """Copy one part."""
+    """Copy one part to `partial`, which is to become `target`; who may read it may read the copy, and nobody else."""
     copied = {**about, **({STARTED: str(begun)} if begun else {})}
     done.secrets.update(name for name, text in about.items() if without_secrets(text) != text)
     source, tick_hz = copied.pop("source", "unknown"), _tick_hz(copied.pop("tick_hz", ""))
-    with Recorder(out, source=source, tick_hz=tick_hz, copied=copied, overwrite=overwrite) as recorder:
-        copy = _Copy(part, recorder, done)
-        copy.take(salvage.items(part, channels, begun))
-        copy.end()
-        recorder.note("repaired", {"from": str(part), "ticks": recorder.ticks})
-    done.paths.append(out)
+    mode = part.stat().st_mode & 0o777
+    try:
+        with Recorder(partial, source=source, tick_hz=tick_hz, copied=copied, overwrite=True, mode=mode) as recorder:
+            copy = _Copy(part, recorder, done)
+            copy.take(salvage.items(part, channels, begun))
+            copy.end()
+            recorder.note(REPAIRED, {"from": str(part), "ticks": recorder.ticks, NUMBERS_KEPT: True})
+    except WriteError as error:
+        raise SessionError(why_not_written(target, error.reason)) from error
 
 
 class _Copy:
@@ -112,6 +136,7 @@ class _Copy:
         self._part, self._recorder, self._done = part, recorder, done
         self._gap: Lost | None = None
         self._next = 0
+        self._is_told = False
         self._last_s: float | None = None
 
     def take(self, found: Iterable[Item | salvage.Gap]) -> None:
@@ -123,6 +148,7 @@ class _Copy:
             elif isinstance(item, Tick):
                 self._tick(item)
             elif isinstance(item, Note):
+                self._is_told |= item.kind == LOST
                 self._check(f"note {item.kind}", item.data)
                 self._recorder.note(item.kind, item.data)
             elif isinstance(item, Frame):
@@ -143,14 +169,15 @@ class _Copy:
 
     def _tick(self, tick: Tick) -> None:
         missing = tick.sequence - self._next
-        if self._gap or missing:
+        if self._gap or (missing and not self._is_told):  # what an earlier repair told of is no new loss
             lost = self._gap or Lost(self._part, 0, from_s=self._last_s)
             # A foreign tool may have numbered the messages anew; then nothing tells.
             lost = replace(lost, ticks=missing if missing >= 0 else None, to_s=tick.at_ns / 1e9)
             self._recorder.note(LOST, {"ticks": lost.ticks, "bytes": lost.bytes})
             self._done.lost.append(lost)
             self._gap = None
-        self._recorder.write_at(*tick.step(), tick.at_ns)
+        self._recorder.write_at(*tick.step(), tick.at_ns, tick.sequence)
+        self._is_told = False
         self._next, self._last_s = tick.sequence + 1, tick.at_ns / 1e9
         self._done.ticks += 1
 
