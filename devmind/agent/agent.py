@@ -403,7 +403,9 @@ class Agent(Thinker):
             )
         try:
             agent = cls(AgentConfig.from_dict(saved), strict=strict)
-        except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        except DevmindError:
+            raise
+        except Exception as error:  # a stranger's config can be wrong in any way, also for the libraries behind us
             raise CheckpointError(
                 f"The config.json of '{folder}' describes no agent of this devmind ({type(error).__name__}: {error})."
             ) from error

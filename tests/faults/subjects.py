@@ -1,0 +1,272 @@
+"""What is done to a disk, and what must hold after any fault: the last good state, or one sentence; never half."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from devmind.acting.standing import read_results
+from devmind.agent.agent import Agent
+from devmind.agent.saving import seal
+from devmind.checkpointing import bundle
+from devmind.checkpointing.files import write_atomically
+from devmind.curriculum.journal import Journal
+from devmind.errors import CheckpointError, SessionError
+from devmind.memory import Filters, Key, Memory, open_store
+from devmind.moment import Moment, same_arrays
+from devmind.sessions import parts, repair, replay
+from devmind.sessions.reader import Session
+from devmind.sessions.rotating import RotatingRecorder
+from devmind.testing import tiny_agent
+
+Acked = Callable[[], None]
+"""To be called when something is promised to be on the disk."""
+
+
+class Subject:
+    """One thing that is done; all in `folder`."""
+
+    def prepare(self, folder: Path) -> None:
+        """What is there before."""
+
+    def act(self, folder: Path, acked: Acked) -> None:
+        """Do it."""
+        raise NotImplementedError
+
+    def check(self, folder: Path, acks: int) -> None:
+        """Fail when what is there now breaks a promise, of which `acks` were made."""
+        raise NotImplementedError
+
+    def again(self, folder: Path) -> int:
+        """Do it once more, now that nothing is in its way; how many promises `check` may then hold it to."""
+        made: list[int] = []
+        self.act(folder, lambda: made.append(1))
+        return len(made)
+
+
+def state(number: int) -> dict[str, Any]:
+    return {"number": number, "w": torch.full((64, 64), float(number)), "spread": [{"m": torch.ones(3)}, (1, None)]}
+
+
+class Checkpoint(Subject):
+    """A bundle beside two earlier ones, of which the oldest is retired."""
+
+    names = ("0-one-1", "0-one-2", "0-one-3")
+
+    def prepare(self, folder: Path) -> None:
+        for number, name in enumerate(self.names[:2]):
+            bundle.save(folder / name, state(number))
+
+    def act(self, folder: Path, acked: Acked) -> None:
+        bundle.save(folder / self.names[2], state(2))
+        acked()
+        bundle.retire(folder, keep=2)
+
+    def check(self, folder: Path, acks: int) -> None:
+        newest = bundle.newest(folder)
+        assert newest is not None, "no checkpoint is left"
+        found = bundle.load(newest)
+        assert found["number"] >= 1 + acks, f"checkpoint {found['number']} is the newest"
+        assert torch.equal(found["w"], state(found["number"])["w"])
+
+
+class SameCheckpoint(Checkpoint):
+    """A bundle in the place of one of the same name, its only one."""
+
+    names = ("last", "last", "last")
+
+
+class SavedAgent(Subject):
+    """An agent with its results in the place of an older one: that one whole, this one whole, or a sentence."""
+
+    def prepare(self, folder: Path) -> None:
+        tiny_agent().save_pretrained(folder / "agent")
+        seal(folder / "agent", "results.json", b'{"verdict": {"passed": false}}')
+
+    def act(self, folder: Path, acked: Acked) -> None:
+        agent = tiny_agent()
+        with torch.no_grad():
+            next(agent.parameters()).add_(1.0)
+        agent.save_pretrained(folder / "agent")
+        seal(folder / "agent", "results.json", b'{"verdict": {"passed": true}}')
+        acked()
+
+    def check(self, folder: Path, acks: int) -> None:
+        try:
+            agent, results = Agent.from_pretrained(folder / "agent"), read_results(folder / "agent")
+        except CheckpointError:
+            assert not acks
+            return
+        old = agent.sha256() == tiny_agent().sha256()
+        assert results in ({"verdict": {"passed": not old}}, None), "an agent with the other one's verdict"
+        assert not (acks and (old or results is None))
+
+
+class AtomicFile(Subject):
+    """A report."""
+
+    def prepare(self, folder: Path) -> None:
+        write_atomically(folder / "results.json", "old" * 5000)
+
+    def act(self, folder: Path, acked: Acked) -> None:
+        write_atomically(folder / "results.json", "new" * 5000)
+        acked()
+
+    def check(self, folder: Path, acks: int) -> None:
+        assert (folder / "results.json").read_text() in ["new" * 5000] + ["old" * 5000] * (not acks)
+
+
+class Events(Subject):
+    """A journal: it can always be read, and gone on with."""
+
+    def prepare(self, folder: Path) -> None:
+        Journal(folder / "journal.jsonl").write("start", number=-1)
+
+    def act(self, folder: Path, acked: Acked) -> None:
+        journal = Journal(folder / "journal.jsonl")
+        for number in range(3):
+            journal.write("progress", number=number)
+            acked()
+
+    def check(self, folder: Path, acks: int) -> None:
+        numbers = [event["number"] for event in Journal(folder / "journal.jsonl").events()]
+        assert numbers[0] == -1
+        assert len(numbers) > acks, f"{acks} events were promised, {len(numbers) - 1} are there"
+
+
+def moment(number: int) -> Moment:
+    sight = np.random.default_rng(number).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+    return Moment(number / 10, {"sight": sight, "words": f"said {number}"}, first=number == 0)
+
+
+def check_ticks(path: Path, acks: int) -> None:
+    try:
+        found = [step[0] for step in replay(path)]
+    except SessionError:
+        if acks:
+            raise
+        return
+    assert len(found) >= acks, f"{acks} ticks were promised, {len(found)} are there"
+    for number, there in enumerate(found):
+        assert same_arrays(there.senses, moment(number).senses)
+
+
+class Recording(Subject):
+    """A life on disk, over three files; each tick is promised behind its flush."""
+
+    def act(self, folder: Path, acked: Acked) -> None:
+        with RotatingRecorder(
+            folder / "life.mcap", source="test", tick_hz=10, rotate_s=0.3, overwrite=True
+        ) as recorder:
+            for number in range(7):
+                recorder.write(moment(number))
+                recorder.flush()
+                acked()
+
+    def check(self, folder: Path, acks: int) -> None:
+        if acks or (folder / "life.mcap").exists():
+            check_ticks(folder / "life.mcap", acks)
+
+    def again(self, folder: Path) -> int:
+        """Nothing is written over it; what it holds can be mended."""
+        if not (folder / "life.mcap").exists():
+            return 0
+        whole = parts(folder / "life.mcap")
+        try:
+            before = sum(len(Session(part)) for part in whole)
+            done = repair(folder / "life.mcap", folder / "mended.mcap", overwrite=True)
+        except SessionError:
+            return 0
+        assert done.ticks == before
+        return 0
+
+
+class Repair(Subject):
+    """A mended copy of a recording of two files: there whole, or not at all."""
+
+    def prepare(self, folder: Path) -> None:
+        with RotatingRecorder(folder / "life.mcap", source="test", tick_hz=10, rotate_s=0.3) as recorder:
+            for number in range(6):
+                recorder.write(moment(number))
+                recorder.flush()
+
+    def act(self, folder: Path, acked: Acked) -> None:
+        repair(folder / "life.mcap", folder / "mended.mcap", overwrite=True)
+        acked()
+
+    def check(self, folder: Path, acks: int) -> None:
+        check_ticks(folder / "life.mcap", 6)
+        mended = folder / "mended.mcap"
+        if mended.exists() or acks:
+            assert [len(Session(part)) for part in parts(mended)][:1] == [3]
+            assert not acks or sum(1 for _ in replay(mended)) == 6
+
+
+def key(seed: int) -> Key:
+    vector = np.random.default_rng(seed).normal(size=64)
+    return Key((vector / np.linalg.norm(vector)).astype(np.float32), "a")
+
+
+class MemoryWrites(Subject):
+    """Entries of long-term memory."""
+
+    there = 3
+
+    def prepare(self, folder: Path) -> None:
+        with open_store(folder / "memory") as store:
+            self.write(Memory(store), range(self.there), lambda: None)
+
+    def write(self, memory: Memory, numbers: range, acked: Acked) -> None:
+        for number in numbers:
+            memory.write(moment(number), {"sight": key(number)})
+            memory.flush()
+            acked()
+
+    def act(self, folder: Path, acked: Acked) -> None:
+        with open_store(folder / "memory") as store:
+            self.write(Memory(store), range(self.there, self.there + 2), acked)
+
+    def check(self, folder: Path, acks: int) -> None:
+        found = self.found(folder)
+        assert len(found) >= self.there + acks
+        assert found[: self.there] == list(range(self.there))
+
+    def found(self, folder: Path) -> list[int]:
+        """The numbers of the Moments that are remembered, each compared with what was written."""
+        with open_store(folder / "memory") as store:
+            entries = Memory(store).get([entry.id for entry in store.find()])
+        numbers = [int(str(entry.senses["words"]).split()[1]) for entry in entries]
+        for number, entry in zip(numbers, entries, strict=True):
+            assert same_arrays(entry.senses, moment(number).senses)
+        return sorted(numbers)
+
+
+class MemoryForgets(MemoryWrites):
+    """One of four entries is forgotten: it is there whole, or gone, and gone when that was said."""
+
+    there = 4
+
+    def act(self, folder: Path, acked: Acked) -> None:
+        with open_store(folder / "memory") as store:
+            Memory(store).forget(Filters(words="said 1"))
+        acked()
+
+    def check(self, folder: Path, acks: int) -> None:
+        assert self.found(folder) in [[0, 2, 3]] + [[0, 1, 2, 3]] * (not acks)
+
+
+SUBJECTS: dict[str, Subject] = {
+    "checkpoint": Checkpoint(),
+    "same checkpoint": SameCheckpoint(),
+    "agent": SavedAgent(),
+    "file": AtomicFile(),
+    "journal": Events(),
+    "recording": Recording(),
+    "repair": Repair(),
+    "memory": MemoryWrites(),
+    "forget": MemoryForgets(),
+}
