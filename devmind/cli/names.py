@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Rebuild = Annotated[
     bool,
-    typer.Option("--rebuild", help="Make the memory's keys anew where another agent made them; it loses nothing else."),
+    typer.Option("--rebuild", help="Make all keys anew when they are another agent's; that one loses them."),
 ]
 LOADING = "loading takes some seconds"
 

@@ -19,7 +19,7 @@ RUN = ("stage", "run", "reflex", "--size", "tiny")
         ((*RUN, "--set", 'loggers=!!python/object/apply:os.system ["true"]'), "is not a plain YAML value"),
         ((*RUN, "--set", "seed={"), "is not a plain YAML value"),
         ((*RUN, "--set", "seed=" + "[" * 5000), "is not a plain YAML value"),
-        ((*RUN, "--set", "seed=2026-13-45"), "'seed'"),
+        ((*RUN, "--set", "seed=2026-13-45"), "is not a plain YAML value"),
         ((*RUN, "--set", "threads=100000"), "less than or equal to 1024"),
         ((*RUN, "--minutes", "inf"), "--minutes expects a number above 0"),
         ((*RUN, "--minutes", "nan"), "--minutes expects a number above 0"),

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Call(NamedTuple):
-    """One thing that was asked of the disk. `what`: w write, s sync, t truncate, r rename, u unlink, d rmdir, m mkdir,
+    """One thing that was asked of the disk. `what`: w write, s sync (data: all of it; other: "folder"), t truncate, r rename, u unlink, d rmdir, m mkdir,
     c create; a: something was acknowledged."""
 
     what: str
@@ -52,8 +52,14 @@ class Disk:
         if call.what == "a":
             return
         folder, name = self._place(call.path)
-        if call.what == "s":
+        if call.what == "s" and call.other:
             (folder.live[name] if name else folder).sync()  # type: ignore[index]
+        elif (
+            call.what == "s"
+        ):  # with its content: it may have been filled, or made, by calls that the shim does not see
+            file = folder.live.setdefault(name, Node(bytearray()))  # type: ignore[union-attr]
+            file.live = bytearray(call.data)
+            file.sync()
         elif call.what in "cm":
             folder.live[name] = Node(bytearray()) if call.what == "c" else Node({}, {})  # type: ignore[index]
         elif call.what in "ud":

@@ -45,10 +45,10 @@ def test_a_power_cut_keeps_what_was_synced(tmp_path: Path) -> None:
     disk.apply(Call("r", new, moved, 0, b""))
     assert left(names=True) == {"old": b""}, "renamed before it was synced: an empty file"
     assert left(names=False) == {"old": b"old"}
-    disk.apply(Call("s", moved, "", 0, b""))
+    disk.apply(Call("s", moved, "", 0, b"content"))
     disk.apply(Call("w", moved, "", 4, b"-- more"))
     assert left(names=True) == {"old": b"content"}
-    disk.apply(Call("s", str(root), "", 0, b""))
+    disk.apply(Call("s", str(root), "folder", 0, b""))
     assert left(names=False) == {"old": b"content"}
     disk.apply(Call("u", moved, "", 0, b""))
     assert (left(names=True), left(names=False)) == ({}, {"old": b"content"})
