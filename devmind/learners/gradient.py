@@ -175,9 +175,7 @@ def gradient_lesson(
             (`Lesson.control`), which has none without.
         more: further arguments of Lesson.
     """
-    changed, tiny = context.config.lessons.get(name), context.config.size == "tiny"
-    count = (changed and changed.batch) or (tiny_rows if tiny else rows)
-    rate = (changed and changed.learning_rate) or learning_rate
+    count, rate = context.changed(name, tiny_rows if context.config.size == "tiny" else rows, learning_rate)
 
     def learner_of(trains: Callable[[Agent], Sequence[str]]) -> Callable[[Agent, Context], GradientLearner]:
         return lambda agent, context: learner(agent, loss, seed=context.seed, learning_rate=rate, trains=trains(agent))
