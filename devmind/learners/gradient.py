@@ -144,6 +144,16 @@ class GradientLearner(Learner):
         return self.loss(self.agent, batch)
 
 
+def head_loss(head: str, target: str, scalar: str = "") -> Loss:
+    """The loss of one head on what a batch has as `target`, reported under the head's name or as `scalar`."""
+
+    def loss(agent: Agent, batch: Any) -> tuple[Tensor, Mapping[str, Tensor]]:
+        value = agent(batch, [head])[head].loss(batch[target])
+        return value, {scalar or head: value.detach()}
+
+    return loss
+
+
 TINY_ROWS = 8
 """Rows of a batch at size tiny."""
 
