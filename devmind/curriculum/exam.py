@@ -160,7 +160,8 @@ class Measure:
 
     def of(self, name: str, values: np.ndarray, **changed: Any) -> Measure:
         """The same of somebody else who answered, on the same episodes: no rows and no exhibits unless `changed`."""
-        return replace(self, name=name, values=values, **{"rows": {}, "exhibits": (), **changed})
+        fields: dict[str, Any] = {"rows": {}, "exhibits": (), **changed}
+        return replace(self, name=name, values=values, **fields)
 
     def skill_scores(self) -> np.ndarray:
         """(value - chance) / (ceiling - chance) per episode: for retention only."""
