@@ -19,7 +19,8 @@ _FIRST_BYTE = 0
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold `folder`, which is made if missing, until the block ends. A file `.lock` stays in it and means nothing.
+    """Hold `folder`, which is made if missing, until the block ends. A file `.lock` stays in it and means nothing; a folder that has
+    nothing else goes again.
 
     On a file system without locks there is none.
 
@@ -27,25 +28,44 @@ def locked(folder: Path) -> Iterator[None]:
         CheckpointError: another process holds it; or the folder cannot be made or written.
     """
     folder = Path(folder)
+    is_new = not folder.exists()
     make_folder(folder)
+    file = _opened(folder)
     try:
-        file = (folder / LOCK).open("a+b")
-    except OSError as error:
-        raise refusal(error, folder) from error
-    with file:
-        try:
-            _take(file)
-        except OSError as error:
-            if error.errno in _HELD:
-                raise CheckpointError(
-                    f"Another process{_holder(file)} is writing to {folder}; wait until it has ended, or give another "
-                    "--out."
-                ) from None
         with suppress(OSError):  # who holds it is only told, also on a full disk
             file.truncate(0)
             file.write(str(os.getpid()).encode())
             file.flush()
         yield
+    finally:
+        with suppress(OSError):
+            if is_new and [path.name for path in folder.iterdir()] == [LOCK]:  # refused before anything was begun
+                (folder / LOCK).unlink()
+                folder.rmdir()
+        file.close()
+
+
+def _opened(folder: Path) -> IO[bytes]:
+    """The lock's file, held."""
+    while True:
+        try:
+            file = (folder / LOCK).open("a+b")
+        except OSError as error:
+            raise refusal(error, folder) from error
+        try:
+            _take(file)
+        except OSError as error:
+            if error.errno in _HELD:
+                told = _holder(file)
+                file.close()
+                raise CheckpointError(
+                    f"Another process{told} is writing to {folder}; wait until it has ended, or give another --out."
+                ) from None
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(folder / LOCK)):
+                return file
+        file.close()  # who held it before took it away: this one has no name any more
+        make_folder(folder)
 
 
 def _take(file: IO[bytes]) -> None:

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from devmind.agent.agent import Agent
+from devmind.agent.saving import seal
 from devmind.curriculum import sleep as sleeping
 from devmind.curriculum.journal import Journal
 from devmind.learners.replay import Replay
@@ -107,9 +108,11 @@ def test_the_plain_command_takes_the_next_night(night: Any, agents: Path) -> Non
 
 
 def test_a_night_takes_the_results_of_its_agent_along(night: Any, agents: Path) -> None:
-    (agents / "sure" / "results.json").write_text("{}")
+    sums = (agents / "sure" / "checksums.json").read_bytes()
+    seal(agents / "sure", "results.json", b"{}")
     night("--out", "night")
     (agents / "sure" / "results.json").unlink()
+    (agents / "sure" / "checksums.json").write_bytes(sums)
     assert Path("night/milestones/00-sleep/results.json").read_text() == "{}"
 
 

@@ -9,8 +9,11 @@ from typing import NamedTuple
 
 
 class Call(NamedTuple):
-    """One thing that was asked of the disk. `what`: w write, s sync (data: all of it; other: "folder"), t truncate, r rename, u unlink, d rmdir, m mkdir,
-    c create; a: something was acknowledged."""
+    """One thing that was asked of the disk.
+
+    `what`: w write, s sync (`data`: all of it; `other`: "folder"), t truncate, r rename, u unlink, d rmdir, m mkdir,
+    c create; a: something was acknowledged.
+    """
 
     what: str
     path: str
