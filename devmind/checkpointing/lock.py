@@ -19,8 +19,8 @@ _FIRST_BYTE = 0
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold `folder`, which is made if missing, until the block ends. A file `.lock` stays in it and means nothing; a folder that has
-    nothing else goes again.
+    """Hold `folder`, which is made if missing, until the block ends. A file `.lock` stays in it and
+    means nothing; a new folder that has nothing else goes again.
 
     On a file system without locks there is none.
 
