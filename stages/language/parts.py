@@ -1,16 +1,21 @@
-"""What the stage adds to an agent: pages of text that are read and written, a head that points, one that chooses."""
+"""What the stage adds to an agent: pages of text that are read and written, an eye for what they speak of, heads that
+call, point and choose.
+"""
 
 from __future__ import annotations
 
 from devmind.agent.agent import Agent
 from devmind.agent.text import add_text
 from devmind.learners.gradient import trainable
+from stages.language.caregiver.scene import COLOURS, NOUNS
 
 NAME = "language"
 TEXT, SIGHT, BOARD = "text", "sight", "board"
+DETAIL = "detail"
+"""What sight shows, finer, beside a page."""
 POINT, CHOOSE = "point", "choose"
-CELLS = 8
-"""The picture is pointed into as 8 x 8 cells."""
+CALLED = {"colours": 1 + len(COLOURS), "nouns": 1 + len(NOUNS)}
+"""Heads that call each part of the picture, and of how many words: the first of them is none."""
 CHOICES = 7
 """MiniGrid's seven actions; where the memory stage gave the agent `choose`, it has as many."""
 
@@ -23,8 +28,13 @@ def admit(agent: Agent, tokenizer: str = "bytes") -> None:
         add_text(agent, tokenizer, stage=NAME)
     if SIGHT not in agent.encoders:
         agent.add_encoder(SIGHT, stage=NAME)
+    if DETAIL not in agent.encoders:
+        agent.add_encoder(DETAIL, "encoder.language-detail", stage=NAME)
+    for head, words in CALLED.items():
+        if head not in agent.heads:
+            agent.add_head(head, "head.language-each", DETAIL, stage=NAME, options={"classes": words})
     if POINT not in agent.heads:
-        agent.add_head(POINT, "head.categorical", f"trunk:{SIGHT}", stage=NAME, options={"classes": CELLS**2})
+        agent.add_head(POINT, "head.language-point", (DETAIL, "trunk"), stage=NAME)
     if CHOOSE not in agent.heads:
         agent.add_head(CHOOSE, "head.categorical", effector=CHOOSE, stage=NAME, options={"classes": CHOICES})
 
