@@ -22,7 +22,7 @@ from stages.language.caregiver.views import CELLS, MOST, Views, views
 from stages.language.seeing import Page, batch_of, loss, named_apart
 from stages.language.teaching import taught
 
-STEPS = {"tiny": 12, "nursery": 1500, "child": 6000, "adult": 16000}
+STEPS = {"tiny": 12, "nursery": 1200, "child": 6000, "adult": 16000}
 ASKED = {
     "colour": grammar.colours,
     "place": grammar.places,

@@ -20,7 +20,7 @@ from stages.language.name.scenes import THINGS, scenes
 from stages.language.seeing import Page, batch_of, loss, named_apart
 from stages.language.teaching import taught
 
-STEPS = {"tiny": 12, "nursery": 900, "child": 4000, "adult": 12000}
+STEPS = {"tiny": 12, "nursery": 800, "child": 4000, "adult": 12000}
 WHAT = "what is that?"
 COLOUR = "what colour is that?"
 KIND = "is that a ball, a box or a can?"
