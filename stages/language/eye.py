@@ -1,8 +1,8 @@
-"""The eye for what is spoken of: the whole picture once more, finer, where there is a page; and heads that read it.
+"""The eye for what is spoken of: sight once more, finer, where there is a page; and the head that calls what it sees.
 
 The eye of earlier stages gives a token for 16 x 16 pixels, was never asked what kind of thing it sees, and stays as it
-is. This one gives a token for 8 x 8 pixels and learns along. It has no part in Moments without a page, so nothing that
-was learned before changes by it.
+is. This one looks at 8 x 8 cells of 8 x 8 pixels, learns along, and gives a token for each cell that holds a thing. It
+has no part in Moments without a page, so nothing that was learned before changes by it.
 """
 
 from __future__ import annotations
@@ -17,18 +17,25 @@ from devmind.agent.sight import as_planes
 from devmind.agent.taps import Tapped
 
 SIDE = 8
-"""Tokens a side."""
+"""Cells a side."""
+MOST = 8
+"""Things that are seen at once."""
+CELLS = "stride8"
+"""The map of what is in each cell, [width, 8, 8]."""
+THINGS = "things"
+"""The map of whether each cell holds the middle of a thing, logits [1, 8, 8]."""
 _LEAST_CONTRAST = 0.02
 
 
 class DetailEncoder(Encoder):
-    """Two ways from a picture to 8 x 8 tokens: form by brightness alone, finely, and colour coarsely.
+    """Two ways from a picture to 8 x 8 cells, form by brightness alone, finely, and colour coarsely; and a token with
+    its place for each cell that holds the middle of a thing, the eight surest at most.
 
-    As in the primate's eye, of which the one way is fine and the other has colour (Livingstone and Hubel, 1988, Science
+    As in the primate's eye, of which one way is fine and the other has colour (Livingstone and Hubel, 1988, Science
     240). Form that does not know colour can be told in colours that it never had: what a thing is called goes by its
     form. Brightness counts by the picture's own contrast, so a dim picture has the form of a bright one.
 
-    Channels follow the width (c = 3 width / 16: form c, 2c, 4c, 4c; colour width / 4). A token sees 45 x 45 pixels.
+    Channels follow the width (c = 3 width / 16: form c, 2c, 4c, 4c; colour width / 4). A cell sees 45 x 45 pixels.
     """
 
     of = "sight"
@@ -36,7 +43,7 @@ class DetailEncoder(Encoder):
     sense_dims: int = 3
 
     def __init__(self, width: int) -> None:
-        super().__init__(width, n_tokens=SIDE**2)
+        super().__init__(width, n_tokens=MOST)
         c, colours = 3 * width // 16, width // 4
         self.form = nn.Sequential(
             nn.Conv2d(1, c, 5, stride=2, padding=2), nn.ReLU(),
@@ -52,41 +59,40 @@ class DetailEncoder(Encoder):
             if isinstance(layer, nn.Conv2d):
                 nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
                 nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
-        self.project = nn.Linear(4 * c + colours, width)
+        self.join = nn.Conv2d(4 * c + colours, width, 1)
+        self.content = nn.LayerNorm(width)
+        self.things = nn.Linear(width, 1)
+        self.rows, self.columns = (nn.Parameter(torch.randn(SIDE, 1, width)), nn.Parameter(torch.randn(SIDE, width)))
+        with torch.no_grad():  # which of the things a token is says nothing
+            self.type_embedding.copy_(self.type_embedding[:1].expand_as(self.type_embedding))
+        self.map_channels = {CELLS: width, THINGS: 1}
 
     def encode(self, x: Tensor, previous: Tensor | None, previous_present: Tensor | None) -> Encoded:
         picture = as_planes(x)
         bright = picture.mean(1, keepdim=True)
         contrast = bright.std((1, 2, 3), keepdim=True) + _LEAST_CONTRAST
         form = self.form((bright - bright.mean((1, 2, 3), keepdim=True)) / contrast)
-        features = torch.cat((form, self.colour(picture - 0.5)), 1)
-        tokens = self.project(features.flatten(2).transpose(1, 2))
-        return Encoded(tokens, self.all_present(tokens))
+        joined = self.join(torch.cat((form, self.colour(picture - 0.5)), 1))
+        cells = self.content(joined.flatten(2).transpose(1, 2))
+        things = self.things(cells)
+        surest = things[..., 0].detach().topk(MOST).indices.sort().values
+        placed = cells + (self.rows + self.columns).flatten(0, 1)
+        tokens = placed.gather(1, surest[..., None].expand(-1, -1, self.width))
+        maps = {CELLS: cells.transpose(1, 2).unflatten(-1, (SIDE, SIDE)), THINGS: things.mT.unflatten(-1, (SIDE, SIDE))}
+        return Encoded(tokens, things[..., 0].gather(1, surest) > 0, maps)
 
 
-class EachHead(Head):
-    """One of `classes` for each token that it taps: `Categorical` [..., K, classes]."""
+class CellsHead(Head):
+    """One of `classes` for each cell of the map `of` the sense that it taps: `Categorical` [..., 64, classes].
 
-    def __init__(self, inlet: Inlet, classes: int) -> None:
-        super().__init__(inlet)
-        self.read = nn.Linear(inlet.width, classes)
-
-    def forward(self, tapped: Tapped) -> Categorical:
-        return Categorical(self.read(tapped.tokens * tapped.present[..., None]))
-
-
-class PointHead(Head):
-    """Which token of a sense is meant: `Categorical` [..., K].
-
-    Taps (sense, "trunk"), the readout last, which says by a dot product what is looked for; tokens that are absent are
-    never pointed at, unless all are.
+    Without `classes` the map holds the logits themselves, of one class beside none: [..., 64, 2].
     """
 
-    def __init__(self, inlet: Inlet) -> None:
+    def __init__(self, inlet: Inlet, of: str, classes: int | None = None) -> None:
         super().__init__(inlet)
-        self.wanted, self.there = nn.Linear(inlet.width, inlet.width), nn.Linear(inlet.width, inlet.width)
+        self.of = of
+        self.read = nn.Linear(inlet.map_channels[of], classes) if classes else nn.Identity()
 
     def forward(self, tapped: Tapped) -> Categorical:
-        tokens, readout = tapped.tokens[..., :-1, :], tapped.tokens[..., -1:, :]
-        fits = (self.there(tokens) * self.wanted(readout)).sum(-1) / self.inlet.width**0.5
-        return Categorical(fits.masked_fill(~tapped.present[..., :-1], torch.finfo(fits.dtype).min))
+        logits = self.read(tapped.maps[self.of].flatten(-2).mT)
+        return Categorical(logits if logits.shape[-1] > 1 else torch.cat((torch.zeros_like(logits), logits), -1))

@@ -4,18 +4,27 @@ call, point and choose.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from devmind.agent.agent import Agent
 from devmind.agent.text import add_text
 from devmind.learners.gradient import trainable
 from stages.language.caregiver.scene import COLOURS, NOUNS
+from stages.language.eye import CELLS, SIDE, THINGS
 
 NAME = "language"
 TEXT, SIGHT, BOARD = "text", "sight", "board"
 DETAIL = "detail"
 """What sight shows, finer, beside a page."""
 POINT, CHOOSE = "point", "choose"
-CALLED = {"colours": 1 + len(COLOURS), "nouns": 1 + len(NOUNS)}
-"""Heads that call each part of the picture, and of how many words: the first of them is none."""
+COLOUR_OF, NOUN_OF = "colours", "nouns"
+CALLED: Mapping[str, Mapping[str, Any]] = {
+    THINGS: {"of": THINGS},
+    COLOUR_OF: {"of": CELLS, "classes": len(COLOURS)},
+    NOUN_OF: {"of": CELLS, "classes": len(NOUNS)},
+}
+"""Heads that say of each cell whether it holds a thing, and call it."""
 CHOICES = 7
 """MiniGrid's seven actions; where the memory stage gave the agent `choose`, it has as many."""
 
@@ -30,11 +39,11 @@ def admit(agent: Agent, tokenizer: str = "bytes") -> None:
         agent.add_encoder(SIGHT, stage=NAME)
     if DETAIL not in agent.encoders:
         agent.add_encoder(DETAIL, "encoder.language-detail", stage=NAME)
-    for head, words in CALLED.items():
+    for head, options in CALLED.items():
         if head not in agent.heads:
-            agent.add_head(head, "head.language-each", DETAIL, stage=NAME, options={"classes": words})
+            agent.add_head(head, "head.language-cells", DETAIL, stage=NAME, options=options)
     if POINT not in agent.heads:
-        agent.add_head(POINT, "head.language-point", (DETAIL, "trunk"), stage=NAME)
+        agent.add_head(POINT, "head.categorical", stage=NAME, options={"classes": SIDE**2})
     if CHOOSE not in agent.heads:
         agent.add_head(CHOOSE, "head.categorical", effector=CHOOSE, stage=NAME, options={"classes": CHOICES})
 

@@ -24,8 +24,8 @@ from devmind.moment import SIGHT_SIZE
 from stages.language.caregiver.grammar import a
 from stages.language.caregiver.scene import COLOURS, NOUNS
 from stages.language.caregiver.views import Views, in_light_of_one_colour
-from stages.language.eye import SIDE
-from stages.language.parts import CALLED, POINT, SIGHT, TEXT
+from stages.language.eye import SIDE, THINGS
+from stages.language.parts import CALLED, COLOUR_OF, NOUN_OF, POINT, SIGHT, TEXT
 
 
 @dataclass(frozen=True)
@@ -61,19 +61,21 @@ def batch_of(
     Returns:
         Beside the Batch: `written` int64 [N, 1, L], what follows each byte of the page where that is learned, else -1;
         `pointed` float [N, 1, 64], how probable it is that each cell is meant, zeros where none is asked for;
-        `called` by head int64 [N, 1, 64], what is in each cell: 0 nothing, else 1 + its colour or noun; -1 where the
-        light does not let it be learned.
+        `called` by head int64 [N, 1, 64]: whether the middle of a thing is in each cell, its colour and its noun; -1
+        where there is none, or the light does not let it be learned.
     """
     read, written = pages_of(pages)
     one_colour, cell, here = np.array([page.one_colour for page in pages]), cells(shown.boxes), seen(shown.boxes)
     sight = shown.sight.copy()
     sight[one_colour] = in_light_of_one_colour(sight[one_colour], rng)
     pointed = np.zeros((len(pages), SIDE**2), np.float32)
-    called = np.zeros((2, *pointed.shape), np.int64)
+    called = {head: np.full(pointed.shape, 0 if head == THINGS else -1) for head in CALLED}
     for row, thing in np.argwhere(here):
         pointed[row, cell[row, thing]] += 0.0 if meant is None else meant[row, thing]
-        called[:, row, cell[row, thing]] = 1 + shown.pairs[row, thing]
-    called[0, one_colour], called[1, ~one_colour] = -1, -1
+        colour, noun = shown.pairs[row, thing]
+        told = {THINGS: 1, NOUN_OF: noun} if one_colour[row] else {THINGS: 1, COLOUR_OF: colour}
+        for head, word in told.items():
+            called[head][row, cell[row, thing]] = word
     always = torch.ones(len(pages), 1, dtype=torch.bool)
     return {
         "senses": {SIGHT: torch.from_numpy(sight)[:, None], TEXT: read[:, None]},
@@ -82,7 +84,7 @@ def batch_of(
         "valid": always,
         "written": written[:, None],
         "pointed": torch.from_numpy(pointed / np.maximum(pointed.sum(1, keepdims=True), 1))[:, None],
-        "called": {head: torch.from_numpy(each)[:, None] for head, each in zip(CALLED, called, strict=True)},
+        "called": {head: torch.from_numpy(each)[:, None] for head, each in called.items()},
     }
 
 
@@ -116,12 +118,15 @@ def cells(boxes: np.ndarray) -> np.ndarray:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Nats a byte of what is written, and cross-entropy of the cell pointed at and of what each cell is called."""
+    """Nats a byte of what is written, cross-entropy of the cell pointed at, and nats a thing of what is called."""
     pointed, heads = batch["pointed"], [TEXT, *CALLED]
     points = pointed.any()
     outputs: Any = agent.forward(dict(batch), [*heads, POINT] if points else heads)
     says, right = nats_of(outputs[TEXT].logits, batch["written"])
-    calls = torch.stack([nats_called(outputs[head].logits, batch["called"][head]) for head in CALLED]).sum()
+    called = batch["called"]
+    things = (called[THINGS] > 0).sum().clamp_min(1)
+    nats = {head: _each(outputs[head].logits, called[head]) * (called[head] >= 0) for head in CALLED}
+    calls = torch.stack([each.sum() for each in nats.values()]).sum() / things
     scalars = {"says": says.detach(), "said right": right, "calls": calls.detach()}
     if not points:
         return says + calls, scalars
@@ -138,12 +143,6 @@ def nats_of(logits: Tensor, written: Tensor) -> tuple[Tensor, Tensor]:
     wrote = written >= 0
     right = ((logits.argmax(-1) == written) | ~wrote).all(-1)[wrote.any(-1)].float().mean()
     return masked_mean(_each(logits, written), wrote), right
-
-
-def nats_called(logits: Tensor, called: Tensor) -> Tensor:
-    """Nats of what cells int64 [..., 64] are called: those of things and the many empty ones count alike."""
-    nats = _each(logits, called)
-    return masked_mean(nats, called > 0) + masked_mean(nats, called == 0)
 
 
 def _each(logits: Tensor, wanted: Tensor) -> Tensor:
