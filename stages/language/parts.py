@@ -11,7 +11,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.text import add_text
 from devmind.learners.gradient import trainable
 from stages.language.caregiver.scene import COLOURS, NOUNS
-from stages.language.eye import CELLS, SIDE, THINGS
+from stages.language.eye import COLOUR, FORM, THINGS
 
 NAME = "language"
 TEXT, SIGHT, BOARD = "text", "sight", "board"
@@ -21,8 +21,8 @@ POINT, CHOOSE = "point", "choose"
 COLOUR_OF, NOUN_OF = "colours", "nouns"
 CALLED: Mapping[str, Mapping[str, Any]] = {
     THINGS: {"of": THINGS},
-    COLOUR_OF: {"of": CELLS, "classes": len(COLOURS)},
-    NOUN_OF: {"of": CELLS, "classes": len(NOUNS)},
+    COLOUR_OF: {"of": COLOUR, "classes": len(COLOURS)},
+    NOUN_OF: {"of": FORM, "classes": len(NOUNS)},
 }
 """Heads that say of each cell whether it holds a thing, and call it."""
 CHOICES = 7
@@ -43,7 +43,7 @@ def admit(agent: Agent, tokenizer: str = "bytes") -> None:
         if head not in agent.heads:
             agent.add_head(head, "head.language-cells", DETAIL, stage=NAME, options=options)
     if POINT not in agent.heads:
-        agent.add_head(POINT, "head.categorical", stage=NAME, options={"classes": SIDE**2})
+        agent.add_head(POINT, "head.language-point", (DETAIL, "trunk"), stage=NAME)
     if CHOOSE not in agent.heads:
         agent.add_head(CHOOSE, "head.categorical", effector=CHOOSE, stage=NAME, options={"classes": CHOICES})
 
