@@ -112,7 +112,7 @@ class PointHead(Head):
     """Which cell is meant: `Categorical` [..., 64].
 
     Taps (the sense, "trunk"). The readout says by a dot product which form and which colour it looks for; cells without
-    a thing are passed over.
+    a thing are passed over. The eye is not taught by it: who does not know yet what is looked for would blur it.
     """
 
     def __init__(self, inlet: Inlet) -> None:
@@ -120,6 +120,6 @@ class PointHead(Head):
         self.wanted = nn.Linear(inlet.width, inlet.map_channels[FORM] + inlet.map_channels[COLOUR])
 
     def forward(self, tapped: Tapped) -> Categorical:
-        codes = torch.cat((tapped.maps[FORM], tapped.maps[COLOUR]), -3).flatten(-2)
+        codes = torch.cat((tapped.maps[FORM], tapped.maps[COLOUR]), -3).flatten(-2).detach()
         fits = (self.wanted(tapped.tokens[..., -1:, :]) @ codes).squeeze(-2)
         return Categorical(fits + tapped.maps[THINGS].flatten(-3).detach())

@@ -3,7 +3,8 @@ at, and what each part of the picture is called.
 
 Colour and noun are learned apart: the noun in light of one colour, in which no thing has its own, and behind words for
 any colour. Asked for both in plain light a child learns which pairs do not occur instead of looking at the thing
-(colour 0.92, noun 0.01 on held-out pairs); so does a convolutional classifier of nouns on pixels.
+(colour 0.92, noun 0.01 on held-out pairs); so does a convolutional classifier of nouns on pixels. What each part of the
+picture is called is learned of every picture in both lights.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from stages.language.caregiver.grammar import a
 from stages.language.caregiver.scene import COLOURS, NOUNS
 from stages.language.caregiver.views import Views, in_light_of_one_colour
 from stages.language.eye import SIDE, THINGS
-from stages.language.parts import CALLED, COLOUR_OF, NOUN_OF, POINT, SIGHT, TEXT
+from stages.language.parts import CALLED, COLOUR_OF, DETAIL, NOUN_OF, POINT, SIGHT, TEXT
 
 
 @dataclass(frozen=True)
@@ -60,22 +61,21 @@ def batch_of(
 
     Returns:
         Beside the Batch: `written` int64 [N, 1, L], what follows each byte of the page where that is learned, else -1;
-        `pointed` float [N, 1, 64], how probable it is that each cell is meant, zeros where none is asked for;
-        `called` by head int64 [N, 1, 64]: whether the middle of a thing is in each cell, its colour and its noun; -1
-        where there is none, or the light does not let it be learned.
+        `pointed` float [N, 1, 64], how probable it is that each cell is meant, zeros where none is asked for; `plain`
+        and `lit`, the pictures uint8 [N, 64, 64, 3] in plain light and in light of one colour; `called` by head int64
+        [N, 64]: whether the middle of a thing is in each cell, its colour and its noun; -1 where there is none.
     """
     read, written = pages_of(pages)
-    one_colour, cell, here = np.array([page.one_colour for page in pages]), cells(shown.boxes), seen(shown.boxes)
-    sight = shown.sight.copy()
-    sight[one_colour] = in_light_of_one_colour(sight[one_colour], rng)
-    pointed = np.zeros((len(pages), SIDE**2), np.float32)
+    cell, pointed = cells(shown.boxes), np.zeros((len(pages), SIDE**2), np.float32)
     called = {head: np.full(pointed.shape, 0 if head == THINGS else -1) for head in CALLED}
-    for row, thing in np.argwhere(here):
-        pointed[row, cell[row, thing]] += 0.0 if meant is None else meant[row, thing]
-        colour, noun = shown.pairs[row, thing]
-        told = {THINGS: 1, NOUN_OF: noun} if one_colour[row] else {THINGS: 1, COLOUR_OF: colour}
-        for head, word in told.items():
-            called[head][row, cell[row, thing]] = word
+    for row, thing in np.argwhere(seen(shown.boxes)):
+        at = row, cell[row, thing]
+        pointed[at] += 0.0 if meant is None else meant[row, thing]
+        for head, word in zip(CALLED, (1, *shown.pairs[row, thing]), strict=True):
+            called[head][at] = word
+    lit = in_light_of_one_colour(shown.sight, rng)
+    one_colour = np.array([page.one_colour for page in pages])
+    sight = np.where(one_colour[:, None, None, None], lit, shown.sight)
     always = torch.ones(len(pages), 1, dtype=torch.bool)
     return {
         "senses": {SIGHT: torch.from_numpy(sight)[:, None], TEXT: read[:, None]},
@@ -84,7 +84,9 @@ def batch_of(
         "valid": always,
         "written": written[:, None],
         "pointed": torch.from_numpy(pointed / np.maximum(pointed.sum(1, keepdims=True), 1))[:, None],
-        "called": {head: torch.from_numpy(each)[:, None] for head, each in called.items()},
+        "plain": torch.from_numpy(shown.sight),
+        "lit": torch.from_numpy(lit),
+        "called": {head: torch.from_numpy(each) for head, each in called.items()},
     }
 
 
@@ -119,14 +121,11 @@ def cells(boxes: np.ndarray) -> np.ndarray:
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Nats a byte of what is written, cross-entropy of the cell pointed at, and nats a thing of what is called."""
-    pointed, heads = batch["pointed"], [TEXT, *CALLED]
+    pointed = batch["pointed"]
     points = pointed.any()
-    outputs: Any = agent.forward(dict(batch), [*heads, POINT] if points else heads)
+    outputs: Any = agent.forward(dict(batch), [TEXT, POINT] if points else [TEXT])
     says, right = nats_of(outputs[TEXT].logits, batch["written"])
-    called = batch["called"]
-    things = (called[THINGS] > 0).sum().clamp_min(1)
-    nats = {head: _each(outputs[head].logits, called[head]) * (called[head] >= 0) for head in CALLED}
-    calls = torch.stack([each.sum() for each in nats.values()]).sum() / things
+    calls = nats_called(agent, batch, "plain", COLOUR_OF) + nats_called(agent, batch, "lit", NOUN_OF)
     scalars = {"says": says.detach(), "said right": right, "calls": calls.detach()}
     if not points:
         return says + calls, scalars
@@ -134,6 +133,15 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     where = outputs[POINT].loss(pointed, asked)
     found = pointed.gather(-1, outputs[POINT].mode()[..., None])[asked] > 0
     return says + calls + where, scalars | {"points": where.detach(), "cell right": found.float().mean()}
+
+
+def nats_called(agent: Agent, batch: Mapping[str, Any], light: str, head: str) -> Tensor:
+    """Nats a thing of finding things by the pictures in a `light`, and of the word that `head` has for each."""
+    seen = agent.encode_senses({SIGHT: batch[light], TEXT: batch["senses"][TEXT][:, 0]}, names=[DETAIL])
+    outputs: Any = agent.run_heads([THINGS, head], seen)
+    called = batch["called"]
+    nats = [_each(outputs[name].logits, called[name]) * (called[name] >= 0) for name in (THINGS, head)]
+    return torch.stack([each.sum() for each in nats]).sum() / (called[THINGS] > 0).sum().clamp_min(1)
 
 
 def nats_of(logits: Tensor, written: Tensor) -> tuple[Tensor, Tensor]:

@@ -10,22 +10,36 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate
+from devmind.agent.taps import Tapped
 from devmind.errors import MomentError
 from devmind.moment import Moment
 from devmind.seeding import numpy_rng
 from devmind.testing import tiny_agent
 from stages.language import parts
-from stages.language.eye import SIDE, DetailEncoder, EachHead, PointHead
-from stages.language.parts import CALLED, DETAIL, POINT, SIGHT, TEXT
+from stages.language.caregiver.scene import COLOURS
+from stages.language.eye import (
+    COLOUR,
+    FORM,
+    LEAST,
+    MOST,
+    SIDE,
+    THINGS,
+    CellsHead,
+    DetailEncoder,
+    PointHead,
+)
+from stages.language.parts import CALLED, COLOUR_OF, DETAIL, NOUN_OF, POINT, SIGHT, TEXT
 from stages.language.seeing import cells
 
 PICTURE = numpy_rng("seeing").integers(0, 256, (64, 64, 3)).astype(np.uint8)
 
 
 def seeing() -> Agent:
+    """An agent that was given the eye, which takes many cells for things."""
     agent = tiny_agent()
     agent.add_encoder(SIGHT)
     parts.admit(agent)
+    torch.nn.init.zeros_(agent.encoder(DETAIL).things.bias)
     return agent.eval()
 
 
@@ -36,26 +50,45 @@ def moments(**senses: list) -> list[list[Moment]]:
 
 
 @pytest.mark.parametrize("width", [16, 128])
-def test_a_picture_of_any_size_gives_a_token_for_each_cell(width: int) -> None:
+def test_a_picture_of_any_size_gives_cells_and_a_token_for_each_thing(width: int) -> None:
     eye = DetailEncoder(width)
+    torch.nn.init.zeros_(eye.things.bias)
     for shape in ((2, 64, 64, 3), (2, 5, 48, 80, 3)):
-        encoded = eye(torch.randint(0, 256, shape, dtype=torch.uint8))
-        assert encoded.tokens.shape == (*shape[:-3], SIDE**2, width)
-        assert encoded.present.all()
+        encoded, lead = eye(torch.randint(0, 256, shape, dtype=torch.uint8)), shape[:-3]
+        assert encoded.tokens.shape == (*lead, MOST, width)
         assert encoded.tokens.isfinite().all()
+        things = encoded.maps[THINGS].flatten(-3)
+        assert torch.equal(encoded.present.sum(-1), (things > LEAST).sum(-1).clamp_max(MOST))
+        assert not (encoded.present[..., 1:] & ~encoded.present[..., :-1]).any(), "those that are there come first"
+        assert {name: each.shape[len(lead) :] for name, each in encoded.maps.items()} == {
+            name: (channels, SIDE, SIDE) for name, channels in eye.map_channels.items()
+        }
 
 
-def test_an_even_picture_gives_finite_tokens() -> None:
+def test_an_even_picture_gives_finite_codes() -> None:
     for value in (0, 255):
-        assert DetailEncoder(16)(torch.full((1, 64, 64, 3), value, dtype=torch.uint8)).tokens.isfinite().all()
+        encoded = DetailEncoder(16)(torch.full((1, 64, 64, 3), value, dtype=torch.uint8))
+        assert all(each.isfinite().all() for each in (encoded.tokens, *encoded.maps.values()))
 
 
-def test_a_token_sees_what_is_around_its_cell_and_nothing_far_away() -> None:
+def test_the_surest_things_are_seen_with_their_places() -> None:
+    eye = DetailEncoder(16).eval()
+    with torch.no_grad():
+        eye.spread.weight.zero_()
+        eye.spread.bias.zero_()
+        eye.surety.zero_()
+        eye.things.bias.fill_(5.0)
+        encoded = eye(torch.from_numpy(PICTURE)[None])
+        surest = encoded.maps[THINGS].flatten().topk(MOST).indices.sort().values
+        torch.testing.assert_close(encoded.tokens[0], eye.norm(eye.places[surest]))
+
+
+def test_a_cell_sees_what_is_around_it_and_nothing_far_away() -> None:
     """Contrast is the whole picture's, so what changes must keep mean and contrast: two pixels change places."""
     eye, picture = DetailEncoder(16).eval(), torch.from_numpy(PICTURE)[None].clone()
-    before = eye(picture).tokens[0]
+    before = eye(picture).maps[FORM][0]
     picture[0, 2, [1, 3]] = picture[0, 2, [3, 1]]
-    moved = (eye(picture).tokens[0] - before).abs().amax(-1).view(SIDE, SIDE)
+    moved = (eye(picture).maps[FORM][0] - before).abs().amax(0)
     assert moved[0, 0] > 1e-4
     assert moved[5:, :].max() < 1e-4
     assert moved[:, 5:].max() < 1e-4
@@ -64,18 +97,16 @@ def test_a_token_sees_what_is_around_its_cell_and_nothing_far_away() -> None:
 def test_form_does_not_know_colour() -> None:
     """A thing in another colour of the same brightness has the same form."""
     eye, picture = DetailEncoder(16).eval(), torch.from_numpy(PICTURE)
-    planes = picture.permute(2, 0, 1)[None].float() / 255
-    swapped = planes[:, [2, 0, 1]]
-    form = [eye.form(each.mean(1, keepdim=True)) for each in (planes, swapped)]
-    torch.testing.assert_close(*form)
-    assert not torch.allclose(eye(picture).tokens, eye(picture[..., [2, 0, 1]]).tokens, atol=1e-3), "colour is seen too"
+    one, other = (eye(each).maps for each in (picture, picture[..., [2, 0, 1]]))
+    torch.testing.assert_close(one[FORM], other[FORM], atol=1e-4, rtol=1e-4)
+    assert not torch.allclose(one[COLOUR], other[COLOUR], atol=1e-2), "colour is seen too"
 
 
 def test_the_eye_has_a_part_only_beside_a_page() -> None:
     agent = seeing()
     batch = collate(moments(sight=[PICTURE, PICTURE, None], text=["what is that?", None, "what is that?"]))
     here = agent.encode_batch(batch).encoded[DETAIL].present
-    assert here[0].all()
+    assert here[0].any()
     assert not here[1:].any()
 
 
@@ -130,7 +161,7 @@ def test_an_agent_from_before_is_given_the_eye_and_keeps_all_else(tmp_path: Path
     parts.admit(agent)
     assert all(torch.equal(agent.state_dict()[name], value) for name, value in before.items())
     with torch.no_grad():
-        agent.encoder(DETAIL).project.weight.add_(1.0)
+        agent.encoder(DETAIL).spread.weight.add_(1.0)
     agent.save_pretrained(tmp_path / "new")
     again = Agent.from_pretrained(tmp_path / "new", strict=True)
     assert again.sha256() == agent.sha256()
@@ -141,25 +172,24 @@ def test_an_agent_from_before_is_given_the_eye_and_keeps_all_else(tmp_path: Path
     assert all(torch.equal(one[head].logits, other[head].logits) for head in heads)
 
 
-def test_heads_point_at_the_token_that_is_looked_for_and_call_each_by_itself() -> None:
-    from devmind.agent.heads import Inlet
-    from devmind.agent.taps import Tapped
-
-    head = PointHead(Inlet(16, SIDE**2 + 1))
-    for layer in (head.there, head.wanted):
-        torch.nn.init.eye_(layer.weight)
-        torch.nn.init.zeros_(layer.bias)
-    tokens = torch.randn(3, SIDE**2 + 1, 16)
-    tokens[:, -1] = 10 * tokens[torch.arange(3), torch.tensor([5, 17, 63])]
-    present = torch.ones(3, SIDE**2 + 1, dtype=torch.bool)
-    found = head(Tapped(tokens / tokens.norm(dim=-1, keepdim=True), present))
-    assert found.mode().tolist() == [5, 17, 63]
-    present[0, 5] = False
-    assert head(Tapped(tokens / tokens.norm(dim=-1, keepdim=True), present)).mode()[0] != 5
-    each = EachHead(Inlet(16, SIDE**2), classes=4)
-    called = each(Tapped(tokens[:, :-1], present[:, :-1])).logits
-    assert called.shape == (3, SIDE**2, 4)
-    torch.testing.assert_close(called[1, 7], each.read(tokens[1, 7]))
+def test_heads_call_each_cell_and_point_at_the_one_that_is_looked_for() -> None:
+    agent = seeing()
+    encoded = agent.encode_senses({"sight": torch.from_numpy(PICTURE)[None], "text": torch.full((1, 4), 65)})[DETAIL]
+    outputs = agent.run_heads(CALLED, {DETAIL: encoded})
+    assert outputs[COLOUR_OF].logits.shape == (1, SIDE**2, len(COLOURS))
+    code = encoded.maps[FORM][0, :, 3, 5]
+    torch.testing.assert_close(outputs[NOUN_OF].logits[0, 3 * SIDE + 5], agent.head(NOUN_OF).read(code))
+    torch.testing.assert_close(outputs[THINGS].log_prob(torch.ones(1, SIDE**2)).exp()[0],
+                               encoded.maps[THINGS].flatten().sigmoid())  # fmt: skip
+    head = agent.head(POINT)
+    assert isinstance(head, PointHead)
+    assert isinstance(agent.head(COLOUR_OF), CellsHead)
+    with torch.no_grad():
+        head.wanted.weight.zero_()
+        head.wanted.bias.copy_(100 * torch.cat((code, encoded.maps[COLOUR][0, :, 3, 5])))
+    tokens = torch.cat((encoded.tokens, torch.zeros(1, 1, 16)), 1)
+    found = head(Tapped(tokens, torch.ones(1, MOST + 1, dtype=torch.bool), encoded.maps))
+    assert found.mode().tolist() == [3 * SIDE + 5]
 
 
 def test_cells_hold_the_middles_of_boxes() -> None:
