@@ -95,7 +95,7 @@ def test_a_stage_that_keeps_its_laws_passes() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", [n for n, p in plugins.available("stages").items() if p.distribution == "devmind"])
 def test_every_stage_of_devmind_keeps_its_laws(name: str) -> None:
     check_stage(plugins.load("stages", name)())

@@ -8,7 +8,8 @@ disk.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -162,6 +163,16 @@ class Agent(Thinker):
         config = AgentConfig(size=self.config.size, window=moments, window_tokens=tokens or self.config.window_tokens)
         self.config.window, self.config.window_tokens = config.window, config.window_tokens
         self.trunk.window, self.trunk.limit = config.window, config.window_tokens
+
+    @contextmanager
+    def narrowed(self, share: float) -> Iterator[None]:
+        """Within it the trunk sees this share (0 to 1) of its window, of Moments: slots have to carry the rest."""
+        moments, tokens = self.config.window, self.config.window_tokens
+        self.set_window(max(1, round(share * moments)), tokens)
+        try:
+            yield
+        finally:
+            self.set_window(moments, tokens)
 
     def _check(self, state: State, batch: Batch) -> None:
         config = self.config

@@ -158,13 +158,18 @@ def boards_batch(agent: Agent, context: Context, update: int, size: int, steps: 
 
 def sign_batch(agent: Agent, context: Context, update: int, size: int, steps: int) -> dict[str, Any]:
     """memory_len alone, in growing lengths."""
-    return short_term.growing_batch(context, "memory_len", update, size, _longest(context, update / steps))
+    longest = _longest(context, update / steps)
+    return short_term.growing_batch(context, "memory_len", update, size, longest) | short_term.share(context, update)
 
 
 def tests_batch(agent: Agent, context: Context, update: int, size: int, steps: int) -> dict[str, Any]:
-    """All short-term tests in turn, over growing ways."""
+    """All short-term tests in turn, over growing ways and in windows of changing length."""
+    return _turn(context, update, size, _longest(context, update / steps)) | short_term.share(context, update)
+
+
+def _turn(context: Context, update: int, size: int, longest: int) -> dict[str, Any]:
     turns = [turn for turn in CYCLE if turn != "hallway" or minigrid.installed()]
-    turn, longest = turns[update % len(turns)], _longest(context, update / steps)
+    turn = turns[update % len(turns)]
     if turn == "cards":
         return short_term.episode_batch(context, repeat_previous.NAME, repeat_previous.LEVEL, update, size)
     if turn == "corridor":

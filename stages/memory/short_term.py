@@ -22,6 +22,11 @@ from devmind.seeding import lesson_seeds, numpy_rng
 
 LONGEST_TAUGHT = 60
 """Steps at most between a sign and its question in lessons, also of the maze; exams ask after more."""
+SHARES = (0.25, 0.25, 0.5, 1.0)
+"""Shares of the window that a batch of a lesson has, one drawn for each. With all of it a trunk of L layers hands a
+sign on from Moment to Moment, L windows far at most, and never learns its slots: nothing was known of what was longer
+than lessons (memory_len 1.00 at 60 Moments and 0.48 at 80).
+"""
 TOGETHER = 100
 """Episodes that go on side by side; more take memory and no less time each."""
 SHORT_OFF = "short-term memory off"
@@ -33,6 +38,11 @@ def growing_batch(context: Context, world: str, update: int, size: int, longest:
     rng = numpy_rng(context.seed, world, "length", update)
     low = 1 if rng.random() < 0.5 else max(1, 2 * longest // 3)
     return episode_batch(context, world, str(rng.integers(low, longest + 1)), update, size)
+
+
+def share(context: Context, update: int) -> dict[str, float]:
+    """Which share of the window the update's batch has, drawn by (seed, update)."""
+    return {"share": float(numpy_rng(context.seed, "share of the window", update).choice(SHARES))}
 
 
 def lengths_taught() -> list[str]:
@@ -83,7 +93,9 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     Means apart, because a long walk has one Moment that is asked: in one mean it would weigh next to nothing. And
     `told` asks at every Moment of the way, so that forgetting is felt where it happens.
     """
-    outputs, wanted = agent(batch, ["choose", "told"]), batch["choice"]
+    with agent.narrowed(batch.get("share", 1.0)):
+        outputs = agent(batch, ["choose", "told"])
+    wanted = batch["choice"]
     logits = outputs["choose"].logits
     asked, known = batch["asked"] & batch["valid"], (batch["told"] >= 0) & batch["valid"]
     choosing, telling = _each(logits, wanted), _each(outputs["told"].logits, batch["told"].clamp_min(0))

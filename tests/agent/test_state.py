@@ -312,3 +312,18 @@ def test_the_window_can_change_after_birth(small_agent: Callable[..., Agent], tm
     again = Agent.from_pretrained(tmp_path)
     assert (again.config.window, again.config.slots_every, again.trunk.slots.every) == (2, 2, 2)
     assert torch.equal(all_at_once(again, batch), after)
+
+
+def test_a_window_is_narrowed_for_a_while(small_agent: Callable[..., Agent]) -> None:
+    agent = small_agent(senses=FEW, layers=2, window=8)
+    batch = collate(make_rows(rows=2, length=30, seed=3, senses=FEW))
+    before = all_at_once(agent, batch)
+    with agent.narrowed(0.25):
+        assert agent.config.window == agent.trunk.window == 2
+        narrow = all_at_once(agent, batch)
+    with pytest.raises(KeyError), agent.narrowed(0.5):
+        raise KeyError
+    assert (agent.config.window, agent.config.window_tokens, agent.trunk.window) == (8, 1024, 8)
+    assert torch.equal(all_at_once(agent, batch), before)
+    agent.set_window(2)
+    assert torch.equal(all_at_once(agent, batch), narrow)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import numpy as np
@@ -99,11 +100,25 @@ def test_the_loss_counts_what_is_asked_and_leaves_padding_out(agent, context):
     assert abs(float(scalars["asked"]) - np.log(parts.CHOICES)) < 0.2  # untaught: all choices alike
 
 
+def test_lessons_narrow_the_window_so_that_slots_have_to_carry_the_sign(agent, context):
+    for make in (lessons.sign_batch, lessons.tests_batch):
+        assert {make(None, context, update, 2, 12)["share"] for update in range(60)} == set(short_term.SHARES)
+    agent = copy.deepcopy(agent)  # untaught layers and heads begin with zeros, and say the same in any window
+    for parameter in (*agent.trunk.parameters(), *agent.head("told").parameters()):
+        torch.nn.init.normal_(parameter, std=0.3)
+    batch = short_term.episode_batch(context, "memory_len", "12", 0, 4)
+    whole, same, narrow = (short_term.loss(agent, batch | more)[0] for more in ({}, {"share": 1.0}, {"share": 0.25}))
+    assert torch.equal(whole, same)
+    assert not torch.equal(whole, narrow)
+    assert agent.config.window == agent.trunk.window == 8
+
+
 def test_a_batch_is_a_function_of_seed_and_update(context):
     for make in (lessons.boards_batch, lessons.sign_batch, lessons.tests_batch):
         for update in (0, 5):
             one, two = (make(None, context, update, 4, 12) for _ in range(2))
             assert torch.equal(one["choice"], two["choice"])
+            assert one.get("share") == two.get("share")
             assert all(torch.equal(one["senses"][name], two["senses"][name]) for name in one["senses"])
 
 
