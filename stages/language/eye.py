@@ -37,7 +37,8 @@ class DetailEncoder(Encoder):
     240). Form that does not know colour can be told in colours that it never had: what a thing is called goes by its
     form. Brightness counts by the picture's own contrast, so a dim picture has the form of a bright one.
 
-    Channels follow the width (c = 3 width / 16: form c, 2c, 4c, 4c; colour width / 4). A cell sees 45 x 45 pixels.
+    Channels follow the width (c = 3 width / 16: form c, 2c, 4c, 4c; colour width / 4). A
+    cell has the form of 33 x 33 pixels and the colour of 20 x 20.
     """
 
     of = "sight"
@@ -69,7 +70,7 @@ class DetailEncoder(Encoder):
         # looked at alike, and a trunk that begins so learned nothing of places in 250 steps.
         self.places = nn.Parameter(torch.randn(SIDE**2, width))
         self.surety = nn.Parameter(torch.randn(width))
-        nn.init.constant_(self.things.bias, -3.0)  # most cells are empty
+        nn.init.constant_(self.things.bias, -3.0)  # type: ignore[arg-type]  # most cells are empty
         nn.init.orthogonal_(self.spread.weight, (width / (2 * code)) ** 0.5)
         with torch.no_grad():  # which of the things a token is says nothing
             self.type_embedding.copy_(self.type_embedding[:1].expand_as(self.type_embedding))
