@@ -7,7 +7,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -15,6 +15,7 @@ from devmind.errors import StoreError, TracesError
 from devmind.memory.stores.migrations import APPLICATION_ID, MIGRATIONS
 from devmind.memory.stores.sql import cut_off, make_private, size_of, why
 from devmind.memory.stores.sqlite_functions import add_functions
+from devmind.memory.stores.sqlite_traces import empty_log, pack_overwritten
 from devmind.memory.stores.wal import damaged_log
 
 FILE = "memory.sqlite3"
@@ -81,9 +82,17 @@ class SqliteFile:
 
     def close(self) -> None:
         with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-            self._connection = None
+            database, self._connection = self._connection, None
+            if database is None:
+                return
+            try:
+                if not self._private:
+                    # The last one to close lets SQLite delete the log, which overwrites nothing.
+                    with suppress(sqlite3.Error, OSError, StoreError):
+                        database.execute("PRAGMA busy_timeout = 0")
+                        empty_log(database, Path(f"{self.place}-wal"))
+            finally:
+                database.close()
 
     def _check_there(self, file: Path) -> None:
         """Make the file unless it is there. Refuse an empty one: what it held is lost, and SQLite would not say so."""
@@ -152,7 +161,7 @@ class SqliteFile:
         When another process is at work it does not wait for it; that one empties the log.
         """
         database.execute("PRAGMA busy_timeout = 0")
-        database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        empty_log(database, Path(f"{self.place}-wal"))
         database.execute(f"PRAGMA busy_timeout = {int(1000 * BUSY_S)}")
 
     def _check_version(self, database: sqlite3.Connection) -> int:
@@ -169,26 +178,33 @@ class SqliteFile:
         return int(version)
 
     def _erase(self) -> None:
-        """Leave nothing of deleted rows in the files: pages zeroed, the log emptied, the file packed.
+        """Leave nothing of deleted rows in the files, nor on the disk below where it overwrites in place.
 
-        A large one is not packed, as the copy that SQLite makes for it lies in RAM; its free pages are zeroed already.
+        Free pages are zeroed, the log is overwritten and emptied, the file packed, and its end zeroed before it is cut
+        off. A large one is not packed, as the copy that SQLite makes for it lies in RAM; its free pages are zeroed
+        already.
         """
         with self._open() as database:
-            busy = 0
+            log = Path(f"{self.place}-wal")
             try:
-                if not self._private:
-                    busy |= database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+                done = self._private or empty_log(database, log)
                 (pages,) = database.execute("PRAGMA page_count").fetchone()
                 (page,) = database.execute("PRAGMA page_size").fetchone()
                 if pages * page <= PACKED_BYTES:
-                    database.execute("VACUUM")
-                if not self._private:
-                    busy |= database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-            except sqlite3.OperationalError as error:
-                if "locked" not in str(error):
-                    raise
-                busy = 1
-            if busy:
+                    if self._private:
+                        database.execute("VACUUM")
+                    else:
+                        done = pack_overwritten(database, log) and done
+            except (sqlite3.OperationalError, OSError) as error:
+                if not isinstance(error, OSError) and "locked" in str(error):
+                    done = False
+                else:
+                    reason = why(error, BUSY_S) if isinstance(error, sqlite3.Error) else error.strerror
+                    raise TracesError(
+                        f"It is deleted, but its traces in '{self.place}' could not all be overwritten ({reason}); "
+                        "mend that and delete once more."
+                    ) from error
+            if not done:
                 raise TracesError(
                     f"It is deleted, but another process is reading '{self.place}', and until that one ends traces may "
                     "stay in its files; end it and delete once more to be sure."
@@ -221,10 +237,11 @@ class SqliteFile:
             database.execute("BEGIN IMMEDIATE")
             try:
                 yield database
+                database.execute("COMMIT")
             except BaseException:
-                database.execute("ROLLBACK")
+                if database.in_transaction:  # a full disk has rolled back already
+                    database.execute("ROLLBACK")
                 raise
-            database.execute("COMMIT")
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
