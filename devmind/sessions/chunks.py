@@ -6,9 +6,13 @@ front and stops where the last whole record ends.
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any
 
 from mcap.data_stream import ReadDataStream
@@ -33,6 +37,25 @@ class Found:
     opcode: int
     start: int
     end: int
+
+
+def open_file(path: Path) -> IO[bytes]:
+    """A file for reading; a pipe or a device is refused, where opening it would wait for ever.
+
+    Raises:
+        OSError: it cannot be opened, or is no file.
+    """
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        kind = os.fstat(file).st_mode
+        if stat.S_ISDIR(kind):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not stat.S_ISREG(kind):
+            raise OSError(errno.EINVAL, "it is a pipe or a device and no file")
+        return os.fdopen(file, "rb")
+    except BaseException:
+        os.close(file)
+        raise
 
 
 def has_magic(file: IO[bytes]) -> bool:

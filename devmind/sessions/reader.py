@@ -173,7 +173,7 @@ class Session:
 
     def _open(self) -> IO[bytes]:
         try:
-            return self.path.open("rb")
+            return chunks.open_file(self.path)
         except FileNotFoundError:
             raise SessionError(f"There is no recording '{self.path}'; check the path.") from None
         except IsADirectoryError:

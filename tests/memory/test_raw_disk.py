@@ -27,7 +27,7 @@ class Disk:
 
     def holds(self, mark: bytes) -> int:
         """How often the bytes are on the bare disk."""
-        os.sync()
+        subprocess.run(["sync", "-f", str(self.folder)], check=True)
         return self.image.read_bytes().count(mark)
 
 
@@ -65,9 +65,7 @@ def key_of(number: int) -> bytes:
 def live(folder: Path, first: int, count: int, name: bytes, every: int = 1) -> list[int]:
     """Open, write entries, some with the name, and close."""
     with open_store(folder) as store:
-        return [
-            store.add([entry(first + i, name.decode() if i % every == 0 else None)])[0] for i in range(count)
-        ]
+        return store.add([entry(first + i, name.decode() if i % every == 0 else None) for i in range(count)])
 
 
 def test_nothing_of_what_was_forgotten_is_on_the_bare_disk(disk: Disk) -> None:
