@@ -164,7 +164,9 @@ def forget(
             missing = ""
         else:
             ids, missing = _by_text(mind, name and name.strip(), words and words.strip())
-        kept, told = erased(mind, ids)  # also when nothing was found: it erases what a reader kept from being erased before
+        kept, told = erased(
+            mind, ids
+        )  # also when nothing was found: it erases what a reader kept from being erased before
     if missing and not ids:
         raise StoreError(missing)
     for sentence in filter(None, (missing, *told)):

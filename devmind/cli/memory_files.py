@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 IN_A_SERVER = (
-    "PostgreSQL's tables are written anew; its write-ahead log (pg_wal), archives of it, replicas and backups keep what "
-    "was forgotten until the server lets them go: docs/postgres.md says how to shorten that."
+    "PostgreSQL's tables are written anew; its write-ahead log (pg_wal), archives of it, replicas and backups keep "
+    "what was forgotten until the server lets them go: docs/postgres.md says how to shorten that."
 )
 
 

@@ -71,8 +71,11 @@ def decode_note(data: bytes) -> Note:
         SessionError: it is damaged.
     """
     try:
-        return Note(**json.loads(data))
-    except (ValueError, TypeError) as error:
+        note = Note(**json.loads(data))
+        if not (type(note.tick) is int and isinstance(note.kind, str)):
+            raise TypeError("its tick is a number and its kind a text")
+        return note
+    except (ValueError, TypeError, RecursionError) as error:
         raise SessionError(f"A note cannot be read: {error}.") from error
 
 
@@ -93,7 +96,7 @@ def decode_health(data: bytes, at_ns: int) -> Health:
     """
     try:
         return Health(at_ns / 1e9, json.loads(data))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SessionError(f"The devices' health cannot be read: {error}.") from error
 
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +42,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
     with image.open("wb") as file:
         file.truncate(IMAGE_MB << 20)
     subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True)
-    if subprocess.run(["mount", "-o", "loop", str(image), str(folder)], capture_output=True).returncode:
+    if subprocess.run(["mount", "-o", "loop", str(image), str(folder)], capture_output=True, check=False).returncode:
         pytest.skip("nothing may be mounted here")
     try:
         yield Disk(image, folder)
@@ -117,7 +118,7 @@ def test_a_full_disk_says_that_nothing_was_deleted(disk: Disk) -> None:
     ids = live(mind, 0, 300, STAYS)
     with open_store(mind) as store:
         full = disk.folder / "full"
-        with pytest.raises(OSError, match="No space"), full.open("wb", buffering=0) as file:
+        with suppress(OSError), full.open("wb", buffering=0) as file:
             while file.write(bytes(1 << 16)):
                 pass
         with pytest.raises(StoreError, match=r"disk is full, and nothing was changed") as told:

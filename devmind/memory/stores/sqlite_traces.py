@@ -1,8 +1,8 @@
 """What SQLite leaves on a disk besides its rows: the write-ahead log, and the end of a file that was packed.
 
-SQLite zeroes free pages (`secure_delete`), and cuts files off or deletes them as they are. Here the log is overwritten
-before it is cut off, and a database is packed so that only zeros are cut off at its end. Whoever opens the store between
-any two steps, or after a power cut, finds it whole.
+SQLite zeroes free pages (`secure_delete`), and cuts files off or deletes them as they are. Here the log is
+overwritten before it is cut off, and a database is packed so that only zeros are cut off at its end. Whoever opens the
+store between any two steps, or after a power cut, finds it whole.
 """
 
 from __future__ import annotations
