@@ -98,7 +98,8 @@ budget = int(sys.argv[1])
 most = lambda: 1024 * int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
 before = most()
 for path in map(Path, sys.argv[2:]):
-    for what in (session, lambda p: import_any(p, p.with_name("out.mcap"), overwrite=True), lambda p: repair(p, p.with_name("r.mcap"), overwrite=True)):
+    other = path.with_name("other.mcap")
+    for what in (session, lambda p: import_any(p, other, overwrite=True), lambda p: repair(p, other, overwrite=True)):
         began = time.process_time()
         try:
             print(path.name, what(path))
