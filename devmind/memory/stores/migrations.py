@@ -147,4 +147,9 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         *SEARCHED[1:],
         "DROP INDEX entries_by_name",
     ),
+    (),  # from here on the file itself says whether a log belongs to it: see `TOLD_SINCE`
 )
+"""Steps of a store's tables, the oldest first."""
+
+TOLD_SINCE = 4
+"""The first version of a file that is in the mode of a log only while it is open."""

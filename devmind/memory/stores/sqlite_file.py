@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Self
 
 from devmind.errors import StoreError, TracesError
-from devmind.memory.stores.migrations import APPLICATION_ID, MIGRATIONS
-from devmind.memory.stores.sql import cut_off, make_private, size_of, why
+from devmind.memory.stores.migrations import APPLICATION_ID, MIGRATIONS, TOLD_SINCE
+from devmind.memory.stores.sql import cut_off, left_its_log, make_private, size_of, why
 from devmind.memory.stores.sqlite_functions import add_functions
 from devmind.memory.stores.sqlite_traces import empty_log, pack_overwritten
 from devmind.memory.stores.wal import damaged_log
@@ -91,6 +91,8 @@ class SqliteFile:
                     with suppress(sqlite3.Error, OSError, StoreError):
                         database.execute("PRAGMA busy_timeout = 0")
                         empty_log(database, Path(f"{self.place}-wal"))
+                        # Only who is the last one may; the file then says that nothing of it is in a log.
+                        database.execute("PRAGMA journal_mode = DELETE")
             finally:
                 database.close()
 
@@ -122,6 +124,12 @@ class SqliteFile:
             raise StoreError(
                 f"The log '{log}' is damaged: {fault}. What was written last may be lost; "
                 "'devmind memory check --mend' goes on with what is whole."
+            )
+        if not mend and not log.exists() and left_its_log(folder / FILE, TOLD_SINCE):
+            raise StoreError(
+                f"'{self.place}' was copied or moved without its log '{log.name}', or that was deleted: what was "
+                "written last is not in it. Copy both, while nobody writes; 'devmind memory check --mend' goes on "
+                "without."
             )
         if not log.exists() and (missing := cut_off(folder / FILE)):
             raise StoreError(
