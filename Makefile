@@ -21,7 +21,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.t
 help:
 	@echo "make reflex       install, then raise the reflex stage (ARGS='--minutes 5' passes options on)"
 	@echo "make childhood    install, then raise an agent through all stages, to one report"
-	@echo "make attack       kill a childhood of size tiny 50 times (KILLS=50): nothing may be different"
+	@echo "make attack       damaged input for every reader (CASES=5000), then kill a childhood of size tiny 50 times (KILLS=50)"
 	@echo "make check        format, lint, types, default tests: some five minutes, before each commit"
 	@echo "make test         make check, then the slow tests with the README's commands: under 25 minutes"
 	@echo "make format       let ruff rewrite the code"
@@ -35,7 +35,9 @@ childhood: $(BASE)
 	$(BIN)/devmind curriculum run $(ARGS)
 
 KILLS ?= 50
+CASES ?= 5000
 attack: $(DEV)
+	$(BIN)/python -m tests.sessions.hostile --cases $(CASES)
 	$(BIN)/python -m tests.curriculum.attack --kills $(KILLS) $(ARGS)
 
 test: $(SYSTEM) check
