@@ -1,4 +1,4 @@
-"""An exported memory from a stranger: every field is checked, of a bad file nothing comes in, no terminal is steered."""
+"""An exported memory from a stranger: every field is checked, and of a bad file nothing comes in."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def test_a_good_one_comes_in(tmp_path: Path) -> None:
         {"time_s": 1e300}, {"time_s": float("inf")}, {"time_s": float("nan")}, {"time_s": "1"}, {"time_s": True},
         {"importance": float("inf")}, {"importance": -1}, {"importance": None}, {"name": 5}, {"name": "x" * 3000},
         {"name": "a\nb"}, {"name": "a\0b"}, {"name": "\x1b]0;you\x07"}, {"name": "\u202eabc"}, {"name": ""},
-        {"name": " cup"}, {"name": "\ud800"}, {"recalled": 1e30}, {"recalled": "x"}, {"recalled": -1}, {"recalled": 2**80},
+        {"name": " cup"}, {"name": "\ud800"}, {"recalled": 1e30}, {"recalled": "x"}, {"recalled": -1},
+        {"recalled": 2**80},
         {"recalled_s": float("inf")}, {"encoders": []}, {"encoders": 5}, {"encoders": {"sight": 5}},
         {"encoders": {"sight": "a"}}, {"pointer": "abc"}, {"pointer": ["a", 1]}, {"pointer": ["a\x1b", 1, "b"]},
         {"pointer": ["a", 2**70, "b"]}, {"pointer": ["a", -1, "b"]}, {"pointer": {"a": 1}},

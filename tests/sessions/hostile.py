@@ -1,7 +1,7 @@
-"""Readers of foreign bytes under hypothesis: whatever comes, only a DevmindError may come out. `make attack` runs it.
+"""Readers of foreign bytes under hypothesis: only a DevmindError may come out, whatever comes. See `make attack`.
 
-Each reader has a corpus of whole inputs, made once. A case is one of them with bytes flipped, cut, doubled or put in, or
-a text of its format with values nobody writes.
+Each reader has a corpus of whole inputs, made once. A case is one of them with bytes flipped, cut, doubled or put
+in, or a text of its format with values nobody writes.
 """
 
 from __future__ import annotations

@@ -147,9 +147,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         *SEARCHED[1:],
         "DROP INDEX entries_by_name",
     ),
-    (),  # from here on the file itself says whether a log belongs to it: see `TOLD_SINCE`
+    # 1 in the file itself from an opening to the next closing: without its log it is not whole then.
+    ("ALTER TABLE state ADD COLUMN logged INTEGER NOT NULL DEFAULT 0",),
 )
-"""Steps of a store's tables, the oldest first."""
-
-TOLD_SINCE = 4
-"""The first version of a file that is in the mode of a log only while it is open."""

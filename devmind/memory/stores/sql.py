@@ -54,18 +54,6 @@ def cut_off(file: Path) -> int:
     return max(0, wanted - file.stat().st_size)
 
 
-def left_its_log(file: Path, told_since: int) -> bool:
-    """Whether a database without a log says that it has one, which it does from its opening to its last closing.
-
-    Args:
-        told_since: older versions never said that they had been closed; a file that has no version yet is a new one.
-    """
-    with file.open("rb") as opened:
-        head = opened.read(100)
-    version = int.from_bytes(head[60:64], "big")
-    return len(head) == 100 and head[18:20] == b"\2\2" and (not version or version >= told_since)
-
-
 def array(blob: bytes) -> np.ndarray:
     """A vector kept as little-endian float32."""
     return np.frombuffer(blob, VECTOR).astype(np.float32)

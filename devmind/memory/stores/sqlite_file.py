@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Self
 
 from devmind.errors import StoreError, TracesError
-from devmind.memory.stores.migrations import APPLICATION_ID, MIGRATIONS, TOLD_SINCE
-from devmind.memory.stores.sql import cut_off, left_its_log, make_private, size_of, why
+from devmind.memory.stores.migrations import APPLICATION_ID, MIGRATIONS
+from devmind.memory.stores.sql import cut_off, make_private, size_of, why
 from devmind.memory.stores.sqlite_functions import add_functions
 from devmind.memory.stores.sqlite_traces import empty_log, pack_overwritten
 from devmind.memory.stores.wal import damaged_log
@@ -24,6 +24,8 @@ BUSY_S = 10.0
 RETRY_S = 0.01
 MADE_WITHIN_S = 2.0
 """Another process that makes a new database has written to it by then."""
+LOGGED_SINCE = 4
+"""From this version on a file says whether a log belongs to it."""
 PACKED_BYTES = 512 << 20
 """Larger files are not packed when something is forgotten."""
 
@@ -57,7 +59,7 @@ class SqliteFile:
     def __init__(self, folder: Path | None, mend: bool = False) -> None:
         self.place = "memory in RAM" if folder is None else str(folder / FILE)
         self._lock = threading.RLock()
-        self._private = folder is None
+        self._private, self._without_log = folder is None, False
         self._connection: sqlite3.Connection | None = None
         with self._explained():
             if folder is not None:
@@ -90,9 +92,8 @@ class SqliteFile:
                     # The last one to close lets SQLite delete the log, which overwrites nothing.
                     with suppress(sqlite3.Error, OSError, StoreError):
                         database.execute("PRAGMA busy_timeout = 0")
+                        database.execute("UPDATE state SET logged = 0")
                         empty_log(database, Path(f"{self.place}-wal"))
-                        # Only who is the last one may; the file then says that nothing of it is in a log.
-                        database.execute("PRAGMA journal_mode = DELETE")
             finally:
                 database.close()
 
@@ -125,12 +126,7 @@ class SqliteFile:
                 f"The log '{log}' is damaged: {fault}. What was written last may be lost; "
                 "'devmind memory check --mend' goes on with what is whole."
             )
-        if not mend and not log.exists() and left_its_log(folder / FILE, TOLD_SINCE):
-            raise StoreError(
-                f"'{self.place}' was copied or moved without its log '{log.name}', or that was deleted: what was "
-                "written last is not in it. Copy both, while nobody writes; 'devmind memory check --mend' goes on "
-                "without."
-            )
+        self._without_log = not mend and not log.exists()
         if not log.exists() and (missing := cut_off(folder / FILE)):
             raise StoreError(
                 f"'{self.place}' is cut off: {missing} bytes are missing; take a copy of it from a backup."
@@ -145,7 +141,8 @@ class SqliteFile:
             database.execute("PRAGMA foreign_keys = ON")
             database.execute("BEGIN")  # of one moment: another process may be making the tables just now
             try:
-                self._check_version(database)
+                if self._check_version(database) >= LOGGED_SINCE and self._without_log:
+                    self._check_log(database)
             finally:
                 database.execute("COMMIT")
             if not self._private:
@@ -162,6 +159,20 @@ class SqliteFile:
                     database.execute(statement)
             database.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
             database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            database.execute("UPDATE state SET logged = 1")
+        if not self._private:  # into the file itself, before anything else is written
+            with self._open() as database:
+                database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def _check_log(self, database: sqlite3.Connection) -> None:
+        """Refuse a file that was open when it was copied, and came without its log: "0 entries, all is well"."""
+        is_logged = database.execute("SELECT logged FROM state").fetchone() == (1,)
+        if is_logged and not size_of(Path(f"{self.place}-wal")):  # another process may have opened it just now
+            raise StoreError(
+                f"'{self.place}' was copied or moved without its log '{FILE}-wal', or that was deleted: what was "
+                "written last is not in it. Copy both, while nobody writes; 'devmind memory check --mend' goes on "
+                "without."
+            )
 
     def _settle(self, database: sqlite3.Connection) -> None:
         """Empty the log that a killed process has left: it may hold what that one had just deleted.
