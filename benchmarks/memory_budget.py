@@ -27,8 +27,8 @@ from devmind.live.newborn import FOLDER
 from devmind.live.remembering.recalling import KEPT
 from devmind.memory import Budget, Entry, Key, Memory, open_store
 from devmind.memory.columns import top
-from devmind.memory.cosines import cosines, quantised
 from devmind.memory.forgetting import surplus
+from devmind.memory.index import cosines, quantised
 from devmind.moment import TICK_HZ, Moment
 from devmind.sessions.media import media_moments
 

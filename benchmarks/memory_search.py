@@ -25,8 +25,7 @@ import numpy as np
 
 from devmind.memory import Entry, Filters, Key, Memory, open_store
 from devmind.memory.columns import top
-from devmind.memory.cosines import cosines, quantised
-from devmind.memory.index import Precision
+from devmind.memory.index import Precision, cosines, quantised
 from devmind.memory.scoring import Weights
 
 K = 8

@@ -190,7 +190,8 @@ class Child:
             self.state = self.agent.new_state()
         percepts = self.agent.encode(self.state, Moment(time_s, senses, first=first))
         self.state, output = self.agent.step(self.state, percepts, effectors=["look"], trunk=False)
-        return output.to_action().effectors["look"]
+        # Where nothing is of interest the arc gives no command, and the gaze rests.
+        return output.to_action().effectors.get("look", np.zeros(2))
 
 
 def turn_to(fovea: Fovea, x: float, y: float) -> np.ndarray:

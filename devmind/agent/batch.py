@@ -14,7 +14,7 @@ Lessons add their targets under further names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -238,6 +238,12 @@ def clip(senses: Mapping[str, Tensor]) -> dict[str, Any]:
         "first": first,
         "valid": here,
     }
+
+
+def stacked(ticks: Iterable[Mapping[str, Any]], names: Iterable[str] = ()) -> dict[str, Tensor]:
+    """One tick after another, arrays or tensors [N, ...] by name, as tensors [N, T, ...]; of these names, or of all."""
+    every = list(ticks)
+    return {name: torch.from_numpy(np.stack([one[name] for one in every], 1)) for name in tuple(names) or every[0]}
 
 
 def as_tensors(observation: Mapping[str, Any]) -> dict[str, Tensor]:

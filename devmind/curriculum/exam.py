@@ -6,9 +6,9 @@ Episodes that are the same count once: score and interval are of the different o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import sqrt
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -157,6 +157,11 @@ class Measure:
         if equal:
             return of_equals(float(units[0]), len(units), self.chance, self.ceiling)
         return bootstrap(units, resamples, self.name, groups)
+
+    def of(self, name: str, values: np.ndarray, **changed: Any) -> Measure:
+        """The same of somebody else who answered, on the same episodes: no rows and no exhibits unless `changed`."""
+        fields: dict[str, Any] = {"rows": {}, "exhibits": (), **changed}
+        return replace(self, name=name, values=values, **fields)
 
     def skill_scores(self) -> np.ndarray:
         """(value - chance) / (ceiling - chance) per episode: for retention only."""

@@ -52,6 +52,11 @@ class Context:
         """How many rows a batch of `n` has here, at least one: fewer in a rehearsal than in the lesson itself."""
         return max(1, round(n * self.rows_share))
 
+    def changed(self, lesson: str, rows: int, learning_rate: float) -> tuple[int, float]:
+        """Rows of a batch and learning rate of a lesson: as the configuration says of it, or as given."""
+        said = self.config.lessons.get(lesson)
+        return (said and said.batch) or rows, (said and said.learning_rate) or learning_rate
+
     def episodes(self, n: int, level: str = "full") -> int:
         """How many episodes an exam of `n` runs under this configuration, at least 8: a fifth of them in a glimpse."""
         whole = max(8, round(n * self.config.exam.episodes_scale))

@@ -144,6 +144,16 @@ class GradientLearner(Learner):
         return self.loss(self.agent, batch)
 
 
+def head_loss(head: str, target: str, scalar: str = "") -> Loss:
+    """The loss of one head on what a batch has as `target`, reported under the head's name or as `scalar`."""
+
+    def loss(agent: Agent, batch: Any) -> tuple[Tensor, Mapping[str, Tensor]]:
+        value = agent(batch, [head])[head].loss(batch[target])
+        return value, {scalar or head: value.detach()}
+
+    return loss
+
+
 TINY_ROWS = 8
 """Rows of a batch at size tiny."""
 
@@ -175,9 +185,7 @@ def gradient_lesson(
             (`Lesson.control`), which has none without.
         more: further arguments of Lesson.
     """
-    changed, tiny = context.config.lessons.get(name), context.config.size == "tiny"
-    count = (changed and changed.batch) or (tiny_rows if tiny else rows)
-    rate = (changed and changed.learning_rate) or learning_rate
+    count, rate = context.changed(name, tiny_rows if context.config.size == "tiny" else rows, learning_rate)
 
     def learner_of(trains: Callable[[Agent], Sequence[str]]) -> Callable[[Agent, Context], GradientLearner]:
         return lambda agent, context: learner(agent, loss, seed=context.seed, learning_rate=rate, trains=trains(agent))

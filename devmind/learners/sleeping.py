@@ -18,7 +18,7 @@ from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.agent.device import place
-from devmind.agent.drift import drifts
+from devmind.agent.output import drifts
 from devmind.agent.taps import can_read, taps_trunk
 from devmind.curriculum.stage import Scalars
 from devmind.errors import ConfigError

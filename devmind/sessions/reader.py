@@ -9,6 +9,7 @@ import os
 from array import array
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
@@ -18,11 +19,11 @@ from mcap.records import Message
 
 from devmind.bounds import damage
 from devmind.errors import SessionError, without_secrets
+from devmind.moment import Sense
 from devmind.sessions import chunks
 from devmind.sessions.assembly import Assembler, Tick
 from devmind.sessions.extras import Frame, Health, Note
 from devmind.sessions.mcap_file import CHANNELS_KEY, METADATA_NAME, SUM_KEY
-from devmind.sessions.recorded import Recorded
 from devmind.sessions.recorder import FORMAT, NAMES, OLDER, names_in, started_ns
 from devmind.sessions.steps import Step
 
@@ -30,6 +31,37 @@ __all__ = ["Frame", "Health", "Note", "Recorded", "Session", "Step", "open_sessi
 
 LOST = "lost"
 """The kind of a note that says: ticks are missing here."""
+
+
+@dataclass
+class Recorded:
+    """What was recorded of one sense or effector.
+
+    Attributes:
+        count: in how many ticks.
+        kinds: its dtypes and shapes; text is ("str", ()).
+        letters, longest: of text, the characters that occur, and the length of the longest.
+    """
+
+    count: int = 0
+    kinds: set[tuple[str, tuple[int, ...]]] = field(default_factory=set)
+    letters: set[str] = field(default_factory=set)
+    longest: int = 0
+
+    def add(self, value: Sense) -> None:
+        """Count one more."""
+        self.count += 1
+        if isinstance(value, str):
+            self.kinds.add(("str", ()))
+            self.letters.update(value)
+            self.longest = max(self.longest, len(value))
+        else:
+            self.kinds.add((str(value.dtype), value.shape))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for reports."""
+        kinds = sorted(self.kinds)
+        return {"count": self.count, "dtypes": sorted({k for k, _ in kinds}), "shapes": [list(s) for _, s in kinds]}
 
 
 class Session:

@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from devmind.acting import Actor, Policy, Senses, returns, rollout
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
+from devmind.agent.batch import clip, stacked
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
 
@@ -53,21 +54,14 @@ def lengths_taught() -> list[str]:
 def episode_batch(context: Context, world: str, level: str, update: int, size: int) -> dict[str, Any]:
     """`size` whole episodes that the teacher of a world of Rules plays, as a Batch with targets."""
     made = context.make_world(world, level, lesson_seeds(size, context.seed, world, level, update))
-    seen: dict[str, list[np.ndarray]] = {}
-    told: dict[str, list[np.ndarray]] = {}
+    told: list[Mapping[str, np.ndarray]] = []
 
     def teaching(senses: Senses, first: np.ndarray) -> Actions:
-        truth = made.truth()
-        for name, value in truth.items():
-            told.setdefault(name, []).append(value)
-        return {"choose": truth["choice"]}
+        told.append(made.truth())
+        return {"choose": told[-1]["choice"]}
 
-    for tick in rollout(teaching, made):
-        for name, value in tick.senses.items():
-            seen.setdefault(name, []).append(value)
-    senses, targets = (
-        {name: torch.from_numpy(np.stack(values, 1)) for name, values in rows.items()} for rows in (seen, told)
-    )
+    senses = stacked(tick.senses for tick in rollout(teaching, made))
+    targets = stacked(told)
     return whole_episodes(senses, targets, torch.ones_like(targets["asked"]))
 
 
@@ -78,13 +72,8 @@ def whole_episodes(senses: Mapping[str, Tensor], targets: Mapping[str, Tensor], 
         targets: `choice` int64 [B, T], the teacher's; `asked` bool [B, T], Moments whose choice only memory can tell;
             `told` int64 [B, T], what the sign said, where a test has one sign (-1 where it was not seen yet).
     """
-    first = torch.zeros_like(valid)
-    first[:, 0] = True
-    told = {"told": torch.full_like(targets["choice"], -1)}
-    return {
-        "senses": dict(senses), "present": {name: valid for name in senses}, "first": first, "valid": valid,
-        **told, **targets,
-    }  # fmt: skip
+    present, told = dict.fromkeys(senses, valid), torch.full_like(targets["choice"], -1)
+    return {**clip(senses), "present": present, "valid": valid, "told": told, **targets}
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from devmind.agent.heads import Head, Inlet
+from devmind.agent.heads import Inlet
 from devmind.agent.output import Output, masked_mean
 from devmind.agent.taps import Tapped
 from devmind.algorithms.diffusion import (
@@ -32,11 +32,10 @@ from devmind.algorithms.diffusion.pipeline import Watch
 from devmind.algorithms.diffusion.schedules import noised
 from devmind.errors import ConfigError
 from devmind.seeding import torch_generator
+from stages.planning.critic import CRITICISED, StrideHead
 
 PLACE, GOAL, MAZE = -3, -2, -1
 """Where the raw senses stand among the tokens that are tapped."""
-STANDING, CRITICISED = 0.02, 4
-"""A stride that is shorter is none; and strides of a plan by which the critic is taught."""
 LEFT_OUT = 0.25
 """Share of the tokens of the condition that is left out in teaching."""
 WORDS_FIRST, WORDS_KNOWN = 0.35, 0.35
@@ -146,7 +145,7 @@ class Route(Output):
         return head.inverse(self.place, aim, self.maze).clamp(-1, 1)
 
 
-class PlannerHead(Head):
+class PlannerHead(StrideHead):
     """Taps the trunk's features, and `raw:body`, `raw:goal`, `raw:maze` last.
 
     Args:
@@ -207,7 +206,6 @@ class PlannerHead(Head):
         self.horizon, self.stride, self.follow, self.candidates = horizon, stride, follow, candidates
         self.steps, self.warm_steps, self.warm = steps, warm_steps, warm
         self.word_steps, self.surprise = word_steps, surprise
-        self.middle, self.spread, self.length_price = middle, spread, length_price
         self.scheduler = make_scheduler(scheduler, levels)
         self.read_width = max(inlet.width, 2 * SPREAD_OUT)
         self.denoiser = HybridDenoiser(
@@ -223,12 +221,10 @@ class PlannerHead(Head):
             memory,
             pieces,
         )
-        hidden = width
-        seen = 6 * SPREAD_OUT + 2 + inlet.width
         # What is near in numbers may be far to walk: so each pair of cells has a code of its own, the product of two.
         self.cell, self.cells, self.mazes = cell, cells, mazes
         self.begins, self.ends = (nn.Embedding(mazes * cells**2, self.read_width) for _ in range(2))
-        self.dynamics, self.sound = _mlp(seen, hidden, 2), _mlp(seen, hidden, 1)
+        self.add_strides(width, middle, spread, length_price)
 
     def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Route:
         tokens = tapped.tokens * tapped.present[..., None]
@@ -318,30 +314,6 @@ class PlannerHead(Head):
         marks = self.marks(plans, read.maze)
         return Candidates(plans, drawn.symbols.unflatten(0, (b, n)), marks, marks.argmax(-1))
 
-    def marks(self, plans: Tensor, maze: Tensor) -> Tensor:
-        """The critic's marks [B, N] of plans [B, N, H, 2]: how likely all their strides can be walked, less length.
-
-        It has learned to tell strides of the data from such into other directions, so a stride through a wall is found
-        unlikely; it knows nothing of the goal, at which every plan ends.
-        """
-        strides = (plans[..., 1:, :] - plans[..., :-1, :]).norm(dim=-1)
-        told = self.soundness(plans[..., :-1, :], plans[..., 1:, :], maze[:, None, None])
-        moving = strides > STANDING
-        return (F.logsigmoid(told) * moving).sum(-1) - self.length_price * strides.sum(-1)
-
-    def soundness(self, here: Tensor, there: Tensor, maze: Tensor) -> Tensor:
-        """Log odds [...] that one gets from `here` to `there` [..., 2] in a stride."""
-        return self.sound(self._pair(here, there, maze)).squeeze(-1)
-
-    def inverse(self, here: Tensor, there: Tensor, maze: Tensor) -> Tensor:
-        """The command [..., 2] that leads from `here` towards `there`."""
-        return self.dynamics(self._pair(here, there, maze))
-
-    def _pair(self, here: Tensor, there: Tensor, maze: Tensor) -> Tensor:
-        here, there = self.scaled(here), self.scaled(there)
-        ends = torch.cat((spread_out(here), spread_out(there), spread_out((here + there) / 2)), -1)
-        return torch.cat((ends, 4 * (there - here), maze.expand(*here.shape[:-1], maze.shape[-1])), -1)
-
     def losses(
         self,
         of: Mapping[str, Tensor],
@@ -390,37 +362,13 @@ class PlannerHead(Head):
             found["symbols"] = 0.3 * masked_mean(nats, hidden)
         here = plan[:, 0]
         found["inverse"] = (self.inverse(here, of["ahead"], maze) - of["walk"]).square().mean()
-        found["critic"] = self._critic_loss(plan, self.unscaled(told.detach()), maze, uniform(2, n, CRITICISED))
+        found["critic"] = self.critic_loss(plan, self.unscaled(told.detach()), maze, uniform(2, n, CRITICISED))
         return found
-
-    def _critic_loss(self, plan: Tensor, imagined: Tensor, maze: Tensor, turn: Tensor) -> Tensor:
-        """Strides of the data against the same ones turned anyhow (noise contrastive: Gutmann, Hyvärinen 2010), and
-        against those that the planner imagined in their place."""
-        strides = (plan[:, 1:] - plan[:, :-1]).norm(dim=-1) > STANDING
-        number = (turn[0] * strides.sum(-1, keepdim=True)).long()[..., None].expand(-1, -1, 2)  # they come first
-        here, there, from_, to = (way.gather(1, number + k) for way in (plan, imagined) for k in (0, 1))
-        way, angle = there - here, 2 * torch.pi * turn[1]
-        x, y = way.unbind(-1)
-        turned = torch.stack((angle.cos() * x - angle.sin() * y, angle.sin() * x + angle.cos() * y), -1)
-        real, false, told = (
-            self.soundness(begin, end, maze[:, None])
-            for begin, end in ((here, there), (here, here + turned), (from_, to))
-        )
-        moving = strides.any(-1)
-        return 0.1 * masked_mean(F.softplus(-real) + 0.5 * (F.softplus(false) + F.softplus(told)), moving)
 
     def shifted(self, plan: Tensor, ticks: Tensor) -> Tensor:
         """What is left of plans [B, H, 2] after so many ticks, int64 [B]; the end is held."""
         points = torch.arange(self.horizon, device=plan.device) + ticks[:, None] / self.stride
         return interpolated(plan, points)
-
-    def scaled(self, places: Tensor) -> Tensor:
-        """The senses' numbers as the denoiser has them."""
-        return (places - self.middle) / self.spread
-
-    def unscaled(self, numbers: Tensor) -> Tensor:
-        """And back."""
-        return numbers * self.spread + self.middle
 
 
 def interpolated(plan: Tensor, at: Tensor) -> Tensor:
@@ -430,8 +378,3 @@ def interpolated(plan: Tensor, at: Tensor) -> Tensor:
     share = (at - low)[..., None]
     before, after = (plan.gather(1, index[..., None].expand(-1, -1, 2)) for index in (low, low + 1))
     return before + share * (after - before)
-
-
-def _mlp(n_in: int, hidden: int, n_out: int) -> nn.Sequential:
-    layers = [nn.Linear(n_in, hidden), nn.SiLU(), nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, n_out)]
-    return nn.Sequential(*layers)

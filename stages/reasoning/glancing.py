@@ -1,14 +1,18 @@
-"""Teaching the sense of boards by itself, between the steps that teach the trunk."""
+"""Teaching the sense of boards by itself, between the steps that teach the trunk; and what actions of a puzzle cost."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
+import numpy as np
+import torch
 from torch import Tensor
 
-from devmind.agent.batch import Batch
+from devmind.agent.agent import Agent
+from devmind.agent.batch import Batch, collate_tick
 from devmind.curriculum.stage import Rehearsed, Scalars
 from devmind.learners.gradient import GradientLearner, schedule
 
@@ -39,3 +43,47 @@ class GlancingLearner(GradientLearner):
             for view in self.views(batch, step):
                 self.descend(self.view_loss(view))
         return super().update(batch, step)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What each action of a puzzle costs with all that follows; the heads say (cost - mean) / spread.
+
+    Args:
+        head, glance: on the trunk's features of the board, and on the board's tokens alone.
+    """
+
+    head: str
+    glance: str
+    mean: float
+    spread: float
+
+    def of(self, agent: Agent, board: np.ndarray) -> np.ndarray:
+        """The agent's answer, float [N, actions], for boards int8 [N, C, H, W]."""
+        found = agent.evaluate({"board": torch.from_numpy(board)}, [self.head])[self.head].mode()
+        return np.asarray(self.mean + self.spread * found.double().cpu().numpy())
+
+    def batch(self, board: np.ndarray, cost: np.ndarray) -> Batch:
+        """Boards int8 [N, C, H, W] with their targets `cost` [N, 1, actions]."""
+        batch = collate_tick({"board": board}, np.ones(len(board), bool))
+        batch["cost"] = torch.from_numpy(cost).float()[:, None]
+        return batch
+
+    def loss(self, agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+        """Squared error of the head, in its units."""
+        wrong = self.error(agent, batch, self.head)
+        return wrong, {"cost": wrong.detach()}
+
+    def error(self, agent: Agent, batch: Mapping[str, Any], head: str) -> Tensor:
+        """Squared error of one of the heads."""
+        return agent(batch, [head])[head].loss((batch["cost"].to(agent.device) - self.mean) / self.spread)
+
+
+class CostLearner(GlancingLearner):
+    """Value iteration by gradient; the sense of boards learns from further boards, whose bounds are their costs."""
+
+    costs: ClassVar[Costs]
+
+    def view_loss(self, view: Batch) -> Tensor:
+        """Squared error of the costs as the board's tokens tell them."""
+        return self.costs.error(self.agent, view, self.costs.glance)

@@ -25,7 +25,7 @@ board's tokens."""
 SIDE = 5
 """Of the Lights Out that is taught."""
 PRESSES = "lights_out_q"
-"""What each press of Lights Out costs, all that follows included (`puzzles.lesson.to_cost`)."""
+"""What each press of Lights Out costs, all that follows included (`glancing.Costs`)."""
 
 
 def admit(agent: Agent) -> None:

@@ -19,16 +19,12 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate_tick
 from devmind.agent.output import Categorical
-from devmind.curriculum.stage import Batches, Context, Lesson, Rehearsed, Scalars
+from devmind.curriculum.stage import Rehearsed, Scalars
 from devmind.seeding import numpy_rng
 from devmind.worlds.boards import Board
-from stages.reasoning import parts
 from stages.reasoning.games import SIMULATIONS, Game, Judge, search
 from stages.reasoning.glancing import GLANCES, GlancingLearner
 from stages.reasoning.replay import Positions
-
-TINY_ROWS = 64
-"""Of a batch at size tiny."""
 
 
 @dataclass(frozen=True)
@@ -192,29 +188,6 @@ class SelfPlay(GlancingLearner):
         self.board = self.game.rules.of(state["marks"].cpu().numpy())
         self.history = [_Moves.of(moves) for moves in state["history"]]
         self.games_played = int(state["games_played"])
-
-
-def selfplay_lesson(
-    context: Context, game: Game, play: Play, *, steps: Mapping[str, int], rows: int, learning_rate: float, **more: Any
-) -> Lesson:
-    """A lesson of self-play, named as its game; the configuration may change its rows and learning rate.
-
-    Args:
-        steps: by size.
-        rows: positions to learn from in an update; TINY_ROWS at size tiny.
-        more: further arguments of Lesson.
-    """
-    changed, size = context.config.lessons.get(game.name), context.config.size
-    count = (changed and changed.batch) or (TINY_ROWS if size == "tiny" else rows)
-    rate = (changed and changed.learning_rate) or learning_rate
-
-    def learner(agent: Agent, context: Context) -> SelfPlay:
-        return SelfPlay(agent, game, play, seed=context.seed, learning_rate=rate, trains=parts.trained(agent))
-
-    def batches(agent: Agent, context: Context, steps: int) -> Batches:
-        return Batches(lambda update: {"update": update, "rows": context.rows(count)}, steps)
-
-    return Lesson(game.name, learner, batches, steps[size], skills=(game.name,), **more)
 
 
 class _Moves:

@@ -1,33 +1,29 @@
-"""ReasoningStage: its five members. Each skill has a folder with its lesson and its exam."""
+"""ReasoningStage: its five members. Each skill has a folder with its exam; budgets are in `lessons.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson, Skill
 from stages.reasoning import parts
-from stages.reasoning.connect4 import exam as connect4_exam
-from stages.reasoning.connect4 import lesson as connect4_lesson
-from stages.reasoning.othello import exam as othello_exam
-from stages.reasoning.othello import lesson as othello_lesson
-from stages.reasoning.puzzles import exam as puzzles_exam
-from stages.reasoning.puzzles import lesson as puzzles_lesson
-from stages.reasoning.sliding import exam as sliding_exam
-from stages.reasoning.sliding import lesson as sliding_lesson
-from stages.reasoning.tictactoe import exam as tictactoe_exam
-from stages.reasoning.tictactoe import lesson as tictactoe_lesson
+from stages.reasoning.connect4 import exam as connect4
+from stages.reasoning.games import CONNECT4, OTHELLO
+from stages.reasoning.lessons import lessons, taught
+from stages.reasoning.othello import exam as othello
+from stages.reasoning.puzzles import exam as puzzles
+from stages.reasoning.sliding import exam as sliding
+from stages.reasoning.tictactoe import exam as tictactoe
+
+_CONNECT4, _OTHELLO = (partial(taught, game=game) for game in (CONNECT4, OTHELLO))
 
 SKILLS: Sequence[Skill] = (
-    Skill("tictactoe", tictactoe_exam.examine, tictactoe_exam.GATE, "every position there is, played without loss"),
-    Skill("connect4", connect4_exam.examine, connect4_exam.GATE, "Connect-4 beside a solver", connect4_lesson.taught),
-    Skill(
-        "othello", othello_exam.examine, othello_exam.GATE, "Othello 6 x 6, the ends of games", othello_lesson.taught
-    ),
-    Skill("puzzles", puzzles_exam.examine, puzzles_exam.GATE, "Lights Out 5 x 5, solved by Q*", puzzles_exam.taught),
-    Skill(
-        "sliding", sliding_exam.examine, sliding_exam.GATE, "the 8-puzzle, and files' 15-puzzles", sliding_exam.taught
-    ),
+    Skill("tictactoe", tictactoe.examine, tictactoe.GATE, "every position there is, played without loss"),
+    Skill("connect4", connect4.examine, connect4.GATE, "Connect-4 beside a solver", _CONNECT4),
+    Skill("othello", othello.examine, othello.GATE, "Othello 6 x 6, the ends of games", _OTHELLO),
+    Skill("puzzles", puzzles.examine, puzzles.GATE, "Lights Out 5 x 5, solved by Q*", puzzles.taught),
+    Skill("sliding", sliding.examine, sliding.GATE, "the 8-puzzle, and files' 15-puzzles", sliding.taught),
 )
 
 
@@ -46,5 +42,4 @@ class ReasoningStage:
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
         """Games, then puzzles."""
-        taught = (tictactoe_lesson, connect4_lesson, othello_lesson, puzzles_lesson, sliding_lesson)
-        return [one.lesson(context) for one in taught]
+        return lessons(context)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from devmind.acting import Actor, Senses, rollout
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
-from devmind.agent.batch import as_tensors, clip, map_tensors, to_device
+from devmind.agent.batch import as_tensors, clip, map_tensors, stacked, to_device
 from devmind.agent.decoders import zero_outputs
 from devmind.agent.heads import WithReadoutHead
 from devmind.agent.output import masked_mean
@@ -114,16 +114,14 @@ def moved_rows(agent: Agent, context: Context, update: int, size: int, by_arcs: 
     world: Any = worlds[0] if len(worlds) == 1 else Joined(worlds)
     by_itself = (np.arange(size) // STEPS + update) % 2 == 0
     policy = _moving(agent, levels, by_itself, by_arcs, numpy_rng(context.seed, "together", "moves", update))
-    rows: dict[str, list[Tensor]] = {}
-    told = [_told(worlds, levels)]
+    ticks, told = [], [_told(worlds, levels)]
     for tick in rollout(policy, world, TICKS):
-        for name, value in as_tensors(tick.senses).items():
-            rows.setdefault(name, []).append(value)
+        ticks.append(as_tensors(tick.senses))
         told.append(_told(worlds, levels))
-    batch = clip({name: torch.stack(values, 1) for name, values in rows.items()})
+    batch = clip(stacked(ticks))
     rng = numpy_rng(context.seed, "together", "filmed", update)
     orient.as_filmed(batch, rng, np.array([level in FILMED for level in levels]) & (rng.random(size) < AS_FILMED))
-    wanted = {name: torch.from_numpy(np.stack([each[name] for each in told[:TICKS]], 1)) for name in told[0]}
+    wanted = stacked(told[:TICKS])
     with torch.no_grad():
         seen = agent.encode_batch(to_device(batch, agent.device))
     return batch | wanted | {"reaches": torch.tensor([level == "reach" for level in levels]), "seen": seen}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ import numpy as np
 import pytest
 
 from devmind.memory import Filters, open_store
+from tests.browsers import FAKE_DEVICES, chromium
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -59,34 +59,22 @@ def media(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 @pytest.fixture
 def page(media: tuple[Path, Path], tmp_path: Path) -> Iterator[Page]:
     """The page of `devmind hello`, run as a newcomer runs it, in a browser that has a camera and a microphone."""
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("no chromium: make test-system")
-    from playwright.sync_api import sync_playwright
-
     command = [Path(sys.executable).with_name("devmind"), "hello", "--no-open"]
     env = {**os.environ, "COLUMNS": "200", "XDG_DATA_HOME": str(tmp_path / "own")}
-    hello = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=env)
-    try:
-        assert hello.stdout is not None
-        address = next(found[0] for line in hello.stdout if (found := re.findall(r"http://\S+", line)))
-        flags = [
-            "--headless=new",
-            "--no-sandbox",
-            "--use-fake-device-for-media-stream",
-            "--use-fake-ui-for-media-stream",
-        ]
-        flags += [f"--use-file-for-fake-video-capture={media[0]}", f"--use-file-for-fake-audio-capture={media[1]}"]
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=chromium, args=flags)
+    files = (f"--use-file-for-fake-video-capture={media[0]}", f"--use-file-for-fake-audio-capture={media[1]}")
+    with chromium(*FAKE_DEVICES, *files) as browser:
+        hello = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=env)
+        try:
+            assert hello.stdout is not None
+            address = next(found[0] for line in hello.stdout if (found := re.findall(r"http://\S+", line)))
             context = browser.new_context(permissions=["camera", "microphone"], viewport={"width": 1280, "height": 800})
             page = context.new_page()
             page.goto(address)
             yield page
-            browser.close()
-    finally:
-        hello.terminate()  # Ctrl-C is ignored by what a script starts in the background
-        hello.wait(20)
+            context.close()
+        finally:
+            hello.terminate()  # Ctrl-C is ignored by what a script starts in the background
+            hello.wait(20)
     assert hello.returncode == 0
 
 

@@ -11,8 +11,7 @@ import pytest
 from devmind.errors import StoreError
 from devmind.memory import Entry, Filters, Key, Memory, open_store
 from devmind.memory.columns import Column, top
-from devmind.memory.cosines import cosines, quantised
-from devmind.memory.index import Index, Table
+from devmind.memory.index import Index, Table, cosines, quantised
 from devmind.memory.scoring import Weights
 from devmind.memory.stores import Store
 from devmind.memory.stores.sqlite import FILE

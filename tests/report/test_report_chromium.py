@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from devmind.report.page import render
+from tests.browsers import chromium
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -45,15 +45,8 @@ UNREADABLE = """() => {
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("no chromium: make test-system")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--headless=new", "--no-sandbox"])
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 def opened(browser: Browser, folder: Path, results: dict[str, Any], **view: Any) -> Page:

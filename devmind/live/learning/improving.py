@@ -18,7 +18,7 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, as_opening, collate
-from devmind.agent.drift import drifts
+from devmind.agent.output import drifts
 from devmind.agent.prediction import Residual, predicting, residuals
 from devmind.agent.taps import can_read, taps_trunk
 from devmind.live.learning.following import Following

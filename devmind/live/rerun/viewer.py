@@ -3,13 +3,20 @@
 The SDK's own servers listen on every network interface, and its client waits without end for a server that does not
 answer. So Rerun's program is started as a process that listens on loopback and reads from a pipe: a slow one makes the
 Hub drop views, and the end of a life is the end of that process, whatever it is doing.
+
+The page that Rerun serves reports its use to Rerun.io whatever has been switched off, and asks Google for a font and
+GitHub for news. So it is passed on by a page that may talk to this machine only: a Content-Security-Policy lets the
+browser refuse all of that; links to elsewhere, which browsers open a connection for ahead of any policy, are left out.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import os
+import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -18,12 +25,15 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
+from urllib.error import URLError
+from urllib.parse import quote
+from urllib.request import ProxyHandler, build_opener
 
 from devmind.errors import ConfigError
-from devmind.live.rerun.page import LOOPBACK, START_S, page
 from devmind.live.rerun.views import RerunViews
 from devmind.live.serving.hub import Hub
 
@@ -35,7 +45,60 @@ PROGRAMS = ("rerun", "rerun.exe", "Rerun.app/Contents/MacOS/Rerun")
 _GUARDIAN = "import os, sys; sys.stdin.read(); os.kill(int(sys.argv[1]), 9)"
 """Rerun's program outlives its pipe. This one waits for the end of its own, however devmind ended."""
 
+LOOPBACK = "127.0.0.1"
+START_S = 15.0
+KEPT_HEADERS = ("Content-Type", "Content-Length", "Content-Encoding")
+_LINKS_OUT = re.compile(rb"<link\b[^>]*\bhref=\"https?://[^>]*>")
+_DIRECT = build_opener(ProxyHandler({}))
+
 log = logging.getLogger(__name__)
+
+
+@contextmanager
+def page(from_port: int, data_port: int) -> Iterator[str]:
+    """Serve what Rerun serves on `from_port`, with the policy; gives the address to open.
+
+    Args:
+        data_port: that of Rerun's gRPC server, the one address besides its own that the page may ask.
+    """
+    policy = (
+        "default-src 'none'; script-src 'self' 'unsafe-inline' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+        "img-src 'self' data: blob:; worker-src 'self' blob:; base-uri 'none'; form-action 'none'; "
+        f"frame-ancestors 'none'; connect-src 'self' http://{LOOPBACK}:{data_port}"
+    )
+
+    class Passing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            try:
+                given = _DIRECT.open(f"http://{LOOPBACK}:{from_port}{self.path.partition('?')[0]}", timeout=START_S)
+            except (URLError, OSError) as error:
+                self.send_error(getattr(error, "code", 502))
+                return
+            with given:
+                html = given.headers.get_content_type() == "text/html"
+                body = io.BytesIO(_LINKS_OUT.sub(b"", given.read())) if html else given
+                headers = {name: given.headers[name] for name in KEPT_HEADERS if name in given.headers}
+                if isinstance(body, io.BytesIO):
+                    headers["Content-Length"] = str(len(body.getbuffer()))
+                self.send_response(200)
+                for name, value in {**headers, "Content-Security-Policy": policy}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                shutil.copyfileobj(body, self.wfile)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing: the terminal belongs to the life."""
+
+    with ThreadingHTTPServer((LOOPBACK, 0), Passing) as server:
+        server.daemon_threads, server.block_on_close = True, False
+        thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="rerun-page", daemon=True)
+        thread.start()
+        try:
+            stream = quote(f"rerun+http://{LOOPBACK}:{data_port}/proxy", safe="")
+            yield f"http://{LOOPBACK}:{server.server_address[1]}/?url={stream}&hide_welcome_screen=1"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 class RerunViewer:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from devmind.agent.agent import Agent, Percepts
-from devmind.agent.batch import Batch
+from devmind.agent.batch import clip
 from devmind.live.viewing.agreement import KINDS, SENSE, Overlays, accuracy, agreement, back, mirrored
 from devmind.live.viewing.corruptions import Rooms, corrupted_rooms
 from devmind.seeding import lesson_seeds
@@ -126,9 +126,7 @@ def tokens_of(percepts: Percepts) -> np.ndarray:
 def look_at(agent: Agent, rooms: Rooms, start: int = 0, stop: int | None = None) -> Percepts:
     """The agent's percepts of pictures, each with the one before it."""
     pair = np.stack([rooms.before[start:stop], rooms.sight[start:stop]], 1)
-    here = torch.ones(pair.shape[:2], dtype=torch.bool)
-    first = torch.tensor([[True, False]]).expand(here.shape)
-    batch: Batch = {"senses": {SENSE: torch.from_numpy(pair)}, "present": {SENSE: here}, "first": first, "valid": here}
+    batch = clip({SENSE: torch.from_numpy(pair)})
     return Percepts(agent.encode_batch(batch, [SENSE]).map(lambda x: x[:, 1]), {}, batch)
 
 

@@ -64,7 +64,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE entries ADD COLUMN payload_checksum INTEGER NOT NULL DEFAULT 0",
         "ALTER TABLE keys ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0",
         "ALTER TABLE keys ADD COLUMN features_checksum INTEGER NOT NULL DEFAULT 0",
-        # Functions of `sqlite_functions.py`: what these columns hold cannot be said in SQL.
+        # Functions of `sql.py`: what these columns hold cannot be said in SQL.
         """
         UPDATE entries SET
             text = devmind_text(name, payload),

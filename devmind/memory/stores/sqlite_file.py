@@ -13,8 +13,7 @@ from typing import Self
 
 from devmind.errors import StoreError, TracesError
 from devmind.memory.stores.migrations import APPLICATION_ID, MIGRATIONS
-from devmind.memory.stores.sql import cut_off, make_private, size_of, why
-from devmind.memory.stores.sqlite_functions import add_functions
+from devmind.memory.stores.sql import add_functions, cut_off, make_private, size_of, why
 from devmind.memory.stores.sqlite_traces import empty_log, pack_overwritten
 from devmind.memory.stores.wal import damaged_log
 

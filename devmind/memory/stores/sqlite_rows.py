@@ -14,8 +14,7 @@ from devmind.errors import StoreError
 from devmind.memory.entry import Entry, Key, Pointer
 from devmind.memory.payload import unpack
 from devmind.memory.stores.checksums import VECTOR, facts_checksum, features_checksum, key_checksum, payload_checksum
-from devmind.memory.stores.sql import array
-from devmind.memory.stores.sqlite_functions import as_pointer
+from devmind.memory.stores.sql import array, as_pointer
 from devmind.memory.stores.sqlite_search import put_text
 from devmind.memory.tables import Facts, KeyRows
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from devmind.agent.agent import Agent
+from devmind.agent.batch import clip
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
 from stages.memory.recall.things import SIZES_M, TAUGHT, Lives, lives, looks
@@ -72,14 +73,8 @@ def lesson_batch(agent: Agent, context: Context, update: int, size: int, steps: 
     longest = 0 if update < BEGINNING * steps else LONGEST_TAUGHT
     pause = int(numpy_rng(context.seed, "match", "pause", update).integers(0, longest + 1))
     of = things(lesson_seeds(size, context.seed, "match", update), TAUGHT)
-    seen = torch.from_numpy(shown(of, sense, pause))
-    valid = torch.ones(seen.shape[:2], dtype=torch.bool)
-    first = torch.zeros_like(valid)
-    first[:, 0] = True
-    return {
-        "senses": {sense: seen}, "present": {sense: valid}, "first": first, "valid": valid,
-        "matched": torch.from_numpy(answers(of)),
-    }  # fmt: skip
+    batch = clip({sense: torch.from_numpy(shown(of, sense, pause))})
+    return batch | {"matched": torch.from_numpy(answers(of))}
 
 
 def taught(context: Context, n: int) -> np.ndarray:

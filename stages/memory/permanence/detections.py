@@ -17,7 +17,7 @@ from torch import Tensor
 
 from devmind.acting import observations, scripted
 from devmind.agent.agent import Agent
-from devmind.agent.batch import clip, encode_words
+from devmind.agent.batch import clip, encode_words, stacked
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.nursery import hiding
@@ -39,13 +39,11 @@ def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
         tick = rng.integers(0, hiding.HORIZON - 2, n)
         world.restore(hiding.at_tick(world.state(), level.removeprefix("hide/"), tick))
     turn = rng.uniform(-0.8, 0.8, (n, 2)) * (rng.random((n, 1)) < 0.6)
-    seen, places = [], []
-    for senses in observations(world, 2, scripted(turn)):
-        seen.append(senses["sight"])
-        places.append(places_by_colour(world.truth()))
-    wanted, named = with_one_named(np.stack(places, 1), rng)
+    moved = observations(world, 2, scripted(turn))
+    ticks = stacked({"sight": senses["sight"], "places": places_by_colour(world.truth())} for senses in moved)
+    wanted, named = with_one_named(ticks["places"].numpy(), rng)
     words = np.where(wanted[..., 0].any(-1, keepdims=True), NAMES[named], 0)
-    batch = clip({"sight": torch.from_numpy(np.stack(seen, 1)), "words": torch.from_numpy(words)})
+    batch = clip({"sight": ticks["sight"], "words": torch.from_numpy(words)})
     return batch | {"things": torch.from_numpy(wanted), "named": torch.from_numpy(named)}
 
 

@@ -16,7 +16,7 @@ from devmind.acting import Actor, Senses, observations
 from devmind.acting.rollout import Actions
 from devmind.agent.acting import StepOutput
 from devmind.agent.agent import Agent, Percepts
-from devmind.agent.batch import collate_tick, pad_body
+from devmind.agent.batch import collate_tick, pad_body, stacked
 from devmind.agent.beliefs import Beliefs
 from devmind.agent.tracker import entries
 from devmind.curriculum.stage import Context
@@ -111,13 +111,11 @@ def _episodes(agent: Agent, context: Context, block: int, size: int) -> Episodes
     every = delays(kind)
     delay = every[block // len(KINDS) % len(every)] if context.config.size != "tiny" else every[0]
     seeds = of_delay(lesson_seeds(20 * size, context.seed, "hidden", block), kind, delay)[:size]
-    plan, rows = hiding.plan(seeds, kind), dict[str, list[Any]]()
+    plan, lived = hiding.plan(seeds, kind), list[dict[str, np.ndarray]]()
     for number, tick in enumerate(ticks(agent, context, kind, seeds)):
         told = dict(zip(("values", "age_s", "valid"), entries(tick.beliefs, len(NAMES)), strict=True))
         seen = {"sight": tick.senses["sight"], "body": pad_body(tick.senses["body"])}
         known = plan.known(np.full(len(seeds), number)).astype(np.float32)
-        for name, value in (seen | told | {"places": tick.truth["places"], "known": known}).items():
-            rows.setdefault(name, []).append(value)
+        lived.append(seen | told | {"places": tick.truth["places"], "known": known})
         colours = tick.truth["colour"][:, : hiding.THINGS]
-    stacked = {name: torch.from_numpy(np.stack(values, 1)) for name, values in rows.items()}
-    return stacked | {"colours": torch.from_numpy(colours)}
+    return stacked(lived) | {"colours": torch.from_numpy(colours)}

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from devmind.agent.agent import Agent
+from devmind.agent.batch import clip, one_tick
 from devmind.agent.tracker import SENSE, recall, recalled_batch
 from devmind.curriculum.stage import Context
 from devmind.seeding import numpy_rng
@@ -150,10 +151,7 @@ def _askable(lives: Episodes, number: int) -> tuple[np.ndarray, np.ndarray]:
 @torch.no_grad()
 def named(agent: Agent) -> np.ndarray:
     """What the head says each of the eight colours' names names, [8, 8]."""
-    words = torch.from_numpy(NAMES)[:, None]
-    here = torch.ones(len(NAMES), 1, dtype=torch.bool)
-    batch = {"senses": {"words": words}, "present": {"words": here}, "first": here, "valid": here}
-    told: Any = agent(batch, [NAMED])[NAMED]
+    told: Any = agent(one_tick({"words": torch.from_numpy(NAMES)}), [NAMED])[NAMED]
     return np.asarray(told.probabilities()[:, 0].float().cpu())
 
 
@@ -165,16 +163,11 @@ def _batch(
     words = np.where(asked[..., None], NAMES[colour], 0)
     every = tuple(lives[name].numpy() for name in ("values", "age_s", "valid"))
     values, age_s, valid = recall(every, told[colour] * asked[..., None])  # type: ignore[arg-type]
-    here = torch.ones(asked.shape, dtype=torch.bool)
     senses = {name: lives[name] for name in ("sight", "body") if name in lives} | {"words": torch.from_numpy(words)}
-    first = torch.zeros_like(here)
-    first[:, 0] = True
     valid = valid & ~blank[:, None, None]
-    return {
-        "senses": senses,
-        "present": {name: here for name in senses} | {"words": torch.from_numpy(asked)},
-        "first": first,
-        "valid": here,
+    batch = clip(senses)
+    batch["present"]["words"] = torch.from_numpy(asked)
+    return batch | {
         "recalled": recalled_batch(*(torch.from_numpy(value) for value in (values, age_s, valid))),
         "place": lives["places"][row, tick, thing],
         "known": lives["known"][row, tick, thing],

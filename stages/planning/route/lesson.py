@@ -49,9 +49,8 @@ def taught(context: Context) -> list[trips.Trips]:
 
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
-    changed, size = context.config.lessons.get("route"), context.config.size
-    rows = (changed and changed.batch) or ROWS.get(size, 28)
-    rate = (changed and changed.learning_rate) or LEARNING_RATE
+    size = context.config.size
+    rows, rate = context.changed("route", ROWS.get(size, 28), LEARNING_RATE)
 
     def learner(agent: Agent, context: Context) -> GradientLearner:
         return GradientLearner(agent, loss, seed=context.seed, learning_rate=rate, trains=parts.trained(agent))

@@ -15,8 +15,8 @@ from stages.reasoning import parts
 from stages.reasoning.connect4.positions import SETS, judged
 from stages.reasoning.games import CONNECT4
 from stages.reasoning.judged import Judged, mistakes
-from stages.reasoning.minimax import minimax
 from stages.reasoning.paired import ratio
+from stages.reasoning.solver import minimax
 
 POSITIONS = 400
 """Of each set."""

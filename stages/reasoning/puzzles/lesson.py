@@ -8,27 +8,24 @@ target is the bound, or what the network says of the next state where that is le
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from devmind.agent.agent import Agent
-from devmind.agent.batch import Batch, collate_tick
+from devmind.agent.batch import Batch
 from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import gradient_lesson
 from devmind.seeding import numpy_rng
 from devmind.worlds.lights_out import LightsOutRules
 from stages.reasoning import parts
-from stages.reasoning.glancing import GLANCES, GlancingLearner
+from stages.reasoning.glancing import GLANCES, CostLearner, Costs
 
 MOST = 8
 """Presses of a scramble, at most."""
 RULES = LightsOutRules(f"{parts.SIDE}-{MOST}")
-MEAN, SPREAD = 5.0, 2.0
-"""The head says (cost - MEAN) / SPREAD."""
+COSTS = Costs(parts.PRESSES, parts.GLANCES, mean=5.0, spread=2.0)
 HELD_OUT = 8
 """One of so many patterns is kept for exams, and never a lesson's."""
 STEPS = {"tiny": 40, "nursery": 700, "child": 4000, "adult": 10000}
@@ -40,14 +37,16 @@ MINUTES = 2.5
 def lesson(context: Context) -> Lesson:
     """Scrambles of 1 to 8 presses."""
     return gradient_lesson(
-        context, "puzzles", loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=LEARNING_RATE,
+        context, "puzzles", COSTS.loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=LEARNING_RATE,
         minutes=MINUTES, trains=parts.trained, learner=PuzzleLearner, rehearses=("tictactoe", "connect4", "othello"),
         skills=("puzzles",),
     )  # fmt: skip
 
 
-class PuzzleLearner(GlancingLearner):
-    """Value iteration by gradient; the sense of boards learns from further scrambles and their bounds."""
+class PuzzleLearner(CostLearner):
+    """The sense of boards learns from further scrambles."""
+
+    costs = COSTS
 
     def views(self, batch: Any, step: int) -> Iterator[Batch]:
         """Scrambles whose targets are bounds alone."""
@@ -56,16 +55,10 @@ class PuzzleLearner(GlancingLearner):
             lit, presses = scrambles(len(batch["first"]), rng, held_out=False)
             yield told(lit, bounds(presses))
 
-    def view_loss(self, view: Batch) -> Tensor:
-        """Squared error of the costs as the board's tokens tell them."""
-        return self.agent(view, [parts.GLANCES])[parts.GLANCES].loss(wanted(self.agent, view))
-
 
 def costs(agent: Agent, lit: np.ndarray) -> np.ndarray:
     """What each press costs with all that follows, float [N, 25], for lights int8 [N, 25]."""
-    board = torch.from_numpy(RULES.observe(RULES.of(lit))["board"])
-    found = agent.evaluate({"board": board}, [parts.PRESSES])[parts.PRESSES].mode()
-    return np.asarray(MEAN + SPREAD * found.double().cpu().numpy())
+    return COSTS.of(agent, RULES.observe(RULES.of(lit))["board"])
 
 
 def scrambles(n: int, rng: np.random.Generator, held_out: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -108,23 +101,10 @@ def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0)
 
 def told(lit: np.ndarray, cost: np.ndarray) -> Batch:
     """A batch of lights int8 [N, 25] with `cost` [N, 1, 25]."""
-    batch = collate_tick(RULES.observe(RULES.of(lit)), np.ones(len(lit), bool))
-    batch["cost"] = torch.from_numpy(cost).float()[:, None]
-    return batch
-
-
-def wanted(agent: Agent, batch: Mapping[str, Any]) -> Tensor:
-    """What the heads shall say of a batch."""
-    return (batch["cost"].to(agent.device) - MEAN) / SPREAD
+    return COSTS.batch(RULES.observe(RULES.of(lit))["board"], cost)
 
 
 def bounds(presses: np.ndarray) -> np.ndarray:
     """What each press costs at most, float [N, 25], where these presses int8 [N, 25] are a way out."""
     k = presses.sum(-1, keepdims=True, dtype=np.int64)
     return np.where(presses == 1, k, k + 2).astype(float)
-
-
-def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Squared error of the costs, in units of the head."""
-    wrong = agent(batch, [parts.PRESSES])[parts.PRESSES].loss(wanted(agent, batch))
-    return wrong, {"cost": wrong.detach()}

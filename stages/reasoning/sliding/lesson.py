@@ -8,22 +8,20 @@ the edge changes nothing and costs 1, so every move has a cost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from devmind.agent.agent import Agent
-from devmind.agent.batch import Batch, collate_tick
+from devmind.agent.batch import Batch
 from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import gradient_lesson
 from devmind.seeding import numpy_rng
 from devmind.worlds.sliding import MOVES, SlidingRules
 from stages.reasoning import parts
-from stages.reasoning.glancing import GLANCES, GlancingLearner
+from stages.reasoning.glancing import GLANCES, CostLearner, Costs
 from stages.reasoning.puzzles.lesson import for_exams
 
 MOST = {3: 40, 4: 80}
@@ -32,8 +30,7 @@ FEW = 12
 """So few moves are nearly always the shortest way back."""
 DEEPEST_AT = 0.7
 """The share of the lesson after which boards are mixed by up to MOST."""
-MEAN, SPREAD = 20.0, 10.0
-"""The head says (cost - MEAN) / SPREAD."""
+COSTS = Costs(parts.SLIDES, parts.SLIDE_GLANCES, mean=20.0, spread=10.0)
 STEPS = {"tiny": 40, "nursery": 600, "child": 20_000, "adult": 60_000}
 ROWS, TINY_ROWS = 128, 32
 
@@ -41,9 +38,9 @@ ROWS, TINY_ROWS = 128, 32
 def lesson(context: Context) -> Lesson:
     """Boards of 3 x 3 and of 4 x 4 in turn."""
     return gradient_lesson(
-        context, "sliding", loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=3e-3, minutes=3.5,
-        trains=parts.trained, learner=SlidingLearner, rehearses=("tictactoe", "connect4", "othello", "puzzles"),
-        skills=("sliding",),
+        context, "sliding", COSTS.loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=3e-3,
+        minutes=3.5, trains=parts.trained, learner=SlidingLearner,
+        rehearses=("tictactoe", "connect4", "othello", "puzzles"), skills=("sliding",),
     )  # fmt: skip
 
 
@@ -53,8 +50,10 @@ def rules(side: int) -> SlidingRules:
     return SlidingRules(str(side))
 
 
-class SlidingLearner(GlancingLearner):
-    """Value iteration by gradient; the sense of boards learns from boards that are few moves away."""
+class SlidingLearner(CostLearner):
+    """The sense of boards learns from boards that are few moves away."""
+
+    costs = COSTS
 
     def views(self, batch: Any, step: int) -> Iterator[Batch]:
         """Mixed by FEW moves at most, with their bounds as costs."""
@@ -62,10 +61,6 @@ class SlidingLearner(GlancingLearner):
             side, rng = side_of(step), numpy_rng("lesson", "sliding", "glance", self.seed, step, turn)
             tiles, bound = mixed(side, len(batch["first"]), FEW, rng, held_out=False)
             yield told(side, tiles, bound)
-
-    def view_loss(self, view: Batch) -> Tensor:
-        """Squared error of the costs as the board's tokens tell them."""
-        return self.agent(view, [parts.SLIDE_GLANCES])[parts.SLIDE_GLANCES].loss(wanted(self.agent, view))
 
 
 def side_of(update: int) -> int:
@@ -75,9 +70,7 @@ def side_of(update: int) -> int:
 
 def costs(agent: Agent, side: int, tiles: np.ndarray) -> np.ndarray:
     """What each move costs with all that follows, float [N, 4], for tiles int8 [N, side * side]."""
-    board = torch.from_numpy(rules(side).observe(rules(side).of(tiles))["board"])
-    found = agent.evaluate({"board": board}, [parts.SLIDES])[parts.SLIDES].mode()
-    return np.asarray(MEAN + SPREAD * found.double().cpu().numpy())
+    return COSTS.of(agent, rules(side).observe(rules(side).of(tiles))["board"])
 
 
 def mixed(side: int, n: int, most: int, rng: np.random.Generator, held_out: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -115,17 +108,4 @@ def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0)
 
 def told(side: int, tiles: np.ndarray, cost: np.ndarray) -> Batch:
     """A batch of tiles int8 [N, cells] with `cost` [N, 1, 4]."""
-    batch = collate_tick(rules(side).observe(rules(side).of(tiles)), np.ones(len(tiles), bool))
-    batch["cost"] = torch.from_numpy(cost).float()[:, None]
-    return batch
-
-
-def wanted(agent: Agent, batch: Mapping[str, Any]) -> Tensor:
-    """What the heads shall say of a batch."""
-    return (batch["cost"].to(agent.device) - MEAN) / SPREAD
-
-
-def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Squared error of the costs, in units of the head."""
-    wrong = agent(batch, [parts.SLIDES])[parts.SLIDES].loss(wanted(agent, batch))
-    return wrong, {"cost": wrong.detach()}
+    return COSTS.batch(rules(side).observe(rules(side).of(tiles))["board"], cost)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -41,7 +40,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         Measure(
             "bind",
             "sounds bound rightly",
-            right.astype(np.float64),
+            right,
             chance=0.25,
             ceiling=1.0,
             rate=True,
@@ -54,8 +53,8 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         )
     ]
     if own := on_trunk(agent, "bind"):
-        by_itself = (_answers(agent, own, senses, middle) == truth["target"]).astype(np.float64)
-        measures.append(replace(measures[0], name="bind/bind_trunk", values=by_itself, rows={}, exhibits=()))
+        by_itself = _answers(agent, own, senses, middle) == truth["target"]
+        measures.append(measures[0].of("bind/bind_trunk", by_itself))
     return measures
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,9 @@ import torch
 from torch import Tensor
 
 from devmind.acting import observations, scripted
-from devmind.agent.agent import Agent
-from devmind.agent.batch import clip, one_tick
+from devmind.agent.batch import clip, one_tick, stacked
 from devmind.curriculum.stage import Context
+from devmind.learners.gradient import head_loss
 from devmind.moment import SIGHT_SIZE
 from devmind.seeding import lesson_seeds, numpy_rng
 
@@ -23,8 +22,7 @@ CELL_PX = SIGHT_SIZE // CELLS
 def scenes(context: Context, seeds: np.ndarray, ticks: int) -> tuple[dict[str, Tensor], dict[str, np.ndarray]]:
     """(sight and sound [N, ticks, ...], truth at the last tick) of the level `bind`."""
     world = context.make_world("nursery", "bind", seeds)
-    shown = list(observations(world, ticks))
-    return {name: torch.from_numpy(np.stack([s[name] for s in shown], 1)) for name in ("sight", "sound")}, world.truth()
+    return stacked(observations(world, ticks), ("sight", "sound")), world.truth()
 
 
 def centres(boxes: np.ndarray) -> np.ndarray:
@@ -40,10 +38,7 @@ def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     return clip(senses) | {"cell": torch.from_numpy(cell[:, 1] * CELLS + cell[:, 0])[:, None]}
 
 
-def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Cross-entropy of the cell."""
-    value = agent(batch, ["bind"])["bind"].loss(batch["cell"])
-    return value, {"bind": value.detach()}
+loss = head_loss("bind", "cell")
 
 
 def direction_batch(context: Context, update: int, size: int) -> dict[str, Any]:
@@ -57,7 +52,4 @@ def direction_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     return one_tick({"sound": torch.from_numpy(senses["sound"])}) | {"direction": wanted[:, None]}
 
 
-def direction_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Squared error of sine and cosine."""
-    value = agent(batch, ["sound_direction"])["sound_direction"].loss(batch["direction"])
-    return value, {"direction": value.detach()}
+direction_loss = head_loss("sound_direction", "direction", "direction")

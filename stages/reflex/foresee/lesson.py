@@ -20,7 +20,7 @@ from torch import Tensor
 from devmind.acting import Policy, Senses, observations
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
-from devmind.agent.batch import as_opening, as_tensors, clip, collate
+from devmind.agent.batch import as_opening, as_tensors, clip, collate, stacked
 from devmind.agent.heads import NextTokensHead
 from devmind.agent.output import Output
 from devmind.agent.prediction import Residual
@@ -41,11 +41,7 @@ def rows(context: Context, level: str, seeds: Any, name: str) -> dict[str, Any]:
     """Ten Moments of children in `level` whose gaze and hand drift."""
     world = context.make_world("nursery", level, seeds)
     act = babbling(len(seeds), numpy_rng(context.seed, name, level))
-    kept: dict[str, list[Tensor]] = {}
-    for senses in observations(world, FORESEEN_TICKS, act):
-        for sense, value in as_tensors(senses).items():
-            kept.setdefault(sense, []).append(value)
-    return clip({sense: torch.stack(values, 1) for sense, values in kept.items()})
+    return clip(stacked(map(as_tensors, observations(world, FORESEEN_TICKS, act))))
 
 
 def followed(batch: Mapping[str, Any], sense: str) -> Tensor:
@@ -102,11 +98,8 @@ def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     seeds = lesson_seeds(size, context.seed, "watch", update)
     world = context.make_world("nursery", "room", seeds)
     rng = numpy_rng(context.seed, "watch", "act", update)
-    rows: dict[str, list[Tensor]] = {}
-    for senses in observations(world, TICKS, babbling(size, rng)):
-        for name, value in as_tensors(senses).items():
-            rows.setdefault(name, []).append(value)
-    return clip({name: torch.stack(values, 1) for name, values in rows.items() if name != "words"})
+    seen = stacked(map(as_tensors, observations(world, TICKS, babbling(size, rng))))
+    return clip({name: value for name, value in seen.items() if name != "words"})
 
 
 def babbling(size: int, rng: np.random.Generator) -> Policy:

@@ -5,7 +5,6 @@ given recordings.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import cv2
@@ -68,8 +67,7 @@ def examine_sounds(agent: Agent, context: Context, level: str) -> Sequence[Measu
         )
     ]
     if own := on_trunk(agent, "hear"):
-        by_itself = (_named(agent, own, heard) == kind).astype(np.float64)
-        measures.append(replace(measures[0], name="hear/sounds/hear_trunk", values=by_itself, exhibits=()))
+        measures.append(measures[0].of("hear/sounds/hear_trunk", _named(agent, own, heard) == kind))
     return measures
 
 

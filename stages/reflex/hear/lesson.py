@@ -16,9 +16,10 @@ from torch.nn import functional as F
 
 from devmind.acting import observations
 from devmind.agent.agent import Agent
-from devmind.agent.batch import clip
+from devmind.agent.batch import clip, stacked
 from devmind.curriculum.episodes import identities
 from devmind.curriculum.stage import Context
+from devmind.learners.gradient import head_loss
 from devmind.moment import TICK_SAMPLES
 from devmind.seeding import lesson_seeds, numpy_rng, torch_generator
 from stages.reflex.recordings import CLIP_TICKS, Clips, clips, held_out_speaker
@@ -30,8 +31,7 @@ CLASSES = ("quiet", "sphere tone", "box tone", "cylinder tone", "voice", "bang",
 def sounds(context: Context, seeds: np.ndarray) -> tuple[Tensor, np.ndarray]:
     """(sound float32 [N, 5, 2, 1600], class int64 [N]) of the nursery's level `hear`."""
     world = context.make_world("nursery", "hear", seeds)
-    ticks = [senses["sound"] for senses in observations(world, TICKS)]
-    return torch.from_numpy(np.stack(ticks, 1)), world.truth()["sound_class"]
+    return stacked(observations(world, TICKS), ["sound"])["sound"], world.truth()["sound_class"]
 
 
 def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
@@ -40,10 +40,7 @@ def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     return clip({"sound": heard}) | {"kind": torch.from_numpy(kind)[:, None].expand(-1, TICKS)}
 
 
-def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Cross-entropy of the class, tick by tick."""
-    value = agent(batch, ["hear"])["hear"].loss(batch["kind"])
-    return value, {"hear": value.detach()}
+loss = head_loss("hear", "kind")
 
 
 def has_speech(context: Context) -> bool:

@@ -97,9 +97,7 @@ def _by_trunk(agent: Agent, trial: Trial, arc: Measure, full: bool) -> list[Meas
         return []
     actor = by_trunk(agent, "look")
     right = (trial.play(lambda: actor).watched[-1] <= ORIENTED_DEG).astype(np.float64)
-    own = replace(
-        arc, name=f"{arc.name}/look_trunk", values=right, rows={}, answered=actor.counts, note=ARC_SILENCED, exhibits=()
-    )
+    own = arc.of(f"{arc.name}/look_trunk", right, answered=actor.counts, note=ARC_SILENCED)
     if not (full and arc.name == "orient/motion"):
         return [own]
     alone = trial.play(lambda: by_trunk(agent, "look", short_term=False)).watched[-1] <= ORIENTED_DEG

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from devmind.acting import observations, scripted
 from devmind.agent.agent import Agent
-from devmind.agent.batch import clip
+from devmind.agent.batch import clip, stacked
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.nursery.state import MAX_TURN_DEG
@@ -47,16 +47,15 @@ def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     world = context.make_world("nursery", level, lesson_seeds(size, context.seed, "gaze", update))
     rng = numpy_rng(context.seed, "gaze", update)
     look = rng.uniform(-1, 1, (size, 2)) * (rng.random((size, 1)) < TURNED)
-    shown, turns = [], []
-    for senses in observations(world, 2, scripted(look.astype(np.float32))):
-        shown.append(senses)
-        turns.append(wanted(world.truth()))
-    batch = clip({name: torch.from_numpy(np.stack([each[name] for each in shown], 1)) for name in LOOK_SENSES})
+    moved = observations(world, 2, scripted(look.astype(np.float32)))
+    ticks = stacked(({**senses, "turn": wanted(world.truth())} for senses in moved), (*LOOK_SENSES, "turn"))
+    turn = ticks.pop("turn")
+    batch = clip(ticks)
     if level != "orient/sound":
         as_filmed(batch, rng, rng.random(size) < AS_FILMED)
     # A sound's height is not judged: the ears cannot tell it.
     axes = torch.tensor([1.0, 0.0 if level == "orient/sound" else 1.0])
-    return batch | {"turn": torch.from_numpy(np.stack(turns, 1)), "axes": axes}
+    return batch | {"turn": turn, "axes": axes}
 
 
 def wanted(truth: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -92,13 +91,10 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 def motion_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     """Four ticks of `size` children: the wide view's change, and azimuth and elevation of what moves (/30 deg)."""
     world = context.make_world("nursery", "orient/motion", lesson_seeds(size, context.seed, "motion", update))
-    shown, wanted = [], []
-    for senses in observations(world, MOTION_TICKS):
-        truth = world.truth()
-        shown.append(torch.from_numpy(senses["periphery"]))
-        wanted.append(np.stack([truth["target_azimuth_deg"], truth["target_elevation_deg"]], 1) / SCALE_DEG)
-    target = torch.from_numpy(np.stack(wanted, 1).astype(np.float32))
-    return clip({"periphery": torch.stack(shown, 1)}) | {"moving": target}
+    told = ("target_azimuth_deg", "target_elevation_deg")
+    ticks = stacked(({**senses, **world.truth()} for senses in observations(world, MOTION_TICKS)), ("periphery", *told))
+    target = torch.stack([ticks.pop(name) / SCALE_DEG for name in told], -1).float()
+    return clip(ticks) | {"moving": target}
 
 
 def motion_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -67,13 +65,8 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     ]
     if on_trunk(agent, "reach_arc") is not None:
         own = by_trunk(agent, "reach")
-        by_itself: dict[str, Any] = {
-            "values": right(trial.play(lambda: own)).astype(np.float64),
-            "answered": own.counts,
-        }
-        measures.append(
-            replace(measures[0], name="reach/reach_trunk", rows={}, note=ARC_SILENCED, exhibits=(), **by_itself)
-        )
+        values = right(trial.play(lambda: own))
+        measures.append(measures[0].of("reach/reach_trunk", values, answered=own.counts, note=ARC_SILENCED))
     return measures
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from devmind.acting import observations, scripted
 from devmind.agent.agent import Agent
-from devmind.agent.batch import clip, encode_words
+from devmind.agent.batch import clip, encode_words, stacked
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.nursery.state import COLOUR_NAMES
@@ -34,13 +34,11 @@ def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     world = context.make_world("nursery", level, lesson_seeds(n, context.seed, "whereabouts", update))
     rng = numpy_rng(context.seed, "whereabouts", update)
     look = rng.uniform(-0.6, 0.6, (n, 2)).astype(np.float32)
-    shown, places = [], []
-    for senses in observations(world, 2, scripted(look)):
-        shown.append(senses["sight"])
-        places.append(places_by_colour(world.truth()))
-    wanted, named = with_one_named(np.stack(places, 1), rng)
+    moved = observations(world, 2, scripted(look))
+    ticks = stacked({"sight": senses["sight"], "places": places_by_colour(world.truth())} for senses in moved)
+    wanted, named = with_one_named(ticks["places"].numpy(), rng)
     words = np.where(wanted[..., 0].any(-1, keepdims=True), NAMES[named], 0)
-    batch = clip({"sight": torch.from_numpy(np.stack(shown, 1)), "words": torch.from_numpy(words)})
+    batch = clip({"sight": ticks["sight"], "words": torch.from_numpy(words)})
     return batch | {"whereabouts": torch.from_numpy(wanted)}
 
 

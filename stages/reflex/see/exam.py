@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -73,8 +72,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         )
     ]
     if own := on_trunk(agent, "see"):
-        by_itself = (_named(agent, own, sight) == unseen.labels).astype(np.float64)
-        measures.append(replace(measures[0], name="see/see_trunk", values=by_itself, rows={}, exhibits=()))
+        measures.append(measures[0].of("see/see_trunk", _named(agent, own, sight) == unseen.labels))
     return measures
 
 

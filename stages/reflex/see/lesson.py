@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from devmind.agent.agent import Agent
 from devmind.agent.batch import one_tick
 from devmind.curriculum.episodes import identities
 from devmind.curriculum.stage import Context
+from devmind.learners.gradient import head_loss
 from devmind.moment import SIGHT_SIZE
 from devmind.seeding import numpy_rng, torch_generator
 from stages.reflex.recordings import Pictures, pictures, split_pictures
@@ -47,10 +46,7 @@ def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     return one_tick({"sight": sight}) | {"digit": torch.from_numpy(taught.labels[index])[:, None]}
 
 
-def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Cross-entropy of the digit."""
-    value = agent(batch, ["see"])["see"].loss(batch["digit"])
-    return value, {"see": value.detach()}
+loss = head_loss("see", "digit")
 
 
 def source_group(every: Pictures, seed: int) -> str:

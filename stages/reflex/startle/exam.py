@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -90,13 +88,10 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     if on_trunk(agent, "move_arc") is not None:
         own = by_trunk(agent, "move")
         both = _startled(trial.play(lambda: own).watched, event)
-        for measure, values in zip(list(measures), both, strict=True):
-            by_itself: dict[str, Any] = {
-                "values": values.astype(np.float64),
-                "answered": own.counts,
-                "note": ARC_SILENCED,
-            }
-            measures.append(replace(measure, name=f"{measure.name}/move_trunk", rows={}, exhibits=(), **by_itself))
+        measures += [
+            measure.of(f"{measure.name}/move_trunk", values, answered=own.counts, note=ARC_SILENCED)
+            for measure, values in zip(measures, both, strict=True)
+        ]
     return measures
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -64,12 +62,10 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     ]
     if on_trunk(agent, "look_arc") is not None:
         own = by_trunk(agent, "look")
-        by_itself: dict[str, Any] = {
-            "values": kept(trial.play(lambda: own)),
-            "answered": own.counts,
-            "note": ARC_SILENCED,
-        }
-        alone = trial.play(lambda: by_trunk(agent, "look", short_term=False), n // 2) if full else None
-        rows = {} if alone is None else {"memory off": float(kept(alone).mean())}
-        measures.append(replace(measures[0], name="track/look_trunk", rows=rows, exhibits=(), **by_itself))
+        values, rows = kept(trial.play(lambda: own)), {}
+        if full:
+            alone = trial.play(lambda: by_trunk(agent, "look", short_term=False), n // 2)
+            rows = {"memory off": float(kept(alone).mean())}
+        changed = {"rows": rows, "answered": own.counts, "note": ARC_SILENCED}
+        measures.append(measures[0].of("track/look_trunk", values, **changed))
     return measures

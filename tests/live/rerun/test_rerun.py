@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from devmind.live.rerun.viewer import RerunViewer, program
 from devmind.live.rerun.views import RerunViews
 from devmind.live.serving.hub import Hub, Published
 from devmind.live.viewing.drawing import WIDEST_PX, data_url, jpeg
+from tests.browsers import chromium
 
 FRAME = np.random.default_rng(0).integers(0, 255, (300, 960, 3)).astype(np.uint8)
 needs_rerun = pytest.mark.skipif(
@@ -277,16 +277,9 @@ def test_the_server_goes_when_devmind_was_killed(tmp_path: Path) -> None:
 @needs_rerun
 def test_the_page_shows_the_life_and_asks_nobody_else() -> None:
     """Without the policy it sends four reports to Rerun.io in this time."""
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("no chromium: make test-system")
-    from playwright.sync_api import sync_playwright
-
     hub, viewer, asked, said = Hub(), RerunViewer(), [], []
-    flags = ["--headless=new", "--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
-    with viewer.watch(hub), sync_playwright() as playwright:
+    with viewer.watch(hub), chromium("--use-angle=swiftshader", "--enable-unsafe-swiftshader") as browser:
         publish(hub, range(3))
-        browser = playwright.chromium.launch(executable_path=chromium, args=flags)
         page = browser.new_page()
         page.on("request", lambda request: asked.append(request.url))
         page.on("console", lambda message: said.append(message.text))
@@ -294,7 +287,6 @@ def test_the_page_shows_the_life_and_asks_nobody_else() -> None:
             page.goto(viewer.address)
         assert reading.value.ok
         page.wait_for_timeout(3000)
-        browser.close()
     assert any("tel.rerun.io" in line and "blocked" in line for line in said), "the browser had something to refuse"
     assert {url.split(":")[1] for url in asked} == {"//127.0.0.1"}, asked
 

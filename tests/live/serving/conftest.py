@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 from devmind.live.serving.server import PageServer
+from tests.browsers import FAKE_DEVICES, chromium, complaints_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -21,12 +21,6 @@ if TYPE_CHECKING:
 RED, BLUE = (225, 40, 40), (50, 60, 230)
 FPS = 30
 TURN_S = 2.0
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--use-fake-device-for-media-stream",
-    "--use-fake-ui-for-media-stream",
-)
 
 
 @pytest.fixture(scope="module")
@@ -47,16 +41,8 @@ def film(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser(film: Path) -> Iterator[Browser]:
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("no chromium: make test-system")
-    from playwright.sync_api import sync_playwright
-
-    flags = [*FLAGS, f"--use-file-for-fake-video-capture={film}"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=flags)
+    with chromium(*FAKE_DEVICES, f"--use-file-for-fake-video-capture={film}") as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -71,10 +57,8 @@ def page(browser: Browser, server: PageServer) -> Iterator[Page]:
     context = browser.new_context(permissions=["camera", "microphone"], viewport={"width": 1280, "height": 800})
     page = context.new_page()
     asked: list[str] = []
-    complaints: list[str] = []
+    complaints = complaints_of(page)
     page.on("request", lambda request: asked.append(request.url))
-    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
     page.goto(server.address)
     yield page
     context.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -20,12 +19,12 @@ from devmind.live.serving.hub import Hub
 from devmind.live.serving.server import PageServer
 from devmind.memory import Memory, open_store
 from devmind.worlds.room import Room
+from tests.browsers import chromium, complaints_of
 from tests.live.remembering.test_held import scene, with_thing
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-FLAGS = ("--headless=new", "--no-sandbox")
 
 pytestmark = pytest.mark.slow
 
@@ -71,22 +70,14 @@ def life(camera: Camera) -> Iterator[Life]:
 @pytest.fixture
 def page(life: Life) -> Iterator[Page]:
     """The page of that life; it complains of nothing."""
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("no chromium: make test-system")
-    from playwright.sync_api import sync_playwright
-
     assert life.hub is not None
-    complaints: list[str] = []
-    with sync_playwright() as playwright, PageServer(life, life.hub) as server:
-        browser = playwright.chromium.launch(executable_path=chromium, args=[*FLAGS])
+    with chromium() as browser, PageServer(life, life.hub) as server:
         page = browser.new_page(viewport={"width": 1280, "height": 900})
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+        complaints = complaints_of(page)
         page.goto(server.address)
         page.wait_for_timeout(1000 * NEW_S)  # a new scene is looked at first
         wait_for(page, "() => document.querySelector('#holding-says').textContent.startsWith('Nothing is held up')")
         yield page
-        browser.close()
     assert complaints == []
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from devmind.curriculum.journal import Journal
 from devmind.live.serving.hub import Hub
 from devmind.live.serving.server import PageServer
 from devmind.live.watching import Watching
+from tests.browsers import chromium, complaints_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -41,17 +41,9 @@ def watching(journal: Journal, tmp_path: Path) -> Watching:
 @pytest.fixture
 def page(watching: Watching) -> Iterator[Page]:
     """The page of the run; it complains of nothing."""
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("no chromium: make test-system")
-    from playwright.sync_api import sync_playwright
-
-    complaints: list[str] = []
-    with PageServer(watching, watching.hub) as server, sync_playwright() as playwright:  # type: ignore[arg-type]
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--headless=new", "--no-sandbox"])
+    with PageServer(watching, watching.hub) as server, chromium() as browser:  # type: ignore[arg-type]
         page = browser.new_page(viewport={"width": 1280, "height": 800})
-        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+        complaints = complaints_of(page)
         ended = threading.Event()
         quickly = {"stop": ended.is_set, "sleep": lambda _: time.sleep(0.05)}
         publishing = threading.Thread(target=watching.run, kwargs=quickly, daemon=True)
@@ -61,7 +53,6 @@ def page(watching: Watching) -> Iterator[Page]:
         yield page
         ended.set()
         publishing.join()
-        browser.close()
     assert complaints == []
 
 

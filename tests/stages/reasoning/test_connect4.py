@@ -17,8 +17,7 @@ from stages.reasoning.connect4 import exam
 from stages.reasoning.connect4.positions import after, judged, read
 from stages.reasoning.games import CONNECT4, TICTACTOE
 from stages.reasoning.judged import Judged, by_chance, endings
-from stages.reasoning.minimax import minimax
-from stages.reasoning.solver import solve
+from stages.reasoning.solver import minimax, solve
 
 POSITION = "4455\t5\t-2,1,5,x,0,1,1"
 
@@ -50,12 +49,12 @@ def test_ends_of_games_are_judged_as_minimax_judges_them() -> None:
 
 
 def test_ends_differ_from_seed_to_seed_and_games_of_lessons_begin_elsewhere(tmp_path: Path) -> None:
-    from stages.reasoning.connect4.lesson import taught
+    from stages.reasoning.lessons import taught
 
     first, again, other = (endings(CONNECT4, 16, 36, seed).episodes for seed in (0, 0, 1))
     assert (first == again).all()
     assert not set(first) & set(other)
-    assert not set(first) & set(taught(tiny_context(tmp_path), 200))
+    assert not set(first) & set(taught(tiny_context(tmp_path), 200, CONNECT4))
 
 
 def test_by_chance_goes_on_until_there_are_enough() -> None:

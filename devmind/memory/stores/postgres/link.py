@@ -2,7 +2,8 @@
 
 A connection may break while COMMIT is under way, and then nobody here knows whether it was carried out. So each write
 leaves its number in a row of its writer, inside its own transaction; after such a break that row tells. Every write
-holds the row of `devmind.state` until it ends, so whoever holds it next sees how it ended.
+holds the row of `devmind.state` until it ends, so whoever holds it next sees how it ended. What the server complains of
+is told in words for people.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from psycopg import errors, pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from devmind.errors import StoreError
-from devmind.memory.stores.postgres.sentences import shown_place, why
 from devmind.memory.stores.postgres.wire import register
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
@@ -230,3 +230,28 @@ def _fate(act: object) -> str:
     if isinstance(act, _Write) and act.in_doubt:
         return " Whether the last write was kept is not known: look before you write it again."
     return ""
+
+
+def why(error: psycopg.Error, waited_s: float) -> str:
+    """What PostgreSQL complains of, with what to do; one line without a full stop."""
+    first = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+    if isinstance(error, errors.LockNotAvailable):
+        return f"another process has been writing to it for {waited_s:g} s; end that one or wait"
+    if isinstance(error, errors.ReadOnlySqlTransaction):
+        return "the server takes no writes (a standby?); give the URL of its primary"
+    if isinstance(error, errors.DiskFull):
+        return f"the server's disk is full ({first}); free some space"
+    if isinstance(error, errors.InsufficientPrivilege):
+        return f"{first}; ask the owner of the database for the rights that docs/postgres.md lists"
+    if isinstance(error, errors.DataCorrupted | errors.IndexCorrupted):
+        return f"it is damaged ({first}); restore a backup"
+    if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
+        return f"no connection to the server ({first}); look whether it runs"
+    return first
+
+
+def shown_place(given: dict[str, Any]) -> str:
+    """The place for people, without password."""
+    user = f"{given['user']}@" if given.get("user") else ""
+    port = f":{given['port']}" if given.get("port") else ""
+    return f"postgresql://{user}{given.get('host') or ''}{port}/{given.get('dbname') or ''}"

@@ -1,0 +1,81 @@
+"""Strides of a plan: whether one gets from here to there in one, and the command that leads there.
+
+The critic marks plans by how sound their strides are (MCSS: Lu et al. 2025, "What makes a good diffusion planner for
+decision making?"), inverse dynamics tell the command. Both are small networks on pairs of places in a maze.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from devmind.agent.heads import Head
+from devmind.agent.output import masked_mean
+from devmind.algorithms.diffusion import SPREAD_OUT, spread_out
+
+STANDING, CRITICISED = 0.02, 4
+"""A stride that is shorter is none; and strides of a plan by which the critic is taught."""
+
+
+class StrideHead(Head):
+    """A head with a critic of strides, `sound`, and inverse dynamics, `dynamics`."""
+
+    def add_strides(self, hidden: int, middle: float, spread: float, length_price: float) -> None:
+        """Make both networks; see `PlannerHead` for what the numbers are."""
+        self.middle, self.spread, self.length_price = middle, spread, length_price
+        seen = 6 * SPREAD_OUT + 2 + self.inlet.width
+        self.dynamics, self.sound = _mlp(seen, hidden, 2), _mlp(seen, hidden, 1)
+
+    def marks(self, plans: Tensor, maze: Tensor) -> Tensor:
+        """The critic's marks [B, N] of plans [B, N, H, 2]: how likely all their strides can be walked, less length.
+
+        It has learned to tell strides of the data from such into other directions, so a stride through a wall is found
+        unlikely; it knows nothing of the goal, at which every plan ends.
+        """
+        strides = (plans[..., 1:, :] - plans[..., :-1, :]).norm(dim=-1)
+        told = self.soundness(plans[..., :-1, :], plans[..., 1:, :], maze[:, None, None])
+        moving = strides > STANDING
+        return (F.logsigmoid(told) * moving).sum(-1) - self.length_price * strides.sum(-1)
+
+    def soundness(self, here: Tensor, there: Tensor, maze: Tensor) -> Tensor:
+        """Log odds [...] that one gets from `here` to `there` [..., 2] in a stride."""
+        return self.sound(self._pair(here, there, maze)).squeeze(-1)
+
+    def inverse(self, here: Tensor, there: Tensor, maze: Tensor) -> Tensor:
+        """The command [..., 2] that leads from `here` towards `there`."""
+        return self.dynamics(self._pair(here, there, maze))
+
+    def _pair(self, here: Tensor, there: Tensor, maze: Tensor) -> Tensor:
+        here, there = self.scaled(here), self.scaled(there)
+        ends = torch.cat((spread_out(here), spread_out(there), spread_out((here + there) / 2)), -1)
+        return torch.cat((ends, 4 * (there - here), maze.expand(*here.shape[:-1], maze.shape[-1])), -1)
+
+    def critic_loss(self, plan: Tensor, imagined: Tensor, maze: Tensor, turn: Tensor) -> Tensor:
+        """Strides of the data against the same ones turned anyhow (noise contrastive: Gutmann, Hyvärinen 2010), and
+        against those that the planner imagined in their place."""
+        strides = (plan[:, 1:] - plan[:, :-1]).norm(dim=-1) > STANDING
+        number = (turn[0] * strides.sum(-1, keepdim=True)).long()[..., None].expand(-1, -1, 2)  # they come first
+        here, there, from_, to = (way.gather(1, number + k) for way in (plan, imagined) for k in (0, 1))
+        way, angle = there - here, 2 * torch.pi * turn[1]
+        x, y = way.unbind(-1)
+        turned = torch.stack((angle.cos() * x - angle.sin() * y, angle.sin() * x + angle.cos() * y), -1)
+        real, false, told = (
+            self.soundness(begin, end, maze[:, None])
+            for begin, end in ((here, there), (here, here + turned), (from_, to))
+        )
+        moving = strides.any(-1)
+        return 0.1 * masked_mean(F.softplus(-real) + 0.5 * (F.softplus(false) + F.softplus(told)), moving)
+
+    def scaled(self, places: Tensor) -> Tensor:
+        """The senses' numbers as the denoiser has them."""
+        return (places - self.middle) / self.spread
+
+    def unscaled(self, numbers: Tensor) -> Tensor:
+        """And back."""
+        return numbers * self.spread + self.middle
+
+
+def _mlp(n_in: int, hidden: int, n_out: int) -> nn.Sequential:
+    layers = [nn.Linear(n_in, hidden), nn.SiLU(), nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, n_out)]
+    return nn.Sequential(*layers)

@@ -1,0 +1,74 @@
+"""The lessons of the stage in order, and the budgets of those of self-play: steps by size, minutes of nursery.
+
+Self-play teaches policy and value of a game; what a press or a move of a puzzle costs has a lesson of its own folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.stage import Batches, Context, Lesson
+from devmind.seeding import numpy_rng
+from stages.reasoning import parts
+from stages.reasoning.games import CONNECT4, OTHELLO, TICTACTOE, Game
+from stages.reasoning.judged import by_chance
+from stages.reasoning.puzzles import lesson as puzzles
+from stages.reasoning.selfplay import Play, SelfPlay
+from stages.reasoning.sliding import lesson as sliding
+
+STEPS: Mapping[str, Mapping[str, int]] = {
+    "tictactoe": {"tiny": 30, "nursery": 180, "child": 300, "adult": 600},
+    "connect4": {"tiny": 20, "nursery": 420, "child": 6000, "adult": 20000},
+    "othello": {"tiny": 10, "nursery": 60, "child": 4000, "adult": 12000},
+}
+PLAY: Mapping[str, Play] = {
+    "tictactoe": Play(games=40, again=40, opening=7),
+    "connect4": Play(games=64, again=32, opening=24, capacity=40_000),
+    "othello": Play(games=32, again=16, opening=20, capacity=40_000),
+}
+"""Games begin anywhere in their first half: good players meet few of the positions that an exam asks about."""
+TINY_ROWS = 64
+
+
+def lessons(context: Context) -> Sequence[Lesson]:
+    """Games, then puzzles."""
+    return [
+        selfplay_lesson(context, TICTACTOE, rows=96, learning_rate=3e-3, minutes=1.0),
+        selfplay_lesson(context, CONNECT4, rows=256, learning_rate=2e-3, minutes=14.0, rehearses=("tictactoe",)),
+        # Enough games to play, not to play well.
+        selfplay_lesson(
+            context, OTHELLO, rows=128, learning_rate=2e-3, minutes=1.5, rehearses=("tictactoe", "connect4")
+        ),
+        puzzles.lesson(context),
+        sliding.lesson(context),
+    ]
+
+
+def selfplay_lesson(context: Context, game: Game, *, rows: int, learning_rate: float, **more: Any) -> Lesson:
+    """A lesson of self-play, named as its game; the configuration may change its rows and learning rate.
+
+    Args:
+        rows: positions to learn from in an update; TINY_ROWS at size tiny.
+        more: further arguments of Lesson.
+    """
+    size = context.config.size
+    count, rate = context.changed(game.name, TINY_ROWS if size == "tiny" else rows, learning_rate)
+
+    def learner(agent: Agent, context: Context) -> SelfPlay:
+        trains = parts.trained(agent)
+        return SelfPlay(agent, game, PLAY[game.name], seed=context.seed, learning_rate=rate, trains=trains)
+
+    def batches(agent: Agent, context: Context, steps: int) -> Batches:
+        return Batches(lambda update: {"update": update, "rows": context.rows(count)}, steps)
+
+    return Lesson(game.name, learner, batches, STEPS[game.name][size], skills=(game.name,), **more)
+
+
+def taught(context: Context, n: int, game: Game) -> np.ndarray:
+    """Positions that games of lessons begin with, int64 [n]: what is met further on is the agent's own choice."""
+    rng = numpy_rng("lesson", game.name, context.seed, "episodes")
+    return game.canonical(by_chance(game, n, PLAY[game.name].opening, rng))[0]
