@@ -158,7 +158,11 @@ def load_as(model: type[Model], name: str, changes: Mapping[str, Any] | None = N
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise ConfigError(f"--set expects key=value, for example exam.holdout=theo; got '{text}'.")
-        _put(values, key.split("."), yaml.safe_load(value) if value else None)
+        try:
+            _put(values, key.split("."), yaml.safe_load(value) if value else None)
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            why = " ".join(str(error).split())[:120]
+            raise ConfigError(f"--set {key}: '{value[:80]}' is not a plain YAML value ({why}).") from None
     return validate_as(model, values)
 
 
