@@ -41,7 +41,8 @@ class Percepts:
 
     Attributes:
         seen: tokens, presence and maps by sense.
-        keys: L2-normalised float32 [B, 64] by sense; zeros where the sense is absent.
+        keys: L2-normalised float32 [B, 64] by sense; zeros where the sense is absent; none of encoders
+            `of` another one.
         batch: the tick itself, with T = 1.
     """
 
@@ -192,7 +193,8 @@ class Agent(Thinker):
         before = {sense: state.carry.get(f"encoder.{sense}") for sense in self.sense_order}
         carried = {sense: (kept["reading"], kept["present"]) for sense, kept in before.items() if kept is not None}
         seen = self.encode_batch(batch, carried=carried).map(lambda x: x[:, 0])
-        return Percepts(seen, {name: self.key(value) for name, value in seen.encoded.items()}, batch)
+        keys = {name: self.key(value) for name, value in seen.encoded.items() if self.encoder(name).of is None}
+        return Percepts(seen, keys, batch)
 
     @torch.no_grad()
     def step(

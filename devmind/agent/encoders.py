@@ -51,12 +51,18 @@ class Encoder(nn.Module):
     apart by their rotary places; a Moment that was begun can be extended by more of them.
 
     With an `effector` it reads no sense but what the agent did with that effector in the last Moment.
+
+    With `of` it reads another sense once more, in its own way, under a name of its own; with `beside` only in Moments
+    that have that sense too, so that all others stay as they were, bit by bit. What it makes has no key: memory is not
+    asked by it, and keeps nothing by it.
     """
 
     sense_dims: int = 1
     uses_previous: ClassVar[bool] = False
     streams: ClassVar[bool] = False
     effector: str | None = None
+    of: ClassVar[str | None] = None
+    beside: ClassVar[str | None] = None
 
     def __init__(self, width: int, n_tokens: int) -> None:
         super().__init__()

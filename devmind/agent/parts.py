@@ -18,7 +18,7 @@ from devmind.agent.encoders import default_part
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Output
 from devmind.agent.sensing import Sensing, attempt, named_seed
-from devmind.agent.taps import Tap, Tapped, raw_sense, sense_of, tap_parts, taps_trunk
+from devmind.agent.taps import Tap, Tapped, raw_sense, sense_of, tap_parts, tapped_senses, taps_trunk
 from devmind.agent.text import TextHead
 from devmind.agent.tracker import Tracker
 from devmind.errors import DevmindError, PluginError, nearest
@@ -229,9 +229,9 @@ class PartHolder(Sensing, PreTrainedModel):
             )
         senses = [sense_of(part) for part in parts]
         encoders = [None if sense is None else self.encoder(sense) for sense in senses]
-        alone = encoders[0] if len(parts) == 1 and not taps_trunk(tap) else None
+        maps = {name: size for sense in tapped_senses(tap) for name, size in self.encoder(sense).map_channels.items()}
         n_tokens = sum(1 if encoder is None else encoder.n_tokens for encoder in encoders)
-        return Inlet(width, n_tokens, alone.map_channels if alone else {})
+        return Inlet(width, n_tokens, maps)
 
     @property
     def raw_senses(self) -> set[str]:

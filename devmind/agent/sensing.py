@@ -96,22 +96,25 @@ class Sensing(nn.Module):
         """Tokens of senses [*L, ...] over any leading dimensions, without the trunk.
 
         Args:
-            present: bool [*L] by sense; a sense not named is present everywhere.
+            present: bool [*L] by sense; a sense not named is present everywhere. An encoder `of` another sense
+                needs that one, and the one `beside` which it stands.
             previous: (last tick's readings [*L, ...], presence bool [*L]) by sense, for encoders that see change.
             names: which senses to encode; by default all that have an encoder.
         """
         wanted = None if names is None else set(names)
         encoded = {}
         for name in self.sense_order:
-            if name not in senses or (wanted is not None and name not in wanted):
+            encoder = self.encoder(name)
+            read, beside = encoder.of or name, encoder.beside or encoder.of or name
+            if read not in senses or beside not in senses or (wanted is not None and name not in wanted):
                 continue
-            encoder, x = self.encoder(name), senses[name].to(self.device)
-            here = (present or {}).get(name)
-            if here is None:
-                here = torch.ones(x.shape[: x.ndim - encoder.sense_dims], dtype=torch.bool, device=x.device)
+            x = senses[read].to(self.device)
+            here = torch.ones(x.shape[: x.ndim - encoder.sense_dims], dtype=torch.bool, device=x.device)
+            for needed in {read, beside} & set(present or {}):
+                here = here & (present or {})[needed].to(x.device)
             before = (previous or {}).get(name) if encoder.uses_previous else None
             value, known = (None, None) if before is None else (before[0].to(x.device), before[1].to(x.device))
-            encoded[name] = encode_rows(encoder, x, here.to(x.device), value, known)
+            encoded[name] = encode_rows(encoder, x, here, value, known)
         return encoded
 
     def key(self, encoded: Encoded) -> Tensor:

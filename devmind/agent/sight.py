@@ -14,7 +14,7 @@ from devmind.moment import SIGHT_SIZE
 _GRID_TOKENS = 16
 
 
-def _as_planes(picture: Tensor) -> Tensor:
+def as_planes(picture: Tensor) -> Tensor:
     """Pictures [N, H, W, C] (uint8, or float in 0..1) as float [N, C, 64, 64] in 0..1, area-resized when needed."""
     planes = picture.permute(0, 3, 1, 2)
     planes = planes.float() / 255.0 if planes.dtype == torch.uint8 else planes.float()
@@ -50,11 +50,11 @@ class SightEncoder(Encoder):
         self.map_channels = {f"stride{2**depth}": size for depth, size in enumerate(sizes)}
 
     def encode(self, x: Tensor, previous: Tensor | None, previous_present: Tensor | None) -> Encoded:
-        picture = _as_planes(x)
+        picture = as_planes(x)
         if previous is None or previous_present is None:
             change = torch.zeros_like(picture)
         else:
-            change = (picture - _as_planes(previous)) * previous_present[:, None, None, None]
+            change = (picture - as_planes(previous)) * previous_present[:, None, None, None]
         features = torch.cat((picture - 0.5, change), 1)
         maps = {"stride1": features}
         for depth, layer in enumerate(self.convolutions):

@@ -5,7 +5,8 @@
 "<sense>"          that sense's encoder tokens: a reflex arc
 "raw:<sense>"      the numbers of a vector sense itself (of the body), padded to 16
 
-A tuple lays theirs side by side; raw numbers are padded to the width of the others then.
+A tuple lays theirs side by side, and gives the maps of the senses in it; raw numbers are padded to the width of the
+others then.
 """
 
 from __future__ import annotations
@@ -131,7 +132,8 @@ def read_tap(tap: Tap, seen: Perceived, n_tokens: Mapping[str, int]) -> Tapped |
             F.pad(each.tokens, (0, width - each.tokens.shape[-1])) if each else like.tokens.new_zeros(*shape, width)
         )
         present.append(each.present if each else like.present.new_zeros(shape))
-    return Tapped(torch.cat(tokens, -2), torch.cat(present, -1))
+    maps = {name: value for each in here for name, value in each.maps.items()}
+    return Tapped(torch.cat(tokens, -2), torch.cat(present, -1), maps)
 
 
 def _read_part(part: str, seen: Perceived) -> Tapped | None:

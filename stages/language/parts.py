@@ -1,16 +1,30 @@
-"""What the stage adds to an agent: pages of text that are read and written, a head that points, one that chooses."""
+"""What the stage adds to an agent: pages of text that are read and written, an eye for what they speak of, heads that
+call, point and choose.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from devmind.agent.agent import Agent
 from devmind.agent.text import add_text
 from devmind.learners.gradient import trainable
+from stages.language.caregiver.scene import COLOURS, NOUNS
+from stages.language.eye import COLOUR, FORM, THINGS
 
 NAME = "language"
 TEXT, SIGHT, BOARD = "text", "sight", "board"
+DETAIL = "detail"
+"""What sight shows, finer, beside a page."""
 POINT, CHOOSE = "point", "choose"
-CELLS = 8
-"""The picture is pointed into as 8 x 8 cells."""
+COLOUR_OF, NOUN_OF = "colours", "nouns"
+CALLED: Mapping[str, Mapping[str, Any]] = {
+    THINGS: {"of": THINGS},
+    COLOUR_OF: {"of": COLOUR, "classes": len(COLOURS)},
+    NOUN_OF: {"of": FORM, "classes": len(NOUNS)},
+}
+"""Heads that say of each cell whether it holds a thing, and call it."""
 CHOICES = 7
 """MiniGrid's seven actions; where the memory stage gave the agent `choose`, it has as many."""
 
@@ -23,8 +37,13 @@ def admit(agent: Agent, tokenizer: str = "bytes") -> None:
         add_text(agent, tokenizer, stage=NAME)
     if SIGHT not in agent.encoders:
         agent.add_encoder(SIGHT, stage=NAME)
+    if DETAIL not in agent.encoders:
+        agent.add_encoder(DETAIL, "encoder.language-detail", stage=NAME)
+    for head, options in CALLED.items():
+        if head not in agent.heads:
+            agent.add_head(head, "head.language-cells", DETAIL, stage=NAME, options=options)
     if POINT not in agent.heads:
-        agent.add_head(POINT, "head.categorical", f"trunk:{SIGHT}", stage=NAME, options={"classes": CELLS**2})
+        agent.add_head(POINT, "head.language-point", (DETAIL, "trunk"), stage=NAME)
     if CHOOSE not in agent.heads:
         agent.add_head(CHOOSE, "head.categorical", effector=CHOOSE, stage=NAME, options={"classes": CHOICES})
 

@@ -7,26 +7,22 @@ noun apart, and how many there are of a kind in light of one colour.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson
 from devmind.seeding import lesson_seeds, numpy_rng
 from stages.language.caregiver import grammar
 from stages.language.caregiver.grammar import Exchange
 from stages.language.caregiver.scene import COLOURS, NOUNS, TAUGHT, Pair, Scene
 from stages.language.caregiver.views import CELLS, MOST, Views, views
-from stages.language.name.lesson import Page, lit, named_apart, nats_of, pages_of
-from stages.language.parts import SIGHT, TEXT
+from stages.language.seeing import Page, batch_of, loss, named_apart
 from stages.language.teaching import taught
 
-STEPS = {"tiny": 12, "nursery": 1500, "child": 6000, "adult": 16000}
+STEPS = {"tiny": 12, "nursery": 1200, "child": 6000, "adult": 16000}
 ASKED = {
     "colour": grammar.colours,
     "place": grammar.places,
@@ -70,7 +66,7 @@ class Asked:
 
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
-    return taught(context, "answer", loss, lesson_batch, STEPS, 32, 3e-3, 5.0, rehearses=("read", "name"))
+    return taught(context, "answer", loss, lesson_batch, STEPS, 32, 3e-3, 6.0, rehearses=("read", "name"))
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
@@ -78,7 +74,7 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     questions = asked(context, lesson_seeds(rows, context.seed, "answer", update), TAUGHT)
     rng = numpy_rng(context.seed, "answer", update)
     pages = [_page(rng, *each) for each in zip(questions.kinds, questions.questions, questions.answers, strict=True)]
-    return batch_of(lit(questions.shown.sight, pages, rng), pages)
+    return batch_of(questions.shown, pages, rng)
 
 
 def _page(rng: np.random.Generator, kind: str, question: str, answer: str) -> Page:
@@ -116,25 +112,3 @@ def _question(rng: np.random.Generator, scene: Scene) -> tuple[str, Exchange]:
     wanted = answers[int(rng.integers(len(answers)))]
     fit = [exchange for exchange in found if exchange[1] == wanted]
     return kind, fit[int(rng.integers(len(fit)))]
-
-
-def batch_of(sight: np.ndarray, texts: Sequence[Page]) -> dict[str, Any]:
-    """Pictures uint8 [N, H, W, 3] and questions as a Batch of one Moment a row; `written` int64 [N, 1, L] is what
-    follows each byte of the page where that is learned, else -1.
-    """
-    pages, written = pages_of(texts)
-    here = torch.ones(len(pages), 1, dtype=torch.bool)
-    return {
-        "senses": {SIGHT: torch.from_numpy(sight)[:, None], TEXT: pages[:, None]},
-        "present": {SIGHT: here, TEXT: here},
-        "first": here,
-        "valid": here,
-        "written": written[:, None],
-    }
-
-
-def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Nats a byte of the answers."""
-    outputs: Any = agent.forward(dict(batch), [TEXT])
-    says, right = nats_of(outputs[TEXT].logits, batch["written"])
-    return says, {"says": says.detach(), "said right": right}

@@ -17,16 +17,20 @@ from devmind.moment import SIGHT_SIZE
 from devmind.seeding import exam_seeds, lesson_seeds
 from stages.language.answering import answers, png
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT
+from stages.language.eye import SIDE
 from stages.language.hand_rules import CutOuts
-from stages.language.name.lesson import WHAT, answer, centres, where
+from stages.language.name.lesson import WHAT, answer, where
 from stages.language.name.scenes import THINGS, Scenes, scenes
-from stages.language.parts import CELLS, POINT, SIGHT, TEXT
+from stages.language.parts import POINT, SIGHT, TEXT
+from stages.language.seeing import centres
 
 SAY, FIND = "name/say", "name/find"
 GATE = Gate([Threshold(SAY, 0.90), Threshold(FIND, 0.90)])
 EPISODES = 500
 EXAMPLES = 800
 """Lesson scenes, of four things each, from which the floors' rules are fitted."""
+UNNAMED = "where is that?"
+"""What is asked in the row of those who do not hear what is meant."""
 LONGEST = 24
 """Bytes of an answer: the longest name has 18."""
 NOTE = "six pairs of colour and noun that no lesson showed, each beside one of its colour and one of its noun"
@@ -41,7 +45,8 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     said, found = says(agent, looked_at.sight), finds(agent, ahead)
     floors = _floors(context, looked_at, ahead) if full else {SAY: {}, FIND: {}}
     right = np.array([one == answer(name) for one, name in zip(said, looked_at.names, strict=True)])
-    rows = _rows(said, looked_at, finds(agent, ahead, without=(TEXT,)) == ahead.target) if full else {SAY: {}, FIND: {}}
+    blind = finds(agent, ahead, [UNNAMED] * n) == ahead.target if full else np.zeros(0)
+    rows = _rows(said, looked_at, blind) if full else {SAY: {}, FIND: {}}
     met = [identities({"sight": shown.sight}) for shown in (looked_at, ahead)]
     return [
         Measure(SAY, "named rightly", right.astype(float), 1 / len(HELD_OUT), 1.0, floors[SAY], rate=True, note=NOTE,
@@ -64,28 +69,29 @@ def says(agent: Agent, sight: np.ndarray) -> list[str]:
     return answers(agent, {SIGHT: sight, TEXT: [WHAT] * len(sight)}, LONGEST)
 
 
-def finds(agent: Agent, shown: Scenes, without: Sequence[str] = ()) -> np.ndarray:
-    """Which thing lies nearest to the cell pointed at in the tick after the question, int64 [N]."""
-    actor = Actor(agent, len(shown.sight), effectors=(), heads=(POINT,))
-    seen, begins = {SIGHT: shown.sight}, np.ones(actor.n, bool)
-    heard = {} if TEXT in without else {TEXT: [where(name) for name in shown.names]}
-    actor.act(collate_tick({**seen, **heard}, begins))
-    output = actor.act(collate_tick(seen, ~begins))
+def finds(agent: Agent, shown: Scenes, questions: Sequence[str] | None = None) -> np.ndarray:
+    """Which thing lies nearest to the cell pointed at when asked where what is meant is, int64 [N]."""
+    asked = [where(name) for name in shown.names] if questions is None else list(questions)
+    actor = Actor(agent, len(asked), effectors=(), heads=(POINT,))
+    output = actor.act(collate_tick({SIGHT: shown.sight, TEXT: asked}, np.ones(len(asked), bool)))
     return nearest(output.outputs[POINT].mode().cpu().numpy(), shown)
 
 
 def nearest(cell: np.ndarray, shown: Scenes) -> np.ndarray:
     """Which thing's middle lies nearest to the middle of a cell int64 [N]."""
-    point = (np.stack([cell % CELLS, cell // CELLS], 1) + 0.5) * (SIGHT_SIZE / CELLS)
+    point = (np.stack([cell % SIDE, cell // SIDE], 1) + 0.5) * (SIGHT_SIZE / SIDE)
     return np.linalg.norm(centres(shown.boxes) - point[:, None], axis=-1).argmin(1)
 
 
 def _rows(said: list[str], looked_at: Scenes, blind: np.ndarray) -> dict[str, dict[str, float]]:
-    """Each of the two words by itself; and what is found by a child that did not hear which."""
+    """Each of the two words by itself; and what is found by a child that was not told which."""
     words = [[*text.strip().rstrip(".").split(), "", "", ""][1:3] for text in said]
     wanted = [name.split() for name in looked_at.names]
     share = lambda at: float(np.mean([one[at] == other[at] for one, other in zip(words, wanted, strict=True)]))  # noqa: E731
-    return {SAY: {"the colour right": share(0), "the noun right": share(1)}, FIND: {"text off": float(blind.mean())}}
+    return {
+        SAY: {"the colour right": share(0), "the noun right": share(1)},
+        FIND: {f"asked '{UNNAMED}'": float(blind.mean())},
+    }
 
 
 def _floors(context: Context, looked_at: Scenes, ahead: Scenes) -> dict[str, dict[str, float]]:

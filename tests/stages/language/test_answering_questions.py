@@ -15,12 +15,12 @@ from devmind.config import load
 from devmind.curriculum.examining import examination
 from devmind.curriculum.stage import Context
 from devmind.testing import tiny_agent
-from stages.language import parts
+from stages.language import parts, seeing
 from stages.language.answer import exam, lesson
 from stages.language.caregiver.grammar import check_words
 from stages.language.caregiver.scene import COLOURS, HELD_OUT, NOUNS, TAUGHT
-from stages.language.name.lesson import Page
 from stages.language.parts import SIGHT, TEXT
+from stages.language.seeing import Page
 
 
 @pytest.fixture
@@ -65,13 +65,13 @@ def test_exams_show_held_out_pairs_and_lessons_do_not(context: Context) -> None:
 def test_a_batch_asks_with_the_answer_behind(context: Context, agent: Agent) -> None:
     questions = lesson.asked(context, np.arange(8), TAUGHT)
     pages = [Page(*each) for each in zip(questions.questions, questions.answers, strict=True)]
-    batch = lesson.batch_of(questions.shown.sight, pages)
+    batch = seeing.batch_of(questions.shown, pages, np.random.default_rng(0))
     for row in range(8):
         page, written = batch["senses"][TEXT][row, 0], batch["written"][row, 0]
         whole = questions.questions[row] + questions.answers[row]
         assert bytes(n for n in page.tolist() if 0 <= n < 256).decode() == whole
         assert bytes(n for n in written.tolist() if n >= 0).decode() == questions.answers[row]
-    loss, scalars = lesson.loss(agent, batch)
+    loss, scalars = seeing.loss(agent, batch)
     assert loss.isfinite()
     assert 0 <= scalars["said right"] <= 1
 

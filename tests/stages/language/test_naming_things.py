@@ -16,13 +16,15 @@ from devmind.curriculum.stage import Context
 from devmind.errors import DevmindError
 from devmind.seeding import numpy_rng
 from devmind.testing import tiny_agent
-from stages.language import parts
+from stages.language import parts, seeing
 from stages.language.caregiver import grammar, scene
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT, Scene, Thing
 from stages.language.caregiver.views import in_light_of_one_colour
+from stages.language.eye import THINGS
 from stages.language.name import exam, lesson
-from stages.language.name.lesson import Page
 from stages.language.name.scenes import scenes
+from stages.language.parts import COLOUR_OF, NOUN_OF
+from stages.language.seeing import Page
 
 
 @pytest.fixture
@@ -106,7 +108,7 @@ def test_lessons_show_no_held_out_pair_and_exams_ask_for_them(context: Context) 
 
 def test_what_is_looked_at_is_in_the_middle(context: Context) -> None:
     shown = scenes(context, np.arange(20), TAUGHT, TAUGHT, np.ones(20, bool))
-    middle = lesson.centres(shown.boxes)[np.arange(20), shown.target]
+    middle = seeing.centres(shown.boxes)[np.arange(20), shown.target]
     assert np.abs(middle - 32).max() < 6
 
 
@@ -121,7 +123,7 @@ def test_the_nursery_is_spoken_of_as_it_is(context: Context) -> None:
 
 
 def test_an_answer_stands_behind_its_question() -> None:
-    pages, written = lesson.pages_of([Page("what?", " a."), Page("where is it?"), Page("what?", " a b.", given=2)])
+    pages, written = seeing.pages_of([Page("what?", " a."), Page("where is it?"), Page("what?", " a b.", given=2)])
     page, said = pages[0], written[0]
     assert bytes(n for n in page.tolist() if 0 <= n < 256) == b"what? a."
     assert bytes(n for n in said.tolist() if n >= 0) == b" a."
@@ -171,11 +173,12 @@ def test_who_sees_all_is_right_and_shuffled_answers_are_at_chance(context: Conte
         truth.clear()
         order = numpy_rng("shuffled").permutation
         say = lambda a, sight: [lesson.answer(truth[0].names[i]) for i in turn(len(sight))]  # noqa: E731
+        middle = lambda shown: seeing.cells(shown.boxes)[np.arange(len(shown.target)), shown.target]  # noqa: E731
         turn = order if shuffle else np.arange
         monkeypatch.setattr(exam, "scenes", remembered)
         monkeypatch.setattr(exam, "says", say)
-        monkeypatch.setattr(exam, "finds", lambda a, shown, without=(): exam.nearest(
-            lesson.cells(shown)[turn(len(shown.target))], shown))  # fmt: skip
+        monkeypatch.setattr(exam, "finds", lambda a, shown, questions=None: exam.nearest(
+            middle(shown)[turn(len(shown.target))], shown))  # fmt: skip
         return {measure.name: measure.score for measure in exam.examine(agent, big, "glimpse")}
 
     with examination(agent):
@@ -194,11 +197,33 @@ def test_an_untaught_agent_stands_at_chance_and_below_the_floors(context: Contex
     assert not exam.GATE.judge(measures).passed
 
 
+def test_things_are_called_in_the_light_that_lets_it_be_learned(context: Context) -> None:
+    batch = lesson.lesson_batch(context, 0, 80)
+    pointed, called, sight = batch["pointed"][:, 0], batch["called"], batch["senses"]["sight"][:, 0]
+    asked, several = pointed.any(-1), (pointed > 0).sum(-1)
+    assert 35 <= int(asked.sum()) <= 40  # every second row, but for what is hidden
+    torch.testing.assert_close(pointed[asked].sum(-1), torch.ones(int(asked.sum())))
+    assert set(several[asked].tolist()) >= {1, 2}
+    plain = (sight == batch["plain"]).flatten(1).all(1)
+    assert torch.equal(sight[~plain], batch["lit"][~plain])
+    for row in range(80):
+        thing, colour, noun = (called[head][row] for head in (THINGS, COLOUR_OF, NOUN_OF))
+        assert 1 <= thing.sum() <= 4
+        assert set(thing.tolist()) == {0, 1}
+        assert torch.equal(colour >= 0, thing > 0)
+        assert torch.equal(noun >= 0, thing > 0)
+        assert (thing[pointed[row] > 0] > 0).all(), "what is pointed at is something"
+        if several[row] > 1:
+            assert not plain[row], "who goes by the noun alone sees no colours"
+            assert len(set(noun[pointed[row] > 0].tolist())) == 1, "all that is meant has one noun"
+
+
 def test_the_loss_falls_where_answers_are_right(context: Context, agent: Agent) -> None:
     batch = lesson.lesson_batch(context, 0, 8)
-    assert (batch["cell"] >= 0).sum() == 4
-    loss, scalars = lesson.loss(agent, batch)
+    loss, scalars = seeing.loss(agent, batch)
     assert loss.isfinite()
-    assert scalars["points"] == pytest.approx(np.log(64), abs=0.3)
-    wrong = {**batch, "cell": torch.where(batch["cell"] >= 0, (batch["cell"] + 9) % 64, -1)}
-    assert lesson.loss(agent, wrong)[1]["points"] != scalars["points"]
+    assert 1.0 < scalars["points"] < 2 * np.log(64)
+    wrong = {**batch, "pointed": batch["pointed"].roll(9, -1)}
+    assert seeing.loss(agent, wrong)[1]["points"] != scalars["points"]
+    silent = {**batch, "pointed": torch.zeros_like(batch["pointed"])}
+    assert "points" not in seeing.loss(agent, silent)[1]

@@ -1,0 +1,126 @@
+"""The eye for what is spoken of: sight once more, finer, where there is a page; and the head that calls what it sees.
+
+The eye of earlier stages gives a token for 16 x 16 pixels, was never asked what kind of thing it sees, and stays as it
+is. This one looks at 8 x 8 cells of 8 x 8 pixels, learns along, and gives a token for each cell that holds a thing. It
+has no part in Moments without a page, so nothing that was learned before changes by it.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from devmind.agent.encoders import Encoded, Encoder
+from devmind.agent.heads import Head, Inlet
+from devmind.agent.output import Categorical
+from devmind.agent.sight import as_planes
+from devmind.agent.taps import Tapped
+
+SIDE = 8
+"""Cells a side."""
+MOST = 8
+"""Things that are seen at once."""
+FORM, COLOUR = "form", "colour"
+"""Maps of what is in each cell, [width / 8, 8, 8]."""
+THINGS = "things"
+"""The map of whether each cell holds the middle of a thing, logits [1, 8, 8]."""
+LEAST = -1.4
+"""A cell whose logit is above this gives a token: a thing on the border of two cells makes neither sure."""
+_LEAST_CONTRAST = 0.02
+
+
+class DetailEncoder(Encoder):
+    """Two ways from a picture to 8 x 8 cells, form by brightness alone, finely, and colour coarsely; and a token with
+    its place for each cell that holds the middle of a thing, the eight surest at most.
+
+    As in the primate's eye, of which one way is fine and the other has colour (Livingstone and Hubel, 1988, Science
+    240). Form that does not know colour can be told in colours that it never had: what a thing is called goes by its
+    form. Brightness counts by the picture's own contrast, so a dim picture has the form of a bright one.
+
+    Channels follow the width (c = 3 width / 16: form c, 2c, 4c, 4c; colour width / 4). A
+    cell has the form of 33 x 33 pixels and the colour of 20 x 20.
+    """
+
+    of = "sight"
+    beside = "text"
+    sense_dims: int = 3
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width, n_tokens=MOST)
+        c, colours = 3 * width // 16, width // 4
+        self.form = nn.Sequential(
+            nn.Conv2d(1, c, 5, stride=2, padding=2), nn.ReLU(),
+            nn.Conv2d(c, 2 * c, 3, stride=2, padding=1), nn.ReLU(),
+            nn.Conv2d(2 * c, 4 * c, 3, stride=2, padding=1), nn.ReLU(),
+            nn.Conv2d(4 * c, 4 * c, 3, padding=1), nn.ReLU(),
+        )  # fmt: skip
+        self.colour = nn.Sequential(
+            nn.AvgPool2d(4), nn.Conv2d(3, colours, 3, padding=1), nn.ReLU(),
+            nn.Conv2d(colours, colours, 3, stride=2, padding=1), nn.ReLU(),
+        )  # fmt: skip
+        for layer in (*self.form, *self.colour):
+            if isinstance(layer, nn.Conv2d):
+                nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+                nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
+        code = max(4, width // 8)
+        self.form_code, self.colour_code = nn.Conv2d(4 * c, code, 1), nn.Conv2d(colours, code, 1)
+        self.code_norm, self.spread = nn.LayerNorm(code), nn.Linear(2 * code, width)
+        self.things = nn.Conv2d(4 * c + colours, 1, 1)
+        # One vector a cell: sums of a row's and a column's would not tell which go together when several things are
+        # looked at alike, and a trunk that begins so learned nothing of places in 250 steps.
+        self.places = nn.Parameter(torch.randn(SIDE**2, width))
+        self.surety = nn.Parameter(torch.randn(width))
+        nn.init.constant_(self.things.bias, -3.0)  # type: ignore[arg-type]  # most cells are empty
+        nn.init.orthogonal_(self.spread.weight, (width / (2 * code)) ** 0.5)
+        with torch.no_grad():  # which of the things a token is says nothing
+            self.type_embedding.copy_(self.type_embedding[:1].expand_as(self.type_embedding))
+        self.map_channels = {FORM: code, COLOUR: code, THINGS: 1}
+
+    def encode(self, x: Tensor, previous: Tensor | None, previous_present: Tensor | None) -> Encoded:
+        picture = as_planes(x)
+        bright = picture.mean(1, keepdim=True)
+        contrast = bright.std((1, 2, 3), keepdim=True) + _LEAST_CONTRAST
+        form = self.form((bright - bright.mean((1, 2, 3), keepdim=True)) / contrast)
+        colour = self.colour(picture - 0.5)
+        codes = [self.code_norm(each.flatten(2).mT) for each in (self.form_code(form), self.colour_code(colour))]
+        things = self.things(torch.cat((form, colour), 1))
+        sure, cell = things.flatten(1).detach().topk(MOST)
+        order = (cell + SIDE**2 * (sure <= LEAST)).argsort(1)
+        cell, here = cell.gather(1, order), sure.gather(1, order) > LEAST
+        placed = self.spread(torch.cat(codes, -1)) + self.places + things.detach().flatten(2).mT.sigmoid() * self.surety
+        tokens = placed.gather(1, cell[..., None].expand(-1, -1, self.width))
+        maps = {name: code.mT.unflatten(-1, (SIDE, SIDE)) for name, code in zip((FORM, COLOUR), codes, strict=True)}
+        return Encoded(tokens, here, {**maps, THINGS: things})
+
+
+class CellsHead(Head):
+    """One of `classes` for each cell of the map `of` the sense that it taps: `Categorical` [..., 64, classes].
+
+    Without `classes` the map holds the logits themselves, of one class beside none: [..., 64, 2].
+    """
+
+    def __init__(self, inlet: Inlet, of: str, classes: int | None = None) -> None:
+        super().__init__(inlet)
+        self.of = of
+        self.read = nn.Linear(inlet.map_channels[of], classes) if classes else nn.Identity()
+
+    def forward(self, tapped: Tapped) -> Categorical:
+        logits = self.read(tapped.maps[self.of].flatten(-2).mT)
+        return Categorical(logits if logits.shape[-1] > 1 else torch.cat((torch.zeros_like(logits), logits), -1))
+
+
+class PointHead(Head):
+    """Which cell is meant: `Categorical` [..., 64].
+
+    Taps (the sense, "trunk"). The readout says by a dot product which form and which colour it looks for; cells without
+    a thing are passed over. The eye is not taught by it: who does not know yet what is looked for would blur it.
+    """
+
+    def __init__(self, inlet: Inlet) -> None:
+        super().__init__(inlet)
+        self.wanted = nn.Linear(inlet.width, inlet.map_channels[FORM] + inlet.map_channels[COLOUR])
+
+    def forward(self, tapped: Tapped) -> Categorical:
+        codes = torch.cat((tapped.maps[FORM], tapped.maps[COLOUR]), -3).flatten(-2).detach()
+        fits = (self.wanted(tapped.tokens[..., -1:, :]) @ codes).squeeze(-2)
+        return Categorical(fits + tapped.maps[THINGS].flatten(-3).detach())

@@ -1,0 +1,157 @@
+"""Lessons about what is seen: a picture and a page about it in one Moment; what is written behind it, what is pointed
+at, and what each part of the picture is called.
+
+Colour and noun are learned apart: the noun in light of one colour, in which no thing has its own, and behind words for
+any colour. Asked for both in plain light a child learns which pairs do not occur instead of looking at the thing
+(colour 0.92, noun 0.01 on held-out pairs); so does a convolutional classifier of nouns on pixels. What each part of the
+picture is called is learned of every picture in both lights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from devmind.agent.agent import Agent
+from devmind.agent.output import masked_mean
+from devmind.agent.text import BEGIN
+from devmind.moment import SIGHT_SIZE
+from stages.language.caregiver.grammar import a
+from stages.language.caregiver.scene import COLOURS, NOUNS
+from stages.language.caregiver.views import Views, in_light_of_one_colour
+from stages.language.eye import SIDE, THINGS
+from stages.language.parts import CALLED, COLOUR_OF, DETAIL, NOUN_OF, POINT, SIGHT, TEXT
+
+
+@dataclass(frozen=True)
+class Page:
+    """A question, what is written behind it, and which bytes of that are learned: those before `given` are given, and
+    what comes from `until` on is not asked for. With `one_colour` the picture is lit so that no thing has its own.
+    """
+
+    question: str
+    said: str = ""
+    given: int = 0
+    until: int | None = None
+    one_colour: bool = False
+
+
+def named_apart(rng: np.random.Generator, question: str, colour: int, noun: int) -> Page:
+    """A question that is answered by both words, of which one is learned: the colour, or the noun behind any colour."""
+    if rng.random() < 0.5:
+        told = f" {a(COLOURS[rng.integers(len(COLOURS))])} "
+        return Page(question, f"{told}{NOUNS[noun]}.", given=len(told), one_colour=True)
+    told = f" {a(COLOURS[colour])} "
+    return Page(question, f"{told}{NOUNS[noun]}.", until=len(told))
+
+
+def batch_of(
+    shown: Views, pages: Sequence[Page], rng: np.random.Generator, meant: np.ndarray | None = None
+) -> dict[str, Any]:
+    """N pictures in the light that each page wants, and the pages, as a Batch of one Moment a row.
+
+    Args:
+        meant: which things each page asks to point at, bool [N, K]; by default none.
+
+    Returns:
+        Beside the Batch: `written` int64 [N, 1, L], what follows each byte of the page where that is learned, else -1;
+        `pointed` float [N, 1, 64], how probable it is that each cell is meant, zeros where none is asked for; `plain`
+        and `lit`, the pictures uint8 [N, 64, 64, 3] in plain light and in light of one colour; `called` by head int64
+        [N, 64]: whether the middle of a thing is in each cell, its colour and its noun; -1 where there is none.
+    """
+    read, written = pages_of(pages)
+    cell, pointed = cells(shown.boxes), np.zeros((len(pages), SIDE**2), np.float32)
+    called = {head: np.full(pointed.shape, 0 if head == THINGS else -1) for head in CALLED}
+    for row, thing in np.argwhere(seen(shown.boxes)):
+        at = row, cell[row, thing]
+        pointed[at] += 0.0 if meant is None else meant[row, thing]
+        for head, word in zip(CALLED, (1, *shown.pairs[row, thing]), strict=True):
+            called[head][at] = word
+    lit = in_light_of_one_colour(shown.sight, rng)
+    one_colour = np.array([page.one_colour for page in pages])
+    sight = np.where(one_colour[:, None, None, None], lit, shown.sight)
+    always = torch.ones(len(pages), 1, dtype=torch.bool)
+    return {
+        "senses": {SIGHT: torch.from_numpy(sight)[:, None], TEXT: read[:, None]},
+        "present": {SIGHT: always, TEXT: always},
+        "first": always,
+        "valid": always,
+        "written": written[:, None],
+        "pointed": torch.from_numpy(pointed / np.maximum(pointed.sum(1, keepdims=True), 1))[:, None],
+        "plain": torch.from_numpy(shown.sight),
+        "lit": torch.from_numpy(lit),
+        "called": {head: torch.from_numpy(each) for head, each in called.items()},
+    }
+
+
+def pages_of(texts: Sequence[Page]) -> tuple[Tensor, Tensor]:
+    """Pages of bytes, and what is to be written behind each byte: int64 [N, L] each, -1 where there is none."""
+    rows = [(page.question.encode(), page.said.encode()) for page in texts]
+    pages = torch.full((len(rows), max(len(question) + len(said) for question, said in rows) + 1), -1)
+    written = pages.clone()
+    for row, ((question, said), page) in enumerate(zip(rows, texts, strict=True)):
+        tokens = torch.tensor([BEGIN, *question, *said])
+        pages[row, : len(tokens)] = tokens
+        behind, learned = written[row, len(question) : len(tokens) - 1], slice(page.given, page.until)
+        behind[learned] = tokens[len(question) + 1 :][learned]
+    return pages, written
+
+
+def seen(boxes: np.ndarray) -> np.ndarray:
+    """Which things of boxes [..., 4] are seen, bool [...]."""
+    return boxes[..., 2] > boxes[..., 0]
+
+
+def centres(boxes: np.ndarray) -> np.ndarray:
+    """Middles of boxes [..., 4] in pixels, [..., 2] (x, y)."""
+    return (boxes[..., :2] + boxes[..., 2:]) / 2
+
+
+def cells(boxes: np.ndarray) -> np.ndarray:
+    """The cell of the picture that holds the middle of each box [..., 4], int64 [...]."""
+    cell = np.clip(centres(boxes) * SIDE // SIGHT_SIZE, 0, SIDE - 1).astype(np.int64)
+    return cell[..., 1] * SIDE + cell[..., 0]
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Nats a byte of what is written, cross-entropy of the cell pointed at, and nats a thing of what is called."""
+    pointed = batch["pointed"]
+    points = pointed.any()
+    outputs: Any = agent.forward(dict(batch), [TEXT, POINT] if points else [TEXT])
+    says, right = nats_of(outputs[TEXT].logits, batch["written"])
+    calls = nats_called(agent, batch, "plain", COLOUR_OF) + nats_called(agent, batch, "lit", NOUN_OF)
+    scalars = {"says": says.detach(), "said right": right, "calls": calls.detach()}
+    if not points:
+        return says + calls, scalars
+    asked = pointed.any(-1)
+    where = outputs[POINT].loss(pointed, asked)
+    found = pointed.gather(-1, outputs[POINT].mode()[..., None])[asked] > 0
+    return says + calls + where, scalars | {"points": where.detach(), "cell right": found.float().mean()}
+
+
+def nats_called(agent: Agent, batch: Mapping[str, Any], light: str, head: str) -> Tensor:
+    """Nats a thing of finding things by the pictures in a `light`, and of the word that `head` has for each."""
+    seen = agent.encode_senses({SIGHT: batch[light], TEXT: batch["senses"][TEXT][:, 0]}, names=[DETAIL])
+    outputs: Any = agent.run_heads([THINGS, head], seen)
+    called = batch["called"]
+    nats = [_each(outputs[name].logits, called[name]) * (called[name] >= 0) for name in (THINGS, head)]
+    return torch.stack([each.sum() for each in nats]).sum() / (called[THINGS] > 0).sum().clamp_min(1)
+
+
+def nats_of(logits: Tensor, written: Tensor) -> tuple[Tensor, Tensor]:
+    """Nats a byte of what is `written` int64 [..., L] (-1: nothing), and the share of texts whose likeliest bytes are
+    all right, given those before.
+    """
+    wrote = written >= 0
+    right = ((logits.argmax(-1) == written) | ~wrote).all(-1)[wrote.any(-1)].float().mean()
+    return masked_mean(_each(logits, written), wrote), right
+
+
+def _each(logits: Tensor, wanted: Tensor) -> Tensor:
+    return F.cross_entropy(logits.flatten(0, -2), wanted.clamp_min(0).flatten(), reduction="none").view(wanted.shape)
