@@ -21,7 +21,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.t
 help:
 	@echo "make reflex       install, then raise the reflex stage (ARGS='--minutes 5' passes options on)"
 	@echo "make childhood    install, then raise an agent through all stages, to one report"
-	@echo "make attack       a fault at every single write, and a childhood killed 50 times (KILLS=50): nothing may be lost"
+	@echo "make attack       faults at every write, damaged input (CASES=5000), a childhood killed 50 times (KILLS=50): nothing may be lost"
 	@echo "make check        format, lint, types, default tests: some five minutes, before each commit"
 	@echo "make test         make check, then the slow tests with the README's commands: under 25 minutes"
 	@echo "make format       let ruff rewrite the code"
@@ -35,8 +35,10 @@ childhood: $(BASE)
 	$(BIN)/devmind curriculum run $(ARGS)
 
 KILLS ?= 50
+CASES ?= 5000
 attack: $(DEV)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults
+	$(BIN)/python -m tests.sessions.hostile --cases $(CASES)
 	$(BIN)/python -m tests.curriculum.attack --kills $(KILLS) $(ARGS)
 
 test: $(SYSTEM) check

@@ -90,6 +90,14 @@ class TracesError(StoreError):
     """What was to be forgotten is deleted, and traces of it may stay in files; the sentence says why and what to do."""
 
 
+class KeptError(StoreError):
+    """Some of what was to be forgotten could not be and stays, the rest is gone; `kept` is how many entries stay."""
+
+    def __init__(self, sentence: str, kept: int) -> None:
+        super().__init__(sentence)
+        self.kept = kept
+
+
 class ExamError(DevmindError):
     """A skill could not be examined (no data, overlap with what was trained on, missing part)."""
 

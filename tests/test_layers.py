@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("devmind", "stages", "sensors")
 
-BASE = frozenset({"errors", "seeding", "moment", "config", "plugins"})
+BASE = frozenset({"errors", "seeding", "moment", "config", "plugins", "erasing", "bounds"})
 EXAM = frozenset(
     {
         f"curriculum.{part}"
@@ -51,6 +51,8 @@ COMMANDS = frozenset({f"cli.{part}" for part in ("agents", "house", "paths", "sh
 
 ROOMS: Mapping[str, frozenset[str]] = {
     "errors": frozenset(),
+    "erasing": frozenset(),
+    "bounds": frozenset({"errors"}),
     "seeding": frozenset({"errors"}),
     "moment": frozenset({"errors", "seeding"}),
     "config": frozenset({"errors", "seeding"}),

@@ -13,7 +13,7 @@ import typer
 from devmind.cli import memory_files, show, sleeping
 from devmind.cli.agents import AgentOption, agent_folder, describer
 from devmind.cli.house import complain, group
-from devmind.cli.memory_files import Json, MemoryOption, erased, opened
+from devmind.cli.memory_files import Json, MemoryOption, erased, opened, told_where_traces_stay
 from devmind.cli.paths import existing
 from devmind.errors import ConfigError, StoreError, nearest
 
@@ -164,14 +164,19 @@ def forget(
             missing = ""
         else:
             ids, missing = _by_text(mind, name and name.strip(), words and words.strip())
-        told = erased(mind, ids)  # also when nothing was found: it erases what a reader kept from being erased before
+        kept, told = erased(
+            mind, ids
+        )  # also when nothing was found: it erases what a reader kept from being erased before
     if missing and not ids:
         raise StoreError(missing)
     for sentence in filter(None, (missing, *told)):
         complain(f"Note: {sentence}")
-    show.line(f"{show.entries(len(ids))} forgotten")
-    if ids:
+    show.line(f"{show.entries(len(ids) - kept)} forgotten")
+    if len(ids) > kept:
+        told_where_traces_stay(memory)
         show.line(TRACES)
+    if kept:
+        raise typer.Exit(2)
 
 
 def _by_number(mind: Memory, numbers: Sequence[int]) -> tuple[list[int], str]:

@@ -13,10 +13,16 @@ import typer
 from devmind.cli import show
 from devmind.cli.house import complain
 from devmind.cli.paths import existing
-from devmind.errors import ConfigError, StoreError, TracesError
+from devmind.errors import ConfigError, KeptError, StoreError, TracesError
 
 if TYPE_CHECKING:
     from devmind.memory import Memory
+
+
+IN_A_SERVER = (
+    "PostgreSQL's tables are written anew; its write-ahead log (pg_wal), archives of it, replicas and backups keep "
+    "what was forgotten until the server lets them go: docs/postgres.md says how to shorten that."
+)
 
 
 def named_place(place: str) -> str:
@@ -121,9 +127,22 @@ def store_files(folder: Path) -> list[Path]:
     return [file for beside in ("", "-wal", "-shm") if (file := folder / f"{FILE}{beside}").is_file()]
 
 
-def erased(mind: Memory, ids: Sequence[int]) -> list[str]:
-    """Erase entries; gives what stays of them elsewhere, as sentences."""
+def erased(mind: Memory, ids: Sequence[int]) -> tuple[int, list[str]]:
+    """Erase entries; gives how many stay all the same, and what stays elsewhere or may, as sentences."""
     try:
-        return mind.erase(ids)
+        return 0, mind.erase(ids)
     except TracesError as error:  # they are deleted all the same
-        return [str(error)] if ids else []
+        return 0, [str(error)] if ids else []
+    except KeptError as error:
+        return error.kept, [str(error)]
+
+
+def told_where_traces_stay(place: str) -> None:
+    """Say what overwriting cannot reach where a memory lies, in one line."""
+    from devmind.erasing import where_traces_stay
+    from devmind.memory import folder_of
+
+    folder = folder_of(place)
+    sentence = where_traces_stay(folder) if folder else IN_A_SERVER
+    if sentence:
+        complain(f"Note: {sentence}")

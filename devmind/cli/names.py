@@ -12,7 +12,7 @@ import typer
 from devmind.cli import show
 from devmind.cli.agents import AgentOption, agent_folder, describer
 from devmind.cli.house import complain
-from devmind.cli.memory_files import MemoryOption, is_missing
+from devmind.cli.memory_files import MemoryOption, is_missing, told_where_traces_stay
 from devmind.cli.paths import existing_files
 from devmind.errors import StoreError, TracesError
 
@@ -88,6 +88,7 @@ def forget(
                 raise
             complain(f"Note: {error}")
     show.line(f"{name}: {show.counted(there, 'example')} forgotten")
+    told_where_traces_stay(memory)
 
 
 @contextmanager

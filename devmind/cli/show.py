@@ -1,6 +1,7 @@
 """How the commands print: tables and lines that read well on a terminal, in a pipe, and at 80 columns.
 
-Nothing is printed with credentials but the address of a page, by `door`.
+Nothing is printed with credentials but the address of a page, by `door`. What came from strangers cannot steer the
+terminal: see `bounds.printable`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from devmind.bounds import printable
 from devmind.errors import without_secrets
 
 
@@ -35,13 +37,13 @@ def door(address: str) -> None:
 
 def _print(text: str, style: str = "") -> None:
     out = console()
-    out.print(escape(text), style=style or None, soft_wrap=True)
+    out.print(escape(printable(text)), style=style or None, soft_wrap=True)
     out.file.flush()
 
 
 def lamp(word: str, text: str) -> None:
     """One line that begins with a red word: something is being kept."""
-    console().print(f"[bold red]{word}[/] {escape(without_secrets(text))}", soft_wrap=True)
+    console().print(f"[bold red]{word}[/] {escape(printable(without_secrets(text)))}", soft_wrap=True)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], wrapping: Collection[str] = ()) -> None:
@@ -51,7 +53,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], wrapping: Co
         wrapping: columns that are wrapped as well when there is no room. With any, all others keep their full width:
             the least of a number that is cropped is another number.
     """
-    cells = [[without_secrets(str(cell)) for cell in row] for row in rows]
+    cells = [[printable(without_secrets(str(cell))) for cell in row] for row in rows]
     grid = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     for number, column in enumerate(columns):
         wraps = column in wrapping or number == len(columns) - 1
@@ -84,7 +86,10 @@ def memories(number: int) -> str:
 
 def when(time_s: float | None) -> str:
     """A time since 1970 for people, by their clock."""
-    return "never" if time_s is None else f"{datetime.fromtimestamp(time_s):%Y-%m-%d %H:%M:%S}"
+    try:
+        return "never" if time_s is None else f"{datetime.fromtimestamp(time_s):%Y-%m-%d %H:%M:%S}"
+    except (ValueError, OverflowError, OSError):  # older imports took any number
+        return f"{time_s:g} s, which is no time"
 
 
 def path(label: str, place: Path) -> None:

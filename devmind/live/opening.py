@@ -13,6 +13,7 @@ from devmind.live.options import LiveOptions
 from devmind.live.recording import Recording
 from devmind.live.serving.hub import Hub
 from devmind.live.serving.server import PageServer
+from devmind.live.undumped import forbid_core_dumps
 from devmind.memory import Budget, Memory, Store, folder_of, open_store
 from devmind.sessions.pointed import Pointed
 from devmind.worlds.room import Room
@@ -27,6 +28,8 @@ def open_life(options: LiveOptions) -> Iterator[tuple[Life, PageServer | None]]:
     """
     options.check()
     config, private = options.config, options.private
+    if private:
+        forbid_core_dumps()
     agent = Agent.from_pretrained(options.agent)
     with ExitStack() as stack:
         speaker = stack.enter_context(options.speaker) if options.speaker else None

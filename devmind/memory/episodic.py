@@ -17,7 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
-from devmind.errors import StoreError, TracesError
+from devmind.errors import KeptError, SessionError, StoreError, TracesError
 from devmind.memory.approximate import Graphs
 from devmind.memory.columns import top
 from devmind.memory.entry import Entry, Filters, Key, Pointer
@@ -246,27 +246,43 @@ class Memory:
     def erase(self, ids: Iterable[int]) -> list[str]:
         """Delete entries with what they point to, so that nothing of them stays in any file.
 
-        What weights have learned from them stays in the weights.
+        What weights have learned from them stays in the weights. An entry whose recording cannot be rewritten stays as
+        well, since its number is the only way to what was recorded; the others are deleted all the same.
 
         Returns:
-            a sentence for each recording that could not be reached; their entries are gone all the same.
+            a sentence for each recording that is not there (any more); their entries are gone all the same.
 
         Raises:
             StoreError: an entry points somewhere and this memory was not told how to get there; or the store cannot be
-                written.
-            SessionError: a recording cannot be rewritten. Nothing is deleted then.
+                written. Nothing is deleted then.
+            KeptError: recordings of some entries cannot be rewritten; these stay, and the others are gone.
+            TracesError: all are deleted, and traces may stay in the store's files.
         """
         ids = list(ids)
-        places = [entry.pointer for number in ids for entry in self.store.get([number]) if entry.pointer is not None]
-        if places and self.pointed is None:
+        by_session: dict[str, dict[int, Pointer]] = {}
+        for number in ids:
+            for entry in self.store.get([number]):
+                if entry.pointer is not None:
+                    by_session.setdefault(entry.pointer.session, {})[number] = entry.pointer
+        if by_session and self.pointed is None:
             raise StoreError(
                 "Some of these point into recordings, which are not at hand; forget with 'devmind memory'."
             )
-        told = self.pointed.forget(places) if self.pointed and places else []
+        told, refused, kept = list[str](), list[str](), set[int]()
+        for places in by_session.values() if self.pointed else ():
+            try:
+                told += self.pointed.forget(places.values())  # type: ignore[union-attr]
+            except SessionError as error:
+                refused.append(str(error))
+                kept |= places.keys()
         try:
-            self.store.delete(ids)
+            self.store.delete(number for number in ids if number not in kept)
         except TracesError as error:
-            raise TracesError(" ".join([*told, str(error)])) from error
+            told.append(str(error))
+            if not kept:
+                raise TracesError(" ".join(told)) from error
+        if kept:
+            raise KeptError(" ".join([*refused, f"So entries stay: {len(kept)} of {len(ids)}.", *told]), len(kept))
         return told
 
     def rebuild(self, describe: Describe, encoders: Mapping[str, str]) -> int:

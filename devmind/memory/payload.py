@@ -13,12 +13,14 @@ from collections.abc import Mapping
 import numpy as np
 import zstandard
 
+from devmind.bounds import is_numeric
 from devmind.errors import StoreError
 from devmind.moment import Sense
 
 _HEAD = struct.Struct("<I")
 _FULL_SCALE = np.float32(32768)
-_MAX_BYTES = 1 << 30
+_MAX_BYTES = 64 << 20
+"""A payload may unfold to so much, and ten times what it has besides: a picture, some seconds of sound, some views."""
 
 
 def pack(senses: Mapping[str, Sense]) -> bytes:
@@ -45,15 +47,25 @@ def unpack(data: bytes) -> dict[str, Sense]:
         StoreError: the bytes are damaged.
     """
     try:
-        raw = zstandard.ZstdDecompressor().decompress(data, max_output_size=_MAX_BYTES)
+        raw = unfolded(data, _MAX_BYTES + 10 * len(data))
         start = _HEAD.size + _HEAD.unpack_from(raw)[0]
         senses: dict[str, Sense] = {}
         for name, kind, shape, size in json.loads(raw[_HEAD.size : start]):
+            if not (type(size) is int and 0 <= size <= len(raw) - start):
+                raise ValueError("a part's size does not fit")
             senses[name] = _from_bytes(kind, shape, raw[start : start + size])
             start += size
-    except (zstandard.ZstdError, struct.error, ValueError, TypeError) as error:
+    except Exception as error:  # what damage raises depends on where it is
         raise StoreError(f"A remembered payload is damaged ({type(error).__name__}: {error}).") from error
     return senses
+
+
+def unfolded(data: bytes, largest: int) -> bytes:
+    """A zstandard frame decompressed; ValueError when it has, or says that it has, more than `largest` bytes."""
+    declared = zstandard.frame_content_size(data)
+    if declared > largest:
+        raise ValueError(f"it would unfold to {declared:,} bytes, and {largest:,} are the most")
+    return zstandard.ZstdDecompressor().decompress(data, max_output_size=largest)
 
 
 def _as_bytes(name: str, value: Sense) -> tuple[str, list[int], bytes]:
@@ -74,4 +86,6 @@ def _from_bytes(kind: str, shape: list[int], data: bytes) -> Sense:
         return data.decode("utf-8", "surrogatepass")
     if kind == "s16":
         return (np.frombuffer(data, "<i2").astype(np.float32) / _FULL_SCALE).reshape(shape)
+    if not is_numeric(kind):
+        raise ValueError(f"{kind!r:.40} is no kind of numbers")
     return np.frombuffer(data, np.dtype(kind)).reshape(shape).copy()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -19,7 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from devmind.errors import StoreError
+from devmind.bounds import MEMORY_TIMES, damage, is_name, printable
+from devmind.errors import DevmindError, StoreError
 from devmind.memory.entry import Entry, Key, Pointer
 from devmind.memory.payload import pack, unpack
 from devmind.memory.stores import Store
@@ -28,6 +30,11 @@ from devmind.moment import Sense, same_arrays
 
 FORMAT = "devmind.memory/1"
 AT_ONCE = 200
+MAX_NAME = 64
+LATEST_S = 2.5e11
+"""A time beyond is none: no calendar shows it, and what is added to it vanishes."""
+MOST = 2**53
+LARGEST_PART = 64 << 20
 
 
 class Imported(NamedTuple):
@@ -87,8 +94,8 @@ def check_export(path: Path) -> dict[str, str]:
 def import_memory(store: Store, path: Path) -> Imported:
     """Add every entry of a file that is not in the store yet: an equal one is there when all but its counts is equal.
 
-    It is added in parts, so a kill or a full disk may leave some of it; importing once more adds the rest. Of what two
-    imports add at once, the later one takes its own away again.
+    All or nothing: what was added goes again when the rest is refused. Only a kill may leave some of it, and importing
+    once more adds the rest. Of what two imports add at once, the later one takes its own away again.
 
     Raises:
         StoreError: it is no such file, damaged, or of a newer format, or its keys are of another encoder than the
@@ -99,19 +106,25 @@ def import_memory(store: Store, path: Path) -> Imported:
     for sense, encoder in encoders.items():
         if there.encoders.get(sense, encoder) != encoder:
             raise mixed(f"'{sense}'")
-    added = known = 0
+    known, mine = 0, list[int]()
     entries = _entries(path)
-    while part := list(islice(entries, AT_ONCE)):
-        there.update()
-        new = [entry for entry in part if not there.has(entry)]
-        ids = store.add(new) if new else []
-        there.update(ids)
-        twice = [number for number, entry in zip(ids, new, strict=True) if there.has(entry, before=number)]
-        if twice:
-            store.delete(twice, erase=False)
-        added += len(ids) - len(twice)
-        known += len(part) - len(ids) + len(twice)
-    return Imported(added, known)
+    try:
+        while part := list(islice(entries, AT_ONCE)):
+            there.update()
+            new = [entry for entry in part if not there.has(entry)]
+            ids = store.add(new) if new else []
+            mine += ids
+            there.update(ids)
+            twice = {number for number, entry in zip(ids, new, strict=True) if there.has(entry, before=number)}
+            if twice:
+                store.delete(twice, erase=False)
+                mine = [number for number in mine if number not in twice]
+            known += len(part) - len(ids) + len(twice)
+    except DevmindError:
+        with suppress(DevmindError):  # the disk that refused may refuse this as well
+            store.delete(mine, erase=False)
+        raise
+    return Imported(len(mine), known)
 
 
 class _There:
@@ -161,37 +174,96 @@ def _as_bytes(entry: Entry, folder: Path) -> bytes:
 
 
 def _as_entry(parts: Mapping[str, Any]) -> Entry:
+    """An entry whose every field is what the law of `Entry` says and what a terminal can show.
+
+    Raises:
+        ValueError: one is not. Also what a parser raises on what is no entry at all.
+    """
     about = json.loads(parts["about"])
+    encoders, name, pointer = about["encoders"], about["name"], about["pointer"]
+    _need(isinstance(encoders, dict), "its keys are none")
+    _need(all(is_name(text) for pair in encoders.items() for text in pair), "a sense or an encoder has no proper name")
+    _need(name is None or is_name(name, MAX_NAME), f"its name is no line of 1 to {MAX_NAME} bytes")
+    time_s, importance = _number(about["time_s"], -LATEST_S), _number(about["importance"], 0.0)
+    recalled_s = None if about["recalled_s"] is None else _number(about["recalled_s"], -LATEST_S)
+    recalled = about["recalled"]
+    _need(type(recalled) is int and 0 <= recalled < MOST, "how often it was recalled is no such number")
+    if pointer is not None:
+        place, tick, identity = pointer
+        _need(is_name(place, 4096) and isinstance(identity, str) and identity.isprintable(), "its pointer is no place")
+        _need(type(tick) is int and 0 <= tick < MOST, "its pointer's tick is none")
     keys = {
         sense: Key(parts[f"key {sense}"], encoder, parts.get(f"features {sense}"))
-        for sense, encoder in about["encoders"].items()
+        for sense, encoder in encoders.items()
     }
+    senses = unpack(parts["payload"].tobytes())
+    _need(all(is_name(sense) for sense in senses), "a sense has no proper name")
     return Entry(
-        float(about["time_s"]), float(about["importance"]), about["name"], keys, unpack(parts["payload"].tobytes()),
-        pointer=Pointer(*about["pointer"]) if about["pointer"] else None, recalled=int(about["recalled"]),
-        recalled_s=about["recalled_s"],
+        time_s, importance, name, keys, senses, pointer=None if pointer is None else Pointer(*pointer),
+        recalled=recalled, recalled_s=recalled_s,
     )  # fmt: skip
 
 
+def _need(is_right: bool, otherwise: str) -> None:
+    if not is_right:
+        raise ValueError(otherwise)
+
+
+def _number(value: Any, lowest: float) -> float:
+    """A finite number that times are compared and added with."""
+    _need(type(value) in (int, float) and lowest <= value <= LATEST_S, f"{value!r:.40} is no time and no importance")
+    return float(value)
+
+
 def _entries(path: Path) -> Iterator[Entry]:
+    if not stat.S_ISREG(_kind(path)):
+        raise StoreError(f"'{path}' is no file; give one that 'devmind memory export' wrote.")
+    again = "export it once more"
+    with (
+        damage(StoreError, f"'{path}' is damaged or no exported memory ({{}}); {again}."),
+        zipfile.ZipFile(path) as archive,
+    ):
+        inside = {item.filename: item for item in archive.infolist()}
+        _check_sizes(path, archive)
+        about = json.loads(archive.read(inside["memory.json"]))
+        if about["format"] != FORMAT:
+            told = printable(f"{about['format']!s:.40}")
+            raise StoreError(f"'{path}' is of format {told}, this devmind reads {FORMAT}: update devmind.")
+        names = sorted(name for name in inside if name.startswith("entries/"))
+        if len(names) != about["entries"]:
+            raise StoreError(f"'{path}' is damaged: {len(names)} entries of {about['entries']!r:.40} are there.")
+        for name in names:
+            where = printable(name)[:60]
+            with damage(StoreError, f"'{path}' is damaged or no exported memory ({where}: {{}}); {again}."):
+                try:
+                    entry = _as_entry(unpack(archive.read(inside[name])))
+                except StoreError as error:
+                    raise ValueError(str(error)) from error
+            yield entry
+
+
+def _kind(path: Path) -> int:
     try:
-        with zipfile.ZipFile(path) as archive:
-            about = json.loads(archive.read("memory.json"))
-            if about["format"] != FORMAT:
-                raise StoreError(
-                    f"'{path}' is of format {about['format']}, this devmind reads {FORMAT}: update devmind."
-                )
-            names = sorted(name for name in archive.namelist() if name.startswith("entries/"))
-            if len(names) != about["entries"]:
-                raise StoreError(f"'{path}' is damaged: {len(names)} entries of {about['entries']} are there.")
-            for name in names:
-                yield _as_entry(unpack(archive.read(name)))
+        return path.stat().st_mode
     except FileNotFoundError as error:
         raise StoreError(f"There is no file '{path}'; check the path.") from error
-    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError, OSError) as error:
+    except OSError as error:
+        raise StoreError(f"'{path}' cannot be read: {error.strerror}; check its rights.") from error
+
+
+def _check_sizes(path: Path, archive: zipfile.ZipFile) -> None:
+    """Refuse a bomb before anything of it is unfolded: ours are stored, so what they hold is no larger than they are.
+
+    Raises:
+        StoreError: one part, or all of them, would unfold to too much.
+    """
+    size = path.stat().st_size
+    sizes = [item.file_size for item in archive.infolist()]
+    if max(sizes, default=0) > LARGEST_PART + size or sum(sizes) > MEMORY_TIMES * size + LARGEST_PART:
         raise StoreError(
-            f"'{path}' is damaged or no exported memory ({type(error).__name__}: {error}); export it once more."
-        ) from error
+            f"'{path}' says that its {size:,} bytes unfold to {sum(sizes):,}; no memory is exported so, and it is "
+            "not read."
+        )
 
 
 def _equal(one: Entry, other: Entry) -> bool:

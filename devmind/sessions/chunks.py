@@ -6,24 +6,38 @@ front and stops where the last whole record ends.
 
 from __future__ import annotations
 
+import errno
+import io
+import os
+import stat
 import struct
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any
 
+import zstandard
 from mcap.data_stream import ReadDataStream
 from mcap.exceptions import McapError
 from mcap.opcode import Opcode
-from mcap.records import Chunk, Metadata, Statistics
-from mcap.stream_reader import breakup_chunk
+from mcap.records import Channel, Chunk, Message, Metadata, Schema, Statistics
 from mcap.writer import MCAP0_MAGIC
 from zstandard import ZstdError
 
+from devmind.bounds import EXPANDED_TIMES
 from devmind.errors import SessionError
 from devmind.sessions.mcap_file import SUM_KEY, metadata_sum
 
 _HEAD = struct.Struct("<BQ")
-_DAMAGE = (McapError, ZstdError, ValueError, OverflowError, EOFError, struct.error, MemoryError)
+_MESSAGE = struct.Struct("<HIQQ")
+"""Channel, sequence, time of logging and of publishing stand before a message's data."""
+_INSIDE: dict[int, Any] = {Opcode.SCHEMA: Schema, Opcode.CHANNEL: Channel, Opcode.MESSAGE: Message}
+_DAMAGE = (McapError, ZstdError, ValueError, OverflowError, EOFError, struct.error, MemoryError, RuntimeError)
+CHUNK_BYTES, CHUNK_TIMES = 32 << 20, 3
+"""A chunk may unfold to so many bytes, and so many times its size besides: ours hold half a second."""
+RECORDS = 250_000
+"""So many records a chunk may hold: each costs some 300 bytes, and ours hold a hundred."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +47,25 @@ class Found:
     opcode: int
     start: int
     end: int
+
+
+def open_file(path: Path) -> IO[bytes]:
+    """A file for reading; a pipe or a device is refused, where opening it would wait for ever.
+
+    Raises:
+        OSError: it cannot be opened, or is no file.
+    """
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        kind = os.fstat(file).st_mode
+        if stat.S_ISDIR(kind):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not stat.S_ISREG(kind):
+            raise OSError(errno.EINVAL, "it is a pipe or a device and no file")
+        return os.fdopen(file, "rb")
+    except BaseException:
+        os.close(file)
+        raise
 
 
 def has_magic(file: IO[bytes]) -> bool:
@@ -69,9 +102,81 @@ def read_chunk(file: IO[bytes], start: int) -> list[Any]:
     """
     file.seek(start + _HEAD.size)
     try:
-        return list(breakup_chunk(Chunk.read(ReadDataStream(file)), validate_crc=True))
+        return _records(_unfolded(Chunk.read(ReadDataStream(file))))
     except _DAMAGE as error:
         raise SessionError(f"The chunk at byte {start} is damaged ({type(error).__name__}: {error}).") from error
+
+
+def check_expansion(file: IO[bytes]) -> None:
+    """Refuse a file of others whose chunks would unfold to too much, before a stock reader unfolds them.
+
+    Raises:
+        SessionError: one of them would, or all together.
+    """
+    size, whole = os.fstat(file.fileno()).st_size, 0
+    for record in walk(file, len(MCAP0_MAGIC), size):
+        if record.opcode != Opcode.CHUNK:
+            continue
+        file.seek(record.start + _HEAD.size)
+        try:
+            whole += len(_unfolded(Chunk.read(ReadDataStream(file))))
+        except _DAMAGE as error:
+            raise SessionError(f"The chunk at byte {record.start} is damaged ({error}).") from error
+        check_total(whole, size)
+
+
+def check_total(whole: int, size: int) -> None:
+    """SessionError when the chunks of a file of `size` bytes unfold to too much together."""
+    if whole > EXPANDED_TIMES * size + CHUNK_BYTES:
+        raise SessionError(
+            f"It unfolds to over {EXPANDED_TIMES} times its {size:,} bytes; such a file is made to fill a memory."
+        )
+
+
+def _unfolded(chunk: Chunk) -> bytes:
+    """What is in a chunk; its checksum verified where it has one. ValueError when it unfolds to too much."""
+    largest = CHUNK_BYTES + CHUNK_TIMES * len(chunk.data)
+    declared = chunk.uncompressed_size
+    if chunk.compression == "zstd":
+        declared = max(declared, zstandard.frame_content_size(chunk.data))
+    if declared > largest:
+        raise ValueError(f"it would unfold to {declared:,} bytes, and {largest:,} are the most")
+    if chunk.compression == "zstd":
+        data = zstandard.ZstdDecompressor().decompress(chunk.data, max_output_size=largest)
+    elif chunk.compression == "lz4":
+        import lz4.frame
+
+        data = lz4.frame.LZ4FrameDecompressor().decompress(chunk.data, max_length=largest + 1)
+        if len(data) > largest:
+            raise ValueError(f"it unfolds to more than {largest:,} bytes")
+    elif chunk.compression:
+        raise ValueError(f"its compression {chunk.compression!r:.20} is not known")
+    else:
+        data = chunk.data
+    if chunk.uncompressed_crc and zlib.crc32(data) != chunk.uncompressed_crc:
+        raise ValueError("its checksum is another")
+    return data
+
+
+def _records(data: bytes) -> list[Any]:
+    """The schema, channel and message records of an unfolded chunk; ValueError when it holds anything else."""
+    found: list[Any] = []
+    at = 0
+    while at < len(data):
+        opcode, length = _HEAD.unpack_from(data, at)
+        at += _HEAD.size
+        if opcode not in _INSIDE or length > len(data) - at:
+            raise ValueError(f"a record of kind {opcode} with {length:,} bytes stands in it")
+        if len(found) == RECORDS:
+            raise ValueError(f"it holds more than {RECORDS:,} records")
+        body = data[at : at + length]
+        at += length
+        if opcode == Opcode.MESSAGE:
+            channel, sequence, logged, published = _MESSAGE.unpack_from(body)
+            found.append(Message(channel, logged, body[_MESSAGE.size :], published, sequence))
+        else:
+            found.append(_INSIDE[opcode].read(ReadDataStream(io.BytesIO(body))))
+    return found
 
 
 def read_metadata(file: IO[bytes], start: int) -> Metadata:

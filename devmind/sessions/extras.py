@@ -71,7 +71,10 @@ def decode_note(data: bytes) -> Note:
         SessionError: it is damaged.
     """
     try:
-        return Note(**json.loads(data))
+        note = Note(**json.loads(data))
+        if not (type(note.tick) is int and isinstance(note.kind, str)):
+            raise TypeError("its tick is a number and its kind a text")
+        return note
     except (ValueError, TypeError, RecursionError) as error:
         raise SessionError(f"A note cannot be read: {error}.") from error
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from devmind.bounds import damage, memory_bytes
 from devmind.errors import SessionError
 from devmind.moment import SOUND_RATE_HZ, TICK_HZ
 from devmind.sessions import lerobot_layout as layout
@@ -38,9 +39,15 @@ def import_lerobot(
         SessionError: it is no dataset of version 3, a file of it is missing or damaged, a library of the extra
             `robots` is missing, or `out` cannot be written; nothing is left behind.
     """
-    folder, warnings = Path(folder), list[str]()
     with robots_extra("A LeRobotDataset"):
         import pyarrow.parquet  # noqa: F401
+    # What its tables and texts do not hold is found out by using them, at any place.
+    with damage(SessionError, f"The dataset '{folder}' is damaged or none ({{}}); download it again."):
+        return _import(Path(folder), Path(out), tick_hz, topic, overwrite)
+
+
+def _import(folder: Path, out: Path, tick_hz: int, topic: str | None, overwrite: bool) -> Imported:
+    warnings = list[str]()
     info = read_info(folder)
     columns = columns_of(info, _json(folder / layout.OWN) if (folder / layout.OWN).exists() else {}, topic, warnings)
     dataset = _Dataset(folder, info, columns, warnings)
@@ -65,7 +72,10 @@ def read_info(folder: Path) -> dict[str, Any]:
         )
     if not re.match(r"v?3\.", version):
         raise SessionError(f"'{folder}' is a LeRobotDataset of version {version}; this devmind reads version 3.")
-    if not (info.get("features") and info.get("data_path") and float(info.get("fps") or 0) > 0):
+    features, fps = info.get("features"), info.get("fps")
+    if not isinstance(fps, int | float | None) or (fps and not 0 < fps < 1e6):
+        raise SessionError(f"'{folder / layout.INFO}' says {fps!r:.40} pictures a second; download the dataset again.")
+    if not (isinstance(features, dict) and features and info.get("data_path") and fps):
         raise SessionError(f"'{folder / layout.INFO}' lacks features, data_path or fps; download the dataset again.")
     return info
 
@@ -117,7 +127,7 @@ class _Dataset:
         from pyarrow import compute
 
         where = {name: about[f"data/{name}"] for name in ("chunk_index", "file_index")}
-        path = self._folder / self._info["data_path"].format(**where)
+        path = inside(self._folder, layout.filled(self._info["data_path"], where))
         if self._open[0] != path:
             self._open = path, self._table(path, self._columns.wanted)
         table = self._open[1]
@@ -142,7 +152,7 @@ class _Dataset:
         key = self._columns.sight
         at = f"videos/{key}/"
         where = {name: about[at + name] for name in ("chunk_index", "file_index")}
-        path = self._folder / self._info["video_path"].format(video_key=key, **where)
+        path = inside(self._folder, layout.filled(self._info["video_path"], {"video_key": key, **where}))
         shown = set()
         for row, decode in read_video(path, about[f"{at}from_timestamp"], float(self._info["fps"]), len(ticks)):
             shown.add(row)
@@ -160,7 +170,7 @@ class _Dataset:
     def _decode_image(self, image: dict[str, Any]) -> np.ndarray:
         data = image.get("bytes") or b""
         if not data and image.get("path"):
-            path = self._folder / image["path"]
+            path = inside(self._folder, image["path"])
             if not path.is_file():
                 raise SessionError(f"The dataset's picture '{path}' is missing; download it again.")
             return read_picture(path)
@@ -202,6 +212,7 @@ class _Dataset:
 
         try:
             file = parquet.ParquetFile(path)
+            _check_table(path, file.metadata)
             return file.read([name for name in file.schema_arrow.names if wanted(name)])
         except FileNotFoundError as error:
             raise SessionError(f"The dataset's file '{path}' is missing; download it again.") from error
@@ -210,11 +221,38 @@ class _Dataset:
             raise SessionError(f"The dataset's file '{path}' is damaged ({first}); download it again.") from error
 
 
+def _check_table(path: Path, about: Any) -> None:
+    """SessionError when a table would unfold to more memory than a file of its size may take."""
+    size = path.stat().st_size
+    groups = [about.row_group(number).total_byte_size for number in range(about.num_row_groups)]
+    numbers = about.num_rows * about.num_columns
+    if sum(groups) > memory_bytes(size) or 8 * numbers > memory_bytes(size):
+        raise SessionError(
+            f"The dataset's file '{path}' says that its {size:,} bytes are {about.num_rows:,} rows of {sum(groups):,} "
+            "bytes; that would take more memory than a file of this size may."
+        )
+
+
+def inside(folder: Path, place: Any) -> Path:
+    """A path that a dataset gives, below its folder.
+
+    Raises:
+        SessionError: it is absolute, climbs out of the folder, or is no path.
+    """
+    if not isinstance(place, str) or not place or "\0" in place:
+        raise SessionError(f"The dataset '{folder}' names a file {place!r:.80}, which is no path; download it again.")
+    if Path(place).is_absolute() or ".." in Path(place).parts:
+        raise SessionError(
+            f"The dataset '{folder}' names a file outside its folder ({place!r:.80}); nothing there is read."
+        )
+    return folder / place
+
+
 def _json(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(found, dict):
             return found
         raise ValueError("no JSON object")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SessionError(f"'{path}' cannot be read ({error}); download the dataset again.") from error

@@ -6,7 +6,13 @@ Source: huggingface/lerobot, docs/source/lerobot-dataset-v3.mdx and src/lerobot/
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from typing import Any
+
+from devmind.errors import SessionError
+
+_FIELD = re.compile(r"\{(\w+)(?::0?(\d{1,2})d)?\}", re.ASCII)
 
 VERSION = "v3.0"
 INFO, STATS, TASKS, OWN = "meta/info.json", "meta/stats.json", "meta/tasks.parquet", "meta/devmind.json"
@@ -35,6 +41,25 @@ NO_TASK = "none"
 def feature(dtype: str, shape: tuple[int, ...], names: list[str] | None = None, **more: Any) -> dict[str, Any]:
     """One entry of `features` in info.json."""
     return {"dtype": dtype, "shape": list(shape), "names": names, **more}
+
+
+def filled(template: Any, values: Mapping[str, Any]) -> str:
+    """A path template with `{name}` and `{name:03d}` filled in: of the ways of `str.format` only these two.
+
+    Raises:
+        SessionError: it is no text, or has anything else in braces.
+    """
+    if not isinstance(template, str):
+        raise SessionError(f"A path template is a text; the dataset has {template!r:.80}. Download it again.")
+
+    def put(found: re.Match[str]) -> str:
+        value, width = values[found[1]], int(found[2] or 0)
+        return str(value).zfill(width) if type(value) is int else str(value)
+
+    made = _FIELD.sub(lambda found: put(found) if found[1] in values else found[0], template)
+    if set("{}") & set(_FIELD.sub(lambda found: "" if found[1] in values else found[0], template)):
+        raise SessionError(f"The dataset's path template {template!r:.80} is not read; download the dataset again.")
+    return made
 
 
 def place(number: int) -> dict[str, int]:

@@ -14,6 +14,7 @@ from mcap.stream_reader import StreamReader
 
 from devmind.errors import DevmindError, SessionError
 from devmind.moment import TICK_HZ
+from devmind.sessions import chunks
 from devmind.sessions.bags import plain
 from devmind.sessions.foreign import Topic, import_source
 from devmind.sessions.importing import Imported, robots_extra
@@ -46,6 +47,13 @@ class Mcap:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._indexed = True
+        try:
+            with chunks.open_file(path) as file:
+                chunks.check_expansion(file)
+        except OSError as error:
+            raise SessionError(f"'{path}' cannot be read: {error.strerror}; check the path and its rights.") from error
+        except SessionError as error:
+            raise SessionError(f"'{path}' cannot be read: {error}") from error
         with self._reader() as reader:
             if reader.get_header().profile == "devmind":
                 raise SessionError(f"'{path}' is a session of devmind already; it needs no import.")

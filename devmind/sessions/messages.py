@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from devmind.bounds import is_numeric
 from devmind.errors import SessionError
 from devmind.moment import SOUND_RATE_HZ, Sense
 from devmind.sessions.schemas import (
@@ -72,7 +73,15 @@ def decode(schema: str, data: bytes) -> Sense:
         if schema not in (IMAGE, AUDIO, LOG, ARRAY):
             raise ValueError("the schema is unknown to this version")
         return _decoded(schema, message_class(schema).FromString(data))  # type: ignore[attr-defined]
-    except (DecodeError, ValueError, TypeError, SyntaxError, OverflowError, MemoryError) as error:
+    except (
+        DecodeError,
+        ValueError,
+        TypeError,
+        SyntaxError,
+        ZeroDivisionError,
+        OverflowError,
+        MemoryError,
+    ) as error:
         raise SessionError(f"A message of schema '{schema}' cannot be decoded: {error}.") from error
 
 
@@ -112,6 +121,8 @@ def _decoded(schema: str, message: Any) -> Sense:
         return np.ascontiguousarray(from_s16(interleaved).T)
     if message.dtype == _TEXT:
         return bytes(message.data).decode("utf-8", "surrogatepass")
+    if not is_numeric(message.dtype):
+        raise ValueError(f"{message.dtype!r:.40} is no kind of numbers")
     return np.frombuffer(message.data, np.dtype(message.dtype)).reshape(tuple(message.shape)).copy()
 
 

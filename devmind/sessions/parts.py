@@ -116,7 +116,7 @@ def _numbered(path: Path) -> Iterator[tuple[int, Path]]:
 
 def _recording(path: Path) -> str | None:
     """What the parts of a recording share; '' when the file has no parts, None when it is too damaged to say."""
-    with suppress(OSError, SessionError), path.open("rb") as file:
+    with suppress(OSError, SessionError), chunks.open_file(path) as file:
         if not chunks.has_magic(file):
             return None
         for record in chunks.walk(file, len(chunks.MCAP0_MAGIC), os.fstat(file.fileno()).st_size):

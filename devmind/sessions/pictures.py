@@ -13,13 +13,19 @@ from typing import Any
 
 import numpy as np
 
+from devmind.bounds import memory_bytes
 from devmind.errors import SessionError
 from devmind.moment import PERIPHERY_SIZE, SIGHT_SIZE, WIDE_SIZE
 
 JPEG_QUALITY = 85
 LARGEST_PIXELS = 64_000_000
+_BYTES_PER_PIXEL = {"JPEG": 7, "MPO": 7}
+"""What a picture costs while it is read, with the one before it; 14 for what may have 16 bits or transparency."""
 SMALLEST_SIDE = 8
 _CUT_SHARE = 0.95
+_STRIP_NUMBERS = 1_000_000
+_LARGE_PIXELS = 9_000_000
+"""More than a frame of 4K."""
 
 
 WIDE_HALF_DEG, SIGHT_HALF_DEG = 60.0, 30.0
@@ -107,8 +113,8 @@ def decode_picture(data: bytes, name: str) -> np.ndarray:
     """The same of a picture file's bytes; `name` is for the error.
 
     Raises:
-        SessionError: it cannot be read, for example because it is cut; its header promises more than 64 megapixels or
-            a side of less than 8 pixels.
+        SessionError: it cannot be read, for example because it is cut; its header promises more than 64 megapixels,
+            more than memory may be taken for a file of its size (`devmind.bounds`), or a side of less than 8 pixels.
     """
     import cv2
 
@@ -116,9 +122,10 @@ def decode_picture(data: bytes, name: str) -> np.ndarray:
     with _quiet():
         try:
             coded = np.frombuffer(data, np.uint8)
-            picture = cv2.imdecode(coded, cv2.IMREAD_UNCHANGED)
-            if picture is not None and (picture.ndim == 2 or picture.shape[2] != 4):
+            picture = None if _is_jpeg(data) else cv2.imdecode(coded, cv2.IMREAD_UNCHANGED)
+            if picture is None or (picture.ndim == 2 or picture.shape[2] != 4):
                 # Decoded again, because only this way the camera's orientation (EXIF) is applied.
+                picture = None
                 picture = cv2.imdecode(coded, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH)
         except cv2.error as error:
             raise SessionError(f"The picture '{name}' cannot be read ({type(error).__name__}); replace it.") from error
@@ -127,22 +134,33 @@ def decode_picture(data: bytes, name: str) -> np.ndarray:
     return _rgb8(picture)
 
 
-def _check_size(data: bytes, name: str) -> None:
-    """Refuse a picture by its header, before it is decoded: a small file may unfold to gigabytes.
+def _is_jpeg(data: bytes) -> bool:
+    return data.startswith(b"\xff\xd8")
 
-    A header that Pillow does not know is left to OpenCV, which has a limit of its own.
-    """
+
+def _check_size(data: bytes, name: str) -> None:
+    """Refuse a picture by its header, before it is decoded: a small file may unfold to gigabytes."""
     from PIL import Image, UnidentifiedImageError
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the limit here is lower
             with Image.open(io.BytesIO(data)) as picture:
-                width, height = picture.size
+                (width, height), kind = picture.size, picture.format or ""
     except Image.DecompressionBombError:
-        width = height = LARGEST_PIXELS
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError):
-        return
+        width, height, kind = LARGEST_PIXELS, LARGEST_PIXELS, ""
+    except UnidentifiedImageError:
+        raise SessionError(
+            f"The picture '{name}' is damaged, cut, or of a kind that does not say how large it is; convert it to PNG."
+        ) from None
+    except Exception as error:  # what a damaged header raises depends on where it is
+        raise SessionError(f"The picture '{name}' is damaged or cut ({type(error).__name__}); replace it.") from error
+    costs = width * height * _BYTES_PER_PIXEL.get(kind, 14)
+    if width * height <= LARGEST_PIXELS and costs > memory_bytes(len(data)):
+        raise SessionError(
+            f"The picture '{name}' says that its {len(data):,} bytes are {width}x{height} pixels; that would take more "
+            "memory than a file of this size may. Give a smaller one."
+        )
     if width * height > LARGEST_PIXELS:
         raise SessionError(
             f"The picture '{name}' has more than {LARGEST_PIXELS // 10**6} megapixels; give a smaller one."
@@ -176,6 +194,7 @@ def from_jpeg(jpeg: bytes) -> np.ndarray:
     """
     import cv2
 
+    _check_size(jpeg, "of the camera")
     with _quiet():
         picture = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)
     if picture is None:
@@ -243,8 +262,11 @@ def brightness(frame: np.ndarray) -> np.ndarray:
 
     size, (height, width) = WIDE_SIZE, frame.shape[:2]
     spare = max(0, height - width) // 2
-    grey = cv2.cvtColor(frame[spare : height - spare], cv2.COLOR_RGB2GRAY).astype(np.float32) / 255
+    grey = cv2.cvtColor(frame[spare : height - spare], cv2.COLOR_RGB2GRAY)
     per_part = WIDE_SIZE // PERIPHERY_SIZE
+    if grey.size > _LARGE_PIXELS:  # as float32 it would take more memory than the picture
+        grey = cv2.resize(grey, (8 * size, 8 * size * grey.shape[0] // width or 1), interpolation=cv2.INTER_AREA)
+    grey = grey.astype(np.float32) / 255
     rows = per_part * min(PERIPHERY_SIZE, max(1, round(PERIPHERY_SIZE * height / width)))
     view = np.zeros((size, size), np.float32)
     top = (size - rows) // 2
@@ -253,9 +275,17 @@ def brightness(frame: np.ndarray) -> np.ndarray:
 
 
 def _rgb8(picture: np.ndarray) -> np.ndarray:
-    """OpenCV's grey, BGR or BGRA of any depth as RGB uint8."""
+    """OpenCV's grey, BGR or BGRA of any depth as RGB uint8; a BGR picture of 8 bits becomes RGB in its place."""
     import cv2
 
+    if picture.dtype == np.uint8 and picture.ndim == 3 and picture.shape[2] == 3:
+        return cv2.cvtColor(picture, cv2.COLOR_BGR2RGB, dst=picture)
+    if picture.size > _STRIP_NUMBERS:  # by strips, since numbers in between are four times as large
+        rows = max(1, _STRIP_NUMBERS * len(picture) // picture.size)
+        made = np.empty((*picture.shape[:2], 3), np.uint8)
+        for start in range(0, len(picture), rows):
+            made[start : start + rows] = _rgb8(picture[start : start + rows])
+        return made
     if picture.dtype != np.uint8:
         top = np.iinfo(picture.dtype).max if picture.dtype.kind in "ui" else 1.0
         picture = np.rint(np.clip(picture.astype(np.float32) / top, 0, 1) * 255).astype(np.uint8)

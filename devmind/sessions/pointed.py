@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Protocol
+from typing import Protocol
 
+from devmind.erasing import overwrite, unlink_overwritten, where_traces_stay
 from devmind.errors import SessionError
 from devmind.moment import Sense
 from devmind.sessions import salvage
@@ -82,7 +83,7 @@ class Pointed:
             by_file.setdefault(place.session, []).append(place)
         for name, wanted in by_file.items():
             path = self.folder / name
-            if not path.exists():
+            if not path.is_file():
                 told.append(f"The recording '{path}' is not there; if it was moved, what it holds was not forgotten.")
                 continue
             session = Session(path)
@@ -97,7 +98,14 @@ class Pointed:
                 )
             self._sessions.pop(path, None)
             if mine:
+                has_copy = path.stat().st_nlink > 1
                 blank(path, mine)
+                if has_copy:
+                    told.append(
+                        f"'{path}' has a second name (a hard link, as backups make them), which keeps the recording as "
+                        "it was; delete that one by hand."
+                    )
+                told += filter(None, [where_traces_stay(path)])
         return told
 
     def _session(self, path: Path) -> Session:
@@ -113,11 +121,13 @@ def blank(path: Path, ticks: Sequence[int]) -> None:
     """Rewrite a recording so that these ticks have no senses, and no camera's frame was taken within one of them.
 
     All else stays as it was: times, actions, notes, other ticks. A note says that it was done. The new file takes the
-    old one's place in one step, and the old bytes are overwritten.
+    old one's place in one step, and the old bytes are overwritten, unless they have another name (a hard link): what
+    that one leads to is somebody's copy. A symbolic link stays one.
 
     Raises:
         SessionError: it is damaged, is still being written, or the disk refuses.
     """
+    path = path.resolve()
     session = Session(path)
     gone = {tick for tick in ticks if 0 <= tick < len(session)}
     if session.truncated and time.time() - path.stat().st_mtime < QUIET_S:
@@ -138,16 +148,18 @@ def blank(path: Path, ticks: Sequence[int]) -> None:
             )
         part.chmod(path.stat().st_mode & 0o777)
         with path.open("r+b") as old:
+            has_copy = os.fstat(old.fileno()).st_nlink > 1
             os.replace(part, path)
-            _overwrite(old)
+            if not has_copy:
+                overwrite(old.fileno())
         folder = os.open(path.parent, os.O_RDONLY)
         os.fsync(folder)
         os.close(folder)
     except OSError as error:
         raise SessionError(f"'{path}' cannot be rewritten: {error.strerror}; nothing of it was changed.") from error
     finally:
-        with suppress(FileNotFoundError):
-            part.unlink()
+        with suppress(OSError):
+            unlink_overwritten(part)  # of a rewriting that failed: it holds what stays, which may be forgotten later
 
 
 def _copy(
@@ -169,12 +181,3 @@ def _copy(
             to.note(item.kind, item.data)
         elif isinstance(item, Health):
             to.health(item.data)
-
-
-def _overwrite(old: IO[bytes]) -> None:
-    """Zeros over what a name no longer leads to."""
-    left = os.fstat(old.fileno()).st_size
-    while left > 0:
-        left -= old.write(bytes(min(left, 1 << 20)))
-    old.flush()
-    os.fsync(old.fileno())

@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from mcap.opcode import Opcode
+from mcap.records import Message
 
+from devmind.bounds import damage
 from devmind.errors import SessionError, without_secrets
 from devmind.moment import Sense
 from devmind.sessions import chunks
@@ -92,7 +94,7 @@ class Session:
         self.health: list[Health] = []
         self.frame_count = self.frame_bytes = 0
         self._assembler = Assembler()
-        self._end = 0
+        self._end = self._unfolded = 0
         self._chunk_starts: list[int] = []
         self._ticks_before_chunk: list[int] = []
         self._first_chunk_of_tick = array("L")
@@ -116,7 +118,8 @@ class Session:
             record = None
             try:
                 for record in chunks.walk(file, self._end, size):
-                    self._index(file, record)
+                    with damage(SessionError, "What it says is not what a recording says ({})."):
+                        self._index(file, record)
                     self._end = record.end
                 if self.truncated and chunks.ends_as_finished(file, size):
                     raise SessionError(f"The record at byte {self._end} is damaged.")
@@ -228,7 +231,7 @@ class Session:
 
     def _open(self) -> IO[bytes]:
         try:
-            return self.path.open("rb")
+            return chunks.open_file(self.path)
         except FileNotFoundError:
             raise SessionError(f"There is no recording '{self.path}'; check the path.") from None
         except IsADirectoryError:
@@ -237,6 +240,9 @@ class Session:
             raise SessionError(f"'{self.path}' cannot be read: {error.strerror}; check its rights.") from error
 
     def _check_format(self) -> None:
+        with damage(SessionError, f"'{self.path}' does not say how it was recorded ({{}}); it is damaged."):
+            if not 0 < float(self.metadata.get("tick_hz", "10")) < 1e6:
+                raise SessionError(f"'{self.path}' has {self.metadata['tick_hz']!r:.40} ticks a second; it is damaged.")
         found = self.metadata.get("format", "")
         if found.partition("/")[0] != FORMAT.partition("/")[0]:
             raise SessionError(
@@ -255,6 +261,8 @@ class Session:
                 self._assembler.started_ns = started_ns(self.metadata)
         elif record.opcode == Opcode.CHUNK:
             records = chunks.read_chunk(file, record.start)
+            self._unfolded += sum(len(one.data) + 31 for one in records if isinstance(one, Message))
+            chunks.check_total(self._unfolded, record.end)
             self._chunk_starts.append(record.start)
             self._ticks_before_chunk.append(len(self))
             for found in records:

@@ -19,6 +19,9 @@ Part = tuple[float | None, int, np.ndarray]
 _BLOCK = 4096
 """Samples read at a time; of a damaged file at most so many before the damage are lost."""
 
+LOWEST_RATE_HZ, HIGHEST_RATE_HZ = 2_000, 768_000
+"""Below, a small file would become hours of sound; above there are no microphones."""
+
 _GAP_S = 0.005
 """Containers round their time stamps to a millisecond or so; more than this is a gap."""
 
@@ -127,6 +130,11 @@ class _TickCutter:
     def __init__(self, start_s: float, rate_hz: int, channels: int, tick_samples: int) -> None:
         import soxr
 
+        if not LOWEST_RATE_HZ <= rate_hz <= HIGHEST_RATE_HZ:
+            raise SessionError(
+                f"Its sound has {rate_hz:,} samples a second, and {LOWEST_RATE_HZ:,} to {HIGHEST_RATE_HZ:,} are read; "
+                "convert it to WAV of 16,000."
+            )
         start = round(start_s * SOUND_RATE_HZ)
         self._size = tick_samples
         self._tick = max(0, math.ceil(start / tick_samples))

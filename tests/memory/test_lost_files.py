@@ -92,3 +92,29 @@ def test_what_is_too_large_to_be_packed_keeps_no_traces_either(tmp_path: Path, m
             assert not any(traces(tmp_path, marks))
         assert (tmp_path / FILE).stat().st_size >= before  # it was not packed
         assert store.check() == []
+
+
+def test_a_memory_whose_log_was_left_behind_says_so(tmp_path: Path) -> None:
+    """Copied from a living memory without its log: "0 entries, all is well", it said."""
+    for place, old in (("new", False), ("older", True)):
+        if old:
+            with open_store(tmp_path / place) as store:
+                store.add([example(0, "a")])
+        with open_store(tmp_path / place) as store:
+            store.add([example(number, "a") for number in range(1, 4)])
+            (tmp_path / f"{place}-copy").mkdir()
+            shutil.copy(tmp_path / place / FILE, tmp_path / f"{place}-copy" / FILE)
+        with pytest.raises(StoreError, match=r"without its log 'memory.sqlite3-wal'.*Copy both"):
+            open_store(tmp_path / f"{place}-copy")
+        with open_store(tmp_path / f"{place}-copy", mend=True) as store:
+            assert store.sizes().entries == old
+        with open_store(tmp_path / place) as store:  # closed as it should be, it may be copied alone
+            assert store.sizes().entries == 3 + old
+        (tmp_path / f"{place}-whole").mkdir()
+        shutil.copy(tmp_path / place / FILE, tmp_path / f"{place}-whole" / FILE)
+        with open_store(tmp_path / f"{place}-whole") as one, open_store(tmp_path / f"{place}-whole") as other:
+            assert one.sizes() == other.sizes()
+            one.close()  # not the last one
+            other.add([example(9, "a")])
+        with open_store(tmp_path / f"{place}-whole") as store:
+            assert store.sizes().entries == 4 + old

@@ -266,6 +266,7 @@ def test_migrations_are_only_appended() -> None:
         "0fa41880084a56c0",
         "152b881476cc87e7",
         "266f45a8f1cb3a2c",
+        "ed0b651f6535e636",
     ]
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from devmind.errors import SessionError, StoreError
-from devmind.memory import Filters, Key, Memory, Pointer, open_store
+from devmind.errors import KeptError, SessionError, StoreError
+from devmind.memory import Entry, Filters, Key, Memory, Pointer, open_store
 from devmind.moment import Action, Moment, same_arrays
 from devmind.sessions.pointed import Pointed, blank, identity
 from devmind.sessions.reader import Session
@@ -140,3 +142,52 @@ def test_parts_of_one_recording_are_told_apart(tmp_path: Path) -> None:
             recorder.write(moment(number))
         paths = recorder.paths
     assert len({identity(Session(path)) for path in paths}) == len(paths) == 2
+
+
+def pointing(store: Any, folder: Path, number: int, session: str, named: str) -> int:
+    memory = Memory(store, pointed=Pointed(folder))
+    pointer = Pointer(session, number, named)
+    return memory.write(Moment(0.0, {"words": f"said {number}"}), {"sight": key(number)}, pointer=pointer).id
+
+
+def test_a_damaged_recording_keeps_its_entries_and_blocks_no_others(session: Path, tmp_path: Path) -> None:
+    named = identity(Session(session))
+    bad = tmp_path / "bad.mcap"
+    shutil.copy(session, bad)
+    with open_store(tmp_path / "memory") as store:
+        ids = [pointing(store, tmp_path, 3, "life.mcap", named), pointing(store, tmp_path, 4, "bad.mcap", named)]
+        ids.append(store.add([Entry(0.0, 0.0, None, {"sight": key(9)}, {"words": "alone"})])[0])
+        damaged = bytearray(bad.read_bytes())
+        damaged[len(damaged) // 2] ^= 1
+        bad.write_bytes(damaged)
+        with pytest.raises(KeptError, match=r"bad.mcap' is damaged.*entries stay: 1 of 3") as told:
+            Memory(store, pointed=Pointed(tmp_path)).erase(ids)
+        assert told.value.kept == 1
+        assert [one.id for one in store.find()] == [ids[1]]
+        assert not any(holds(session, mark) for mark in marks(3))
+        assert bad.read_bytes() == damaged
+
+
+def test_a_hard_link_keeps_its_bytes_and_a_symbolic_one_stays_one(session: Path, tmp_path: Path) -> None:
+    named, whole = identity(Session(session)), session.read_bytes()
+    backup = tmp_path / "backup.mcap"
+    os.link(session, backup)
+    told = Pointed(tmp_path).forget([Pointer("life.mcap", 3, named)])
+    assert "hard link" in told[0]
+    assert backup.read_bytes() == whole
+    assert not any(holds(session, mark) for mark in marks(3))
+    link = tmp_path / "link.mcap"
+    link.symlink_to("life.mcap")
+    Pointed(tmp_path).forget([Pointer("link.mcap", 5, named)])
+    assert link.is_symlink()
+    assert not any(holds(session, mark) for mark in marks(5))
+    assert len(Session(session)) == 8
+
+
+def test_a_pipe_is_no_recording_and_nothing_hangs(tmp_path: Path) -> None:
+    pipe = tmp_path / "life.mcap"
+    os.mkfifo(pipe)
+    assert "is not there" in Pointed(tmp_path).forget([Pointer("life.mcap", 0, "x")])[0]
+    with pytest.raises(SessionError, match="a pipe or a device"):
+        Session(pipe)
+    assert Pointed(tmp_path).fetch(Pointer("life.mcap", 0, "x")) is None

@@ -1,11 +1,14 @@
 // The page's one WebSocket: views in, commands and device messages out, opened again when it breaks.
 
+import { ownKey } from "./key.js";
+
 const LONGEST_WAIT_MS = 8000;
 const GOES_AWAY = 1001; // by this code the server says that it ends
+const NO_KEY = 4403; // and by this one that this tab has no key, or that of an earlier life
 const SILENT_AFTER = 4; // tries nobody answered, about eight seconds
 const FULL_BYTES = 300_000; // what waits in the socket above this is old already
 
-/** on: {welcome, tick, told, wide, state}, called with what came; states: lost, silent, ended, stranger. */
+/** on: {welcome, tick, told, wide, state}, called with what came; states: lost, silent, ended, stranger, keyless. */
 export class Link {
   #on;
   #socket = null;
@@ -13,10 +16,14 @@ export class Link {
   #next = 1;
   #failures = 0;
   #hasEnded = false;
+  #key = "";
 
   constructor(on) {
     this.#on = on;
-    this.#open();
+    ownKey().then((key) => {
+      this.#key = key;
+      this.#open();
+    });
   }
 
   /** Do a command; resolves to its answer, rejects with an Error whose message is a sentence. */
@@ -51,8 +58,9 @@ export class Link {
     const scheme = location.protocol === "https:" ? "wss" : "ws";
     const socket = new WebSocket(`${scheme}://${location.host}/ws`);
     socket.binaryType = "arraybuffer";
+    socket.onopen = () => socket.send(JSON.stringify({ key: this.#key }));
     socket.onmessage = ({ data }) => (typeof data === "string" ? this.#take(JSON.parse(data)) : this.#takeBytes(data));
-    socket.onclose = ({ code }) => this.#closed(code === GOES_AWAY);
+    socket.onclose = ({ code }) => (code === NO_KEY ? this.#refused() : this.#closed(code === GOES_AWAY));
     this.#socket = socket;
   }
 
@@ -73,6 +81,12 @@ export class Link {
 
   #takeBytes(data) {
     if (new Uint8Array(data, 0, 1)[0] === 1) this.#on.wide(new Blob([data.slice(1)], { type: "image/jpeg" }));
+  }
+
+  #refused() {
+    for (const { reject } of this.#waiting.values()) reject(new Error("This page may not ask."));
+    this.#waiting.clear();
+    this.#on.state("keyless");
   }
 
   async #closed(isEnd) {

@@ -28,8 +28,9 @@ const STATES = {
   silent: () => `no answer; if devmind has ended, start it again with “${command}”`,
   ended: () => `devmind has ended; start it again with “${command}”`,
   stranger: () => "devmind was started again: open the new address it printed",
+  keyless: () => "this tab was not opened by the address devmind printed: go to the tab that was",
 };
-const OVER = ["silent", "ended", "stranger"];
+const OVER = ["silent", "ended", "stranger", "keyless"];
 let command = "devmind live"; // what starts such a life, from the welcome
 let camera = "none"; // whose: "browser", "here" or "none"
 let areDevicesAsked = false;

@@ -73,15 +73,14 @@ class MalformedError(ValueError):
 
 
 class Conversation:
-    """The WebSocket of one page, from its acceptance to its end."""
+    """The WebSocket of one page, from where it has said its key to its end."""
 
     def __init__(self, socket: WebSocket, shared: ServerState) -> None:
         self._socket, self._shared = socket, shared
         self._running: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Until the page goes."""
-        await self._socket.accept()
+        """Until the page goes; its WebSocket is accepted already."""
         with contextlib.suppress(WebSocketDisconnect), self._shared.hub.viewer() as viewer:
             # Asked in a thread: it may wait for the loop between two ticks.
             await self._tell(await asyncio.to_thread(self._shared.life.welcome))

@@ -3,6 +3,11 @@
 Other programs and other users of the machine can reach a port on loopback, and any page in the browser can send
 requests to it. So: a token that works once and becomes a cookie no script can read; a Host that is ours, against names
 that are pointed at 127.0.0.1 afterwards (DNS rebinding); an Origin that is the page's own, against other pages.
+
+A cookie knows no ports: a browser sends it to whatever else listens on 127.0.0.1. So it opens the page's files and no
+more. What opens the WebSocket, where everything happens, is a key that only the page has: it comes once, behind the `#`
+of the address the token leads to, which no browser sends anywhere, and the page keeps it in its tab's sessionStorage,
+which is by port.
 """
 
 from __future__ import annotations
@@ -11,6 +16,7 @@ import base64
 import hashlib
 import hmac
 import html
+import json
 import secrets
 import threading
 
@@ -19,6 +25,9 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from devmind.live.serving.patience import refusals
+
+LONGEST_KEY = 500
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
 REFUSAL_STYLE = (
     "body{margin:15vh auto;max-width:36em;padding:0 1.5em;background:#0f1318;color:#e9eef4;font:17px/1.5 system-ui,"
@@ -73,7 +82,7 @@ class Guard:
         self.cookie = f"devmind-{secrets.token_hex(4)}"
         self._app, self._secure = app, secure
         self._names = LOOPBACK_NAMES | {host.lower() if ":" not in host else f"[{host.strip('[]').lower()}]"}
-        self._session = secrets.token_urlsafe(32)
+        self._session, self.key = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         self._unused, self._lock = True, threading.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -100,7 +109,7 @@ class Guard:
         takes = connection.scope["type"] == "http" and Request(connection.scope).method == "GET"
         if not (takes and connection.url.path == "/" and self._take(token)):
             return self._refusal(403, USED_TOKEN)
-        answer = RedirectResponse("/", 303)
+        answer = RedirectResponse(f"/#key={self.key}", 303)
         answer.set_cookie(self.cookie, self._session, httponly=True, samesite="strict", secure=self._secure)
         return answer
 
@@ -111,6 +120,14 @@ class Guard:
             return "A WebSocket is opened by the page itself, which says its Origin." if is_socket else ""
         own = f"{'https' if self._secure else 'http'}://{host.strip().lower()}"
         return "" if origin.lower() == own else "This request comes from another page; only devmind's own may ask."
+
+    def is_key(self, text: object) -> bool:
+        """Whether a page's first message is `{"key": ...}` with the right key."""
+        try:
+            given = json.loads(text)["key"] if isinstance(text, str) and len(text) < LONGEST_KEY else ""
+            return isinstance(given, str) and _same(given, self.key)
+        except (ValueError, TypeError, LookupError, RecursionError):
+            return False
 
     def _known(self, connection: HTTPConnection) -> bool:
         return _same(connection.cookies.get(self.cookie, ""), self._session)
@@ -123,6 +140,7 @@ class Guard:
 
     def _refusal(self, status: int, sentence: str) -> Response:
         self.refused += 1
+        refusals.tell("a request was refused")
         page = (
             '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
             f"<title>devmind: not open</title><style>{REFUSAL_STYLE}</style>"
@@ -133,7 +151,7 @@ class Guard:
 
 
 def _same(given: str, right: str) -> bool:
-    return hmac.compare_digest(given.encode(), right.encode())
+    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), right.encode())
 
 
 def _with_safe_headers(send: Send) -> Send:

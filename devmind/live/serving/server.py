@@ -6,31 +6,36 @@ and browsers give no camera to such a page.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import ssl
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
-from starlette.websockets import WebSocket
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from devmind.errors import ConfigError
 from devmind.live.serving.conversation import LARGEST_BYTES, Conversation, PageLife, ServerState
 from devmind.live.serving.guard import Guard
 from devmind.live.serving.hosts import check_host, listen
 from devmind.live.serving.hub import Hub
+from devmind.live.serving.patience import HEAD_S, PatientProtocol, quiet, refusals
 
 STOP_S = 2.0
 FAREWELL_S = 0.5
 """At most so long every page is told that this is the end."""
 START_S = 10.0
+NO_KEY = 4403
+"""The WebSocket's code for who has not said the page's key; the page knows it."""
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
@@ -63,6 +68,7 @@ class PageServer:
         self.guard = Guard(Starlette(routes=routes), host, secure=tls is not None)
         self.host, self.port, self.address = host, port, ""
         self._secure = tls is not None
+        quiet()
         self._server = uvicorn.Server(_config(self.guard, tls))
 
     def __enter__(self) -> Self:
@@ -91,7 +97,23 @@ class PageServer:
             self._server.force_exit = True
 
     async def _converse(self, web_socket: WebSocket) -> None:
-        await Conversation(web_socket, self.shared).run()
+        await web_socket.accept()
+        if await self._has_key(web_socket):
+            await Conversation(web_socket, self.shared).run()
+
+    async def _has_key(self, web_socket: WebSocket) -> bool:
+        """Whether the first message is the key that only the page has; who has none is sent away."""
+        message: Mapping[str, Any] = {}
+        with contextlib.suppress(TimeoutError, WebSocketDisconnect):
+            message = await asyncio.wait_for(web_socket.receive(), HEAD_S)
+        if self.guard.is_key(message.get("text")):
+            return True
+        self.guard.refused += 1
+        refusals.tell("a WebSocket without the page's key was refused")
+        if message.get("type") != "websocket.disconnect":
+            with contextlib.suppress(WebSocketDisconnect, RuntimeError):
+                await web_socket.close(NO_KEY)
+        return False
 
 
 def _config(guard: Guard, tls: tuple[Path, Path] | None) -> uvicorn.Config:
@@ -99,7 +121,7 @@ def _config(guard: Guard, tls: tuple[Path, Path] | None) -> uvicorn.Config:
     config = uvicorn.Config(
         guard,
         loop="asyncio",
-        http="h11",
+        http=PatientProtocol,
         ws="websockets-sansio",
         ws_max_size=LARGEST_BYTES,
         ws_per_message_deflate=False,  # pictures are compressed already, and the tick needs the processor

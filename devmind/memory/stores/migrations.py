@@ -147,4 +147,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         *SEARCHED[1:],
         "DROP INDEX entries_by_name",
     ),
+    # 1 in the file itself from an opening to the next closing: without its log it is not whole then.
+    ("ALTER TABLE state ADD COLUMN logged INTEGER NOT NULL DEFAULT 0",),
 )

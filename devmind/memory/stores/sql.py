@@ -71,7 +71,7 @@ def why(error: sqlite3.Error, waited_s: float) -> str:
     if "locked" in text:
         return f"another process has been writing to it for {waited_s:g} s; end that one or wait"
     if "full" in text:
-        return "the disk is full; free some space"
+        return "the disk is full, and nothing was changed: free some space, then do it again"
     return text
 
 

@@ -1,8 +1,8 @@
 """The embedded store: one SQLite database in a folder of its own, or in RAM.
 
 Write-ahead logging with `synchronous=FULL`: what was acknowledged survives a kill and a power cut. Two processes may
-write one store. Deleted content is overwritten (`secure_delete`), the log emptied, and a file that is not large
-packed.
+write one store. Deleted content is overwritten (`secure_delete`), the log too before it is emptied, and a file that is
+not large packed.
 """
 
 from __future__ import annotations

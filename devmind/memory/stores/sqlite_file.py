@@ -7,13 +7,14 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
 from devmind.errors import StoreError, TracesError
 from devmind.memory.stores.migrations import APPLICATION_ID, MIGRATIONS
 from devmind.memory.stores.sql import add_functions, cut_off, make_private, size_of, why
+from devmind.memory.stores.sqlite_traces import empty_log, pack_overwritten
 from devmind.memory.stores.wal import damaged_log
 
 FILE = "memory.sqlite3"
@@ -22,6 +23,8 @@ BUSY_S = 10.0
 RETRY_S = 0.01
 MADE_WITHIN_S = 2.0
 """Another process that makes a new database has written to it by then."""
+LOGGED_SINCE = 4
+"""From this version on a file says whether a log belongs to it."""
 PACKED_BYTES = 512 << 20
 """Larger files are not packed when something is forgotten."""
 
@@ -55,7 +58,7 @@ class SqliteFile:
     def __init__(self, folder: Path | None, mend: bool = False) -> None:
         self.place = "memory in RAM" if folder is None else str(folder / FILE)
         self._lock = threading.RLock()
-        self._private = folder is None
+        self._private, self._without_log = folder is None, False
         self._connection: sqlite3.Connection | None = None
         with self._explained():
             if folder is not None:
@@ -80,9 +83,18 @@ class SqliteFile:
 
     def close(self) -> None:
         with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-            self._connection = None
+            database, self._connection = self._connection, None
+            if database is None:
+                return
+            try:
+                if not self._private:
+                    # The last one to close lets SQLite delete the log, which overwrites nothing.
+                    with suppress(sqlite3.Error, OSError, StoreError):
+                        database.execute("PRAGMA busy_timeout = 0")
+                        database.execute("UPDATE state SET logged = 0")
+                        empty_log(database, Path(f"{self.place}-wal"))
+            finally:
+                database.close()
 
     def _check_there(self, file: Path) -> None:
         """Make the file unless it is there. Refuse an empty one: what it held is lost, and SQLite would not say so."""
@@ -113,6 +125,7 @@ class SqliteFile:
                 f"The log '{log}' is damaged: {fault}. What was written last may be lost; "
                 "'devmind memory check --mend' goes on with what is whole."
             )
+        self._without_log = not mend and not log.exists()
         if not log.exists() and (missing := cut_off(folder / FILE)):
             raise StoreError(
                 f"'{self.place}' is cut off: {missing} bytes are missing; take a copy of it from a backup."
@@ -127,7 +140,8 @@ class SqliteFile:
             database.execute("PRAGMA foreign_keys = ON")
             database.execute("BEGIN")  # of one moment: another process may be making the tables just now
             try:
-                self._check_version(database)
+                if self._check_version(database) >= LOGGED_SINCE and self._without_log:
+                    self._check_log(database)
             finally:
                 database.execute("COMMIT")
             if not self._private:
@@ -144,6 +158,20 @@ class SqliteFile:
                     database.execute(statement)
             database.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
             database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            database.execute("UPDATE state SET logged = 1")
+        if not self._private:  # into the file itself, before anything else is written
+            with self._open() as database:
+                database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def _check_log(self, database: sqlite3.Connection) -> None:
+        """Refuse a file that was open when it was copied, and came without its log: "0 entries, all is well"."""
+        is_logged = database.execute("SELECT logged FROM state").fetchone() == (1,)
+        if is_logged and not size_of(Path(f"{self.place}-wal")):  # another process may have opened it just now
+            raise StoreError(
+                f"'{self.place}' was copied or moved without its log '{FILE}-wal', or that was deleted: what was "
+                "written last is not in it. Copy both, while nobody writes; 'devmind memory check --mend' goes on "
+                "without."
+            )
 
     def _settle(self, database: sqlite3.Connection) -> None:
         """Empty the log that a killed process has left: it may hold what that one had just deleted.
@@ -151,7 +179,7 @@ class SqliteFile:
         When another process is at work it does not wait for it; that one empties the log.
         """
         database.execute("PRAGMA busy_timeout = 0")
-        database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        empty_log(database, Path(f"{self.place}-wal"))
         database.execute(f"PRAGMA busy_timeout = {int(1000 * BUSY_S)}")
 
     def _check_version(self, database: sqlite3.Connection) -> int:
@@ -168,26 +196,33 @@ class SqliteFile:
         return int(version)
 
     def _erase(self) -> None:
-        """Leave nothing of deleted rows in the files: pages zeroed, the log emptied, the file packed.
+        """Leave nothing of deleted rows in the files, nor on the disk below where it overwrites in place.
 
-        A large one is not packed, as the copy that SQLite makes for it lies in RAM; its free pages are zeroed already.
+        Free pages are zeroed, the log is overwritten and emptied, the file packed, and its end zeroed before it is cut
+        off. A large one is not packed, as the copy that SQLite makes for it lies in RAM; its free pages are zeroed
+        already.
         """
         with self._open() as database:
-            busy = 0
+            log = Path(f"{self.place}-wal")
             try:
-                if not self._private:
-                    busy |= database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+                done = self._private or empty_log(database, log)
                 (pages,) = database.execute("PRAGMA page_count").fetchone()
                 (page,) = database.execute("PRAGMA page_size").fetchone()
                 if pages * page <= PACKED_BYTES:
-                    database.execute("VACUUM")
-                if not self._private:
-                    busy |= database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-            except sqlite3.OperationalError as error:
-                if "locked" not in str(error):
-                    raise
-                busy = 1
-            if busy:
+                    if self._private:
+                        database.execute("VACUUM")
+                    else:
+                        done = pack_overwritten(database, log) and done
+            except (sqlite3.OperationalError, OSError) as error:
+                if not isinstance(error, OSError) and "locked" in str(error):
+                    done = False
+                else:
+                    reason = why(error, BUSY_S) if isinstance(error, sqlite3.Error) else error.strerror
+                    raise TracesError(
+                        f"It is deleted, but its traces in '{self.place}' could not all be overwritten ({reason}); "
+                        "mend that and delete once more."
+                    ) from error
+            if not done:
                 raise TracesError(
                     f"It is deleted, but another process is reading '{self.place}', and until that one ends traces may "
                     "stay in its files; end it and delete once more to be sure."
@@ -220,10 +255,11 @@ class SqliteFile:
             database.execute("BEGIN IMMEDIATE")
             try:
                 yield database
+                database.execute("COMMIT")
             except BaseException:
-                database.execute("ROLLBACK")
+                if database.in_transaction:  # a full disk has rolled back already
+                    database.execute("ROLLBACK")
                 raise
-            database.execute("COMMIT")
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

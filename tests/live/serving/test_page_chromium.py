@@ -231,3 +231,26 @@ def test_it_is_closed_without_the_token_and_from_elsewhere(
     assert page.evaluate(script, f"ws://127.0.0.1:{server.port}/ws") == "refused"
     assert server.guard.refused == refused + 1
     context.close()
+
+
+def test_a_second_tab_gets_the_key_from_the_first_and_another_port_gets_none(
+    browser: Browser, server: PageServer, elsewhere: str
+) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(server.address)
+    page.get_by_text("awake").wait_for()
+    bare = server.address.partition("?")[0]
+    assert page.url == bare, "the key does not stay in the address"
+    page.reload()
+    page.get_by_text("awake").wait_for()
+    second = context.new_page()
+    second.goto(bare)
+    second.get_by_text("awake").wait_for()
+    page.goto(elsewhere)
+    assert page.evaluate("() => JSON.stringify(sessionStorage)") == "{}"
+    second.close()
+    third = context.new_page()  # nobody is left to hand the key over, and the cookie alone opens nothing
+    third.goto(bare)
+    third.get_by_text("go to the tab that was").first.wait_for()
+    context.close()

@@ -6,6 +6,7 @@ import http.client
 import json
 import re
 import shutil
+import socket
 import ssl
 import struct
 import subprocess
@@ -25,7 +26,7 @@ from devmind.errors import ConfigError, StoreError
 from devmind.live.serving.guard import host_name
 from devmind.live.serving.hosts import check_host
 from devmind.live.serving.hub import Hub, as_json
-from devmind.live.serving.server import PageServer
+from devmind.live.serving.server import NO_KEY, PageServer
 
 if TYPE_CHECKING:
     from tests.live.conftest import FakeLife
@@ -91,6 +92,7 @@ def let_in(server: PageServer) -> str:
 def talk(server: PageServer, cookie: str, **headers: str) -> ClientConnection:
     sent = {"Cookie": cookie, "Origin": f"http://127.0.0.1:{server.port}"} | headers
     socket = connect(f"ws://127.0.0.1:{server.port}/ws", additional_headers=sent, proxy=None, compression=None)
+    socket.send(json.dumps({"key": server.guard.key}))
     assert next_of(socket, "welcome")["version"]
     return socket
 
@@ -126,7 +128,7 @@ def soon(is_so: Callable[[], bool]) -> bool:
 
 def test_the_token_works_once_and_becomes_a_cookie_no_script_reads(server: PageServer) -> None:
     status, headers, _ = get(server, token_path(server))
-    assert (status, headers["location"]) == (303, "/")
+    assert (status, headers["location"]) == (303, f"/#key={server.guard.key}")
     cookie, *attributes = headers["set-cookie"].split("; ")
     assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(attributes)
     assert server.guard.token not in cookie
@@ -381,6 +383,7 @@ def test_with_tls_the_cookie_is_for_tls_only(certificate: tuple[Path, Path]) -> 
         sent = {"Cookie": cookie.partition(";")[0], "Origin": f"https://127.0.0.1:{server.port}"}
         address = f"wss://127.0.0.1:{server.port}/ws"
         with connect(address, additional_headers=sent, proxy=None, ssl=trusted) as socket:
+            socket.send(json.dumps({"key": server.guard.key}))
             assert next_of(socket, "welcome")
         sent["Origin"] = f"http://127.0.0.1:{server.port}"
         with pytest.raises(InvalidStatus, match="403"):
@@ -401,3 +404,63 @@ def test_json_for_browsers_has_no_nan() -> None:
     view = {"a": float("nan"), "b": [1.5, float("inf")], "c": np.float32(0.5), "d": np.arange(3), "e": None, "f": True}
     assert json.loads(as_json({(1, 2): 0.5})) == {"(1, 2)": 0.5}
     assert json.loads(as_json(view)) == {"a": None, "b": [1.5, None], "c": 0.5, "d": [0, 1, 2], "e": None, "f": True}
+
+
+@pytest.mark.parametrize(
+    "first",
+    [None, "", "{}", '{"key": ""}', '{"key": 5}', '{"key": "wrong"}', '["key"]', b"key", "[" * 400, "x" * 5000,
+     '{"key": "\\ud800"}', '{"id": 1, "do": "name", "with": {}}'],
+)  # fmt: skip
+def test_the_cookie_alone_opens_no_conversation(opened: Opened, first: str | bytes | None) -> None:
+    """Chromium sends the cookie to whatever else listens on 127.0.0.1: cookies know no ports."""
+    server, cookie = opened
+    sent = {"Cookie": cookie, "Origin": f"http://127.0.0.1:{server.port}"}
+    refused = server.guard.refused
+    with connect(f"ws://127.0.0.1:{server.port}/ws", additional_headers=sent, proxy=None) as socket:
+        if first is None:
+            socket.close()
+        else:
+            socket.send(first)
+            with pytest.raises(ConnectionClosed) as told:
+                socket.recv(timeout=10)
+            assert told.value.rcvd is not None
+            assert told.value.rcvd.code == NO_KEY
+    assert soon(lambda: server.guard.refused == refused + 1)
+    assert server.shared.hub.watched is False
+
+
+def test_nothing_that_is_served_holds_the_key(opened: Opened) -> None:
+    server, cookie = opened
+    for path in ("/", "/main.js", "/link.js", "/key.js", "/?token=x", token_path(server)):
+        status, headers, body = get(server, path, Cookie=cookie)
+        assert status in (200, 303, 403)
+        assert server.guard.key not in body + str(headers)
+
+
+def test_half_a_request_is_let_go_and_a_crowd_keeps_nobody_out(
+    server: PageServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("devmind.live.serving.patience.HEAD_S", 1.0)
+    cookie = let_in(server)
+    crowd = []
+    for _ in range(100):
+        one = socket.create_connection(("127.0.0.1", server.port), timeout=5)
+        one.sendall(b"GET / HTTP/1.1\r\nHost: 127")
+        crowd.append(one)
+    assert get(server, Cookie=cookie)[0] == 200  # while all of them are open
+    for one in crowd:
+        with suppress(ConnectionError):
+            assert one.recv(1) == b""
+        one.close()
+    assert get(server, Cookie=cookie)[0] == 200
+    assert len([record for record in caplog.records if "let go" in record.getMessage()]) <= 2
+
+
+def test_refusals_are_one_line_a_minute(opened: Opened, caplog: pytest.LogCaptureFixture) -> None:
+    server, cookie = opened
+    for _ in range(20):
+        with pytest.raises(InvalidStatus):
+            connect(f"ws://127.0.0.1:{server.port}/ws", additional_headers={"Cookie": cookie}, proxy=None)
+        get(server, "/?token=wrong")
+    assert len(caplog.records) <= 2, [record.getMessage() for record in caplog.records]
+    assert not any(record.exc_info for record in caplog.records)

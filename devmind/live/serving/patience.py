@@ -1,0 +1,116 @@
+"""How long and for how many the server is there: requests that never end and crowds of connections are let go.
+
+Whoever reaches the port may open connections, with no token at all. So a request's head must come within seconds, only
+so many connections are open at once, and of those that are too many the one that has been waiting longest with nothing
+to say goes first: the page itself asks at once. What is refused is one line in the log, once a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEAD_S = 5.0
+"""A request's head comes within this time; a page's takes milliseconds."""
+CONNECTIONS = 64
+"""A page holds seven at most: six of requests and its WebSocket."""
+TELL_EVERY_S = 60.0
+
+log = logging.getLogger("devmind.live.serving")
+
+
+class PatientProtocol(H11Protocol):
+    """HTTP/1.1 that lets go of connections on which no request comes."""
+
+    _waiting: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        if len(self.connections) > CONNECTIONS:
+            idle = [one for one in self.connections if isinstance(one, PatientProtocol) and one._waiting is not None]
+            oldest = min(idle, key=lambda one: one._waiting.when() if one._waiting else 0.0, default=self)
+            oldest._let_go("there were too many connections")
+            if oldest is self:
+                return
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._is_answering:
+            self._wait_no_more()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self._is_answering and not self.transport.is_closing():
+            self._wait()
+
+    def handle_websocket_upgrade(self, event: Any) -> None:
+        self._wait_no_more()
+        super().handle_websocket_upgrade(event)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._wait_no_more()
+        super().connection_lost(exc)
+
+    @property
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _wait(self) -> None:
+        if self._waiting is None:
+            self._waiting = self.loop.call_later(HEAD_S, self._let_go, "no request came")
+
+    def _wait_no_more(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _let_go(self, why: str) -> None:
+        self._wait_no_more()
+        self.connections.discard(self)
+        self.transport.abort()
+        refusals.tell(f"a connection was let go, since {why}")
+
+
+class Refusals:
+    """One line in the log for many refusals, so that nobody can fill a terminal by knocking."""
+
+    def __init__(self) -> None:
+        self._told_s, self._untold = -TELL_EVERY_S, 0
+
+    def tell(self, what: str) -> None:
+        """Something was refused; said at once or, within a minute of the last time, counted."""
+        self._untold += 1
+        if time.monotonic() - self._told_s >= TELL_EVERY_S:
+            log.warning("The page's server: %s (%s refused since it was last said).", what, f"{self._untold:,}")
+            self._told_s, self._untold = time.monotonic(), 0
+
+
+refusals = Refusals()
+
+
+class Quiet(logging.Filter):
+    """Of the server's own log: what strangers can make it write becomes a refusal, without a traceback."""
+
+    STRANGERS = ("ASGI callable returned without completing", "Invalid HTTP request", "socket.accept() out of system")
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a record is written."""
+        text = record.getMessage()
+        for start in self.STRANGERS:
+            if text.startswith(start):
+                refusals.tell("a request was refused" if "ASGI" in start else text[:80].rstrip("."))
+                return False
+        return True
+
+
+def quiet() -> None:
+    """From here on the loggers of uvicorn and asyncio are quiet about strangers."""
+    for name in ("uvicorn.error", "asyncio"):
+        logger = logging.getLogger(name)
+        if not any(isinstance(one, Quiet) for one in logger.filters):
+            logger.addFilter(Quiet())

@@ -1,0 +1,95 @@
+"""What SQLite leaves on a disk besides its rows: the write-ahead log, and the end of a file that was packed.
+
+SQLite zeroes free pages (`secure_delete`), and cuts files off or deletes them as they are. Here the log is
+overwritten before it is cut off, and a database is packed so that only zeros are cut off at its end. Whoever opens the
+store between any two steps, or after a power cut, finds it whole.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+from devmind.erasing import overwrite
+from devmind.memory.stores.wal import OVERWRITTEN
+
+_TRIES = 5
+
+
+def empty_log(database: sqlite3.Connection, log: Path) -> bool:
+    """Copy the log into the database, overwrite it and cut it off; False while somebody reads or writes by it.
+
+    All of it is in the database then, and nobody may write: whoever reads, reads the database alone. A checkpoint must
+    be the last thing that happened, or a reader could have begun on a newer part of the log; `data_version` says so.
+    """
+    for _ in range(_TRIES):
+        (version,) = database.execute("PRAGMA data_version").fetchone()
+        busy, _, _ = database.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+        if busy:
+            return False
+        try:
+            database.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+            return False
+        try:
+            if database.execute("PRAGMA data_version").fetchone()[0] != version:
+                continue
+            _overwrite_log(log)
+            return True
+        finally:
+            database.execute("ROLLBACK")
+    return False
+
+
+def _overwrite_log(log: Path) -> None:
+    """Its head first: of a log without a head SQLite takes nothing, of one without an end it would take the start."""
+    try:
+        file = os.open(log, os.O_RDWR | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return
+    try:
+        if os.fstat(file).st_size:
+            overwrite(file, OVERWRITTEN)
+            os.ftruncate(file, 0)
+    finally:
+        os.close(file)
+
+
+def pack_overwritten(database: sqlite3.Connection, log: Path) -> bool:
+    """Write the database anew without gaps, zeros over everything it held; False while another process reads.
+
+    A packed file is shorter, and its end would be cut off as it is. So it is first made longer by a table of zeros,
+    which packing puts last: the end of the file is zeros then, and the second packing cuts off nothing else.
+    """
+    _empty_filler(database)
+    (pages,) = database.execute("PRAGMA page_count").fetchone()
+    (page,) = database.execute("PRAGMA page_size").fetchone()
+    (held,) = database.execute("SELECT payload_bytes + key_bytes FROM state").fetchone()
+    filler = max(0, pages - held // page) + 8  # so that the packed file is not shorter than this one
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        database.execute("CREATE TABLE IF NOT EXISTS filler (zeros BLOB NOT NULL)")
+        database.execute("INSERT INTO filler VALUES (zeroblob(?))", (filler * page,))
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:
+            database.execute("ROLLBACK")
+        raise
+    try:
+        database.execute("VACUUM")
+        done = empty_log(database, log)
+    finally:
+        _empty_filler(database)
+    if done:  # else the zeros are not in the file yet, and would be cut off unwritten
+        database.execute("VACUUM")
+        done = empty_log(database, log)
+    return done
+
+
+def _empty_filler(database: sqlite3.Connection) -> None:
+    """The table stays: without it all pages behind its first would move up, and the last one would be cut off."""
+    if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'filler'").fetchone():
+        database.execute("DELETE FROM filler")

@@ -1,0 +1,35 @@
+"""A private life that crashes leaves no core, and no other program of the user reads its memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CRASHES = """
+import ctypes, os, resource, signal
+resource.setrlimit(resource.RLIMIT_CORE, (-1, -1)) if {allowed} else None
+from devmind.live.undumped import forbid_core_dumps
+forbid_core_dumps()
+print(resource.getrlimit(resource.RLIMIT_CORE), ctypes.CDLL(None).prctl(3, 0, 0, 0, 0), flush=True)
+os.kill(os.getpid(), signal.SIGSEGV)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
+def test_a_crash_leaves_no_core(tmp_path: Path) -> None:
+    import resource
+
+    allowed = resource.getrlimit(resource.RLIMIT_CORE)[1] == resource.RLIM_INFINITY
+    done = subprocess.run(
+        [sys.executable, "-c", CRASHES.format(allowed=allowed)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "(0, 0) 0\n", done.stderr
+    assert done.returncode == -11
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,270 @@
+"""Readers of foreign bytes under hypothesis: only a DevmindError may come out, whatever comes. See `make attack`.
+
+Each reader has a corpus of whole inputs, made once. A case is one of them with bytes flipped, cut, doubled or put
+in, or a text of its format with values nobody writes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from devmind.errors import DevmindError
+from devmind.moment import Action, Moment
+
+Reader = Callable[[bytes, Path], object]
+
+WILD = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=12)
+    | st.sampled_from([2**70, -1, 1e308]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+"""What JSON can hold."""
+
+
+def recording(folder: Path) -> bytes:
+    """A small recording of ours with every kind of sense."""
+    from devmind.sessions.recorder import Recorder
+
+    path = folder / "corpus.mcap"
+    with Recorder(path, source="test", tick_hz=10, overwrite=True) as recorder:
+        for number in range(4):
+            recorder.note("number", number)
+            senses: dict[str, Any] = {"words": f"said {number}", "body": np.arange(3, dtype=np.float32)}
+            senses["sound"] = np.zeros((1, 1600), np.float32)
+            recorder.write(Moment(number / 10, senses, first=not number), Action({"look": np.zeros(2, np.float32)}))
+            recorder.flush()
+    return path.read_bytes()
+
+
+def memory(folder: Path) -> bytes:
+    """An exported memory."""
+    from devmind.memory import open_store
+    from devmind.memory.portable import export_memory
+    from devmind.testing.stores import example
+
+    with open_store(None) as store:
+        store.add([example(number, "a") for number in range(3)])
+        export_memory(store, folder / "corpus.zip", folder)
+    return (folder / "corpus.zip").read_bytes()
+
+
+def read_recording(data: bytes, folder: Path) -> object:
+    """info, replay, and what finds what is whole."""
+    from devmind.sessions import describe, repair
+    from devmind.sessions.reader import Session
+
+    path = folder / "case.mcap"
+    path.write_bytes(data)
+    try:
+        describe(path)
+        return [step for step, _ in Session(path)]
+    finally:
+        repair(path, folder / "mended.mcap", overwrite=True)
+
+
+def read_foreign(data: bytes, folder: Path) -> object:
+    """As an MCAP file of others."""
+    from devmind.sessions.mcaps import import_mcap
+
+    path = folder / "case.mcap"
+    path.write_bytes(data)
+    return import_mcap(path, folder / "made.mcap", overwrite=True)
+
+
+def read_memory(data: bytes, folder: Path) -> object:
+    """Imported into a store in RAM, which stays usable whatever came."""
+    from devmind.memory import Memory, open_store
+    from devmind.memory.portable import import_memory
+    from devmind.memory.stats import statistics
+
+    path = folder / "case.zip"
+    path.write_bytes(data)
+    with open_store(None) as store:
+        try:
+            return import_memory(store, path)
+        finally:
+            statistics(Memory(store))
+
+
+def read_payload(data: bytes, _: Path) -> object:
+    """A payload by itself."""
+    from devmind.memory.payload import unpack
+
+    return unpack(data)
+
+
+def read_results(data: bytes, folder: Path) -> object:
+    """results.json as reports read it."""
+    from devmind.report.results import load
+
+    path = folder / "results.json"
+    path.write_bytes(data)
+    return load(path)
+
+
+def read_yaml(data: bytes, folder: Path) -> object:
+    """A configuration as --config and --set give it."""
+    from devmind.config import LIVE, LiveConfig, load_as
+
+    return load_as(LiveConfig, LIVE, {}, [data.decode("utf-8", "replace").replace("\0", "")])
+
+
+def read_websocket(data: bytes, _: Path) -> object:
+    """A page's messages, text and bytes."""
+    from devmind.live.serving.conversation import MalformedError, read_command, read_device_message
+
+    for read in (lambda: read_command(data.decode("utf-8", "replace")), lambda: read_device_message(data)):
+        try:
+            read()
+        except MalformedError:
+            continue
+    return None
+
+
+def read_dataset(data: bytes, folder: Path) -> object:
+    """A LeRobotDataset whose info.json is this."""
+    from devmind.sessions.lerobot_import import import_lerobot
+
+    (folder / "set/meta").mkdir(parents=True, exist_ok=True)
+    (folder / "set/meta/info.json").write_bytes(data)
+    return import_lerobot(folder / "set", folder / "made.mcap", overwrite=True)
+
+
+def read_picture(data: bytes, _: Path) -> object:
+    """A picture file."""
+    from devmind.sessions.pictures import decode_picture
+
+    return decode_picture(data, "case")
+
+
+def read_rebuilt(data: bytes, folder: Path) -> object:
+    """A memory file whose archive is whole and whose one entry says this."""
+    from devmind.memory.payload import pack
+
+    inside = {"about": data.decode("utf-8", "replace"), "payload": np.frombuffer(pack({"words": "x"}), np.uint8)}
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        archive.writestr("entries/000000000001.zst", pack(inside))
+        archive.writestr("memory.json", json.dumps({"format": "devmind.memory/1", "entries": 1}))
+    return read_memory(made.getvalue(), folder)
+
+
+ABOUT = {
+    "time_s": 1.0, "importance": 0.5, "name": "cup", "recalled": 0, "recalled_s": None, "pointer": None, "encoders": {},
+}  # fmt: skip
+INFO = {
+    "codebase_version": "v3.0", "fps": 10, "data_path": "data/{chunk_index:03d}.parquet", "video_path": None,
+    "features": {"observation.state": {"dtype": "float32", "shape": [2], "names": ["a", "b"]}},
+}  # fmt: skip
+
+
+def png(_: Path) -> bytes:
+    """A small picture."""
+    import cv2
+
+    return bytes(cv2.imencode(".png", np.zeros((9, 9, 4), np.uint8))[1])
+
+
+def payload(_: Path) -> bytes:
+    """Packed senses."""
+    from devmind.memory.payload import pack
+
+    return pack({"words": "x", "body": np.arange(3, dtype=np.float32)})
+
+
+READERS: dict[str, tuple[Reader, Callable[[Path], bytes]]] = {
+    "recording": (read_recording, recording),
+    "mcap": (read_foreign, recording),
+    "memory": (read_memory, memory),
+    "entry": (read_rebuilt, lambda _: json.dumps(ABOUT).encode()),
+    "payload": (read_payload, payload),
+    "dataset": (read_dataset, lambda _: json.dumps(INFO).encode()),
+    "results": (read_results, lambda _: json.dumps({"format": "x", "rows": [], "verdict": {"passed": True}}).encode()),
+    "yaml": (read_yaml, lambda _: b"memory.novelty=0.5"),
+    "websocket": (read_websocket, lambda _: b'{"id": 1, "do": "teach", "with": {"name": "cup"}}'),
+    "picture": (read_picture, png),
+}
+
+
+@st.composite
+def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
+    """`whole` with some of its bytes other than they were; of JSON also one value that nobody writes there."""
+    try:
+        plain = json.loads(whole)
+    except ValueError:
+        plain = None
+    if isinstance(plain, dict) and draw(st.booleans()):
+        return json.dumps(plain | {draw(st.sampled_from(sorted(plain))): draw(WILD)}).encode()
+    data = bytearray(whole)
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, max(0, len(data) - 1)))
+        match draw(st.sampled_from(["flip", "cut", "put", "double", "high"])):
+            case "flip" if data:
+                data[at] ^= 1 << draw(st.integers(0, 7))
+            case "cut":
+                del data[at : at + draw(st.integers(1, 200))]
+            case "put":
+                data[at:at] = draw(st.binary(max_size=40))
+            case "double":
+                data[at:at] = data[at : at + 60]
+            case "high":
+                data[at : at + 8] = b"\xff" * draw(st.integers(1, 8))
+    return bytes(data)
+
+
+def attack(name: str, folder: Path, cases: int, slowest_s: float = 10.0) -> int:
+    """So many cases of one reader; gives how many were refused. Anything but a DevmindError comes out as it is."""
+    read, make = READERS[name]
+    whole, refused = make(folder), 0
+
+    @settings(
+        max_examples=cases, deadline=None, database=None, suppress_health_check=list(HealthCheck),
+        phases=(Phase.explicit, Phase.generate, Phase.shrink),
+    )  # fmt: skip
+    @given(damaged(whole))
+    def case(data: bytes) -> None:
+        nonlocal refused
+        began_s = time.process_time()
+        try:
+            read(data, folder)
+        except DevmindError:
+            refused += 1
+        assert time.process_time() - began_s < slowest_s
+
+    case()
+    return refused
+
+
+def main() -> None:
+    """All readers, the given number of cases each."""
+    import tempfile
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=5000)
+    parser.add_argument("--readers", nargs="*", default=sorted(READERS))
+    asked = parser.parse_args()
+    for name in asked.readers:
+        began_s = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            refused = attack(name, Path(folder), asked.cases)
+        print(f"{name}: {asked.cases} cases, {refused} refused, {time.monotonic() - began_s:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,18 @@
+"""Every reader of foreign bytes, a small number of cases each; `make attack` runs thousands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.sessions.hostile import READERS, attack
+
+CASES = {"recording": 60, "mcap": 60, "memory": 60, "dataset": 60}
+"""Each of these writes files; the others take 300 cases."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(READERS))
+def test_only_sentences_come_out(name: str, tmp_path: Path) -> None:
+    attack(name, tmp_path, CASES.get(name, 300))
