@@ -52,7 +52,7 @@ class Disk(io.FileIO):
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Disk]]:
-    monkeypatch.setattr(mcap_file, "create", lambda path, overwrite: io.BufferedWriter(Disk(path, "wb"), 16))
+    monkeypatch.setattr(mcap_file, "create", lambda path, overwrite, mode: io.BufferedWriter(Disk(path, "wb"), 16))
     Disk.goes.set()
     Disk.room = 10**9
     yield Disk

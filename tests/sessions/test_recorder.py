@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 from pathlib import Path
 from typing import Any
 
@@ -115,14 +116,14 @@ def test_an_existing_file_is_not_replaced_unless_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EROFS, errno.EPERM])
 def test_a_read_only_folder_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    usual = Path.open
+    usual = os.open
 
-    def refuse(self: Path, *args: Any, **more: Any) -> Any:
-        if self.suffix == ".mcap":
+    def refuse(path: Any, *args: Any, **more: Any) -> int:
+        if Path(path).suffix == ".mcap":
             raise OSError(code, "refused")
-        return usual(self, *args, **more)
+        return usual(path, *args, **more)
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(SessionError, match="read-only") as raised:
         Recorder(tmp_path / "a.mcap", source="test")
     assert str(tmp_path) in str(raised.value)
@@ -149,7 +150,7 @@ class SmallDisk(io.FileIO):
 
 @pytest.fixture
 def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcap_file, "create", lambda path, overwrite: io.BufferedWriter(SmallDisk(path, "wb")))
+    monkeypatch.setattr(mcap_file, "create", lambda path, overwrite, mode: io.BufferedWriter(SmallDisk(path, "wb")))
 
 
 @pytest.mark.usefixtures("full_disk")
