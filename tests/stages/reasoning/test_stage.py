@@ -8,7 +8,6 @@ from devmind.testing import check_learner, tiny_agent, tiny_context
 from devmind.testing.parts import check_rehearsed
 from stages.reasoning.stage import ReasoningStage
 
-
 SELF_PLAY_OF_MINUTES = pytest.param("othello", marks=[pytest.mark.slow, pytest.mark.timeout(900)])
 
 
