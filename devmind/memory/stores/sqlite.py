@@ -118,7 +118,7 @@ class SqliteStore(SqliteFile):
     def check(self, mend: bool = False) -> list[str]:
         if not mend:
             with self._reading() as database:
-                return [fault.sentence for fault in faults(database)]
+                return [*filter(None, [self.without_log]), *(fault.sentence for fault in faults(database))]
         with self._writing() as database:
             told = mended(database, self._next_change(database))
         if told:

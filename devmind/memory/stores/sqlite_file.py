@@ -6,6 +6,7 @@ import sqlite3
 import struct
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -58,7 +59,7 @@ class SqliteFile:
     def __init__(self, folder: Path | None, mend: bool = False) -> None:
         self.place = "memory in RAM" if folder is None else str(folder / FILE)
         self._lock = threading.RLock()
-        self._private, self._without_log = folder is None, False
+        self._private, self._without_log, self.without_log = folder is None, False, ""
         self._connection: sqlite3.Connection | None = None
         with self._explained():
             if folder is not None:
@@ -87,12 +88,14 @@ class SqliteFile:
             if database is None:
                 return
             try:
-                if not self._private:
+                # Once more after a fault that has passed: with the row left as it is, the next one would miss a log.
+                for _ in range(0 if self._private else 2):
                     # The last one to close lets SQLite delete the log, which overwrites nothing.
                     with suppress(sqlite3.Error, OSError, StoreError):
                         database.execute("PRAGMA busy_timeout = 0")
                         database.execute("UPDATE state SET logged = 0")
                         empty_log(database, Path(f"{self.place}-wal"))
+                        break
             finally:
                 database.close()
 
@@ -164,14 +167,18 @@ class SqliteFile:
                 database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def _check_log(self, database: sqlite3.Connection) -> None:
-        """Refuse a file that was open when it was copied, and came without its log: "0 entries, all is well"."""
+        """Say of a file that was open when it was copied that it came without its log, in place of "all is well".
+
+        It is no error, as a file that was whole looks the same where the disk was full when it was closed.
+        """
         is_logged = database.execute("SELECT logged FROM state").fetchone() == (1,)
         if is_logged and not size_of(Path(f"{self.place}-wal")):  # another process may have opened it just now
-            raise StoreError(
-                f"'{self.place}' was copied or moved without its log '{FILE}-wal', or that was deleted: what was "
-                "written last is not in it. Copy both, while nobody writes; 'devmind memory check --mend' goes on "
-                "without."
+            self.without_log = (
+                f"'{self.place}' was copied or moved without its log '{FILE}-wal', or that was deleted, or the disk "
+                "was full when it was closed: what was written last may not be in it. Copy both, while nobody writes; "
+                "'devmind memory check --mend' goes on without."
             )
+            warnings.warn(self.without_log, stacklevel=2)
 
     def _settle(self, database: sqlite3.Connection) -> None:
         """Empty the log that a killed process has left: it may hold what that one had just deleted.

@@ -39,8 +39,8 @@ GATE = Gate(
         Threshold("sliding", 0.995),  # what a thousand of a thousand show
         Threshold("sliding/shortest", 0.98),
         Threshold("sliding/nodes", FEWER, lower_is_better=True),
-        Threshold("sliding/15", 0.95, goal=True),
-        Threshold("sliding/15 length", 1.15, lower_is_better=True, goal=True),
+        Threshold("sliding/15", 0.95, goal=True, when_absent="skip"),
+        Threshold("sliding/15 length", 1.15, lower_is_better=True, goal=True, when_absent="skip"),
     ]
 )
 HAND = "A* with Manhattan"
@@ -72,11 +72,12 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     found += [
         Measure(
             "sliding/shortest", "solved by a shortest way", shortest.astype(float), chance=0.0, ceiling=1.0,
-            rate=True, episodes=episodes, reference=f"{HAND} always, without a limit",
+            floors=floors, rate=True, episodes=episodes, reference=f"{HAND} always, without a limit",
         ),
         Measure(
             "sliding/nodes", f"nodes by those of {HAND}", ratio(nodes, hands, FEWER), chance=NODES / hands.mean(),
-            ceiling=float(fewest.mean() / hands.mean()), higher_is_better=False, episodes=episodes[some],
+            ceiling=float(fewest.mean() / hands.mean()), floors={HAND: 1.0}, higher_is_better=False,
+            episodes=episodes[some],
             note=f"{nodes.mean():.0f} by {hands.mean():.0f}; a puzzle that is not solved counts {NODES}, its budget",
         ),
     ]  # fmt: skip
@@ -157,12 +158,16 @@ def fifteens(agent: Agent, context: Context) -> list[Measure]:
             floors={HAND: float(solved(ways[HAND]).mean())}, reference="DeepCubeA, 3.3 million nodes each: all",
         )
     ]  # fmt: skip
-    longer = [len(way.actions) / k for way, k in zip(ways["agent"], fewest, strict=True) if way.actions is not None]
+    longer, by_hand = (
+        [len(way.actions) / k for way, k in zip(ways[who], fewest, strict=True) if way.actions is not None]
+        for who in ("agent", HAND)
+    )
     if longer:
         found.append(
             Measure(
                 "sliding/15 length", "moves by the fewest", np.array(longer), chance=3.0, ceiling=1.0,
-                higher_is_better=False, note="of those that are solved",
+                floors={HAND: float(np.mean(by_hand or [3.0]))}, higher_is_better=False,
+                note="of those that are solved, each by its own",
             )
         )  # fmt: skip
     return found
