@@ -108,9 +108,14 @@ def test_a_memory_whose_log_was_left_behind_says_so(tmp_path: Path) -> None:
         (tmp_path / f"{place}-checked").mkdir()
         shutil.copy(tmp_path / f"{place}-copy" / FILE, tmp_path / f"{place}-checked" / FILE)
         said = r"without its log 'memory.sqlite3-wal'.*Copy both"
-        with pytest.warns(UserWarning, match=said), open_store(tmp_path / f"{place}-checked") as store:
-            (fault,) = store.check()
-        assert re.search(said, fault)
+        for _ in range(2):  # until it is mended
+            with pytest.warns(UserWarning, match=said), open_store(tmp_path / f"{place}-checked") as store:
+                (fault,) = store.check()
+            assert re.search(said, fault)
+        with open_store(tmp_path / f"{place}-checked", mend=True) as store:
+            assert store.check(mend=True) == []
+        with open_store(tmp_path / f"{place}-checked") as store:
+            assert store.check() == []
         with open_store(tmp_path / f"{place}-copy", mend=True) as store:
             assert store.sizes().entries == old
         with open_store(tmp_path / place) as store:  # closed as it should be, it may be copied alone

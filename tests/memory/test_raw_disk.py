@@ -35,15 +35,17 @@ class Disk:
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
     """Skips where nothing may be mounted."""
-    if os.geteuid() or not shutil.which("mkfs.ext4"):
-        pytest.skip("an image is mounted by root, and made by mkfs.ext4")
+    if os.geteuid():
+        pytest.skip("no right to mount an image: that is root's")
+    if not shutil.which("mkfs.ext4"):
+        pytest.skip("no mkfs.ext4 to make an image: make test-system")
     image, folder = tmp_path / "disk.img", tmp_path / "mounted"
     folder.mkdir()
     with image.open("wb") as file:
         file.truncate(IMAGE_MB << 20)
     subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True)
     if subprocess.run(["mount", "-o", "loop", str(image), str(folder)], capture_output=True, check=False).returncode:
-        pytest.skip("nothing may be mounted here")
+        pytest.skip("no right to mount an image: nothing may be mounted in here")
     try:
         yield Disk(image, folder)
     finally:

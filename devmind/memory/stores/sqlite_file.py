@@ -59,7 +59,7 @@ class SqliteFile:
     def __init__(self, folder: Path | None, mend: bool = False) -> None:
         self.place = "memory in RAM" if folder is None else str(folder / FILE)
         self._lock = threading.RLock()
-        self._private, self._without_log, self.without_log = folder is None, False, ""
+        self._private, self._misses_log, self.without_log = folder is None, False, ""
         self._connection: sqlite3.Connection | None = None
         with self._explained():
             if folder is not None:
@@ -93,7 +93,8 @@ class SqliteFile:
                     # The last one to close lets SQLite delete the log, which overwrites nothing.
                     with suppress(sqlite3.Error, OSError, StoreError):
                         database.execute("PRAGMA busy_timeout = 0")
-                        database.execute("UPDATE state SET logged = 0")
+                        if not self.without_log:  # it is said again until it is mended
+                            database.execute("UPDATE state SET logged = 0")
                         empty_log(database, Path(f"{self.place}-wal"))
                         break
             finally:
@@ -128,7 +129,7 @@ class SqliteFile:
                 f"The log '{log}' is damaged: {fault}. What was written last may be lost; "
                 "'devmind memory check --mend' goes on with what is whole."
             )
-        self._without_log = not mend and not log.exists()
+        self._misses_log = not mend and not log.exists()
         if not log.exists() and (missing := cut_off(folder / FILE)):
             raise StoreError(
                 f"'{self.place}' is cut off: {missing} bytes are missing; take a copy of it from a backup."
@@ -143,7 +144,7 @@ class SqliteFile:
             database.execute("PRAGMA foreign_keys = ON")
             database.execute("BEGIN")  # of one moment: another process may be making the tables just now
             try:
-                if self._check_version(database) >= LOGGED_SINCE and self._without_log:
+                if self._check_version(database) >= LOGGED_SINCE and self._misses_log:
                     self._check_log(database)
             finally:
                 database.execute("COMMIT")
