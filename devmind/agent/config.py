@@ -24,6 +24,8 @@ class Size:
 
 WINDOW_TOKENS = 1024
 """The most tokens that one token may see: a window is shorter where its Moments hold many."""
+ANEW = ""
+"""The `trunk_stage` of a trunk that was made anew later: it belongs to whichever stage teaches it."""
 
 SIZES = {
     "tiny": Size(width=16, layers=1, attention_heads=2, window=8, slots=2),
@@ -56,7 +58,7 @@ class AgentConfig(PreTrainedConfig):
         tracker: which heads feed the beliefs (`tracker.Tracker`), by `Agent.add_tracker`; None: it keeps none up.
         pretrained: folder or name of a decoder to start the trunk from; becomes `trunk_source` once it was read.
         trunk: the decoder's own config when it is not the default Llama.
-        trunk_stage: the stage under which the trunk's parameters are grouped.
+        trunk_stage: the stage whose the trunk's parameters are: the newborn's, which its first stage teaches, or ANEW.
         rebase_at: position at which the window's positions are moved back to small numbers (float32 keeps the
             rotary phases exact to about 1e-3 up to here); must be below 32,768.
         stages: names of the stages the agent was admitted to, in order.

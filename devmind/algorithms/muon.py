@@ -22,9 +22,7 @@ class Muon(torch.optim.AdamW):
     """Groups with `orthogonal=True` hold matrices and are stepped by Muon, all others by AdamW.
 
     Of an orthogonal group `lr` is the spectral size of a step on a square matrix, `betas[0]` the momentum (Nesterov's),
-    and `weight_decay` as in AdamW. With a key `rms`, steps have that root mean square an entry at a rate of 1 instead,
-    whatever the matrix's shape, so that one rate serves matrices and AdamW alike (Liu et al., 2025, arXiv 2502.16982,
-    section 2.2).
+    and `weight_decay` as in AdamW.
     """
 
     @torch.no_grad()
@@ -52,7 +50,7 @@ class Muon(torch.optim.AdamW):
         for parameter in group["params"]:
             if parameter.grad is not None:
                 alike[tuple(parameter.shape)].append((parameter, parameter.grad))
-        momentum, rate, rms = group["betas"][0], group["lr"], group.get("rms")
+        momentum, rate = group["betas"][0], group["lr"]
         for shape, pairs in alike.items():
             steps = []
             for parameter, gradient in pairs:
@@ -62,7 +60,7 @@ class Muon(torch.optim.AdamW):
                     state["momentum"], state["step"] = torch.zeros_like(parameter), torch.zeros(())
                 state["momentum"].lerp_(gradient, 1 - momentum)
                 steps.append(gradient.lerp(state["momentum"], momentum))
-            grown = max(1.0, shape[0] / shape[1]) ** 0.5 if rms is None else rms * max(shape) ** 0.5
+            grown = max(1.0, shape[0] / shape[1]) ** 0.5
             for (parameter, _), turned in zip(pairs, orthogonal(torch.stack(steps)).unbind(), strict=True):
                 parameter.mul_(1 - rate * group["weight_decay"]).add_(turned, alpha=-rate * grown)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from devmind.agent.agent import Agent
+from devmind.agent.config import ANEW
 from devmind.agent.decoders import zero_outputs
 from devmind.curriculum.episodes import per_episode
 from devmind.curriculum.exam import Measure, bootstrap
@@ -56,6 +57,8 @@ def fresh_parts(start: Path, out: Path, parts: Sequence[str]) -> Path:
     fresh = Agent(born).state_dict()
     prefixes = tuple(f"{part}." for part in parts)
     agent.load_state_dict({name: v for name, v in fresh.items() if name.startswith(prefixes)}, strict=False)
+    if "trunk" in parts:
+        agent.config.trunk_stage = ANEW
     agent.save_pretrained(out)
     return out
 

@@ -19,11 +19,8 @@ from typing import Any
 from devmind import plugins
 from devmind.agent.agent import Agent
 from devmind.curriculum.prefetch import Prefetch
-from devmind.curriculum.stage import Batches, Context, Learner, Lesson, Rehearsed, Stage
+from devmind.curriculum.stage import ROWS_SHARE, Batches, Context, Learner, Lesson, Rehearsed, Stage
 from devmind.errors import ConfigError, PluginError
-
-ROWS_SHARE = 0.25
-"""Of a lesson's rows, in a rehearsal of it."""
 
 
 @dataclass(frozen=True)

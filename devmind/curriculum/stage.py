@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 MakeWorld = Callable[..., Any]
 Scalars = Mapping[str, "Tensor | float"]
 """What a step reports, by name: it is drawn by `devmind watch` and the report."""
+ROWS_SHARE = 0.25
+"""Of a lesson's rows, in a rehearsal of it."""
 
 
 @dataclass(frozen=True)

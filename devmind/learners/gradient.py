@@ -4,12 +4,14 @@ that are taught so.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from devmind.agent.config import ANEW
 from devmind.agent.taps import taps_trunk
 from devmind.curriculum.stage import Batches, Context, Learner, Lesson, Rehearsed, Scalars
 
@@ -22,6 +24,36 @@ SHARED = ("trunk.", "readout", "recalled_", "age.")
 """Prefixes of what every stage shares: the trunk with its slots, the readout token, what marks recalled tokens."""
 
 
+EARLIER = {"trunk": 0.3, "heads": 0.1}
+"""Of a lesson's learning rate, that of what an earlier stage has taught: what all stages share, and its parts. Reading
+at the full rate unlearned reaching within 50 steps, by the heads more than by the trunk (docs/log.md, 2026-11-23).
+"""
+
+
+def owned(agent: Agent, stage: str | None = None) -> set[str]:
+    """The names under which parts belong to `stage`, by default the agent's last: its own, and what was made anew; what
+    a newborn brings along is its first stage's.
+    """
+    stages = list(agent.config.stages) or ["newborn"]
+    stage = stage or stages[-1]
+    return {stage, ANEW, "newborn"} if stages[0] == stage else {stage, ANEW}
+
+
+def rate_of(agent: Agent) -> Callable[[str], float]:
+    """By a parameter's name, at what share of a lesson's rate it learns in the agent's last stage (`EARLIER`)."""
+    mine, config = owned(agent), agent.config
+    if not config.stages:
+        return lambda name: 1.0
+    parts = [("encoders", entry) for entry in config.encoders] + [("heads", entry) for entry in config.heads]
+    theirs = tuple(f"{kind}.{entry['name']}." for kind, entry in parts if entry["stage"] not in mine)
+    shared = SHARED if config.trunk_stage not in mine else ()
+
+    def rate(name: str) -> float:
+        return EARLIER["trunk"] if name.startswith(shared) else EARLIER["heads"] if name.startswith(theirs) else 1.0
+
+    return rate
+
+
 def trainable(agent: Agent, stage: str | None = None) -> tuple[str, ...]:
     """Prefixes of the parameters that a stage may train, as learners take them for `trains`.
 
@@ -32,11 +64,9 @@ def trainable(agent: Agent, stage: str | None = None) -> tuple[str, ...]:
     Args:
         stage: by default the one the agent is in (the last of `agent.config.stages`); an agent in none trains all.
     """
-    stages = list(agent.config.stages)
-    if stage is None and not stages:
+    if stage is None and not agent.config.stages:
         return ("",)
-    stage = stages[-1] if stage is None else stage
-    mine = {stage} if stages and stages[0] != stage else {stage, "newborn"}
+    mine = owned(agent, stage)
     encoders = [entry["name"] for entry in agent.config.encoders if entry["stage"] in mine]
     heads = [
         entry["name"]
@@ -91,12 +121,27 @@ class GradientLearner(Learner):
 
     def make_optimizer(self) -> torch.optim.Optimizer:
         """AdamW; matrices decay, vectors and gains do not."""
-        parameters = [p for _, p in self.trained_parameters()]
-        groups = [
-            {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": self.weight_decay},
-            {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
-        ]
-        return torch.optim.AdamW([g for g in groups if g["params"]], lr=self.learning_rate, betas=(0.9, 0.95))
+        return torch.optim.AdamW(self.groups({}), lr=self.learning_rate, betas=(0.9, 0.95))
+
+    def kind(self, name: str, parameter: nn.Parameter) -> str:
+        """Under which of the options of `groups` a parameter is stepped."""
+        return "vector" if parameter.ndim < 2 else "matrix"
+
+    def groups(self, options: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """What is trained by kind, as an optimizer's groups with each kind's `options`.
+
+        What earlier stages have taught is in groups of its own, which learn more slowly (`rate_of`).
+        """
+        share = rate_of(self.agent)
+        found: dict[tuple[str, float], list[nn.Parameter]] = defaultdict(list)
+        for name, parameter in self.trained_parameters():
+            found[self.kind(name, parameter), share(name)].append(parameter)
+        decays = {"matrix": {"weight_decay": self.weight_decay}, "vector": {"weight_decay": 0.0}}
+        made = []
+        for (kind, slowed), parameters in found.items():
+            group = {"params": parameters, "rate": self.learning_rate, **({**decays, **options}[kind])}
+            made.append(group | {"rate": group["rate"] * slowed})
+        return made
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
@@ -116,10 +161,9 @@ class GradientLearner(Learner):
         return {prefix + "loss": loss.detach()} | {prefix + name: value for name, value in scalars.items()}
 
     def set_rates(self, step: int) -> None:
-        """Every group's learning rate at this position; a group may have a `rate` of its own."""
+        """Every group's learning rate at this position."""
         for group in self.optimizer.param_groups:
-            full = group.get("rate", self.learning_rate)
-            group["lr"] = full * schedule(step, self.steps, decay_from=self.decay_from)
+            group["lr"] = group["rate"] * schedule(step, self.steps, decay_from=self.decay_from)
 
     def descend(self, loss: Tensor) -> None:
         """One optimizer step; the global norm is clipped at 1, as rendered scenes give an outlier now and then."""

@@ -180,7 +180,7 @@ def check_rehearsed(lesson: Lesson, agent: Agent, context: Context) -> None:
     """
     import torch
 
-    from devmind.curriculum.rehearsal import ROWS_SHARE
+    from devmind.curriculum.stage import ROWS_SHARE
     from devmind.errors import DevmindError
 
     if lesson.unrehearsed:

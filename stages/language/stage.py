@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson, Skill
+from devmind.learners.review import review
 from devmind.worlds.minigrid import installed
 from stages.language import parts
 from stages.language.answer import exam as answer_exam
@@ -18,6 +19,8 @@ from stages.language.name import lesson as name_lesson
 from stages.language.read import exam as read_exam
 from stages.language.read import lesson as read_lesson
 
+REVIEW = {"tiny": 4, "nursery": 400, "child": 2000, "adult": 6000}
+"""Steps of the lesson `review`."""
 SKILLS: Sequence[Skill] = (
     Skill(
         "read",
@@ -67,6 +70,8 @@ class LanguageStage:
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Read, name, answer and, where MiniGrid is installed, follow: each rehearses those before it."""
+        """Read, name, answer, follow (with MiniGrid installed), each rehearsing those before it; then a review."""
         found = [read_lesson.lesson(context), name_lesson.lesson(context), answer_lesson.lesson(context)]
-        return [*found, follow_lesson.lesson(context)] if installed() else found
+        found += [follow_lesson.lesson(context)] if installed() else []
+        steps, turns = REVIEW[context.config.size], [lesson.name for lesson in found]
+        return [*found, review(found, turns, steps=steps, minutes=2.0, learning_rate=1e-3, trains=parts.trained)]

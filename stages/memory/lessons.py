@@ -14,6 +14,7 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import Loss, gradient_lesson, trainable
+from devmind.learners.review import NAME, review
 from devmind.worlds import minigrid
 from stages.memory import parts, short_term
 from stages.memory.match import lesson as match
@@ -32,7 +33,10 @@ STEPS: Mapping[str, Mapping[str, int]] = {
     "beliefs": {"tiny": 6, "nursery": 600, "child": 2000, "adult": 4000},
     "match": {"tiny": 4, "nursery": 300, "child": 1500, "adult": 4000},
     "hidden": {"tiny": 3, "nursery": 240, "child": 1000, "adult": 3000},
+    "review": {"tiny": 4, "nursery": 400, "child": 2000, "adult": 6000},
 }
+REVIEWED = ("tests", "recall", "tests", "match", "tests", "hidden")
+"""The turns of the lesson `review`."""
 STAYS = "It trains encoders, and heads that read nothing else; later stages leave both as they are."
 CYCLE = ("corridor", "hallway", "cards", "corridor", "hallway", "sign", "corridor", "cards", "hallway")
 """The turns of the lesson `tests`."""
@@ -50,7 +54,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
     boards = taught(
         context, "boards", boards_loss, boards_batch, 32, 3e-3, 0.7, trains=BOARDS, skills=("maze",), unrehearsed=STAYS
     )
-    return [
+    found = [
         *([boards] if minigrid.installed() else []),
         taught(
             context,
@@ -135,6 +139,8 @@ def lessons(context: Context) -> Sequence[Lesson]:
             skills=("permanence",),
         ),
     ]
+    steps = STEPS[NAME][context.config.size]
+    return [*found, review(found, REVIEWED, steps=steps, minutes=1.5, learning_rate=1e-3)]
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:

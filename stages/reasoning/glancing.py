@@ -14,7 +14,7 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate_tick
 from devmind.curriculum.stage import Rehearsed, Scalars
-from devmind.learners.gradient import GradientLearner, schedule
+from devmind.learners.gradient import GradientLearner
 
 GLANCES = 4
 """Steps of the encoder a step of the trunk: at size nursery they cost half of it."""
@@ -38,8 +38,7 @@ class GlancingLearner(GradientLearner):
     def update(self, batch: Any, step: int) -> Scalars:
         """The encoder's steps, then one down the lesson's loss; a rehearsal is a rehearsal."""
         if not isinstance(batch, Rehearsed):
-            for group in self.optimizer.param_groups:
-                group["lr"] = self.learning_rate * schedule(step, self.steps)
+            self.set_rates(step)
             for view in self.views(batch, step):
                 self.descend(self.view_loss(view))
         return super().update(batch, step)

@@ -270,25 +270,20 @@ class TrunkLearner(GradientLearner):
             scalars |= {"loss": value.detach()} | told
         return scalars
 
+    def kind(self, name: str, parameter: nn.Parameter) -> str:
+        """Copies of arcs, and matrices of the trunk's layers, are of kinds of their own."""
+        if ".inner." in name:
+            return "copy"
+        kind = super().kind(name, parameter)
+        return "trunk" if kind == "matrix" and name.startswith("trunk.decoder.layers.") else kind
+
     def make_optimizer(self) -> torch.optim.Optimizer:
-        """Groups by what they are: matrices of the trunk's layers, copies of arcs, other matrices, vectors."""
-        groups: dict[str, list[nn.Parameter]] = {kind: [] for kind in ("trunk", "copy", "matrix", "vector")}
-        for name, parameter in self.trained_parameters():
-            groups[_kind(name, parameter)].append(parameter)
-        rate, decay = self.learning_rate, self.weight_decay
-        options: dict[str, dict[str, Any]] = {
-            "trunk": {"orthogonal": True, "rate": MUON_RATE, "weight_decay": decay, "betas": (0.95, 0.95)},
-            "copy": {"rate": COPY_RATE, "weight_decay": 0.0},
-            "matrix": {"rate": rate, "weight_decay": decay},
-            "vector": {"rate": rate, "weight_decay": 0.0},
+        """Muon and AdamW as one optimizer."""
+        trunk: dict[str, Any] = {
+            "orthogonal": True,
+            "rate": MUON_RATE,
+            "weight_decay": self.weight_decay,
+            "betas": (0.95, 0.95),
         }
-        made = [{"params": groups[kind], **options[kind]} for kind in groups if groups[kind]]
-        return Muon(made, lr=rate, betas=(0.9, 0.95))
-
-
-def _kind(name: str, parameter: nn.Parameter) -> str:
-    if ".inner." in name:
-        return "copy"
-    if name.startswith("trunk.decoder.layers.") and parameter.ndim == 2:
-        return "trunk"
-    return "matrix" if parameter.ndim >= 2 else "vector"
+        options = {"trunk": trunk, "copy": {"rate": COPY_RATE, "weight_decay": 0.0}}
+        return Muon(self.groups(options), lr=self.learning_rate, betas=(0.9, 0.95))

@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch import nn
 
+from devmind.agent.config import AgentConfig
 from devmind.curriculum.journal import Journal
-from devmind.curriculum.rehearsal import ROWS_SHARE, mixed, rehearsals, settled
-from devmind.curriculum.stage import Batches, Learner, Lesson, Rehearsed
+from devmind.curriculum.rehearsal import mixed, rehearsals, settled
+from devmind.curriculum.stage import ROWS_SHARE, Batches, Learner, Lesson, Rehearsed
 from devmind.curriculum.teaching import LessonModule, teach
 from devmind.errors import ConfigError
 from devmind.learners.gradient import GradientLearner, trainable
@@ -217,7 +218,7 @@ class Pupil(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(()))
+        self.weight, self.config = nn.Parameter(torch.ones(())), AgentConfig(size="tiny")
 
 
 def test_a_rehearsal_is_taught_by_its_own_loss():

@@ -1,0 +1,79 @@
+"""Review: the last lesson of a stage goes over all that the stage has taught, in turn, while rates fall to zero.
+
+Every lesson bends the trunk to its own ends and rehearses what was before it too seldom to lose nothing; what is taught
+last is kept best. Going over everything in small batches, with nothing new among it, takes a tenth of the time that
+teaching took. Lessons of earlier stages come in between by the runner's rehearsal, as in any lesson.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.stage import ROWS_SHARE, Batches, Context, Lesson
+from devmind.errors import ConfigError
+from devmind.learners.gradient import GradientLearner, trainable
+
+NAME = "review"
+EVERY = 3
+"""One of so many updates is of an earlier stage."""
+
+
+def review(
+    lessons: Sequence[Lesson],
+    turns: Sequence[str],
+    *,
+    steps: int,
+    minutes: float,
+    learning_rate: float,
+    trains: Callable[[Agent], Sequence[str]] = trainable,
+) -> Lesson:
+    """The lesson that goes over `lessons` of a stage.
+
+    Args:
+        turns: names of lessons, one for each step; one that is named twice comes twice as often.
+        trains: gives the prefixes of the parameters that it changes.
+
+    Raises:
+        ConfigError: a turn is none of the lessons.
+    """
+    by_name = {lesson.name: lesson for lesson in lessons}
+    if unknown := [name for name in turns if name not in by_name]:
+        raise ConfigError(f"A review goes over lessons of its stage ({', '.join(by_name)}); '{unknown[0]}' is none.")
+    reviewed = {name: by_name[name] for name in turns}
+
+    def make_learner(agent: Agent, context: Context) -> GradientLearner:
+        fewer = replace(context, rows_share=ROWS_SHARE)
+        of = {name: lesson.make_learner(agent, fewer) for name, lesson in reviewed.items()}
+
+        def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, Mapping[str, Any]]:
+            return of[batch["of"]].rehearse(batch["batch"])
+
+        return GradientLearner(agent, loss, seed=context.seed, learning_rate=learning_rate, trains=trains(agent))
+
+    def make_batches(agent: Agent, context: Context, steps: int) -> Batches:
+        fewer = replace(context, rows_share=ROWS_SHARE)
+        of = {name: lesson.make_batches(agent, fewer, lesson.steps) for name, lesson in reviewed.items()}
+
+        def make(update: int) -> dict[str, Any]:
+            again, at = divmod(update, len(turns))
+            name = turns[at]
+            return {"of": name, "batch": of[name].rehearsal(again * turns.count(name) + turns[:at].count(name))}
+
+        return Batches(make, steps)
+
+    return Lesson(
+        NAME,
+        make_learner,
+        make_batches,
+        steps,
+        minutes,
+        "It goes over other lessons, which are rehearsed.",
+        rehearsal_every=EVERY,
+        rehearsal_share=1.0,
+        skills=tuple(dict.fromkeys(skill for lesson in reviewed.values() for skill in lesson.skills)),
+    )

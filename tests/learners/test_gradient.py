@@ -1,0 +1,63 @@
+"""Learning by gradient: at which rate what an earlier stage has taught learns on."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.agent.config import ANEW, AgentConfig
+from devmind.curriculum.ablation import fresh_parts
+from devmind.learners.gradient import EARLIER, GradientLearner
+
+RATE = 2e-3
+
+
+@pytest.fixture
+def agent() -> Agent:
+    """One that is in its first stage, with a head of it."""
+    agent = Agent(AgentConfig(size="tiny"))
+    agent.add_encoder("board", stage="first")
+    agent.add_head("old", "head.categorical", stage="first", options={"classes": 2})
+    agent.config.stages = ["first"]
+    return agent
+
+
+def enter_second(agent: Agent) -> None:
+    """Bring the agent into a second stage, with a head of that."""
+    agent.add_head("new", "head.categorical", stage="second", options={"classes": 2})
+    agent.config.stages.append("second")
+
+
+def rates(agent: Agent) -> dict[str, float]:
+    """The full rate of each parameter that a lesson trains, by name."""
+    learner = GradientLearner(agent, lambda agent, batch: (torch.zeros(()), {}), seed=0, learning_rate=RATE, steps=100)
+    learner.set_rates(25)
+    of = {id(p): group["lr"] for group in learner.optimizer.param_groups for p in group["params"]}
+    return {name: of[id(p)] for name, p in learner.trained_parameters()}
+
+
+def test_a_first_stage_teaches_all_it_has_at_the_full_rate_and_so_does_none(agent):
+    assert {name.split(".")[0] for name in rates(agent)} >= {"trunk", "heads", "encoders", "readout"}
+    assert set(rates(agent).values()) == {RATE}
+    agent.config.stages.clear()
+    assert set(rates(agent).values()) == {RATE}
+
+
+def test_what_an_earlier_stage_has_taught_learns_more_slowly(agent):
+    enter_second(agent)
+    found = rates(agent)
+    assert "encoders.board" not in {".".join(name.split(".")[:2]) for name in found}, "it is not trained at all"
+    for name, rate in found.items():
+        slowed = 1.0 if name.startswith("heads.new.") else EARLIER["heads" if name.startswith("heads.") else "trunk"]
+        assert rate == pytest.approx(slowed * RATE), name
+
+
+def test_a_trunk_that_was_made_anew_is_no_earlier_stages(agent, tmp_path):
+    agent.save_pretrained(tmp_path / "taught")
+    twin = Agent.from_pretrained(fresh_parts(tmp_path / "taught", tmp_path / "twin", ("trunk",)))
+    assert twin.config.trunk_stage == ANEW
+    enter_second(twin)
+    found = rates(twin)
+    assert {rate for name, rate in found.items() if name.startswith("trunk.")} == {RATE}
+    assert {rate for name, rate in found.items() if name.startswith("heads.old.")} == {RATE * EARLIER["heads"]}

@@ -1,0 +1,63 @@
+"""A review goes over a stage's lessons in turn, from behind their ends, by their own losses."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from devmind.curriculum.journal import Journal
+from devmind.curriculum.stage import ROWS_SHARE, Batches, Lesson
+from devmind.curriculum.teaching import teach
+from devmind.errors import ConfigError
+from devmind.learners.gradient import GradientLearner
+from devmind.learners.review import review
+from devmind.testing import tiny_agent, tiny_context
+
+RATE = 1e-2
+
+
+def a_lesson(name: str, steps: int, wanted: float) -> Lesson:
+    """It pulls the readout towards a number; its batches are its name, their number and their rows."""
+
+    def loss(agent, batch):
+        assert batch["name"] == name
+        return (agent.readout - wanted).square().mean(), {name: torch.tensor(float(batch["number"]))}
+
+    return Lesson(
+        name,
+        lambda agent, context: GradientLearner(agent, loss, seed=0, learning_rate=RATE),
+        lambda agent, context, steps: Batches(
+            lambda number: {"name": name, "number": number, "rows": context.rows(16)}, steps
+        ),
+        steps,
+        1.0,
+        skills=(name,),
+    )
+
+
+def reviewed(*turns: str, steps: int = 8) -> Lesson:
+    lessons = [a_lesson("walk", 10, 1.0), a_lesson("run", 30, -1.0), a_lesson("rest", 3, 0.0)]
+    return review(lessons, turns, steps=steps, minutes=1.0, learning_rate=RATE)
+
+
+def test_lessons_come_in_turn_each_going_on_from_behind_its_own_end(tmp_path):
+    lesson, context = reviewed("walk", "run", "walk"), tiny_context(tmp_path)
+    batches = [each["batch"] for each in lesson.make_batches(tiny_agent(), context, 7)]
+    assert [(one["name"], one["number"]) for one in batches] == [
+        ("walk", 10), ("run", 30), ("walk", 11), ("walk", 12), ("run", 31), ("walk", 13), ("walk", 14),
+    ]  # fmt: skip
+    assert {one["rows"] for one in batches} == {round(16 * ROWS_SHARE)}
+    assert lesson.skills == ("walk", "run")
+
+
+def test_it_learns_by_the_losses_of_those_lessons(tmp_path):
+    agent, context = tiny_agent(), tiny_context(tmp_path)
+    before = agent.readout.detach().clone()
+    lesson = reviewed("walk", steps=20)
+    teach(lesson, 20, agent, context, Journal(tmp_path / "journal.jsonl"))
+    assert (agent.readout - before).mean() > 5 * RATE
+
+
+def test_a_turn_that_is_no_lesson_is_named():
+    with pytest.raises(ConfigError, match="'swim' is none"):
+        reviewed("walk", "swim")
