@@ -128,7 +128,7 @@ def test_nothing_sticks_out_at_any_width_whatever_a_name_is(seeing: Page, life: 
     page.get_by_text("For engineers").click()
     page.get_by_label("Say something").fill(LONG)
     page.keyboard.press("Enter")
-    page.locator("#answer", has_text=LONG).first.wait_for()
+    page.locator("#talk .it", has_text=LONG).first.wait_for()
     show = f"""async () => {{
         (await import('/dom.js')).tell("It has learned “{LONG}”.", {{ seconds: 0 }});
         (await import('/naming.js')).showNames({{ sight: {{ name: "{LONG}", nearest: "{LONG}", confidence: 0.9 }},
