@@ -79,7 +79,7 @@ class Commands:
         could have been meant, or ''.
         """
         name = name_in_reply(name, self.life.child.names.known()) if of == ASKED else proper_name(name)
-        shown, unseen = (self._between(self._asked), "") if of == ASKED else self._pressed(of)
+        shown, unseen = (self._asked(), "") if of == ASKED else self._pressed(of)
         entry = self.life.child.teach(name, shown)
         self._taught.append(entry)
         if "sight" in shown.senses:
@@ -95,7 +95,7 @@ class Commands:
         question = self.life.asking.question
         if question is None:
             raise StoreError("It asks about nothing any more; hold the thing up, then teach.")
-        return Moment(self.life.recent.now_s, dict(question.shown))
+        return Moment(self.life.recent.now_s, dict(question.shown.payload()))
 
     def _pressed(self, of: str) -> tuple[Moment, str]:
         """What is shown in a press, and why there is only a sound."""

@@ -199,8 +199,10 @@ class Life:
         """Ask what is held up, when it does not know it; somebody watches this tick."""
         holding, asking = self.holding, self.asking
         unsure = "sight" in self.loop.agent.encoders and self.naming.is_unsure(named)
-        if asking.see(time_s, holding.square, unsure, busy=holding.frames is not None):
-            question = asking.ask(holding.lately(self.room.frame), named.get("sight"))
+        if not asking.see(time_s, holding.square, unsure, busy=holding.frames is not None):
+            return
+        if shown := holding.lately(self.room.frame):
+            question = asking.ask(shown, named.get("sight"))
             self._asks = as_asked(question)
             self.note("asked", question.note())
 

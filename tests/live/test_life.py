@@ -248,11 +248,11 @@ def test_it_asks_what_it_does_not_know_and_the_answer_names_what_it_asked_about(
     assert (asks["number"], asks["text"], asks["nearest"], view["may_ask"]) == (1, WHAT, "", True)
     question = life.asking.question
     assert question is not None
-    assert asks["picture"] == as_shown(Entry(0.0, 1.0, None, {}, {"sight": question.shown["sight"]}))["picture"]
+    assert asks["picture"] == as_shown(Entry(0.0, 1.0, None, {}, {"sight": question.shown.picture()}))["picture"]
     taught = life.do("teach", {"name": "it's a cup", "of": "asked"})
     assert (taught["picture"], taught["examples"]) == (asks["picture"], {"cup": 1})
     [entry] = life.memory.store.find(Filters(named=True))
-    assert np.array_equal(entry.senses["views"], question.shown["views"])
+    assert np.array_equal(entry.senses["views"], question.shown.payload()["views"])
     assert "asks" not in holding.seen(lambda view: True)
     with pytest.raises(StoreError, match="asks about nothing any more"):
         life.do("teach", {"name": "cup", "of": "asked"})

@@ -8,13 +8,13 @@ names what it asked about, also when that was put down to type.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from devmind.live.remembering.held import SAME, Square
+from devmind.live.remembering.press import Showing
 from devmind.memory import Named
 
 WHAT = "What is that?"
@@ -37,13 +37,13 @@ class Question:
     Attributes:
         number: counts the questions of one life from 1.
         time_s: when, on the clock that `Asking.see` gets.
-        shown: the pictures it means, as an entry's payload (`press.py`).
+        shown: the pictures it means.
         named: the answer of naming, with the nearest name; None where no name was taught.
     """
 
     number: int
     time_s: float
-    shown: Mapping[str, np.ndarray]
+    shown: Showing
     named: Named | None = None
 
     def note(self) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class Asking:
         self._since_s = time_s
         self._unsure.clear()
 
-    def ask(self, shown: Mapping[str, np.ndarray], named: Named | None = None) -> Question:
+    def ask(self, shown: Showing, named: Named | None = None) -> Question:
         """It asks, about these pictures of what was held up last."""
         self._count += 1
         self._asked_s, self._is_settled = self._seen_s, True

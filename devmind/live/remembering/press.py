@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -81,7 +82,11 @@ class Holding:
     @property
     def preview(self) -> np.ndarray | None:
         """The crop that would be kept as the picture of it: of this press, or before one of what is held up now."""
-        return self.crop if self._pressed is None or not self._pressed.seen else _best(self._pressed.seen)
+        return (
+            self.crop
+            if self._pressed is None or not self._pressed.seen
+            else Showing(self._pressed.seen, None, ()).picture()
+        )
 
     @property
     def frames(self) -> int | None:
@@ -121,28 +126,50 @@ class Holding:
                 f"Something moved, but only in {len(pressed.seen)} of {pressed.frame_count} pictures was it held up: "
                 "hold it still, near and in the middle, until the square is round it, then press."
             )
-        return self._payload(pressed.seen, pressed.first)
+        return Showing(pressed.seen, pressed.first, self._empties).payload()
 
-    def lately(self, frame: np.ndarray | None) -> dict[str, np.ndarray]:
-        """What is held up as if a press had lasted for the last pictures of it; {} while nothing is.
+    def lately(self, frame: np.ndarray | None) -> Showing | None:
+        """What is held up as if a press had lasted for the last pictures of it; None while nothing is.
 
         `frame`: the camera's newest, uint8 [H, W, 3].
         """
-        return self._payload(list(self._lately), frame) if self._lately else {}
+        return Showing(list(self._lately), frame, list(self._empties)) if self._lately else None
 
-    def _payload(self, seen: Sequence[Seen], first: np.ndarray | None) -> dict[str, np.ndarray]:
-        every = np.linspace(0, len(seen) - 1, min(KEPT_VIEWS, len(seen))).round().astype(int)
-        before = list(self._before(seen[len(seen) // 2][0], first))
-        payload = {"sight": _best(seen), VIEWS: np.stack([seen[at][1] for at in every])}
+
+class Showing(NamedTuple):
+    """What was seen of one thing that was held up.
+
+    Attributes:
+        seen: pictures of it, one at least.
+        first: a whole frame with it in it, uint8 [H, W, 3], or None.
+        empties: frames of the scene before it came.
+    """
+
+    seen: Sequence[Seen]
+    first: np.ndarray | None
+    empties: Sequence[np.ndarray]
+
+    def payload(self) -> dict[str, np.ndarray]:
+        """As an entry's payload (see above); takes some milliseconds."""
+        every = np.linspace(0, len(self.seen) - 1, min(KEPT_VIEWS, len(self.seen))).round().astype(int)
+        before = list(self._before())
+        payload = {"sight": self.picture(), VIEWS: np.stack([self.seen[at][1] for at in every])}
         return payload | ({BEFORE: np.stack(before)} if before else {})
 
-    def _before(self, own: Square, first: np.ndarray | None) -> Iterator[np.ndarray]:
+    def picture(self) -> np.ndarray:
+        """The crop whose square is the most usual one, uint8 [64, 64, 3]; `sight` of the payload."""
+        squares = np.array([square for square, _ in self.seen])
+        apart = np.abs(squares - np.median(squares, axis=0)).sum(1)
+        return self.seen[int(apart.argmin())][1]
+
+    def _before(self) -> Iterator[np.ndarray]:
         """Crops of the scene: at the thing's own place and round it, from before it came; and round it as it is now."""
+        own = self.seen[len(self.seen) // 2][0]
         around = [Square(x, y, own.side) for x, y in AROUND]
-        for frame in self._empties:
+        for frame in self.empties:
             yield from (square.crop(frame) for square in (own, *around))
-        if first is not None:
-            yield from (square.crop(first) for square in around if not square.overlap(own))
+        if self.first is not None:
+            yield from (square.crop(self.first) for square in around if not square.overlap(own))
 
 
 class _Pressed:
@@ -162,13 +189,6 @@ class _Pressed:
         if square is not None and crop is not None:
             self.first = frame if self.first is None else self.first
             self.seen.append((square, crop))
-
-
-def _best(seen: Sequence[Seen]) -> np.ndarray:
-    """The crop whose square is the most usual one."""
-    squares = np.array([square for square, _ in seen])
-    apart = np.abs(squares - np.median(squares, axis=0)).sum(1)
-    return seen[int(apart.argmin())][1]
 
 
 def turns(views: np.ndarray) -> list[np.ndarray]:

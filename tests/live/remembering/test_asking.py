@@ -9,11 +9,12 @@ import pytest
 
 from devmind.live.remembering.asking import GONE_S, OPEN_S, REST_S, STEADY_S, Asking
 from devmind.live.remembering.held import Square
+from devmind.live.remembering.press import Showing
 from devmind.memory import Named
 
 HERE, THERE = Square(0.5, 0.4, 0.3), Square(0.15, 0.4, 0.2)
 TICK_S = 0.1
-SHOWN = {"sight": np.zeros((64, 64, 3), np.uint8)}
+SHOWN = Showing([(HERE, np.zeros((64, 64, 3), np.uint8))], None, ())
 
 
 class Scene:
