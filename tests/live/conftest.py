@@ -28,7 +28,7 @@ class FakeLife:
         moments: memories besides what was taught, as the page gets them; recalled: what each tick reminds of.
         frames: times of the frames it has seen; loudest: the largest sample it has heard.
         camera_is: whose the camera is, for the welcome: "browser", "here" or "none".
-        extra: laid over every view.
+        extra: laid over every view; own: over every answer to words.
     """
 
     def __init__(self) -> None:
@@ -44,6 +44,7 @@ class FakeLife:
         self.is_recording = self.is_paused = False
         self.camera_is = "browser"
         self.extra: dict[str, Any] = {}
+        self.own: dict[str, Any] = {}
         self.faults: list[str] = []
         self.colour: np.ndarray | None = None
         self._stop = threading.Event()
@@ -97,7 +98,7 @@ class FakeLife:
         if command == "age":
             return dict(arguments)
         if command == "say":
-            return {"answer": f"It does not know “{arguments['text']}”; show it one and teach it."}
+            return {"answer": f"It does not know “{arguments['text']}”; show it one and teach it."} | self.own
         if command == "break":
             raise RuntimeError("This is a fault of the program, and no sentence for a user.")
         raise DevmindError(f"'{command}' is nothing that can be done here.")

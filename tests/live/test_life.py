@@ -263,6 +263,16 @@ def test_it_asks_what_it_does_not_know_and_the_answer_names_what_it_asked_about(
     assert check_replay([path], {holding.agent.sha256(): holding.agent}).passed
 
 
+def test_who_can_write_answers_in_its_own_words_beside_what_it_knows(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("devmind.live.commands.in_writing", lambda agent, text, sees: ("a red ball.", 0.9141))
+    said = home.life.do("say", {"text": "what is that?"})
+    assert said["own"] == {"text": "a red ball.", "sure": 0.914}
+    assert said["answer"].startswith("It was taught no name yet.")
+    assert CANNOT not in said["answer"]
+
+
 def test_a_short_answer_means_what_it_asked_about_also_when_that_was_put_down(
     holding: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:

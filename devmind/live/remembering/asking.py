@@ -1,13 +1,12 @@
 """Asking by itself: "What is that?" about what is held up, when it does not know it and somebody is there.
 
-It asks when one thing was held up for two seconds, naming said "unknown" for most of them, and nobody is teaching;
+It asks when one thing was held up for two seconds in which naming said "unknown" all the time, and nobody is teaching;
 once for one thing, and not again within twenty seconds. A question keeps the pictures that it means, so that the answer
 names what it asked about, also when that was put down to type.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +18,7 @@ from devmind.memory import Named
 
 WHAT = "What is that?"
 STEADY_S = 2.0
-"""So long one thing has to be held up."""
-UNSURE = 0.8
-"""Share of that time's answers that have to be "unknown": a thing in the hand is turned, and known in between."""
+"""So long one thing has to be held up without a name; `benchmarks/asks.py` compares other rules."""
 REST_S = 20.0
 """Between two questions, at least."""
 GONE_S = 1.0
@@ -66,7 +63,6 @@ class Asking:
         self._count, self._asked_s = 0, -np.inf
         self._square, self._seen_s, self._since_s = Square(0.5, 0.5, 0.0), -np.inf, 0.0
         self._is_settled = False
-        self._unsure: deque[tuple[float, bool]] = deque()
 
     def see(self, time_s: float, square: Square | None, unsure: bool, busy: bool = False) -> bool:
         """A tick has passed that somebody watched; gives whether to ask now. Ticks that nobody watched are left out.
@@ -82,21 +78,12 @@ class Asking:
         if square is None:
             return False
         if time_s - self._seen_s > GONE_S or square.overlap(self._square) < SAME:
-            self._is_settled = False
-            self._begin(time_s)
+            self._is_settled, self._since_s = False, time_s
         self._square, self._seen_s = square, time_s
-        if busy:
-            self._begin(time_s)
-        self._unsure.append((time_s, unsure))
-        while self._unsure[0][0] < time_s - STEADY_S:
-            self._unsure.popleft()
-        if not self.on or self._is_settled or time_s - self._asked_s < REST_S or time_s - self._since_s < STEADY_S:
-            return False
-        return sum(one for _, one in self._unsure) >= UNSURE * len(self._unsure)
-
-    def _begin(self, time_s: float) -> None:
-        self._since_s = time_s
-        self._unsure.clear()
+        if busy or not unsure:
+            self._since_s = time_s
+        is_free = self.on and not self._is_settled and time_s - self._asked_s >= REST_S
+        return is_free and time_s - self._since_s >= STEADY_S
 
     def ask(self, shown: Showing, named: Named | None = None) -> Question:
         """It asks, about these pictures of what was held up last."""

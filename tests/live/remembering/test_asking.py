@@ -86,9 +86,9 @@ def test_another_thing_is_asked_about_but_not_within_twenty_seconds() -> None:
     assert len(Scene().go(30).go(0.3, THERE).go(3, THERE).asked_s) == 2, "without a pause, but elsewhere"
 
 
-def test_mostly_unknown_is_unknown_and_known_now_and_then_is_not() -> None:
-    assert len(Scene().go(10, unsure=lambda tick: tick % 8 != 0).asked_s) == 1
-    assert Scene().go(60, unsure=lambda tick: tick % 3 != 0).asked_s == []
+def test_a_thing_that_is_known_now_and_then_is_not_asked_about() -> None:
+    assert Scene().go(60, unsure=lambda tick: tick % 19 != 0).asked_s == []
+    assert Scene().go(30, unsure=lambda tick: tick > 100).asked_s == [pytest.approx(10.2 + STEADY_S, abs=2.1 * TICK_S)]
 
 
 def test_after_a_thing_was_taught_it_is_not_asked_about_and_the_next_one_is() -> None:

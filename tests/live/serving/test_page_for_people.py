@@ -180,6 +180,18 @@ def test_a_question_and_a_long_talk_fit_any_width(seeing: Page, life: FakeLife) 
         assert box["height"] < 300
 
 
+def test_what_it_writes_and_says_stands_in_the_dialogue_with_how_sure_it_is(seeing: Page, life: FakeLife) -> None:
+    page = seeing
+    life.own = {"own": {"text": "a red ball.", "sure": 0.914}}
+    page.get_by_label("Say something").fill("What is that?")
+    page.keyboard.press("Enter")
+    page.locator("#talk .it", has_text="“a red ball.” 91 % sure").wait_for()
+    life.extra = {"says": "look, a ball"}
+    page.locator("#talk .it", has_text="look, a ball").wait_for()
+    page.wait_for_timeout(500)
+    assert page.locator("#talk li").count() == 3, "what it says again and again stands there once"
+
+
 def test_the_switch_tells_the_life_whether_it_may_ask(seeing: Page, life: FakeLife) -> None:
     page = seeing
     assert page.locator("#may-ask").is_hidden(), "one that sees nothing asks nothing"
