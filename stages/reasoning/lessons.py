@@ -12,6 +12,7 @@ import numpy as np
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Batches, Context, Lesson
+from devmind.learners.review import review
 from devmind.seeding import numpy_rng
 from stages.reasoning import parts
 from stages.reasoning.games import CONNECT4, OTHELLO, TICTACTOE, Game
@@ -32,11 +33,13 @@ PLAY: Mapping[str, Play] = {
 }
 """Games begin anywhere in their first half: good players meet few of the positions that an exam asks about."""
 TINY_ROWS = 64
+REVIEW = {"tiny": 5, "nursery": 200, "child": 2000, "adult": 6000}
+"""Steps of the lesson `review`."""
 
 
 def lessons(context: Context) -> Sequence[Lesson]:
-    """Games, then puzzles."""
-    return [
+    """Games, then puzzles, then all of them in turn."""
+    found = [
         selfplay_lesson(context, TICTACTOE, rows=96, learning_rate=3e-3, minutes=1.0),
         selfplay_lesson(context, CONNECT4, rows=256, learning_rate=2e-3, minutes=14.0, rehearses=("tictactoe",)),
         # Enough games to play, not to play well.
@@ -46,6 +49,8 @@ def lessons(context: Context) -> Sequence[Lesson]:
         puzzles.lesson(context),
         sliding.lesson(context),
     ]
+    steps, turns = REVIEW[context.config.size], [lesson.name for lesson in found]
+    return [*found, review(found, turns, steps=steps, minutes=1.0, learning_rate=1e-3, trains=parts.trained)]
 
 
 def selfplay_lesson(context: Context, game: Game, *, rows: int, learning_rate: float, **more: Any) -> Lesson:
