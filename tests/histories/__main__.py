@@ -1,6 +1,6 @@
 """`python -m tests.histories --seconds 300`: several processes on one memory, killed at random; is there an order?
 
-Two writers, two readers, a forgetter and a re-keyer on one SQLite and one PostgreSQL memory. Every half second one of
+Two writers, two readers, a forgetter and a re-keyer on one SQLite and one PostgreSQL memory. Every second one of
 them is killed by `kill -9` and another one takes its place; PostgreSQL itself is stopped as by a power cut now and then.
 What was recorded of each entry has to be linearizable, each look at the whole has keys of one encoder, and the store is
 whole at the end.
@@ -26,8 +26,9 @@ from tests.histories.worker import snapshot
 from tests.memory.postgres_server import PostgresServer, binaries
 
 ROOT = Path(__file__).parents[2]
-ROLES = ("write", "write", "read", "read", "forget", "rekey")
-KILL_EVERY_S, CRASH_EVERY_S = 0.5, 5.0
+ROLES = ("write", "write", "read", "forget", "rekey", "recall")
+"""All may be killed but the last, which has an index that lives on."""
+KILL_EVERY_S, CRASH_EVERY_S = 1.0, 7.0
 
 
 def histories(lines: list[dict[str, object]]) -> tuple[dict[str, list[Operation]], list[str], Counter[str]]:
@@ -36,7 +37,7 @@ def histories(lines: list[dict[str, object]]) -> tuple[dict[str, list[Operation]
     answers: dict[object, dict[str, object]] = {}
     for line in lines:
         (called if "kind" in line else answers)[line["id"]] = line
-    tags = sorted({str(call["tag"]) for call in called.values() if call["kind"] == ADD})
+    added_s = {str(call["tag"]): float(str(call["at"])) / 1e9 for call in called.values() if call["kind"] == ADD}
     found: dict[str, list[Operation]] = defaultdict(list)
     faults, counts = list[str](), Counter[str]()
     for number, call in called.items():
@@ -55,14 +56,30 @@ def histories(lines: list[dict[str, object]]) -> tuple[dict[str, list[Operation]
             assert isinstance(got, dict)
             if len(set(got.values())) > 1:
                 faults.append(f"a look at the whole has keys of {sorted(set(got.values()))}")
-            for tag in tags:
-                found[tag].append(Operation(at_s, until_s, READ, got=got.get(tag)))
+            for tag, began_s in added_s.items():
+                if tag in got or until_s > began_s:  # before, all see that it is not there
+                    found[tag].append(Operation(at_s, until_s, READ, got=got.get(tag)))
+            faults += [f"{tag} was never written" for tag in got if tag not in added_s]
         elif kind == REKEY:
             for tag in call["tags"]:  # type: ignore[attr-defined]
                 found[tag].append(Operation(at_s, until_s, REKEY, given))
         elif kind in (ADD, DELETE, READ):
             found[str(call["tag"])].append(Operation(at_s, until_s, kind, given, None if kind == ADD else got))  # type: ignore[arg-type]
-    return found, faults, counts
+    return {tag: thinned(history) for tag, history in found.items()}, faults, counts
+
+
+def thinned(history: list[Operation]) -> list[Operation]:
+    """Without reads that say what the ones before and behind them say, while nothing changes: they tell no more."""
+    reads = sorted((one for one in history if one.kind == READ), key=lambda one: one.called_s)
+    changes = [one for one in history if one.kind != READ]
+    kept = [one for one in history if one.kind != READ]
+    for at, one in enumerate(reads):
+        around = reads[max(0, at - 1) : at + 2]
+        since_s, until_s = around[0].called_s, around[-1].answered_s
+        is_same = len(around) == 3 and len({other.got for other in around}) == 1 and until_s < math.inf
+        if not is_same or any(other.called_s <= until_s and other.answered_s >= since_s for other in changes):
+            kept.append(one)
+    return kept
 
 
 def live(place: str, seconds: float, seed: int, folder: Path, crash: Callable[[], None] | None = None) -> Counter[str]:
@@ -77,15 +94,19 @@ def live(place: str, seconds: float, seed: int, folder: Path, crash: Callable[[]
 
     def begin(role: str) -> subprocess.Popen[bytes]:
         arguments = [role, place, str(log), str(draw.randrange(10**6))]
-        return subprocess.Popen([sys.executable, "-m", "tests.histories.worker", *arguments], cwd=ROOT)
+        command = [sys.executable, "-m", "tests.histories.worker", *arguments]
+        return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
 
     processes = [begin(role) for role in ROLES]
     kills = crashes = 0
     try:
+        for process in processes:
+            assert process.stdout is not None
+            process.stdout.readline()  # "ready"
         end_s, crash_s = time.monotonic() + seconds, time.monotonic() + CRASH_EVERY_S
         while time.monotonic() < end_s:
             time.sleep(draw.uniform(0.5, 1.5) * KILL_EVERY_S)
-            at = draw.randrange(len(ROLES))
+            at = draw.randrange(len(ROLES) - 1)
             processes[at].kill()
             processes[at].wait()
             processes[at] = begin(ROLES[at])

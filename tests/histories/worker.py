@@ -72,20 +72,35 @@ def write(store: Store, log: Log, rng: np.random.Generator, count: int) -> None:
     log.call(lambda: store.add([entry])[0], kind="add", tag=tag, given=encoder)
 
 
-def read(store: Store, log: Log, rng: np.random.Generator, count: int, memory: Memory) -> None:
-    found = log.call(lambda: {tag: encoder for tag, (_, encoder) in snapshot(store).items()}, kind="snapshot")
-    for tag, encoder in list((found or {}).items())[-2:]:  # by the index, which is a cache that lives on
+def read(store: Store, log: Log, rng: np.random.Generator, count: int) -> None:
+    log.call(lambda: {tag: encoder for tag, (_, encoder) in snapshot(store).items()}, kind="snapshot")
+    time.sleep(0.005)
 
-        def recalled(tag: str = tag, encoder: str = encoder) -> str | None:
-            (entry, *_) = memory.recall({"sight": key(tag, encoder)}, k=1) or [None]
-            is_it = entry is not None and entry.senses["words"] == tag
-            return entry.keys["sight"].encoder if entry is not None and is_it else None
 
-        log.call(recalled, kind="read", tag=tag)
+class Recall:
+    """Reads by the index, which is a cache that lives as long as the process."""
+
+    def __init__(self, store: Store) -> None:
+        self.memory = Memory(store)
+        self._asked: dict[str, str] = {}
+
+    def __call__(self, store: Store, log: Log, rng: np.random.Generator, count: int) -> None:
+        there = {tag: encoder for tag, (_, encoder) in snapshot(store).items()}
+        self._asked = dict(list((self._asked | there).items())[-LIVING:])  # those that were forgotten meanwhile too
+        encoder = next(iter(there.values()), "e0")
+        for tag in rng.permutation(sorted(self._asked))[:3].tolist():
+            log.call(lambda tag=tag: self._found(tag, encoder), kind="read", tag=tag)
+
+    def _found(self, tag: str, encoder: str) -> str | None:
+        found = self.memory.recall({"sight": key(tag, encoder)}, k=1)
+        return next((one.keys["sight"].encoder for one in found if one.senses["words"] == tag), None)
 
 
 def forget(store: Store, log: Log, rng: np.random.Generator, count: int) -> None:
     there = snapshot(store)
+    if len(there) < LIVING // 4:
+        time.sleep(0.05)  # the writers first
+        return
     for tag in rng.permutation(sorted(there))[: 1 + count % 3].tolist():
         erase = bool(rng.random() < 0.3)
         log.call(lambda tag=tag, erase=erase: store.delete([there[tag][0]], erase=erase), kind="delete", tag=tag)
@@ -97,19 +112,21 @@ def rekey(store: Store, log: Log, rng: np.random.Generator, count: int) -> None:
     new = {number: {"sight": key(tag, encoder)} for tag, (number, _) in there.items()}
     if new:
         log.call(lambda: store.replace_keys(new), kind="rekey", tags=sorted(there), given=encoder)
-    time.sleep(0.02 * rng.random())
+    time.sleep(0.2 * rng.random())
 
 
 def main(role: str, place: str, log: str, seed: str) -> None:
     rng, kept = np.random.default_rng(int(seed)), Log(log)
     with open_store(place) as store:
-        memory = Memory(store)
+        recall = Recall(store)
+        if role == "recall":
+            import torch  # noqa: F401 - takes seconds
+
+        do = {"write": write, "read": read, "recall": recall, "forget": forget, "rekey": rekey}[role]
+        print("ready", flush=True)
         for count in range(10**9):
             try:
-                if role == "read":
-                    read(store, kept, rng, count, memory)
-                else:
-                    {"write": write, "forget": forget, "rekey": rekey}[role](store, kept, rng, count)
+                do(store, kept, rng, count)
             except DevmindError:  # of a look that is not logged: the server starts again
                 time.sleep(0.05)
 
