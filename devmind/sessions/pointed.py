@@ -168,21 +168,29 @@ class _Forgetting:
             )
         self._gone.setdefault(file, set()).update(found)
         times_s, near_s = {session.elapsed_s(tick) for tick in found}, NEAR / session.tick_hz
-        before, after = self._beside(file, -1), self._beside(file, 1)
+        for by, edge in ((-1, 0), (1, -1)) if found else ():
+            near = {time_s for time_s in times_s if abs(time_s - session.elapsed_s(edge)) <= near_s}
+            for other in self._next_with_ticks(file, by) if near else ():
+                self._frames_at_s.setdefault(other, set()).update(near)
         more = max((-first for first, _ in ranges), default=0)
+        before = self._beside(file, -1) if more > 0 else []
         if more > 0 and not before:
             self.told.append(f"The part before '{file}' is not there; {more} ticks of it were not forgotten.")
         for other in before:
-            if more > 0:
-                with held(other):
-                    last = Session(other).number(-1)
-                self._find(other, [(last + 1 - more, last)])
-        for other, is_near in ((o, t <= session.elapsed_s(0) + near_s) for o in before for t in times_s):
-            if is_near:
-                self._frames_at_s.setdefault(other, set()).update(times_s)
-        for other, is_near in ((o, t >= session.elapsed_s(-1) - near_s) for o in after for t in times_s):
-            if is_near:
-                self._frames_at_s.setdefault(other, set()).update(times_s)
+            with held(other):
+                earlier = Session(other)
+            last = earlier.number(-1) if len(earlier) else -1
+            self._find(other, [(last + 1 - more, last)])
+
+    def _next_with_ticks(self, file: Path, by: int) -> list[Path]:
+        """The files of the part before (by = -1) or after (1) this one, and of more where that has frames alone."""
+        found = list[Path]()
+        while others := self._beside(file, by):
+            found += others
+            file = others[0]
+            if len(Session(file)):
+                break
+        return found
 
     def _beside(self, file: Path, by: int) -> list[Path]:
         """The files of the part so many after this one."""

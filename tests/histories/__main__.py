@@ -1,9 +1,9 @@
 """`python -m tests.histories --seconds 300`: several processes on one memory, killed at random; is there an order?
 
-Two writers, two readers, a forgetter and a re-keyer on one SQLite and one PostgreSQL memory. Every second one of
-them is killed by `kill -9` and another one takes its place; PostgreSQL itself is stopped as by a power cut now and then.
-What was recorded of each entry has to be linearizable, each look at the whole has keys of one encoder, and the store is
-whole at the end.
+Two writers, two readers, a forgetter and a re-keyer on one SQLite and one PostgreSQL memory. Every second one of these
+is killed by `kill -9` and another one takes its place; PostgreSQL itself is stopped without a word now and then. What was
+recorded of each entry has to be linearizable, each look at the whole has keys of one encoder, and the store is whole at
+the end.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from devmind.memory import open_store
@@ -146,7 +147,7 @@ def main(arguments: list[str] | None = None) -> None:
         else:
             server = PostgresServer(found)
             try:
-                counts = live(server.database(), given.seconds, given.seed, here, lambda: crashed(server))
+                counts = live(server.database(), given.seconds, given.seed, here, partial(crashed, server))
             finally:
                 server.close()
         print(f"{kind}: " + ", ".join(f"{what} {count}" for what, count in sorted(counts.items())), flush=True)

@@ -4,7 +4,7 @@ An operation takes effect at one instant between its call and its answer; one th
 takes effect at any instant after its call, or never. A history is linearizable when there are such instants at which
 every answer is the one that a single process would have got (Herlihy and Wing 1990). The search tries, in every state,
 each operation that may be next (Wing and Gong 1993), and remembers which sets of operations led to which state (Lowe
-2017, "Testing for linearizability"). Objects are checked one by one, as a history is linearizable when each object's is.
+2017, "Testing for linearizability"). Objects are checked one by one: a history is linearizable when each object's is.
 
 The object here is one entry of a memory. Its state is None (not there) or the name of the encoder its key is of.
 """

@@ -48,7 +48,8 @@ def test_right_histories_pass(history: list[Operation]) -> None:
         ("forgotten twice", [O(0, 1, ADD, A), O(2, 3, DELETE, got=1), O(2, 4, DELETE, got=1)]),
         ("forgetting missed what was there", [O(0, 1, ADD, A), O(2, 3, DELETE, got=0)]),
         ("an old key behind an acknowledged re-keying", [O(0, 1, ADD, A), O(2, 3, REKEY, B), O(4, 5, READ, got=A)]),
-        ("a new key and then the old one", [O(0, 1, ADD, A), O(2, 9, REKEY, B), O(3, 4, READ, got=B), O(5, 6, READ, got=A)]),
+        ("a new key and then the old one",
+         [O(0, 1, ADD, A), O(2, 9, REKEY, B), O(3, 4, READ, got=B), O(5, 6, READ, got=A)]),
         ("killed in writing, seen, and gone", [O(0, NEVER, ADD, A), O(2, 3, READ, got=A), O(4, 5, READ, got=None)]),
     ],
 )  # fmt: skip

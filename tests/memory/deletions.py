@@ -118,7 +118,9 @@ class Life:
     def _new(self, pointer: Pointer | None = None) -> Entry:
         self.count += 1
         seed = (self.seed, self.count)
-        name = f"name-{noise((self.seed, 'name', self.draw.randrange(4)), 8).hex()}" if self.draw.random() < 0.5 else None
+        name = (
+            f"name-{noise((self.seed, 'name', self.draw.randrange(4)), 8).hex()}" if self.draw.random() < 0.5 else None
+        )
         senses = {"sight": picture(seed), "words": f"words-{noise(seed, 10).hex()}"}
         return Entry(float(self.count), 0.0, name, {"sight": key(seed)}, senses, pointer=pointer)
 
