@@ -1,9 +1,9 @@
 """`python -m tests.histories --seconds 300`: several processes on one memory, killed at random; is there an order?
 
 Two writers, two readers, a forgetter and a re-keyer on one SQLite and one PostgreSQL memory. Every second one of these
-is killed by `kill -9` and another one takes its place; PostgreSQL itself is stopped without a word now and then. What was
-recorded of each entry has to be linearizable, each look at the whole has keys of one encoder, and the store is whole at
-the end.
+is killed by `kill -9` and another one takes its place; PostgreSQL itself is stopped without a word now and then. What
+was recorded of each entry has to be linearizable, each look at the whole has keys of one encoder, and at the end the
+store is whole.
 """
 
 from __future__ import annotations

@@ -145,6 +145,20 @@ def test_ticks_and_frames_over_the_border_of_two_parts_go_as_well(tmp_path: Path
     assert shown == [0, 1, *range(13, 17)], "frames within a tick of one that is forgotten go, in every part"
 
 
+def test_a_part_without_a_tick_between_two_hides_nothing(tmp_path: Path) -> None:
+    """Drawn lives found it: asked twice between two ticks, a writer leaves one, and forgetting over it was an IndexError."""
+    with RotatingRecorder(tmp_path / "life.mcap", source="test", tick_hz=10) as recorder:
+        for number in range(5):
+            recorder.write(moment(number))
+            for _ in range(2 if number == 2 else 0):
+                asked(recorder.place[0]).touch()
+                recorder.turn_if_asked()
+        path, identity, last = recorder.place
+    assert [len(session) for session in open_parts(tmp_path / "life.mcap")] == [3, 0, 2]
+    assert Pointed(tmp_path).forget([Pointer(path.name, last, identity, 4)]) == []
+    assert [number for number in range(5) if not holding(tmp_path, number)] == [1, 2, 3, 4]
+
+
 def test_mended_copies_and_renamed_files_in_the_folder_are_reached(writing: Writing, tmp_path: Path) -> None:
     writing.live(10)
     pointer = writing.pointer(4, 5)

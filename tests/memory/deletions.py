@@ -3,7 +3,7 @@
 A life is drawn from a seed: entries with and without a name, recordings that run and end, entries that point into them,
 forgetting by number and by name, keys made anew, exports, imports, closings, and processes that are killed with their
 log behind them. After each forgetting no file of the folder has any of the bytes that only the forgotten had (names,
-words, pictures, keys, camera's frames), and everything else is as it was. `python -m tests.memory.deletions --lives 100`.
+words, pictures, keys, camera's frames), and everything else is as it was: `python -m tests.memory.deletions --lives 9`.
 """
 
 from __future__ import annotations
