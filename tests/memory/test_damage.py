@@ -16,7 +16,7 @@ from devmind.memory import open_store
 from devmind.memory.index import Index
 from devmind.memory.stores.sqlite import FILE, SqliteStore
 from devmind.memory.stores.sqlite_rows import COLUMNS
-from devmind.memory.stores.wal import _sums, damaged_log
+from devmind.memory.stores.wal import OVERWRITTEN, _sums, damaged_log
 from devmind.testing.stores import example
 
 WAL = f"{FILE}-wal"
@@ -55,6 +55,15 @@ def test_a_killed_store_is_whole(killed: Path, tmp_path: Path) -> None:
     with open_store(folder) as store:
         assert len(store.find()) == 12
         assert store.check() == []
+
+
+@pytest.mark.parametrize("written", [4, 16, 32])
+def test_a_log_whose_overwriting_was_cut_short_is_no_damage(killed: Path, tmp_path: Path, written: int) -> None:
+    """The harness of faults found it, with half of the head written: all of the log is in the database by then."""
+    folder = copied(killed, tmp_path / "m")
+    with (folder / WAL).open("r+b") as log:
+        log.write(OVERWRITTEN[:written])
+    assert damaged_log(folder / WAL) == ""
 
 
 def test_what_a_killed_writer_left_behind_the_end_is_no_damage(killed: Path, tmp_path: Path) -> None:
