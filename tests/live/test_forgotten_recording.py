@@ -146,7 +146,7 @@ def test_ticks_and_frames_over_the_border_of_two_parts_go_as_well(tmp_path: Path
 
 
 def test_a_part_without_a_tick_between_two_hides_nothing(tmp_path: Path) -> None:
-    """Drawn lives found it: asked twice between two ticks, a writer leaves one, and forgetting over it was an IndexError."""
+    """Drawn lives found it: asked twice between two ticks, a writer leaves one; forgetting over it failed."""
     with RotatingRecorder(tmp_path / "life.mcap", source="test", tick_hz=10) as recorder:
         for number in range(5):
             recorder.write(moment(number))
