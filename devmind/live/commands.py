@@ -84,15 +84,19 @@ class Commands:
                 give_up_s = time.monotonic() + PATIENCE_S
                 while (left_s := self._between(lambda: holding.left_s)) > 0 and time.monotonic() < give_up_s:
                     time.sleep(left_s)
-            shown, unseen = self._between(lambda: self._shown(of))
+            since_s, shown, unseen = self._between(lambda: (self._since_s(), *self._shown(of)))
         finally:
             self._between(holding.end)
-        entry = self.life.child.teach(name, shown)
+        entry = self.life.child.teach(name, shown, self.life.recorded(since_s, shown.time_s))
         self._taught.append(entry)
-        self._has_learned("name_taught", {"name": entry.name, "id": entry.id})
+        self._has_learned("name_taught", {"id": entry.id})
         frames = len(np.atleast_1d(shown.senses.get(VIEWS, ())))
         examples = self.life.child.names.known()
         return {**as_shown(entry), "frames": frames, "unseen": unseen, "examples": examples}
+
+    def _since_s(self) -> float:
+        """When the first began of what an example may be made of, on the room's clock."""
+        return min(self.life.holding.begun_s, self.life.recent.since_s)
 
     def _shown(self, of: str) -> tuple[Moment, str]:
         """What a name is given to: what is held up, and the sound that is meant; and why there is only a sound."""
@@ -117,16 +121,17 @@ class Commands:
             raise StoreError("Nothing was taught since this began, so there is nothing to undo.")
         entry = self._taught.pop()
         self.life.memory.erase([entry.id])
-        self._has_learned("name_undone", {"name": entry.name, "id": entry.id})
+        self._has_learned("name_undone", {"id": entry.id})
         return {"name": entry.name, "examples": self.life.child.names.known()}
 
     def _forget(self, name: str) -> dict[str, Any]:
         count = self.life.child.forget(name.strip())
         self._taught = [entry for entry in self._taught if entry.name != name.strip()]
-        self._has_learned("name_forgotten", {"name": name.strip(), "count": count})
+        self._has_learned("name_forgotten", {"count": count})
         return {"forgotten": count, "examples": self.life.child.names.known()}
 
     def _has_learned(self, kind: str, what: Mapping[str, Any]) -> None:
+        """Tell who names, and the recording: by numbers, as a name would outlive there what memory forgets."""
         self.life.naming.changed()
         self._between(lambda: self.life.note(kind, what))
 
