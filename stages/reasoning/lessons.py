@@ -16,6 +16,7 @@ from devmind.seeding import numpy_rng
 from stages.reasoning import parts
 from stages.reasoning.games import CONNECT4, OTHELLO, TICTACTOE, Game
 from stages.reasoning.judged import by_chance
+from stages.reasoning.procedures import lesson as procedures
 from stages.reasoning.puzzles import lesson as puzzles
 from stages.reasoning.selfplay import Play, SelfPlay
 from stages.reasoning.sliding import lesson as sliding
@@ -35,7 +36,7 @@ TINY_ROWS = 64
 
 
 def lessons(context: Context) -> Sequence[Lesson]:
-    """Games, then puzzles."""
+    """Games, then puzzles, then what procedures are worth."""
     return [
         selfplay_lesson(context, TICTACTOE, rows=96, learning_rate=3e-3, minutes=1.0),
         selfplay_lesson(context, CONNECT4, rows=256, learning_rate=2e-3, minutes=14.0, rehearses=("tictactoe",)),
@@ -45,6 +46,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
         ),
         puzzles.lesson(context),
         sliding.lesson(context),
+        procedures.lesson(context),
     ]
 
 
