@@ -42,7 +42,7 @@ class ReasoningStage:
     skills = SKILLS
 
     def admit(self, agent: Agent) -> None:
-        """Add the sense of boards, policy and value of the games, what a press of a puzzle costs, what procedures are worth."""
+        """Add the sense of boards, policy and value of the games, costs of a puzzle's moves, worth of procedures."""
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:

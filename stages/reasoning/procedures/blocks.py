@@ -94,10 +94,12 @@ class Blocks:
 
 
 def moved(states: np.ndarray, pairs: np.ndarray, n: int) -> np.ndarray:
-    """States int64 [N, n] after the moves `block * (n + 1) + place + 1` [N]; one that cannot be made changes nothing."""
+    """States int64 [N, n] after the moves `block * (n + 1) + place + 1` [N]; one that cannot be changes nothing."""
     block, place = np.divmod(pairs, n + 1)
     place = place - 1
-    covered = (states == block[:, None]).any(-1) | ((place >= 0) & (states == place[:, None]).any(-1)) | (block == place)
+    covered = (
+        (states == block[:, None]).any(-1) | ((place >= 0) & (states == place[:, None]).any(-1)) | (block == place)
+    )
     after = states.copy()
     rows = np.flatnonzero(~covered)
     after[rows, block[rows]] = place[rows]

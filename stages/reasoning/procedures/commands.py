@@ -98,8 +98,10 @@ def _world(name: str | None, seed: int, size: int) -> tuple[Any, dict[str, Any],
         from stages.reasoning.procedures.blocks import Blocks
 
         blocks = Blocks.drawn(size, numpy_rng("blocks", seed))
-        return blocks.beliefs, blocks.actions, lambda it: (
-            f", {show.counted(blocks.moves, 'move')}, {'solved' if blocks.solved else 'not solved'}"
+        return (
+            blocks.beliefs,
+            blocks.actions,
+            lambda it: f", {show.counted(blocks.moves, 'move')}, {'solved' if blocks.solved else 'not solved'}",
         )
     if name == "jets":
         from stages.reasoning.procedures.jets import Jets

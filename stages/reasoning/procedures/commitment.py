@@ -15,7 +15,7 @@ import torch
 from devmind.agent.agent import Agent
 from stages.reasoning import parts
 from stages.reasoning.procedures.beliefs import Beliefs
-from stages.reasoning.procedures.interpreter import Interpreter
+from stages.reasoning.procedures.interpreter import Action, Interpreter
 from stages.reasoning.procedures.library import shipped
 from stages.reasoning.procedures.plans import Library, Option
 from stages.reasoning.procedures.terms import LIST, Term
@@ -87,7 +87,7 @@ class Life:
         self.situation = noticed(world)
         self.situations: list[np.ndarray] = []
         self.sensed = {"playing": lambda: not world.over, "working": lambda: world.tick < self.until and not world.over}
-        self.actions = {
+        self.actions: dict[str, Action] = {
             "begin_period": self.begin_period,
             "find_route": self.find_route,
             "step": self.step,

@@ -1,8 +1,8 @@
 """An errand in the nursery with a lost thing: look where you saw it last; if it is not there, ask.
 
-A room of `hide/KIND` (`devmind.worlds.nursery.hiding`): two things are covered, and some go elsewhere unseen. The caregiver
-names one; the cover before the place where that was seen last goes up. Whoever asks is told the colour of the cover behind
-which the thing is. In the end the gaze is to be on its place, and only who could not know should have asked.
+A room of `hide/KIND` (`devmind.worlds.nursery.hiding`): two things are covered, and some go elsewhere unseen. The
+caregiver names one; the cover before the place where that was seen last goes up. Whoever asks is told the colour of the
+cover behind which the thing is. In the end the gaze should be on its place, and only who could not know have asked.
 
 The procedure's beliefs are the agent's: its tracker's, its ears', its body's. Nothing of the world's truth comes to it.
 """
@@ -22,11 +22,11 @@ from devmind.agent.tracker import PAN_COS, PAN_SIN, TILT
 from devmind.agent.tracking import direction
 from devmind.curriculum.stage import Context
 from devmind.worlds.nursery import hiding
-from devmind.worlds.nursery.geometry import between_deg, wrap_deg
+from devmind.worlds.nursery.geometry import between_deg
 from devmind.worlds.nursery.geometry import direction as unit
 from devmind.worlds.nursery.state import COLOUR_NAMES, MAX_TILT_DEG
 from stages.reasoning.procedures.beliefs import Beliefs
-from stages.reasoning.procedures.interpreter import Interpreter
+from stages.reasoning.procedures.interpreter import Action, Interpreter
 from stages.reasoning.procedures.library import shipped
 from stages.reasoning.procedures.plans import Library
 
@@ -137,7 +137,7 @@ class Row:
                 "tick": lambda now: [(self.tick,)],
             }
         )
-        self.actions = {"look_at": self.look_at, SAY: self.say}
+        self.actions: dict[str, Action] = {"look_at": self.look_at, SAY: self.say}
 
     def saw(self, name: Any, azimuth: Any, elevation: Any) -> Iterator[tuple[Any, ...]]:
         """Where it was seen last, whether it is still there or not."""
@@ -158,7 +158,7 @@ class Row:
         if self.target is None:
             return 0.0, 0.0
         return (
-            float(np.clip(wrap_deg(self.target[0] - self.pan) / TURN_DEG, -1, 1)),
+            float(np.clip(((self.target[0] - self.pan + 180.0) % 360.0 - 180.0) / TURN_DEG, -1, 1)),
             float(np.clip((self.target[1] - self.tilt) / TURN_DEG, -1, 1)),
         )
 

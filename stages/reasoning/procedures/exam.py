@@ -1,13 +1,14 @@
 """The exam procedures: what the agent brings to plans that people wrote.
 
-In Tileworld what it has learned that commitments are worth picks among them, on the meta level; in the nursery an errand
-runs on its beliefs. That the interpreter solves blocks world, answers a failing jet within a cycle and that bold and
-cautious stand in the published order owes nothing to any agent: tests hold that, and `benchmarks/procedures.py` prints it.
+In Tileworld what it has learned that commitments are worth picks among them, on the meta level; in the nursery an
+errand runs on its beliefs. That the interpreter solves blocks world, answers a failing jet within a cycle and that bold
+and cautious stand in the published order owes nothing to any agent: tests hold it, a benchmark prints it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -63,7 +64,7 @@ def _tileworld(agent: Agent, context: Context, level: str) -> Measure:
     mean = (bold + cautious) / 2
     floors, rows = dict[str, float](), dict[str, float]()
     if full:
-        rule = threshold(tuned(context.seed))
+        rule = threshold(tuned(context.episodes(TUNING), context.seed))
         floors = {
             BOLD: float((bold - mean).mean()),
             CAUTIOUS: float((cautious - mean).mean()),
@@ -97,14 +98,13 @@ def threshold(most: float) -> Worth:
     return lambda situation: [0.0, float(situation[0] > most)]
 
 
-def tuned(seed: int) -> float:
+@lru_cache
+def tuned(n: int, seed: int) -> float:
     """The threshold with the highest effectiveness in worlds of lessons."""
-    seeds = lesson_seeds(TUNING, seed, NAME, "tuning").tolist()
-    speed = rates(TUNING, numpy_rng("lesson", NAME, seed, "tuning")).tolist()
+    seeds = lesson_seeds(n, seed, NAME, "tuning").tolist()
+    speed = rates(n, numpy_rng("lesson", NAME, seed, "tuning")).tolist()
     tried = np.linspace(-3.5, -0.5, 7)
-    scores = [
-        np.mean([live(*one, worth=threshold(at))[0] for one in zip(seeds, speed, strict=True)]) for at in tried
-    ]
+    scores = [np.mean([live(*one, worth=threshold(at))[0] for one in zip(seeds, speed, strict=True)]) for at in tried]
     return float(tried[int(np.argmax(scores))])
 
 

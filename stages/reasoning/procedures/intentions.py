@@ -132,7 +132,19 @@ class Goal(Node):
         since, situation: reward, and what the choice hung on, before that plan began.
     """
 
-    __slots__ = ("asked", "child", "choosing", "failing", "kind", "option", "picked", "since", "situation", "term", "tried")
+    __slots__ = (
+        "asked",
+        "child",
+        "choosing",
+        "failing",
+        "kind",
+        "option",
+        "picked",
+        "since",
+        "situation",
+        "term",
+        "tried",
+    )
 
     def __init__(self, parent: Node | None, intention: Intention, kind: str, term: Term) -> None:
         super().__init__(parent, intention)
@@ -193,7 +205,8 @@ class Goal(Node):
             self._set_out(it, it.best(self.term, picked or options))
             return None
         option, strand = self.option, self.child
-        assert option is not None and strand is not None
+        assert option is not None
+        assert strand is not None
         if not ok and option.plan.failing and not self.failing:
             self.failing = True
             self.child = Strand(self, self.intention, option.plan.failing, strand.bindings)
@@ -270,7 +283,7 @@ class Branch(Node):
 
 
 class Loop(Node):
-    """A body for each of some bindings in turn; what it binds anew is forgotten, what was bound before stays changed."""
+    """A body for each of some bindings in turn; what it binds anew is forgotten, what was bound stays changed."""
 
     __slots__ = ("bindings", "child", "each", "statements")
 
@@ -424,4 +437,3 @@ def inside(node: Node, top: Node) -> bool:
             return True
         at = at.parent
     return False
-

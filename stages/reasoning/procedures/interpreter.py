@@ -222,9 +222,8 @@ class Interpreter:
         for option in options:
             value = resolve(option.plan.utility, option.bindings)
             if isinstance(value, bool) or not isinstance(value, int | float):
-                raise PlanError(
-                    f"{option.plan.place}: the utility of '{option.plan.name}' should come to a number; got {show(value)}."
-                )
+                name = option.plan.name
+                raise PlanError(f"{option.plan.place}: the utility of '{name}' should be a number; got {show(value)}.")
             found.append(float(value))
         return found
 

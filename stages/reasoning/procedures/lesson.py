@@ -1,8 +1,8 @@
 """The lesson procedures: what each commitment is worth in a situation, from the rewards of living by it.
 
-Two lives begin alike in each world, one bold and one cautious throughout. What a life was worth is its effectiveness less
-the mean of both: what comes of the world alone drops out of it, as from any baseline (Williams 1992). The head learns that
-for the plan that was lived by, in every situation in which it was chosen.
+Two lives begin alike in each world, one bold and one cautious throughout. What a life was worth is its effectiveness
+less the mean of both: what comes of the world alone drops out of it, as by any baseline (Williams 1992). The head
+learns that for the plan that was lived by, in every situation in which it was chosen.
 """
 
 from __future__ import annotations

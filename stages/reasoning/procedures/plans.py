@@ -136,9 +136,7 @@ class Library:
         """Whether there is something to choose by: a utility, or a meta-level plan."""
         return (kind, term[0], len(term)) in self._weighed
 
-    def applicable(
-        self, kind: str, term: Term, beliefs: Believing, choice: int | None = None
-    ) -> Iterator[Option]:
+    def applicable(self, kind: str, term: Term, beliefs: Believing, choice: int | None = None) -> Iterator[Option]:
         """Every plan with every way in which it applies to a goal or an event now.
 
         Args:

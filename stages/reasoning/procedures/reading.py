@@ -9,8 +9,8 @@
         }
     }
 
-The grammar is in docs/reasoning.md. Variables begin with a capital letter or `_`, all other words are atoms; `#` begins a
-comment; where a line ends says nothing.
+The grammar is in docs/reasoning.md. Variables begin with a capital letter or `_`, all other words are atoms; `#` begins
+a comment; where a line ends says nothing.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 from devmind.errors import nearest
-from stages.reasoning.procedures.beliefs import ALWAYS, All, Believed, Compared, Condition, Either, Not
-from stages.reasoning.procedures.plans import ACHIEVE, CHOOSE, KINDS, TEST, Library, Place, Plan
+from stages.reasoning.procedures.beliefs import All, Believed, Compared, Condition, Either, Not
+from stages.reasoning.procedures.plans import ACHIEVE, CHOOSE, KINDS, Library, Place, Plan
 from stages.reasoning.procedures.statements import (
     Achieve,
     Act,
@@ -118,7 +119,9 @@ def check(library: Library, actions: Sequence[str], sensed: Sequence[str] = ()) 
                 elif isinstance(one, Achieve | Post) and not library.relevant(ACHIEVE, one.goal):
                     shape = f"{one.goal[0]}/{len(one.goal) - 1}"
                     if one.goal[0] not in sensed:
-                        found.append(f"{one.place}: no plan is for 'achieve {shape}', so it fails unless it is believed.")
+                        found.append(
+                            f"{one.place}: no plan is for 'achieve {shape}', so it fails unless it is believed."
+                        )
     return found
 
 
@@ -136,7 +139,9 @@ def _tokens(text: str, file: str) -> list[_Token]:
         place = Place(file, line, at - begins + 1)
         match = _TOKEN.match(text, at)
         if match is None:
-            what = "a text that ends on its line with '\"'" if text[at] == '"' else "a word, a number or a sign of plans"
+            what = (
+                "a text that ends on its line with '\"'" if text[at] == '"' else "a word, a number or a sign of plans"
+            )
             raise PlanError(f"{place}: expected {what}, got {text[at : at + 20].splitlines()[0]!r}.")
         if match.lastgroup != "blank":
             found.append(_Token(str(match.lastgroup), match[0], place))
@@ -221,7 +226,7 @@ class _Reader:
         name = self.word("the plan's name")
         where = f" of plan '{name}'"
         self.expect("{", where)
-        given: dict[str, object] = {}
+        given: dict[str, Any] = {}
         while not self.has("}"):
             token = self.take()
             if token.text not in CLAUSES or token.kind != "word":
@@ -234,11 +239,9 @@ class _Reader:
         for wanted, what in (("for", "what it is for: 'for achieve GOAL'"), ("do", "what it does: 'do { ... }'")):
             if wanted not in given:
                 raise PlanError(f"{end.place}: plan '{name}' ends without saying {what}.")
-        kind, trigger, choice = given["for"]  # type: ignore[misc]
-        return Plan(
-            name, kind, trigger, given["do"], place, given.get("when", ALWAYS), given.get("failing", ()),  # type: ignore[arg-type]
-            given.get("utility", 0), given.get("priority", 0), choice,  # type: ignore[arg-type]
-        )  # fmt: skip
+        kind, trigger, choice = cast("tuple[str, Term, Var | None]", given.pop("for"))
+        body = cast("tuple[Statement, ...]", given.pop("do"))
+        return Plan(name, kind, trigger, body, place, choice=choice, **given)
 
     def clause(self, name: str) -> object:
         if name == "for":
@@ -435,6 +438,3 @@ class _Reader:
     def variable(self) -> Var:
         name = self.take().text
         return Var(name) if name == "_" else self.names.setdefault(name, Var(name))
-
-
-__all__ = ["ACHIEVE", "TEST", "check", "read", "read_file", "read_goal"]

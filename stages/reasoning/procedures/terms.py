@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from devmind.errors import ConfigError
 
@@ -47,7 +47,7 @@ class Sum:
 
     __slots__ = ("left", "op", "right")
 
-    OPS: dict[str, Callable[[Any, Any], Any]] = {
+    OPS: ClassVar[dict[str, Callable[[Any, Any], Any]]] = {
         "+": operator.add,
         "-": operator.sub,
         "*": operator.mul,
@@ -69,7 +69,7 @@ class Sum:
         """
         left, right = resolve(self.left, bindings), resolve(self.right, bindings)
         try:
-            return self.OPS[self.op](left, right)  # type: ignore[no-any-return]
+            return self.OPS[self.op](left, right)
         except (TypeError, ZeroDivisionError) as error:
             zero = isinstance(error, ZeroDivisionError)
             wanted = "a divisor other than zero" if zero else "a number on either side"

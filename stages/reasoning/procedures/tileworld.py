@@ -1,7 +1,7 @@
 """Tileworld without tiles, as Kinny and Georgeff (1991) simplify it: holes appear and vanish while the agent walks.
 
-"Commitment and effectiveness of situated agents", IJCAI 91. A grid has obstacles; holes come at times of their own, each
-with a score and a life. To step takes one of the agent's ticks, to plan a route some; the world's clock goes `rate`
+"Commitment and effectiveness of situated agents", IJCAI 91. A grid has obstacles; holes come at times of their own,
+each with a score and a life. To plan a route takes one of the agent's ticks, a step some; the world's clock goes `rate`
 ticks in each. Effectiveness is the score collected by that of all holes that came.
 """
 
@@ -47,8 +47,9 @@ class Tileworld:
         ticks: of the agent, after which it is over.
 
     Attributes:
-        at: the agent's cell; tick: the agent's; clock: the world's; collected: scores so far; holes: those open, by cell.
-        opened, closed: how many holes came so far, and how many vanished unfilled; offered: what all that came were worth.
+        at: the agent's cell; tick: the agent's; clock: the world's; holes: those open, by cell.
+        collected, offered: scores so far, and what all holes that came were worth.
+        opened, closed: how many holes came so far, and how many vanished unfilled.
     """
 
     def __init__(self, seed: int, rate: float, ticks: int = TICKS) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from stages.reasoning.procedures.beliefs import Beliefs
-from stages.reasoning.procedures.interpreter import Interpreter
 from stages.reasoning.procedures.intentions import AGAIN
+from stages.reasoning.procedures.interpreter import Interpreter
 from stages.reasoning.procedures.plans import ACHIEVE
 from stages.reasoning.procedures.reading import check, read, read_goal
 from stages.reasoning.procedures.terms import Open, PlanError, Var, resolve, show, unify
@@ -19,7 +19,7 @@ from stages.reasoning.procedures.utilities import QTable
 def doing(text: str, **actions: Callable) -> tuple[Interpreter, list]:
     """An interpreter whose action `do(X)` is noted with its cycle."""
     done: list = []
-    it = Interpreter(read(text), actions={"note": lambda what: done.append(what), **actions})
+    it = Interpreter(read(text), actions={"note": done.append, **actions})
     return it, done
 
 
@@ -29,9 +29,12 @@ def test_unification_binds_both_sides_and_knows_what_cannot_be_equal() -> None:
     assert found == {x: "a", y: ("g", "b")}
     assert resolve(Open(("h", y, Open(("k", x)))), found) == ("h", ("g", "b"), ("k", "a"))
     assert not unify(Open(("f", x, x)), ("f", "a", "b"), {})
-    assert unify(2, 2.0, {}) and not unify("a", ("a",), {})
+    assert unify(2, 2.0, {})
+    assert not unify("a", ("a",), {})
     chain: dict[Var, object] = {}
-    assert unify(x, y, chain) and unify(y, 3, chain) and resolve(x, chain) == 3
+    assert unify(x, y, chain)
+    assert unify(y, 3, chain)
+    assert resolve(x, chain) == 3
 
 
 def test_an_indexed_question_finds_what_a_search_of_all_facts_finds() -> None:
@@ -72,7 +75,8 @@ def test_an_error_in_a_plan_file_is_a_sentence_with_line_and_column(text: str, p
     with pytest.raises(PlanError) as error:
         read(text, "bad.plan")
     said = str(error.value)
-    assert said.startswith(f"bad.plan, {place}: ") and wanted in said, said
+    assert said.startswith(f"bad.plan, {place}: "), said
+    assert wanted in said, said
     assert said.endswith((".", "?")), said
 
 
@@ -80,13 +84,16 @@ def test_what_cannot_be_read_differently_is_still_told_before_it_runs() -> None:
     library = read("plan x { for achieve a do { jmp(1) achieve b(1) achieve a } }", "x.plan")
     told = check(library, ["jump"])
     assert [line.split(":")[0] for line in told] == ["x.plan, line 1, column 29", "x.plan, line 1, column 36"]
-    assert "did you mean 'jump'" in told[0] and "achieve b/1" in told[1]
+    assert "did you mean 'jump'" in told[0]
+    assert "achieve b/1" in told[1]
     with pytest.raises(PlanError, match=r"line 1, column 29: there is no action 'jmp'"):
         Interpreter(library, actions={"jump": print}).solve(("a",))
 
 
 def test_fifty_thousand_goals_inside_each_other_need_no_stack() -> None:
-    it = Interpreter(read("plan zero { for achieve n(0) do { } } plan more { for achieve n(N) when N > 0 do { achieve n(N - 1) } }"))
+    it = Interpreter(
+        read("plan zero { for achieve n(0) do { } } plan more { for achieve n(N) when N > 0 do { achieve n(N - 1) } }")
+    )
     assert it.solve(("n", 50_000), cycles=150_000)
 
 
@@ -95,7 +102,8 @@ def test_a_goal_that_is_believed_needs_no_plan_and_one_gives_back_what_it_found(
         believe done
         plan ask { for achieve sum(X, Y, Z) do { let Z = X + Y } }
         plan go { for achieve go do { achieve done  achieve sum(2, 3, S)  note(S) } }""")
-    assert it.solve(("go",)) and done == [5]
+    assert it.solve(("go",))
+    assert done == [5]
 
 
 def test_a_failed_plan_is_followed_by_the_next_and_what_it_does_at_failing_is_done() -> None:
@@ -103,9 +111,11 @@ def test_a_failed_plan_is_followed_by_the_next_and_what_it_does_at_failing_is_do
         plan one { for achieve a do { note(1) fail note(no) } failing { note(tidy) } }
         plan two { for achieve a when can(X) do { note(X) test X > 1 } }
         believe can(1) believe can(2)""")
-    assert it.solve(("a",)) and done == [1, "tidy", 1, 2]
+    assert it.solve(("a",))
+    assert done == [1, "tidy", 1, 2]
     it, done = doing("plan one { for achieve a do { note(1) fail } }")
-    assert not it.solve(("a",)) and done == [1]
+    assert not it.solve(("a",))
+    assert done == [1]
 
 
 def test_branches_loops_and_lists() -> None:
@@ -119,29 +129,36 @@ def test_branches_loops_and_lists() -> None:
             while N < 2 { let N = N + 1 }
             if N = 2 and not item(e) { note(N) } else { note(no) }
         } }""")
-    assert it.solve(("go",)) and done == [1, 2, "a", "b", "c", "d", 2]
+    assert it.solve(("go",))
+    assert done == [1, 2, "a", "b", "c", "d", 2]
 
 
 def test_parallel_strands_take_turns_and_fail_together() -> None:
     it, done = doing("plan go { for achieve go do { parallel { note(a) note(b) } and { note(1) note(2) } note(end) } }")
-    assert it.solve(("go",)) and done == ["a", 1, "b", 2, "end"]
+    assert it.solve(("go",))
+    assert done == ["a", 1, "b", 2, "end"]
     it, done = doing("plan go { for achieve go do { parallel { note(a) fail } and { note(1) note(2) note(3) } } }")
-    assert not it.solve(("go",)) and 3 not in done
+    assert not it.solve(("go",))
+    assert 3 not in done
 
 
 def test_waiting_takes_no_step_until_it_is_believed_or_too_late() -> None:
-    it, done = doing("plan go { for achieve go do { wait ready(X) note(X) wait never within 5 note(no) } failing { note(late) } }")
+    it, done = doing(
+        "plan go { for achieve go do { wait ready(X) note(X) wait never within 5 note(no) } failing { note(late) } }"
+    )
     it.post(("go",))
     for _ in range(20):
         it.cycle()
-    assert done == [] and it.last_step is None
+    assert done == []
+    assert it.last_step is None
     it.beliefs.add(("ready", 7))
     began = it.now
     it.cycle()
     it.cycle()
     assert done == [7]
     it.run(100)
-    assert done == [7, "late"] and it.now - began < 15
+    assert done == [7, "late"]
+    assert it.now - began < 15
 
 
 def test_what_is_preserved_ends_the_body_and_what_is_maintained_holds_it() -> None:
@@ -155,8 +172,10 @@ def test_what_is_preserved_ends_the_body_and_what_is_maintained_holds_it() -> No
             it.cycle()
         it.beliefs.remove(("safe",))
         it.run(100)
-        assert done == wanted and (intention.state == "done") == ok, how
-        assert not it.intentions and not it._watching
+        assert done == wanted, how
+        assert (intention.state == "done") == ok, how
+        assert not it.intentions
+        assert not it._watching
 
 
 def test_what_is_held_while_it_waits_stays_held_when_it_wakes() -> None:
@@ -188,7 +207,8 @@ def test_an_event_interrupts_in_the_cycle_it_comes_and_what_was_done_is_resumed(
     it.cycle()
     assert done[before:] == ["fire"]
     it.run()
-    assert done == [6, 5, *done[2:before], "fire", "kitchen", *done[before + 2 :]] and done[-1] == 1
+    assert done == [6, 5, *done[2:before], "fire", "kitchen", *done[before + 2 :]]
+    assert done[-1] == 1
     assert [one for one in done if isinstance(one, int)] == [6, 5, 4, 3, 2, 1]
 
 
@@ -207,7 +227,8 @@ def test_intentions_are_suspended_resumed_ordered_and_dropped() -> None:
     it.cycle()
     it.drop(third)
     it.run()
-    assert third.state == "dropped" and done.count("a1") == 1
+    assert third.state == "dropped"
+    assert done.count("a1") == 1
 
 
 def test_a_primitive_that_is_not_over_is_asked_again() -> None:
@@ -218,7 +239,9 @@ def test_a_primitive_that_is_not_over_is_asked_again() -> None:
         return AGAIN if left[0] else None
 
     it, done = doing("plan go { for achieve go do { turn() note(there) } }", turn=turn)
-    assert it.solve(("go",)) and left == [0] and done == ["there"]
+    assert it.solve(("go",))
+    assert left == [0]
+    assert done == ["there"]
 
 
 CHOICES = """
@@ -229,12 +252,19 @@ CHOICES = """
 
 def test_the_highest_utility_goes_first_and_a_meta_level_plan_may_decide_otherwise() -> None:
     it, done = doing(CHOICES)
-    assert it.solve(("there",)) and done == [4]
-    it, done = doing(CHOICES + """
-        plan thrifty { for choose there as Choice when poor and option(Choice, walk) do { note(thinking) pick walk } }""")
-    assert it.solve(("there",)) and done == [4]
+    assert it.solve(("there",))
+    assert done == [4]
+    it, done = doing(
+        CHOICES
+        + """
+        plan thrifty { for choose there as Choice when poor and option(Choice, walk)
+            do { note(thinking) pick walk } }"""
+    )
+    assert it.solve(("there",))
+    assert done == [4]
     it.beliefs.add(("poor",))
-    assert it.solve(("there",)) and done == [4, "thinking", "walk"]
+    assert it.solve(("there",))
+    assert done == [4, "thinking", "walk"]
     assert not [fact for fact in it.beliefs if fact[0] in ("option", "worth")], "what was offered is withdrawn"
 
 
@@ -262,7 +292,8 @@ def test_a_better_choice_is_learned_by_reward_and_again_when_the_world_turns() -
     assert pushed[700:].count("right") > 160
     again = QTable(np.random.default_rng(3))
     again.load_state_dict(table.state_dict())
-    assert again.q == table.q and set(table.q) == {(("open", "a"), "left"), (("open", "a"), "right")}
+    assert again.q == table.q
+    assert set(table.q) == {(("open", "a"), "left"), (("open", "a"), "right")}
 
 
 def test_a_meta_level_plan_sees_what_was_learned() -> None:
@@ -270,7 +301,8 @@ def test_a_meta_level_plan_sees_what_was_learned() -> None:
     library = read("""
         plan left { for achieve open do { push(0) } }
         plan right { for achieve open do { push(1) } }
-        plan best { for choose open as C when worth(C, Name, W) and not (worth(C, _, More) and More > W) do { pick Name } }""")
+        plan best { for choose open as C when worth(C, Name, W) and not (worth(C, _, More) and More > W)
+            do { pick Name } }""")
     it, pushed = Interpreter(library, utilities=table), list[int]()
 
     def push(value: int) -> None:
@@ -280,7 +312,8 @@ def test_a_meta_level_plan_sees_what_was_learned() -> None:
     it.actions["push"] = push
     for _ in range(10):
         assert it.solve(("open",))
-    assert set(pushed[:2]) == {0, 1} and set(pushed[2:]) == {1}
+    assert set(pushed[:2]) == {0, 1}
+    assert set(pushed[2:]) == {1}
 
 
 def test_of_many_plans_and_beliefs_the_applicable_ones_are_those_a_search_of_all_finds() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -21,7 +23,8 @@ def test_blocks_world_is_solved_by_procedures_whatever_is_wanted() -> None:
         world = Blocks.drawn(3 + seed % 13, np.random.default_rng(seed))
         it = Interpreter(shipped("blocks"), world.beliefs, world.actions)
         it.run(20_000)
-        assert world.solved and not it.intentions, seed
+        assert world.solved, seed
+        assert not it.intentions, seed
         assert world.moves <= 2 * len(world.below)
 
 
@@ -32,7 +35,9 @@ def test_search_as_a_primitive_needs_no_more_moves_than_procedures() -> None:
         twin = Blocks(world.below, world.wanted)
         Interpreter(shipped("blocks_by_search"), world.beliefs, world.actions).run()
         Interpreter(shipped("blocks"), twin.beliefs, twin.actions).run()
-        assert world.solved and twin.solved and world.moves <= twin.moves
+        assert world.solved
+        assert twin.solved
+        assert world.moves <= twin.moves
         fewer += world.moves < twin.moves
     assert fewer, "in some of these worlds the written procedures are not shortest"
 
@@ -42,7 +47,9 @@ def test_blocks_that_cannot_stand_are_refused() -> None:
         with pytest.raises(WorldError, match="stands on the table"):
             Blocks(np.array(below), np.full(len(below), -1))
     world = Blocks(np.array([-1, 0]), np.array([-1, -1]))
-    assert not world.move("b0", "table") and not world.move("b1", "b0") and world.move("b1", "table")
+    assert not world.move("b0", "table")
+    assert not world.move("b1", "b0")
+    assert world.move("b1", "table")
 
 
 def test_a_jets_failure_is_answered_within_a_cycle_and_the_routine_goes_on() -> None:
@@ -51,7 +58,8 @@ def test_a_jets_failure_is_answered_within_a_cycle_and_the_routine_goes_on() -> 
         jets = Jets([(int(rng.integers(5, 60)), ("failed_on", f"jet_{rng.integers(1, 5)}"))])
         it = jets.run(shipped("jets"))
         assert 0 <= jets.latencies()[0] <= 1, seed
-        assert jets.log == jets.lines and not it.intentions, "the routine is resumed and finished"
+        assert jets.log == jets.lines, "the routine is resumed"
+        assert not it.intentions, "and finished"
 
 
 def test_a_leak_interrupts_even_the_shutting_off_and_both_are_answered() -> None:
@@ -60,7 +68,8 @@ def test_a_leak_interrupts_even_the_shutting_off_and_both_are_answered() -> None
         jets = Jets.drawn(np.random.default_rng(seed))
         it = jets.run(shipped("jets"))
         late = jets.latencies()
-        assert all(0 <= cycles <= 8 for cycles in late) and not it.intentions, (seed, late)
+        assert all(0 <= cycles <= 8 for cycles in late), (seed, late)
+        assert not it.intentions, seed
         for (_, (kind, _)), cycles in zip(jets.failures, late, strict=True):
             assert kind != "leaking" or cycles == 0, "nothing comes before a leak"
             interrupted += kind != "leaking" and cycles > 1
@@ -89,7 +98,8 @@ def test_the_same_holes_come_whatever_is_done() -> None:
     while not one.over:
         one.step(one.steps[one.at][0])
         other.spend(STEP)
-    assert one.offered == other.offered > 0 and one.opened == other.opened
+    assert one.offered == other.offered > 0
+    assert one.opened == other.opened
     assert Tileworld(8, 2.0).free != one.free
     assert 0 <= one.effectiveness <= 1
 
@@ -97,11 +107,14 @@ def test_the_same_holes_come_whatever_is_done() -> None:
 def test_a_route_is_a_shortest_way_to_the_hole_that_is_worth_most_a_step() -> None:
     world = Tileworld(3, 1.0)
     way = world.route()
-    assert way and way[-1] in world.holes and way[0] in world.steps[world.at]
-    assert all(b in world.steps[a] for a, b in zip(way, way[1:], strict=False))
+    assert way
+    assert way[-1] in world.holes
+    assert way[0] in world.steps[world.at]
+    assert all(b in world.steps[a] for a, b in itertools.pairwise(way))
     hole, collected = world.holes[way[-1]], world.collected
     earned = sum(world.step(cell) for cell in way)
-    assert earned >= hole.score and world.collected == collected + earned
+    assert earned >= hole.score
+    assert world.collected == collected + earned
 
 
 def effectiveness(rate: float, n: int = 80) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -116,7 +129,9 @@ def test_tileworld_has_the_published_shape() -> None:
     """
     found = {rate: effectiveness(rate) for rate in (0.25, 1.2, 6.0)}
     means = [bold.mean() for bold, *_ in found.values()]
-    assert means == sorted(means, reverse=True) and means[0] > 0.9 and means[-1] < 0.4
+    assert means == sorted(means, reverse=True)
+    assert means[0] > 0.9
+    assert means[-1] < 0.4
     bold, cautious, planless = found[1.2]
     assert bootstrap(bold - cautious, 1000, "slow")[0] > 0.02
     assert bootstrap(cautious - planless, 1000, "slow, reactive")[0] > 0.2
@@ -127,7 +142,10 @@ def test_tileworld_has_the_published_shape() -> None:
 def test_who_lives_by_one_commitment_is_forced_and_period_by_period_it_may_change() -> None:
     once, situations = live(5, 1.0, Forced("bold"))
     mixed, met = live(5, 1.0, Forced("bold", "cautious"))
-    assert len(situations) >= 3 and len(met) >= 3 and once != mixed
-    assert np.isnan(met[0][0]) and not np.isnan(met[2][0])
+    assert len(situations) >= 3
+    assert len(met) >= 3
+    assert once != mixed
+    assert np.isnan(met[0][0])
+    assert not np.isnan(met[2][0])
     told = live(5, 1.0, worth=lambda situation: [1.0, 0.0])
     assert told[0] == once
