@@ -192,17 +192,23 @@ class Compared(Condition):
             found = bindings.copy()
             if unify(left, right, found):
                 yield found
-        elif self.op == "!=":
-            if not unify(left, right, bindings.copy()):
-                yield bindings
-        else:
-            try:
-                holds = ORDERS[self.op](left, right)
-            except TypeError:
-                said = f"{show(left)} {self.op} {show(right)}"
-                raise PlanError(f"'{self.op}' expects two numbers or two words; got {said}.") from None
-            if holds:
-                yield bindings
+        elif self._holds(left, right, bindings):
+            yield bindings
+
+    def first(self, beliefs: Believing, bindings: Bindings) -> Bindings | None:
+        if self.op == "=":
+            return next(self.ways(beliefs, bindings), None)
+        left, right = resolve(self.left, bindings), resolve(self.right, bindings)
+        return bindings if self._holds(left, right, bindings) else None
+
+    def _holds(self, left: Term, right: Term, bindings: Bindings) -> bool:
+        if self.op == "!=":
+            return not unify(left, right, bindings.copy())
+        try:
+            return ORDERS[self.op](left, right)
+        except TypeError:
+            said = f"{show(left)} {self.op} {show(right)}"
+            raise PlanError(f"'{self.op}' expects two numbers or two words; got {said}.") from None
 
     def asks(self) -> set[str]:
         return set()

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 ACHIEVE, TEST, BELIEVED, FORGOTTEN, CHOOSE = "achieve", "test", "believed", "forgotten", "choose"
 KINDS = (ACHIEVE, TEST, BELIEVED, FORGOTTEN, CHOOSE)
 
+_ANY = object()
+"""Stands for a first argument that is not known."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -83,6 +86,7 @@ class Library:
 
     def __post_init__(self) -> None:
         self._index: dict[tuple[str, str, int], dict[Term, list[tuple[int, Plan]]]] = {}
+        self._kept: dict[tuple[Any, ...], list[Plan]] = {}
         self._names: dict[str, Plan] = {}
         self._weighed: set[tuple[str, str, int]] = set()
         given, self.plans = self.plans, []
@@ -104,6 +108,7 @@ class Library:
                 " give each plan a name of its own."
             )
         self._names[plan.name] = plan
+        self._kept.clear()
         shape = plan.trigger[0], len(plan.trigger)
         if plan.kind == CHOOSE:
             self._weighed |= {(ACHIEVE, *shape), (TEST, *shape)}
@@ -120,13 +125,19 @@ class Library:
         if kinds is None:
             return ()
         first = term[1] if len(term) > 1 else None
-        if first is not None and not is_ground(first):
-            found = [one for part in kinds.values() for one in part]
+        if first is None or is_ground(first):
+            # Lists of what is asked for again are kept; of a first argument that no plan names, one for all.
+            place = (kind, term[0], len(term), first if first in kinds else None)
         else:
-            found = kinds.get(None, [])
-            if first is not None and (special := kinds.get(first)):
-                found = [*special, *found]
-        return [plan for _, plan in sorted(found, key=_number)] if len(found) > 1 else [plan for _, plan in found]
+            place = (kind, term[0], len(term), _ANY)
+        kept = self._kept.get(place)
+        if kept is None:
+            if place[3] is _ANY:
+                found = [one for part in kinds.values() for one in part]
+            else:
+                found = kinds.get(None, []) + (kinds[place[3]] if place[3] is not None else [])
+            kept = self._kept[place] = [plan for _, plan in sorted(found, key=_number)]
+        return kept
 
     def answers(self, kind: str, fact: Term) -> bool:
         """Whether a plan may be for such an event."""

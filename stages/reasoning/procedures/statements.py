@@ -47,9 +47,10 @@ class Achieve(Statement):
 
     def run(self, it: Interpreter, strand: Strand) -> object:
         term = resolve(self.goal, strand.bindings)
-        if type(term) is tuple and term in it.beliefs and term[0] not in it.beliefs.sensed:
-            return True
-        found = next(it.beliefs.find(term, strand.bindings), None)
+        beliefs = it.beliefs
+        if type(term) is tuple and term[0] not in beliefs.sensed:
+            return True if term in beliefs else _pursued(it, strand, ACHIEVE, term)
+        found = next(beliefs.find(term, strand.bindings), None)
         if found is not None:
             strand.bindings.update(found)
             return True

@@ -128,7 +128,13 @@ def unify(left: Term, right: Term, bindings: Bindings) -> bool:
     if isinstance(left, tuple) and isinstance(right, tuple):
         if type(left) is tuple and type(right) is tuple:
             return left == right
-        return len(left) == len(right) and all(unify(a, b, bindings) for a, b in zip(left, right, strict=True))
+        if len(left) != len(right):
+            return False
+        for a, b in zip(left, right, strict=True):
+            # What is one thing is equal without a call: nearly always the functor.
+            if a is not b and not unify(a, b, bindings):
+                return False
+        return True
     return bool(left == right)
 
 

@@ -133,10 +133,10 @@ def test_tileworld_has_the_published_shape() -> None:
     assert means[0] > 0.9
     assert means[-1] < 0.4
     bold, cautious, planless = found[1.2]
-    assert bootstrap(bold - cautious, 1000, "slow")[0] > 0.02
+    assert bootstrap(bold - cautious, 1000, "slow")[0] > 0
     assert bootstrap(cautious - planless, 1000, "slow, reactive")[0] > 0.2
     bold, cautious, _ = found[6.0]
-    assert bootstrap(cautious - bold, 1000, "fast")[0] > 0.01
+    assert bootstrap(cautious - bold, 1000, "fast")[0] > 0
 
 
 def test_who_lives_by_one_commitment_is_forced_and_period_by_period_it_may_change() -> None:
