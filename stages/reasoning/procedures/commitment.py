@@ -63,12 +63,17 @@ class Learned(Forced):
     def __init__(self, live: Life, worth: Any) -> None:
         super().__init__()
         self.live, self.worth = live, worth
+        self.told: dict[bytes, Any] = {}
 
     def values(self, goal: Term, options: Sequence[Option]) -> Sequence[float]:
         """What the head says; goals it was not taught are all worth the same."""
         if any(option.plan.name not in COMMITMENTS for option in options):
             return [0.0] * len(options)
-        worth = self.worth(self.live.situation)
+        # A choice asks several times of the same situation.
+        key = self.live.situation.tobytes()
+        if key not in self.told:
+            self.told = {key: self.worth(self.live.situation)}
+        worth = self.told[key]
         return [float(worth[COMMITMENTS.index(option.plan.name)]) for option in options]
 
     def ended(self, situation: Hashable, option: Option, reward: float, ok: bool) -> None:

@@ -9,12 +9,15 @@ import pytest
 
 from devmind.curriculum.exam import bootstrap
 from devmind.errors import WorldError
+from devmind.testing import tiny_agent
+from stages.reasoning import parts
+from stages.reasoning.games import TICTACTOE, Judge, moves
 from stages.reasoning.procedures.blocks import Blocks
 from stages.reasoning.procedures.commitment import Forced, live, reactive
 from stages.reasoning.procedures.interpreter import Interpreter
 from stages.reasoning.procedures.jets import Jets
 from stages.reasoning.procedures.library import FOLDER, shipped
-from stages.reasoning.procedures.reading import check
+from stages.reasoning.procedures.reading import check, read
 from stages.reasoning.procedures.tileworld import STEP, Tileworld
 
 
@@ -152,3 +155,16 @@ def test_who_lives_by_one_commitment_is_forced_and_period_by_period_it_may_chang
     assert not np.isnan(met[2][0])
     told = live(5, 1.0, worth=lambda situation: [1.0, 0.0])
     assert told[0] == once
+
+
+def test_tree_search_by_the_agents_judgement_is_a_primitive() -> None:
+    agent = tiny_agent()
+    parts.admit(agent)
+    judge, rules, done = Judge(agent.eval(), TICTACTOE), TICTACTOE.rules, list[int]()
+    board = rules.initial(np.zeros(1))
+    for place in (0, 3, 1, 4):
+        board = rules.step(board, {"place": np.array([place])})
+    library = read("plan play { for achieve played do { think() -> Place place(Place) } }")
+    actions = {"think": lambda: int(moves(judge, board, 64)[0]), "place": done.append}
+    assert Interpreter(library, actions=actions).solve(("played",))
+    assert done == [2], "it wins in one"
