@@ -17,6 +17,7 @@ import numpy as np
 from devmind.agent.threads import stepping_threads
 from devmind.errors import ConfigError, StoreError, nearest
 from devmind.live.remembering.answering import answer, in_writing, learned
+from devmind.live.remembering.asking import STEADY_S
 from devmind.live.remembering.remembered import as_shown, remembered
 from devmind.live.remembering.show_and_tell import proper_name
 from devmind.live.remembering.teaching_sentences import is_short_reply, name_in, name_in_reply
@@ -79,26 +80,26 @@ class Commands:
         could have been meant, or ''.
         """
         name = name_in_reply(name, self.life.child.names.known()) if of == ASKED else proper_name(name)
-        shown, unseen = (self._asked(), "") if of == ASKED else self._pressed(of)
-        entry = self.life.child.teach(name, shown)
+        since_s, shown, unseen = self._asked() if of == ASKED else self._pressed(of)
+        entry = self.life.child.teach(name, shown, self.life.recorded(since_s, shown.time_s))
         self._taught.append(entry)
         if "sight" in shown.senses:
             self._between(self.life.asking.settle)
-        self._has_learned("name_taught", {"name": entry.name, "id": entry.id})
+        self._has_learned("name_taught", {"id": entry.id})
         frames = len(np.atleast_1d(shown.senses.get(VIEWS, ())))
         examples = self.life.child.names.known()
         answer = learned(name, frames, examples.get(name, 1), unseen)
         return {**as_shown(entry), "frames": frames, "unseen": unseen, "examples": examples, "answer": answer}
 
-    def _asked(self) -> Moment:
-        """What it asked about last."""
+    def _asked(self) -> tuple[float, Moment, str]:
+        """As `_pressed`, of what it asked about last."""
         question = self.life.asking.question
         if question is None:
             raise StoreError("It asks about nothing any more; hold the thing up, then teach.")
-        return Moment(self.life.recent.now_s, dict(question.shown.payload()))
+        return question.time_s - STEADY_S, Moment(question.time_s, dict(question.shown.payload())), ""
 
-    def _pressed(self, of: str) -> tuple[Moment, str]:
-        """What is shown in a press, and why there is only a sound."""
+    def _pressed(self, of: str) -> tuple[float, Moment, str]:
+        """Since when something was shown, what is shown in a press, and why there is only a sound."""
         holding = self.life.holding
         try:
             if of != "heard":
@@ -106,9 +107,13 @@ class Commands:
                 give_up_s = time.monotonic() + PATIENCE_S
                 while (left_s := self._between(lambda: holding.left_s)) > 0 and time.monotonic() < give_up_s:
                     time.sleep(left_s)
-            return self._between(lambda: self._shown(of))
+            return self._between(lambda: (self._since_s(), *self._shown(of)))
         finally:
             self._between(holding.end)
+
+    def _since_s(self) -> float:
+        """When the first began of what an example may be made of, on the room's clock."""
+        return min(self.life.holding.begun_s, self.life.recent.since_s)
 
     def _shown(self, of: str) -> tuple[Moment, str]:
         """What a name is given to: what is held up, and the sound that is meant; and why there is only a sound."""
@@ -133,16 +138,17 @@ class Commands:
             raise StoreError("Nothing was taught since this began, so there is nothing to undo.")
         entry = self._taught.pop()
         self.life.memory.erase([entry.id])
-        self._has_learned("name_undone", {"name": entry.name, "id": entry.id})
+        self._has_learned("name_undone", {"id": entry.id})
         return {"name": entry.name, "examples": self.life.child.names.known()}
 
     def _forget(self, name: str) -> dict[str, Any]:
         count = self.life.child.forget(name.strip())
         self._taught = [entry for entry in self._taught if entry.name != name.strip()]
-        self._has_learned("name_forgotten", {"name": name.strip(), "count": count})
+        self._has_learned("name_forgotten", {"count": count})
         return {"forgotten": count, "examples": self.life.child.names.known()}
 
     def _has_learned(self, kind: str, what: Mapping[str, Any]) -> None:
+        """Tell who names, and the recording: by numbers, as a name would outlive there what memory forgets."""
         self.life.naming.changed()
         self._between(lambda: self.life.note(kind, what))
 

@@ -36,7 +36,7 @@ from devmind.live.remembering.remembered import as_asked, as_held
 from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.live.serving.hub import Hub
 from devmind.live.viewing.view import View, said
-from devmind.memory import Memory, Named
+from devmind.memory import Memory, Named, Pointer
 from devmind.moment import Moment, Sense
 from devmind.worlds.room import Room
 
@@ -88,8 +88,8 @@ class Life:
             RecentBuffer(1 / room.dt_s),
             Holding(),
         )
-        self.naming, self.recalling = Naming(self.child), Recalling(self.child, remembering, self.keeps)
-        self.asking = Asking(asks)
+        self.naming, self.asking = Naming(self.child), Asking(asks)
+        self.recalling = Recalling(self.child, remembering, self.keeps, recorded=self.recorded)
         self._asks: dict[str, Any] = {}
         self._recalled: Recalled | None = None
         self.sees: Sense | None = None
@@ -157,6 +157,10 @@ class Life:
         recorder = self.recording.recorder if self.recording else None
         recorded = self.recording is None or (recorder is not None and not recorder.failed)
         return keep == "always" or (keep == "recorded" and recorded)
+
+    def recorded(self, since_s: float, until_s: float) -> Pointer | None:
+        """Where the Moments between two times of the room's clock were recorded; it may wait for the disk."""
+        return self.recording.pointer(since_s, until_s) if self.recording else None
 
     def _keep(self, tick: Tick) -> None:
         effectors = tick.action.effectors

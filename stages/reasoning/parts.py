@@ -24,6 +24,10 @@ SLIDES, SLIDE_GLANCES = "sliding_q", "sliding_glance"
 board's tokens."""
 SIDE = 5
 """Of the Lights Out that is taught."""
+SITUATION, WORTH = "situation", "worth"
+"""What is noticed of a world in which procedures are at work, as a vector of numbers; and what each of the procedures
+that may be chosen is worth in it: an arc of its own, which the trunk has no part in."""
+NOTICED, COMMITMENTS = 3, 2
 PRESSES = "lights_out_q"
 """What each press of Lights Out costs, all that follows included (`glancing.Costs`)."""
 
@@ -32,6 +36,8 @@ def admit(agent: Agent) -> None:
     """Add every part that is not there yet; an earlier stage may have brought `board`."""
     if BOARD not in agent.encoders:
         agent.add_encoder(BOARD, stage=NAME)
+    if SITUATION not in agent.encoders:
+        agent.add_encoder(SITUATION, "encoder.vector", stage=NAME, options={"size": NOTICED})
     for name, part, tap, options in heads():
         if name not in agent.heads:
             agent.add_head(name, part, tap=tap, stage=NAME, options=options)
@@ -52,7 +58,7 @@ def heads() -> list[tuple[str, str, str, dict[str, object]]]:
     slides: dict[str, object] = {"shape": len(MOVES)}
     for told, glance, shape in ((PRESSES, GLANCES, presses), (SLIDES, SLIDE_GLANCES, slides)):
         found += [(told, "head.regression", TAP, shape), (glance, "head.regression", BOARD, shape)]
-    return found
+    return [*found, (WORTH, "head.regression", SITUATION, {"shape": COMMITMENTS})]
 
 
 def trained(agent: Agent) -> tuple[str, ...]:

@@ -44,9 +44,9 @@ class Question:
     named: Named | None = None
 
     def note(self) -> dict[str, Any]:
-        """For the recording."""
-        nearest, confidence = (self.named.nearest, self.named.confidence) if self.named else ("", 0.0)
-        return {"number": self.number, "text": WHAT, "nearest": nearest, "confidence": round(confidence, 3)}
+        """For the recording; without the nearest name, which would outlive there what memory forgets."""
+        confidence = self.named.confidence if self.named else 0.0
+        return {"number": self.number, "text": WHAT, "confidence": round(confidence, 3)}
 
 
 class Asking:

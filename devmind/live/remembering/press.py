@@ -98,6 +98,11 @@ class Holding:
         """How long the present press has to go on at least, in seconds."""
         return PRESS_S if self._pressed is None else max(0.0, self._pressed.begun_s + PRESS_S - self._now_s)
 
+    @property
+    def begun_s(self) -> float:
+        """When the present press began, on the room's clock; now between presses."""
+        return self._now_s if self._pressed is None else self._pressed.begun_s
+
     def begin(self) -> None:
         """The button is pressed; nothing when it is already."""
         if self._pressed is None:

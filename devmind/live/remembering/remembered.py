@@ -49,7 +49,8 @@ def as_held(holding: Holding, frame: np.ndarray | None) -> dict[str, Any]:
 
 def as_asked(question: Question) -> dict[str, Any]:
     """A question of its own, as plain data, with the picture that it means."""
-    return {**question.note(), "picture": _as_url(question.shown.picture())}
+    nearest = question.named.nearest if question.named else ""
+    return {**question.note(), "nearest": nearest, "picture": _as_url(question.shown.picture())}
 
 
 def _as_url(picture: Sense | None) -> str:

@@ -115,11 +115,11 @@ def test_a_question_is_open_until_it_is_answered_or_for_two_minutes() -> None:
     scene = Scene()
     scene.asking.see(0.0, HERE, True)
     question = scene.asking.ask(SHOWN, Named(None, "cup", 0.2345, 0.5))
-    assert question.note() == {"number": 1, "text": "What is that?", "nearest": "cup", "confidence": 0.234}
+    assert question.note() == {"number": 1, "text": "What is that?", "confidence": 0.234}
     scene.asking.see(OPEN_S - 1, None, False)
     assert scene.asking.question is question
     scene.asking.see(OPEN_S + 1, None, False)
     assert scene.asking.question is None
-    assert scene.asking.ask(SHOWN).note() == {"number": 2, "text": "What is that?", "nearest": "", "confidence": 0.0}
+    assert scene.asking.ask(SHOWN).note() == {"number": 2, "text": "What is that?", "confidence": 0.0}
     scene.asking.settle()
     assert scene.asking.question is None
