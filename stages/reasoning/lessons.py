@@ -1,6 +1,7 @@
 """The lessons of the stage in order, and the budgets of those of self-play: steps by size, minutes of nursery.
 
-Self-play teaches policy and value of a game; what a press or a move of a puzzle costs has a lesson of its own folder.
+Self-play teaches policy and value of a game; what a press or a move of a puzzle costs, and what Q-learning
+teaches, has a lesson in a folder of its own.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from stages.reasoning.judged import by_chance
 from stages.reasoning.puzzles import lesson as puzzles
 from stages.reasoning.selfplay import Play, SelfPlay
 from stages.reasoning.sliding import lesson as sliding
+from stages.reasoning.values import lesson as values
 
 STEPS: Mapping[str, Mapping[str, int]] = {
     "tictactoe": {"tiny": 30, "nursery": 180, "child": 300, "adult": 600},
@@ -35,7 +37,7 @@ TINY_ROWS = 64
 
 
 def lessons(context: Context) -> Sequence[Lesson]:
-    """Games, then puzzles."""
+    """Games, then puzzles, then values."""
     return [
         selfplay_lesson(context, TICTACTOE, rows=96, learning_rate=3e-3, minutes=1.0),
         selfplay_lesson(context, CONNECT4, rows=256, learning_rate=2e-3, minutes=14.0, rehearses=("tictactoe",)),
@@ -45,6 +47,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
         ),
         puzzles.lesson(context),
         sliding.lesson(context),
+        values.lesson(context),
     ]
 
 

@@ -15,6 +15,7 @@ from stages.reasoning.othello import exam as othello
 from stages.reasoning.puzzles import exam as puzzles
 from stages.reasoning.sliding import exam as sliding
 from stages.reasoning.tictactoe import exam as tictactoe
+from stages.reasoning.values import exam as values
 
 _CONNECT4, _OTHELLO = (partial(taught, game=game) for game in (CONNECT4, OTHELLO))
 
@@ -24,6 +25,7 @@ SKILLS: Sequence[Skill] = (
     Skill("othello", othello.examine, othello.GATE, "Othello 6 x 6, the ends of games", _OTHELLO),
     Skill("puzzles", puzzles.examine, puzzles.GATE, "Lights Out 5 x 5, solved by Q*", puzzles.taught),
     Skill("sliding", sliding.examine, sliding.GATE, "the 8-puzzle, and files' 15-puzzles", sliding.taught),
+    Skill("values", values.examine, values.GATE, "a pole on a cart and an empty room, by Q-learning", values.taught),
 )
 
 
@@ -37,9 +39,9 @@ class ReasoningStage:
     skills = SKILLS
 
     def admit(self, agent: Agent) -> None:
-        """Add the sense of boards, policy and value of the games, and what a press of a puzzle costs."""
+        """Add the sense of boards, policy and value of the games, and what actions cost or are worth."""
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Games, then puzzles."""
+        """Games, then puzzles, then values."""
         return lessons(context)

@@ -54,6 +54,7 @@ ELSEWHERE: Mapping[str, str] = {
     "connect4": "tests/stages/reasoning/test_connect4.py",
     "othello": "tests/stages/reasoning/test_othello.py",
     "sliding": "tests/stages/reasoning/test_sliding.py",
+    "values": "tests/stages/reasoning/test_values.py",
     "route": "tests/stages/planning/test_route.py",
 }
 """Skills whose exams have these tests in a file of their own: a night, games and pages need a player of their kind."""
