@@ -1,8 +1,8 @@
 """Q-learning: the table, and the targets of networks. Pure functions; neither an agent nor a world is known here.
 
-Watkins 1989, "Learning from delayed rewards"; Watkins and Dayan 1992. Double: van Hasselt et al. 2016, arXiv 1509.06461.
-N-step returns as in Rainbow (Hessel et al. 2018, arXiv 1710.02298), and cut where an episode ends. Quantiles: Dabney et
-al. 2018, arXiv 1710.10044. An episode that was only cut has a value where it stopped, which is bootstrapped from (Pardo
+Watkins 1989, "Learning from delayed rewards". Double: van Hasselt et al. 2016, arXiv 1509.06461. N-step returns as in
+Rainbow (Hessel et al. 2018, arXiv 1710.02298), and cut where an episode ends. Quantiles: Dabney et al. 2018, arXiv
+1710.10044. An episode that was only cut has a value where it stopped, which is bootstrapped from (Pardo
 et al. 2018, "Time limits in reinforcement learning"); one that ended by its own rules has none.
 """
 

@@ -1,8 +1,8 @@
 """Deep Q-learning of whatever says what actions are worth, in worlds of rows.
 
-`Practice` lets a network act in a world by `devmind.acting.rollout`, keeps the transitions and learns from them (Mnih et
-al. 2015); double, n-step, prioritised, and on quantiles where the network gives some. It knows no agent: the benchmark
-against Stable-Baselines3 runs it with a network of its own, the reasoning stage with an agent's heads.
+`Practice` lets a network act in a world by `devmind.acting.rollout`, keeps the transitions and learns from them (Mnih
+et al. 2015); double, n-step, prioritised, and on quantiles where the network gives some. It knows no agent: the
+benchmark against Stable-Baselines3 runs it with a network of its own, the reasoning stage with an agent's heads.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from devmind.acting import Senses, rollout
 from devmind.acting.rollout import Actions, Steppable, starts_anew

@@ -30,7 +30,7 @@ PRESSES = "lights_out_q"
 PUSHES, CHOICES, CHOICE_GLANCES = "push_values", "choose_values", "choose_values_glance"
 """What each push of a cart is worth, by the body's numbers; what each of MiniGrid's seven actions is, by the trunk's
 features of the board, and by the board's tokens alone."""
-PUSH_NET: dict[str, object] = {"classes": 2, "hidden": 256, "depth": 2, "activation": "relu"}
+PUSH_NET: dict[str, object] = {"classes": 2, "hidden": 128, "depth": 2, "activation": "relu"}
 
 
 def admit(agent: Agent) -> None:

@@ -1,4 +1,4 @@
-"""Q-learning's functions against known answers: small worlds that are solved exactly, and targets worked out by hand."""
+"""Q-learning's functions against known answers: small worlds solved exactly, and targets worked out by hand."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_illegal_actions_are_neither_done_nor_hoped_for() -> None:
 
 
 def test_the_cliff_is_walked_by_the_shortest_way() -> None:
-    """Sutton and Barto 2018, example 6.6: Q-learning finds the way along the edge, 13 steps; all its values are exact."""
+    """Sutton and Barto 2018, example 6.6: Q-learning finds the way along the edge, 13 steps, by exact values."""
     env = gymnasium.make("CliffWalking-v1").unwrapped
     legal = np.ones((48, 4), bool)
 
@@ -148,7 +148,9 @@ def test_a_double_target_asks_one_network_which_and_the_other_how_much() -> None
 def test_a_target_hopes_for_legal_actions_only() -> None:
     legal = torch.tensor([[True, False, True], [False, False, False]])  # nothing is legal behind an end
     assert target(REWARD, FACTOR, FIXED, None, legal).tolist() == [[1 + 0.5 * 5], [1.0]]
-    assert target(REWARD, FACTOR, FIXED, ONLINE, legal & ~torch.eye(2, 3, dtype=torch.bool)).tolist()[0] == [1 + 0.5 * 5]
+    assert target(REWARD, FACTOR, FIXED, ONLINE, legal & ~torch.eye(2, 3, dtype=torch.bool)).tolist()[0] == [
+        1 + 0.5 * 5
+    ]
     assert among(ONLINE, legal).argmax(-1).tolist()[0] == 0
 
 

@@ -1,4 +1,4 @@
-"""Deep Q-learning in worlds whose values are known: what is kept, what is learned of it, and that it goes on exactly."""
+"""Deep Q-learning in a world whose values are known: what is kept and learned, and that it goes on exactly."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_only_steps_of_episodes_that_go_on_are_kept() -> None:
 @pytest.mark.parametrize("priority", [None, 0.6])
 def test_it_goes_on_exactly_from_what_was_saved_with_its_buffer(priority: float | None) -> None:
     settings = replace(BASE, priority=priority, capacity=200, n_step=2)  # so small that old places are given anew
-    straight, optimizer = taught(settings, 12)
+    straight, _ = taught(settings, 12)
     before, made = taught(settings, 7)
     resumed = Practice(Table(), settings, "test")
     resumed.network.load_state_dict(before.network.state_dict())

@@ -70,13 +70,21 @@ class Drill:
 
 DRILLS: Mapping[str, Drill] = {
     CARTPOLE: Drill(
-        "push", "body", parts.PUSHES, QLearning(discount=0.99), learning_rate=2.3e-3, rows=8, ticks=32, steps=128,
-        lasting=True,
+        "push", "body", parts.PUSHES,
+        # Few transitions are kept: sums of several rewards are of the policy that earned them, and a poor one's hold
+        # values down. Each earns 1, so nothing returns more than 1 / (1 - discount).
+        QLearning(
+            discount=0.99, n_step=3, double=True, batch=128, capacity=10_000, target_every=48, bounds=(0.0, 100.0),
+            epsilon=(1.0, 0.02, 0.1),
+        ),
+        learning_rate=2e-3, rows=8, ticks=32, steps=48, lasting=True,
     ),
     ROOMS: Drill(
         "choose", parts.BOARD, parts.CHOICE_GLANCES,
-        QLearning(discount=0.9, n_step=3, capacity=20_000, target_every=50, epsilon=(1.0, 0.1, 0.3)),
-        learning_rate=2e-3, rows=16, ticks=24, steps=24, told=parts.CHOICES, told_steps=5,
+        QLearning(
+            discount=0.9, n_step=3, double=False, batch=32, capacity=20_000, target_every=50, epsilon=(1.0, 0.1, 0.3)
+        ),
+        learning_rate=2e-3, rows=16, ticks=24, steps=8, told=parts.CHOICES, told_steps=8,
     ),
 }  # fmt: skip
 STEPS = {"tiny": 4, "nursery": 390, "child": 390, "adult": 390}

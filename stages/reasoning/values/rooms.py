@@ -20,8 +20,10 @@ from devmind.worlds.side_by_side import SideBySide
 ROOM = "MiniGrid-Empty-Random-6x6-v0"
 STARTS = 60
 """Fifteen cells beside the goal's, four headings each."""
-EMPTY, GOAL = 1, 8
-"""Planes of the board: MiniGrid's kinds of cells."""
+GOAL = 8
+"""The plane of the board that shows it."""
+Place = tuple[int, int, int]
+"""Column, row and heading (0 right, 1 down, 2 left, 3 up)."""
 _HEADINGS = ((1, 0), (0, 1), (-1, 0), (0, -1))
 
 
@@ -38,49 +40,58 @@ def _made(name: str, n: int) -> list[GymWorld]:
 @lru_cache(maxsize=4)
 def all_starts(seed: int) -> np.ndarray:
     """A seed of exams for each start that there is, int64 [STARTS]."""
-    (world,), found = _made(ROOM, 1), dict[tuple[int, ...], int]()
+    (world,), found = _made(ROOM, 1), dict[Place, int]()
     for one in exam_seeds(100 * STARTS, seed, "values", "rooms").tolist():
         if len(found) == STARTS:
             break
         world.reset(seed=one)
-        found.setdefault(_stands(world), one)
+        found.setdefault(standing(world), one)
     return np.array(list(found.values()))
 
 
 def shortest(seeds: np.ndarray) -> np.ndarray:
-    """What the shortest way to the goal earns from each start, float64 [N], by breadth first over cells and headings.
+    """What the shortest way to the goal returns from each start, float64 [N].
 
     MiniGrid pays 1 - 0.9 steps / most steps.
     """
     (world,), earned = _made(ROOM, 1), []
+    env: Any = world.env.unwrapped
     for seed in seeds.tolist():
         world.reset(seed=int(seed))
-        earned.append(1 - 0.9 * _steps(world) / world.env.unwrapped.max_steps)  # type: ignore[attr-defined]
+        earned.append(1 - 0.9 * steps_to_goal(env.grid, standing(world)) / env.max_steps)
     return np.array(earned)
 
 
-def _stands(world: GymWorld) -> tuple[int, int, int]:
+def standing(world: GymWorld) -> Place:
+    """Where the agent stands in a room, and which way it looks."""
     env: Any = world.env.unwrapped
     return int(env.agent_pos[0]), int(env.agent_pos[1]), int(env.agent_dir)
 
 
-def _steps(world: GymWorld) -> int:
-    """Turns and steps to the goal from where the agent stands."""
-    grid: Any = world.env.unwrapped.grid  # type: ignore[attr-defined]
-    start = _stands(world)
+def after(grid: Any, place: Place, action: int) -> Place:
+    """Where a turn or a step leads to; a step against a wall to where it began."""
+    x, y, heading = place
+    if action != FORWARD:
+        return x, y, (heading + (1 if action == RIGHT else -1)) % 4
+    ahead = x + _HEADINGS[heading][0], y + _HEADINGS[heading][1]
+    there = grid.get(*ahead)
+    return (*ahead, heading) if there is None or there.can_overlap() else place
+
+
+def steps_to_goal(grid: Any, start: Place) -> int:
+    """Turns and steps to the goal, by breadth first.
+
+    Raises:
+        ValueError: it cannot be reached.
+    """
     steps, waiting = {start: 0}, deque([start])
     while waiting:
-        x, y, heading = here = waiting.popleft()
-        cell = grid.get(x, y)
+        here = waiting.popleft()
+        cell = grid.get(*here[:2])
         if cell is not None and cell.type == "goal":
             return steps[here]
-        ahead = x + _HEADINGS[heading][0], y + _HEADINGS[heading][1]
-        places = [(x, y, (heading + 1) % 4), (x, y, (heading - 1) % 4)]
-        there = grid.get(*ahead)
-        if there is None or there.can_overlap():
-            places.append((*ahead, heading))
-        for place in places:
-            if place not in steps:
+        for action in (LEFT, RIGHT, FORWARD):
+            if (place := after(grid, here, action)) not in steps:
                 steps[place] = steps[here] + 1
                 waiting.append(place)
     raise ValueError("Expected a goal that can be reached; there is none in this room.")
