@@ -30,9 +30,11 @@ from devmind.learners.gradient import schedule
 from devmind.learners.q_learning import Practice, QLearning, greedy
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
 from devmind.worlds.gym_world import GymWorld
-from devmind.worlds.minigrid import Board, planes, room
+from devmind.worlds.minigrid import Board, planes
 from devmind.worlds.restarting import Restarting
 from devmind.worlds.side_by_side import SideBySide
+from stages.reasoning.values.lesson import DRILLS
+from stages.reasoning.values.rooms import rooms
 
 CARTPOLE = "CartPole-v1"
 LOOK_EVERY, EPISODES, LAST_EPISODES = 5120, 20, 100
@@ -64,19 +66,19 @@ MINIGRID = Settings(
 
 def cartpole_settings() -> Settings:
     """As in the lesson `values`."""
-    from stages.reasoning.values.lesson import DRILLS
-
     drill = DRILLS["cartpole"]
     return Settings(drill.learning, drill.learning_rate, drill.rows, drill.ticks, drill.steps, hidden=128)
 
 
 class Result(NamedTuple):
-    """Of one seed: steps and CPU-seconds until it was solved first (None: never), CPU-seconds of all, the last mean."""
+    """Of one seed: steps and CPU-seconds until it was solved first (None: never), CPU-seconds of all, the mean of the
+    last episodes, and those on the way."""
 
     solved_at: int | None
     solved_cpu_s: float | None
     cpu_s: float
     last: float
+    means: list[float]
 
 
 @dataclass
@@ -88,12 +90,14 @@ class Watch:
     began: float = field(default_factory=time.process_time)
     out: float = 0.0
     solved: tuple[int, float] | None = None
+    means: list[float] = field(default_factory=list)
 
     def look(self, steps: int, policy: Policy) -> None:
         """Note whether it is solved for the first time."""
         before = time.process_time()
         learned_s = before - self.began - self.out
         mean = play(self.name, exam_seeds(EPISODES, "q learning", steps), policy)
+        self.means.append(round(mean, 2))
         if mean >= self.settings.goal and self.solved is None:
             self.solved = steps, learned_s
         self.out += time.process_time() - before
@@ -102,7 +106,7 @@ class Watch:
         """Behind the last step."""
         cpu_s = time.process_time() - self.began - self.out
         last = play(self.name, exam_seeds(LAST_EPISODES, "q learning", "last"), policy)
-        return Result(*(self.solved or (None, None)), cpu_s, last)
+        return Result(*(self.solved or (None, None)), cpu_s, last, self.means)
 
 
 class Network(nn.Module):
@@ -131,7 +135,7 @@ def beginning(name: str, seeds: np.ndarray) -> SideBySide:
     """Episodes of a Gymnasium environment, one a seed."""
     if name == CARTPOLE:
         return SideBySide([GymWorld(gymnasium.make(name)) for _ in seeds], seeds)
-    return SideBySide([room(name) for _ in seeds], seeds)
+    return rooms(seeds, name)
 
 
 def play(name: str, seeds: np.ndarray, policy: Policy) -> float:
@@ -243,7 +247,8 @@ def main() -> None:
             )
             print(
                 f"seed {seed}  {name:8s} {settings.goal:g} first at {reached};  {result.cpu_s:.1f} CPU-s in all, "
-                f"last {LAST_EPISODES} episodes {result.last:.2f}  (load {os.getloadavg()[0]:.1f})",
+                f"last {LAST_EPISODES} episodes {result.last:.2f}  (load {os.getloadavg()[0]:.1f})\n"
+                f"  on the way {result.means}",
                 flush=True,
             )
     for name, results in found.items():

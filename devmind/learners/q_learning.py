@@ -96,7 +96,7 @@ class Practice:
         """
         network, device = self.network, next(self.network.parameters()).device
         generator = torch_generator(*self.names, "act", number, device=device)
-        seen, actions, rewards, terminals, lasts, led_to, masks = ([] for _ in range(7))  # type: ignore[var-annotated]
+        seen, actions, rewards, terminals, lasts, led_to, masks = ([] for _ in range(7))
 
         def policy(senses: Senses, opening: np.ndarray) -> Actions:
             seen.append(network.read(senses))

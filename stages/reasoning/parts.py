@@ -57,11 +57,11 @@ def heads() -> list[tuple[str, str, str, dict[str, object]]]:
     slides: dict[str, object] = {"shape": len(MOVES)}
     for told, glance, shape in ((PRESSES, GLANCES, presses), (SLIDES, SLIDE_GLANCES, slides)):
         found += [(told, "head.regression", TAP, shape), (glance, "head.regression", BOARD, shape)]
-    choices: dict[str, object] = {"classes": ACTIONS}
+    actions: dict[str, object] = {"classes": ACTIONS}
     found += [
         (PUSHES, "head.action-values", "raw:body", PUSH_NET),
-        (CHOICES, "head.action-values", TAP, choices),
-        (CHOICE_GLANCES, "head.action-values", BOARD, choices),
+        (CHOICES, "head.action-values", TAP, actions),
+        (CHOICE_GLANCES, "head.action-values", BOARD, actions),
     ]
     return found
 
