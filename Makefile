@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 BASE := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 SYSTEM := $(if $(filter true,$(CI)),test-system)
-SYSTEM_PACKAGES := portaudio19-dev pulseaudio pulseaudio-utils libasound2-plugins chromium openssl postgresql gcc libc6-dev e2fsprogs
+SYSTEM_PACKAGES := portaudio19-dev pulseaudio pulseaudio-utils libasound2-plugins chromium openssl postgresql gcc libc6-dev e2fsprogs xfsprogs btrfs-progs
 # Debian's postgresql makes a cluster and starts it, unless it is told not to; the tests start servers of their own.
 CLUSTERS := /etc/postgresql-common/createcluster.d
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -21,7 +21,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.t
 help:
 	@echo "make reflex       install, then raise the reflex stage (ARGS='--minutes 5' passes options on)"
 	@echo "make childhood    install, then raise an agent through all stages, to one report"
-	@echo "make attack       faults at every write, damaged input (CASES=5000), a childhood killed 50 times (KILLS=50): nothing may be lost"
+	@echo "make attack       faults at every write, dying processes (SECONDS=300), forgetting (LIVES=200), damaged input (CASES=5000), a childhood killed (KILLS=50)"
 	@echo "make check        format, lint, types, default tests: some five minutes, before each commit"
 	@echo "make test         make check, then the slow tests with the README's commands: some 35 minutes on two cores"
 	@echo "make format       let ruff rewrite the code"
@@ -36,8 +36,12 @@ childhood: $(BASE)
 
 KILLS ?= 50
 CASES ?= 5000
+SECONDS ?= 300
+LIVES ?= 200
 attack: $(DEV)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.histories --seconds $(SECONDS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.memory.deletions --lives $(LIVES)
 	$(BIN)/python -m tests.sessions.hostile --cases $(CASES)
 	$(BIN)/python -m tests.curriculum.attack --kills $(KILLS) $(ARGS)
 

@@ -110,6 +110,7 @@ class LiveConfig(Section):
     rotate_s: float = Field(600.0, ge=1, description="a recording goes on in a new file after so many seconds")
     learn_every_s: float = Field(60.0, ge=1, description="pause between two hand-overs of newer weights")
     sure: float = Field(0.7, gt=0, lt=1, description="calibrated confidence from which the page shows what is seen")
+    asks: bool = Field(True, description="it asks on the page what is held up that it does not know")
     memory: MemoryConfig = MemoryConfig()
 
 

@@ -11,9 +11,10 @@ import torch
 from devmind.acting.rollout import Senses
 from devmind.acting.standing import Standing
 from devmind.agent.acting import StepOutput
-from devmind.agent.agent import Agent, Percepts
+from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate_tick
 from devmind.agent.encoders import Encoded
+from devmind.agent.taps import Percepts
 from devmind.moment import Moment
 
 Recaller = Callable[[Percepts], Encoded | None]

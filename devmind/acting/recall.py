@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 
-from devmind.agent.agent import Agent, Percepts
+from devmind.agent.agent import Agent
 from devmind.agent.batch import RECALLED_BUDGET, Recall, collate_recalled, last_tick
 from devmind.agent.describing import encoder_hashes
 from devmind.agent.encoders import Encoded
+from devmind.agent.taps import Percepts
 from devmind.memory import Entry, Key, Memory
 from devmind.memory.entry import BEFORE, VIEWS
 from devmind.moment import Sense

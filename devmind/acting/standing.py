@@ -16,6 +16,7 @@ import numpy as np
 from devmind.agent.agent import Agent
 from devmind.agent.saving import read_sealed
 from devmind.agent.taps import taps_trunk
+from devmind.bounds import damage
 from devmind.errors import CheckpointError
 
 RESULTS = "results.json"
@@ -44,11 +45,15 @@ def read_results(folder: Path) -> dict[str, Any] | None:
 
 
 def standing(agent: Agent, results: Mapping[str, Any] | None = None) -> Standing:
-    """The order of heads for every effector of `agent`, by its `results.json`; without one its arcs alone answer."""
-    measures = {
-        measure["name"]: measure for skill in (results or {}).get("skills", ()) for measure in skill.get("measures", ())
-    }
-    return {effector: _in_order(agent, agent.heads_of(effector), measures) for effector in agent.effectors}
+    """The order of heads for every effector of `agent`, by its `results.json`; without one its arcs alone answer.
+
+    Raises:
+        CheckpointError: what it says is not what an exam writes.
+    """
+    with damage(CheckpointError, f"The agent's {RESULTS} are not what an exam writes ({{}}); use a backup."):
+        skills = (results or {}).get("skills", ())
+        measures = {measure["name"]: measure for skill in skills for measure in skill.get("measures", ())}
+        return {effector: _in_order(agent, agent.heads_of(effector), measures) for effector in agent.effectors}
 
 
 def _in_order(agent: Agent, heads: list[str], measures: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,32 +27,11 @@ from devmind.agent.parts import Effector
 from devmind.agent.ring import Ring
 from devmind.agent.slots import SlotState
 from devmind.agent.state import State
-from devmind.agent.taps import Perceived, Tapped, raw_vectors, tapped_senses, taps_trunk
+from devmind.agent.taps import Perceived, Percepts, Tapped, raw_vectors, tapped_senses, taps_trunk
 from devmind.agent.thinking import Thinker
 from devmind.agent.tracker import SENSE
 from devmind.errors import CheckpointError, DevmindError, nearest
 from devmind.moment import Moment
-
-
-@dataclass
-class Percepts:
-    """One tick of B agents, encoded: what arcs read, what memory is asked with, what the trunk steps on.
-
-    Attributes:
-        seen: tokens, presence and maps by sense.
-        keys: L2-normalised float32 [B, 64] by sense; zeros where the sense is absent; none of encoders
-            `of` another one.
-        batch: the tick itself, with T = 1.
-    """
-
-    seen: Perceived
-    keys: dict[str, Tensor]
-    batch: Batch
-
-    @property
-    def encoded(self) -> dict[str, Encoded]:
-        """Tokens [B, K, D], presence and maps by sense."""
-        return self.seen.encoded
 
 
 class Agent(Thinker):
@@ -397,12 +375,6 @@ class Agent(Thinker):
         """
         folder = Path(pretrained_model_name_or_path)
         saved = saving.read_config(folder)
-        if saved.get("pretrained") is not None:
-            # Saving writes None there, whatever the trunk was made of: somebody else wrote this.
-            raise CheckpointError(
-                f"The config.json of '{folder}' asks for a decoder from elsewhere ('{saved['pretrained']}'). A saved "
-                "agent holds its whole trunk and asks for nothing: it was edited, and is not loaded."
-            )
         try:
             agent = cls(AgentConfig.from_dict(saved), strict=strict)
         except DevmindError:

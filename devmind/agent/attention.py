@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from devmind.agent.agent import Agent, Percepts
+from devmind.agent.agent import Agent
 from devmind.agent.ring import RingLayer
+from devmind.agent.taps import Percepts
 from devmind.agent.window import rotate_keys
 
 _NEEDED = ("q_proj", "head_dim", "scaling")

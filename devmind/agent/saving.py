@@ -151,7 +151,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     """The `config.json` of a saved agent, after its version and every file's checksum were verified.
 
     Raises:
-        CheckpointError: a file is missing or damaged, or the folder is of a newer version.
+        CheckpointError: a file is missing, damaged or edited, or the folder is of a newer version.
     """
     config = _read_json(folder / CONFIG)
     if config.get("model_type") != MODEL_TYPE:
@@ -163,6 +163,12 @@ def read_config(folder: Path) -> dict[str, Any]:
             "update devmind."
         )
     _verify(folder)
+    if config.get("pretrained") is not None:
+        # Saving writes None there, whatever the trunk was made of: somebody else wrote this.
+        raise CheckpointError(
+            f"The config.json of '{folder}' asks for a decoder from elsewhere ('{config['pretrained']}'). A saved "
+            "agent holds its whole trunk and asks for nothing: it was edited, and is not loaded."
+        )
     return config
 
 

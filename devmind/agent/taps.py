@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from devmind.agent.batch import BODY_SIZE
+from devmind.agent.batch import BODY_SIZE, Batch
 from devmind.agent.encoders import Encoded
 from devmind.errors import MomentError
 
@@ -66,6 +66,27 @@ class Perceived:
 
         raw = {name: (function(value), maybe(here)) for name, (value, here) in self.raw.items()}
         return Perceived(each(self.encoded), raw, maybe(self.readout), each(self.of_senses))
+
+
+@dataclass
+class Percepts:
+    """One tick of B agents, encoded: what arcs read, what memory is asked with, what the trunk steps on.
+
+    Attributes:
+        seen: tokens, presence and maps by sense.
+        keys: L2-normalised float32 [B, 64] by sense; zeros where the sense is absent; none of encoders
+            `of` another one.
+        batch: the tick itself, with T = 1.
+    """
+
+    seen: Perceived
+    keys: dict[str, Tensor]
+    batch: Batch
+
+    @property
+    def encoded(self) -> dict[str, Encoded]:
+        """Tokens [B, K, D], presence and maps by sense."""
+        return self.seen.encoded
 
 
 def raw_vectors(

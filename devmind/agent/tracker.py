@@ -23,8 +23,9 @@ from devmind.agent.tracking import direction, squared_distance
 from devmind.moment import SIGHT_SIZE, TICK_HZ
 
 if TYPE_CHECKING:
-    from devmind.agent.agent import Agent, Percepts
+    from devmind.agent.agent import Agent
     from devmind.agent.state import State
+    from devmind.agent.taps import Percepts
 
 CARRY = "tracker"
 SENSE = "belief"

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from devmind.agent.acting import StepOutput
-from devmind.agent.agent import Agent, Percepts
+from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch
 from devmind.agent.state import State
+from devmind.agent.taps import Percepts
 from devmind.agent.text import TextEncoder
 from devmind.errors import MomentError
 

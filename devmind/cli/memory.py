@@ -27,8 +27,8 @@ app.command("check")(memory_files.check)
 sleeping.register(app)
 
 TRACES = (
-    "Weights that have already slept on it keep what they learned: forgetting reaches files, not weights. A recording "
-    "made meanwhile to which no entry points keeps what it recorded; delete that session file by hand."
+    "Weights that have already slept on it keep what they learned: forgetting reaches files, not weights. Of a "
+    "recording made meanwhile only the ticks that it points to are gone; delete that session file to have all gone."
 )
 NUMBERS = range(1, 2**63)
 """What a store can number an entry by; it cannot even be asked for another one."""

@@ -25,7 +25,7 @@ SHARED = ("trunk.", "readout", "recalled_", "age.")
 
 
 EARLIER = {"trunk": 0.3, "heads": 0.1}
-"""Of a lesson's learning rate, that of what an earlier stage has taught: what all stages share, and its parts. Reading
+"""Of a lesson's learning rate, that of what an earlier stage has taught: what all stages share, and its heads. Reading
 at the full rate unlearned reaching within 50 steps, by the heads more than by the trunk (docs/log.md, 2026-11-23).
 """
 
@@ -40,12 +40,14 @@ def owned(agent: Agent, stage: str | None = None) -> set[str]:
 
 
 def rate_of(agent: Agent) -> Callable[[str], float]:
-    """By a parameter's name, at what share of a lesson's rate it learns in the agent's last stage (`EARLIER`)."""
+    """By a parameter's name, at what share of a lesson's rate it learns in the agent's last stage (`EARLIER`).
+
+    An earlier stage's encoder is trained only by a stage that asks for it, because it sees things of another kind.
+    """
     mine, config = owned(agent), agent.config
     if not config.stages:
         return lambda name: 1.0
-    parts = [("encoders", entry) for entry in config.encoders] + [("heads", entry) for entry in config.heads]
-    theirs = tuple(f"{kind}.{entry['name']}." for kind, entry in parts if entry["stage"] not in mine)
+    theirs = tuple(f"heads.{entry['name']}." for entry in config.heads if entry["stage"] not in mine)
     shared = SHARED if config.trunk_stage not in mine else ()
 
     def rate(name: str) -> float:

@@ -23,6 +23,40 @@ EVERY = 3
 """One of so many updates is of an earlier stage."""
 
 
+class Review(GradientLearner):
+    """Learns batches `{"of": name, "batch": ...}` by what the learner of the lesson `name` rehearses.
+
+    Args:
+        lessons: by name.
+    """
+
+    def __init__(
+        self, agent: Agent, context: Context, lessons: Mapping[str, Lesson], learning_rate: float, trains: Sequence[str]
+    ) -> None:
+        super().__init__(agent, self._loss, seed=context.seed, learning_rate=learning_rate, trains=trains)
+        self.of = {name: lesson.make_learner(agent, context) for name, lesson in lessons.items()}
+
+    def begin(self, step: int) -> None:
+        """Those that note what the agent does now do so at the start."""
+        if step == 0:
+            for learner in self.of.values():
+                learner.remember()
+        super().begin(step)
+
+    def _loss(self, agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, Any]:
+        return self.of[batch["of"]].rehearse(batch["batch"])
+
+    def state_dict(self) -> dict[str, Any]:
+        """The optimizer's state, and what each lesson's learner has."""
+        return super().state_dict() | {"of": {name: learner.state_dict() for name, learner in self.of.items()}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on with those."""
+        super().load_state_dict(state)
+        for name, learner in self.of.items():
+            learner.load_state_dict(state["of"][name])
+
+
 def review(
     lessons: Sequence[Lesson],
     turns: Sequence[str],
@@ -46,14 +80,8 @@ def review(
         raise ConfigError(f"A review goes over lessons of its stage ({', '.join(by_name)}); '{unknown[0]}' is none.")
     reviewed = {name: by_name[name] for name in turns}
 
-    def make_learner(agent: Agent, context: Context) -> GradientLearner:
-        fewer = replace(context, rows_share=ROWS_SHARE)
-        of = {name: lesson.make_learner(agent, fewer) for name, lesson in reviewed.items()}
-
-        def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, Mapping[str, Any]]:
-            return of[batch["of"]].rehearse(batch["batch"])
-
-        return GradientLearner(agent, loss, seed=context.seed, learning_rate=learning_rate, trains=trains(agent))
+    def make_learner(agent: Agent, context: Context) -> Review:
+        return Review(agent, replace(context, rows_share=ROWS_SHARE), reviewed, learning_rate, trains(agent))
 
     def make_batches(agent: Agent, context: Context, steps: int) -> Batches:
         fewer = replace(context, rows_share=ROWS_SHARE)

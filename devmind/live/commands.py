@@ -16,9 +16,11 @@ import numpy as np
 
 from devmind.agent.threads import stepping_threads
 from devmind.errors import ConfigError, StoreError, nearest
-from devmind.live.remembering.answering import answer, in_writing
+from devmind.live.remembering.answering import answer, in_writing, learned
+from devmind.live.remembering.asking import STEADY_S
 from devmind.live.remembering.remembered import as_shown, remembered
 from devmind.live.remembering.show_and_tell import proper_name
+from devmind.live.remembering.teaching_sentences import is_short_reply, name_in, name_in_reply
 from devmind.memory import Entry
 from devmind.memory.entry import VIEWS
 from devmind.moment import Moment, Sense
@@ -27,10 +29,10 @@ if TYPE_CHECKING:
     from devmind.live.life import Life
 
 T = TypeVar("T")
+ASKED = "asked"
 PATIENCE_S = 5.0
 """A press that gets no ticks is not waited for longer."""
 LEARNS_NO_MORE = "The recording it learns from has ended, so it learns nothing more; start devmind live again to go on."
-
 PAUSED = "It is paused, and senses nothing; let it go on first."
 
 
@@ -44,7 +46,7 @@ class Commands:
         self._known: dict[str, Callable[..., dict[str, Any]]] = {
             "press": self._press, "teach": self._teach, "undo": self._undo, "forget": self._forget,
             "memories": self._memories, "record": self._record, "pause": self._pause, "age": self._age,
-            "say": self._say,
+            "say": self._say, "asks": self._asks,
         }  # fmt: skip
 
     def do(self, command: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,9 +76,30 @@ class Commands:
     def _teach(self, name: str, of: str = "auto") -> dict[str, Any]:
         """Keep what the press has seen since it began; one that was not begun begins now, and lasts a second.
 
-        `unseen` of the answer is why it kept only a sound, where a picture could have been meant, or ''.
+        `of` "asked" is what it asked about last. `unseen` of the answer is why it kept only a sound, where a picture
+        could have been meant, or ''.
         """
-        proper_name(name)
+        name = name_in_reply(name, self.life.child.names.known()) if of == ASKED else proper_name(name)
+        since_s, shown, unseen = self._asked() if of == ASKED else self._pressed(of)
+        entry = self.life.child.teach(name, shown, self.life.recorded(since_s, shown.time_s))
+        self._taught.append(entry)
+        if "sight" in shown.senses:
+            self._between(self.life.asking.settle)
+        self._has_learned("name_taught", {"id": entry.id})
+        frames = len(np.atleast_1d(shown.senses.get(VIEWS, ())))
+        examples = self.life.child.names.known()
+        answer = learned(name, frames, examples.get(name, 1), unseen)
+        return {**as_shown(entry), "frames": frames, "unseen": unseen, "examples": examples, "answer": answer}
+
+    def _asked(self) -> tuple[float, Moment, str]:
+        """As `_pressed`, of what it asked about last."""
+        question = self.life.asking.question
+        if question is None:
+            raise StoreError("It asks about nothing any more; hold the thing up, then teach.")
+        return question.time_s - STEADY_S, Moment(question.time_s, dict(question.shown.payload())), ""
+
+    def _pressed(self, of: str) -> tuple[float, Moment, str]:
+        """Since when something was shown, what is shown in a press, and why there is only a sound."""
         holding = self.life.holding
         try:
             if of != "heard":
@@ -84,15 +107,13 @@ class Commands:
                 give_up_s = time.monotonic() + PATIENCE_S
                 while (left_s := self._between(lambda: holding.left_s)) > 0 and time.monotonic() < give_up_s:
                     time.sleep(left_s)
-            shown, unseen = self._between(lambda: self._shown(of))
+            return self._between(lambda: (self._since_s(), *self._shown(of)))
         finally:
             self._between(holding.end)
-        entry = self.life.child.teach(name, shown)
-        self._taught.append(entry)
-        self._has_learned("name_taught", {"name": entry.name, "id": entry.id})
-        frames = len(np.atleast_1d(shown.senses.get(VIEWS, ())))
-        examples = self.life.child.names.known()
-        return {**as_shown(entry), "frames": frames, "unseen": unseen, "examples": examples}
+
+    def _since_s(self) -> float:
+        """When the first began of what an example may be made of, on the room's clock."""
+        return min(self.life.holding.begun_s, self.life.recent.since_s)
 
     def _shown(self, of: str) -> tuple[Moment, str]:
         """What a name is given to: what is held up, and the sound that is meant; and why there is only a sound."""
@@ -117,16 +138,17 @@ class Commands:
             raise StoreError("Nothing was taught since this began, so there is nothing to undo.")
         entry = self._taught.pop()
         self.life.memory.erase([entry.id])
-        self._has_learned("name_undone", {"name": entry.name, "id": entry.id})
+        self._has_learned("name_undone", {"id": entry.id})
         return {"name": entry.name, "examples": self.life.child.names.known()}
 
     def _forget(self, name: str) -> dict[str, Any]:
         count = self.life.child.forget(name.strip())
         self._taught = [entry for entry in self._taught if entry.name != name.strip()]
-        self._has_learned("name_forgotten", {"name": name.strip(), "count": count})
+        self._has_learned("name_forgotten", {"count": count})
         return {"forgotten": count, "examples": self.life.child.names.known()}
 
     def _has_learned(self, kind: str, what: Mapping[str, Any]) -> None:
+        """Tell who names, and the recording: by numbers, as a name would outlive there what memory forgets."""
         self.life.naming.changed()
         self._between(lambda: self.life.note(kind, what))
 
@@ -166,20 +188,38 @@ class Commands:
                 self.life.naming.changed()
         return {"age": id}
 
+    def _asks(self, on: bool) -> dict[str, Any]:
+        self._between(lambda: self.life.asking.allow(on))
+        return {"on": on}
+
     def _say(self, text: str) -> dict[str, Any]:
+        """Words for it, typed or turned into text by a voice: a sentence that gives a name teaches that name.
+
+        `answer` is a sentence; `taught` is the answer of `teach`, where it was taught; `own` is what it writes itself,
+        with how `sure` it is, where it can write.
+        """
         life, known = self.life, self.life.child.names.known()
-        agent, sees = life.loop.agent, life.sees
-        written = None if life.loop.paused else in_writing(agent, text, sees)
+        if life.loop.paused:
+            self._between(lambda: life.room.say(text))
+            return {"answer": PAUSED}
+        name, is_asked = name_in(text, known), life.asking.question is not None
+        if name is None and is_asked and is_short_reply(text):
+            name = name_in_reply(text, known)
+        if name is not None:
+            self._between(lambda: life.room.say(text))
+            # What it asked about may have been put down to type the answer.
+            taught = self._teach(name, ASKED if is_asked and life.holding.square is None else "auto")
+            return {"answer": taught["answer"], "taught": taught}
+        written = in_writing(life.loop.agent, text, life.sees)
 
         def tell() -> str:
             life.room.say(text)
-            if life.loop.paused:
-                return PAUSED
             gaze = life.room.fovea
             sees = None if life.room.frame is None else (gaze.pan_deg, gaze.tilt_deg)
-            return answer(text, known, life.naming.of(life.recent, life.holding.above), sees, written)
+            return answer(text, known, life.naming.of(life.recent, life.holding.above), sees, written is not None)
 
-        return {"answer": self._between(tell)}
+        said = {"answer": self._between(tell)}
+        return said if written is None else {**said, "own": {"text": written[0], "sure": round(written[1], 3)}}
 
 
 def is_fit(name: str, value: Any) -> bool:

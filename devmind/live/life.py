@@ -27,15 +27,16 @@ from devmind.live.commands import Commands
 from devmind.live.learning.learner import LiveLearner
 from devmind.live.loop import LiveLoop, LiveSummary, Tick
 from devmind.live.recording import Recording
+from devmind.live.remembering.asking import Asking
 from devmind.live.remembering.naming import Naming
 from devmind.live.remembering.press import Holding
 from devmind.live.remembering.recalling import Recalled, Recalling
 from devmind.live.remembering.recent import RecentBuffer
-from devmind.live.remembering.remembered import as_held
+from devmind.live.remembering.remembered import as_asked, as_held
 from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.live.serving.hub import Hub
 from devmind.live.viewing.view import View, said
-from devmind.memory import Memory
+from devmind.memory import Memory, Named, Pointer
 from devmind.moment import Moment, Sense
 from devmind.worlds.room import Room
 
@@ -58,6 +59,7 @@ class Life:
         sure: calibrated confidence from which the page shows what is seen.
         remembering: what is recalled and what is kept, and when.
         command: starts such a life; the page says it when this one has ended.
+        asks: whether it may ask by itself what something is; the page can change it.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Life:
         remembering: MemoryConfig = MemoryConfig(),  # noqa: B008 - it is frozen
         command: str = "devmind live",
         results: Mapping[str, Any] | None = None,
+        asks: bool = True,
     ) -> None:
         self.room, self.memory, self.recording, self.hub = room, memory, recording, hub
         self.speaker, self.learner, self.sure, self.command = speaker, learner, sure, command
@@ -85,7 +88,9 @@ class Life:
             RecentBuffer(1 / room.dt_s),
             Holding(),
         )
-        self.naming, self.recalling = Naming(self.child), Recalling(self.child, remembering, self.keeps)
+        self.naming, self.asking = Naming(self.child), Asking(asks)
+        self.recalling = Recalling(self.child, remembering, self.keeps, recorded=self.recorded)
+        self._asks: dict[str, Any] = {}
         self._recalled: Recalled | None = None
         self.sees: Sense | None = None
         self._predicted: tuple[Moment, Mapping[str, Output]] | None = None
@@ -153,6 +158,10 @@ class Life:
         recorded = self.recording is None or (recorder is not None and not recorder.failed)
         return keep == "always" or (keep == "recorded" and recorded)
 
+    def recorded(self, since_s: float, until_s: float) -> Pointer | None:
+        """Where the Moments between two times of the room's clock were recorded; it may wait for the disk."""
+        return self.recording.pointer(since_s, until_s) if self.recording else None
+
     def _keep(self, tick: Tick) -> None:
         effectors = tick.action.effectors
         if self.speaker is not None and "utter" in effectors:
@@ -183,12 +192,23 @@ class Life:
         if not (self.view and self.hub and self.hub.watched):
             self._predicted = None
             return
-        view = self.view.of(
-            tick, self.room, self.naming.of(self.recent, self.holding.above), self._surprise(tick), self._extra()
-        )
+        named = self.naming.of(self.recent, self.holding.above)
+        self._ask(tick.moment.time_s, named)
+        view = self.view.of(tick, self.room, named, self._surprise(tick), self._extra())
         frame = self.room.frame
         jpeg = self.view.jpeg(frame) if frame is not None and self._origin("sight") == HERE else None
         self.hub.publish(view, jpeg, frame)
+
+    def _ask(self, time_s: float, named: Mapping[str, Named]) -> None:
+        """Ask what is held up, when it does not know it; somebody watches this tick."""
+        holding, asking = self.holding, self.asking
+        unsure = "sight" in self.loop.agent.encoders and self.naming.is_unsure(named)
+        if not asking.see(time_s, holding.square, unsure, busy=holding.frames is not None):
+            return
+        if shown := holding.lately(self.room.frame):
+            question = asking.ask(shown, named.get("sight"))
+            self._asks = as_asked(question)
+            self.note("asked", question.note())
 
     def _surprise(self, tick: Tick) -> dict[str, float]:
         """How wrong the tick before had predicted this one; nothing in the first tick that somebody watches."""
@@ -210,6 +230,9 @@ class Life:
         }  # fmt: skip
         if "sight" in self.room.sensors:
             extra["held"] = as_held(self.holding, self.room.frame)
+            extra["may_ask"] = self.asking.on
+        if self.asking.question is not None:
+            extra["asks"] = self._asks
         if self._recalled is not None:
             extra["recalled"] = self._recalled.shown()
         if recorder is not None:
@@ -243,6 +266,7 @@ class Life:
         """Neither sense nor act from here on, or do again."""
         if on != self.loop.paused:
             self.loop.paused = on
+            self.asking.question = None
             self.note("paused" if on else "resumed", {})
         if on and self.hub:
             self._predicted = None

@@ -19,9 +19,10 @@ from gymnasium import spaces
 from devmind.acting import Actor
 from devmind.acting.standing import standing
 from devmind.agent.acting import StepOutput
-from devmind.agent.agent import Agent, Percepts
+from devmind.agent.agent import Agent
 from devmind.agent.encoders import Encoded
 from devmind.agent.state import State
+from devmind.agent.taps import Percepts
 from devmind.agent.threads import stepping_threads
 from devmind.live.call_queue import CallQueue
 from devmind.moment import Action, Moment

@@ -11,6 +11,7 @@ from typing import Any
 from devmind.config import LiveConfig
 from devmind.errors import SessionError
 from devmind.live.loop import Tick
+from devmind.memory import Pointer
 from devmind.sessions.background import BackgroundRecorder
 from devmind.worlds.room import Room, sensor_health
 
@@ -36,6 +37,7 @@ class Recording:
         self.recorder: BackgroundRecorder | None = None
         self.files: list[Path] = []
         self._stopped: deque[BackgroundRecorder] = deque()
+        self._lately: deque[BackgroundRecorder] = deque(maxlen=2)
         self._told_s = 0.0
 
     def begin(
@@ -57,6 +59,7 @@ class Recording:
             path, source="room", tick_hz=self.config.hz, details=details, rotate_s=self.config.rotate_s, names=names
         )
         self.files.append(path)
+        self._lately.append(self.recorder)
         self.recorder.note("weights", dict(weights))
         self._told_s = 0.0
         return path
@@ -80,6 +83,20 @@ class Recording:
         """`stop` and `finish`."""
         self.stop()
         self.finish()
+
+    def pointer(self, since_s: float, until_s: float) -> Pointer | None:
+        """To the ticks of Moments from `since_s` to `until_s`, once they are on the disk; None where none was recorded.
+
+        It waits for the disk; from any thread. Where one recording ended and another began between, the newer counts.
+
+        Raises:
+            SessionError: the disk takes too long.
+        """
+        for recorder in reversed(self._lately):
+            if (place := recorder.place(since_s, until_s)) is not None:
+                path, identity, number, count = place
+                return Pointer(str(path.resolve()), number, identity, span=count)
+        return None
 
     def note(self, kind: str, data: Mapping[str, Any]) -> None:
         """Tell the session what happened besides Moments."""

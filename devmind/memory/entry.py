@@ -50,24 +50,31 @@ class Key:
 
 @dataclass(frozen=True)
 class Pointer:
-    """Where a payload lies that was not copied: one tick of a recorded session.
+    """Where in a recorded session an entry lies: its payload that was not copied, or the ticks that recorded the same.
 
     Args:
         session: the file, absolute or relative to the folder of the store.
         tick: which Moment of it, from 0 on.
         identity: which recording the file is, so that another one of the same name is not taken for it.
+        span: 0: what the entry does not hold itself lies at `tick`. n: the entry is whole, and the n ticks up to and
+            with `tick` recorded what it was made of, so that they are forgotten with it; those that are more than the
+            part has lie at the end of the part before.
 
     Raises:
-        StoreError: a negative tick, or no session.
+        StoreError: a negative tick or span, or no session.
     """
 
     session: str
     tick: int
     identity: str
+    span: int = 0
 
     def __post_init__(self) -> None:
-        if self.tick < 0 or not self.session:
-            raise StoreError(f"A pointer names a session and a tick from 0 on; got '{self.session}', {self.tick}.")
+        if self.tick < 0 or self.span < 0 or not self.session:
+            raise StoreError(
+                f"A pointer names a session, a tick and a span from 0 on; got '{self.session}', {self.tick} and "
+                f"{self.span}."
+            )
 
 
 @dataclass(frozen=True, eq=False)

@@ -234,7 +234,8 @@ class Memory:
 
     def _whole(self, entry: Entry) -> Entry:
         """With what it points to; what it holds itself is kept."""
-        pointed = self.pointed.fetch(entry.pointer) if self.pointed and entry.pointer else None
+        leads = self.pointed and entry.pointer and not entry.pointer.span  # with a span it is whole
+        pointed = self.pointed.fetch(entry.pointer) if leads else None  # type: ignore[union-attr, arg-type]
         return replace(entry, senses={**pointed, **entry.senses}) if pointed else entry
 
     def forget(self, filters: Filters) -> int:

@@ -163,6 +163,7 @@ def _as_bytes(entry: Entry, folder: Path) -> bytes:
     about = {
         "time_s": entry.time_s, "importance": entry.importance, "name": entry.name, "recalled": entry.recalled,
         "recalled_s": entry.recalled_s, "pointer": pointer and [*pointer, entry.pointer and entry.pointer.identity],
+        "span": entry.pointer.span if entry.pointer else 0,
         "encoders": {sense: key.encoder for sense, key in entry.keys.items()},
     }  # fmt: skip
     parts: dict[str, Sense] = {"about": json.dumps(about), "payload": np.frombuffer(pack(entry.senses), np.uint8)}
@@ -191,7 +192,11 @@ def _as_entry(parts: Mapping[str, Any]) -> Entry:
     if pointer is not None:
         place, tick, identity = pointer
         _need(is_name(place, 4096) and isinstance(identity, str) and identity.isprintable(), "its pointer is no place")
-        _need(type(tick) is int and 0 <= tick < MOST, "its pointer's tick is none")
+        pointer = *pointer, about.get("span", 0)  # an older devmind wrote none
+        _need(
+            all(type(number) is int and 0 <= number < MOST for number in (tick, pointer[3])),
+            "its pointer's tick is none",
+        )
     keys = {
         sense: Key(parts[f"key {sense}"], encoder, parts.get(f"features {sense}"))
         for sense, encoder in encoders.items()
@@ -271,6 +276,6 @@ def _equal(one: Entry, other: Entry) -> bool:
     return same and same_arrays(one.senses, other.senses)
 
 
-def _place(entry: Entry) -> tuple[str, int] | None:
+def _place(entry: Entry) -> tuple[str, int, int] | None:
     """Where it points to; a file's path may be written in two ways, the recording's identity in one."""
-    return None if entry.pointer is None else (entry.pointer.identity, entry.pointer.tick)
+    return None if entry.pointer is None else (entry.pointer.identity, entry.pointer.tick, entry.pointer.span)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from devmind.errors import StoreError
-from devmind.memory.entry import Entry
+from devmind.memory.entry import Entry, Pointer
 from devmind.memory.episodic import Memory
 from devmind.moment import SOUND_RATE_HZ
 
@@ -56,8 +56,12 @@ def as_plain(entry: Entry) -> dict[str, Any]:
             for sense, value in entry.senses.items()
         },
         "keys": {sense: key.encoder[:8] for sense, key in entry.keys.items()},
-        "pointer": None if pointer is None else f"tick {pointer.tick} of {pointer.session}",
+        "pointer": pointer and f"{_ticks(pointer)} of {pointer.session}",
     }
+
+
+def _ticks(pointer: Pointer) -> str:
+    return f"the {pointer.span} ticks up to {pointer.tick}" if pointer.span > 1 else f"tick {pointer.tick}"
 
 
 def write_senses(entry: Entry, folder: Path) -> list[Path]:

@@ -30,8 +30,10 @@ BACKLOG_MAX = 300
 FRAMES_MAX = 16
 """Frames waiting: they may be megabytes each."""
 PATIENCE_S = 30.0
+PLACES = 3000
+"""Of so many ticks it is known where they were written: five minutes."""
 
-FRAME, HEALTH, TICK, NOTE, FLUSH = "frame", "health", "write", "note", "flush"
+FRAME, HEALTH, TICK, NOTE, FLUSH, LOOK = "frame", "health", "write", "note", "flush", "look"
 GIVEN_UP_FIRST = (FRAME, HEALTH, TICK, NOTE)
 
 
@@ -77,6 +79,7 @@ class BackgroundRecorder:
         self._order = self._flushed = self._lost = 0
         self._is_closing = self._has_ended = self.failed = self._is_unflushed = False
         self._flush_due_s = time.monotonic()
+        self._places: deque[tuple[float, Path, str, int]] = deque(maxlen=PLACES)
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._thread.start()
@@ -169,6 +172,26 @@ class BackgroundRecorder:
             if error is None:  # what ended the block says more
                 raise
 
+    def place(self, since_s: float, until_s: float) -> tuple[Path, str, int, int] | None:
+        """Where the ticks of Moments from `since_s` to `until_s` (their `time_s`) are, once they are on the disk.
+
+        Returns:
+            of the newest of them: its part's file and identity, and its number there; and how many they are. None when
+            none of them was written, or that was more than some minutes ago.
+
+        Raises:
+            SessionError: the disk takes longer than patience has; they may still be written.
+        """
+        try:
+            wanted = self._put(FLUSH)
+        except SessionError:  # it is being closed, which writes all that waits
+            wanted = self._order + 1
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._flushed >= wanted or self._has_ended, PATIENCE_S):
+                raise SessionError(f"'{self.path}': the disk did not take what waits within {PATIENCE_S:g} s.")
+            found = [place for place in self._places if since_s <= place[0] <= until_s]
+        return (*found[-1][1:], len(found)) if found else None
+
     def _complain(self) -> None:
         if self.failed:
             raise SessionError(self.fault)
@@ -214,14 +237,15 @@ class BackgroundRecorder:
         """The next thing to do, by its turn; None at the end."""
         with self._changed:
             while True:
-                left_s = self._flush_due_s - time.monotonic() if self._is_unflushed else None
-                if left_s is not None and left_s <= 0:
+                left_s = self._flush_due_s - time.monotonic() if self._is_unflushed else FLUSH_S
+                if left_s <= 0:
                     return 0, FLUSH, ()
                 if self.backlog:
                     break
                 if self._is_closing:
                     return None
-                self._changed.wait(left_s)
+                if not self._changed.wait(left_s) and not self._is_unflushed:
+                    return 0, LOOK, ()
             kind = min((k for k, waiting in self._waiting.items() if waiting), key=lambda k: self._waiting[k][0][0])
             order, what = self._waiting[kind].popleft()
             return order, kind, what
@@ -233,12 +257,18 @@ class BackgroundRecorder:
                 self._flushed, self._is_unflushed = max(self._flushed, order), False
                 self._changed.notify_all()
             return
+        if kind == LOOK:
+            self._recorder.turn_if_asked()
+            return
         if not self._is_unflushed:
             self._is_unflushed, self._flush_due_s = True, time.monotonic() + FLUSH_S
         if kind == TICK:
             self._tell_lost()
         try:
             getattr(self._recorder, kind)(*what)
+            if kind == TICK:
+                with self._changed:
+                    self._places.append((what[0].time_s, *self._recorder.place))
         except SessionError as error:
             if isinstance(error, WriteError):
                 raise

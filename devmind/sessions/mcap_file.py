@@ -1,5 +1,7 @@
 """One MCAP file being written: chunks ended by hand, what it says of itself has a checksum, and the disk may refuse.
 
+The open file is locked, so that nobody rewrites it meanwhile (`turning.py`).
+
 Schemas and channels stand in the chunk that needs them first. So that the chunks after a damaged one can still be read,
 the table of channels is told again in the metadata whenever it has grown.
 """
@@ -20,6 +22,7 @@ from mcap.writer import CompressionType, Writer
 from devmind.errors import SessionError, without_secrets
 from devmind.sessions.extras import JSON_SCHEMAS
 from devmind.sessions.schemas import schema_bytes
+from devmind.sessions.turning import hold
 
 METADATA_NAME = "session"
 CHANNELS_KEY, SUM_KEY = "channels", "crc32"
@@ -56,6 +59,7 @@ class McapFile:
         self._channels: dict[tuple[str, str], int] = {}
         with self._guarded():
             self._file = create(path, overwrite, mode)
+            hold(self._file)
             # The writer's own limit is out of reach: chunks are ended between ticks.
             self._writer = Writer(self._file, chunk_size=2**62, compression=CompressionType.ZSTD)
             self._writer.start(profile="devmind")

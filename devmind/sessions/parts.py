@@ -114,8 +114,8 @@ def _numbered(path: Path) -> Iterator[tuple[int, Path]]:
             yield int(match[1]), other
 
 
-def _recording(path: Path) -> str | None:
-    """What the parts of a recording share; '' when the file has no parts, None when it is too damaged to say."""
+def about_part(path: Path) -> dict[str, str] | None:
+    """The metadata at a recording's head; None when it has none or is too damaged to say."""
     with suppress(OSError, SessionError), chunks.open_file(path) as file:
         if not chunks.has_magic(file):
             return None
@@ -123,8 +123,14 @@ def _recording(path: Path) -> str | None:
             if record.opcode == Opcode.METADATA:
                 metadata = chunks.read_metadata(file, record.start)
                 if metadata.name == METADATA_NAME:
-                    return metadata.metadata.get(RECORDING, "")
+                    return dict(metadata.metadata)
     return None
+
+
+def _recording(path: Path) -> str | None:
+    """What the parts of a recording share; '' when the file has no parts, None when it is too damaged to say."""
+    about = about_part(path)
+    return None if about is None else about.get(RECORDING, "")
 
 
 def _is_empty(path: Path) -> bool:

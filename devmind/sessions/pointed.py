@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -16,19 +16,21 @@ from devmind.moment import Sense
 from devmind.sessions import salvage
 from devmind.sessions.assembly import Item, Tick
 from devmind.sessions.extras import Frame, Health, Note
-from devmind.sessions.parts import PART, RECORDING
+from devmind.sessions.mcap_file import sync_folder
+from devmind.sessions.parts import PART, RECORDING, about_part
 from devmind.sessions.reader import Session
 from devmind.sessions.recorder import Recorder
+from devmind.sessions.turning import held
 
 IDENTITY, FORGOTTEN = "identity", "forgotten"
 """A copy keeps the identity of what it was copied from; a note before each tick that was blanked."""
-QUIET_S = 10.0
-"""A recording without an end that was written to so recently is taken for one that is still being written."""
+NEAR = 1.01
+"""Frames of the camera within so many ticks of one that is blanked go as well."""
 _OPEN = 4
 
 
 class Place(Protocol):
-    """One tick of a recording; `devmind.memory.Pointer` is one."""
+    """Ticks of a recording; `devmind.memory.Pointer` is one."""
 
     @property
     def session(self) -> str: ...
@@ -36,6 +38,8 @@ class Place(Protocol):
     def tick(self) -> int: ...
     @property
     def identity(self) -> str: ...
+    @property
+    def span(self) -> int: ...
 
 
 def identity(session: Session) -> str:
@@ -43,10 +47,13 @@ def identity(session: Session) -> str:
 
     A mended copy whose ticks an older devmind numbered anew is another one: a pointer would mean another tick in it.
     """
-    about = session.metadata
-    known = about.get(IDENTITY) or (about.get(RECORDING, "") and f"{about[RECORDING]}/{about.get(PART, '1')}")
-    known = known or f"{about.get('created', '')}/{about.get('source', '')}"
+    known = _identity(session.metadata)
     return f"{known} numbered anew" if session.is_renumbered else known
+
+
+def _identity(about: Mapping[str, str]) -> str:
+    known = about.get(IDENTITY) or (about.get(RECORDING, "") and f"{about[RECORDING]}/{about.get(PART, '1')}")
+    return known or f"{about.get('created', '')}/{about.get('source', '')}"
 
 
 class Pointed:
@@ -74,6 +81,9 @@ class Pointed:
     def forget(self, places: Iterable[Place]) -> list[str]:
         """Blank what is pointed to; a sentence for each recording where that cannot be, [] when all is gone.
 
+        A part that is being written is ended first, and its writer goes on in a next one. What lies in the same folder
+        and has the identity that is pointed to, whatever its name, is blanked as well: mended copies, renamed files.
+
         Raises:
             SessionError: a recording cannot be rewritten; nothing of it is changed then.
         """
@@ -82,31 +92,9 @@ class Pointed:
         for place in places:
             by_file.setdefault(place.session, []).append(place)
         for name, wanted in by_file.items():
-            path = self.folder / name
-            if not path.is_file():
-                told.append(f"The recording '{path}' is not there; if it was moved, what it holds was not forgotten.")
-                continue
-            session = Session(path)
-            found = [session.tick_of(place.tick) for place in wanted if place.identity == identity(session)]
-            mine = [tick for tick in found if tick is not None]
-            if len(found) < len(wanted):
-                told.append(f"'{path}' is another recording now; the one that was pointed to was not touched.")
-            if len(mine) < len(found):
-                told.append(
-                    f"'{path}' is a mended copy without {len(found) - len(mine)} of the ticks that were pointed to; "
-                    "where the original still is, it holds them."
-                )
-            self._sessions.pop(path, None)
-            if mine:
-                has_copy = path.stat().st_nlink > 1
-                blank(path, mine)
-                if has_copy:
-                    told.append(
-                        f"'{path}' has a second name (a hard link, as backups make them), which keeps the recording as "
-                        "it was; delete that one by hand."
-                    )
-                told += filter(None, [where_traces_stay(path)])
-        return told
+            told += _Forgetting(self.folder / name, wanted).do()
+        self._sessions.clear()
+        return list(dict.fromkeys(told))
 
     def _session(self, path: Path) -> Session:
         changed_s = path.stat().st_mtime if path.exists() else 0.0
@@ -117,53 +105,168 @@ class Pointed:
         return known[0]
 
 
-def blank(path: Path, ticks: Sequence[int]) -> None:
+class _Forgetting:
+    """Places of one file: in which files they are, its copies and the parts beside it among these, and all of it gone.
+
+    Args:
+        path: the file they name, there or not.
+    """
+
+    def __init__(self, path: Path, places: Sequence[Place]) -> None:
+        self.path, self.told = path, list[str]()
+        self._files = _files_beside(path)
+        self._gone: dict[Path, set[int]] = {}
+        self._frames_at_s: dict[Path, set[float]] = {}
+        wanted = {place.identity for place in places}
+        files = [file for file, one in self._files.items() if one in wanted]
+        if not path.is_file() and not files:
+            self.told.append(f"The recording '{path}' is not there; if it was moved, what it holds was not forgotten.")
+        elif path.is_file() and path not in files:
+            self.told.append(f"'{path}' is another recording now; the one that was pointed to was not touched.")
+        for file in files:
+            mine = [place for place in places if place.identity == self._files[file]]
+            with self._told_of_copies(file):
+                self._find(file, [(place.tick - max(0, place.span - 1), place.tick) for place in mine])
+
+    def do(self) -> list[str]:
+        """Blank; see `Pointed.forget`."""
+        for file in sorted(self._gone.keys() | self._frames_at_s.keys(), key=lambda file: file != self.path):
+            with self._told_of_copies(file):
+                gone, times_s = self._gone.get(file, set()), self._frames_at_s.get(file, set())
+                has_copy = file.stat().st_nlink > 1
+                if blank(file, sorted(gone), sorted(times_s)) and has_copy:
+                    self.told.append(
+                        f"'{file}' has a second name (a hard link, as backups make them), which keeps the recording as "
+                        "it was; delete that one by hand."
+                    )
+                self.told += filter(None, [where_traces_stay(file)])
+        return self.told
+
+    @contextmanager
+    def _told_of_copies(self, file: Path) -> Iterator[None]:
+        """A copy or the next part that cannot be rewritten is told of; the file that is pointed to is refused."""
+        try:
+            yield
+        except SessionError as error:
+            if file == self.path:
+                raise
+            self.told.append(f"{error} What was forgotten may be left in there; delete that file by hand.")
+
+    def _find(self, file: Path, ranges: Sequence[tuple[int, int]]) -> None:
+        """Ticks of one file by their numbers (first, last); those below 0 are the last ones of the part before."""
+        with held(file):
+            session = Session(file)
+        if identity(session) != self._files[file]:
+            self.told.append(f"'{file}' is another recording now; the one that was pointed to was not touched.")
+            return
+        numbers = {number for first, last in ranges for number in range(max(0, first), last + 1)}
+        found = {tick for number in numbers if (tick := session.tick_of(number)) is not None}
+        if len(found) < len(numbers):
+            self.told.append(
+                f"'{file}' is a mended copy without {len(numbers) - len(found)} of the ticks that were pointed to; "
+                "where the original still is, it holds them."
+            )
+        self._gone.setdefault(file, set()).update(found)
+        times_s, near_s = {session.elapsed_s(tick) for tick in found}, NEAR / session.tick_hz
+        for by, edge in ((-1, 0), (1, -1)) if found else ():
+            near = {time_s for time_s in times_s if abs(time_s - session.elapsed_s(edge)) <= near_s}
+            for other in self._next_with_ticks(file, by) if near else ():
+                self._frames_at_s.setdefault(other, set()).update(near)
+        more = max((-first for first, _ in ranges), default=0)
+        before = self._beside(file, -1) if more > 0 else []
+        if more > 0 and not before:
+            self.told.append(f"The part before '{file}' is not there; {more} ticks of it were not forgotten.")
+        for other in before:
+            with held(other):
+                earlier = Session(other)
+            last = earlier.number(-1) if len(earlier) else -1
+            self._find(other, [(last + 1 - more, last)])
+
+    def _next_with_ticks(self, file: Path, by: int) -> list[Path]:
+        """The files of the part before (by = -1) or after (1) this one, and of more where that has frames alone."""
+        found = list[Path]()
+        while others := self._beside(file, by):
+            found += others
+            file = others[0]
+            if len(Session(file)):
+                break
+        return found
+
+    def _beside(self, file: Path, by: int) -> list[Path]:
+        """The files of the part so many after this one."""
+        recording, _, part = self._files[file].rpartition("/")
+        wanted = f"{recording}/{int(part) + by}" if part.isdecimal() else ""
+        self._files |= {path: one for path, one in _files_beside(self.path).items() if path not in self._files}
+        return [other for other, one in self._files.items() if one == wanted]
+
+
+def _files_beside(path: Path) -> dict[Path, str]:
+    """The recordings in the folder of a file by identity as their heads say it, itself first; a hard link only once."""
+    found: dict[Path, str] = {}
+    known: set[tuple[int, int]] = set()
+    for file in [path, *sorted(path.parent.glob("*.mcap"))]:
+        with suppress(OSError):
+            about = file.stat()
+            if stat.S_ISREG(about.st_mode) and (about.st_dev, about.st_ino) not in known:
+                known.add((about.st_dev, about.st_ino))
+                found[file] = _identity(about_part(file) or {})
+    return found
+
+
+def blank(path: Path, ticks: Sequence[int], frames_at_s: Sequence[float] = ()) -> bool:
     """Rewrite a recording so that these ticks have no senses, and no camera's frame was taken within one of them.
 
     All else stays as it was: times, actions, notes, other ticks. A note says that it was done. The new file takes the
     old one's place in one step, and the old bytes are overwritten, unless they have another name (a hard link): what
     that one leads to is somebody's copy. A symbolic link stays one.
 
+    Args:
+        frames_at_s: times near which frames go as well, of ticks in the part before or after.
+
+    Returns:
+        whether there was anything to blank.
+
     Raises:
         SessionError: it is damaged, is still being written, or the disk refuses.
     """
     path = path.resolve()
-    session = Session(path)
-    gone = {tick for tick in ticks if 0 <= tick < len(session)}
-    if session.truncated and time.time() - path.stat().st_mtime < QUIET_S:
-        raise SessionError(f"'{path}' is still being written; end the recording, then forget again.")
-    about, channels = salvage.about(path)
-    copied = {**about, IDENTITY: identity(session)}
-    begun = salvage.begun_ns(path, about)
-    source, tick_hz = copied.pop("source"), float(copied.pop("tick_hz"))
-    part = path.with_name(path.name + ".part")
-    try:
-        with Recorder(part, source=source, tick_hz=tick_hz, copied=copied, overwrite=True) as recorder:
-            _copy(
-                salvage.items(path, channels, begun),
-                recorder,
-                gone,
-                [session.elapsed_s(tick) for tick in gone],
-                1.01 / tick_hz,
-            )
-        part.chmod(path.stat().st_mode & 0o777)
-        with path.open("r+b") as old:
+    with held(path) as old:
+        session = Session(path)
+        gone = {tick for tick in ticks if 0 <= tick < len(session)}
+        times_s = [*frames_at_s, *(session.elapsed_s(tick) for tick in gone)]
+        near_s = NEAR / session.tick_hz
+        if not gone and not any(_is_near(frame, times_s, near_s) for frame in session.frames()):
+            return False
+        about, channels = salvage.about(path)
+        copied = {**about, IDENTITY: identity(session)}
+        begun = salvage.begun_ns(path, about)
+        source, tick_hz = copied.pop("source"), float(copied.pop("tick_hz"))
+        part = path.with_name(path.name + ".part")
+        try:
+            mode = path.stat().st_mode & 0o777
+            with Recorder(part, source=source, tick_hz=tick_hz, copied=copied, overwrite=True, mode=mode) as recorder:
+                _copy(salvage.items(path, channels, begun), recorder, gone, times_s, near_s)
             has_copy = os.fstat(old.fileno()).st_nlink > 1
             os.replace(part, path)
             if not has_copy:
                 overwrite(old.fileno())
-        folder = os.open(path.parent, os.O_RDONLY)
-        os.fsync(folder)
-        os.close(folder)
-    except OSError as error:
-        raise SessionError(f"'{path}' cannot be rewritten: {error.strerror}; nothing of it was changed.") from error
-    finally:
-        with suppress(OSError):
-            unlink_overwritten(part)  # of a rewriting that failed: it holds what stays, which may be forgotten later
+            sync_folder(path.parent)
+        except OSError as error:
+            raise SessionError(f"'{path}' cannot be rewritten: {error.strerror}; nothing of it was changed.") from error
+        finally:
+            with suppress(OSError):
+                unlink_overwritten(
+                    part
+                )  # of a rewriting that failed: it holds what stays, which may be forgotten later
+    return True
+
+
+def _is_near(frame: Frame, times_s: Sequence[float], near_s: float) -> bool:
+    return any(abs(frame.time_s - time_s) <= near_s for time_s in times_s)
 
 
 def _copy(
-    found: Iterable[Item | salvage.Gap], to: Recorder, gone: set[int], times_s: Sequence[float], tick_s: float
+    found: Iterable[Item | salvage.Gap], to: Recorder, gone: set[int], times_s: Sequence[float], near_s: float
 ) -> None:
     number = 0
     for item in found:
@@ -175,7 +278,7 @@ def _copy(
             to.write_at(moment, action, item.at_ns, item.sequence)
             number += 1
         elif isinstance(item, Frame):
-            if not any(abs(item.time_s - time_s) <= tick_s for time_s in times_s):
+            if not _is_near(item, times_s, near_s):
                 to.frame_at(item.jpeg, round(item.time_s * 1e9))
         elif isinstance(item, Note):
             to.note(item.kind, item.data)

@@ -103,6 +103,11 @@ class Recorder:
         self._file = McapFile(self.path, {name: str(value) for name, value in about.items()}, overwrite, mode)
 
     @property
+    def number(self) -> int:
+        """That of the tick written last; -1 before the first."""
+        return self._number - 1
+
+    @property
     def span_s(self) -> float:
         """From the first tick's beginning to the last one's end."""
         return (self._last_ns - self._first_ns + self._tick_ns) / 1e9 if self.ticks else 0.0

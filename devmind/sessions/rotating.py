@@ -16,6 +16,7 @@ from devmind.errors import SessionError
 from devmind.moment import TICK_HZ, Action, Moment
 from devmind.sessions.parts import CONTINUES, PART, RECORDING, part_path, refuse_leftovers
 from devmind.sessions.recorder import Recorder
+from devmind.sessions.turning import asked
 
 ROTATE_S = 600.0
 CARRIED = ("weights", "age")
@@ -66,8 +67,14 @@ class RotatingRecorder:
         """Ticks written, over all parts."""
         return self._ticks_before + self._recorder.ticks
 
+    @property
+    def place(self) -> tuple[Path, str, int]:
+        """Of the tick written last: its part's file and identity (as `pointed.identity`), and its number there."""
+        return self._recorder.path, f"{self._about[RECORDING]}/{len(self.paths)}", self._recorder.number
+
     def write(self, moment: Moment, action: Action | None = None) -> None:
         """As `Recorder.write`."""
+        self.turn_if_asked()
         self._turn()
         self._recorder.write(moment, action)
 
@@ -102,10 +109,19 @@ class RotatingRecorder:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._recorder.__exit__(kind, error, at)
 
+    def turn_if_asked(self) -> None:
+        """Begin the next part when another process wants to rewrite this one (`turning.py`)."""
+        turn = asked(self._recorder.path)
+        if turn.exists():
+            self._next()
+            turn.unlink(missing_ok=True)
+
     def _turn(self) -> None:
         """Begin the next part when this one is full; half a tick less, because clocks round."""
-        if self._recorder.span_s < self.rotate_s - 0.5 / self._options["tick_hz"]:
-            return
+        if self._recorder.span_s >= self.rotate_s - 0.5 / self._options["tick_hz"]:
+            self._next()
+
+    def _next(self) -> None:
         full = self._recorder
         full.close()
         self._recorder = self._begin(full)

@@ -59,7 +59,7 @@ def example(number: int, encoder: str = "encoder-a") -> Entry:
         "words": f"entry {number} \u00e9",
     }
     keys = {sense: _key(rng, encoder, number % 2 == 0) for sense in ("sight", "sound")}
-    pointer = Pointer("a/session.mcap", number, f"recording {number % 3}") if number % 3 else None
+    pointer = Pointer("a/session.mcap", number, f"recording {number % 3}", number % 2) if number % 3 else None
     name = f"name {number % 4}" if number % 2 == 0 else None
     return Entry(100.0 + number, float(number), name, keys, senses, pointer=pointer)
 

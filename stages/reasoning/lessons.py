@@ -13,10 +13,12 @@ import numpy as np
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Batches, Context, Lesson
+from devmind.learners.review import review
 from devmind.seeding import numpy_rng
 from stages.reasoning import parts
 from stages.reasoning.games import CONNECT4, OTHELLO, TICTACTOE, Game
 from stages.reasoning.judged import by_chance
+from stages.reasoning.procedures import lesson as procedures
 from stages.reasoning.puzzles import lesson as puzzles
 from stages.reasoning.selfplay import Play, SelfPlay
 from stages.reasoning.sliding import lesson as sliding
@@ -34,11 +36,13 @@ PLAY: Mapping[str, Play] = {
 }
 """Games begin anywhere in their first half: good players meet few of the positions that an exam asks about."""
 TINY_ROWS = 64
+REVIEW = {"tiny": 5, "nursery": 200, "child": 2000, "adult": 6000}
+"""Steps of the lesson `review`."""
 
 
 def lessons(context: Context) -> Sequence[Lesson]:
-    """Games, then puzzles, then values."""
-    return [
+    """Games, then puzzles, then values, then what procedures are worth, then all in turn that the trunk has learned."""
+    found = [
         selfplay_lesson(context, TICTACTOE, rows=96, learning_rate=3e-3, minutes=1.0),
         selfplay_lesson(context, CONNECT4, rows=256, learning_rate=2e-3, minutes=14.0, rehearses=("tictactoe",)),
         # Enough games to play, not to play well.
@@ -48,7 +52,10 @@ def lessons(context: Context) -> Sequence[Lesson]:
         puzzles.lesson(context),
         sliding.lesson(context),
         values.lesson(context),
+        procedures.lesson(context),
     ]
+    steps, turns = REVIEW[context.config.size], [lesson.name for lesson in found if not lesson.unrehearsed]
+    return [*found, review(found, turns, steps=steps, minutes=1.0, learning_rate=1e-3, trains=parts.trained)]
 
 
 def selfplay_lesson(context: Context, game: Game, *, rows: int, learning_rate: float, **more: Any) -> Lesson:

@@ -25,6 +25,10 @@ SLIDES, SLIDE_GLANCES = "sliding_q", "sliding_glance"
 board's tokens."""
 SIDE = 5
 """Of the Lights Out that is taught."""
+SITUATION, WORTH = "situation", "worth"
+"""What is noticed of a world in which procedures are at work, as a vector of numbers; and what each of the procedures
+that may be chosen is worth in it: an arc of its own, which the trunk has no part in."""
+NOTICED, COMMITMENTS = 3, 2
 PRESSES = "lights_out_q"
 """What each press of Lights Out costs, all that follows included (`glancing.Costs`)."""
 PUSHES, CHOICES, CHOICE_GLANCES = "push_values", "choose_values", "choose_values_glance"
@@ -37,6 +41,8 @@ def admit(agent: Agent) -> None:
     """Add every part that is not there yet; an earlier stage may have brought `board`."""
     if BOARD not in agent.encoders:
         agent.add_encoder(BOARD, stage=NAME)
+    if SITUATION not in agent.encoders:
+        agent.add_encoder(SITUATION, "encoder.vector", stage=NAME, options={"size": NOTICED})
     for name, part, tap, options in heads():
         if name not in agent.heads:
             agent.add_head(name, part, tap=tap, stage=NAME, options=options)
@@ -63,7 +69,7 @@ def heads() -> list[tuple[str, str, str, dict[str, object]]]:
         (CHOICES, "head.action-values", TAP, actions),
         (CHOICE_GLANCES, "head.action-values", BOARD, actions),
     ]
-    return found
+    return [*found, (WORTH, "head.regression", SITUATION, {"shape": COMMITMENTS})]
 
 
 def trained(agent: Agent) -> tuple[str, ...]:

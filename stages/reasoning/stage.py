@@ -12,6 +12,7 @@ from stages.reasoning.connect4 import exam as connect4
 from stages.reasoning.games import CONNECT4, OTHELLO
 from stages.reasoning.lessons import lessons, taught
 from stages.reasoning.othello import exam as othello
+from stages.reasoning.procedures import exam as procedures
 from stages.reasoning.puzzles import exam as puzzles
 from stages.reasoning.sliding import exam as sliding
 from stages.reasoning.tictactoe import exam as tictactoe
@@ -26,7 +27,11 @@ SKILLS: Sequence[Skill] = (
     Skill("puzzles", puzzles.examine, puzzles.GATE, "Lights Out 5 x 5, solved by Q*", puzzles.taught),
     Skill("sliding", sliding.examine, sliding.GATE, "the 8-puzzle, and files' 15-puzzles", sliding.taught),
     Skill("values", values.examine, values.GATE, "a pole on a cart and an empty room, by Q-learning", values.taught),
-)
+    Skill(
+        "procedures", procedures.examine, procedures.GATE, "plans that people wrote, on its beliefs and utilities",
+        procedures.taught,
+    ),
+)  # fmt: skip
 
 
 class ReasoningStage:
@@ -39,9 +44,9 @@ class ReasoningStage:
     skills = SKILLS
 
     def admit(self, agent: Agent) -> None:
-        """Add the sense of boards, policy and value of the games, and what actions cost or are worth."""
+        """Add the sense of boards, policy and value of games, and what moves cost, actions and procedures are worth."""
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Games, then puzzles, then values."""
+        """Games, then puzzles, then values, then what procedures are worth."""
         return lessons(context)

@@ -10,9 +10,10 @@ import torch
 
 from devmind import worlds
 from devmind.acting import Actor, rollout
-from devmind.agent.agent import Agent, Percepts
+from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.agent.encoders import Encoded
+from devmind.agent.taps import Percepts
 from devmind.moment import Moment
 from devmind.testing import tiny_agent
 from stages.reflex import parts

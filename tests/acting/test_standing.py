@@ -68,6 +68,22 @@ def test_results_lie_beside_the_agent(tmp_path: Path) -> None:
         read_results(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        {"skills": None},
+        {"skills": [None]},
+        {"skills": [{"measures": 3}]},
+        {"skills": [{"measures": [{"name": []}]}]},
+        {"skills": [{"measures": [{"name": 5}]}]},
+    ],
+)
+def test_results_that_no_exam_wrote_are_one_sentence(agent: Agent, hostile: dict[str, Any]) -> None:
+    """Generated damage found it: `"skills": null`, its checksum made right, was a traceback."""
+    with pytest.raises(CheckpointError, match="not what an exam writes"):
+        standing(agent, hostile)
+
+
 def test_a_short_turn_is_none() -> None:
     mean = torch.tensor([[0.05, 0.05], [0.1, -0.11], [0.0, 0.5]])
     assert Normal(mean, torch.zeros_like(mean), 0.14).fires().tolist() == [False, True, True]  # type: ignore[union-attr]

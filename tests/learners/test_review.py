@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -61,3 +63,40 @@ def test_it_learns_by_the_losses_of_those_lessons(tmp_path):
 def test_a_turn_that_is_no_lesson_is_named():
     with pytest.raises(ConfigError, match="'swim' is none"):
         reviewed("walk", "swim")
+
+
+class Noting(GradientLearner):
+    """Notes the readout where it is told to remember, and is held to it."""
+
+    noted = torch.zeros(())
+
+    def remember(self) -> None:
+        self.noted = self.agent.readout.detach().clone()
+
+    def state_dict(self):
+        return super().state_dict() | {"noted": self.noted}
+
+    def load_state_dict(self, state):
+        super().load_state_dict(state)
+        self.noted = state["noted"]
+
+    def rehearse(self, batch):
+        return (self.agent.readout - self.noted).square().mean(), {}
+
+
+def test_what_learners_note_is_noted_once_and_saved(tmp_path):
+    agent, context = tiny_agent(), tiny_context(tmp_path)
+    lesson = replace(
+        a_lesson("walk", 10, 1.0),
+        make_learner=lambda agent, context: Noting(agent, lambda *_: None, seed=0, learning_rate=RATE),
+    )
+    lesson = review([lesson], ["walk"], steps=3, minutes=1.0, learning_rate=RATE)
+    learner, before = lesson.make_learner(agent, context), agent.readout.detach().clone()
+    learner.begin(0)
+    agent.readout.data += 1.0
+    again = lesson.make_learner(agent, context)
+    again.load_state_dict(learner.state_dict())
+    again.begin(1)
+    assert torch.equal(again.of["walk"].noted, before)
+    loss, _ = again.rehearse({"of": "walk", "batch": None})
+    assert float(loss.detach()) == pytest.approx(1.0)

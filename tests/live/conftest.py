@@ -107,7 +107,8 @@ class FakeLife:
             raise StoreError("There is no picture and no sound to give a name to; show or play something.")
         memory = {"id": f"m{len(self.taught)}", "name": name, "time_s": time.time(), "sound_s": 0.0}
         self.taught.append(memory | {"picture": "", "colour": self.colour})
-        return {"name": name, "id": memory["id"], "picture": "", "examples": self._examples()}
+        answer = f"It has learned “{name}” from one example."
+        return {"name": name, "id": memory["id"], "picture": "", "examples": self._examples(), "answer": answer}
 
     def _examples(self) -> dict[str, int]:
         names = [memory["name"] for memory in self.taught]

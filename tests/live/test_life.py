@@ -17,12 +17,16 @@ from devmind.agent.agent import Agent
 from devmind.config import LiveConfig, MemoryConfig
 from devmind.errors import ConfigError, DevmindError, SessionError, StoreError
 from devmind.live.checking import check_replay
+from devmind.live.commands import PAUSED
 from devmind.live.learning.learner import Handover
 from devmind.live.life import Life
 from devmind.live.recording import Recording
 from devmind.live.remembering.answering import CANNOT
+from devmind.live.remembering.asking import WHAT
+from devmind.live.remembering.held import Square
+from devmind.live.remembering.remembered import as_shown
 from devmind.live.serving.hub import Hub
-from devmind.memory import Memory, open_store
+from devmind.memory import Entry, Filters, Memory, open_store
 from devmind.memory.stores.sqlite import SqliteStore
 from devmind.sessions.reader import Session
 from devmind.testing import tiny_agent
@@ -176,7 +180,8 @@ def test_commands_that_cannot_be_are_sentences(home: Home) -> None:
     home.ticks(2)
 
 
-def test_words_reach_the_next_moment_and_the_page_is_told_of_a_pause(home: Home, tmp_path: Path) -> None:
+def test_words_reach_the_next_moment_and_the_page_is_told_of_a_pause(holding: Home, tmp_path: Path) -> None:
+    home = holding
     home.life.do("record", {"on": True})
     home.life.do("teach", {"name": "cup"})
     said = home.life.do("say", {"text": "hello"})["answer"]
@@ -193,6 +198,94 @@ def test_words_reach_the_next_moment_and_the_page_is_told_of_a_pause(home: Home,
     home.life.do("record", {"on": False})
     words = [moment.senses.get("words") for moment, _ in Session(tmp_path / "kept" / "s.mcap")]
     assert " ".join(word for word in words if isinstance(word, str)) == "hello where is the cup?"
+
+
+class StillFinder:
+    """Finds something held up in the middle of every frame, however few a busy machine has time for."""
+
+    square, moved = Square(0.5, 0.5, 0.4), True
+
+    def see(self, frame: np.ndarray | None, time_s: float) -> Square:
+        """Nothing is looked at."""
+        return self.square
+
+
+@pytest.fixture
+def holding(home: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """A home in which something is held up all the time."""
+    monkeypatch.setattr(home.life.holding, "_finder", StillFinder())
+    home.wait(lambda: home.life.holding.crop is not None)
+    return home
+
+
+def test_a_sentence_teaches_as_the_button_does_and_can_be_undone(holding: Home) -> None:
+    life = holding.life
+    said = life.do("say", {"text": "Look, this is a tea cup."})
+    assert said["answer"] == f"It has learned “tea cup” from {said['taught']['frames']} pictures."
+    assert said["taught"]["examples"] == life.child.names.known() == {"tea cup": 1}
+    life.do("teach", {"name": "by button"})
+    told, pressed = life.memory.store.find(Filters(named=True))
+    assert (told.name, pressed.name) == ("tea cup", "by button")
+    assert {"sight", "views"} <= told.senses.keys() & pressed.senses.keys()
+    assert "sight" in told.keys.keys() & pressed.keys.keys()
+    assert life.do("undo", {})["name"] == "by button"
+    assert life.do("undo", {}) == {"name": "tea cup", "examples": {}}
+    assert "taught" not in life.do("say", {"text": "is this a tea cup?"})
+    with pytest.raises(StoreError, match="1 to 64"):
+        life.do("say", {"text": f"this is a {65 * 'w'}"})
+    life.do("pause", {"on": True})
+    assert life.do("say", {"text": "this is a cup"}) == {"answer": PAUSED}
+    assert life.child.names.known() == {}
+
+
+def test_it_asks_what_it_does_not_know_and_the_answer_names_what_it_asked_about(holding: Home, tmp_path: Path) -> None:
+    life = holding.life
+    life.do("record", {"on": True})
+    holding.ticks(3 * HZ)
+    assert life.asking.question is None, "nobody watches"
+    view = holding.seen(lambda view: "asks" in view)
+    asks = view["asks"]
+    assert (asks["number"], asks["text"], asks["nearest"], view["may_ask"]) == (1, WHAT, "", True)
+    question = life.asking.question
+    assert question is not None
+    assert asks["picture"] == as_shown(Entry(0.0, 1.0, None, {}, {"sight": question.shown.picture()}))["picture"]
+    taught = life.do("teach", {"name": "it's a cup", "of": "asked"})
+    assert (taught["picture"], taught["examples"]) == (asks["picture"], {"cup": 1})
+    [entry] = life.memory.store.find(Filters(named=True))
+    assert np.array_equal(entry.senses["views"], question.shown.payload()["views"])
+    assert "asks" not in holding.seen(lambda view: True)
+    with pytest.raises(StoreError, match="asks about nothing any more"):
+        life.do("teach", {"name": "cup", "of": "asked"})
+    life.do("record", {"on": False})
+    path = tmp_path / "kept" / "s.mcap"
+    notes = [(note.kind, note.data) for note in Session(path).notes if note.kind != "weights"]
+    assert notes == [("asked", question.note()), ("name_taught", {"name": "cup", "id": entry.id})]
+    assert check_replay([path], {holding.agent.sha256(): holding.agent}).passed
+
+
+def test_a_short_answer_means_what_it_asked_about_also_when_that_was_put_down(
+    holding: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life = holding.life
+    asks = holding.seen(lambda view: "asks" in view)["asks"]
+    monkeypatch.setattr(StillFinder, "square", None)
+    holding.ticks(2)
+    taught = life.do("say", {"text": "a cup"})["taught"]
+    assert (taught["name"], taught["picture"]) == ("cup", asks["picture"])
+    assert "taught" not in life.do("say", {"text": "a cup"}), "it asks nothing any more"
+
+
+def test_one_who_may_not_ask_does_not_and_a_pause_ends_a_question(holding: Home) -> None:
+    life = holding.life
+    assert life.do("asks", {"on": False}) == {"on": False}
+    began = life.loop.summary.ticks
+    view = holding.seen(lambda view: life.loop.summary.ticks > began + 3 * HZ)
+    assert "asks" not in view
+    assert view["may_ask"] is False
+    life.do("asks", {"on": True})
+    holding.seen(lambda view: "asks" in view)
+    life.do("pause", {"on": True})
+    assert life.asking.question is None
 
 
 def test_a_disk_that_refuses_is_told_and_life_goes_on(

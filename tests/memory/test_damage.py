@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 import shutil
 import sqlite3
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from devmind.errors import StoreError
@@ -14,7 +16,7 @@ from devmind.memory import open_store
 from devmind.memory.index import Index
 from devmind.memory.stores.sqlite import FILE, SqliteStore
 from devmind.memory.stores.sqlite_rows import COLUMNS
-from devmind.memory.stores.wal import damaged_log
+from devmind.memory.stores.wal import OVERWRITTEN, _sums, damaged_log
 from devmind.testing.stores import example
 
 WAL = f"{FILE}-wal"
@@ -53,6 +55,47 @@ def test_a_killed_store_is_whole(killed: Path, tmp_path: Path) -> None:
     with open_store(folder) as store:
         assert len(store.find()) == 12
         assert store.check() == []
+
+
+@pytest.mark.parametrize("written", [4, 16, 32])
+def test_a_log_whose_overwriting_was_cut_short_is_no_damage(killed: Path, tmp_path: Path, written: int) -> None:
+    """The harness of faults found it, with half of the head written: all of the log is in the database by then."""
+    folder = copied(killed, tmp_path / "m")
+    with (folder / WAL).open("r+b") as log:
+        log.write(OVERWRITTEN[:written])
+    assert damaged_log(folder / WAL) == ""
+
+
+def test_what_a_killed_writer_left_behind_the_end_is_no_damage(killed: Path, tmp_path: Path) -> None:
+    """It had written a whole transaction and told nobody; the next writer's is shorter, and the rest of it is left.
+
+    Found by the histories of `tests/histories`: the memory was refused as damaged, after a kill like any other.
+    """
+    folder = copied(killed, tmp_path / "m")
+    log, index = folder / WAL, folder / f"{FILE}-shm"
+    data, told = bytearray(log.read_bytes()), bytearray(index.read_bytes())
+    order, size = ">" if data[3] & 1 else "<", 24 + int.from_bytes(data[8:12], "big")
+    frames = [32 + at * size for at in range((len(data) - 32) // size)]
+    *_, before, _last = (at for at in frames if int.from_bytes(data[at + 4 : at + 8], "big"))  # commits
+    at = before + size  # the first frame of the last transaction, which has several
+    data[at + 4 : at + 8] = data[before + 4 : before + 8]  # it becomes one of a single page
+    words = np.frombuffer(data[at : at + 8] + data[at + 24 : at + size], f"{order}u4")
+    state = tuple(np.frombuffer(data[before + 16 : before + 24], ">u4").tolist())
+    data[at + 16 : at + 24] = np.array(_sums(words[None], state)[0], ">u4").tobytes()
+    whole = frames.index(at) + 1
+    assert whole < len(frames)
+
+    def fault(committed: int) -> str:
+        told[16:20] = told[64:68] = committed.to_bytes(4, sys.byteorder)
+        index.write_bytes(told)
+        return damaged_log(log)
+
+    log.write_bytes(data)
+    assert fault(whole) == ""
+    assert "is not as it was written" in fault(whole + 1), "a frame that was acknowledged"
+    assert "is not as it was written" in fault(whole - 1), "a wal-index that is older than the log says nothing"
+    index.unlink()
+    assert "is not as it was written" in damaged_log(log), "without it nobody knows"
 
 
 @pytest.mark.parametrize("place", [0.001, 0.1, 0.5, 0.98, 0.9999])

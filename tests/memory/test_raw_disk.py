@@ -1,4 +1,7 @@
-"""What was forgotten is not on the bare disk: a store on an ext4 image of its own, searched byte by byte."""
+"""What was forgotten is not on the bare disk: a store on an image of its own (ext4, XFS), searched byte by byte.
+
+On btrfs, which writes to another place, it is there, and the command says so.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from devmind.cli import app
+from devmind.erasing import where_traces_stay
 from devmind.errors import StoreError
 from devmind.memory import Entry, Key, open_store
 from devmind.memory.stores.sqlite import SqliteStore
+from devmind.moment import Moment
+from devmind.sessions.pointed import blank
+from devmind.sessions.recorder import Recorder
 
-IMAGE_MB = 24
+IMAGE_MB = {"ext4": 24, "xfs": 320, "btrfs": 128}
+"""The smallest that are made."""
+MAKE = {"ext4": ["mkfs.ext4", "-q", "-F"], "xfs": ["mkfs.xfs", "-q", "-f"], "btrfs": ["mkfs.btrfs", "-q", "-f"]}
 GONE, STAYS = b"Zanzibar-forgotten", b"Zanzibar-stays"
 
 
 class Disk:
-    """An ext4 image, mounted at `folder`."""
+    """An image, mounted at `folder`."""
 
     def __init__(self, image: Path, folder: Path) -> None:
         self.image, self.folder = image, folder
@@ -29,23 +40,37 @@ class Disk:
     def holds(self, mark: bytes) -> int:
         """How often the bytes are on the bare disk."""
         subprocess.run(["sync", "-f", str(self.folder)], check=True)
-        return self.image.read_bytes().count(mark)
+        return sum(data.count(mark) for data in self._written())
+
+    def _written(self) -> Iterator[bytes]:
+        """What is no hole of the image's file, which nothing was ever written to."""
+        with self.image.open("rb") as file:
+            at, size = 0, self.image.stat().st_size
+            while at < size:
+                with suppress(OSError):
+                    at = os.lseek(file.fileno(), at, os.SEEK_DATA)
+                    end = os.lseek(file.fileno(), at, os.SEEK_HOLE)
+                    yield os.pread(file.fileno(), end - at, at)
+                    at = end
+                    continue
+                return  # only a hole is left
 
 
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Disk]:
+@pytest.fixture(params=["ext4"])
+def disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Disk]:
     """Skips where nothing may be mounted."""
+    kind = str(request.param)
     if os.geteuid():
         pytest.skip("no right to mount an image: that is root's")
-    if not shutil.which("mkfs.ext4"):
-        pytest.skip("no mkfs.ext4 to make an image: make test-system")
+    if not shutil.which(MAKE[kind][0]):
+        pytest.skip(f"no {MAKE[kind][0]} to make an image: make test-system")
     image, folder = tmp_path / "disk.img", tmp_path / "mounted"
     folder.mkdir()
     with image.open("wb") as file:
-        file.truncate(IMAGE_MB << 20)
-    subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True)
+        file.truncate(IMAGE_MB[kind] << 20)
+    subprocess.run([*MAKE[kind], str(image)], check=True)
     if subprocess.run(["mount", "-o", "loop", str(image), str(folder)], capture_output=True, check=False).returncode:
-        pytest.skip("no right to mount an image: nothing may be mounted in here")
+        pytest.skip(f"no right to mount an image: nothing, or no {kind}, may be mounted in here")
     try:
         yield Disk(image, folder)
     finally:
@@ -71,6 +96,7 @@ def live(folder: Path, first: int, count: int, name: bytes, every: int = 1) -> l
         return store.add([entry(first + i, name.decode() if i % every == 0 else None) for i in range(count)])
 
 
+@pytest.mark.parametrize("disk", ["ext4", "xfs"], indirect=True)
 def test_nothing_of_what_was_forgotten_is_on_the_bare_disk(disk: Disk) -> None:
     mind = disk.folder / "mind"
     stays = live(mind, 0, 40, STAYS)
@@ -86,6 +112,7 @@ def test_nothing_of_what_was_forgotten_is_on_the_bare_disk(disk: Disk) -> None:
         assert store.check() == []
 
 
+@pytest.mark.parametrize("disk", ["ext4", "xfs"], indirect=True)
 def test_what_an_earlier_packing_moved_is_not_left_behind(disk: Disk) -> None:
     """Packing moves what stays, and cut off the file's end as it was: a later forgetting did not reach that."""
     mind = disk.folder / "mind"
@@ -101,6 +128,7 @@ def test_what_an_earlier_packing_moved_is_not_left_behind(disk: Disk) -> None:
     assert not any(disk.holds(key_of(number)) for number in (*range(150), *range(200, 220)))
 
 
+@pytest.mark.parametrize("disk", ["ext4", "xfs"], indirect=True)
 def test_what_a_killed_process_left_in_its_log_is_overwritten(disk: Disk) -> None:
     mind = disk.folder / "mind"
     live(mind, 0, 3, STAYS)
@@ -113,6 +141,37 @@ def test_what_a_killed_process_left_in_its_log_is_overwritten(disk: Disk) -> Non
     with open_store(mind) as store:
         store.delete([one.id for one in store.find() if one.name == GONE.decode()])
     assert disk.holds(GONE) == 0
+
+
+@pytest.mark.parametrize("disk", ["ext4", "xfs"], indirect=True)
+def test_a_recording_that_is_blanked_leaves_nothing(disk: Disk) -> None:
+    path = disk.folder / "life.mcap"
+    sights = [np.random.default_rng(number).integers(0, 256, (40, 40, 3), dtype=np.uint8) for number in range(6)]
+    with Recorder(path, source="test", tick_hz=10) as recorder:
+        for number, sight in enumerate(sights):
+            recorder.write(Moment(number / 10, {"sight": sight}))
+            recorder.flush()
+    marks = [sight.tobytes()[2000:2040] for sight in sights]
+    assert all(disk.holds(mark) for mark in marks)
+    blank(path, [2, 3])
+    assert [disk.holds(mark) > 0 for mark in marks] == [True, True, False, False, True, True]
+
+
+@pytest.mark.parametrize("disk", ["btrfs"], indirect=True)
+def test_where_changes_go_elsewhere_the_command_says_so(disk: Disk) -> None:
+    """Overwriting does not reach what btrfs has written: the bytes stay on the bare disk, and nobody is told else."""
+    mind = disk.folder / "mind"
+    live(mind, 0, 40, STAYS)
+    live(mind, 100, 40, GONE, every=4)
+    forgotten = CliRunner().invoke(app, ["memory", "forget", "--name", GONE.decode(), "--memory", str(mind)])
+    assert forgotten.exit_code == 0, forgotten.output
+    assert "10 entries forgotten" in forgotten.output
+    said = " ".join(forgotten.output.split())
+    assert "lies on btrfs, which writes changes to another place" in said
+    assert "Only an encrypted disk helps there" in said
+    assert "btrfs" in where_traces_stay(disk.folder / "life.mcap")
+    assert not any(GONE in path.read_bytes() for path in mind.iterdir())
+    assert disk.holds(GONE), "it overwrites in place after all: then the sentence is wrong"
 
 
 def test_a_full_disk_says_that_nothing_was_deleted(disk: Disk) -> None:

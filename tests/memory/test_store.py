@@ -267,6 +267,7 @@ def test_migrations_are_only_appended() -> None:
         "152b881476cc87e7",
         "266f45a8f1cb3a2c",
         "ed0b651f6535e636",
+        "d83d7ba05b4c3438",
     ]
 
 

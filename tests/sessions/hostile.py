@@ -21,6 +21,8 @@ from hypothesis import strategies as st
 
 from devmind.errors import DevmindError
 from devmind.moment import Action, Moment
+from tests.report.conftest import fake_results
+from tests.sessions import hostile_folders as folders
 
 Reader = Callable[[bytes, Path], object]
 
@@ -188,6 +190,7 @@ def payload(_: Path) -> bytes:
     return pack({"words": "x", "body": np.arange(3, dtype=np.float32)})
 
 
+ROWS, EPISODES = "data/chunk-000/file-000.parquet", "meta/episodes/chunk-000/file-000.parquet"
 READERS: dict[str, tuple[Reader, Callable[[Path], bytes]]] = {
     "recording": (read_recording, recording),
     "mcap": (read_foreign, recording),
@@ -195,11 +198,35 @@ READERS: dict[str, tuple[Reader, Callable[[Path], bytes]]] = {
     "entry": (read_rebuilt, lambda _: json.dumps(ABOUT).encode()),
     "payload": (read_payload, payload),
     "dataset": (read_dataset, lambda _: json.dumps(INFO).encode()),
-    "results": (read_results, lambda _: json.dumps({"format": "x", "rows": [], "verdict": {"passed": True}}).encode()),
+    "results": (read_results, lambda _: json.dumps(fake_results()).encode()),
     "yaml": (read_yaml, lambda _: b"memory.novelty=0.5"),
     "websocket": (read_websocket, lambda _: b'{"id": 1, "do": "teach", "with": {"name": "cup"}}'),
     "picture": (read_picture, png),
+    "ros1 bag": (folders.read_bag("case.bag"), folders.bag("case.bag")),
+    "ros2 bag": (folders.read_bag("folder.db3"), folders.bag("folder.db3")),
+    "ros2 metadata": (folders.read_bag("metadata.yaml"), folders.bag("metadata.yaml")),
+    "lerobot rows": (folders.read_dataset(ROWS), folders.dataset(ROWS)),
+    "lerobot episodes": (folders.read_dataset(EPISODES), folders.dataset(EPISODES)),
+    "lerobot info": (folders.read_dataset("meta/info.json"), folders.dataset("meta/info.json")),
+    "agent config": (folders.read_agent("config.json"), folders.agent("config.json")),
+    "agent weights": (folders.read_agent("model.safetensors"), folders.agent("model.safetensors")),
+    "agent checksums": (folders.read_agent("checksums.json"), folders.agent("checksums.json")),
+    "agent results": (folders.read_agent("results.json"), folders.agent("results.json")),
 }
+
+
+@st.composite
+def odd(draw: st.DrawFn, plain: Any) -> Any:
+    """JSON with one value, however deep, that nobody writes there."""
+    items = (
+        list(plain.items()) if isinstance(plain, dict) else list(enumerate(plain)) if isinstance(plain, list) else []
+    )
+    if not items or draw(st.integers(0, 3)) == 0:
+        return draw(WILD)
+    name, value = draw(st.sampled_from(items))
+    changed = plain.copy()
+    changed[name] = draw(odd(value))
+    return changed
 
 
 @st.composite
@@ -210,7 +237,7 @@ def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
     except ValueError:
         plain = None
     if isinstance(plain, dict) and draw(st.booleans()):
-        return json.dumps(plain | {draw(st.sampled_from(sorted(plain))): draw(WILD)}).encode()
+        return json.dumps(draw(odd(plain))).encode()
     data = bytearray(whole)
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, max(0, len(data) - 1)))

@@ -104,7 +104,7 @@ def test_a_repair_on_a_full_disk_leaves_nothing(life: Path, tmp_path: Path, monk
 
 class Place:
     def __init__(self, path: Path, tick: int) -> None:
-        self.session, self.tick, self.identity = path.name, tick, identity(Session(path))
+        self.session, self.tick, self.identity, self.span = path.name, tick, identity(Session(path)), 0
 
 
 @pytest.fixture

@@ -121,7 +121,8 @@ def test_a_memory_recalls_and_forgets_what_it_points_to(session: Path, tmp_path:
         np.testing.assert_array_equal(found.senses["sight"], picture(5))
         with pytest.raises(StoreError, match="point into recordings"):
             Memory(store).forget(Filters())
-        session.rename(tmp_path / "moved.mcap")
+        (tmp_path / "away").mkdir()
+        session.rename(tmp_path / "away" / "moved.mcap")
         assert memory.get([2])[0].senses == {"words": "said 5"}
         assert "is not there" in memory.erase([2])[0]
         assert store.find() == []

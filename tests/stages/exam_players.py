@@ -55,6 +55,7 @@ ELSEWHERE: Mapping[str, str] = {
     "othello": "tests/stages/reasoning/test_othello.py",
     "sliding": "tests/stages/reasoning/test_sliding.py",
     "values": "tests/stages/reasoning/test_values.py",
+    "procedures": "tests/stages/reasoning/test_procedures_skill.py",
     "route": "tests/stages/planning/test_route.py",
 }
 """Skills whose exams have these tests in a file of their own: a night, games and pages need a player of their kind."""

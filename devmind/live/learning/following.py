@@ -20,6 +20,7 @@ class Following:
     def __init__(self, path: Path) -> None:
         self.path, self.fault = path, ""
         self._sessions: list[Session] = []
+        self._inodes: list[int] = []
 
     def __len__(self) -> int:
         return sum(len(session) for session in self._sessions)
@@ -31,18 +32,36 @@ class Following:
         """
         before, self.fault = len(self), ""
         try:
+            self._open_again()
             for session in self._sessions:
                 if session.truncated:
                     session.refresh()
             for path in parts(self.path)[len(self._sessions) :]:
-                if path.is_file() and path.stat().st_size:
+                if path.is_file() and (about := path.stat()).st_size:
                     self._sessions.append(Session(path))
-        except SessionError as error:
+                    self._inodes.append(about.st_ino)
+        except (SessionError, FileNotFoundError) as error:
             self.fault = str(error)
         return len(self) - before
 
     def moments(self, start: int, ticks: int) -> list[Moment]:
         """`ticks` consecutive Moments from `start` on, over the parts' borders; fewer at the end."""
+        try:
+            return self._moments(start, ticks)
+        except SessionError:
+            if not self._open_again():
+                raise
+            return self._moments(start, ticks)
+
+    def _open_again(self) -> bool:
+        """Open anew the parts that were rewritten, since something of them was forgotten; their ticks are as many."""
+        anew = [at for at, one in enumerate(self._sessions) if one.path.stat().st_ino != self._inodes[at]]
+        for at in anew:
+            path = self._sessions[at].path
+            self._sessions[at], self._inodes[at] = Session(path), path.stat().st_ino
+        return bool(anew)
+
+    def _moments(self, start: int, ticks: int) -> list[Moment]:
         found: list[Moment] = []
         for session in self._sessions:
             if start < len(session) and len(found) < ticks:

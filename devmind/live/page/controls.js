@@ -1,6 +1,6 @@
 // Record, pause, age and the large view; the red lamp says when anything is written.
 
-import { at, make, tell, write } from "./dom.js";
+import { at, tell, write } from "./dom.js";
 
 const LARGE = "#large";
 const NOW = "now"; // the age at which this life began, where that is no milestone
@@ -17,7 +17,6 @@ export function startControls(link) {
   showLarge();
   at("age").addEventListener("change", () => changeAge(link));
   at("age").addEventListener("input", () => write(at("age-says"), ages[at("age").value]?.label ?? ""));
-  at("say").addEventListener("submit", (event) => say(link, event));
 }
 
 let ages = [];
@@ -77,20 +76,6 @@ async function changeAge(link) {
   try {
     await link.do("age", { id });
     tell(`Now it is as it ${id === NOW ? "is" : "was"} ${label}.`);
-  } catch (error) {
-    tell(error.message, { bad: true });
-  }
-}
-
-async function say(link, event) {
-  event.preventDefault();
-  const text = at("words").value.trim();
-  if (!text) return;
-  try {
-    const { answer } = await link.do("say", { text });
-    at("words").value = "";
-    at("answer").hidden = false;
-    at("answer").replaceChildren(make("small", { textContent: `“${text}”` }), answer);
   } catch (error) {
     tell(error.message, { bad: true });
   }

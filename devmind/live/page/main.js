@@ -4,6 +4,7 @@ import { showBeliefs } from "./beliefs.js";
 import { sendFrames } from "./camera.js";
 import { setControls, showControls, startControls } from "./controls.js";
 import { askFor } from "./devices.js";
+import { showAsked, showSaid, startDialogue } from "./dialogue.js";
 import { showDoing } from "./doing.js";
 import { at, tell, write } from "./dom.js";
 import { showHealth } from "./health.js";
@@ -16,7 +17,6 @@ import { sendSound } from "./microphone.js";
 import { showExamples, showHeld, showNames, startNaming } from "./naming.js";
 import { drawWide, isSeeing, mirror, shape, showPicture } from "./picture.js";
 import { showRun } from "./run.js";
-import { showSaid } from "./saying.js";
 import { offerSteps, showSteps, startSteps, taughtStep } from "./steps.js";
 
 const RETRY_MS = 3000;
@@ -40,6 +40,7 @@ const letGo = []; // what ends the use of camera and microphone
 const link = new Link({ welcome, tick, told, wide: drawWide, state: showState });
 const changed = async () => taughtStep(await refresh(link));
 startNaming(link, changed);
+startDialogue(link, changed);
 startControls(link);
 startSteps();
 at("try-again").addEventListener("click", () => startDevices(at("try-again").wanted));
@@ -78,6 +79,7 @@ function tick(view) {
   showPicture(view);
   showBeliefs(view.beliefs);
   showSaid(view.says);
+  showAsked(link, view, changed);
   if (!view.paused) showDeviceFaults(view);
   showSteps(view);
   showHeld(view.held);

@@ -18,7 +18,7 @@ export function showNames(names = {}) {
 }
 
 /** A name that is less probable is no guess worth telling. */
-const PERHAPS = 0.1;
+export const PERHAPS = 0.1;
 
 function showName(place, named) {
   const [big, small] = place.querySelectorAll("b, small");
@@ -114,21 +114,31 @@ async function teach(link, changed) {
   if (!name || form.classList.contains("busy")) return;
   isPressed = false;
   form.classList.add("busy");
-  at("kept").hidden = true;
+  hideUndo();
   try {
-    const { examples, frames, picture, unseen } = await link.do("teach", { name, of: at("meant").value });
-    showExamples(link, examples, changed);
-    const count = examples[name] ?? 1;
-    const from = frames > 1 ? `${frames} pictures` : count === 1 ? "one example" : `${count} examples`;
-    tell(unseen ? `It has learned only the sound of “${name}”. ${unseen}` : `It has learned “${name}” from ${from}.`);
-    showKept(name, picture);
+    const taught = await link.do("teach", { name, of: at("meant").value });
+    showTaught(link, taught, changed);
+    tell(taught.answer);
     at("name").select();
-    changed();
   } catch (error) {
     tell(error.message, { bad: true });
   } finally {
     form.classList.remove("busy");
   }
+}
+
+/** Show what was just taught: the names, and what was kept with the button that undoes it. */
+export function showTaught(link, { name, picture, examples }, changed) {
+  hideUndo();
+  showExamples(link, examples, changed);
+  showKept(name, picture);
+  changed();
+}
+
+/** What was taught before can be undone no more. */
+function hideUndo() {
+  at("kept").hidden = true;
+  for (const button of document.querySelectorAll(".undo")) button.remove();
 }
 
 /** What was kept of the last press, with the button that undoes it. */
@@ -141,8 +151,9 @@ function showKept(name, picture) {
   showKept.timer = setTimeout(() => (at("kept").hidden = true), 1000 * KEPT_S);
 }
 
-async function undo(link, changed) {
-  at("kept").hidden = true;
+/** Take back what was taught last. */
+export async function undo(link, changed) {
+  hideUndo();
   try {
     const { name, examples } = await link.do("undo");
     showExamples(link, examples, changed);
@@ -186,7 +197,7 @@ async function forget(link, button, name, changed) {
     const { forgotten, examples } = await link.do("forget", { name });
     showExamples(link, examples, changed);
     tell(`It has forgotten “${name}” (${forgotten === 1 ? "one example" : `${forgotten} examples`}).`);
-    at("kept").hidden = true;
+    hideUndo();
     changed();
   } catch (error) {
     tell(error.message, { bad: true });

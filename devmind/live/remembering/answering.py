@@ -34,7 +34,7 @@ def answer(
     known: Mapping[str, int],
     named: Mapping[str, Named],
     gaze_deg: tuple[float, float] | None,
-    written: tuple[str, float] | None = None,
+    writes: bool = False,
 ) -> str:
     """Sentences for whoever said `text`.
 
@@ -42,17 +42,30 @@ def answer(
         known: names taught, with their numbers of examples.
         named: what is recognised just now, by sense.
         gaze_deg: pan (positive to its left) and tilt (positive upwards) of what it looks at; None when it sees nothing.
-        written: what it writes itself, and how sure it is; None where it was never taught to.
+        writes: whether it has answered in its own words besides.
     """
-    own = f"It answers “{written[0]}” ({percent(written[1])} sure)." if written else ""
-    sentences = [own, about_words(text, known), seen(named.get("sight"), gaze_deg), heard(named.get("sound"))]
-    return " ".join(sentence for sentence in [*sentences, "" if written else CANNOT] if sentence)
+    sentences = [about_words(text, known), seen(named.get("sight"), gaze_deg), heard(named.get("sound"))]
+    return " ".join(sentence for sentence in [*sentences, "" if writes else CANNOT] if sentence)
+
+
+def learned(name: str, frames: int, examples: int, unseen: str = "") -> str:
+    """What was learned of a name that was just taught.
+
+    Args:
+        frames: pictures of it that were kept.
+        examples: how often it was taught by now.
+        unseen: why only a sound was kept, where a picture could have been meant; else ''.
+    """
+    if unseen:
+        return f"It has learned only the sound of “{name}”. {unseen}"
+    source = counted(frames, "picture") if frames > 1 else "one example" if examples == 1 else f"{examples:,} examples"
+    return f"It has learned “{name}” from {source}."
 
 
 def in_writing(agent: Agent, text: str, sight: Sense | None) -> tuple[str, float] | None:
     """What an agent writes behind a question about what it sees, and how sure it is of it.
 
-    None where it was never taught to write, and where nothing, or more than a page, was said.
+    None where it was never taught to write or writes nothing, and where nothing, or more than a page, was said.
     """
     if PAGE not in agent.encoders or PAGE not in agent.heads or not text.strip():
         return None
@@ -61,7 +74,7 @@ def in_writing(agent: Agent, text: str, sight: Sense | None) -> tuple[str, float
         (said,), (sure,) = answered(agent, collate([[Moment(0.0, {**seen, PAGE: text}, first=True)]]), LONGEST)
     except MomentError:
         return None
-    return said.strip(), sure
+    return (said.strip(), sure) if said.strip() else None
 
 
 def about_words(text: str, known: Mapping[str, int]) -> str:

@@ -7,6 +7,7 @@ the names anew, which takes seconds for a thousand examples. The loop asks by th
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
@@ -29,10 +30,11 @@ class Naming:
 
     Attributes:
         fault: why nothing is named, a sentence; '' when all is well.
+        is_fitted: whether what was taught so far has been looked at once.
     """
 
     def __init__(self, child: ShowAndTell) -> None:
-        self.child, self.fault = child, ""
+        self.child, self.fault, self.is_fitted = child, "", False
         self._changed, self._ended = threading.Event(), False
         self._watch = ExitStack()
         # No daemon: it must not be inside numpy when the interpreter goes away.
@@ -65,12 +67,20 @@ class Naming:
         except StoreError:  # nothing was sensed lately, or another agent took over in this very moment
             return {}
 
+    def is_unsure(self, named: Mapping[str, Named]) -> bool:
+        """Whether what is seen has no name by these answers of `of`: unknown, or no name was taught at all."""
+        if not self.is_fitted or self.fault:
+            return False
+        seen = named.get("sight")
+        return "sight" not in self.child.names.encoders if seen is None else seen.name is None
+
     def _fit(self) -> None:
         with stepping_threads():
             while not self._ended and threading.main_thread().is_alive():
                 self._changed.clear()
                 try:
                     self.child.names.fit()
+                    self.is_fitted = True
                     self.fault = STRANGE if self.child.strange_names() else ""
                 except StoreError as error:
                     self.fault = str(error)

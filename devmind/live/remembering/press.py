@@ -9,7 +9,8 @@ new keys when weights have changed, and away when the name is forgotten. What is
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,8 +25,12 @@ LEAST_SEEN = 0.4
 KEPT_VIEWS = 8
 EMPTY_S, EMPTIES = 1.0, 2
 """Of the scene before so many pictures are kept, this far apart."""
+LATELY = 20
+"""Pictures of what is held up that are there without a press."""
 AROUND = ((0.2, 0.25), (0.8, 0.25), (0.2, 0.7), (0.8, 0.7))
 """Middles of squares beside the thing's own that show the scene, in fractions of the picture."""
+Seen = tuple[Square, np.ndarray]
+"""One picture of what is held up: the square, and the crop uint8 [64, 64, 3] in it."""
 TURNS_DEG, ZOOMS, LIGHTS = (-16.0, 16.0), (0.82, 1.2), (0.85, 1.15)
 
 
@@ -43,6 +48,7 @@ class Holding:
         self._maybe_empty: np.ndarray | None = None
         self._empty_s = 0.0
         self._pressed: _Pressed | None = None
+        self._lately: deque[Seen] = deque(maxlen=LATELY)
         self.square: Square | None = None
         self.crop: np.ndarray | None = None
         self.above: np.ndarray | None = None
@@ -54,6 +60,9 @@ class Holding:
         self.crop = self.above = None
         if self.square and frame is not None:
             self.crop, self.above = self.square.crop(frame), self.square.above(*frame.shape[:2]).crop(frame)
+            self._lately.append((self.square, self.crop))
+        elif self.square is None:
+            self._lately.clear()
         self._remember_empty(frame)
         if self._pressed is not None and self._now_s - self._pressed.begun_s < LONGEST_S:
             self._pressed.add(frame, self.square, self.crop, self._finder.moved)
@@ -73,7 +82,11 @@ class Holding:
     @property
     def preview(self) -> np.ndarray | None:
         """The crop that would be kept as the picture of it: of this press, or before one of what is held up now."""
-        return self.crop if self._pressed is None or not self._pressed.seen else self._pressed.best()
+        return (
+            self.crop
+            if self._pressed is None or not self._pressed.seen
+            else Showing(self._pressed.seen, None, ()).picture()
+        )
 
     @property
     def frames(self) -> int | None:
@@ -84,6 +97,11 @@ class Holding:
     def left_s(self) -> float:
         """How long the present press has to go on at least, in seconds."""
         return PRESS_S if self._pressed is None else max(0.0, self._pressed.begun_s + PRESS_S - self._now_s)
+
+    @property
+    def begun_s(self) -> float:
+        """When the present press began, on the room's clock; now between presses."""
+        return self._now_s if self._pressed is None else self._pressed.begun_s
 
     def begin(self) -> None:
         """The button is pressed; nothing when it is already."""
@@ -113,19 +131,50 @@ class Holding:
                 f"Something moved, but only in {len(pressed.seen)} of {pressed.frame_count} pictures was it held up: "
                 "hold it still, near and in the middle, until the square is round it, then press."
             )
-        every = np.linspace(0, len(pressed.seen) - 1, min(KEPT_VIEWS, len(pressed.seen))).round().astype(int)
-        before = list(self._before(pressed))
-        payload = {"sight": pressed.best(), VIEWS: np.stack([pressed.seen[at][1] for at in every])}
+        return Showing(pressed.seen, pressed.first, self._empties).payload()
+
+    def lately(self, frame: np.ndarray | None) -> Showing | None:
+        """What is held up as if a press had lasted for the last pictures of it; None while nothing is.
+
+        `frame`: the camera's newest, uint8 [H, W, 3].
+        """
+        return Showing(list(self._lately), frame, list(self._empties)) if self._lately else None
+
+
+class Showing(NamedTuple):
+    """What was seen of one thing that was held up.
+
+    Attributes:
+        seen: pictures of it, one at least.
+        first: a whole frame with it in it, uint8 [H, W, 3], or None.
+        empties: frames of the scene before it came.
+    """
+
+    seen: Sequence[Seen]
+    first: np.ndarray | None
+    empties: Sequence[np.ndarray]
+
+    def payload(self) -> dict[str, np.ndarray]:
+        """As an entry's payload (see above); takes some milliseconds."""
+        every = np.linspace(0, len(self.seen) - 1, min(KEPT_VIEWS, len(self.seen))).round().astype(int)
+        before = list(self._before())
+        payload = {"sight": self.picture(), VIEWS: np.stack([self.seen[at][1] for at in every])}
         return payload | ({BEFORE: np.stack(before)} if before else {})
 
-    def _before(self, pressed: _Pressed) -> Iterator[np.ndarray]:
+    def picture(self) -> np.ndarray:
+        """The crop whose square is the most usual one, uint8 [64, 64, 3]; `sight` of the payload."""
+        squares = np.array([square for square, _ in self.seen])
+        apart = np.abs(squares - np.median(squares, axis=0)).sum(1)
+        return self.seen[int(apart.argmin())][1]
+
+    def _before(self) -> Iterator[np.ndarray]:
         """Crops of the scene: at the thing's own place and round it, from before it came; and round it as it is now."""
-        own = pressed.seen[len(pressed.seen) // 2][0]
+        own = self.seen[len(self.seen) // 2][0]
         around = [Square(x, y, own.side) for x, y in AROUND]
-        for frame in self._empties:
+        for frame in self.empties:
             yield from (square.crop(frame) for square in (own, *around))
-        if pressed.first is not None:
-            yield from (square.crop(pressed.first) for square in around if not square.overlap(own))
+        if self.first is not None:
+            yield from (square.crop(self.first) for square in around if not square.overlap(own))
 
 
 class _Pressed:
@@ -135,7 +184,7 @@ class _Pressed:
         self.begun_s, self.frame_count = begun_s, 0
         self.moved = False
         self.first: np.ndarray | None = None
-        self.seen: list[tuple[Square, np.ndarray]] = []
+        self.seen: list[Seen] = []
 
     def add(self, frame: np.ndarray | None, square: Square | None, crop: np.ndarray | None, moved: bool) -> None:
         if frame is None:
@@ -145,12 +194,6 @@ class _Pressed:
         if square is not None and crop is not None:
             self.first = frame if self.first is None else self.first
             self.seen.append((square, crop))
-
-    def best(self) -> np.ndarray:
-        """The crop whose square is the most usual one of the press."""
-        squares = np.array([square for square, _ in self.seen])
-        apart = np.abs(squares - np.median(squares, axis=0)).sum(1)
-        return self.seen[int(apart.argmin())][1]
 
 
 def turns(views: np.ndarray) -> list[np.ndarray]:

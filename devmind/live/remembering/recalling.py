@@ -24,7 +24,7 @@ from devmind.agent.threads import stepping_threads
 from devmind.config import MemoryConfig
 from devmind.errors import DevmindError
 from devmind.live.remembering.show_and_tell import ShowAndTell
-from devmind.memory import Entry, Filters, Key, Weights
+from devmind.memory import Entry, Filters, Key, Pointer, Weights
 from devmind.memory.scoring import passing
 from devmind.moment import Moment
 
@@ -78,6 +78,7 @@ class Recalling:
         child: describes, and holds the memory.
         config: weights of the score, how many entries, and when to keep a Moment.
         keeps: whether Moments may be kept just now: nothing of a camera reaches a disk unless somebody asked for it.
+        recorded: where the Moments between two times were recorded, if they were; it may wait for the disk.
         clock: seconds since 1970, as the memory's.
 
     Attributes:
@@ -91,7 +92,9 @@ class Recalling:
         config: MemoryConfig,
         keeps: Callable[[], bool],
         clock: Callable[[], float] = time.time,
+        recorded: Callable[[float, float], Pointer | None] = lambda since_s, until_s: None,
     ) -> None:
+        self._recorded = recorded
         self.child, self.config, self.fault, self.written = child, config, "", 0
         self._keeps = keeps
         self._clock, self._weights = (
@@ -202,7 +205,8 @@ class Recalling:
             return
         kept = {sense: moment.senses[sense] for sense in KEPT if sense in moment.senses}
         self._kept_at_s = self._clock()  # also when it is refused: not every tick shall try again
-        self.child.memory.write(Moment(moment.time_s, kept), keys, importance=min(1.0, novelty))
+        pointer = self._recorded(moment.time_s, moment.time_s)
+        self.child.memory.write(Moment(moment.time_s, kept), keys, importance=min(1.0, novelty), pointer=pointer)
         self.written += 1
 
     def _write_down(self) -> None:

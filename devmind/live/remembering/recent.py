@@ -46,6 +46,11 @@ class RecentBuffer:
         """Of the last Moment, on the room's clock; 0 before the first."""
         return self._moments[-1].time_s if self._moments else 0.0
 
+    @property
+    def since_s(self) -> float:
+        """Of the first Moment that is remembered; 0 without one."""
+        return self._moments[0].time_s if self._moments else 0.0
+
     def stands_out(self) -> bool:
         """Whether something of the last two seconds was louder than usual here by 10 dB."""
         if not self._levels:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from devmind.live.remembering.asking import Question
 from devmind.live.remembering.press import Holding
 from devmind.memory import Entry, Filters, Memory
 from devmind.moment import SOUND_RATE_HZ, Sense
@@ -44,6 +45,12 @@ def as_held(holding: Holding, frame: np.ndarray | None) -> dict[str, Any]:
         box = {"x": square.x - square.side / 2, "y": square.y - tall / 2, "w": square.side, "h": tall}
         box = {name: round(value, 4) for name, value in box.items()}
     return {"square": box, "picture": _as_url(holding.preview), "frames": holding.frames}
+
+
+def as_asked(question: Question) -> dict[str, Any]:
+    """A question of its own, as plain data, with the picture that it means."""
+    nearest = question.named.nearest if question.named else ""
+    return {**question.note(), "nearest": nearest, "picture": _as_url(question.shown.picture())}
 
 
 def _as_url(picture: Sense | None) -> str:

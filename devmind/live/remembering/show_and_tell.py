@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from devmind.errors import StoreError
-from devmind.memory import Entry, Key, Memory, Named, Names, Strangers
+from devmind.memory import Entry, Key, Memory, Named, Names, Pointer, Strangers
 from devmind.memory.entry import BEFORE, VIEWS
 from devmind.moment import TICK_HZ, Moment, Sense
 
@@ -128,8 +128,11 @@ class ShowAndTell:
         agent, encoders = self._describer
         return strangers(agent, sense) if encoders.get(sense) == encoder else None
 
-    def teach(self, name: str, example: Moment) -> Entry:
+    def teach(self, name: str, example: Moment, pointer: Pointer | None = None) -> Entry:
         """Keep an example (of `as_example`) under a name. A name may be taught any number of times.
+
+        Args:
+            pointer: to what was recorded of it.
 
         Raises:
             StoreError: the name is empty, longer than 64 bytes or has a line break, or the agent has no such
@@ -141,7 +144,7 @@ class ShowAndTell:
             raise StoreError(
                 f"This agent has no sense for {' or '.join(example.senses)}; take one that was raised with it."
             )
-        return self.memory.write(example, keys, importance=1.0, name=name)
+        return self.memory.write(example, keys, importance=1.0, name=name, pointer=pointer)
 
     def ask(self, example: Moment, refit: bool = True, above: np.ndarray | None = None) -> dict[str, Named]:
         """What it is, by sense; nothing for a sense in which no name was taught.

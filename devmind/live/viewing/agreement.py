@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from devmind.agent.agent import Agent, Percepts
+from devmind.agent.agent import Agent
 from devmind.agent.output import Output
+from devmind.agent.taps import Percepts
 from devmind.algorithms.overlap import box_iou, mask_iou
 
 KINDS = ("boxes", "masks", "depth")

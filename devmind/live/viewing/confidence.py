@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from devmind.agent.agent import Agent, Percepts
+from devmind.agent.agent import Agent
 from devmind.agent.batch import clip
+from devmind.agent.taps import Percepts
 from devmind.live.viewing.agreement import KINDS, SENSE, Overlays, accuracy, agreement, back, mirrored
 from devmind.live.viewing.corruptions import Rooms, corrupted_rooms
 from devmind.seeding import lesson_seeds

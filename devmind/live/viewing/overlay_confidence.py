@@ -10,7 +10,8 @@ from functools import cache
 
 import torch
 
-from devmind.agent.agent import Agent, Percepts
+from devmind.agent.agent import Agent
+from devmind.agent.taps import Percepts
 from devmind.agent.threads import for_a_helper
 from devmind.live.viewing.agreement import SENSE, Overlays
 from devmind.live.viewing.confidence import Calibration, Evidence, calibration_rooms, gather, learn

@@ -18,7 +18,8 @@ _NUMBERS = struct.Struct("<dd")
 
 def facts_checksum(number: int, time_s: float, importance: float, name: str | None, pointer: Pointer | None) -> int:
     """Of an entry besides its keys, its payload and the counts of its recalls; 0..2^32-1."""
-    where = [None] * 3 if pointer is None else [pointer.session, str(pointer.tick), pointer.identity]
+    where: list[str | None] = [None] * 3 if pointer is None else [pointer.session, str(pointer.tick), pointer.identity]
+    where += [str(pointer.span)] if pointer is not None and pointer.span else []  # older entries have none
     texts = [str(number), name, *where]
     head = b"\0".join(b"\1" if text is None else text.encode("utf-8", "surrogatepass") for text in texts)
     return zlib.crc32(head, zlib.crc32(_NUMBERS.pack(time_s, importance)))

@@ -149,4 +149,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
     # 1 in the file itself from an opening to the next closing: without its log it is not whole then.
     ("ALTER TABLE state ADD COLUMN logged INTEGER NOT NULL DEFAULT 0",),
+    # How many ticks of a recording went into the entry; 0: its pointer leads to what it does not hold itself.
+    ("ALTER TABLE entries ADD COLUMN span INTEGER NOT NULL DEFAULT 0",),
 )

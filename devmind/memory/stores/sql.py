@@ -123,6 +123,6 @@ def devmind_features_checksum(key_sum: int, features: bytes | None) -> int:
     return features_checksum(key_sum, features)
 
 
-def as_pointer(session: str | None, tick: int | None, identity: str | None) -> Pointer | None:
-    """A pointer of its three columns."""
-    return None if session is None or tick is None else Pointer(session, tick, identity or "")
+def as_pointer(session: str | None, tick: int | None, identity: str | None, span: int = 0) -> Pointer | None:
+    """A pointer of its columns."""
+    return None if session is None or tick is None else Pointer(session, tick, identity or "", span)

@@ -19,7 +19,8 @@ from devmind.memory.stores.sqlite_search import put_text
 from devmind.memory.tables import Facts, KeyRows
 
 COLUMNS = (
-    "id, time_s, importance, name, session, tick, session_identity, recalled, recalled_s, checksum, payload_checksum"
+    "id, time_s, importance, name, session, tick, session_identity, span, recalled, recalled_s, checksum, "
+    "payload_checksum"
 )
 ALL = "WHERE TRUE"
 MENDED_BY = "'devmind memory check --mend' deletes it and keeps the rest"
@@ -59,11 +60,12 @@ def add_entry(database: sqlite3.Connection, entry: Entry, payload: bytes, change
     entry = plain(entry)
     pointer = entry.pointer
     cursor = database.execute(
-        "INSERT INTO entries (time_s, importance, name, payload, session, tick, session_identity, recalled, "
-        "recalled_s, changed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO entries (time_s, importance, name, payload, session, tick, session_identity, span, "
+        "recalled, recalled_s, changed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             entry.time_s, entry.importance, entry.name, payload, pointer and pointer.session,
-            pointer and pointer.tick, pointer and pointer.identity, entry.recalled, entry.recalled_s, change,
+            pointer and pointer.tick, pointer and pointer.identity, pointer.span if pointer else 0, entry.recalled,
+            entry.recalled_s, change,
         ),
     )  # fmt: skip
     number = int(cursor.lastrowid or 0)
@@ -81,7 +83,7 @@ def plain(entry: Entry) -> Entry:
         entry,
         time_s=float(entry.time_s),
         importance=float(entry.importance),
-        pointer=at and replace(at, tick=int(at.tick)),
+        pointer=at and replace(at, tick=int(at.tick), span=int(at.span)),
         recalled=int(entry.recalled),
         recalled_s=None if entry.recalled_s is None else float(entry.recalled_s),
     )
@@ -109,10 +111,11 @@ def read_key(row: Sequence[Any]) -> Key:
 
 def as_entry(row: Sequence[Any], keys: dict[str, Key]) -> Entry:
     """An entry of COLUMNS and payload (None: not asked for), with its keys; StoreError when damaged."""
-    number, time_s, importance, name, session, tick, identity, recalled, recalled_s, checksum, payload_sum, payload = (
-        row
-    )
-    pointer = as_pointer(session, tick, identity)
+    number, time_s, importance, name, session, tick, identity, span, recalled, recalled_s, checksum, payload_sum = row[
+        :12
+    ]
+    payload = row[12]
+    pointer = as_pointer(session, tick, identity, span)
     _compare(number, time_s, importance, name, pointer, checksum)
     if payload is not None and payload_checksum(checksum, payload) != payload_sum:
         raise damaged(number, "its payload")
@@ -152,7 +155,7 @@ def read_facts(database: sqlite3.Connection, condition: str, values: Sequence[ob
     """Facts of the entries that pass a condition; StoreError when one is damaged."""
     rows = database.execute(
         "SELECT id, time_s, importance, name, recalled, recalled_s, length(payload), changed, session, tick, "
-        f"session_identity, checksum FROM entries {condition} ORDER BY id",
+        f"session_identity, span, checksum FROM entries {condition} ORDER BY id",
         values,
     ).fetchall()
     if condition == ALL:
@@ -162,11 +165,11 @@ def read_facts(database: sqlite3.Connection, condition: str, values: Sequence[ob
 
 def as_facts(rows: Sequence[tuple[Any, ...]]) -> Facts:
     """Facts of rows (id, time_s, importance, name, recalled, recalled_s, length of the payload, changed, session, tick,
-    session_identity, checksum); StoreError when one is damaged.
+    session_identity, span, checksum); StoreError when one is damaged.
     """
-    for number, time_s, importance, name, *_, session, tick, identity, checksum in rows:
-        _compare(number, time_s, importance, name, as_pointer(session, tick, identity), checksum)
-    columns = list(zip(*rows, strict=True)) or [()] * 12
+    for number, time_s, importance, name, *_, session, tick, identity, span, checksum in rows:
+        _compare(number, time_s, importance, name, as_pointer(session, tick, identity, span), checksum)
+    columns = list(zip(*rows, strict=True)) or [()] * 13
     ids, time_s, importance, names, recalled, recalled_s, size, changed, *_ = columns
     return Facts(
         np.array(ids, np.int64),

@@ -22,7 +22,7 @@ from stages.language.caregiver.views import CELLS, MOST, Views, views
 from stages.language.seeing import Page, batch_of, loss, named_apart
 from stages.language.teaching import taught
 
-STEPS = {"tiny": 12, "nursery": 1200, "child": 6000, "adult": 16000}
+STEPS = {"tiny": 12, "nursery": 2000, "child": 6000, "adult": 16000}
 ASKED = {
     "colour": grammar.colours,
     "place": grammar.places,
@@ -66,7 +66,7 @@ class Asked:
 
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
-    return taught(context, "answer", loss, lesson_batch, STEPS, 32, 3e-3, 6.0, rehearses=("read", "name"))
+    return taught(context, "answer", loss, lesson_batch, STEPS, 32, 3e-3, 10.0, rehearses=("read", "name"))
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from stages.language.parts import BOARD, CHOOSE, TEXT
 from stages.language.teaching import taught
 
 ROOM = "BabyAI-GoToRedBallGrey-v0"
-STEPS = {"tiny": 12, "nursery": 500, "child": 3000, "adult": 9000}
+STEPS = {"tiny": 12, "nursery": 400, "child": 3000, "adult": 9000}
 POOL = {"tiny": 64}
 POOL_ELSE = 10_000
 """Demonstrations that a lesson draws from."""
@@ -31,7 +31,7 @@ LONGEST = 32
 
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
-    return taught(context, "follow", loss, lesson_batch, STEPS, 64, 1e-3, 8.0, rehearses=("read", "name", "answer"))
+    return taught(context, "follow", loss, lesson_batch, STEPS, 32, 1e-3, 6.0, rehearses=("read", "name", "answer"))
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from devmind.agent.text import add_text
-from devmind.live.remembering.answering import CANNOT, about_words, answer, in_writing, seen, where
+from devmind.live.remembering.answering import CANNOT, about_words, answer, in_writing, learned, seen, where
 from devmind.memory import Named
 from devmind.testing import tiny_agent
 
@@ -71,9 +71,27 @@ def test_who_was_taught_to_write_answers_itself_and_says_how_sure_it_is() -> Non
     written, sure = found
     assert written == "."
     assert sure > 0.9
-    assert answer("what?", {}, {}, None, (" red.".strip(), 0.912)) == (
-        "It answers “red.” (91 % sure). It was taught no name yet. It sees nothing just now."
-    )
+    assert answer("what?", {}, {}, None, writes=True) == "It was taught no name yet. It sees nothing just now."
+
+
+def test_who_writes_only_blanks_has_no_answer_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = tiny_agent()
+    add_text(agent, "bytes", stage="language")
+    monkeypatch.setattr("devmind.live.remembering.answering.answered", lambda *given: ([" \n"], [0.9]))
+    assert in_writing(agent.eval(), "what is that?", None) is None
+
+
+@pytest.mark.parametrize(
+    ("frames", "examples", "unseen", "said"),
+    [
+        (8, 1, "", "It has learned “cup” from 8 pictures."),
+        (0, 1, "", "It has learned “cup” from one example."),
+        (0, 3, "", "It has learned “cup” from 3 examples."),
+        (0, 1, "Nothing new is in view.", "It has learned only the sound of “cup”. Nothing new is in view."),
+    ],
+)
+def test_what_was_learned_is_said(frames: int, examples: int, unseen: str, said: str) -> None:
+    assert learned("cup", frames, examples, unseen) == said
 
 
 @pytest.mark.parametrize("said", [" ", "why " * 200])

@@ -58,6 +58,23 @@ def test_what_was_shown_before_is_kept() -> None:
     assert kept["sight"][32, 32, 1] < 60
 
 
+def test_what_is_held_up_is_there_without_a_press_until_it_is_put_down() -> None:
+    assert empty_room().lately(None) is None
+    holding = pressed(10)
+    holding.end()
+    shown = holding.lately(with_thing(58, 80, 50))
+    assert shown is not None
+    kept = shown.payload()
+    assert np.array_equal(kept["sight"], shown.picture())
+    assert len(kept[VIEWS]) == KEPT_VIEWS
+    assert all(view[32, 32, 0] > 200 and view[32, 32, 1] < 60 for view in kept[VIEWS]), "the red thing"
+    red = (kept[BEFORE][..., 0] > 200) & (kept[BEFORE][..., 1] < 60)
+    assert not red.any()
+    for tick in range(58, 70):
+        holding.see(scene(tick), tick / 10)
+    assert holding.lately(scene(70)) is None
+
+
 def test_the_scene_before_is_kept_without_the_thing() -> None:
     before = pressed(10).take()[BEFORE]
     assert before.dtype == np.uint8

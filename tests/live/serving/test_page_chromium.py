@@ -151,7 +151,7 @@ def test_record_pause_and_words_reach_the_life_and_the_lamp_is_red(page: Page, l
     page.locator("#paused:visible").wait_for()
     page.get_by_label("Say something").fill("hello")
     page.keyboard.press("Enter")
-    page.locator("#answer", has_text="It does not know “hello”").wait_for()
+    page.locator("#talk .it", has_text="It does not know “hello”").wait_for()
     page.locator("#age").focus()
     page.keyboard.press("ArrowLeft")
     page.get_by_text("Now it is as it was before its first lesson.").wait_for()

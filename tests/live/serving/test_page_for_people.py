@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 LONG = "w" * 64
 """The longest name there may be, without a place to break it."""
+PIXEL = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///ywAAAAAAQABAAACAUwAOw=="
 WIDTHS = (320, 390, 1280, 1920)
 BEYOND = """() => [...document.querySelectorAll('#scroll *')].filter(part => {
     const box = part.getBoundingClientRect();
@@ -128,7 +129,7 @@ def test_nothing_sticks_out_at_any_width_whatever_a_name_is(seeing: Page, life: 
     page.get_by_text("For engineers").click()
     page.get_by_label("Say something").fill(LONG)
     page.keyboard.press("Enter")
-    page.locator("#answer", has_text=LONG).first.wait_for()
+    page.locator("#talk .it", has_text=LONG).first.wait_for()
     show = f"""async () => {{
         (await import('/dom.js')).tell("It has learned “{LONG}”.", {{ seconds: 0 }});
         (await import('/naming.js')).showNames({{ sight: {{ name: "{LONG}", nearest: "{LONG}", confidence: 0.9 }},
@@ -144,6 +145,50 @@ def test_nothing_sticks_out_at_any_width_whatever_a_name_is(seeing: Page, life: 
         told, scroll = (page.locator(place).bounding_box() or {} for place in ("#told", "#scroll"))
         assert scroll["y"] + scroll["height"] <= told["y"] + 0.5, "a message covers nothing"
         assert told["y"] + told["height"] <= 800.5
+
+
+def test_a_question_and_a_long_talk_fit_any_width(seeing: Page, life: FakeLife) -> None:
+    page = seeing
+    asks = {"number": 1, "text": "What is that?", "nearest": LONG, "confidence": 0.22, "picture": PIXEL}
+    life.extra = {"asks": asks, "may_ask": True}
+    page.locator("#talk .asks", has_text="22 %").wait_for()
+    page.get_by_label("What it is").fill("half a wo")
+    page.wait_for_timeout(500)
+    assert page.get_by_label("What it is").input_value() == "half a wo", "nothing is lost while somebody types"
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate(BEYOND) == [], width
+        talk = page.locator("#talk").evaluate("talk => talk.scrollWidth - talk.clientWidth")
+        assert talk == 0, width
+    wait_for_colour(life)
+    page.get_by_label("What it is").fill("cup")
+    page.get_by_role("button", name="Tell it").click()
+    page.locator("#talk .it", has_text="It has learned “cup”").wait_for()
+    assert ("teach", {"name": "cup", "of": "asked"}) in life.done
+    life.extra = {"may_ask": True}
+    wait_for(page, "() => !document.querySelector('#talk .asks form')")
+    assert page.locator("#talk .asks", has_text="What is that?").is_visible(), "what it asked still stands there"
+    for count in range(8):
+        page.get_by_label("Say something").fill(f"word{count} {LONG}")
+        page.keyboard.press("Enter")
+        page.locator("#talk .it", has_text=f"It does not know “word{count}").wait_for()
+    assert page.locator("#talk li").count() == 12, "the last exchanges are kept"
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate(BEYOND) == [], width
+        box = page.locator("#talk").bounding_box() or {}
+        assert box["height"] < 300
+
+
+def test_the_switch_tells_the_life_whether_it_may_ask(seeing: Page, life: FakeLife) -> None:
+    page = seeing
+    assert page.locator("#may-ask").is_hidden(), "one that sees nothing asks nothing"
+    life.extra = {"may_ask": False}
+    switch = page.get_by_label("it may ask what a thing is")
+    wait_for(page, "() => !document.querySelector('#may-ask input').checked")
+    switch.check()
+    wait_for(page, "() => document.querySelector('#told').textContent !== ''")
+    assert ("asks", {"on": True}) in life.done
 
 
 def test_the_memories_show_that_there_are_more(seeing: Page, life: FakeLife) -> None:

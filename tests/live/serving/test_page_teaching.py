@@ -143,3 +143,52 @@ def test_a_press_let_go_elsewhere_teaches_nothing(page: Page, life: Life, camera
     wait_for(page, "() => !document.querySelector('#holding.pressed')")
     assert life.holding.frames is None
     assert life.child.names.known() == {}
+
+
+def test_it_asks_what_is_held_up_and_a_name_typed_beside_the_question_teaches_it(
+    page: Page, life: Life, camera: Camera
+) -> None:
+    page.wait_for_timeout(2000)
+    assert page.locator("#talk").is_hidden(), "an empty scene is no question"
+    camera.holds = True
+    question = page.locator("#talk .asks")
+    question.get_by_text("What is that?").wait_for(timeout=60_000)
+    assert life.asking.question is not None
+    camera.holds = False  # put down, to type
+    wait_for(page, AWAY)
+    page.get_by_label("What it is").fill("a red brick")
+    page.keyboard.press("Enter")
+    page.locator("#talk", has_text=re.compile("It has learned “red brick” from \\d+ pictures")).wait_for(timeout=60_000)
+    [memory] = [memory for memory in life.do("memories", {})["memories"] if memory["name"]]
+    assert question.locator("img").get_attribute("src") == memory["picture"], "the name is for what it asked about"
+    page.locator("#known li", has_text="red brick").wait_for()
+    wait_for(page, "() => !document.querySelector('#talk .asks form')")
+    camera.holds = True
+    wait_for(page, "() => document.querySelector('#named-sight b').textContent === 'red brick'")
+    page.locator("#talk").get_by_role("button", name="Undo").click()
+    page.get_by_text("What was kept last as “red brick” is gone again.").wait_for()
+    assert life.child.names.known() == {}
+    assert page.locator("#talk .undo").count() == 0
+
+
+def test_a_sentence_teaches_and_what_was_said_stays(page: Page, life: Life, camera: Camera) -> None:
+    page.get_by_text("it may ask what a thing is").click()
+    wait_for(page, "() => !document.querySelector('#may-ask input').checked")
+    camera.holds = True
+    wait_for(page, HELD)
+    page.get_by_label("Say something").fill("this is a red brick")
+    page.keyboard.press("Enter")
+    page.locator("#talk .it", has_text="It has learned “red brick” from").wait_for(timeout=60_000)
+    page.locator("#known li", has_text="red brick").wait_for()
+    wait_for(page, "() => document.querySelector('#named-sight b').textContent === 'red brick'")
+    page.get_by_label("Say something").fill("What do you see?")
+    page.keyboard.press("Enter")
+    page.locator("#talk .it", has_text=re.compile("It sees “red brick” .*%")).wait_for(timeout=60_000)
+    camera.holds = False
+    wait_for(page, AWAY)
+    page.get_by_label("Say something").fill("this is a red brick")
+    page.keyboard.press("Enter")
+    page.locator("#talk .bad", has_text="Nothing new is in view").wait_for(timeout=60_000)
+    said = page.locator("#talk .you p").all_inner_texts()
+    assert said == ["this is a red brick", "What do you see?", "this is a red brick"]
+    assert life.child.names.known() == {"red brick": 1}

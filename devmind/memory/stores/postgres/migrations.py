@@ -143,4 +143,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             FOR EACH STATEMENT EXECUTE FUNCTION devmind.keys_deleted()
         """,
     ),
+    # How many ticks of a recording went into the entry; 0: its pointer leads to what it does not hold itself.
+    ("ALTER TABLE devmind.entries ADD COLUMN span bigint NOT NULL DEFAULT 0",),
 )

@@ -17,14 +17,14 @@ from devmind.memory.stores.sqlite_rows import as_entry, as_facts, compare_count,
 from devmind.memory.tables import Changes, Facts
 
 _COLUMNS = (
-    "id, time_s, importance, name, session, tick, session_identity, coalesce(recalled, 0), recalled_s, checksum, "
+    "id, time_s, importance, name, session, tick, session_identity, span, coalesce(recalled, 0), recalled_s, checksum, "
     "payload_checksum"
 )
 _TABLES = {
     "entries": {
         "id": "int8", "time_s": "float8", "importance": "float8", "name": "text", "payload": "bytea", "text": "text",
-        "session": "text", "tick": "int8", "session_identity": "text", "changed": "int8", "checksum": "int8",
-        "payload_checksum": "int8",
+        "session": "text", "tick": "int8", "session_identity": "text", "span": "int8", "changed": "int8",
+        "checksum": "int8", "payload_checksum": "int8",
     },
     "keys": {
         "entry": "int8", "sense": "text", "encoder": "text", "vector": "float4[]", "checksum": "int8",
@@ -71,7 +71,7 @@ def read_facts(connection: Connection, condition: str, values: Sequence[object])
     rows = rows_of(
         connection,
         "SELECT id, time_s, importance, name, coalesce(recalled, 0), recalled_s, length(payload), changed, session, "
-        f"tick, session_identity, checksum FROM {_ENTRIES} WHERE {condition} ORDER BY id",
+        f"tick, session_identity, span, checksum FROM {_ENTRIES} WHERE {condition} ORDER BY id",
         values,
     )
     if condition == ALL:
@@ -130,7 +130,7 @@ def put_entries(connection: Connection, entries: Sequence[tuple[Entry, bytes]], 
     rows, keys, recalls = [], [], []
     for number, (entry, payload) in enumerate(entries, first):
         at = entry.pointer
-        pointer = (None, None, None) if at is None else (at.session, at.tick, at.identity)
+        pointer = (None, None, None, 0) if at is None else (at.session, at.tick, at.identity, at.span)
         head = (number, entry.time_s, entry.importance, entry.name, payload, entry.text)
         own = facts_checksum(number, entry.time_s, entry.importance, entry.name, at)
         rows.append((*head, *pointer, change, own, payload_checksum(own, payload)))

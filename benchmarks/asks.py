@@ -1,0 +1,126 @@
+"""Does it ask about what it does not know, and only about that? Drawn things, some taught, held up for four seconds.
+
+A scene is a made ground with a lamp that flickers and something that swings in a corner. In each, ten things (11 to 20)
+are taught by one press, and then these and ten strangers (201 to 210) are held up elsewhere, of other sizes and turned,
+for four seconds each, an empty hand ten times, and nothing ten times. What decides is what a life uses: `Holding`,
+`ShowAndTell`, `Asking`, each thing for itself (without the twenty seconds between two questions).
+
+Told are, over all scenes: precision (of the questions, those about strangers), recall (of the strangers, those asked
+about), and questions about known things, empty hands and nothing. Beside the rule of `asking.py` there are other shares
+of unknown answers, one unknown answer, and two floors: always and never.
+
+    OMP_NUM_THREADS=1 python benchmarks/asks.py [--scenes 3]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+import cv2
+import numpy as np
+from held_up import HEIGHT, RISE, WIDTH, shown, thing
+from one_press import Stage, taken
+
+from devmind.agent.agent import Agent
+from devmind.agent.threads import stepping_threads
+from devmind.live.newborn import FOLDER
+from devmind.live.remembering import asking
+from devmind.live.remembering.held import Square
+from devmind.live.remembering.show_and_tell import ShowAndTell
+from devmind.memory import Memory, open_store
+from devmind.moment import Moment
+
+TAUGHT, STRANGERS = range(11, 21), range(201, 211)
+EMPTY, PRESSED, HELD = 24, 12, 40
+KINDS = ("stranger", "known", "hand", "nothing")
+Tick = tuple[float, Square | None, bool]
+"""When, the square round what is held up, and whether that has no name."""
+
+
+def ground(seed: int) -> list[np.ndarray]:
+    """Frames RGB uint8 [240, 320, 3] of a room in which nobody is."""
+    rng = np.random.default_rng([12, seed])
+    room = cv2.resize(
+        rng.integers(40, 210, (9, 12, 3)).astype(np.uint8), (WIDTH, HEIGHT), interpolation=cv2.INTER_CUBIC
+    )
+    frames = []
+    for tick in range(40):
+        frame = np.clip(room * (1 + 0.02 * np.sin(tick)), 0, 255).astype(np.uint8)
+        cv2.circle(frame, (22 + round(8 * np.sin(tick * np.pi / 10)), 30), 12, (20, 20, 20), -1)
+        frames.append(frame)
+    return frames
+
+
+def play(agent: Agent, seed: int) -> list[tuple[str, list[Tick]]]:
+    """What was held up and the ticks of it, for every showing of one scene."""
+    stage, child = Stage(ground(seed), seed), ShowAndTell(agent, Memory(open_store(None)))
+    for number in TAUGHT:
+        list(stage.empty(EMPTY))
+        for tick, (pose, hand) in enumerate(shown(thing(number), stage.pose(False), PRESSED, stage.rng, number)):
+            if tick == RISE + 2:
+                stage.holding.begin()
+            stage.tick(thing(number), pose, hand)
+            if tick == RISE + PRESSED - 1 and not isinstance(kept := taken(stage.holding), str):
+                child.teach(str(number), Moment(0.0, kept))
+    child.names.fit()
+    showings = []
+    for kind, numbers in zip(KINDS, (STRANGERS, TAUGHT, range(10), range(10)), strict=True):
+        for number in numbers:
+            list(stage.empty(EMPTY))
+            sprite = thing(number) if kind in KINDS[:2] else None
+            poses = list(shown(sprite, stage.pose(True), HELD, stage.rng, number + 1))
+            showings.append((kind, [look(stage, child, sprite, *one, kind == "nothing") for one in poses]))
+    return showings
+
+
+def look(stage: Stage, child: ShowAndTell, sprite: np.ndarray | None, pose: object, hand: int, empty: bool) -> Tick:
+    """One tick of a showing."""
+    crops = stage.tick() if empty else stage.tick(sprite, pose, hand)  # type: ignore[arg-type] - of `shown`
+    unsure = False
+    if crops is not None:
+        unsure = child.ask(Moment(0.0, {"sight": crops[0]}), refit=False, above=crops[1])["sight"].name is None
+    return stage.at / 10, stage.holding.square, unsure
+
+
+def by_share(share: float) -> Callable[[list[Tick]], bool]:
+    """The rule of `asking.py` with another share of unknown answers."""
+
+    def asks(ticks: list[Tick]) -> bool:
+        asking.UNSURE = share
+        one = asking.Asking()
+        return any([one.see(*tick) for tick in ticks])
+
+    return asks
+
+
+RULES: dict[str, Callable[[list[Tick]], bool]] = {
+    f"two seconds, {asking.UNSURE:.0%} unknown (`asking.py`)": by_share(asking.UNSURE),
+    "two seconds, all unknown": by_share(1.0),
+    "two seconds, half unknown": by_share(0.5),
+    "one unknown answer": lambda ticks: any(square is not None and unsure for _, square, unsure in ticks),
+    "always (floor)": lambda ticks: True,
+    "never (floor)": lambda ticks: False,
+}
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--scenes", type=int, default=3)
+    agent = Agent.from_pretrained(FOLDER)
+    with stepping_threads():
+        showings = [one for seed in range(parser.parse_args().scenes) for one in play(agent, 1_000_000 + seed)]
+    counts = {kind: sum(one == kind for one, _ in showings) for kind in KINDS}
+    print("asks of " + ", ".join(f"{kind} ({counts[kind]})" for kind in KINDS))
+    print("| rule | precision | recall | known | hand | nothing |\n|---|---|---|---|---|---|")
+    for name, asks in RULES.items():
+        asked = {kind: sum(asks(ticks) for one, ticks in showings if one == kind) for kind in KINDS}
+        every = sum(asked.values())
+        precision = f"{asked['stranger'] / every:.2f}" if every else "-"
+        rest = " | ".join(str(asked[kind]) for kind in KINDS[1:])
+        print(f"| {name} | {precision} | {asked['stranger'] / counts['stranger']:.2f} | {rest} |")
+
+
+if __name__ == "__main__":
+    main()

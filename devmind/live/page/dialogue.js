@@ -1,0 +1,112 @@
+// The dialogue: what is typed, what it answers, writes, says and asks, with how sure it is of it; the last lines stay.
+
+import { at, make, percent, tell } from "./dom.js";
+import { PERHAPS, showTaught, undo } from "./naming.js";
+
+const KEPT = 12; // lines
+const WAITING = "…";
+let asked; // the number of its last question, and where that stands
+let question;
+
+/** Let the form talk through `link`; `changed` is called after each name that was taught or undone. */
+export function startDialogue(link, changed) {
+  at("say").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const text = at("words").value.trim();
+    if (!text || at("say").classList.contains("busy")) return;
+    at("words").value = "";
+    converse(link, changed, at("say"), text, "say", { text });
+  });
+  at("may-ask").addEventListener("change", ({ target }) => {
+    link.do("asks", { on: target.checked }).catch((error) => tell(error.message, { bad: true }));
+  });
+}
+
+/** Say what was typed in a form by a command, and show its answer. */
+async function converse(link, changed, form, text, command, words) {
+  form.classList.add("busy");
+  add("you", text);
+  const line = add("it", WAITING);
+  try {
+    const done = await link.do(command, words);
+    const taught = done.taught ?? (command === "teach" && done);
+    if (taught) showTaught(link, taught, changed);
+    const own = done.own ? [`“${done.own.text}” `, sure(`${percent(done.own.sure)} sure`), make("br")] : [];
+    line.replaceChildren(...own, done.answer, ...(taught ? [" ", undoButton(link, changed)] : []));
+  } catch (error) {
+    line.classList.add("bad");
+    line.replaceChildren(error.message);
+  } finally {
+    form.classList.remove("busy");
+    at("talk").scrollTop = at("talk").scrollHeight;
+  }
+}
+
+/** A new last line of the dialogue, by "you" or "it"; gives the place of its words. */
+function add(who, ...words) {
+  const line = make("p", {}, ...words);
+  at("talk").append(make("li", { className: who }, make("b", { textContent: who }), line));
+  while (at("talk").children.length > KEPT) at("talk").firstChild.remove();
+  at("talk").hidden = false;
+  at("talk-none").hidden = true;
+  at("talk").scrollTop = at("talk").scrollHeight;
+  return line;
+}
+
+const sure = (words) => make("small", { textContent: words });
+
+function undoButton(link, changed) {
+  const button = make("button", { type: "button", className: "undo", textContent: "Undo" });
+  button.addEventListener("click", () => undo(link, changed));
+  return button;
+}
+
+/** Show a question of its own while it is open, with the picture it means; and whether it may ask. */
+export function showAsked(link, { asks, may_ask: mayAsk }, changed) {
+  if (mayAsk !== undefined) at("may-ask").hidden = false;
+  if (mayAsk !== undefined && document.activeElement !== at("may-ask").firstElementChild) {
+    at("may-ask").firstElementChild.checked = mayAsk;
+  }
+  if (asks?.number !== asked || !asks) endQuestion();
+  if (!asks || asks.number === asked) return;
+  asked = asks.number;
+  const guess = asks.confidence >= PERHAPS ? `perhaps ${asks.nearest}, ${percent(asks.confidence)}` : "nothing like what it knows";
+  const words = make("span", {}, `${asks.text} `, sure(asks.nearest ? guess : "it knows no name yet"));
+  question = answerForm(link, changed);
+  add("it", make("img", { src: asks.picture, alt: "What it asks about" }), words, question).classList.add("asks");
+}
+
+function answerForm(link, changed) {
+  const name = make("input", { maxLength: 64, autocomplete: "off", required: true, placeholder: "a cup", autocapitalize: "off" });
+  name.setAttribute("aria-label", "What it is");
+  const form = make("form", { className: "row" }, name, make("button", { type: "submit", textContent: "Tell it" }));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const text = name.value.trim();
+    if (text && !form.classList.contains("busy")) converse(link, changed, form, text, "teach", { name: text, of: "asked" });
+  });
+  return form;
+}
+
+/** It was answered, or is asked no more. */
+function endQuestion() {
+  if (question?.contains(document.activeElement)) at("words").focus({ preventScroll: true });
+  question?.remove();
+  question = undefined;
+}
+
+/** Show and speak one tick's words; none leave what was said last standing. */
+export function showSaid(text) {
+  if (!text || at("talk").lastChild?.lastChild.textContent === text) return;
+  add("it", text);
+  speak(text);
+}
+
+/** Voices that are not of this machine send what they speak away, so they are never used. */
+function speak(text) {
+  const voice = globalThis.speechSynthesis?.getVoices().find((one) => one.localService);
+  if (!voice) return;
+  const words = new SpeechSynthesisUtterance(text);
+  words.voice = voice;
+  speechSynthesis.speak(words);
+}

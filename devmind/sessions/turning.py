@@ -1,0 +1,89 @@
+"""Whose a recording is while it is written, and how another process has its writer end the part it is at.
+
+A writer holds a lock of the system on its open file, which goes when the process does, however it ends. Who wants to
+rewrite a part that is held puts an empty file beside it, NAME.turn; the writer sees it at its next tick, or within half
+a second where there are none, ends the part, takes the file away, and goes on in the next part.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from devmind.errors import SessionError
+
+PATIENCE_S = 5.0
+"""A writer that does not answer for longer does not turn: it was made by `Recorder` alone, or is stopped."""
+QUIET_S = 10.0
+"""Where the system has no locks, a recording that was written to so recently is taken for one that is being written."""
+_LOOK_S = 0.05
+_HELD = (errno.EAGAIN, errno.EACCES)
+
+
+def asked(path: Path) -> Path:
+    """The file that asks the writer of a part to end it."""
+    return path.with_name(path.name + ".turn")
+
+
+def hold(file: IO[bytes]) -> bool | None:
+    """Lock an open file until it is closed; False when somebody else holds it, None where the system has no locks."""
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError:
+        return None
+    except OSError as error:
+        return False if error.errno in _HELD else None
+    return True
+
+
+@contextmanager
+def held(path: Path, patience_s: float = PATIENCE_S) -> Iterator[IO[bytes]]:
+    """A recording that nobody writes, opened for reading and writing; its writer is asked to end it.
+
+    Raises:
+        SessionError: it is still being written after `patience_s`, or cannot be opened.
+    """
+    file = _opened(path, time.monotonic() + patience_s)
+    try:
+        yield file
+    finally:
+        file.close()
+
+
+def _opened(path: Path, give_up_s: float) -> IO[bytes]:
+    turn = asked(path)
+    try:
+        while True:
+            try:
+                file = path.open("r+b")
+            except OSError as error:
+                raise SessionError(f"'{path}' cannot be rewritten: {error.strerror}; check its rights.") from error
+            is_mine = hold(file)
+            if is_mine is None:
+                is_mine = time.time() - os.fstat(file.fileno()).st_mtime >= QUIET_S or _has_end(file)
+            with suppress(OSError):  # who held it before may have put another file in its place
+                if is_mine and os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                    return file
+            file.close()
+            if time.monotonic() >= give_up_s:
+                raise SessionError(f"'{path}' is still being written; end the recording, then forget again.")
+            if not is_mine:
+                with suppress(OSError):
+                    turn.touch(0o600)
+                time.sleep(_LOOK_S)
+    finally:
+        turn.unlink(missing_ok=True)
+
+
+def _has_end(file: IO[bytes]) -> bool:
+    """Whether the last bytes are those that an MCAP file ends with."""
+    file.seek(0, os.SEEK_END)
+    file.seek(-min(8, file.tell()), os.SEEK_CUR)
+    return file.read(8) == b"\x89MCAP0\r\n"

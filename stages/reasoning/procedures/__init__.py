@@ -1,0 +1,1 @@
+"""The skill procedures: plans written by people, run on the agent's beliefs and chosen by what it has learned."""

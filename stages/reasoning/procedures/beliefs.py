@@ -1,0 +1,274 @@
+"""What is believed: ground facts, found by any of their arguments; and the conditions that plans ask of them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from stages.reasoning.procedures.terms import (
+    Bindings,
+    Open,
+    PlanError,
+    Term,
+    Var,
+    resolve,
+    show,
+    unify,
+)
+
+Fact = tuple[Any, ...]
+"""A ground compound, `("on", "a", "table")`; a fact without arguments is a tuple of one."""
+Sensed = Callable[..., Any]
+"""What a predicate that is reckoned, not stored, is asked with: its arguments, unbound ones as Var. It gives a truth
+value, or the argument tuples for which it holds."""
+_NONE: dict[Fact, None] = {}
+
+
+class Beliefs:
+    """Facts in the order in which they came, with an index of every argument.
+
+    Args:
+        sensed: predicates that are asked of the world when a condition names them, by functor.
+
+    Attributes:
+        changed: called with (fact, whether it is believed now) at every change; None: nobody listens.
+    """
+
+    def __init__(self, facts: Iterable[Fact] = (), sensed: dict[str, Sensed] | None = None) -> None:
+        self._of: dict[tuple[Any, ...], dict[Fact, None]] = {}
+        self.sensed = dict(sensed or {})
+        self.changed: Callable[[Fact, bool], None] | None = None
+        for fact in facts:
+            self.add(fact)
+
+    def __contains__(self, fact: Fact) -> bool:
+        return fact in self._of.get((fact[0], len(fact)), _NONE)
+
+    def __iter__(self) -> Iterator[Fact]:
+        return (fact for key, facts in self._of.items() if len(key) == 2 for fact in facts)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def add(self, fact: Fact) -> bool:
+        """Believe it; whether it is news.
+
+        Raises:
+            PlanError: it has a variable in it.
+        """
+        if type(fact) is not tuple or not fact:
+            raise PlanError(f"What is believed is a fact without variables, as on(a, table); got {show(fact)}.")
+        if fact in self:
+            return False
+        for key in _keys(fact):
+            self._of.setdefault(key, {})[fact] = None
+        if self.changed is not None:
+            self.changed(fact, True)
+        return True
+
+    def remove(self, pattern: Term) -> int:
+        """Forget all that it matches; how many there were."""
+        gone = [fact for fact in self._candidates(pattern, {}) if unify(pattern, fact, {})]
+        for fact in gone:
+            for key in _keys(fact):
+                del self._of[key][fact]
+            if self.changed is not None:
+                self.changed(fact, False)
+        return len(gone)
+
+    def put(self, fact: Fact) -> None:
+        """Believe it in place of every fact with the same functor and all but the last argument: `at(robot, 3)`."""
+        if fact not in self:
+            self.remove(Open((*fact[:-1], Var("_"))))
+            self.add(fact)
+
+    def find(self, pattern: Term, bindings: Bindings) -> Iterator[Bindings]:
+        """Each way in which the pattern is believed, as bindings with what it adds to `bindings`, which stay."""
+        if pattern[0] in self.sensed:
+            yield from self._reckoned(pattern, bindings)
+            return
+        pattern = resolve(pattern, bindings)
+        if type(pattern) is tuple:
+            if pattern in self._of.get((pattern[0], len(pattern)), _NONE):
+                yield bindings
+            return
+        for fact in tuple(self._candidates(pattern, bindings)):
+            found = bindings.copy()
+            for part, value in zip(pattern, fact, strict=True):
+                if type(part) is Var:
+                    if found.setdefault(part, value) != value:
+                        break
+                elif type(part) is Open:
+                    if not unify(part, value, found):
+                        break
+                elif part != value:
+                    break
+            else:
+                yield found
+
+    def _candidates(self, pattern: Term, bindings: Bindings) -> dict[Fact, None]:
+        """The smallest indexed set that has all matches of a resolved pattern."""
+        size = len(pattern)
+        best = self._of.get((pattern[0], size), _NONE)
+        if len(best) > 1:
+            for place in range(1, size):
+                part = pattern[place]
+                if type(part) is not Var and type(part) is not Open:
+                    found = self._of.get((pattern[0], size, place, part), _NONE)
+                    if len(found) < len(best):
+                        best = found
+        return best
+
+    def _reckoned(self, pattern: Term, bindings: Bindings) -> Iterator[Bindings]:
+        arguments = resolve(pattern, bindings)[1:]
+        told = self.sensed[pattern[0]](*arguments)
+        if isinstance(told, bool) or told is None:
+            if told:
+                yield bindings
+            return
+        for values in told:
+            found = bindings.copy()
+            if unify(tuple(values) if len(arguments) else (), Open(arguments), found):
+                yield found
+
+
+def _keys(fact: Fact) -> Iterator[tuple[Any, ...]]:
+    head, size = fact[0], len(fact)
+    yield (head, size)
+    for place in range(1, size):
+        yield (head, size, place, fact[place])
+
+
+class Believing(Protocol):
+    """What conditions ask: `Beliefs`, or what stands before them."""
+
+    def find(self, pattern: Term, bindings: Bindings) -> Iterator[Bindings]:
+        """As `Beliefs.find`."""
+        ...
+
+
+class Condition:
+    """What a plan asks of beliefs. `ways` gives each way in which it holds; `asks` the functors it hangs on."""
+
+    def ways(self, beliefs: Believing, bindings: Bindings) -> Iterator[Bindings]:
+        """Bindings with what the condition adds; those given stay as they are."""
+        raise NotImplementedError
+
+    def first(self, beliefs: Believing, bindings: Bindings) -> Bindings | None:
+        """The first way; None where it does not hold."""
+        return next(self.ways(beliefs, bindings), None)
+
+    def asks(self) -> set[str]:
+        """Functors of all facts in it."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Believed(Condition):
+    """A fact, perhaps with variables."""
+
+    pattern: Term
+
+    def ways(self, beliefs: Believing, bindings: Bindings) -> Iterator[Bindings]:
+        return beliefs.find(self.pattern, bindings)
+
+    def asks(self) -> set[str]:
+        return {self.pattern[0]}
+
+
+@dataclass(frozen=True, slots=True)
+class Compared(Condition):
+    """Two terms with one of < <= > >= != or =, which unifies."""
+
+    op: str
+    left: Term
+    right: Term
+
+    def ways(self, beliefs: Believing, bindings: Bindings) -> Iterator[Bindings]:
+        left, right = resolve(self.left, bindings), resolve(self.right, bindings)
+        if self.op == "=":
+            found = bindings.copy()
+            if unify(left, right, found):
+                yield found
+        elif self._holds(left, right, bindings):
+            yield bindings
+
+    def first(self, beliefs: Believing, bindings: Bindings) -> Bindings | None:
+        if self.op == "=":
+            return next(self.ways(beliefs, bindings), None)
+        left, right = resolve(self.left, bindings), resolve(self.right, bindings)
+        return bindings if self._holds(left, right, bindings) else None
+
+    def _holds(self, left: Term, right: Term, bindings: Bindings) -> bool:
+        if self.op == "!=":
+            return not unify(left, right, bindings.copy())
+        try:
+            return ORDERS[self.op](left, right)
+        except TypeError:
+            said = f"{show(left)} {self.op} {show(right)}"
+            raise PlanError(f"'{self.op}' expects two numbers or two words; got {said}.") from None
+
+    def asks(self) -> set[str]:
+        return set()
+
+
+ORDERS: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class All(Condition):
+    """Each of the parts, from left to right."""
+
+    parts: tuple[Condition, ...]
+
+    def ways(self, beliefs: Believing, bindings: Bindings) -> Iterator[Bindings]:
+        return self._from(0, beliefs, bindings)
+
+    def _from(self, at: int, beliefs: Believing, bindings: Bindings) -> Iterator[Bindings]:
+        if at == len(self.parts):
+            yield bindings
+            return
+        for found in self.parts[at].ways(beliefs, bindings):
+            yield from self._from(at + 1, beliefs, found)
+
+    def asks(self) -> set[str]:
+        return set().union(*(part.asks() for part in self.parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Either(Condition):
+    """One of the parts, the first ways first."""
+
+    parts: tuple[Condition, ...]
+
+    def ways(self, beliefs: Believing, bindings: Bindings) -> Iterator[Bindings]:
+        for part in self.parts:
+            yield from part.ways(beliefs, bindings)
+
+    def asks(self) -> set[str]:
+        return set().union(*(part.asks() for part in self.parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Not(Condition):
+    """Negation as failure: nothing that is believed makes the part hold."""
+
+    part: Condition
+
+    def ways(self, beliefs: Believing, bindings: Bindings) -> Iterator[Bindings]:
+        if self.part.first(beliefs, bindings) is None:
+            yield bindings
+
+    def asks(self) -> set[str]:
+        return self.part.asks()
+
+
+ALWAYS = All(())
+"""The condition of a plan without one."""

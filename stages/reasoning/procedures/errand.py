@@ -1,0 +1,257 @@
+"""An errand in the nursery with a lost thing: look where you saw it last; if it is not there, ask.
+
+A room of `hide/KIND` (`devmind.worlds.nursery.hiding`): two things are covered, and some go elsewhere unseen. The
+caregiver names one; the cover before the place where that was seen last goes up. Whoever asks is told the colour of the
+cover behind which the thing is. In the end the gaze should be on its place, and only who could not know have asked.
+
+The procedure's beliefs are the agent's: its tracker's, its ears', its body's. Nothing of the world's truth comes to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from devmind.acting import Actor, rollout
+from devmind.agent.agent import Agent
+from devmind.agent.beliefs import Beliefs as Things
+from devmind.agent.tracker import PAN_COS, PAN_SIN, TILT
+from devmind.agent.tracking import direction
+from devmind.curriculum.stage import Context
+from devmind.worlds.nursery import hiding
+from devmind.worlds.nursery.geometry import between_deg
+from devmind.worlds.nursery.geometry import direction as unit
+from devmind.worlds.nursery.state import COLOUR_NAMES, MAX_TILT_DEG
+from stages.reasoning.procedures.beliefs import Beliefs
+from stages.reasoning.procedures.interpreter import Action, Interpreter
+from stages.reasoning.procedures.library import shipped
+from stages.reasoning.procedures.plans import Library
+
+KINDS = ("unmoved", "moved", "swapped")
+"""What happened behind the covers; in `unmoved` the thing is where it was seen last, in the others it never is."""
+AFTER_ASKED = 13
+"""Ticks from the question to the end."""
+TURN_DEG = 25.0
+"""What `look` of 1 turns the head by in a tick."""
+GONE, THERE_HITS = 0.6, 2
+"""From which share of `elsewhere` on a thing counts as gone; how often it must have been seen to count at all."""
+STEPS = 60
+"""Cycles of the interpreter in a tick, at most."""
+SAY = "say"
+
+
+class ErrandRooms:
+    """N rooms of one kind and delay, with a caregiver who answers: the effector `say` takes a word for each room.
+
+    Args:
+        context: makes the nursery.
+        seeds: of rooms of one delay.
+    """
+
+    def __init__(self, context: Context, kind: str, seeds: np.ndarray) -> None:
+        self.world = context.make_world("nursery", f"hide/{kind}", seeds)
+        self.seeds, self.plan, self.tick = seeds, hiding.plan(seeds, kind), 0
+        self.ticks = int(self.plan.ask.max()) + AFTER_ASKED
+        self.asked = np.zeros(len(seeds), bool)
+        self._reply = [""] * len(seeds)
+        self.senses = self._heard(self.world.observe())
+
+    @property
+    def num_envs(self) -> int:
+        """N."""
+        return len(self.seeds)
+
+    def observe(self) -> Mapping[str, Any]:
+        """What is sensed now."""
+        return self.senses
+
+    def step(self, actions: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Turn heads, and take in what is asked."""
+        said = actions.get(SAY, [""] * self.num_envs)
+        if any(said):
+            # Where it is as it is asked for; nothing goes anywhere any more.
+            told = self.world.truth()
+            colours = np.array(COLOUR_NAMES)[told["colour"]]
+            answers = colours[np.arange(self.num_envs), hiding.THINGS + told["place"]]
+        self._reply = [str(answers[row]) if word else "" for row, word in enumerate(said)]
+        senses, *rest = self.world.step({name: value for name, value in actions.items() if name != SAY})
+        self.tick += 1
+        self.asked |= np.array([bool(word) for word in said])
+        self.senses = self._heard(senses)
+        return (self.senses, *rest)
+
+    def _heard(self, senses: Mapping[str, Any]) -> dict[str, Any]:
+        """The nursery's first question, and answers; its second question is not asked here."""
+        now = self.tick < self.plan.ask + hiding.ASK_TICKS
+        words = [
+            answer or (word if first else "")
+            for answer, word, first in zip(self._reply, senses["words"], now, strict=True)
+        ]
+        return {**senses, "words": words}
+
+    def found(self) -> np.ndarray:
+        """Whether each gaze is nearest to the place where the thing is, bool [N]."""
+        pan, tilt = gaze(self.senses["body"])
+        places = hiding.place_directions_deg(self.seeds)
+        apart = np.stack(
+            [between_deg(unit(pan, tilt), unit(places[:, k, 0], places[:, k, 1])) for k in range(places.shape[1])], -1
+        )
+        return np.asarray(apart.argmin(-1) == self.world.truth()["place"])
+
+    def had_to_ask(self) -> np.ndarray:
+        """Where the thing is not where it was seen last, bool [N]."""
+        truth = self.world.truth()
+        return np.asarray(truth["place"] != truth["last_seen_place"])
+
+
+def gaze(body: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pan and tilt in degrees, as the sense `body` [N, 12] tells them."""
+    return np.rad2deg(np.arctan2(body[:, PAN_SIN], body[:, PAN_COS])), body[:, TILT] * MAX_TILT_DEG
+
+
+@dataclass
+class Row:
+    """One child's senses and acts as its procedures have them; angles in degrees from straight ahead, left and up.
+
+    Attributes:
+        things: what the agent believes of each class by name: (azimuth, elevation, in sight, gone).
+        target: where the gaze goes; saying: the word that is said in this tick.
+    """
+
+    pan: float = 0.0
+    tilt: float = 0.0
+    tick: int = 0
+    saying: str = ""
+    target: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        self.things: dict[str, tuple[float, float, bool, bool]] = {}
+        self.beliefs = Beliefs(
+            sensed={
+                "saw": self.saw,
+                "in_sight": lambda name: self.things.get(name, (0, 0, False, False))[2],
+                "gone": lambda name: self.things.get(name, (0, 0, False, False))[3],
+                "tick": lambda now: [(self.tick,)],
+            }
+        )
+        self.actions: dict[str, Action] = {"look_at": self.look_at, SAY: self.say}
+
+    def saw(self, name: Any, azimuth: Any, elevation: Any) -> Iterator[tuple[Any, ...]]:
+        """Where it was seen last, whether it is still there or not."""
+        if name in self.things:
+            left, up, *_ = self.things[name]
+            yield name, left, up
+
+    def look_at(self, azimuth: float, elevation: float) -> None:
+        """Turn the head there, and keep it."""
+        self.target = azimuth, elevation
+
+    def say(self, word: str) -> None:
+        """Aloud, in this tick."""
+        self.saying = word
+
+    def look(self) -> tuple[float, float]:
+        """The command of `look` in this tick."""
+        if self.target is None:
+            return 0.0, 0.0
+        return (
+            float(np.clip(((self.target[0] - self.pan + 180.0) % 360.0 - 180.0) / TURN_DEG, -1, 1)),
+            float(np.clip((self.target[1] - self.tilt) / TURN_DEG, -1, 1)),
+        )
+
+
+class Procedural:
+    """A policy of N children: one agent's beliefs, and the procedures of each row run on them.
+
+    Args:
+        believed: `(senses, first) -> (labels, beliefs of N rows)`, as `beliefs_of` gives an agent's; beliefs None where
+            it has no tracker.
+        library: the plans.
+    """
+
+    def __init__(self, believed: Any, library: Library) -> None:
+        self.believed, self.library = believed, library
+        self.rows: list[Row] = []
+        self.minds: list[Interpreter] = []
+
+    def __call__(self, senses: Mapping[str, Any], first: np.ndarray) -> dict[str, Any]:
+        """One tick: what is sensed becomes believed, procedures run until they wait, and what they do is done."""
+        labels, things = self.believed(senses, first)
+        pan, tilt = gaze(senses["body"])
+        if first.all():
+            self.rows = [Row() for _ in first]
+            self.minds = [Interpreter(self.library, row.beliefs, row.actions) for row in self.rows]
+        for number, (row, mind) in enumerate(zip(self.rows, self.minds, strict=True)):
+            row.pan, row.tilt, row.saying = float(pan[number]), float(tilt[number]), ""
+            row.tick += 1
+            row.things = {} if things is None else told(things, number, labels)
+            heard = ("heard", senses["words"][number])
+            if heard[1] and heard not in row.beliefs:
+                row.beliefs.put(heard)
+            elif not heard[1]:
+                for fact in [fact for fact in row.beliefs if fact[0] == "heard"]:
+                    row.beliefs.remove(fact)
+            for _ in range(STEPS):
+                mind.cycle()
+                if mind.last_step is None:
+                    break
+        return {
+            "look": np.array([row.look() for row in self.rows], np.float32),
+            SAY: [row.saying for row in self.rows],
+        }
+
+
+def told(things: Things, row: int, labels: list[str]) -> dict[str, tuple[float, float, bool, bool]]:
+    """What one row believes of each class, of several of a class the one seen last."""
+    azimuth, elevation, _ = direction(things.mean[row])
+    found = {}
+    for slot in np.argsort(-things.age_s[row], kind="stable"):
+        if things.used[row, slot] and things.hits[row, slot] >= THERE_HITS:
+            found[labels[int(things.kind[row, slot])]] = (
+                float(azimuth[slot]), float(elevation[slot]), bool(things.in_sight[row, slot]),
+                bool(things.elsewhere[row, slot] > GONE),
+            )  # fmt: skip
+    return found
+
+
+def beliefs_of(agent: Agent, n: int) -> Any:
+    """The agent's beliefs about things, tick by tick, of `n` rows: what an Actor of it keeps up, in exams and life."""
+    if agent.tracker is None:
+        return lambda senses, first: ([], None)
+    actor, labels = Actor(agent, n, effectors=[], trunk=False, beliefs=True), agent.labels_of(agent.tracker.detects)
+
+    def believed(senses: Mapping[str, Any], first: np.ndarray) -> tuple[list[str], Things | None]:
+        actor({name: senses[name] for name in ("sight", "body")}, first)
+        assert actor.output is not None
+        return labels, actor.output.beliefs
+
+    return believed
+
+
+@dataclass(frozen=True)
+class Errands:
+    """What came of N rooms, bool [N] each: the thing was found; it was asked for; it had to be."""
+
+    found: np.ndarray
+    asked: np.ndarray
+    needed: np.ndarray
+
+    @property
+    def right(self) -> np.ndarray:
+        """Found, and asked for only where it had to be, float [N]."""
+        return np.asarray(self.found & (self.asked == self.needed), float)
+
+
+def run(rooms: ErrandRooms, policy: Any) -> Errands:
+    """Let a policy go through rooms to their end."""
+    for _ in rollout(policy, rooms, rooms.ticks):
+        pass
+    return Errands(rooms.found(), rooms.asked.copy(), rooms.had_to_ask())
+
+
+def of_agent(agent: Agent, context: Context, kind: str, seeds: np.ndarray) -> Errands:
+    """The agent's errands in rooms of one kind and delay."""
+    return run(ErrandRooms(context, kind, seeds), Procedural(beliefs_of(agent, len(seeds)), shipped("errand")))

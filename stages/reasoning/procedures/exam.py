@@ -1,0 +1,146 @@
+"""The exam procedures: what the agent brings to plans that people wrote.
+
+In Tileworld what it has learned that commitments are worth picks among them, on the meta level; in the nursery an
+errand runs on its beliefs. That the interpreter solves blocks world, answers a failing jet within a cycle and that bold
+and cautious stand in the published order owes nothing to any agent: tests hold it, a benchmark prints it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.episodes import of_lessons, of_worlds
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
+from devmind.worlds.nursery import hiding
+from stages.reasoning.procedures import errand
+from stages.reasoning.procedures.commitment import COMMITMENTS, Forced, live, reactive, worths
+from stages.reasoning.procedures.lesson import NAME, begun, rates
+
+WORLDS, ROOMS = 400, 64
+TUNING = 40
+"""Worlds of lessons on which the rule's threshold is chosen."""
+DELAY = hiding.DELAYS[0]
+"""Ticks from the covers' coming down to the question: an errand of a long one costs a second."""
+ERRAND = f"{NAME}/errand"
+GATE = Gate([Threshold(NAME, 0.005), Threshold(ERRAND, 0.75)])
+BOLD, CAUTIOUS = "bold always (a planner without reaction)", "cautious always"
+REACTIVE, RULE = "reactive agent, no plans", "bold while little changes (threshold)"
+Worth = Callable[[np.ndarray], Sequence[float]]
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """Effectiveness by learned utilities, and errands by its own beliefs."""
+    return [_tileworld(agent, context, level), _errand(agent, context, level)]
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Tileworlds of lessons, and rooms of the memory stage's in which things are hidden, int64."""
+    seeds = lesson_seeds(n // 2, context.seed, NAME, "episodes")
+    worlds = begun(seeds, rates(len(seeds), numpy_rng("lesson", NAME, context.seed, "episodes")))
+    levels = [f"hide/{kind}" for kind in errand.KINDS]
+    return np.concatenate([worlds, of_lessons(context.make_world, n - n // 2, context.seed, "nursery", levels)])
+
+
+def lived(agent: Agent, seed: int, rate: float) -> float:
+    """The agent's effectiveness in one world."""
+    return live(seed, rate, worth=lambda situation: worths(agent, situation))[0]
+
+
+def _tileworld(agent: Agent, context: Context, level: str) -> Measure:
+    n, full = context.episodes(WORLDS, level), level == "full"
+    seeds = exam_seeds(n, context.seed, NAME)
+    # Drawn by name for each world, so that a glimpse asks about worlds of the full exam.
+    speed = np.concatenate([rates(1, numpy_rng("exam", NAME, int(seed))) for seed in seeds])
+    each = list(zip(seeds.tolist(), speed.tolist(), strict=True))
+    bold, cautious = (np.array([live(*one, Forced(plan))[0] for one in each]) for plan in COMMITMENTS)
+    mine = np.array([lived(agent, *one) for one in each])
+    mean = (bold + cautious) / 2
+    floors, rows = dict[str, float](), dict[str, float]()
+    if full:
+        rule = threshold(tuned(context.episodes(TUNING), context.seed))
+        floors = {
+            BOLD: float((bold - mean).mean()),
+            CAUTIOUS: float((cautious - mean).mean()),
+            REACTIVE: float(np.mean([reactive(*one) for one in each] - mean)),
+            RULE: float(np.mean([live(*one, worth=rule)[0] for one in each] - mean)),
+        }
+        order = np.argsort(speed)
+        slow, fast = order[: n // 3], order[-(n // 3) :]
+        rows = {
+            "bold, the slowest third": float((bold - mean)[slow].mean()),
+            "bold, the fastest third": float((bold - mean)[fast].mean()),
+            "agent, the slowest third": float((mine - mean)[slow].mean()),
+            "agent, the fastest third": float((mine - mean)[fast].mean()),
+        }
+    return Measure(
+        NAME,
+        "effectiveness above the mean of bold and cautious",
+        mine - mean,
+        chance=0.0,
+        ceiling=float((np.maximum(bold, cautious) - mean).mean()),
+        floors=floors,
+        episodes=begun(seeds, speed),
+        reference="Kinny and Georgeff (1991): bold is better where little changes, cautious where much does",
+        note=f"Tileworld by plans; effectiveness is {mine.mean():.3f}; the ceiling knows each world's end beforehand",
+        rows=rows,
+    )
+
+
+def threshold(most: float) -> Worth:
+    """The rule: bold while the logarithm of changes a tick is at most so much, or not known yet."""
+    return lambda situation: [0.0, float(situation[0] > most)]
+
+
+@lru_cache
+def tuned(n: int, seed: int) -> float:
+    """The threshold with the highest effectiveness in worlds of lessons."""
+    seeds = lesson_seeds(n, seed, NAME, "tuning").tolist()
+    speed = rates(n, numpy_rng("lesson", NAME, seed, "tuning")).tolist()
+    tried = np.linspace(-3.5, -0.5, 7)
+    scores = [np.mean([live(*one, worth=threshold(at))[0] for one in zip(seeds, speed, strict=True)]) for at in tried]
+    return float(tried[int(np.argmax(scores))])
+
+
+def rooms(context: Context, level: str) -> dict[str, np.ndarray]:
+    """Seeds of the exam's rooms by kind: in half of them the thing stays where it was seen."""
+    n, found = context.episodes(ROOMS, level), {}
+    for kind, share in zip(errand.KINDS, (n // 2, n // 4, n - n // 2 - n // 4), strict=True):
+        seeds = exam_seeds(20 * ROOMS, context.seed, NAME, kind)
+        found[kind] = seeds[hiding.plan(seeds, kind).delay == DELAY][:share]
+    return found
+
+
+def _errand(agent: Agent, context: Context, level: str) -> Measure:
+    seeds = rooms(context, level)
+    done = {kind: errand.of_agent(agent, context, kind, of) for kind, of in seeds.items()}
+    right, needed = (np.concatenate([getattr(one, name) for one in done.values()]) for name in ("right", "needed"))
+    full, moved = level == "full", float(needed.mean())
+    floors = {
+        "asks at once (reactive agent, no beliefs)": moved,
+        "never asks (planner without reaction)": 1 - moved,
+    }
+    episodes = [of_worlds(context.make_world, "nursery", f"hide/{kind}", of) for kind, of in seeds.items()]
+    return Measure(
+        ERRAND,
+        "found, and asked for only where it had to be",
+        right,
+        chance=(1 - moved) / len(hiding.PLACES),
+        ceiling=1.0,
+        floors=floors if full else {},
+        rate=True,
+        episodes=np.concatenate(episodes),
+        note="floors are granted perfect eyes; an agent without a tracker (the memory stage's) believes nothing",
+        rows={f"{name}, {kind}": float(getattr(one, name).mean()) for kind, one in done.items() for name in SHOWN}
+        if full
+        else {},
+    )
+
+
+SHOWN = ("found", "asked")

@@ -1,0 +1,439 @@
+"""The intention graph: what is being done, as a tree for each intention, with orders and interrupts between them.
+
+A node is a goal, a plan's body, a branch, parallel strands, a wait or a guard. What can take a step is in its
+intention's `ready`; what waits is woken by changes of belief. A child that ends tells its parent, which goes on or ends
+in turn: so a hundred thousand subgoals inside each other need no stack.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from stages.reasoning.procedures.beliefs import Believed, Condition
+from stages.reasoning.procedures.plans import ACHIEVE, CHOOSE, Option
+from stages.reasoning.procedures.terms import Bindings, Term, is_ground, renamed, resolve, unify
+
+if TYPE_CHECKING:
+    from stages.reasoning.procedures.interpreter import Interpreter
+    from stages.reasoning.procedures.statements import Statement
+
+AGAIN = object()
+"""What a statement or a primitive gives that is not over yet: it is asked again in the intention's next cycle."""
+
+
+class Intention:
+    """One thing the agent is committed to.
+
+    Attributes:
+        root: its outermost node; name: for whoever reads.
+        priority: the highest that can go on goes on; equals take turns.
+        ready: nodes that can take a step; suspended: until somebody resumes it.
+        after: intentions that must be over first.
+        state: 'going', 'done', 'failed' or 'dropped'.
+        guards: maintain guards that hold back part of it now.
+    """
+
+    __slots__ = ("after", "guards", "name", "priority", "ran", "ready", "root", "state", "suspended")
+
+    def __init__(self, name: str, priority: int = 0, after: Sequence[Intention] = ()) -> None:
+        self.name, self.priority, self.after = name, priority, list(after)
+        self.ready: deque[Node] = deque()
+        self.root: Node | None = None
+        self.suspended, self.state, self.ran = False, "going", 0
+        self.guards: list[Guard] = []
+
+    @property
+    def able(self) -> bool:
+        """Whether it can take a step now."""
+        if not self.ready or self.suspended:
+            return False
+        if self.after:
+            self.after = [other for other in self.after if other.state == "going"]
+        return not self.after
+
+    def __repr__(self) -> str:
+        return f"{self.name} ({self.state}{', suspended' if self.suspended else ''})"
+
+
+class Node:
+    """Part of an intention's tree."""
+
+    __slots__ = ("intention", "parent")
+
+    def __init__(self, parent: Node | None, intention: Intention) -> None:
+        self.parent, self.intention = parent, intention
+
+    def step(self, it: Interpreter) -> None:
+        """Take one step, if it is what can."""
+
+    def child_done(self, it: Interpreter, child: Node, ok: bool) -> bool | None:
+        """A child ended: whether this has succeeded or failed with it; None where it goes on."""
+        return ok
+
+    def look(self, it: Interpreter) -> None:
+        """Something that it watches has changed."""
+
+    def children(self) -> Iterator[Node]:
+        """What is being done for it."""
+        return iter(())
+
+
+class Strand(Node):
+    """Statements one after the other, with the variables of their plan."""
+
+    __slots__ = ("at", "bindings", "child", "statements")
+
+    def __init__(
+        self, parent: Node | None, intention: Intention, statements: Sequence[Statement], bindings: Bindings
+    ) -> None:
+        super().__init__(parent, intention)
+        self.statements, self.bindings, self.at = statements, bindings, 0
+        self.child: Node | None = None
+
+    def step(self, it: Interpreter) -> None:
+        if self.at == len(self.statements):
+            it.finish(self, True)
+            return
+        verdict = self.statements[self.at].run(it, self)
+        if verdict is True:
+            self.at += 1
+            if self.at < len(self.statements):
+                it.ready(self)
+            else:
+                it.finish(self, True)
+        elif verdict is False:
+            it.finish(self, False)
+        elif verdict is AGAIN:
+            it.ready(self)
+
+    def child_done(self, it: Interpreter, child: Node, ok: bool) -> bool | None:
+        self.child = None
+        if ok and not self.statements[self.at].comes_again:
+            self.at += 1
+            if self.at == len(self.statements):
+                return True
+        if ok:
+            it.ready(self)
+        return None if ok else False
+
+    def children(self) -> Iterator[Node]:
+        if self.child is not None:
+            yield self.child
+
+
+class Goal(Node):
+    """Something to achieve or test: tries one applicable plan after the other until one succeeds.
+
+    Attributes:
+        term: the goal, its unbound variables renamed; asked: as its strand wrote it.
+        option: the plan at work; tried: keys of those that were.
+        since, situation: reward, and what the choice hung on, before that plan began.
+    """
+
+    __slots__ = (
+        "asked",
+        "child",
+        "choosing",
+        "failing",
+        "kind",
+        "option",
+        "picked",
+        "since",
+        "situation",
+        "term",
+        "tried",
+    )
+
+    def __init__(self, parent: Node | None, intention: Intention, kind: str, term: Term) -> None:
+        super().__init__(parent, intention)
+        self.kind, self.asked = kind, term
+        self.term = term if is_ground(term) else renamed(term, {})
+        self.tried: set[tuple[Any, ...]] | None = None
+        self.option: Option | None = None
+        self.child: Strand | None = None
+        self.choosing: list[Option] | None = None
+        self.picked: str | None = None
+        self.failing, self.since = False, 0.0
+        self.situation: Hashable = None
+
+    def begin(self, it: Interpreter) -> bool:
+        """Set out by a plan that has not been tried; False where there is none."""
+        library, beliefs = it.library, it.beliefs
+        every = library.applicable(self.kind, self.term, beliefs)
+        if it.utilities is None and not library.weighs(self.kind, self.term):
+            option = next((one for one in every if not self.tried or one.key not in self.tried), None)
+            if option is None:
+                return False
+            self._set_out(it, option)
+            return True
+        options = [one for one in every if not self.tried or one.key not in self.tried]
+        if len(options) > 1 and self.kind != CHOOSE:
+            offered = _Choosing(it, it.offered(self, options))
+            meta = next(library.applicable(CHOOSE, self.term, offered, id(self)), None)
+            if meta is not None:
+                self._deliberate(it, meta, options)
+                return True
+        if not options:
+            return False
+        self._set_out(it, it.best(self.term, options))
+        return True
+
+    def _deliberate(self, it: Interpreter, meta: Option, options: list[Option]) -> None:
+        """Run the meta-level plan first; what it picks is done."""
+        self.choosing, self.picked = options, None
+        it.offer(self, options)
+        self.child = Strand(self, self.intention, meta.plan.body, meta.bindings)
+        it.ready(self.child)
+
+    def _set_out(self, it: Interpreter, option: Option) -> None:
+        self.option, self.since, self.failing = option, it.reward, False
+        if it.utilities is not None:
+            self.situation = it.utilities.situation(self.term)
+        # A copy: what a plan was tried with is asked when it has failed.
+        self.child = Strand(self, self.intention, option.plan.body, option.bindings.copy())
+        it.ready(self.child)
+        if it.trace is not None:
+            it.trace(self, option.plan)
+
+    def child_done(self, it: Interpreter, child: Node, ok: bool) -> bool | None:
+        if self.choosing is not None:
+            options, self.choosing = self.choosing, None
+            it.withdraw(self)
+            picked = [one for one in options if one.plan.name == self.picked]
+            self._set_out(it, it.best(self.term, picked or options))
+            return None
+        option, strand = self.option, self.child
+        assert option is not None
+        assert strand is not None
+        if not ok and option.plan.failing and not self.failing:
+            self.failing = True
+            self.child = Strand(self, self.intention, option.plan.failing, strand.bindings)
+            it.ready(self.child)
+            return None
+        ok = ok and not self.failing
+        if it.utilities is not None:
+            it.utilities.ended(self.situation, option, it.reward - self.since, ok)
+        if ok:
+            return self.hand_back(resolve(self.term, strand.bindings))
+        self.tried = self.tried or set()
+        self.tried.add(option.key)
+        return None if self.begin(it) else False
+
+    def hand_back(self, found: Term) -> bool:
+        """Give the variables of whoever asked what was found."""
+        if type(self.asked) is tuple or self.parent is None:
+            return True
+        caller = self.parent
+        while not isinstance(caller, Strand):
+            assert caller.parent is not None
+            caller = caller.parent
+        return unify(self.asked, found, caller.bindings)
+
+    def children(self) -> Iterator[Node]:
+        if self.child is not None:
+            yield self.child
+
+
+class _Choosing:
+    """Beliefs as a meta-level plan's context sees them: with the options, before they are offered."""
+
+    def __init__(self, it: Interpreter, offered: Sequence[tuple[Any, ...]]) -> None:
+        self.beliefs, self.offered = it.beliefs, offered
+
+    def find(self, pattern: Term, bindings: Bindings) -> Iterator[Bindings]:
+        """As `Beliefs.find`."""
+        for fact in self.offered:
+            found = bindings.copy()
+            if unify(pattern, fact, found):
+                yield found
+        yield from self.beliefs.find(pattern, bindings)
+
+
+class Branch(Node):
+    """Ways that are tried in turn until one succeeds."""
+
+    __slots__ = ("at", "bindings", "child", "ways")
+
+    def __init__(self, parent: Strand, ways: Sequence[Sequence[Statement]]) -> None:
+        super().__init__(parent, parent.intention)
+        self.ways, self.at, self.bindings = ways, -1, parent.bindings
+        self.child: Strand | None = None
+
+    def begin(self, it: Interpreter) -> None:
+        """The next way, with the variables as they were before the last one."""
+        self.at += 1
+        self.child = Strand(self, self.intention, self.ways[self.at], self.bindings.copy())
+        it.ready(self.child)
+
+    def child_done(self, it: Interpreter, child: Node, ok: bool) -> bool | None:
+        if ok:
+            assert self.child is not None
+            self.bindings.update(self.child.bindings)
+            return True
+        if self.at + 1 == len(self.ways):
+            return False
+        self.begin(it)
+        return None
+
+    def children(self) -> Iterator[Node]:
+        if self.child is not None:
+            yield self.child
+
+
+class Loop(Node):
+    """A body for each of some bindings in turn; what it binds anew is forgotten, what was bound stays changed."""
+
+    __slots__ = ("bindings", "child", "each", "statements")
+
+    def __init__(self, parent: Strand, statements: Sequence[Statement], each: Iterator[Bindings]) -> None:
+        super().__init__(parent, parent.intention)
+        self.statements, self.each, self.bindings = statements, each, parent.bindings
+        self.child: Strand | None = None
+
+    def begin(self, it: Interpreter) -> bool:
+        """The next round; False where there is none."""
+        found = next(self.each, None)
+        if found is None:
+            return False
+        self.child = Strand(self, self.intention, self.statements, {**self.bindings, **found})
+        it.ready(self.child)
+        return True
+
+    def child_done(self, it: Interpreter, child: Node, ok: bool) -> bool | None:
+        if not ok:
+            return False
+        assert self.child is not None
+        for name in self.bindings:
+            self.bindings[name] = self.child.bindings[name]
+        return None if self.begin(it) else True
+
+    def children(self) -> Iterator[Node]:
+        if self.child is not None:
+            yield self.child
+
+
+class Parallel(Node):
+    """Strands side by side, taking turns: done when all are, failed as soon as one is."""
+
+    __slots__ = ("strands",)
+
+    def __init__(self, parent: Strand, bodies: Sequence[Sequence[Statement]]) -> None:
+        super().__init__(parent, parent.intention)
+        self.strands: list[Node] = [Strand(self, self.intention, body, parent.bindings) for body in bodies]
+
+    def begin(self, it: Interpreter) -> None:
+        """All at once."""
+        for strand in self.strands:
+            it.ready(strand)
+
+    def child_done(self, it: Interpreter, child: Node, ok: bool) -> bool | None:
+        self.strands.remove(child)
+        if not ok:
+            it.abort(*self.strands)
+            return False
+        return None if self.strands else True
+
+    def children(self) -> Iterator[Node]:
+        return iter(self.strands)
+
+
+class Wait(Node):
+    """Until something holds, or its time is over."""
+
+    __slots__ = ("condition", "strand", "until")
+
+    def __init__(self, parent: Strand, condition: Condition, until: int | None) -> None:
+        super().__init__(parent, parent.intention)
+        self.strand, self.condition, self.until = parent, condition, until
+
+    def look(self, it: Interpreter) -> None:
+        found = self.condition.first(it.beliefs, self.strand.bindings)
+        if found is None and (self.until is None or it.now < self.until):
+            return
+        it.unwatch(self)
+        if found is not None:
+            self.strand.bindings.update(found)
+        it.finish(self, found is not None)
+
+
+class Guard(Node):
+    """Something that must hold while a body runs. Preserved, the body fails when it does not; maintained, the body
+    stands still until it holds again, for which a goal is set.
+    """
+
+    __slots__ = ("condition", "held", "maintains", "repair", "strand")
+
+    def __init__(self, parent: Strand, condition: Condition, maintains: bool, body: Sequence[Statement]) -> None:
+        super().__init__(parent, parent.intention)
+        self.condition, self.maintains = condition, maintains
+        self.strand = Strand(self, self.intention, body, parent.bindings)
+        self.held: list[Node] = []
+        self.repair: Goal | None = None
+
+    def begin(self, it: Interpreter) -> bool:
+        """Begin the body, or the repair where what is to be maintained does not hold yet."""
+        it.watch(self, self.condition)
+        it.ready(self.strand)
+        if self.condition.first(it.beliefs, self.strand.bindings) is None:
+            if not self.maintains:
+                it.abort(self.strand)
+                it.unwatch(self)
+                return False
+            return self._mend(it)
+        return True
+
+    def look(self, it: Interpreter) -> None:
+        if self.repair is not None or self.condition.first(it.beliefs, self.strand.bindings) is not None:
+            return
+        if self.maintains:
+            if not self._mend(it):
+                it.finish(self, False)
+            return
+        it.abort(self.strand)
+        it.unwatch(self)
+        it.finish(self, False)
+
+    def _mend(self, it: Interpreter) -> bool:
+        """Hold the body, set the goal; False where no plan is for it."""
+        assert isinstance(self.condition, Believed)
+        goal = Goal(self, self.intention, ACHIEVE, resolve(self.condition.pattern, self.strand.bindings))
+        self.repair = goal
+        self.held = it.hold(self)
+        if goal.begin(it):
+            return True
+        self._give_up(it)
+        return False
+
+    def _give_up(self, it: Interpreter) -> None:
+        it.release(self)
+        it.abort(self.strand)
+        it.unwatch(self)
+
+    def child_done(self, it: Interpreter, child: Node, ok: bool) -> bool | None:
+        if child is not self.repair:
+            it.unwatch(self)
+            return ok
+        self.repair = None
+        if not ok or self.condition.first(it.beliefs, self.strand.bindings) is None:
+            self._give_up(it)
+            return False
+        for node in it.release(self):
+            it.ready(node)
+        return None
+
+    def children(self) -> Iterator[Node]:
+        yield self.strand
+        if self.repair is not None:
+            yield self.repair
+
+
+def inside(node: Node, top: Node) -> bool:
+    """Whether a node is below another, or it."""
+    at: Node | None = node
+    while at is not None:
+        if at is top:
+            return True
+        at = at.parent
+    return False

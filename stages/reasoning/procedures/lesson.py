@@ -1,0 +1,88 @@
+"""The lesson procedures: what each commitment is worth in a situation, from the rewards of living by it.
+
+Two lives begin alike in each world, one bold and one cautious throughout. What a life was worth is its effectiveness
+less the mean of both: what comes of the world alone drops out of it, as by any baseline (Williams 1992). The head
+learns that for the plan that was lived by, in every situation in which it was chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.agent.batch import collate_tick
+from devmind.curriculum.episodes import identities
+from devmind.curriculum.stage import Context, Lesson
+from devmind.learners.gradient import gradient_lesson
+from devmind.seeding import lesson_seeds, numpy_rng
+from stages.reasoning import parts
+from stages.reasoning.procedures.commitment import COMMITMENTS, Forced, live
+from stages.reasoning.procedures.tileworld import SIDE, Tileworld
+
+NAME = "procedures"
+STEPS = {"tiny": 20, "nursery": 100, "child": 100, "adult": 100}
+WORLDS, TINY_WORLDS = 48, 8
+"""Of a batch."""
+RATES = 0.8, 10.0
+"""How many ticks the world goes in one of the agent's; drawn evenly on a scale of ratios."""
+UNIT = 0.05
+"""Of effectiveness: what the head's numbers count in."""
+
+
+def lesson(context: Context) -> Lesson:
+    """Worlds that change slowly and fast."""
+    return gradient_lesson(
+        context, NAME, loss, make, steps=STEPS, rows=WORLDS, tiny_rows=TINY_WORLDS, learning_rate=3e-3, minutes=1.0,
+        trains=lambda agent: TRAINS, skills=(NAME,), rehearsal_every=0,
+        unrehearsed="It trains a sense and a head of its own alone, which no later lesson changes.",
+    )  # fmt: skip
+
+
+TRAINS = (f"encoders.{parts.SITUATION}.", f"heads.{parts.WORTH}.")
+
+
+def rates(n: int, rng: np.random.Generator) -> np.ndarray:
+    """Rates of n worlds, float [n]."""
+    low, high = np.log(RATES)
+    return np.exp(rng.uniform(low, high, n))
+
+
+def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0) -> dict[str, Any]:
+    """Situations of the lives in `rows` worlds, `plan` int64 [B, 1] that was chosen, `worth` [B, 1] in UNIT."""
+    seeds = lesson_seeds(rows, context.seed, NAME, update)
+    situations, plans, worth = [], [], []
+    for seed, rate in zip(seeds.tolist(), rates(rows, numpy_rng("lesson", NAME, context.seed, update)), strict=True):
+        lives = [live(seed, rate, Forced(plan)) for plan in COMMITMENTS]
+        mean = sum(value for value, _ in lives) / len(lives)
+        for plan, (value, met) in enumerate(lives):
+            situations += met
+            plans += [plan] * len(met)
+            worth += [(value - mean) / UNIT] * len(met)
+    batch = collate_tick({parts.SITUATION: np.stack(situations)}, np.ones(len(plans), bool))
+    batch["plan"] = torch.tensor(plans)[:, None]
+    batch["worth"] = torch.tensor(worth, dtype=torch.float32)[:, None]
+    return batch
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Squared error for the plan that was lived by."""
+    told = agent(batch, [parts.WORTH])[parts.WORTH].mode()
+    said = told.gather(-1, batch["plan"].to(agent.device)[..., None])[..., 0]
+    wrong = (said - batch["worth"].to(agent.device)).square().mean()
+    return wrong, {"worth": wrong.detach()}
+
+
+def begun(seeds: np.ndarray, rates: np.ndarray) -> np.ndarray:
+    """Which worlds these are, int64 [N]: obstacles, the agent's place, the first holes, the rate."""
+    worlds = [Tileworld(seed, rate) for seed, rate in zip(seeds.tolist(), rates.tolist(), strict=True)]
+    free, holes = (np.zeros((len(worlds), SIDE * SIDE)) for _ in range(2))
+    for row, world in enumerate(worlds):
+        free[row, world.free] = 1
+        for cell, hole in world.holes.items():
+            holes[row, cell] = hole.closes
+    return identities({"free": free, "holes": holes, "at": np.array([world.at for world in worlds]), "rate": rates})

@@ -1,0 +1,17 @@
+"""The plan files that come with the package, by name."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from stages.reasoning.procedures.plans import Library
+from stages.reasoning.procedures.reading import read_file
+
+FOLDER = Path(__file__).parent
+
+
+@lru_cache
+def shipped(name: str) -> Library:
+    """The library `name` of this folder, read once: nobody may add to it."""
+    return read_file(FOLDER / f"{name}.plan")

@@ -1,0 +1,440 @@
+"""Plan files: text to plans. An error says file, line and column, what was expected and what came.
+
+    plan clear_by_moving {
+        for achieve clear(X)
+        when on(Y, X)
+        do {
+            achieve clear(Y)
+            move(Y, table)
+        }
+    }
+
+The grammar is in docs/reasoning.md. Variables begin with a capital letter or `_`, all other words are atoms; `#` begins
+a comment; where a line ends says nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from devmind.errors import nearest
+from stages.reasoning.procedures.beliefs import All, Believed, Compared, Condition, Either, Not
+from stages.reasoning.procedures.plans import ACHIEVE, CHOOSE, KINDS, Library, Place, Plan
+from stages.reasoning.procedures.statements import (
+    Achieve,
+    Act,
+    Believe,
+    Body,
+    Branched,
+    Each,
+    Guarded,
+    If,
+    InParallel,
+    Let,
+    Post,
+    Say,
+    Statement,
+    Test,
+    WaitFor,
+    While,
+)
+from stages.reasoning.procedures.terms import LIST, PlanError, Sum, Term, Var, compound, variables
+
+VERBS = (
+    "achieve", "test", "wait", "preserve", "maintain", "if", "while", "each", "branch", "parallel", "believe", "forget",
+    "now", "let", "post", "suspend", "resume", "pick", "fail",
+)  # fmt: skip
+CLAUSES = ("for", "when", "utility", "priority", "do", "failing")
+TOP = ("plan", "believe", "achieve")
+RESERVED = frozenset({*VERBS, *CLAUSES, "plan", "else", "or", "and", "not", "in", "all", "within", "as", "mod"})
+_TOKEN = re.compile(
+    r"""(?P<blank>[ \t\r\n]+|\#[^\n]*)
+    | (?P<number>\d+\.\d+|\d+)
+    | (?P<word>[a-z]\w*)
+    | (?P<variable>[A-Z_]\w*)
+    | (?P<text>"[^"\n]*")
+    | (?P<sign><=|>=|!=|->|[-+*/=<>(){}\[\],])""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    place: Place
+
+
+def read_file(path: Path) -> Library:
+    """The library in a file.
+
+    Raises:
+        PlanError: the file cannot be read, or is not as it should be; the sentence says line and column.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise PlanError(f"The plan file '{path}' cannot be read: {why}.") from None
+    return read(text, path.name)
+
+
+def read(text: str, file: str = "plans") -> Library:
+    """The library that a text is of.
+
+    Raises:
+        PlanError: it is not as it should be; the sentence says `file`, line and column.
+    """
+    return _Reader(_tokens(text, file)).library()
+
+
+def read_goal(text: str) -> Term:
+    """A goal or fact as it is typed: `on(a, b)`.
+
+    Raises:
+        PlanError: it is none.
+    """
+    reader = _Reader(_tokens(text, "the goal"))
+    goal = reader.fact()
+    reader.expect("end")
+    return goal
+
+
+def check(library: Library, actions: Sequence[str], sensed: Sequence[str] = ()) -> list[str]:
+    """What runs badly though it reads well, a sentence each: actions that are not there, goals that no plan achieves.
+
+    Args:
+        actions: the primitive actions of the world; sensed: the predicates that it answers.
+    """
+    found = []
+    for plan in library.plans:
+        for statement in _every(plan.body), _every(plan.failing):
+            for one in statement:
+                if isinstance(one, Act) and one.name not in actions:
+                    found.append(f"{one.place}: there is no action '{one.name}'{nearest(one.name, actions)}")
+                elif isinstance(one, Achieve | Post) and not library.relevant(ACHIEVE, one.goal):
+                    shape = f"{one.goal[0]}/{len(one.goal) - 1}"
+                    if one.goal[0] not in sensed:
+                        found.append(
+                            f"{one.place}: no plan is for 'achieve {shape}', so it fails unless it is believed."
+                        )
+    return found
+
+
+def _every(body: Body) -> list[Statement]:
+    found = list(body)
+    for one in found:
+        for inner in one.bodies():
+            found += inner
+    return found
+
+
+def _tokens(text: str, file: str) -> list[_Token]:
+    found, at, line, begins = [], 0, 1, 0
+    while at < len(text):
+        place = Place(file, line, at - begins + 1)
+        match = _TOKEN.match(text, at)
+        if match is None:
+            what = (
+                "a text that ends on its line with '\"'" if text[at] == '"' else "a word, a number or a sign of plans"
+            )
+            raise PlanError(f"{place}: expected {what}, got {text[at : at + 20].splitlines()[0]!r}.")
+        if match.lastgroup != "blank":
+            found.append(_Token(str(match.lastgroup), match[0], place))
+        newlines = match[0].count("\n")
+        if newlines:
+            line += newlines
+            begins = at + match[0].rindex("\n") + 1
+        at = match.end()
+    return [*found, _Token("end", "the end of the file", Place(file, line, at - begins + 1))]
+
+
+class _Reader:
+    """Recursive descent; each method reads one thing and leaves what follows."""
+
+    def __init__(self, tokens: list[_Token]) -> None:
+        self.tokens, self.at = tokens, 0
+        self.names: dict[str, Var] = {}
+
+    # -- tokens --------------------------------------------------------------------------------------------------
+
+    @property
+    def next(self) -> _Token:
+        return self.tokens[self.at]
+
+    def take(self) -> _Token:
+        token = self.next
+        self.at += token.kind != "end"
+        return token
+
+    def has(self, *texts: str) -> bool:
+        return self.next.text in texts and self.next.kind in ("word", "sign")
+
+    def got(self, text: str) -> bool:
+        if self.has(text):
+            self.at += 1
+            return True
+        return False
+
+    def error(self, wanted: str, token: _Token | None = None, hint: str = "") -> PlanError:
+        token = token or self.next
+        got = token.text if token.kind == "end" else f"'{token.text}'"
+        return PlanError(f"{token.place}: expected {wanted}, got {got}{hint or '.'}")
+
+    def expect(self, text: str, where: str = "") -> _Token:
+        if text == "end" and self.next.kind == "end":
+            return self.next
+        if not self.has(text):
+            raise self.error("nothing more" if text == "end" else f"'{text}'{where}")
+        return self.take()
+
+    def word(self, what: str) -> str:
+        token = self.next
+        if token.kind != "word" or token.text in RESERVED:
+            raise self.error(f"{what}, a word in small letters" + " that has no meaning here" * (token.kind == "word"))
+        return self.take().text
+
+    # -- files and plans -----------------------------------------------------------------------------------------
+
+    def library(self) -> Library:
+        library = Library()
+        while self.next.kind != "end":
+            self.names = {}
+            token = self.take()
+            if token.text == "plan":
+                library.add(self.plan(token.place))
+            elif token.text == "believe":
+                library.facts.append(self._ground("a belief at the top of a file"))
+            elif token.text == "achieve":
+                goal = self._ground("a goal at the top of a file")
+                library.goals.append((goal, self.integer() if self.got("priority") else 0))
+            else:
+                raise self.error("'plan', 'believe' or 'achieve'", token, nearest(token.text, TOP))
+        return library
+
+    def _ground(self, what: str) -> Term:
+        token, fact = self.next, self.fact()
+        if free := variables(fact):
+            raise PlanError(f"{token.place}: {what} has no variables, got '{min(v.name for v in free)}'.")
+        return fact
+
+    def plan(self, place: Place) -> Plan:
+        name = self.word("the plan's name")
+        where = f" of plan '{name}'"
+        self.expect("{", where)
+        given: dict[str, Any] = {}
+        while not self.has("}"):
+            token = self.take()
+            if token.text not in CLAUSES or token.kind != "word":
+                hint = nearest(token.text, CLAUSES)
+                raise self.error(f"{', '.join(CLAUSES[:-1])}, failing or '}}' in plan '{name}'", token, hint)
+            if token.text in given:
+                raise PlanError(f"{token.place}: plan '{name}' has a second '{token.text}'; put both into one.")
+            given[token.text] = self.clause(token.text)
+        end = self.expect("}")
+        for wanted, what in (("for", "what it is for: 'for achieve GOAL'"), ("do", "what it does: 'do { ... }'")):
+            if wanted not in given:
+                raise PlanError(f"{end.place}: plan '{name}' ends without saying {what}.")
+        kind, trigger, choice = cast("tuple[str, Term, Var | None]", given.pop("for"))
+        body = cast("tuple[Statement, ...]", given.pop("do"))
+        return Plan(name, kind, trigger, body, place, choice=choice, **given)
+
+    def clause(self, name: str) -> object:
+        if name == "for":
+            return self.trigger()
+        if name == "when":
+            return self.condition()
+        if name == "utility":
+            return self.sum()
+        return self.integer() if name == "priority" else self.body()
+
+    def trigger(self) -> tuple[str, Term, Var | None]:
+        token = self.take()
+        if token.text not in KINDS:
+            raise self.error(f"{', '.join(KINDS[:-1])} or {CHOOSE}", token, nearest(token.text, KINDS))
+        fact, choice = self.fact(), None
+        if token.text == CHOOSE and self.got("as"):
+            if self.next.kind != "variable":
+                raise self.error("a variable that stands for the choice")
+            choice = self.variable()
+        return token.text, fact, choice
+
+    def integer(self) -> int:
+        minus = self.got("-")
+        if self.next.kind != "number" or "." in self.next.text:
+            raise self.error("a whole number")
+        return int(self.take().text) * (-1 if minus else 1)
+
+    # -- statements ----------------------------------------------------------------------------------------------
+
+    def body(self) -> Body:
+        self.expect("{")
+        found = []
+        while not self.has("}"):
+            if self.next.kind == "end":
+                raise self.error("'}' or a statement")
+            found.append(self.statement())
+        self.take()
+        return tuple(found)
+
+    def statement(self) -> Statement:
+        token = self.take()
+        if token.kind == "word" and token.text in VERBS:
+            reads: dict[str, Callable[[Place], Statement]] = {
+                "achieve": lambda place: Achieve(place, self.fact()),
+                "test": lambda place: Test(place, self.condition()),
+                "wait": lambda place: WaitFor(place, self.condition(), self.sum() if self.got("within") else None),
+                "preserve": lambda place: Guarded(place, self.condition(), self.body(), False),
+                "maintain": lambda place: Guarded(place, Believed(self.fact()), self.body(), True),
+                "while": lambda place: While(place, self.condition(), self.body()),
+                "branch": lambda place: Branched(place, self.several("or")),
+                "parallel": lambda place: InParallel(place, self.several("and")),
+                "believe": lambda place: Believe(place, self.fact()),
+                "now": lambda place: Believe(place, self.fact(), "now"),
+                "forget": lambda place: Believe(place, self.fact(), "forget"),
+                "post": lambda place: Post(place, self.fact(), self.sum() if self.got("priority") else 0),
+                "fail": lambda place: Say(place, "fail"),
+                "if": self.condition_of,
+                "each": self.each,
+                "let": self.let,
+            }
+            if token.text in reads:
+                return reads[token.text](token.place)
+            return Say(token.place, token.text, self.sum())
+        if token.kind == "word" and self.has("("):
+            arguments = self.arguments(")")
+            return Act(token.place, token.text, arguments, self.sum() if self.got("->") else None)
+        hint = nearest(token.text, VERBS) if token.kind == "word" else ""
+        raise self.error("a statement: one of " + ", ".join(VERBS) + ", or an action with '('", token, hint)
+
+    def several(self, between: str) -> tuple[Body, ...]:
+        bodies = [self.body()]
+        while self.got(between):
+            bodies.append(self.body())
+        return tuple(bodies)
+
+    def condition_of(self, place: Place) -> Statement:
+        condition, then = self.condition(), self.body()
+        if not self.got("else"):
+            return If(place, condition, then)
+        return If(place, condition, then, (self.statement(),) if self.has("if") else self.body())
+
+    def each(self, place: Place) -> Statement:
+        item = self.sum()
+        self.expect("in", " behind what goes through the list")
+        source = self.condition() if self.got("all") else self.sum()
+        return Each(place, item, source, self.body())
+
+    def let(self, place: Place) -> Statement:
+        if self.next.kind != "variable":
+            raise self.error("a variable behind 'let'")
+        name = self.variable()
+        self.expect("=", f" behind 'let {name}'")
+        return Let(place, name, self.sum())
+
+    # -- conditions ----------------------------------------------------------------------------------------------
+
+    def condition(self) -> Condition:
+        parts = [self.conjunction()]
+        while self.got("or"):
+            parts.append(self.conjunction())
+        return parts[0] if len(parts) == 1 else Either(tuple(parts))
+
+    def conjunction(self) -> Condition:
+        parts = [self.simple()]
+        while self.got("and"):
+            parts.append(self.simple())
+        return parts[0] if len(parts) == 1 else All(tuple(parts))
+
+    def simple(self) -> Condition:
+        if self.got("not"):
+            return Not(self.simple())
+        if self.has("("):
+            # A condition in parentheses, or a sum that begins with one.
+            at = self.at
+            try:
+                self.take()
+                inner = self.condition()
+                self.expect(")")
+                if not self.has("<", "<=", ">", ">=", "!=", "=", "+", "-", "*", "/", "mod"):
+                    return inner
+            except PlanError as error:
+                farther, self.at = self.at, at
+                try:
+                    self.sum()
+                except PlanError as other:
+                    # Of the two readings, that which came farther was meant.
+                    raise (error if farther >= self.at else other) from None
+            self.at = at
+        token, left = self.next, self.sum()
+        if self.has("<", "<=", ">", ">=", "!=", "="):
+            return Compared(self.take().text, left, self.sum())
+        if isinstance(left, str):
+            left = (left,)
+        if not isinstance(left, tuple) or left[0] == LIST:
+            raise self.error("a fact, or a comparison with < <= > >= = or !=", token)
+        return Believed(left)
+
+    # -- terms ---------------------------------------------------------------------------------------------------
+
+    def fact(self) -> Term:
+        token = self.next
+        functor = self.word("a fact")
+        if not self.has("("):
+            return (functor,)
+        arguments = self.arguments(")")
+        if not arguments:
+            raise PlanError(f"{token.place}: a fact without arguments is written without parentheses: '{functor}'.")
+        return compound(functor, arguments)
+
+    def arguments(self, end: str) -> tuple[Term, ...]:
+        self.take()
+        found: list[Term] = []
+        while not self.has(end):
+            if found:
+                self.expect(",", f" or '{end}'")
+            found.append(self.sum())
+        self.take()
+        return tuple(found)
+
+    def sum(self) -> Term:
+        return self._left(("+", "-"), self.product)
+
+    def product(self) -> Term:
+        return self._left(("*", "/", "mod"), self.single)
+
+    def _left(self, signs: tuple[str, ...], part: Callable[[], Term]) -> Term:
+        found = part()
+        while self.has(*signs):
+            found = Sum(self.take().text, found, part())
+        return found
+
+    def single(self) -> Term:
+        token = self.next
+        if token.kind == "variable":
+            return self.variable()
+        if self.got("-"):
+            inner = self.single()
+            return -inner if isinstance(inner, int | float) else Sum("-", 0, inner)
+        if self.got("("):
+            inner = self.sum()
+            self.expect(")")
+            return inner
+        if self.has("["):
+            return compound(LIST, self.arguments("]"))
+        if token.kind == "number":
+            return float(self.take().text) if "." in token.text else int(self.take().text)
+        if token.kind == "text":
+            return self.take().text[1:-1]
+        if token.kind == "word" and token.text not in RESERVED:
+            self.take()
+            return compound(token.text, self.arguments(")")) if self.has("(") else token.text
+        raise self.error("a word, a variable, a number or a list")
+
+    def variable(self) -> Var:
+        name = self.take().text
+        return Var(name) if name == "_" else self.names.setdefault(name, Var(name))

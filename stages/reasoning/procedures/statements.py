@@ -1,0 +1,315 @@
+"""What a plan's body is made of. `run` gives True where it is done, False where it has failed, AGAIN where it is to be
+asked again, and None where a node goes on for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from stages.reasoning.procedures.beliefs import Believed, Condition
+from stages.reasoning.procedures.intentions import AGAIN, Branch, Goal, Guard, Loop, Parallel, Strand, Wait
+from stages.reasoning.procedures.plans import ACHIEVE, TEST, Place
+from stages.reasoning.procedures.terms import LIST, Bindings, Open, PlanError, Term, Var, resolve, show, unify
+
+if TYPE_CHECKING:
+    from stages.reasoning.procedures.interpreter import Interpreter
+
+Body = Sequence["Statement"]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One thing to do.
+
+    Attributes:
+        comes_again: whether it is asked once more after a node went on for it.
+    """
+
+    place: Place
+    comes_again: ClassVar[bool] = False
+
+    def run(self, it: Interpreter, strand: Strand) -> object:
+        """Do it, or begin to."""
+        raise NotImplementedError
+
+    def bodies(self) -> Iterator[Body]:
+        """The bodies within it."""
+        return iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class Achieve(Statement):
+    """`achieve GOAL`: nothing where it is believed already, else a plan for it."""
+
+    goal: Term
+
+    def run(self, it: Interpreter, strand: Strand) -> object:
+        term = resolve(self.goal, strand.bindings)
+        beliefs = it.beliefs
+        if type(term) is tuple and term[0] not in beliefs.sensed:
+            return True if term in beliefs else _pursued(it, strand, ACHIEVE, term)
+        found = next(beliefs.find(term, strand.bindings), None)
+        if found is not None:
+            strand.bindings.update(found)
+            return True
+        return _pursued(it, strand, ACHIEVE, term)
+
+
+@dataclass(frozen=True, slots=True)
+class Test(Statement):
+    """`test CONDITION`: binds what it finds; where it does not hold and is one fact, a plan may find out."""
+
+    __test__: ClassVar[bool] = False  # pytest collects what is called so
+    condition: Condition
+
+    def run(self, it: Interpreter, strand: Strand) -> object:
+        found = self.condition.first(it.beliefs, strand.bindings)
+        if found is not None:
+            strand.bindings.update(found)
+            return True
+        if isinstance(self.condition, Believed):
+            return _pursued(it, strand, TEST, resolve(self.condition.pattern, strand.bindings))
+        return False
+
+
+def _pursued(it: Interpreter, strand: Strand, kind: str, term: Term) -> object:
+    goal = Goal(strand, strand.intention, kind, term)
+    strand.child = goal
+    return None if goal.begin(it) else False
+
+
+@dataclass(frozen=True, slots=True)
+class Post(Statement):
+    """`post GOAL priority N`: an intention of its own; this one goes on at once."""
+
+    goal: Term
+    priority: Term = 0
+
+    def run(self, it: Interpreter, strand: Strand) -> object:
+        it.post(resolve(self.goal, strand.bindings), priority=resolve(self.priority, strand.bindings))
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Act(Statement):
+    """`name(arguments) -> RESULT`: a primitive action. One that gives False fails, AGAIN is asked again."""
+
+    name: str
+    arguments: tuple[Term, ...]
+    result: Term | None = None
+
+    def run(self, it: Interpreter, strand: Strand) -> object:
+        action = it.actions.get(self.name)
+        if action is None:
+            raise PlanError(f"{self.place}: there is no action '{self.name}' here{it.nearest_action(self.name)}")
+        arguments = [resolve(one, strand.bindings) for one in self.arguments]
+        for one in arguments:
+            if type(one) is Var or type(one) is Open:
+                raise PlanError(f"{self.place}: '{self.name}' is given {show(one)}, of which not all is known yet.")
+        said = action(*arguments)
+        if said is False or said is AGAIN:
+            return said
+        if self.result is not None:
+            return said is not None and unify(self.result, said, strand.bindings)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class WaitFor(Statement):
+    """`wait CONDITION within N`: until it holds; it fails when N cycles have passed."""
+
+    condition: Condition
+    within: Term | None = None
+
+    def run(self, it: Interpreter, strand: Strand) -> object:
+        found = self.condition.first(it.beliefs, strand.bindings)
+        if found is not None:
+            strand.bindings.update(found)
+            return True
+        until = None if self.within is None else it.now + int(resolve(self.within, strand.bindings))
+        wait = Wait(strand, self.condition, until)
+        strand.child = wait
+        it.watch(wait, self.condition, until is not None)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded(Statement):
+    """`preserve CONDITION { }`, `maintain FACT { }`."""
+
+    condition: Condition
+    body: Body
+    maintains: bool
+
+    def run(self, it: Interpreter, strand: Strand) -> object:
+        guard = Guard(strand, self.condition, self.maintains, self.body)
+        strand.child = guard
+        return None if guard.begin(it) else False
+
+    def bodies(self) -> Iterator[Body]:
+        yield self.body
+
+
+@dataclass(frozen=True, slots=True)
+class If(Statement):
+    """`if CONDITION { } else { }`."""
+
+    condition: Condition
+    then: Body
+    otherwise: Body = ()
+
+    def run(self, it: Interpreter, strand: Strand) -> object:
+        found = self.condition.first(it.beliefs, strand.bindings)
+        if found is not None:
+            strand.bindings.update(found)
+        body = self.otherwise if found is None else self.then
+        if not body:
+            return True
+        child = Strand(strand, strand.intention, body, strand.bindings)
+        strand.child = child
+        it.ready(child)
+        return None
+
+    def bodies(self) -> Iterator[Body]:
+        yield from (self.then, self.otherwise)
+
+
+@dataclass(frozen=True, slots=True)
+class While(Statement):
+    """`while CONDITION { }`."""
+
+    condition: Condition
+    body: Body
+
+    def run(self, it: Interpreter, strand: Strand) -> object:
+        def rounds() -> Iterator[Bindings]:
+            while (found := self.condition.first(it.beliefs, strand.bindings)) is not None:
+                yield found
+
+        return _looped(it, strand, self.body, rounds())
+
+    def bodies(self) -> Iterator[Body]:
+        yield self.body
+
+
+@dataclass(frozen=True, slots=True)
+class Each(Statement):
+    """`each X in LIST { }`, and `each X in all CONDITION { }`: every way in which it holds when it begins."""
+
+    item: Term
+    source: Term | Condition
+    body: Body
+
+    def run(self, it: Interpreter, strand: Strand) -> object:
+        if isinstance(self.source, Condition):
+            return _looped(it, strand, self.body, iter(list(self.source.ways(it.beliefs, strand.bindings))))
+        items = resolve(self.source, strand.bindings)
+        if not isinstance(items, tuple) or items[0] != LIST:
+            raise PlanError(f"{self.place}: 'each' goes through a list; got {show(items)}.")
+        every: list[Bindings] = []
+        for item in items[1:]:
+            found = strand.bindings.copy()
+            if unify(self.item, item, found):
+                every.append(found)
+        return _looped(it, strand, self.body, iter(every))
+
+    def bodies(self) -> Iterator[Body]:
+        yield self.body
+
+
+def _looped(it: Interpreter, strand: Strand, body: Body, each: Iterator[Bindings]) -> object:
+    loop = Loop(strand, body, each)
+    strand.child = loop
+    return None if loop.begin(it) else True
+
+
+@dataclass(frozen=True, slots=True)
+class Branched(Statement):
+    """`branch { } or { }`: the first way that succeeds."""
+
+    ways: Sequence[Body]
+
+    def run(self, it: Interpreter, strand: Strand) -> object:
+        branch = Branch(strand, self.ways)
+        strand.child = branch
+        branch.begin(it)
+        return None
+
+    def bodies(self) -> Iterator[Body]:
+        yield from self.ways
+
+
+@dataclass(frozen=True, slots=True)
+class InParallel(Statement):
+    """`parallel { } and { }`."""
+
+    strands: Sequence[Body]
+
+    def run(self, it: Interpreter, strand: Strand) -> object:
+        both = Parallel(strand, self.strands)
+        strand.child = both
+        both.begin(it)
+        return None
+
+    def bodies(self) -> Iterator[Body]:
+        yield from self.strands
+
+
+@dataclass(frozen=True, slots=True)
+class Believe(Statement):
+    """`believe FACT`, in place of facts that differ in the last argument alone with `now`; `forget FACT`."""
+
+    fact: Term
+    how: str = "believe"
+
+    def run(self, it: Interpreter, strand: Strand) -> object:
+        fact = resolve(self.fact, strand.bindings)
+        if self.how == "forget":
+            it.beliefs.remove(fact)
+        elif type(fact) is Open:
+            raise PlanError(f"{self.place}: what is believed has no unknown in it; got {show(fact)}.")
+        elif self.how == "now":
+            it.beliefs.put(fact)
+        else:
+            it.beliefs.add(fact)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Let(Statement):
+    """`let X = TERM`: X is that from here on, whatever it was."""
+
+    name: Var
+    term: Term
+
+    def run(self, it: Interpreter, strand: Strand) -> object:
+        strand.bindings[self.name] = resolve(self.term, strand.bindings)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Say(Statement):
+    """`fail`; `pick PLAN` of a meta-level plan; `suspend NAME` and `resume NAME` of the intentions called so."""
+
+    verb: str
+    what: Term = None
+
+    def run(self, it: Interpreter, strand: Strand) -> object:
+        if self.verb == "fail":
+            return False
+        name = show(resolve(self.what, strand.bindings))
+        if self.verb == "pick":
+            node = strand.parent
+            while node is not None and not (isinstance(node, Goal) and node.choosing is not None):
+                node = node.parent
+            if node is None:
+                raise PlanError(f"{self.place}: 'pick' stands in a plan for 'choose' alone; nothing is chosen here.")
+            assert isinstance(node, Goal)
+            node.picked = name
+            return True
+        for intention in it.intentions:
+            if intention.name == name:
+                intention.suspended = self.verb == "suspend"
+        return True

@@ -1,0 +1,123 @@
+"""Corpora of folders for `hostile.py`: one file of a bag, a data set or an agent is damaged, the others are whole."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from devmind.moment import Moment
+
+FOLDER = "folder"
+
+
+def read_bag(file: str) -> Callable[[bytes, Path], object]:
+    """A ROS bag with this file: a .bag, or one of a folder of ROS 2."""
+
+    def read(data: bytes, folder: Path) -> object:
+        from devmind.sessions.bags import import_bag
+
+        (folder / FOLDER / file).write_bytes(data)
+        bag = folder / FOLDER / file if file.endswith(".bag") else folder / FOLDER
+        return import_bag(bag, folder / "made.mcap", overwrite=True)
+
+    return read
+
+
+def bag(file: str) -> Callable[[Path], bytes]:
+    """A fifth of a second of a small robot; gives the file that is damaged."""
+
+    def make(folder: Path) -> bytes:
+        from tests.sessions.robots import drive, write_ros1, write_ros2
+
+        shutil.rmtree(folder / FOLDER, ignore_errors=True)
+        if file.endswith(".bag"):
+            (folder / FOLDER).mkdir()
+            write_ros1(folder / FOLDER / file, lambda store: drive(store, 0.2))
+        else:
+            write_ros2(folder / FOLDER, sent=lambda store: drive(store, 0.2))
+            (database,) = (folder / FOLDER).glob("*.db3")
+            assert database.name == "folder.db3"
+        return (folder / FOLDER / file).read_bytes()
+
+    return make
+
+
+def read_dataset(file: str) -> Callable[[bytes, Path], object]:
+    """A LeRobotDataset with this file."""
+
+    def read(data: bytes, folder: Path) -> object:
+        from devmind.sessions.lerobot_import import import_lerobot
+
+        (folder / FOLDER / file).write_bytes(data)
+        return import_lerobot(folder / FOLDER, folder / "made.mcap", overwrite=True)
+
+    return read
+
+
+def dataset(file: str) -> Callable[[Path], bytes]:
+    """An exported recording of ours; gives the file that is damaged."""
+
+    def make(folder: Path) -> bytes:
+        import numpy as np
+
+        from devmind.sessions.lerobot import export_lerobot
+        from devmind.sessions.recorder import Recorder
+
+        shutil.rmtree(folder / FOLDER, ignore_errors=True)
+        with Recorder(folder / "given.mcap", source="test", tick_hz=10, overwrite=True) as recorder:
+            for number in range(6):
+                sight = np.full((64, 64, 3), 20 * number, np.uint8)
+                recorder.write(Moment(number / 10, {"sight": sight, "body": np.ones(2, np.float32)}, first=not number))
+        export_lerobot([folder / "given.mcap"], folder / FOLDER)
+        return (folder / FOLDER / file).read_bytes()
+
+    return make
+
+
+def agent(file: str) -> Callable[[Path], bytes]:
+    """A small agent with its results; gives the file that is damaged."""
+
+    def make(folder: Path) -> bytes:
+        from devmind.agent.saving import seal
+        from devmind.testing import tiny_agent
+        from stages.reflex import parts
+
+        shutil.rmtree(folder / FOLDER, ignore_errors=True)
+        one = tiny_agent()
+        parts.admit(one)
+        one.save_pretrained(folder / FOLDER)
+        measure = {"name": "reach/look", "value": 0.9, "low": 0.8, "passed": True, "head": "look"}
+        skills = [{"name": "reach", "verdict": {"passed": True}, "measures": [measure]}]
+        seal(folder / FOLDER, "results.json", json.dumps({"verdict": {"passed": True}, "skills": skills}).encode())
+        return (folder / FOLDER / file).read_bytes()
+
+    return make
+
+
+def read_agent(file: str) -> Callable[[bytes, Path], object]:
+    """An agent with this file, as a stranger sends it: its checksums are made right."""
+
+    def read(data: bytes, folder: Path) -> object:
+        from devmind.acting.standing import read_results, standing
+        from devmind.agent.agent import Agent
+
+        home = folder / FOLDER
+        (home / file).write_bytes(data)
+        if file != "checksums.json":
+            sums: dict[str, Any] = json.loads((home / "checksums.json").read_text())
+            sums["files"][file] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+            (home / "checksums.json").write_text(json.dumps(sums))
+        results = read_results(home)
+        if file == "results.json":  # the agent is whole, and loaded once
+            _KNOWN.setdefault(home, Agent.from_pretrained(home))
+            return standing(_KNOWN[home], results)
+        return Agent.from_pretrained(home)
+
+    return read
+
+
+_KNOWN: dict[Path, Any] = {}

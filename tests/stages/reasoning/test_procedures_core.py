@@ -1,0 +1,337 @@
+"""Terms, beliefs, plan files and the interpreter, on small plans whose outcome is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from stages.reasoning.procedures.beliefs import Beliefs
+from stages.reasoning.procedures.intentions import AGAIN
+from stages.reasoning.procedures.interpreter import Interpreter
+from stages.reasoning.procedures.plans import ACHIEVE
+from stages.reasoning.procedures.reading import check, read, read_goal
+from stages.reasoning.procedures.terms import Open, PlanError, Var, resolve, show, unify
+from stages.reasoning.procedures.utilities import QTable
+
+
+def doing(text: str, **actions: Callable) -> tuple[Interpreter, list]:
+    """An interpreter whose action `do(X)` is noted with its cycle."""
+    done: list = []
+    it = Interpreter(read(text), actions={"note": done.append, **actions})
+    return it, done
+
+
+def test_unification_binds_both_sides_and_knows_what_cannot_be_equal() -> None:
+    x, y, found = Var("X"), Var("Y"), dict[Var, object]()
+    assert unify(Open(("f", x, ("g", "b"))), Open(("f", "a", y)), found)
+    assert found == {x: "a", y: ("g", "b")}
+    assert resolve(Open(("h", y, Open(("k", x)))), found) == ("h", ("g", "b"), ("k", "a"))
+    assert not unify(Open(("f", x, x)), ("f", "a", "b"), {})
+    assert unify(2, 2.0, {})
+    assert not unify("a", ("a",), {})
+    chain: dict[Var, object] = {}
+    assert unify(x, y, chain)
+    assert unify(y, 3, chain)
+    assert resolve(x, chain) == 3
+
+
+def test_an_indexed_question_finds_what_a_search_of_all_facts_finds() -> None:
+    rng, facts = np.random.default_rng(0), set()
+    for _ in range(300):
+        facts.add(("on", f"b{rng.integers(9)}", f"b{rng.integers(9)}", int(rng.integers(3))))
+    beliefs = Beliefs(facts)
+    for gone in list(facts)[:50]:
+        beliefs.remove(gone)
+        facts.discard(gone)
+    for _ in range(100):
+        parts = [f"b{rng.integers(9)}", f"b{rng.integers(9)}", int(rng.integers(3))]
+        pattern = Open(("on", *(Var(str(k)) if rng.random() < 0.5 else part for k, part in enumerate(parts))))
+        wanted = {fact for fact in facts if all(type(p) is Var or p == f for p, f in zip(pattern, fact, strict=True))}
+        assert {resolve(pattern, found) for found in beliefs.find(pattern, {})} == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "wanted"),
+    [
+        ("plan x {\n", "line 2, column 1", "the end of the file"),
+        ("plan x {\n  for achieve a\n  do { acheive b }\n}", "line 3, column 8", "did you mean 'achieve'"),
+        ("plan x {\n  for achieve a\n  do { move(X, }\n}", "line 3, column 16", "got '}'"),
+        ("plan x {\n  for achieve a\n}", "line 3, column 1", "without saying what it does"),
+        ("plan x { for achieve a do { } }\nplan x { for achieve b do { } }", "line 2, column 1", "at line 1"),
+        ("believe on(a, X)", "line 1, column 9", "no variables"),
+        ('plan x { for achieve a do { say("hello) } }', "line 1, column 33", "ends on its line"),
+        ("plan x { for achieve a when b and (c or do { } }", "line 1, column 41", "'do'"),
+        ("plan x { for achieve a do { let y = 3 } }", "line 1, column 33", "a variable behind 'let'"),
+        ("plan x { for achieve a do { } do { } }", "line 1, column 31", "a second 'do'"),
+        ("plan x { for achieves a do { } }", "line 1, column 14", "did you mean 'achieve'"),
+        ("plan x { for achieve a priority 1.5 do { } }", "line 1, column 33", "a whole number"),
+        ("plan x { for achieve a when [b] do { } }", "line 1, column 29", "a fact, or a comparison"),
+        ("achieve a\n\n  ?", "line 3, column 3", "'?'"),
+    ],
+)
+def test_an_error_in_a_plan_file_is_a_sentence_with_line_and_column(text: str, place: str, wanted: str) -> None:
+    with pytest.raises(PlanError) as error:
+        read(text, "bad.plan")
+    said = str(error.value)
+    assert said.startswith(f"bad.plan, {place}: "), said
+    assert wanted in said, said
+    assert said.endswith((".", "?")), said
+
+
+def test_what_cannot_be_read_differently_is_still_told_before_it_runs() -> None:
+    library = read("plan x { for achieve a do { jmp(1) achieve b(1) achieve a } }", "x.plan")
+    told = check(library, ["jump"])
+    assert [line.split(":")[0] for line in told] == ["x.plan, line 1, column 29", "x.plan, line 1, column 36"]
+    assert "did you mean 'jump'" in told[0]
+    assert "achieve b/1" in told[1]
+    with pytest.raises(PlanError, match=r"line 1, column 29: there is no action 'jmp'"):
+        Interpreter(library, actions={"jump": print}).solve(("a",))
+
+
+def test_fifty_thousand_goals_inside_each_other_need_no_stack() -> None:
+    it = Interpreter(
+        read("plan zero { for achieve n(0) do { } } plan more { for achieve n(N) when N > 0 do { achieve n(N - 1) } }")
+    )
+    assert it.solve(("n", 50_000), cycles=150_000)
+
+
+def test_a_goal_that_is_believed_needs_no_plan_and_one_gives_back_what_it_found() -> None:
+    it, done = doing("""
+        believe done
+        plan ask { for achieve sum(X, Y, Z) do { let Z = X + Y } }
+        plan go { for achieve go do { achieve done  achieve sum(2, 3, S)  note(S) } }""")
+    assert it.solve(("go",))
+    assert done == [5]
+
+
+def test_a_failed_plan_is_followed_by_the_next_and_what_it_does_at_failing_is_done() -> None:
+    it, done = doing("""
+        plan one { for achieve a do { note(1) fail note(no) } failing { note(tidy) } }
+        plan two { for achieve a when can(X) do { note(X) test X > 1 } }
+        believe can(1) believe can(2)""")
+    assert it.solve(("a",))
+    assert done == [1, "tidy", 1, 2]
+    it, done = doing("plan one { for achieve a do { note(1) fail } }")
+    assert not it.solve(("a",))
+    assert done == [1]
+
+
+def test_branches_loops_and_lists() -> None:
+    it, done = doing("""
+        believe item(c) believe item(d)
+        plan go { for achieve go do {
+            branch { note(1) fail } or { note(2) } or { note(3) }
+            each X in [a, b] { note(X) }
+            each X in all item(X) { note(X) }
+            let N = 0
+            while N < 2 { let N = N + 1 }
+            if N = 2 and not item(e) { note(N) } else { note(no) }
+        } }""")
+    assert it.solve(("go",))
+    assert done == [1, 2, "a", "b", "c", "d", 2]
+
+
+def test_parallel_strands_take_turns_and_fail_together() -> None:
+    it, done = doing("plan go { for achieve go do { parallel { note(a) note(b) } and { note(1) note(2) } note(end) } }")
+    assert it.solve(("go",))
+    assert done == ["a", 1, "b", 2, "end"]
+    it, done = doing("plan go { for achieve go do { parallel { note(a) fail } and { note(1) note(2) note(3) } } }")
+    assert not it.solve(("go",))
+    assert 3 not in done
+
+
+def test_waiting_takes_no_step_until_it_is_believed_or_too_late() -> None:
+    it, done = doing(
+        "plan go { for achieve go do { wait ready(X) note(X) wait never within 5 note(no) } failing { note(late) } }"
+    )
+    it.post(("go",))
+    for _ in range(20):
+        it.cycle()
+    assert done == []
+    assert it.last_step is None
+    it.beliefs.add(("ready", 7))
+    began = it.now
+    it.cycle()
+    it.cycle()
+    assert done == [7]
+    it.run(100)
+    assert done == [7, "late"]
+    assert it.now - began < 15
+
+
+def test_what_is_preserved_ends_the_body_and_what_is_maintained_holds_it() -> None:
+    for how, wanted, ok in (("preserve", [1], False), ("maintain", [1, "mended", 2, 3], True)):
+        it, done = doing(f"""
+            believe safe
+            plan go {{ for achieve go do {{ {how} safe {{ note(1) note(2) note(3) }} }} }}
+            plan mend {{ for achieve safe do {{ note(mended) believe safe }} }}""")
+        intention = it.post(("go",))
+        while done != [1]:
+            it.cycle()
+        it.beliefs.remove(("safe",))
+        it.run(100)
+        assert done == wanted, how
+        assert (intention.state == "done") == ok, how
+        assert not it.intentions
+        assert not it._watching
+
+
+def test_what_is_held_while_it_waits_stays_held_when_it_wakes() -> None:
+    it, done = doing("""
+        believe safe
+        plan go { for achieve go do { maintain safe { wait bell note(woken) } } }
+        plan mend { for achieve safe do { wait fixed believe safe note(mended) } }""")
+    it.post(("go",))
+    it.run(5)
+    it.beliefs.remove(("safe",))
+    it.run(5)
+    it.beliefs.add(("bell",))
+    it.run(5)
+    assert done == []
+    it.beliefs.add(("fixed",))
+    it.run(20)
+    assert done == ["mended", "woken"]
+
+
+def test_an_event_interrupts_in_the_cycle_it_comes_and_what_was_done_is_resumed() -> None:
+    it, done = doing("""
+        plan work { for achieve work(N) when N > 0 do { note(N) achieve work(N - 1) } }
+        plan stop { for achieve work(0) do { } }
+        plan alarm { for believed fire(X) priority 5 do { note(fire) note(X) } }""")
+    it.post(("work", 6))
+    it.run(5)
+    before = len(done)
+    it.beliefs.add(("fire", "kitchen"))
+    it.cycle()
+    assert done[before:] == ["fire"]
+    it.run()
+    assert done == [6, 5, *done[2:before], "fire", "kitchen", *done[before + 2 :]]
+    assert done[-1] == 1
+    assert [one for one in done if isinstance(one, int)] == [6, 5, 4, 3, 2, 1]
+
+
+def test_intentions_are_suspended_resumed_ordered_and_dropped() -> None:
+    it, done = doing("""
+        plan a { for achieve a do { note(a1) note(a2) } }
+        plan b { for achieve b do { suspend a note(b1) note(b2) resume a } }
+        plan c { for achieve c do { note(c) } }""")
+    first = it.post(("a",))
+    it.cycle()
+    second = it.post(("b",), priority=1)
+    it.post(("c",), after=[first, second])
+    it.run()
+    assert done == ["b1", "b2", "a1", "a2", "c"]
+    third = it.post(("a",))
+    it.cycle()
+    it.drop(third)
+    it.run()
+    assert third.state == "dropped"
+    assert done.count("a1") == 1
+
+
+def test_a_primitive_that_is_not_over_is_asked_again() -> None:
+    left = [3]
+
+    def turn() -> object:
+        left[0] -= 1
+        return AGAIN if left[0] else None
+
+    it, done = doing("plan go { for achieve go do { turn() note(there) } }", turn=turn)
+    assert it.solve(("go",))
+    assert left == [0]
+    assert done == ["there"]
+
+
+CHOICES = """
+    plan walk { for achieve there utility 1 do { note(walk) } }
+    plan ride { for achieve there when bus(N) utility 10 - N do { note(N) } }
+    believe bus(4) believe bus(6)"""
+
+
+def test_the_highest_utility_goes_first_and_a_meta_level_plan_may_decide_otherwise() -> None:
+    it, done = doing(CHOICES)
+    assert it.solve(("there",))
+    assert done == [4]
+    it, done = doing(
+        CHOICES
+        + """
+        plan thrifty { for choose there as Choice when poor and option(Choice, walk)
+            do { note(thinking) pick walk } }"""
+    )
+    assert it.solve(("there",))
+    assert done == [4]
+    it.beliefs.add(("poor",))
+    assert it.solve(("there",))
+    assert done == [4, "thinking", "walk"]
+    assert not [fact for fact in it.beliefs if fact[0] in ("option", "worth")], "what was offered is withdrawn"
+
+
+def test_a_better_choice_is_learned_by_reward_and_again_when_the_world_turns() -> None:
+    """Two doors: one pays 1 in ten times nine, the other one time; then they change places."""
+    rng, pays = np.random.default_rng(1), {"left": 0.9, "right": 0.1}
+    table = QTable(np.random.default_rng(2), epsilon=0.1, least=0.05)
+    library = read("""
+        plan left { for achieve open(Room) do { push(left) } }
+        plan right { for achieve open(Room) do { push(right) } }""")
+    it = Interpreter(library, utilities=table)
+    pushed: list[str] = []
+
+    def push(door: str) -> None:
+        pushed.append(door)
+        it.earn(float(rng.random() < pays[door]))
+
+    it.actions["push"] = push
+    for _ in range(300):
+        assert it.solve(("open", "a"))
+    assert pushed[100:].count("left") > 160
+    pays["left"], pays["right"] = pays["right"], pays["left"]
+    for _ in range(600):
+        assert it.solve(("open", "a"))
+    assert pushed[700:].count("right") > 160
+    again = QTable(np.random.default_rng(3))
+    again.load_state_dict(table.state_dict())
+    assert again.q == table.q
+    assert set(table.q) == {(("open", "a"), "left"), (("open", "a"), "right")}
+
+
+def test_a_meta_level_plan_sees_what_was_learned() -> None:
+    table = QTable(np.random.default_rng(0), epsilon=0.0)
+    library = read("""
+        plan left { for achieve open do { push(0) } }
+        plan right { for achieve open do { push(1) } }
+        plan best { for choose open as C when worth(C, Name, W) and not (worth(C, _, More) and More > W)
+            do { pick Name } }""")
+    it, pushed = Interpreter(library, utilities=table), list[int]()
+
+    def push(value: int) -> None:
+        pushed.append(value)
+        it.earn(float(value))
+
+    it.actions["push"] = push
+    for _ in range(10):
+        assert it.solve(("open",))
+    assert set(pushed[:2]) == {0, 1}
+    assert set(pushed[2:]) == {1}
+
+
+def test_of_many_plans_and_beliefs_the_applicable_ones_are_those_a_search_of_all_finds() -> None:
+    text = "".join(
+        f"plan p{k} {{ for achieve fix(d{k % 20}) when broken(d{k % 20}, W) and W > {k // 20} do {{ }} }}\n"
+        for k in range(200)
+    )
+    library, rng = read(text), np.random.default_rng(0)
+    beliefs = Beliefs(("broken", f"d{rng.integers(40)}", int(rng.integers(12))) for _ in range(2000))
+    for device in range(20):
+        goal = ("fix", f"d{device}")
+        found = {option.key for option in library.applicable(ACHIEVE, goal, beliefs)}
+        worn = [fact[2] for fact in beliefs if fact[0] == "broken" and fact[1] == f"d{device}"]
+        assert found == {(f"p{k}", w) for k in range(device, 200, 20) for w in worn if w > k // 20}
+
+
+def test_a_goal_is_read_as_it_is_shown() -> None:
+    for text in ("on(a, table)", "raining", "at([1, 2.5, x], f(g))"):
+        assert show(read_goal(text)) == text
+    with pytest.raises(PlanError, match=r"the goal, line 1, column 4: expected nothing more"):
+        read_goal("on b")
