@@ -24,6 +24,7 @@ class Restarting(VectorWorld[State], Generic[State]):
 
     Attributes:
         finished: lengths in ticks, since this world was made, of the episodes that have ended.
+        reached: the state that the last step itself led to, where it ended an episode; None where it ended none.
     """
 
     metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
@@ -32,6 +33,7 @@ class Restarting(VectorWorld[State], Generic[State]):
         super().__init__(world.rules, world.num_envs)
         self._state, self._starts = world.state(), starts
         self.finished: list[int] = []
+        self.reached: State | None = None
         self._lengths = np.zeros(world.num_envs, np.int64)
 
     def step(
@@ -40,13 +42,13 @@ class Restarting(VectorWorld[State], Generic[State]):
         """Act for one tick; rows whose episode ends with it go on in a new one."""
         senses, reward, terminated, truncated, info = super().step(actions)
         self._lengths += 1
-        ended = np.flatnonzero(terminated | truncated)
+        ended, self.reached = np.flatnonzero(terminated | truncated), None
         if not len(ended):
             return senses, reward, terminated, truncated, info
         self.finished += self._lengths[ended].tolist()
         self._lengths[ended] = 0
         fresh = self.rules.initial(self._starts.integers(0, EXAM_SEEDS_FROM, len(ended)))
-        state = self.state()
+        self.reached, state = self._state, self.state()
         for name, values in vars(fresh).items():
             getattr(state, name)[ended] = values
         self._state = state

@@ -1,6 +1,7 @@
 """The lessons of the stage in order, and the budgets of those of self-play: steps by size, minutes of nursery.
 
-Self-play teaches policy and value of a game; what a press or a move of a puzzle costs has a lesson of its own folder.
+Self-play teaches policy and value of a game; what a press or a move of a puzzle costs, and what Q-learning
+teaches, has a lesson in a folder of its own.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from stages.reasoning.procedures import lesson as procedures
 from stages.reasoning.puzzles import lesson as puzzles
 from stages.reasoning.selfplay import Play, SelfPlay
 from stages.reasoning.sliding import lesson as sliding
+from stages.reasoning.values import lesson as values
 
 STEPS: Mapping[str, Mapping[str, int]] = {
     "tictactoe": {"tiny": 30, "nursery": 180, "child": 300, "adult": 600},
@@ -39,7 +41,7 @@ REVIEW = {"tiny": 5, "nursery": 200, "child": 2000, "adult": 6000}
 
 
 def lessons(context: Context) -> Sequence[Lesson]:
-    """Games, then puzzles, then what procedures are worth, then all in turn that the trunk has learned."""
+    """Games, then puzzles, then values, then what procedures are worth, then all in turn that the trunk has learned."""
     found = [
         selfplay_lesson(context, TICTACTOE, rows=96, learning_rate=3e-3, minutes=1.0),
         selfplay_lesson(context, CONNECT4, rows=256, learning_rate=2e-3, minutes=14.0, rehearses=("tictactoe",)),
@@ -49,6 +51,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
         ),
         puzzles.lesson(context),
         sliding.lesson(context),
+        values.lesson(context),
         procedures.lesson(context),
     ]
     steps, turns = REVIEW[context.config.size], [lesson.name for lesson in found if not lesson.unrehearsed]

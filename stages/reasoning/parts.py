@@ -9,6 +9,7 @@ from __future__ import annotations
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.learners.gradient import trainable
+from devmind.worlds.minigrid import ACTIONS
 from devmind.worlds.sliding import MOVES
 from stages.reasoning.games import GAMES
 
@@ -30,6 +31,10 @@ that may be chosen is worth in it: an arc of its own, which the trunk has no par
 NOTICED, COMMITMENTS = 3, 2
 PRESSES = "lights_out_q"
 """What each press of Lights Out costs, all that follows included (`glancing.Costs`)."""
+PUSHES, CHOICES, CHOICE_GLANCES = "push_values", "choose_values", "choose_values_glance"
+"""What each push of a cart is worth, by the body's numbers; what each of MiniGrid's seven actions is, by the trunk's
+features of the board, and by the board's tokens alone."""
+PUSH_NET: dict[str, object] = {"classes": 2, "hidden": 128, "depth": 2, "activation": "relu"}
 
 
 def admit(agent: Agent) -> None:
@@ -58,6 +63,12 @@ def heads() -> list[tuple[str, str, str, dict[str, object]]]:
     slides: dict[str, object] = {"shape": len(MOVES)}
     for told, glance, shape in ((PRESSES, GLANCES, presses), (SLIDES, SLIDE_GLANCES, slides)):
         found += [(told, "head.regression", TAP, shape), (glance, "head.regression", BOARD, shape)]
+    actions: dict[str, object] = {"classes": ACTIONS}
+    found += [
+        (PUSHES, "head.action-values", "raw:body", PUSH_NET),
+        (CHOICES, "head.action-values", TAP, actions),
+        (CHOICE_GLANCES, "head.action-values", BOARD, actions),
+    ]
     return [*found, (WORTH, "head.regression", SITUATION, {"shape": COMMITMENTS})]
 
 

@@ -16,6 +16,7 @@ from stages.reasoning.procedures import exam as procedures
 from stages.reasoning.puzzles import exam as puzzles
 from stages.reasoning.sliding import exam as sliding
 from stages.reasoning.tictactoe import exam as tictactoe
+from stages.reasoning.values import exam as values
 
 _CONNECT4, _OTHELLO = (partial(taught, game=game) for game in (CONNECT4, OTHELLO))
 
@@ -25,6 +26,7 @@ SKILLS: Sequence[Skill] = (
     Skill("othello", othello.examine, othello.GATE, "Othello 6 x 6, the ends of games", _OTHELLO),
     Skill("puzzles", puzzles.examine, puzzles.GATE, "Lights Out 5 x 5, solved by Q*", puzzles.taught),
     Skill("sliding", sliding.examine, sliding.GATE, "the 8-puzzle, and files' 15-puzzles", sliding.taught),
+    Skill("values", values.examine, values.GATE, "a pole on a cart and an empty room, by Q-learning", values.taught),
     Skill(
         "procedures", procedures.examine, procedures.GATE, "plans that people wrote, on its beliefs and utilities",
         procedures.taught,
@@ -42,9 +44,9 @@ class ReasoningStage:
     skills = SKILLS
 
     def admit(self, agent: Agent) -> None:
-        """Add the sense of boards, policy and value of the games, costs of a puzzle's moves, worth of procedures."""
+        """Add the sense of boards, policy and value of games, and what moves cost, actions and procedures are worth."""
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Games, then puzzles, then what procedures are worth."""
+        """Games, then puzzles, then values, then what procedures are worth."""
         return lessons(context)

@@ -54,6 +54,7 @@ ELSEWHERE: Mapping[str, str] = {
     "connect4": "tests/stages/reasoning/test_connect4.py",
     "othello": "tests/stages/reasoning/test_othello.py",
     "sliding": "tests/stages/reasoning/test_sliding.py",
+    "values": "tests/stages/reasoning/test_values.py",
     "procedures": "tests/stages/reasoning/test_procedures_skill.py",
     "route": "tests/stages/planning/test_route.py",
 }

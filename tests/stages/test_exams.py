@@ -137,6 +137,7 @@ ALARMED = ("startle", "startle/move_trunk")
         "tictactoe",
         "recall",
         "maze",
+        "values",
     )
 )
 def test_an_untaught_agent_stays_at_the_floors(stage: Stage, skill: Skill, agent: Agent, tmp_path: Path) -> None:

@@ -1,0 +1,141 @@
+"""Q-learning: the table, and the targets of networks. Pure functions; neither an agent nor a world is known here.
+
+Watkins 1989, "Learning from delayed rewards". Double: van Hasselt et al. 2016, arXiv 1509.06461. N-step returns as in
+Rainbow (Hessel et al. 2018, arXiv 1710.02298), and cut where an episode ends. Quantiles: Dabney et al. 2018, arXiv
+1710.10044. An episode that was only cut has a value where it stopped, which is bootstrapped from (Pardo
+et al. 2018, "Time limits in reinforcement learning"); one that ended by its own rules has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+Step = Callable[[int, int], tuple[int, float, bool]]
+"""`(state, action) -> (state that follows, reward, terminal)`."""
+
+
+def tabular_q(
+    start: Callable[[], int],
+    step: Step,
+    legal: np.ndarray,
+    *,
+    episodes: int,
+    most_steps: int,
+    discount: float,
+    rate: float,
+    epsilon: float,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Values float [states, actions] of a small world, learned one step at a time; 0 where nothing was learned.
+
+    Args:
+        start: the state in which an episode begins.
+        legal: bool [states, actions]; no other action is taken, nor hoped for in a target.
+        most_steps: of an episode, which is cut then: its last step is bootstrapped from as all others are.
+        rate: of learning; 1 where the world is deterministic.
+        epsilon: share of the steps in which one of the legal actions is drawn evenly.
+    """
+    q = np.zeros(legal.shape)
+    for _ in range(episodes):
+        state = start()
+        for _ in range(most_steps):
+            allowed = np.flatnonzero(legal[state])
+            if rng.random() < epsilon:
+                action = int(rng.choice(allowed))
+            else:
+                best = allowed[q[state, allowed] == q[state, allowed].max()]
+                action = int(rng.choice(best))
+            following, reward, terminal = step(state, action)
+            after = 0.0 if terminal else q[following, legal[following]].max()
+            q[state, action] += rate * (reward + discount * after - q[state, action])
+            if terminal:
+                break
+            state = following
+    return q
+
+
+def n_step_returns(
+    reward: Tensor, terminal: Tensor, last: Tensor, *, discount: float, n: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What up to `n` steps from each step of a rollout [T, N] earned, and what comes behind them.
+
+    A sum ends with its episode, and with the rollout: it has fewer steps there.
+
+    Args:
+        reward: float [T, N].
+        terminal: bool [T, N], the episode ended by its own rules with this step.
+        last: bool [T, N], it ended with this step, by its rules or because it was cut.
+
+    Returns:
+        `total` float [T, N], the discounted rewards; `factor` float [T, N], by which the value of what the last of
+        these steps led to counts: 0 where that was terminal; `until` int64 [T, N], the index of that last step.
+    """
+    if n < 1:
+        raise ValueError(f"Expected sums of 1 step or more; got {n}.")
+    total = reward.clone()
+    factor = torch.full_like(reward, discount)
+    until = torch.arange(len(reward), device=reward.device)[:, None].expand_as(reward).clone()
+    going = ~(last | terminal)
+    for k in range(1, min(n, len(reward))):
+        goes = going[:-k]
+        total[:-k] += torch.where(goes, discount**k * reward[k:], 0.0)
+        factor[:-k] *= torch.where(goes, discount, 1.0)
+        until[:-k] += goes.long()
+        going[:-k] &= ~(last | terminal)[k:]
+    return total, torch.where(terminal.gather(0, until), 0.0, factor), until
+
+
+def among(values: Tensor, legal: Tensor | None) -> Tensor:
+    """Values [..., A] with the lowest number there is in place of those of actions that are not legal."""
+    return values if legal is None else values.masked_fill(~legal, torch.finfo(values.dtype).min)
+
+
+def target(
+    reward: Tensor, factor: Tensor, value: Tensor, chooser: Tensor | None = None, legal: Tensor | None = None
+) -> Tensor:
+    """What an action is worth by what it led to, as quantiles [B, K]: `reward + factor * value[best]`.
+
+    Args:
+        reward, factor: float [B], of one step or of `n_step_returns`.
+        value: quantiles [B, A, K] of what followed, by the network that is asked for targets; K is 1 without quantiles.
+        chooser: values [B, A] by which the best action is found, for double Q-learning those of the network that
+            learns; by default those of `value` itself.
+        legal: bool [B, A], the actions there are then; all by default.
+    """
+    best = among(value.mean(-1) if chooser is None else chooser, legal).argmax(-1)
+    after = value[torch.arange(len(value), device=value.device), best]
+    return reward[:, None] + torch.where(factor[:, None] == 0, 0.0, factor[:, None] * after)
+
+
+def quantile_huber(predicted: Tensor, wanted: Tensor, kappa: float = 1.0) -> Tensor:
+    """The quantile Huber loss of each row [B]: predicted [B, K] at the middles of K shares, against samples [B, J].
+
+    With K = 1 it is half the Huber loss, whose minimum is the median; `huber` is what one value learns by.
+    """
+    k = predicted.shape[-1]
+    share = (2 * torch.arange(k, device=predicted.device, dtype=predicted.dtype) + 1) / (2 * k)
+    error = wanted[:, None, :] - predicted[:, :, None]
+    size = F.huber_loss(predicted[:, :, None].expand_as(error), wanted[:, None, :].expand_as(error),
+                        reduction="none", delta=kappa) / kappa  # fmt: skip
+    weight = (share[:, None] - (error.detach() < 0).to(predicted.dtype)).abs()
+    return (weight * size).mean(-1).sum(-1)
+
+
+def td_loss(predicted: Tensor, wanted: Tensor) -> Tensor:
+    """The loss of each row [B] of quantiles [B, K] against targets [B, K]; the Huber loss where K is 1."""
+    if predicted.shape[-1] > 1:
+        return quantile_huber(predicted, wanted)
+    return F.smooth_l1_loss(predicted, wanted, reduction="none").squeeze(-1)
+
+
+def epsilon_greedy(values: Tensor, epsilon: float, generator: torch.Generator, legal: Tensor | None = None) -> Tensor:
+    """Actions int64 [N]: the best of values [N, A], or with probability epsilon any; only legal ones, bool [N, A]."""
+    even = torch.ones_like(values) if legal is None else legal.to(values.dtype)
+    drawn = torch.multinomial(even, 1, generator=generator).squeeze(-1)
+    explores = torch.rand(len(values), generator=generator, device=values.device) < epsilon
+    return torch.where(explores, drawn, among(values, legal).argmax(-1))

@@ -1,0 +1,132 @@
+"""The exam of values: the real CartPole-v1, and MiniGrid's empty room from every start, by the action worth most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import gymnasium
+import numpy as np
+import torch
+
+from devmind.acting import Policy, Senses, returns, rollout
+from devmind.acting.rollout import Actions
+from devmind.agent.agent import Agent
+from devmind.curriculum.episodes import identities
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
+from devmind.worlds import minigrid
+from devmind.worlds.gym_world import GymWorld
+from devmind.worlds.side_by_side import SideBySide
+from stages.reasoning import parts
+from stages.reasoning.values.lesson import DRILLS
+from stages.reasoning.values.rooms import ROOM, STARTS, all_starts, goal_in_view, rooms, shortest
+
+CARTPOLE, ROOMS = "values/cartpole", "values/rooms"
+EPISODES = 400
+GATE = Gate([Threshold(CARTPOLE, 475.0), Threshold(ROOMS, 0.90, when_absent="skip")])
+ABSENT = "; MiniGrid is not installed (extra 'worlds'): its room was not examined"
+MOST = 500.0
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """What episodes of CartPole-v1 return, and what the empty room does from each of its sixty starts."""
+    measures = [_cartpole(agent, context, level)]
+    return [*measures, _rooms(agent, context, level)] if minigrid.installed() else measures
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Carts as lessons begin them, int64 [n]."""
+    return _begun(context.make_world("cartpole", "", lesson_seeds(n, context.seed, "values", "episodes")))
+
+
+def worth_most(agent: Agent, head: str, sense: str, effector: str) -> Policy:
+    """What a head of the agent says is worth most, by each Moment alone."""
+
+    def policy(senses: Senses, first: np.ndarray) -> Actions:
+        seen = {sense: torch.from_numpy(np.asarray(senses[sense]))}
+        return {effector: agent.evaluate(seen, [head])[head].mode().cpu().numpy()}
+
+    return policy
+
+
+def by_angle(senses: Senses, first: np.ndarray) -> Actions:
+    """Push to the side to which the pole falls: the sign of angle and angular velocity."""
+    return {"push": (senses["body"][:, 2] + senses["body"][:, 3] > 0).astype(np.int64)}
+
+
+def _policy(agent: Agent, name: str, head: str = "") -> Policy:
+    drill = DRILLS[name.removeprefix("values/")]
+    return worth_most(agent, head or drill.examined, drill.sense, drill.effector)
+
+
+def _cartpole(agent: Agent, context: Context, level: str) -> Measure:
+    n = context.episodes(EPISODES, level)
+    seeds = exam_seeds(n, context.seed, CARTPOLE)
+    rng = numpy_rng(context.seed, CARTPOLE, "random")
+    rules: Mapping[str, Policy] = {
+        "random": lambda senses, first: {"push": rng.integers(0, 2, n)},
+        "the sign of angle and turn": by_angle,
+    }
+    floors = _floors(rules, lambda policy: kept_up(seeds, policy)) if level == "full" else {}
+    return Measure(
+        CARTPOLE, "return of CartPole-v1", kept_up(seeds, _policy(agent, CARTPOLE)), chance=floors.get("random", 22.0),
+        ceiling=MOST, floors=floors,
+        reference="CartPole-v1 counts as solved at 475; Stable-Baselines3's DQN in 50,000 steps: 500 (RL Zoo)",
+        note="by a head on the body's numbers, which asks no trunk" + ("" if minigrid.installed() else ABSENT),
+        episodes=_begun(_carts(seeds)),
+    )  # fmt: skip
+
+
+def _rooms(agent: Agent, context: Context, level: str) -> Measure:
+    """All starts there are, at each level."""
+    seeds = all_starts(context.seed)
+    rng = numpy_rng(context.seed, ROOMS, "random")
+    rules: Mapping[str, Policy] = {
+        "random": lambda senses, first: {"choose": rng.integers(0, minigrid.ACTIONS, len(seeds))},
+        "turn until the goal is in view": goal_in_view,
+    }
+    full, best = level == "full", float(shortest(seeds).mean())
+    floors = _floors(rules, lambda policy: returns(policy, rooms(seeds))) if full else {}
+    glance = _policy(agent, ROOMS, parts.CHOICE_GLANCES)
+    return Measure(
+        ROOMS, f"return of {ROOM}", found_way(seeds, _policy(agent, ROOMS)), chance=floors.get("random", 0.0),
+        ceiling=best, floors=floors, exhaustive=True,
+        reference=f"the shortest way from every start returns {best:.3f}",
+        note="all starts there are, each once",
+        rows={"without the trunk": float(found_way(seeds, glance).mean())} if full else {},
+    )  # fmt: skip
+
+
+def found_way(seeds: np.ndarray, policy: Policy) -> np.ndarray:
+    """What the room returns from each start, float64 [N], to a policy that always does the same where it sees the same.
+
+    One that has not come to the goal in as many steps as there are places and headings goes in a circle.
+    """
+    total = np.zeros(len(seeds))
+    for tick in rollout(policy, rooms(seeds), STARTS):
+        total += tick.reward
+    return total
+
+
+def _floors(rules: Mapping[str, Policy], play: Callable[[Policy], np.ndarray]) -> dict[str, float]:
+    return {name: float(play(rule).mean()) for name, rule in rules.items()}
+
+
+def _begun(world: object) -> np.ndarray:
+    """Which episodes N carts begin: by where they stand, as it is sensed."""
+    return identities({"body": world.observe()["body"]})  # type: ignore[attr-defined]
+
+
+def _carts(seeds: np.ndarray) -> SideBySide:
+    return SideBySide([GymWorld(gymnasium.make("CartPole-v1")) for _ in seeds], seeds)
+
+
+def kept_up(seeds: np.ndarray, policy: Policy) -> np.ndarray:
+    """Returns float64 [N] in CartPole-v1 as Gymnasium has it, one episode a seed."""
+    world = _carts(seeds)
+    try:
+        return returns(policy, world)
+    finally:
+        world.close()

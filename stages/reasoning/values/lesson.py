@@ -1,0 +1,251 @@
+"""The lesson values: what a push of a cart is worth, and a step in a room, by Q-learning of two heads in turn.
+
+A pole is kept up by a head on the body's numbers, as reflexes are. In a room a head on the board's tokens acts and
+learns; a head on the trunk's features, which is examined, is told in the same lesson what that one says of all actions
+(distillation, Rusu et al. 2016, arXiv 1511.06295). A trunk learns nothing from tokens that do not say yet what stands
+where, and by targets of one action a transition it took three times as many of its dear steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from devmind.acting import Senses, rollout
+from devmind.acting.rollout import Actions
+from devmind.agent.agent import Agent
+from devmind.agent.batch import Batch, collate_tick, to_device
+from devmind.agent.threads import stepping_threads
+from devmind.curriculum.stage import Batches, Context, Lesson, Rehearsed, Scalars
+from devmind.learners.gradient import GradientLearner
+from devmind.learners.q_learning import Practice, QLearning
+from devmind.seeding import lesson_seeds, numpy_rng, torch_generator
+from devmind.worlds import minigrid
+from devmind.worlds.restarting import Restarting
+from stages.reasoning import parts
+from stages.reasoning.values.network import HeadValues
+from stages.reasoning.values.rooms import rooms
+
+CARTPOLE, ROOMS = "cartpole", "rooms"
+KEPT = 64
+"""Moments of a drill that are kept for rehearsing it."""
+
+
+@dataclass(frozen=True)
+class Drill:
+    """What one training step of one head is.
+
+    Attributes:
+        effector, sense: what it acts with, and what it reads.
+        head: acts and learns; told: the head on the trunk that is told its values, or "".
+        learning: how; learning_rate: at its highest.
+        rows, ticks: of a rollout, side by side and long.
+        steps, told_steps: down the loss, of either head.
+        lasting: episodes go on from one training step to the next; else each begins new ones.
+    """
+
+    effector: str
+    sense: str
+    head: str
+    learning: QLearning
+    learning_rate: float
+    rows: int
+    ticks: int
+    steps: int
+    told: str = ""
+    told_steps: int = 0
+    lasting: bool = False
+
+    @property
+    def examined(self) -> str:
+        """The head that exams ask."""
+        return self.told or self.head
+
+
+DRILLS: Mapping[str, Drill] = {
+    CARTPOLE: Drill(
+        "push", "body", parts.PUSHES,
+        # Few transitions are kept: sums of several rewards are of the policy that earned them, and a poor one's hold
+        # values down. Each earns 1, so nothing returns more than 1 / (1 - discount).
+        QLearning(
+            discount=0.99, n_step=3, double=True, batch=128, capacity=10_000, target_every=48, bounds=(0.0, 100.0),
+            epsilon=(1.0, 0.02, 0.1),
+        ),
+        learning_rate=2e-3, rows=8, ticks=32, steps=48, lasting=True,
+    ),
+    ROOMS: Drill(
+        "choose", parts.BOARD, parts.CHOICE_GLANCES,
+        QLearning(
+            discount=0.9, n_step=3, double=False, batch=32, capacity=20_000, target_every=50, epsilon=(1.0, 0.1, 0.3)
+        ),
+        learning_rate=2e-3, rows=16, ticks=24, steps=6, told=parts.CHOICES, told_steps=4,
+    ),
+}  # fmt: skip
+STEPS = {"tiny": 4, "nursery": 390, "child": 390, "adult": 390}
+"""Of both drills in turn: 195 of 256 steps are 49,920 in CartPole."""
+MINUTES = 4.0
+
+
+def lesson(context: Context) -> Lesson:
+    """A pole on a cart, and, where MiniGrid is installed, an empty room."""
+    drills = {name: drill for name, drill in DRILLS.items() if name != ROOMS or minigrid.installed()}
+    if context.config.size == "tiny":
+        drills = {name: _tiny(drill) for name, drill in drills.items()}
+    names = list(drills)
+    _, rate = context.changed("values", 0, DRILLS[ROOMS].learning_rate)
+
+    def learner(agent: Agent, context: Context) -> ValueLearner:
+        return ValueLearner(agent, context, drills, learning_rate=rate)
+
+    def batches(agent: Agent, context: Context, steps: int) -> Batches:
+        return Batches(lambda update: {"drill": names[update % len(names)]}, steps)
+
+    steps = STEPS[context.config.size] * len(names) // len(DRILLS)
+    rehearses = ("tictactoe", "connect4", "othello", "puzzles", "sliding")
+    return Lesson("values", learner, batches, steps, MINUTES, rehearses=rehearses, skills=("values",))
+
+
+def _tiny(drill: Drill) -> Drill:
+    return replace(drill, learning=replace(drill.learning, batch=16), steps=4, told_steps=min(1, drill.told_steps))
+
+
+class ValueLearner(GradientLearner):
+    """Q-learning of an agent's heads, one drill a training step; batches name the drill.
+
+    It is rehearsed by distillation: what the examined heads answer to some Moments is kept, and they are held to it.
+
+    Args:
+        learning_rate: of a rehearsal among the lesson's steps.
+    """
+
+    def __init__(self, agent: Agent, context: Context, drills: Mapping[str, Drill], *, learning_rate: float) -> None:
+        trains = parts.trained(agent)
+        super().__init__(agent, self.loss_of, seed=context.seed, learning_rate=learning_rate, trains=trains)
+        self.context, self.drills = context, dict(drills)
+        self.practices: dict[str, Practice] = {}
+        self.lasting: dict[str, Any] = {}
+        self.kept: dict[str, dict[str, Tensor]] = {}
+
+    def practice(self, name: str) -> Practice:
+        """The drill's network with what it met; made when it is first asked for."""
+        if name not in self.practices:
+            drill = self.drills[name]
+            network = HeadValues(self.agent, drill.head, drill.effector)
+            self.practices[name] = Practice(network, drill.learning, "values", self.seed, name)
+        return self.practices[name]
+
+    def update(self, batch: Any, step: int) -> Scalars:
+        """Act for one rollout, then learn from what was met; or a step of a rehearsal.
+
+        On one intra-op thread, as these are thousands of small operations; the trunk's steps on all.
+        """
+        if isinstance(batch, Rehearsed):
+            return super().update(batch, step)
+        name, drill = batch["drill"], self.drills[batch["drill"]]
+        practice, progress = self.practice(name), step / max(1, self.steps)
+        self.set_rates(step)
+        for group in self.optimizer.param_groups:
+            group["lr"] *= drill.learning_rate / self.learning_rate
+        with torch.autocast(self.agent.device.type, enabled=False):
+            with stepping_threads():
+                reward = practice.act(self._world(name, step), drill.ticks, drill.learning.explores(progress), step)
+                told = practice.learn(drill.steps, step, self._down(practice.network))
+            if drill.told:
+                told["told"] = self._tell(name, drill, step)
+        return {f"{name}/{key}": value for key, value in {"reward": reward, **told}.items()}
+
+    def _down(self, network: nn.Module) -> Callable[[Tensor], None]:
+        """A step down a loss on this network alone; the norm of its gradient is clipped at 10, as is usual here."""
+        parameters = list(network.parameters())
+
+        def descend(loss: Tensor) -> None:
+            self.optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(parameters, 10.0)
+            self.optimizer.step()
+
+        return descend
+
+    def _tell(self, name: str, drill: Drill, step: int) -> float:
+        """Steps of the trunk's head to what the other one says of all actions, where it has been; the last loss."""
+        practice, rng = self.practice(name), numpy_rng("values", self.seed, name, "told", step)
+        for _ in range(drill.told_steps):
+            rows, _, _ = practice.draw(rng)
+            batch = to_device(moments(drill.sense, rows["observation"]), self.agent.device)
+            # The encoder is left alone: what the trunk would make of its tokens unlearned what the other head reads.
+            with torch.no_grad():
+                seen = self.agent.encode_batch(batch, {drill.sense})
+                wanted = practice.fixed(rows["observation"])
+            thought = self.agent.think(seen, batch["first"], short_term=False)
+            loss = self.agent.run_heads([drill.told], thought)[drill.told].loss(wanted[:, None])
+            self.descend(loss)
+        return float(loss.detach())
+
+    def _world(self, name: str, step: int | str) -> Any:
+        """The drill's world as it stands, or beginning with episodes of this step."""
+        drill = self.drills[name]
+        if name == ROOMS:
+            return rooms(lesson_seeds(drill.rows, self.seed, "values", name, step))
+        made = self.lasting.get(name)
+        if made is None or not drill.lasting:
+            seeds = lesson_seeds(drill.rows, self.seed, "values", name, *([] if drill.lasting else [step]))
+            made = self.context.make_world(name, "", seeds)
+        if drill.lasting and step != "kept":
+            self.lasting[name] = made = Restarting(made, numpy_rng(self.seed, "values", name, "starts", step))
+        return made
+
+    def loss_of(self, agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+        """How far the drill's examined head is from what it answered on the kept Moments, squared."""
+        drill, kept = self.drills[batch["drill"]], self.kept[batch["drill"]]
+        output = agent(moments(drill.sense, kept["sensed"]), [drill.examined], short_term=False)[drill.examined]
+        loss = output.loss(kept["answer"][:, None].to(agent.device))
+        return loss, {batch["drill"]: loss.detach()}
+
+    @torch.no_grad()
+    def remember(self) -> None:
+        """Let each head act in its worlds, and keep some of what it sensed with what it answered."""
+        for name, drill in self.drills.items():
+            network, sensed = self.practice(name).network, list[Tensor]()
+            chance = torch_generator("values", self.seed, name, "kept", device=self.agent.device)
+
+            def policy(senses: Senses, first: np.ndarray, network: Any = network, met: Any = sensed) -> Actions:
+                met.append(network.read(senses))
+                return {network.effector: network(met[-1]).mean(-1).argmax(-1).cpu().numpy()}
+
+            for _ in rollout(policy, self._world(name, "kept"), KEPT // 4):
+                pass
+            every = torch.cat(sensed)
+            some = every[torch.randperm(len(every), generator=chance)[:KEPT]]
+            answer = self.agent.evaluate({drill.sense: some}, [drill.examined])[drill.examined]
+            self.kept[name] = {"sensed": some, "answer": answer.numbers().cpu()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """The optimizer, what was met with the networks of targets, lasting worlds, and what rehearsals keep."""
+        worlds = {
+            name: {key: torch.from_numpy(value.copy()) for key, value in vars(world.state()).items()}
+            for name, world in self.lasting.items()
+        }
+        practices = {name: practice.state_dict() for name, practice in self.practices.items()}
+        return super().state_dict() | {"practices": practices, "lasting": worlds, "kept": self.kept}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on with them."""
+        super().load_state_dict(state)
+        self.kept = dict(state["kept"])
+        for name, practice in state["practices"].items():
+            self.practice(name).load_state_dict(practice)
+        for name, tensors in state["lasting"].items():
+            world = self.context.make_world(name, "", lesson_seeds(self.drills[name].rows, 0))
+            kept = {key: value.cpu().numpy().copy() for key, value in tensors.items()}
+            world.restore(type(world.state())(**kept))
+            self.lasting[name] = world
+
+
+def moments(sense: str, sensed: Tensor) -> Batch:
+    """Readings [N, ...] of one sense as N rows of one Moment."""
+    return collate_tick({sense: sensed.cpu().numpy()}, np.ones(len(sensed), bool))

@@ -1,0 +1,46 @@
+"""A head that says what actions are worth, with the encoder it reads by, as a module that Q-learning can copy."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from devmind.acting import Senses
+from devmind.agent.agent import Agent
+from devmind.agent.encoders import Encoder
+from devmind.agent.taps import Perceived, read_tap, tapped_senses, taps_trunk
+from devmind.errors import ConfigError
+
+
+class HeadValues(nn.Module):
+    """Values of a head of an agent that taps one sense, encoded or raw: the `ValueNetwork` of its own weights.
+
+    Raises:
+        ConfigError: the head taps the trunk, or several senses.
+    """
+
+    def __init__(self, agent: Agent, head: str, effector: str) -> None:
+        super().__init__()
+        self.effector, self.tap = effector, agent.tap_of(head)
+        if taps_trunk(self.tap) or not isinstance(self.tap, str):
+            raise ConfigError(f"Q-learning acts by a head that taps one sense; '{head}' taps '{self.tap}'.")
+        self.sense = self.tap.removeprefix("raw:")
+        self.head = agent.head(head)
+        self.encoder: Encoder | None = agent.encoder(self.sense) if tapped_senses(self.tap) else None
+
+    def read(self, senses: Senses) -> Tensor:
+        """The sense as it is, [N, ...]."""
+        return torch.from_numpy(np.asarray(senses[self.sense]))
+
+    def forward(self, observation: Tensor) -> Tensor:
+        """Quantiles [B, A, K]."""
+        observation = observation.to(next(self.head.parameters()).device)
+        if self.encoder is None:
+            seen = Perceived({}, {self.sense: (observation, None)})
+        else:
+            seen = Perceived({self.sense: self.encoder(observation)})
+        tapped = read_tap(self.tap, seen, {})
+        assert tapped is not None
+        quantiles: Tensor = self.head(tapped).quantiles
+        return quantiles

@@ -1,0 +1,52 @@
+"""The tree of sums against running sums, and drawing by priority."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from devmind.algorithms.priorities import SumTree, importance
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 5, 64, 100])
+def test_a_place_is_found_where_the_running_sum_passes(capacity: int) -> None:
+    rng, tree = np.random.default_rng(capacity), SumTree(capacity)
+    priority = rng.integers(0, 4, capacity).astype(float)
+    priority[0] = 1.0
+    order = rng.permutation(capacity)
+    for part in np.array_split(order, min(3, capacity)):
+        tree.set(part, priority[part])
+    assert (tree.values == priority).all()
+    assert tree.total == priority.sum()
+    mass = rng.random(500) * tree.total
+    assert (tree.find(mass) == np.searchsorted(priority.cumsum(), mass, side="right")).all()
+
+
+def test_places_are_drawn_as_often_as_their_priorities_say() -> None:
+    tree = SumTree(6)
+    tree.set(np.arange(6), np.array([0.0, 1.0, 2.0, 3.0, 0.0, 4.0]))
+    drawn = np.bincount(tree.draw(10_000, np.random.default_rng(0)), minlength=6) / 10_000
+    np.testing.assert_allclose(drawn, np.array([0, 1, 2, 3, 0, 4]) / 10, atol=1e-3)  # stratified: nearly exact
+
+
+def test_of_a_place_named_twice_the_last_priority_counts() -> None:
+    tree = SumTree(3)
+    tree.set(np.array([1, 1]), np.array([5.0, 2.0]))
+    assert tree.values.tolist() == [0, 2, 0]
+    assert tree.total == 2
+
+
+def test_with_no_priority_nothing_can_be_drawn() -> None:
+    with pytest.raises(ValueError, match="all are 0"):
+        SumTree(4).draw(2, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="capacity of 1 or more; got 0"):
+        SumTree(0)
+
+
+def test_weights_take_the_bias_of_drawing_by_priority_away() -> None:
+    priority = np.array([1.0, 2.0, 5.0])
+    weight = importance(priority, 8.0, 3, beta=1.0)
+    share = priority / 8
+    assert weight.max() == 1
+    np.testing.assert_allclose(share * weight / (share * weight).sum(), np.full(3, 1 / 3))
+    assert (importance(priority, 8.0, 3, beta=0.0) == 1).all()

@@ -1,0 +1,198 @@
+"""Q-learning's functions against known answers: small worlds solved exactly, and targets worked out by hand."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+from devmind.algorithms.q_learning import (
+    among,
+    epsilon_greedy,
+    n_step_returns,
+    quantile_huber,
+    tabular_q,
+    target,
+    td_loss,
+)
+
+DISCOUNT = 0.9
+
+
+def chain(state: int, action: int) -> tuple[int, float, bool]:
+    """Five places in a row: 0 goes left, 1 right; right of the last one lies the end, which earns 1."""
+    if action == 1 and state == 4:
+        return 4, 1.0, True
+    return max(0, state - 1) if action == 0 else state + 1, 0.0, False
+
+
+def test_the_table_of_a_chain_is_the_known_one() -> None:
+    rng = np.random.default_rng(0)
+    q = tabular_q(
+        lambda: int(rng.integers(5)), chain, np.ones((5, 2), bool), episodes=300, most_steps=50, discount=DISCOUNT,
+        rate=0.5, epsilon=0.3, rng=rng,
+    )  # fmt: skip
+    right = DISCOUNT ** np.arange(4, -1, -1)
+    left = DISCOUNT * right[[0, 0, 1, 2, 3]]
+    np.testing.assert_allclose(q, np.stack((left, right), 1), atol=1e-3)
+
+
+def test_an_episode_that_is_cut_is_bootstrapped_from() -> None:
+    """A step in a circle earns 1 for ever: 1 / (1 - discount), however soon episodes are cut."""
+    for most_steps in (1, 3):
+        q = tabular_q(
+            lambda: 0, lambda state, action: (0, 1.0, False), np.ones((1, 1), bool), episodes=400,
+            most_steps=most_steps, discount=DISCOUNT, rate=0.5, epsilon=0.0, rng=np.random.default_rng(0),
+        )  # fmt: skip
+        assert q[0, 0] == pytest.approx(10.0, abs=1e-3)
+
+
+def test_illegal_actions_are_neither_done_nor_hoped_for() -> None:
+    def step(state: int, action: int) -> tuple[int, float, bool]:
+        assert legal[state, action]
+        return chain(state, action)
+
+    legal = np.ones((5, 2), bool)
+    legal[4, 1] = legal[0, 0] = False  # the end cannot be reached
+    rng = np.random.default_rng(0)
+    q = tabular_q(lambda: 2, step, legal, episodes=50, most_steps=20, discount=0.9, rate=0.5, epsilon=0.5, rng=rng)
+    assert not q.any()
+
+
+def test_the_cliff_is_walked_by_the_shortest_way() -> None:
+    """Sutton and Barto 2018, example 6.6: Q-learning finds the way along the edge, 13 steps, by exact values."""
+    env = gymnasium.make("CliffWalking-v1").unwrapped
+    legal = np.ones((48, 4), bool)
+
+    def step(state: int, action: int) -> tuple[int, float, bool]:
+        (_, following, reward, terminal), *_ = env.P[state][action]
+        return int(following), float(reward), bool(terminal)
+
+    rng = np.random.default_rng(0)
+    starts = [s for s in range(48) if s < 37]  # anywhere but in the cliff and at the goal
+    learned = tabular_q(
+        lambda: int(rng.choice(starts)), step, legal, episodes=1500, most_steps=100, discount=1.0, rate=1.0,
+        epsilon=0.3, rng=rng,
+    )  # fmt: skip
+    exact = np.zeros((48, 4))
+    for _ in range(100):  # value iteration
+        for s in starts:
+            for a in range(4):
+                following, reward, terminal = step(s, a)
+                exact[s, a] = reward + (0.0 if terminal else exact[following].max())
+    assert exact[36].max() == -13
+    np.testing.assert_allclose(learned[starts].max(1), exact[starts].max(1))
+    state, walked = 36, 0
+    while state != 47:
+        state, reward, _ = step(state, int(learned[state].argmax()))
+        walked += 1
+        assert reward == -1
+    assert walked == 13
+
+
+def test_sums_of_n_steps_end_with_their_episode_and_with_the_rollout() -> None:
+    reward = torch.tensor([[1.0, 2.0, 4.0, 8.0, 16.0]]).T.repeat(1, 3)
+    terminal, last = torch.zeros(5, 3, dtype=torch.bool), torch.zeros(5, 3, dtype=torch.bool)
+    last[2, 1] = last[2, 2] = terminal[2, 1] = True  # row 1 ends by its rules behind step 2, row 2 is cut there
+    total, factor, until = n_step_returns(reward, terminal, last, discount=0.5, n=3)
+    assert total[:, 0].tolist() == [1 + 1 + 1, 2 + 2 + 2, 4 + 4 + 4, 8 + 8, 16]
+    assert factor[:, 0].tolist() == [0.125, 0.125, 0.125, 0.25, 0.5]
+    assert until[:, 0].tolist() == [2, 3, 4, 4, 4]
+    for row in (1, 2):
+        assert total[:, row].tolist() == [3, 2 + 2, 4, 8 + 8, 16]
+        assert until[:, row].tolist() == [2, 2, 2, 4, 4]
+    assert factor[:, 1].tolist() == [0, 0, 0, 0.25, 0.5]
+    assert factor[:, 2].tolist() == [0.125, 0.25, 0.5, 0.25, 0.5], "what was cut is worth something still"
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 9])
+def test_sums_of_n_steps_are_those_of_a_loop(n: int) -> None:
+    generator = torch.Generator().manual_seed(n)
+    reward = torch.randn(7, 20, generator=generator, dtype=torch.float64)
+    terminal = torch.rand(7, 20, generator=generator) < 0.15
+    last = terminal | (torch.rand(7, 20, generator=generator) < 0.15)
+    total, factor, until = n_step_returns(reward, terminal, last, discount=0.8, n=n)
+    for t in range(7):
+        for row in range(20):
+            earned, k = 0.0, t
+            while True:
+                earned += 0.8 ** (k - t) * float(reward[k, row])
+                if last[k, row] or k == 6 or k - t + 1 == n:
+                    break
+                k += 1
+            assert float(total[t, row]) == pytest.approx(earned)
+            assert int(until[t, row]) == k
+            assert float(factor[t, row]) == pytest.approx(0.0 if terminal[k, row] else 0.8 ** (k - t + 1))
+
+
+def test_sums_of_no_step_are_refused() -> None:
+    zeros = torch.zeros(2, 1)
+    with pytest.raises(ValueError, match="1 step or more; got 0"):
+        n_step_returns(zeros, zeros.bool(), zeros.bool(), discount=0.9, n=0)
+
+
+REWARD, FACTOR = torch.tensor([1.0, 1.0]), torch.tensor([0.5, 0.0])
+FIXED = torch.tensor([[[3.0], [7.0], [5.0]], [[torch.inf], [1.0], [2.0]]])
+ONLINE = torch.tensor([[9.0, 4.0, 6.0], [0.0, 0.0, 1.0]])
+
+
+def test_a_target_is_the_reward_and_the_best_that_follows() -> None:
+    assert target(REWARD, FACTOR, FIXED).tolist() == [[1 + 0.5 * 7], [1.0]]
+
+
+def test_a_double_target_asks_one_network_which_and_the_other_how_much() -> None:
+    assert target(REWARD, FACTOR, FIXED, ONLINE).tolist() == [[1 + 0.5 * 3], [1.0]]
+
+
+def test_a_target_hopes_for_legal_actions_only() -> None:
+    legal = torch.tensor([[True, False, True], [False, False, False]])  # nothing is legal behind an end
+    assert target(REWARD, FACTOR, FIXED, None, legal).tolist() == [[1 + 0.5 * 5], [1.0]]
+    assert target(REWARD, FACTOR, FIXED, ONLINE, legal & ~torch.eye(2, 3, dtype=torch.bool)).tolist()[0] == [
+        1 + 0.5 * 5
+    ]
+    assert among(ONLINE, legal).argmax(-1).tolist()[0] == 0
+
+
+def test_a_target_of_quantiles_is_that_of_the_action_with_the_best_mean() -> None:
+    value = torch.tensor([[[0.0, 10.0], [4.0, 5.0]]])
+    assert target(torch.tensor([1.0]), torch.tensor([0.5]), value).tolist() == [[1.0, 6.0]]
+
+
+def test_the_quantile_loss_is_that_of_the_paper() -> None:
+    """Dabney et al. 2018, eq. 10: worked out by hand for two quantiles, at 1/4 and 3/4, and one sample at 1.
+
+    Errors are 1 (below, weight 1/4, half a square) and -2 (above, weight |3/4 - 1|, 2 - 1/2 beyond kappa).
+    """
+    loss = quantile_huber(torch.tensor([[0.0, 3.0]]), torch.tensor([[1.0]]))
+    assert float(loss) == pytest.approx(0.25 * 0.5 + 0.25 * 1.5)
+
+
+def test_what_has_least_quantile_loss_is_the_quantiles() -> None:
+    wanted = torch.linspace(0, 10, 1001, dtype=torch.float64)[None]
+    found = torch.zeros(1, 4, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.LBFGS([found], max_iter=100)
+
+    def again() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = quantile_huber(found, wanted, kappa=1e-3).sum()
+        loss.backward()
+        return loss
+
+    for _ in range(5):
+        optimizer.step(again)
+    np.testing.assert_allclose(found.detach().numpy()[0], [1.25, 3.75, 6.25, 8.75], atol=0.05)
+
+
+def test_one_value_learns_by_the_huber_loss() -> None:
+    loss = td_loss(torch.tensor([[0.0], [0.0]]), torch.tensor([[0.5], [3.0]]))
+    assert loss.tolist() == [0.125, 2.5]
+
+
+def test_exploring_draws_legal_actions_evenly_and_else_the_best_is_done() -> None:
+    values = torch.tensor([[1.0, 5.0, 2.0, 9.0]]).repeat(4000, 1)
+    legal = torch.tensor([True, True, True, False]).expand(4000, 4)
+    done = epsilon_greedy(values, 0.3, torch.Generator().manual_seed(0), legal)
+    share = torch.bincount(done, minlength=4) / 4000
+    np.testing.assert_allclose(share.numpy(), [0.1, 0.8, 0.1, 0.0], atol=0.03)
+    assert (epsilon_greedy(values, 0.0, torch.Generator().manual_seed(0)) == 3).all()
