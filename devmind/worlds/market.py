@@ -129,6 +129,29 @@ class Account(Struct):
         return self.price[np.arange(len(self)), SEEN + self.tick]
 
 
+def bought(state: Account, share: Any, costs: Costs) -> Account:
+    """What one has after buying for this share [N] of the cash."""
+    spent = share * state.cash
+    units = spent * (1 - costs.fee) / (state.now * (1 + costs.slippage * share))
+    return replace(state, cash=state.cash - spent, units=state.units + units, cost=state.cost + spent)
+
+
+def sold(state: Account, share: Any, costs: Costs) -> Account:
+    """What one has after selling this share [N] of the units, tax paid.
+
+    As in `bought`, arrays may be tensors as well, and costs one a row: what is left can be differentiated by the shares.
+    """
+    got = share * state.units * state.now * (1 - costs.slippage * share) * (1 - costs.fee)
+    gain = got - share * state.cost
+    return replace(
+        state,
+        cash=state.cash + got - costs.tax * (gain - state.losses).clip(0.0),
+        units=state.units * (1 - share),
+        cost=state.cost * (1 - share),
+        losses=(state.losses - gain).clip(0.0),
+    )
+
+
 class MarketRules:
     """`returns` float32 [32] are the last log returns, the latest last, 0.02 being a 1; `account` float32 [3] are the
     share of wealth held in the asset, its gain that is not realised, by wealth, and how much of the episode is left.
@@ -197,33 +220,13 @@ class MarketRules:
         if not np.isfinite(trade).all():
             raise WorldError("A command `trade` is one finite number in -1..1 a row; got NaN or infinity.")
         trade = np.where(over, 0.0, np.clip(trade, -1.0, 1.0))
-        after = self._bought(self._sold(state.copy(), np.maximum(-trade, 0.0)), np.maximum(trade, 0.0))
+        after = bought(sold(state.copy(), (-trade).clip(0.0), self.costs), trade.clip(0.0), self.costs)
         after = replace(after, tick=state.tick + ~over, over=over, before=state.worth.copy())
         return replace(after, worth=self.net_worth(after))
 
-    def _bought(self, state: Account, share: np.ndarray) -> Account:
-        """What one has after buying for this share [N] of the cash."""
-        spent = share * state.cash
-        units = spent * (1 - self.costs.fee) / (state.now * (1 + self.costs.slippage * share))
-        return replace(state, cash=state.cash - spent, units=state.units + units, cost=state.cost + spent)
-
-    def _sold(self, state: Account, share: np.ndarray) -> Account:
-        """What one has after selling this share [N] of the units, tax paid."""
-        got = share * state.units * state.now * (1 - self.costs.slippage * share) * (1 - self.costs.fee)
-        gain = got - share * state.cost
-        taxed = np.maximum(gain - state.losses, 0.0)
-        losses = np.maximum(state.losses - gain, 0.0)
-        return replace(
-            state,
-            cash=state.cash + got - self.costs.tax * taxed,
-            units=state.units * (1 - share),
-            cost=state.cost * (1 - share),
-            losses=losses,
-        )
-
     def net_worth(self, state: Account) -> np.ndarray:
         """What would be there after selling all, costs and tax taken off, [N]."""
-        return self._sold(state, np.ones(len(state))).cash
+        return np.asarray(sold(state, 1.0, self.costs).cash)
 
     def outcome(self, state: Account) -> Outcome:
         """Growth of the logarithm of net worth; an episode is cut after 256 ticks."""

@@ -1,4 +1,5 @@
-"""What the stage adds to an agent: the senses `goal` and `maze`, the effector `walk`, and the planner."""
+"""What the stage adds to an agent: the senses `goal` and `maze`, the effector `walk` and the planner; the senses
+`returns` and `account`, and the head that trades."""
 
 from __future__ import annotations
 
@@ -9,11 +10,14 @@ from gymnasium import spaces
 
 from devmind.agent.agent import Agent
 from devmind.learners.gradient import trainable
+from devmind.worlds.market import SEEN
 from devmind.worlds.pointmaze import MAZES
 
 NAME = "planning"
 ROUTE, WALK = "route", "walk"
 """The planner's head, and what it acts with."""
+TRADE, RETURNS, ACCOUNT = "trade", "returns", "account"
+"""The effector, and the head, that trades; what it reads of a market."""
 SENSES = ("body", "goal", "maze")
 TAP = ("trunk:body", "trunk:goal", "trunk:maze", "trunk", "raw:body", "raw:goal", "raw:maze")
 WORDS = ("there", "east", "south", "west", "north")
@@ -47,6 +51,11 @@ def admit(agent: Agent) -> None:
         options: dict[str, Any] = {"horizon": HORIZON, "stride": STRIDE, "words": len(WORDS), "length": LENGTH}
         options |= SIZES[agent.config.size]
         agent.add_head(ROUTE, "head.planning-route", tap=TAP, effector=WALK, stage=NAME, options=options)
+    for sense, size in ((RETURNS, SEEN), (ACCOUNT, 3)):
+        if sense not in agent.encoders:
+            agent.add_encoder(sense, "encoder.vector", stage=NAME, options={"size": size})
+    if TRADE not in agent.heads:
+        agent.add_head(TRADE, "head.planning-trade", tap=(RETURNS, f"raw:{ACCOUNT}"), effector=TRADE, stage=NAME)
 
 
 def trained(agent: Agent) -> tuple[str, ...]:

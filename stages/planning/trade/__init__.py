@@ -1,0 +1,1 @@
+"""To trade a market on paper."""

@@ -1,0 +1,94 @@
+"""The lesson trade: the gradient of growth through the costs, on paths that nobody moves.
+
+What a path comes to is a function of the shares that were held along it, known down to fees and tax. So net worth is
+differentiated by them, and no reward is ever estimated (Moody and Saffell 2001, "Learning to trade via direct
+reinforcement", IEEE Transactions on Neural Networks 12).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.stage import Context, Lesson
+from devmind.learners.gradient import gradient_lesson
+from devmind.seeding import lesson_seeds
+from devmind.worlds.market import LEVELS, SCALE, SEEN, TICKS, Account, Costs, MarketRules, bought, sold
+from stages.planning import parts
+from stages.planning.trade.head import TradeHead, command
+
+NAME = "trade"
+STEPS = {"tiny": 20, "nursery": 300, "child": 300, "adult": 300}
+PATHS, TINY_PATHS = 64, 8
+"""Of each level in a batch."""
+
+
+def lesson(context: Context) -> Lesson:
+    """Paths of all levels; which one it is nobody says."""
+    return gradient_lesson(
+        context, NAME, loss, make, steps=STEPS, rows=PATHS, tiny_rows=TINY_PATHS, learning_rate=3e-3, minutes=3.0,
+        trains=lambda agent: TRAINS, skills=(NAME,), rehearsal_every=0, prefetch=True,
+        unrehearsed="It trains a sense and a head of its own alone, which no later lesson changes.",
+    )  # fmt: skip
+
+
+TRAINS = (f"encoders.{parts.RETURNS}.", f"heads.{parts.TRADE}.")
+
+
+def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0) -> dict[str, Any]:
+    """Prices float32 [B, SEEN + TICKS + 1] of `rows` paths a level, and costs [B] by name."""
+    return paths({level: lesson_seeds(rows, context.seed, NAME, level, update) for level in LEVELS})
+
+
+def paths(seeds: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Paths of these seeds by level, one level behind the other."""
+    rules = {level: MarketRules(level) for level in seeds}
+    price = np.concatenate([rules[level].initial(of).price for level, of in seeds.items()])
+    each = [rules[level].costs for level, of in seeds.items() for _ in of]
+    costs = {name: torch.tensor([getattr(one, name) for one in each]) for name in ("fee", "slippage", "tax")}
+    return {"price": torch.from_numpy(price).float(), **costs}
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Minus what the logarithm of net worth grows by in an episode, in units of the path's volatility, on average: a
+    coin moves 25 times as far as a trend, and would be all that is learned."""
+    price = batch["price"].to(agent.device)
+    costs = Costs(*(batch[name].to(agent.device) for name in ("fee", "slippage", "tax")))
+    low, high = bands(agent, price)
+    grown = growth(low, high, price, costs)
+    told = {level: one.mean().detach() for level, one in zip(LEVELS, grown.chunk(len(LEVELS)), strict=True)}
+    return -(grown / price.log().diff(dim=1).std(1)).mean() / TICKS**0.5, told
+
+
+def bands(agent: Agent, price: Tensor) -> tuple[Tensor, Tensor]:
+    """The edges [B, TICKS] that the agent's head says along paths [B, SEEN + TICKS + 1]."""
+    head: Any = agent.head(parts.TRADE)
+    assert isinstance(head, TradeHead)
+    past = price.log().diff(dim=1).unfold(1, SEEN, 1)[:, :TICKS]
+    tokens = agent.encoder(parts.RETURNS)(SCALE * past).tokens[:, :, 0]
+    left = 1 - torch.arange(TICKS, device=price.device) / TICKS
+    low, high, _ = head.bands(tokens.float(), left.expand(len(price), -1))
+    return low, high
+
+
+def growth(low: Tensor, high: Tensor, price: Tensor, costs: Costs) -> Tensor:
+    """What the logarithm of net worth grows by [B] for who stays between `low` and `high` [B, TICKS]: the market's own
+    account, of tensors."""
+    one, none = torch.ones_like(price[:, 0]), torch.zeros_like(price[:, 0])
+    at: Any = np.zeros(len(price), np.int64)
+    account: Any = Account(price, at, one, none, none, none, one, one, at)  # type: ignore[arg-type]
+    lows, highs = low.unbind(1), high.unbind(1)
+    for tick in range(TICKS):
+        account = replace(account, tick=at + tick)
+        worth = account.units * account.now
+        trade = command(lows[tick], highs[tick], worth / (account.cash + worth))
+        account = bought(sold(account, (-trade).clip(0.0), costs), trade.clip(0.0), costs)
+    return sold(replace(account, tick=at + TICKS), 1.0, costs).cash.log()
+
+

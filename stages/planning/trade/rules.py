@@ -1,0 +1,140 @@
+"""Rules that trade: what anybody would try first, with the best numbers that lessons' paths gave them; and rules that
+know by which process prices are drawn, as a ceiling.
+
+Each is `(returns [N, 32], held [N], first [N]) -> share of wealth to hold [N]`, made by a function so that one that
+remembers begins anew. Numbers were chosen on 1,000 paths of lessons for each level by `benchmarks/trade.py --tune`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from devmind.acting import Policy, Senses
+from devmind.acting.rollout import Actions
+from devmind.worlds.market import COIN_STAYS, COIN_STEP, SCALE, coin_share
+from stages.planning.parts import TRADE
+
+Rule = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+
+
+def command(share: np.ndarray, held: np.ndarray) -> np.ndarray:
+    """What is told to `trade` [N] to bring the share of wealth that is held from `held` to `share`, fees aside."""
+    buys, sells = (share - held) / np.maximum(1 - held, 1e-6), (share - held) / np.maximum(held, 1e-6)
+    return np.clip(np.where(share > held, buys, sells), -1.0, 1.0)
+
+
+def by(rule: Rule) -> Policy:
+    """A rule as a policy."""
+
+    def policy(senses: Senses, first: np.ndarray) -> Actions:
+        held = np.clip(np.asarray(senses["account"], np.float64)[:, 0], 0.0, 1.0)
+        returns = np.asarray(senses["returns"], np.float64) / SCALE
+        return {TRADE: command(rule(returns, held, first), held)[:, None]}
+
+    return policy
+
+
+def between(signal: np.ndarray, low: float, high: float, held: np.ndarray) -> np.ndarray:
+    """All in above `high`, out below `low`, else what is held."""
+    return np.where(signal > high, 1.0, np.where(signal < low, 0.0, held))
+
+
+def nothing() -> Rule:
+    """Cash."""
+    return lambda returns, held, first: np.zeros(len(held))
+
+
+def hold() -> Rule:
+    """Buy all at once, and keep it."""
+    return lambda returns, held, first: np.ones(len(held))
+
+
+def moving_average(window: int = 32, width: float = 0.0) -> Rule:
+    """In while the price is above the mean of the last `window`, with a band of `width` around it."""
+
+    def rule(returns: np.ndarray, held: np.ndarray, first: np.ndarray) -> np.ndarray:
+        back = np.cumsum(returns[:, :-window - 1:-1], axis=1).mean(1)  # fmt: skip
+        return between(back, -width, width, held)
+
+    return rule
+
+
+def momentum(window: int = 32, low: float = 0.0, high: float = 0.0) -> Rule:
+    """In after a rise by more than `high` over the last `window` ticks, out after one by less than `low`."""
+    return lambda returns, held, first: between(returns[:, -window:].sum(1), low, high, held)
+
+
+def reversion(window: int = 32, low: float = -1.0, high: float = 1.0) -> Rule:
+    """In where the z-score of the price in the last `window` is below `low`, out above `high`."""
+
+    def rule(returns: np.ndarray, held: np.ndarray, first: np.ndarray) -> np.ndarray:
+        price = np.cumsum(returns[:, -window:], axis=1)
+        z = (price[:, -1] - price.mean(1)) / np.maximum(price.std(1), 1e-9)
+        return between(-z, -high, -low, held)
+
+    return rule
+
+
+def kelly(window: int = 32, prior: float = 0.0, width: float = 0.0) -> Rule:
+    """Drift by variance of the last `window` returns, as if `prior` more of them had been 0; who holds another share
+    keeps it where that is no further away than `width`."""
+
+    def rule(returns: np.ndarray, held: np.ndarray, first: np.ndarray) -> np.ndarray:
+        seen = returns[:, -window:]
+        variance = np.maximum(seen.var(1), 1e-9)
+        share = np.clip(seen.sum(1) / (window + prior) / variance + 0.5, 0.0, 1.0)
+        return np.where(np.abs(share - held) > width, share, held)
+
+    return rule
+
+
+def averages(fast: float = 4.0, slow: float = 16.0, width: float = 0.0) -> Rule:
+    """In while the fast exponential mean of the price is above the slow one (a crossing of averages)."""
+
+    def rule(returns: np.ndarray, held: np.ndarray, first: np.ndarray) -> np.ndarray:
+        price = np.cumsum(returns, axis=1)
+        age = np.arange(price.shape[1])[::-1]
+        quick, late = (np.exp(-age / span) / np.exp(-age / span).sum() for span in (fast, slow))
+        return between(price @ (quick - late), -width, width, held)
+
+    return rule
+
+
+def filtered(low: float = 0.5, high: float = 0.5, drift: float = 0.004, spread: float = 0.01) -> Rule:
+    """Knows that drift turns with a chance of 0.02 a tick: in while the belief that it is up is above `high`, out below
+    `low` (Hamilton's filter, 1989)."""
+    belief = np.zeros(0)
+
+    def rule(returns: np.ndarray, held: np.ndarray, first: np.ndarray) -> np.ndarray:
+        nonlocal belief
+        belief = np.where(first, 0.5, belief) if len(belief) == len(first) else np.full(len(first), 0.5)
+        # At an episode's beginning all returns that are seen are news, then the last alone.
+        for column in returns.T if first.all() else returns.T[-1:]:
+            odds = belief / (1 - belief) * np.exp(2 * drift * column / spread**2)
+            belief = odds / (1 + odds)
+            belief = belief * 0.98 + (1 - belief) * 0.02
+        return between(belief, low, high, held)
+
+    return rule
+
+
+def anchored(low: float = -0.05, high: float = 0.05) -> Rule:
+    """Knows the mean to which prices come back, as it is where the first known price was: in below `low`, out above
+    `high`."""
+    away = np.zeros(0)
+
+    def rule(returns: np.ndarray, held: np.ndarray, first: np.ndarray) -> np.ndarray:
+        nonlocal away
+        away = returns.sum(1) if first.all() else away + returns[:, -1]
+        return between(-away, -high, -low, held)
+
+    return rule
+
+
+def coin() -> Rule:
+    """Kelly's share of the level "coin"."""
+    return lambda returns, held, first: coin_share(returns[:, -1] > 0)
+
+
