@@ -9,6 +9,8 @@ from devmind.curriculum.stage import Context, Lesson, Skill
 from stages.planning import parts
 from stages.planning.route import exam as route_exam
 from stages.planning.route import lesson as route_lesson
+from stages.planning.trade import exam as trade_exam
+from stages.planning.trade import lesson as trade_lesson
 
 SKILLS: Sequence[Skill] = (
     Skill(
@@ -17,6 +19,13 @@ SKILLS: Sequence[Skill] = (
         route_exam.GATE,
         "ways through OGBench's mazes, imagined whole and followed",
         route_exam.taught,
+    ),
+    Skill(
+        "trade",
+        trade_exam.examine,
+        trade_exam.GATE,
+        "shares of wealth held in five kinds of market, on paper",
+        trade_exam.taught,
     ),
 )
 
@@ -31,9 +40,9 @@ class PlanningStage:
     skills = SKILLS
 
     def admit(self, agent: Agent) -> None:
-        """Add the senses of goals and mazes, and the planner."""
+        """Add the senses of goals and mazes and the planner, and what a market is traded by."""
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Route."""
-        return [route_lesson.lesson(context)]
+        """Route, and trade."""
+        return [route_lesson.lesson(context), trade_lesson.lesson(context)]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
+from math import log
 from typing import ClassVar
 
 import torch
@@ -21,6 +23,10 @@ from devmind.errors import ConfigError
 
 HELD, LEFT = 0, 2
 """Where the share that is held stands in what is read of the account, and how much of the episode is left."""
+LEAST = 1e-3
+"""Of wealth: below this a share of the cash, or of the units, is not told exactly, as gradients would be too steep."""
+FADES = (4.0, 512.0)
+"""Ticks in which the memory fades, the shortest and the longest, as it begins."""
 
 
 @dataclass
@@ -56,16 +62,19 @@ class Trade(Output):
 def command(low: Tensor, high: Tensor, held: Tensor) -> Tensor:
     """What to trade [...] to stay between the shares of wealth `low` and `high`."""
     held = held.clamp(0.0, 1.0)
-    buys = (low - held).clamp_min(0.0) / (1 - held).clamp_min(1e-6)
-    sells = (held - high).clamp_min(0.0) / held.clamp_min(1e-6)
+    buys = (low - held).clamp_min(0.0) / (1 - held).clamp_min(LEAST)
+    sells = (held - high).clamp_min(0.0) / held.clamp_min(LEAST)
     return (buys - sells).clamp(-1.0, 1.0)
 
 
 class TradeHead(Head):
-    """Taps (a sense of returns, the account as raw numbers); it carries a GRU's memory of what it saw before.
+    """Taps (a sense of returns, the account as raw numbers); it carries running sums of what it saw before.
+
+    Each number of the memory fades at a rate of its own, which is learned: a diagonal linear recurrence, so a path is
+    learned from at once (Orvieto et al. 2023, "Resurrecting recurrent neural networks for long sequences").
 
     Args:
-        memory: of the GRU, in numbers; 0 leaves each Moment alone.
+        memory: in numbers; 0 leaves each Moment alone.
         hidden: of the network that tells the band.
 
     Raises:
@@ -74,13 +83,17 @@ class TradeHead(Head):
 
     carries: ClassVar[bool] = True
 
-    def __init__(self, inlet: Inlet, memory: int = 64, hidden: int = 64) -> None:
+    def __init__(self, inlet: Inlet, memory: int = 32, hidden: int = 64) -> None:
         super().__init__(inlet)
         if inlet.n_tokens != 2:
             raise ConfigError("A head that trades taps a sense of returns with one token, and a raw account behind it.")
-        self.memory = nn.GRU(inlet.width, memory, batch_first=True) if memory else None
         self.size = memory
-        self.read = nn.Sequential(nn.Linear(inlet.width + memory + 1, hidden), nn.GELU(), nn.Linear(hidden, 2))
+        self.remembered = nn.Linear(inlet.width, memory)
+        self.lasting = nn.Parameter(torch.linspace(*(log(ticks) for ticks in FADES), memory))
+        """Logarithms of the ticks in which each number fades to 1/e."""
+        sizes = (inlet.width + memory + 1, hidden, hidden)
+        layers = [layer for pair in pairwise(sizes) for layer in (nn.Linear(*pair), nn.GELU())]
+        self.read = nn.Sequential(*layers, nn.Linear(hidden, 2))
 
     def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Trade:
         tokens = (tapped.tokens * tapped.present[..., None]).float()
@@ -100,9 +113,14 @@ class TradeHead(Head):
         Args:
             seen: tokens of returns [B, T, D]; left: of the episode [B, T]; before: the memory [B, M].
         """
-        known, last = [seen], seen.new_zeros(len(seen), 0)
-        if self.memory is not None:
-            told, ended = self.memory(seen, None if before is None else before[None])
-            known, last = [seen, told], ended[0]
-        low, more = self.read(torch.cat((*known, left[..., None]), -1)).sigmoid().unbind(-1)
-        return low, low + (1 - low) * more, last
+        ticks = torch.arange(seen.shape[1], device=seen.device)
+        lag = ticks[:, None] - ticks
+        fade = -torch.exp(-self.lasting)[:, None, None]
+        # Sums of what is unrelated have the spread of one of its terms.
+        told = self.remembered(seen) * (1 - torch.exp(2 * fade[:, 0, 0])).sqrt()
+        weight = torch.where(lag < 0, 0.0, torch.exp(fade * lag.clamp_min(0)))
+        memory = torch.einsum("mts,bsm->btm", weight, told)
+        if before is not None:
+            memory = memory + torch.exp(fade[:, 0, 0] * (ticks[:, None] + 1)) * before[:, None]
+        low, more = self.read(torch.cat((seen, memory, left[..., None]), -1)).sigmoid().unbind(-1)
+        return low, low + (1 - low) * more, memory[:, -1]

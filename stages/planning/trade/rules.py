@@ -102,20 +102,33 @@ def averages(fast: float = 4.0, slow: float = 16.0, width: float = 0.0) -> Rule:
     return rule
 
 
-def filtered(low: float = 0.5, high: float = 0.5, drift: float = 0.004, spread: float = 0.01) -> Rule:
-    """Knows that drift turns with a chance of 0.02 a tick: in while the belief that it is up is above `high`, out below
-    `low` (Hamilton's filter, 1989)."""
-    belief = np.zeros(0)
+def filtered(low: float = 0.5, high: float = 0.5, shocks: bool = False) -> Rule:
+    """Knows how trends turn, and how volatility and falls come and go in "shocks" (Hamilton's filter, 1989): in while
+    the belief that drift is up is above `high`, out while below `low`."""
+    wild = np.array([0.75, 2.0] if shocks else [1.0])
+    side, size = (grid.ravel() for grid in np.meshgrid(np.array([-1.0, 1.0]), wild, indexing="ij"))
+    turns = np.array([[0.98, 0.02], [0.02, 0.98]])
+    moves = np.kron(turns, np.array([[0.97, 0.03], [0.03, 0.97]])) if shocks else turns
+    mean, spread = 0.004 * side * size, 0.01 * size
+    belief = np.zeros((0, len(side)))
+
+    def likely(seen: np.ndarray) -> np.ndarray:
+        """Of returns [N, 1] in each state [N, S], up to a factor."""
+        usual = np.exp(-(((seen - mean) / spread) ** 2) / 2) / spread
+        if not shocks:
+            return usual
+        wide = np.hypot(spread, 0.05)
+        return 63 / 64 * usual + np.exp(-(((seen - mean + 0.03) / wide) ** 2) / 2) / wide / 64
 
     def rule(returns: np.ndarray, held: np.ndarray, first: np.ndarray) -> np.ndarray:
         nonlocal belief
-        belief = np.where(first, 0.5, belief) if len(belief) == len(first) else np.full(len(first), 0.5)
+        if first.all():
+            belief = np.full((len(first), len(side)), 1 / len(side))
         # At an episode's beginning all returns that are seen are news, then the last alone.
         for column in returns.T if first.all() else returns.T[-1:]:
-            odds = belief / (1 - belief) * np.exp(2 * drift * column / spread**2)
-            belief = odds / (1 + odds)
-            belief = belief * 0.98 + (1 - belief) * 0.02
-        return between(belief, low, high, held)
+            belief = belief * np.maximum(likely(column[:, None]), 1e-12)
+            belief = belief / belief.sum(1, keepdims=True) @ moves
+        return between(belief[:, side > 0].sum(1), low, high, held)
 
     return rule
 

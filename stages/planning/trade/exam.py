@@ -1,0 +1,171 @@
+"""The exam of trade: five kinds of market that no lesson showed, against the rules that anybody would try first.
+
+All values are paired: what the agent's net worth, costs and tax taken off, came to on a path above what a rule's came
+to on the same path. Where there is something to predict that is the rule which was best on paths of lessons; it was
+told which kind of market it is in, the agent was not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from devmind.acting import Actor, Policy, rollout
+from devmind.agent.agent import Agent
+from devmind.curriculum.episodes import of_lessons, of_worlds
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds
+from devmind.worlds.market import LEVELS, TICKS, coin_growth
+from stages.planning import parts
+from stages.planning.trade import rules
+from stages.planning.trade.rules import Rule
+
+NAME = "trade"
+EPISODES = 1_000
+RANDOM, COIN = f"{NAME}/random", f"{NAME}/coin"
+PREDICTED = ("trend", "reverting", "shocks")
+"""Levels in which there is something to predict."""
+GATE = Gate(
+    [
+        *(Threshold(f"{NAME}/{level}", 0.0, beats_floor=True) for level in PREDICTED),
+        Threshold(RANDOM, float(np.log(0.98))),
+        Threshold(COIN, 0.9),
+    ]
+)
+HOLD, NOTHING = "buy and hold", "cash"
+Rules = Mapping[str, Callable[[], Rule]]
+EVERYWHERE: Rules = {NOTHING: rules.nothing, HOLD: rules.hold, "moving average of 32": rules.moving_average}
+
+
+@dataclass(frozen=True)
+class Market:
+    """How a level is examined.
+
+    Attributes:
+        rules: by name, the rules that were best here on paths of lessons, and those to be tried `EVERYWHERE`.
+        against: the one of them that the agent is measured against.
+        informed: knows by which process prices are drawn.
+    """
+
+    rules: Rules
+    against: str
+    informed: Callable[[], Rule]
+
+
+MARKETS: Mapping[str, Market] = {
+    "random": Market(
+        EVERYWHERE | {"momentum": partial(rules.momentum, 4, -0.1, 0.02)}, against=HOLD, informed=rules.hold
+    ),
+    "trend": Market(
+        EVERYWHERE
+        | {
+            "moving average of 16": partial(rules.moving_average, 16, 0.01),
+            "averages that cross": partial(rules.averages, 2, 16),
+            "momentum": partial(rules.momentum, 16, -0.02, 0.02),
+            "Kelly by estimated drift": partial(rules.kelly, 16, 0, 0.9),
+        },
+        against="averages that cross",
+        informed=partial(rules.filtered, 0.3, 0.7),
+    ),
+    "reverting": Market(
+        EVERYWHERE
+        | {
+            "z-score of 32": partial(rules.reversion, 32, -0.5, 0.5),
+            "momentum": partial(rules.momentum, 1, -0.06, 0.06),
+        },
+        against="z-score of 32",
+        informed=partial(rules.anchored, -0.02, 0.02),
+    ),
+    "shocks": Market(
+        EVERYWHERE
+        | {
+            "averages that cross": partial(rules.averages, 2, 16),
+            "momentum": partial(rules.momentum, 16, -0.02, 0.02),
+            "Kelly by estimated drift": partial(rules.kelly, 16, 32),
+        },
+        against="averages that cross",
+        informed=partial(rules.filtered, 0.4, 0.6, True),
+    ),
+    "coin": Market(
+        EVERYWHERE
+        | {"all in after a rise": partial(rules.momentum, 1), "Kelly by estimated drift": partial(rules.kelly, 32, 32, 0.5)},
+        against=HOLD,
+        informed=rules.coin,
+    ),
+}
+"""By level."""
+
+
+@dataclass(frozen=True)
+class Traded:
+    """What came of paths: growth of the logarithm of net worth, and the deepest fall of net worth below its highest so
+    far, as a share of it; float64 [N]."""
+
+    growth: np.ndarray
+    drawdown: np.ndarray
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """What the agent's trades come to in each kind of market."""
+    return [_market(agent, context, level, kind) for kind in MARKETS]
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Paths that the lesson may show."""
+    return of_lessons(context.make_world, n, context.seed, "market", list(LEVELS))
+
+
+def traded(policy: Policy, context: Context, kind: str, seeds: np.ndarray) -> Traded:
+    """Let a policy trade a path of each seed to its end."""
+    world = context.make_world("market", kind, seeds)
+    highest, fall = np.ones(len(seeds)), np.zeros(len(seeds))
+    for _ in rollout(policy, world):
+        worth = world.truth()["worth"]
+        highest = np.maximum(highest, worth)
+        fall = np.maximum(fall, 1 - worth / highest)
+    return Traded(np.log(worth), fall)
+
+
+def _policy(agent: Agent, n: int, kind: str) -> Policy:
+    """The agent, which is not told what kind of market it is in; its arc alone is asked."""
+    return Actor(agent, n, effectors=[parts.TRADE], trunk=False)
+
+
+def _market(agent: Agent, context: Context, level: str, kind: str) -> Measure:
+    seeds, market = exam_seeds(context.episodes(EPISODES, level), context.seed, NAME, kind), MARKETS[kind]
+    done = partial(traded, context=context, kind=kind, seeds=seeds)
+    mine = done(_policy(agent, len(seeds), kind))
+    best, informed = (done(rules.by(rule())) for rule in (market.rules[market.against], market.informed))
+
+    def value(one: Traded) -> np.ndarray:
+        if kind == "coin":
+            # Of the optimum's growth; what luck gave both on a path is taken off.
+            return 1 + (one.growth - informed.growth) / (TICKS * coin_growth())
+        return one.growth - best.growth
+
+    cash = Traded(np.zeros(len(seeds)), np.zeros(len(seeds)))
+    floors, rows = dict[str, float](), dict[str, float]()
+    if level == "full":
+        tried = {name: done(rules.by(rule())) for name, rule in market.rules.items()}
+        floors = {name: float(value(one).mean()) for name, one in tried.items()}
+        for name, one in {"the agent": mine, HOLD: tried[HOLD], market.against: best, "who knows": informed}.items():
+            rows[f"net worth, {name}"] = float(np.exp(one.growth.mean()))
+            rows[f"drawdown, {name}"] = float(one.drawdown.mean())
+    return Measure(
+        f"{NAME}/{kind}",
+        "share of the optimum's growth" if kind == "coin" else f"growth of log net worth above {market.against}",
+        value(mine),
+        chance=float(value(cash).mean()),
+        ceiling=float(value(informed).mean()),
+        floors=floors,
+        episodes=of_worlds(context.make_world, "market", kind, seeds),
+        reference="Kelly (1956): no share of wealth grows faster" if kind == "coin" else "",
+        note="paired on each path; net worth: the geometric mean after costs and tax, of 1; drawdown: the mean of the "
+        "deepest falls; the arc alone trades, the trunk is not asked",
+        rows=rows,
+    )  # fmt: skip
