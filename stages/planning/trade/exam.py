@@ -93,7 +93,10 @@ MARKETS: Mapping[str, Market] = {
     ),
     "coin": Market(
         EVERYWHERE
-        | {"all in after a rise": partial(rules.momentum, 1), "Kelly by estimated drift": partial(rules.kelly, 32, 32, 0.5)},
+        | {
+            "all in after a rise": partial(rules.momentum, 1),
+            "Kelly by estimated drift": partial(rules.kelly, 32, 32, 0.5),
+        },
         against=HOLD,
         informed=rules.coin,
     ),

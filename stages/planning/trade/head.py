@@ -62,8 +62,9 @@ class Trade(Output):
 def command(low: Tensor, high: Tensor, held: Tensor) -> Tensor:
     """What to trade [...] to stay between the shares of wealth `low` and `high`."""
     held = held.clamp(0.0, 1.0)
-    buys = (low - held).clamp_min(0.0) / (1 - held).clamp_min(LEAST)
-    sells = (held - high).clamp_min(0.0) / held.clamp_min(LEAST)
+    # `relu`, not `clamp`, which has a gradient at 0: of who holds all and wants all that of buying is very steep.
+    buys = (low - held).relu() / (1 - held).clamp_min(LEAST)
+    sells = (held - high).relu() / held.clamp_min(LEAST)
     return (buys - sells).clamp(-1.0, 1.0)
 
 
@@ -100,9 +101,7 @@ class TradeHead(Head):
         lead, (seen, account) = tokens.shape[:-2], tokens.unbind(-2)
         before = None if kept is None else kept["memory"]
         flat = None if before is None else before.reshape(-1, self.size)
-        low, high, memory = self.bands(
-            seen.reshape(-1, 1, seen.shape[-1]), account[..., LEFT].reshape(-1, 1), flat
-        )
+        low, high, memory = self.bands(seen.reshape(-1, 1, seen.shape[-1]), account[..., LEFT].reshape(-1, 1), flat)
         return Trade(low.reshape(lead), high.reshape(lead), account[..., HELD], memory.reshape(*lead, self.size))
 
     def bands(self, seen: Tensor, left: Tensor, before: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:

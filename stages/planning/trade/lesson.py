@@ -27,6 +27,9 @@ NAME = "trade"
 STEPS = {"tiny": 20, "nursery": 300, "child": 300, "adult": 300}
 PATHS, TINY_PATHS = 64, 8
 """Of each level in a batch."""
+OPEN = 0.02
+"""Weight of a barrier that keeps the band's edges off 0 and 1, where they would feel no gradient any more: the first
+thing that is learned of a coin is to stay away from it."""
 
 
 def lesson(context: Context) -> Lesson:
@@ -63,7 +66,9 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     low, high = bands(agent, price)
     grown = growth(low, high, price, costs)
     told = {level: one.mean().detach() for level, one in zip(LEVELS, grown.chunk(len(LEVELS)), strict=True)}
-    return -(grown / price.log().diff(dim=1).std(1)).mean() / TICKS**0.5, told
+    wanted = (grown / price.log().diff(dim=1).std(1)).mean() / TICKS**0.5
+    open_to_change = torch.cat((low, 1 - low, high, 1 - high)).clamp_min(1e-6).log().mean()
+    return -wanted - OPEN * open_to_change, told
 
 
 def bands(agent: Agent, price: Tensor) -> tuple[Tensor, Tensor]:
@@ -88,7 +93,5 @@ def growth(low: Tensor, high: Tensor, price: Tensor, costs: Costs) -> Tensor:
         account = replace(account, tick=at + tick)
         worth = account.units * account.now
         trade = command(lows[tick], highs[tick], worth / (account.cash + worth))
-        account = bought(sold(account, (-trade).clip(0.0), costs), trade.clip(0.0), costs)
+        account = bought(sold(account, (-trade).relu(), costs), trade.relu(), costs)
     return sold(replace(account, tick=at + TICKS), 1.0, costs).cash.log()
-
-

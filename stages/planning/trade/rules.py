@@ -149,5 +149,3 @@ def anchored(low: float = -0.05, high: float = 0.05) -> Rule:
 def coin() -> Rule:
     """Kelly's share of the level "coin"."""
     return lambda returns, held, first: coin_share(returns[:, -1] > 0)
-
-
