@@ -139,7 +139,7 @@ def bought(state: Account, share: Any, costs: Costs) -> Account:
 def sold(state: Account, share: Any, costs: Costs) -> Account:
     """What one has after selling this share [N] of the units, tax paid.
 
-    As in `bought`, arrays may be tensors as well, and costs one a row: what is left can be differentiated by the shares.
+    As in `bought`, arrays may be tensors as well, and costs one a row: so what is left can be differentiated.
     """
     got = share * state.units * state.now * (1 - costs.slippage * share) * (1 - costs.fee)
     gain = got - share * state.cost

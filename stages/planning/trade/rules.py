@@ -7,13 +7,13 @@ remembers begins anew. Numbers were chosen on 1,000 paths of lessons for each le
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 
 from devmind.acting import Policy, Senses
 from devmind.acting.rollout import Actions
-from devmind.worlds.market import COIN_STAYS, COIN_STEP, SCALE, coin_share
+from devmind.worlds.market import SCALE, coin_share
 from stages.planning.parts import TRADE
 
 Rule = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
