@@ -24,8 +24,8 @@ from stages.planning import parts
 from stages.planning.trade.head import TradeHead, command
 
 NAME = "trade"
-STEPS = {"tiny": 20, "nursery": 300, "child": 300, "adult": 300}
-PATHS, TINY_PATHS = 64, 8
+STEPS = {"tiny": 20, "nursery": 400, "child": 400, "adult": 400}
+PATHS, TINY_PATHS = 24, 8
 """Of each level in a batch."""
 OPEN = 0.02
 """Weight of a barrier that keeps the band's edges off 0 and 1, where they would feel no gradient any more: the first
