@@ -259,7 +259,7 @@ def test_it_asks_what_it_does_not_know_and_the_answer_names_what_it_asked_about(
     life.do("record", {"on": False})
     path = tmp_path / "kept" / "s.mcap"
     notes = [(note.kind, note.data) for note in Session(path).notes if note.kind != "weights"]
-    assert notes == [("asked", question.note()), ("name_taught", {"name": "cup", "id": entry.id})]
+    assert notes == [("asked", question.note()), ("name_taught", {"id": entry.id})]
     assert check_replay([path], {holding.agent.sha256(): holding.agent}).passed
 
 
