@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from devmind.acting import Policy
-from devmind.testing import check_learner, check_stage, tiny_agent, tiny_context
+from devmind.testing import check_learner, tiny_agent, tiny_context
 from devmind.testing.parts import check_rehearsed
 from devmind.worlds.pointmaze import UNIT, maze
 from stages.planning.parts import HORIZON, STRIDE
@@ -23,11 +23,6 @@ TICKS = 4_000
 @pytest.fixture(scope="module")
 def data() -> trips.Trips:
     return trips.made("medium", 0, TICKS)
-
-
-@pytest.mark.slow
-def test_the_stage_keeps_its_laws() -> None:
-    check_stage(PlanningStage(), steps=2)
 
 
 def test_the_lesson_goes_on_where_it_was_stopped_and_can_be_rehearsed(tmp_path) -> None:
