@@ -21,7 +21,7 @@ from devmind.live.commands import PAUSED
 from devmind.live.learning.learner import Handover
 from devmind.live.life import Life
 from devmind.live.recording import Recording
-from devmind.live.remembering.answering import CANNOT
+from devmind.live.remembering.answering import CANNOT, OwnWords
 from devmind.live.remembering.asking import WHAT
 from devmind.live.remembering.held import Square
 from devmind.live.remembering.remembered import as_shown
@@ -266,9 +266,10 @@ def test_it_asks_what_it_does_not_know_and_the_answer_names_what_it_asked_about(
 def test_who_can_write_answers_in_its_own_words_beside_what_it_knows(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("devmind.live.commands.in_writing", lambda agent, text, sees: ("a red ball.", 0.9141))
+    own = OwnWords("a red ball.", 0.9141, None)
+    monkeypatch.setattr("devmind.live.commands.Dialogue.reply", lambda *given: own)
     said = home.life.do("say", {"text": "what is that?"})
-    assert said["own"] == {"text": "a red ball.", "sure": 0.914}
+    assert said["own"] == {"text": "a red ball.", "sure": 0.914, "points": None}
     assert said["answer"].startswith("It was taught no name yet.")
     assert CANNOT not in said["answer"]
 

@@ -48,6 +48,7 @@ ELSEWHERE: Mapping[str, str] = {
     "grammar": "tests/stages/language/test_grammar.py",
     "name": "tests/stages/language/test_naming_things.py",
     "answer": "tests/stages/language/test_answering_questions.py",
+    "converse": "tests/stages/language/test_conversing.py",
     "follow": "tests/stages/language/test_following.py",
     "tictactoe": "tests/stages/reasoning/test_selfplay.py",
     "puzzles": "tests/stages/reasoning/test_q_star.py",

@@ -178,7 +178,7 @@ def test_who_sees_all_is_right_and_shuffled_answers_are_at_chance(context: Conte
         monkeypatch.setattr(exam, "scenes", remembered)
         monkeypatch.setattr(exam, "says", say)
         monkeypatch.setattr(exam, "finds", lambda a, shown, questions=None: exam.nearest(
-            middle(shown)[turn(len(shown.target))], shown))  # fmt: skip
+            middle(shown)[turn(len(shown.target))], shown.boxes))  # fmt: skip
         return {measure.name: measure.score for measure in exam.examine(agent, big, "glimpse")}
 
     with examination(agent):
