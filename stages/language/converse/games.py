@@ -91,7 +91,9 @@ def games(context: Context, seeds: np.ndarray, meant: Sequence[Pair], others: Se
     return Games(**vars(views(context, seeds, pairs, cells)), target=target, kind=kind)
 
 
-def _drawn(seed: int, meant: Sequence[Pair], others: Sequence[Pair]) -> tuple[np.ndarray, ...]:
+def _drawn(
+    seed: int, meant: Sequence[Pair], others: Sequence[Pair]
+) -> tuple[np.ndarray, np.ndarray, np.int64, np.int64]:
     """Four different pairs int64 [4, 2], the cells where they stand [4], which is meant, and the row of SAID."""
     rng = numpy_rng("converse", seed)
     chosen = [meant[int(rng.integers(len(meant)))]]
