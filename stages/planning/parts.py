@@ -1,4 +1,4 @@
-"""What the stage adds to an agent: the senses `goal` and `maze`, the effector `walk`, and the planner."""
+"""What the stage adds to an agent: the senses `goal`, `maze` and `draft`, the effector `walk`, planner and judge."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from gymnasium import spaces
 from devmind.agent.agent import Agent
 from devmind.learners.gradient import trainable
 from devmind.worlds.pointmaze import MAZES
+from stages.planning.judge import draft_size
 
 NAME = "planning"
 ROUTE, WALK = "route", "walk"
 """The planner's head, and what it acts with."""
+JUDGE, DRAFT = "judge", "draft"
+"""The head that judges plans, and the sense of a plan that is put before it."""
 SENSES = ("body", "goal", "maze")
 TAP = ("trunk:body", "trunk:goal", "trunk:maze", "trunk", "raw:body", "raw:goal", "raw:maze")
 WORDS = ("there", "east", "south", "west", "north")
@@ -47,6 +50,11 @@ def admit(agent: Agent) -> None:
         options: dict[str, Any] = {"horizon": HORIZON, "stride": STRIDE, "words": len(WORDS), "length": LENGTH}
         options |= SIZES[agent.config.size]
         agent.add_head(ROUTE, "head.planning-route", tap=TAP, effector=WALK, stage=NAME, options=options)
+    if JUDGE not in agent.heads:
+        told = {"horizon": HORIZON, "length": LENGTH, "mazes": len(MAZES)}
+        numbers = spaces.Box(-np.inf, np.inf, (draft_size(**told),))
+        agent.add_encoder(DRAFT, stage=NAME, space=numbers)
+        agent.add_head(JUDGE, "head.planning-judge", tap=f"raw:{DRAFT}", stage=NAME, options=dict(told))
 
 
 def trained(agent: Agent) -> tuple[str, ...]:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson, Skill
 from stages.planning import parts
+from stages.planning.criticise import exam as criticise_exam
+from stages.planning.criticise import lesson as criticise_lesson
 from stages.planning.route import exam as route_exam
 from stages.planning.route import lesson as route_lesson
 
@@ -17,6 +19,13 @@ SKILLS: Sequence[Skill] = (
         route_exam.GATE,
         "ways through OGBench's mazes, imagined whole and followed",
         route_exam.taught,
+    ),
+    Skill(
+        "criticise",
+        criticise_exam.examine,
+        criticise_exam.GATE,
+        "which plans fail, where, and why",
+        criticise_exam.taught,
     ),
 )
 
@@ -31,9 +40,9 @@ class PlanningStage:
     skills = SKILLS
 
     def admit(self, agent: Agent) -> None:
-        """Add the senses of goals and mazes, and the planner."""
+        """Add the senses of goals, mazes and plans, the planner, and the judge of plans."""
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Route."""
-        return [route_lesson.lesson(context)]
+        """Route, then criticise."""
+        return [route_lesson.lesson(context), criticise_lesson.lesson(context)]

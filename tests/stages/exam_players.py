@@ -58,6 +58,7 @@ ELSEWHERE: Mapping[str, str] = {
     "values": "tests/stages/reasoning/test_values.py",
     "procedures": "tests/stages/reasoning/test_procedures_skill.py",
     "route": "tests/stages/planning/test_route.py",
+    "criticise": "tests/stages/planning/test_criticise.py",
 }
 """Skills whose exams have these tests in a file of their own: a night, games and pages need a player of their kind."""
 

@@ -13,6 +13,7 @@ import numpy as np
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate_tick
 from devmind.agent.writing import Conversation
+from devmind.algorithms.calibration import calibration_error
 from devmind.curriculum.episodes import identities
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
@@ -136,13 +137,6 @@ def _rows(agent: Agent, shown: Games, played: Played) -> dict[str, float]:
         "put right by 'no, the ...'": float(put_right(agent, shown).mean()),
         "the same without the first turn": float(put_right(agent, shown, before=False).mean()),
     }
-
-
-def calibration_error(sure: np.ndarray, happened: np.ndarray, bins: int = 10) -> float:
-    """Expected calibration error: how far probabilities float [N] are off what happened, bool [N], bin by bin."""
-    which = np.minimum((sure * bins).astype(int), bins - 1)
-    off = [abs(sure[which == k].mean() - happened[which == k].mean()) * (which == k).mean() for k in np.unique(which)]
-    return float(np.sum(off))
 
 
 def _floors(context: Context, shown: Games) -> dict[str, float]:

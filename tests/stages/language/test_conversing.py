@@ -144,14 +144,6 @@ def test_habits_win_less_than_who_asks_where_several_fit(agent: Agent, context: 
     assert not exam.GATE.judge({measure.name: measure}).passed
 
 
-def test_asking_is_calibrated_where_it_is_asked_as_often_as_it_is_sure() -> None:
-    rng = np.random.default_rng(0)
-    sure = rng.random(20_000)
-    assert exam.calibration_error(sure, rng.random(20_000) < sure) < 0.02
-    assert exam.calibration_error(sure, rng.random(20_000) < 0.5) > 0.2
-    assert exam.calibration_error(np.array([1.0, 0.0]), np.array([True, False])) == 0.0
-
-
 def test_it_points_at_the_thing_nearest_to_the_cell(context: Context) -> None:
     shown = games(context, np.arange(20), TAUGHT, TAUGHT)
     middle = cells(shown.boxes)[np.arange(20), shown.target]
