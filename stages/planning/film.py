@@ -124,7 +124,7 @@ def _take(route: Route, found: Candidates, actor: Actor) -> None:
 
 
 def _judged(agent: Agent, found: Candidates, senses: Mapping[str, Any], ticks: int) -> str:
-    """What the judge says of the chosen plan, and how many of all candidates would hold, when they are put before it."""
+    """What the judge says of the chosen plan, and how many of the candidates that are put before it would hold."""
     if JUDGE not in agent.heads:
         return ""
     plans = zip(found.plans[0].cpu().numpy(), found.symbols[0].cpu().numpy(), strict=True)
