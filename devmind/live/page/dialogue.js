@@ -54,13 +54,13 @@ function add(who, ...words) {
   return line;
 }
 
-/** How sure it is of its own words, and where it points with them: -1 to 1 from left to right, from top to bottom. */
+/** How sure it is of its own words, and where it points with them: -1 to 1 from its left to its right, from top to bottom. */
 function aside({ sure: share, points }) {
   const said = `${percent(share)} sure`;
   if (!points) return said;
   const side = ([less, more], at) => (Math.abs(at) < THIRD ? "" : at < 0 ? less : more);
-  const place = [side(["left", "right"], points[0]), side(["above", "below"], points[1])].filter(Boolean);
-  return `${said}; it points ${place.join(", ") || "to the middle"}`;
+  const place = [side(["to its left", "to its right"], points[0]), side(["above", "below"], points[1])].filter(Boolean);
+  return `${said}; it points ${place.join(" and ") || "straight ahead"}`;
 }
 
 const sure = (words) => make("small", { textContent: words });
