@@ -12,10 +12,11 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from naming_tasks import Task, calibration_error, draws, held_things, made_sounds, small_digits, things
+from naming_tasks import Task, draws, held_things, made_sounds, small_digits, things
 
 from devmind.agent.agent import Agent
 from devmind.agent.threads import stepping_threads
+from devmind.algorithms.calibration import calibration_error
 from devmind.live.newborn import FOLDER
 from devmind.live.remembering.strangers import strangers
 from devmind.memory import Strangers

@@ -21,7 +21,6 @@ import numpy as np
 from naming_tasks import (
     Draw,
     Task,
-    calibration_error,
     draws,
     plain_sound,
     recorded_sounds,
@@ -31,6 +30,7 @@ from naming_tasks import (
 
 from devmind.agent.agent import Agent
 from devmind.agent.threads import stepping_threads
+from devmind.algorithms.calibration import calibration_error
 from devmind.algorithms.ridge import fit_ridge_classifier
 from devmind.live.newborn import FOLDER
 from devmind.live.remembering import strangers as built_in

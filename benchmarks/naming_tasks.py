@@ -199,10 +199,3 @@ def written_digits(agent: Agent, path: Path, rows: slice) -> Task:
     with np.load(path, allow_pickle=False) as file:
         images, labels = file["images"][rows], file["labels"][rows]
     return pictures(agent, "written digits", [sight_of(np.repeat(image[:, :, None], 3, 2)) for image in images], labels)
-
-
-def calibration_error(confidence: np.ndarray, right: np.ndarray, weights: np.ndarray, bins: int = 10) -> float:
-    """Expected calibration error (Naeini, Cooper and Hauskrecht 2015): |confidence - rate right|, over bins."""
-    at = np.minimum((confidence * bins).astype(int), bins - 1)
-    gaps = [abs((weights * (confidence - right))[at == number].sum()) for number in range(bins)]
-    return float(sum(gaps) / weights.sum())

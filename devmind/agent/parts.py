@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from devmind import plugins
 from devmind.agent.batch import BODY_SIZE
 from devmind.agent.config import AgentConfig
-from devmind.agent.encoders import default_part
+from devmind.agent.encoders import VectorEncoder, default_part
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Output
 from devmind.agent.sensing import Sensing, attempt, named_seed
@@ -221,12 +221,11 @@ class PartHolder(Sensing, PreTrainedModel):
         for sense in raw:
             if sense != "body" and self.encoder(sense).sense_dims != 1:
                 raise PluginError(f"Only a vector can be tapped raw; '{sense}' is none.")
+        widest = max((self._numbers_of(sense) for sense in raw), default=BODY_SIZE)
         if raw and len(parts) == 1:
-            return Inlet(BODY_SIZE, 1)
-        if raw and width < BODY_SIZE:
-            raise PluginError(
-                f"Raw numbers stand beside tokens of {BODY_SIZE} numbers or more; this agent has {width}."
-            )
+            return Inlet(widest, 1)
+        if raw and width < widest:
+            raise PluginError(f"Raw numbers stand beside tokens of {widest} numbers or more; this agent has {width}.")
         senses = [sense_of(part) for part in parts]
         encoders = [None if sense is None else self.encoder(sense) for sense in senses]
         maps = {name: size for sense in tapped_senses(tap) for name, size in self.encoder(sense).map_channels.items()}
@@ -234,10 +233,16 @@ class PartHolder(Sensing, PreTrainedModel):
         return Inlet(width, n_tokens, maps)
 
     @property
-    def raw_senses(self) -> set[str]:
-        """Vector senses that some head reads as they are, and the body."""
+    def raw_senses(self) -> dict[str, int]:
+        """Vector senses that some head reads as they are, and the body; each with the most numbers it may have."""
         taps = [tap_parts(tap if isinstance(tap := entry["tap"], str) else tuple(tap)) for entry in self.config.heads]
-        return {"body"} | {sense for tap in taps for part in tap if (sense := raw_sense(part)) is not None}
+        senses = {"body"} | {sense for tap in taps for part in tap if (sense := raw_sense(part)) is not None}
+        return {sense: self._numbers_of(sense) for sense in senses}
+
+    def _numbers_of(self, sense: str) -> int:
+        """The most numbers of a vector sense, at least as many as the body has, to which short ones are filled up."""
+        encoder = self.encoder(sense) if sense in self.encoders else None
+        return max(BODY_SIZE, encoder.size) if isinstance(encoder, VectorEncoder) else BODY_SIZE
 
     def head(self, name: str) -> Head:
         """The head `name`; PluginError names the nearest when there is none."""

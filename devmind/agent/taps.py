@@ -90,10 +90,20 @@ class Percepts:
 
 
 def raw_vectors(
-    senses: Mapping[str, Tensor], present: Mapping[str, Tensor], names: Container[str]
+    senses: Mapping[str, Tensor], present: Mapping[str, Tensor], sizes: Mapping[str, int]
 ) -> dict[str, tuple[Tensor, Tensor | None]]:
-    """What `Perceived.raw` holds of the senses `names`: readings [..., K] and their presence."""
-    return {name: (value, present.get(name)) for name, value in senses.items() if name in names}
+    """What `Perceived.raw` holds of the senses in `sizes`: readings [..., K] and their presence.
+
+    Raises:
+        MomentError: a reading has more numbers than `sizes` says.
+    """
+    found = {name: (value, present.get(name)) for name, value in senses.items() if name in sizes}
+    for name, (value, _) in found.items():
+        if value.shape[-1] > sizes[name]:
+            raise MomentError(
+                f"The sense '{name}', tapped raw, may have up to {sizes[name]} numbers; got {value.shape[-1]}."
+            )
+    return found
 
 
 def tap_parts(tap: Tap) -> tuple[str, ...]:
@@ -176,11 +186,7 @@ def _read_raw(sense: str, seen: Perceived) -> Tapped | None:
     if sense not in seen.raw:
         return None
     value, present = seen.raw[sense]
-    if value.shape[-1] > BODY_SIZE:
-        raise MomentError(
-            f"A sense that is tapped raw may have up to {BODY_SIZE} numbers; '{sense}' has {value.shape[-1]}."
-        )
-    numbers = F.pad(value.float().nan_to_num(0.0), (0, BODY_SIZE - value.shape[-1]))
+    numbers = F.pad(value.float().nan_to_num(0.0), (0, max(0, BODY_SIZE - value.shape[-1])))
     if present is None:
         present = torch.ones(numbers.shape[:-1], dtype=torch.bool, device=numbers.device)
     return Tapped(numbers[..., None, :], present[..., None])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,10 +11,14 @@ from torch import Tensor
 from devmind.agent.acting import StepOutput
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch
+from devmind.agent.output import Output
 from devmind.agent.state import State
 from devmind.agent.taps import Percepts
 from devmind.agent.text import TextEncoder
 from devmind.errors import MomentError
+
+STOPS = ".?"
+"""What ends a sentence."""
 
 
 class Writer:
@@ -25,10 +29,12 @@ class Writer:
     Args:
         percepts, output: those that the page was begun with; `Agent.begin(..., heads=["text"])` gave `output`.
         generator: draws the tokens; without, each is the likeliest.
+        stops: a row has ended behind a token with one of these characters.
 
     Attributes:
         state: behind the last token that was given; the pages are open still.
-        sure: probability of each token that was given, by those before it, float [N] each (of patches: of all bytes).
+        sure: probability of each token that was given, by those before it, float [N] each (of patches: of all bytes);
+            1 in rows that had ended.
     """
 
     def __init__(
@@ -40,13 +46,14 @@ class Writer:
         most: int,
         generator: torch.Generator | None = None,
         sense: str = "text",
+        stops: str = "",
     ) -> None:
         encoder = agent.encoder(sense)
         assert isinstance(encoder, TextEncoder)
         if sense not in percepts.encoded or not bool(percepts.encoded[sense].present.any(-1).all()):
             raise MomentError(f"Every row needs the beginning of a page ('{sense}') to go on from.")
         self.agent, self.state, self.output, self.most = agent, state, output, most
-        self.generator, self.sense, self.encoder = generator, sense, encoder
+        self.generator, self.sense, self.encoder, self.stops = generator, sense, encoder, frozenset(stops)
         self.at, self.sure = percepts.encoded[sense].present.sum(-1) - 1, list[Tensor]()
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -56,7 +63,8 @@ class Writer:
             output: Any = self.output.outputs[self.sense]
             every = output.answer(self.generator)
             chosen = every[rows, self.at]
-            self.sure.append(output.log_prob(every)[rows, self.at].reshape(len(rows), -1).sum(-1).exp())
+            sure = output.log_prob(every)[rows, self.at].reshape(len(rows), -1).sum(-1).exp()
+            self.sure.append(torch.where(alive, sure, 1.0))
             ends = chosen == encoder.end if encoder.end is not None else torch.zeros_like(chosen, dtype=torch.bool)
             said = torch.where(alive[:, None], chosen.flatten(1) if encoder.patched else chosen[:, None], -1)
             alive = alive & ~(ends.any(-1) if encoder.patched else ends)
@@ -66,6 +74,9 @@ class Writer:
                     self.state, self.sense, open_rows, alive, heads=[self.sense]
                 )
                 self.at = torch.zeros_like(self.at)
+            if self.stops:
+                stopped = [bool(self.stops & set(text)) for text in encoder.decode(said)]
+                alive = alive & ~torch.tensor(stopped, device=alive.device)
             yield said
             if not bool(alive.any()):
                 return
@@ -86,28 +97,46 @@ def write(
     return writer.state, writer.encoder.decode(torch.cat(written, 1)) if written else [""] * len(writer.at)
 
 
-STOP = "."
+class Turn(NamedTuple):
+    """One turn of N rows: what was written, the probability of each text (of all its bytes, as the agent itself has
+    it), and the answers of the heads that were asked at its end."""
+
+    texts: list[str]
+    sure: list[float]
+    outputs: Mapping[str, Output]
+
+
+class Conversation:
+    """Turns of N rows that go on from one another: what is sensed with a page, and a sentence that the agent writes
+    behind it, likeliest byte by likeliest byte. Each turn is a Moment.
+
+    Attributes:
+        state: behind the last turn.
+    """
+
+    def __init__(self, agent: Agent, n: int = 1, sense: str = "text") -> None:
+        self.agent, self.sense, self.state = agent, sense, agent.new_state(n)
+
+    def turn(self, heard: Batch, most: int, heads: Iterable[str] = ()) -> Turn:
+        """Take in a page of each row and answer it.
+
+        Args:
+            heard: one tick of N rows (`collate_tick`) with a page in each, and what is sensed with it.
+            most: bytes of a sentence; 0 only listens.
+            heads: those asked when the turn is over.
+        """
+        percepts = self.agent.encode(self.state, heard)
+        self.state, output = self.agent.begin(self.state, percepts, heads=[self.sense])
+        writer = Writer(self.agent, self.state, percepts, output, most, sense=self.sense, stops=STOPS)
+        tokens, n = list(writer), len(writer.at)
+        self.state, ended = self.agent.end(writer.state, percepts, effectors=(), heads=heads)
+        if not tokens:
+            return Turn([""] * n, [1.0] * n, ended.outputs)
+        sure = torch.stack(writer.sure).prod(0).tolist()
+        return Turn(writer.encoder.decode(torch.cat(tokens, 1)), sure, ended.outputs)
 
 
 def answered(agent: Agent, asked: Batch, most: int, sense: str = "text") -> tuple[list[str], list[float]]:
-    """What an agent that begins here writes behind the question of each row, the likeliest bytes up to a full stop.
-
-    Args:
-        asked: one tick of N rows (`collate_tick`) with a page in each, and what is sensed with it.
-        most: bytes of an answer.
-
-    Returns:
-        The answers, and the probability of each: of all its bytes, as the agent itself has it.
-    """
-    state = agent.new_state(len(asked["first"]))
-    percepts = agent.encode(state, asked)
-    state, output = agent.begin(state, percepts, heads=[sense])
-    writer = Writer(agent, state, percepts, output, most, sense=sense)
-    tokens = list(writer)
-    texts, sure = [], []
-    for row in range(len(writer.at)):
-        steps = [writer.encoder.decode(token[row : row + 1])[0] for token in tokens]
-        ends = next((n + 1 for n, step in enumerate(steps) if STOP in step), len(steps))
-        texts.append(writer.encoder.decode(torch.cat([token[row : row + 1] for token in tokens], 1))[0])
-        sure.append(float(torch.stack([step[row] for step in writer.sure[:ends]]).prod()))
-    return [text.partition(STOP)[0] + STOP for text in texts], sure
+    """What an agent that begins here writes behind the question of each row, and how sure it is: a first `turn`."""
+    turn = Conversation(agent, len(asked["first"]), sense).turn(asked, most)
+    return turn.texts, turn.sure

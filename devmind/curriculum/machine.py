@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import torch
 
 from devmind.agent.device import wait_for
 from devmind.agent.threads import cores, intra_op_threads
-from devmind.curriculum.stage import Batches, Context, Lesson
+from devmind.curriculum.stage import Batches, Context, Learner, Lesson
 from devmind.curriculum.teaching import Interrupted, LessonModule, Stoppable, fit
 from devmind.curriculum.timing import Stopwatch, TimedBatches
 from devmind.report.words import machine
@@ -82,14 +81,20 @@ def step_s(lesson: Lesson, agent: Agent, context: Context, steps: int) -> float:
     Raises:
         Interrupted: asked to stop.
     """
-    batches = lesson.make_batches(agent, context, steps)
+    batches, learner = lesson.make_batches(agent, context, steps), lesson.make_learner(agent, context)
+    learner.steps = steps
 
-    def measured(some: int) -> list[float]:
-        return _seconds(
-            lesson, agent, context, steps, Batches(lambda u: batches.make(_place(u, steps)), some, batches.prefetch)
-        )
+    def measured(first: int, some: int) -> list[float]:
+        taken = Batches(lambda update: batches.make(_place(update, steps)), first + some, batches.prefetch)
+        taken.load_state_dict({"update": first})
+        return _seconds(learner, context, taken, first)
 
-    return _mean_s(measured, steps)
+    of_one_s = measured(0, 2)[-1]
+    if of_one_s * steps < LESSON_S:
+        return of_one_s  # of a short lesson one is enough
+    # The same learner goes on: one that first plays games to go over them does so once.
+    each_s = measured(RUN, RUN * max(1, min(MOST_RUNS, int(LESSON_S / of_one_s / RUN))))
+    return sum(each_s) / len(each_s)
 
 
 def _place(update: int, steps: int) -> int:
@@ -98,21 +103,10 @@ def _place(update: int, steps: int) -> int:
     return int(max(0, steps - RUN) * ((0.5 + GOLDEN * run) % 1)) + at
 
 
-def _mean_s(measured: Callable[[int], list[float]], steps: int) -> float:
-    """The mean of as many steps as fit into LESSON_S; of a short lesson one is enough."""
-    of_one_s = measured(2)[-1]
-    if of_one_s * steps < LESSON_S:
-        return of_one_s
-    each_s = measured(RUN * max(1, min(MOST_RUNS, int(LESSON_S / of_one_s / RUN))))
-    return sum(each_s) / len(each_s)
-
-
-def _seconds(lesson: Lesson, agent: Agent, context: Context, steps: int, batches: Batches) -> list[float]:
-    """What each batch took, the wait for it included, without the first of each run."""
-    learner = lesson.make_learner(agent, context)
-    learner.steps = steps
-    clock = _Clock(context.device)
-    fit(LessonModule(learner, batches), TimedBatches(batches, Stopwatch()), context, [clock], len(batches), [])
+def _seconds(learner: Learner, context: Context, batches: Batches, first: int) -> list[float]:
+    """What each batch from the `first` on took, the wait for it included, without the first of each run."""
+    clock, module = _Clock(context.device), LessonModule(learner, batches, first)
+    fit(module, TimedBatches(batches, Stopwatch()), context, [clock], len(batches) - first, [])
     if clock.stopped_by:
         raise Interrupted(clock.stopped_by)
     each_s = [max(1e-9, after - before) for before, after in pairwise(clock.times)]

@@ -32,16 +32,18 @@ def run_exams(
     journal: Journal,
     when: str,
     before: Sequence[Examined] = (),
+    own: str = "",
 ) -> list[Examined]:
     """Examine all skills of `stages`, but those that this agent was examined in before, in this run and at `when`.
 
     Args:
         before: earlier exams of some of the skills. In these the agent alone is asked again, on the same episodes:
             chance and floors, which need no agent, are taken from there.
+        own: the stage that sits all its exams; others sit those that are not `Skill.unretained`.
     """
     weights = agent.sha256()
     known = {(item.stage, item.skill.name): item.measures for item in before}
-    every = [(stage, skill) for stage in stages for skill in stage.skills]
+    every = [(stage, skill) for stage in stages for skill in stage.skills if stage.name == own or not skill.unretained]
     found = []
     for number, (stage, skill) in enumerate(every, 1):
         folder, asked = _folder(context.out, when, stage, skill), known.get((stage.name, skill.name))

@@ -251,6 +251,7 @@ class Skill:
         taught: `(context, n) -> int64 [about n]`, episodes that lessons show, named as its measures name theirs
             (`devmind.curriculum.episodes`). `check_stage` looks for the exam's among them, and asks for this unless
             all measures are exhaustive.
+        unretained: why later stages do not sit its exam again, as a sentence; "" where they do.
     """
 
     name: str
@@ -258,6 +259,7 @@ class Skill:
     gate: Gate | Callable[[Context], Gate]
     about: str = field(default="")
     taught: Callable[[Context, int], np.ndarray] | None = None
+    unretained: str = ""
 
     def gate_in(self, context: Context) -> Gate:
         """The gate; some are stricter when a run was given recordings."""

@@ -169,7 +169,9 @@ class StageRun:
             self._teach(agent, earlier, attempt, saved)
             saved = None
             every = [*earlier, self.stage]
-            examined = run_exams(every, agent, self.context, self.journal, f"attempt {attempt}", before)
+            examined = run_exams(
+                every, agent, self.context, self.journal, f"attempt {attempt}", before, self.stage.name
+            )
             if all(item.verdict.passed for item in examined if item.stage == self.stage.name):
                 break
         return examined
@@ -243,7 +245,11 @@ class StageRun:
         """
         found = self._inherited(earlier)
         known = {(item.stage, item.skill.name) for item in found}
-        left = [stage for stage in earlier if any((stage.name, skill.name) not in known for skill in stage.skills)]
+        left = [
+            stage
+            for stage in earlier
+            if any((stage.name, skill.name) not in known for skill in stage.skills if not skill.unretained)
+        ]
         return [*found, *run_exams(left, agent, self.context, self.journal, "before")] if left else found
 
     def _inherited(self, earlier: Sequence[Stage]) -> list[Examined]:

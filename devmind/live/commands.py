@@ -16,7 +16,7 @@ import numpy as np
 
 from devmind.agent.threads import stepping_threads
 from devmind.errors import ConfigError, StoreError, nearest
-from devmind.live.remembering.answering import answer, in_writing, learned
+from devmind.live.remembering.answering import Dialogue, answer, learned
 from devmind.live.remembering.asking import STEADY_S
 from devmind.live.remembering.remembered import as_shown, remembered
 from devmind.live.remembering.show_and_tell import proper_name
@@ -43,6 +43,7 @@ class Commands:
         self.life = life
         self._growing = threading.Lock()
         self._taught: list[Entry] = []
+        self._dialogue = Dialogue()
         self._known: dict[str, Callable[..., dict[str, Any]]] = {
             "press": self._press, "teach": self._teach, "undo": self._undo, "forget": self._forget,
             "memories": self._memories, "record": self._record, "pause": self._pause, "age": self._age,
@@ -196,7 +197,7 @@ class Commands:
         """Words for it, typed or turned into text by a voice: a sentence that gives a name teaches that name.
 
         `answer` is a sentence; `taught` is the answer of `teach`, where it was taught; `own` is what it writes itself,
-        with how `sure` it is, where it can write.
+        where it can write: `OwnWords`.
         """
         life, known = self.life, self.life.child.names.known()
         if life.loop.paused:
@@ -210,7 +211,7 @@ class Commands:
             # What it asked about may have been put down to type the answer.
             taught = self._teach(name, ASKED if is_asked and life.holding.square is None else "auto")
             return {"answer": taught["answer"], "taught": taught}
-        written = in_writing(life.loop.agent, text, life.sees)
+        written = self._dialogue.reply(life.loop.agent, text, life.sees, time.monotonic())
 
         def tell() -> str:
             life.room.say(text)
@@ -219,7 +220,7 @@ class Commands:
             return answer(text, known, life.naming.of(life.recent, life.holding.above), sees, written is not None)
 
         said = {"answer": self._between(tell)}
-        return said if written is None else {**said, "own": {"text": written[0], "sure": round(written[1], 3)}}
+        return said if written is None else {**said, "own": {**written._asdict(), "sure": round(written.sure, 3)}}
 
 
 def is_fit(name: str, value: Any) -> bool:

@@ -89,8 +89,15 @@ def _check_members(stage: Any) -> None:
     texts = isinstance(stage.requires, tuple) and all(isinstance(name, str) for name in stage.requires)
     require(texts, "requires is a tuple of stage names", repr(stage.requires))
     require(stage.name not in stage.requires, "a stage does not require itself", repr(stage.requires))
+    for skill in stage.skills:
+        law = "a skill whose exam later stages do not sit again says why, in a sentence"
+        require(_is_sentence(skill.unretained), law, f"skill '{skill.name}': '{skill.unretained}'")
     names = [skill.name for skill in stage.skills]
     require(bool(names) and len(set(names)) == len(names), "a stage has skills with names of their own", repr(names))
+
+
+def _is_sentence(why: str) -> bool:
+    return not why or (len(why.split()) > 2 and why.endswith("."))
 
 
 def _check_admission(stage: Any, agent: Agent, folder: Path) -> None:
@@ -130,9 +137,8 @@ def _check_lessons(stage: Any, lessons: Sequence[Lesson]) -> None:
         )
         unknown = set(lesson.skills) - skills
         require(not unknown, "a lesson names skills of its stage", f"{where}: {', '.join(sorted(unknown))}")
-        said = not lesson.unrehearsed or (len(lesson.unrehearsed.split()) > 2 and lesson.unrehearsed[-1] == ".")
         law = "a lesson that later stages do not rehearse says why, in a sentence"
-        require(said, law, f"{where}: '{lesson.unrehearsed}'")
+        require(_is_sentence(lesson.unrehearsed), law, f"{where}: '{lesson.unrehearsed}'")
         later = [name for name in lesson.rehearses if name not in names[:number]]
         require(not later, "a lesson rehearses lessons that were taught before it", f"{where}: {', '.join(later)}")
 

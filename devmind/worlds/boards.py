@@ -61,12 +61,13 @@ class BoardRules(ABC):
         """Marks int8 [N, cells] after legal moves int64 [N], still as who moved sees them."""
 
     @abstractmethod
+    def finished(self, marks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Whether the game is over, bool [N], and what it came to for who moved last, float32 [N]: 1, 0 or -1; 0 where
+        it is not over."""
+
     def ended(self, marks: np.ndarray) -> np.ndarray:
         """Whether the game is over, bool [N]."""
-
-    @abstractmethod
-    def result(self, marks: np.ndarray) -> np.ndarray:
-        """What a game that is over came to for who moved last, float32 [N]: 1, 0 or -1; 0 where it is not over."""
+        return self.finished(marks)[0]
 
     def initial(self, seeds: np.ndarray) -> Board:
         """Empty boards: nothing is left to chance."""
@@ -97,8 +98,8 @@ class BoardRules(ABC):
 
     def outcome(self, state: Board) -> Outcome:
         """What the game came to for who moved last; the other's turn counts -1."""
-        ended = self.ended(state.marks)
-        reward = np.where(state.over, 0, self.result(state.marks)).astype(np.float32)
+        ended, result = self.finished(state.marks)
+        reward = np.where(state.over, 0, result).astype(np.float32)
         discount = np.where(ended, 0, -1).astype(np.float32)
         return Outcome(reward, ended, np.zeros_like(ended), state.player.copy(), discount)
 
@@ -154,13 +155,10 @@ class MnkRules(BoardRules):
         """Whether who moved last has k in a row, bool [N]."""
         return np.asarray((marks[:, self.lines] == -1).all(-1).any(-1))
 
-    def ended(self, marks: np.ndarray) -> np.ndarray:
-        """A line, or no cell is free."""
-        return self.won(marks) | (marks != 0).all(-1)
-
-    def result(self, marks: np.ndarray) -> np.ndarray:
-        """Who moved last has made a line, or nobody has."""
-        return self.won(marks).astype(np.float32)
+    def finished(self, marks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Over by a line of who moved last, who has won then, or when no cell is free."""
+        won = self.won(marks)
+        return won | (marks != 0).all(-1), won.astype(np.float32)
 
 
 def lines(rows: int, columns: int, k: int) -> np.ndarray:

@@ -9,6 +9,7 @@ import re
 from functools import cached_property
 
 import numpy as np
+from numba import njit
 
 from devmind.errors import WorldError
 from devmind.worlds.boards import Board, BoardRules
@@ -65,38 +66,54 @@ class OthelloRules(BoardRules):
 
     def free(self, marks: np.ndarray) -> np.ndarray:
         """Free cells that close in at least one disc; to pass where there is none."""
-        able = (marks == 0) & self._closing(marks, np.arange(self.cells)).any((-2, -1))
+        able = _closing(marks, self.rays)
         return np.concatenate([able, ~able.any(-1, keepdims=True)], -1)
 
     def placed(self, marks: np.ndarray, moves: np.ndarray) -> np.ndarray:
         """The disc, and all that it closes in turned."""
-        going = np.flatnonzero(moves != self.passing)
-        after, cells = np.pad(marks, ((0, 0), (0, 1))), moves[going]
-        closed = self._closing(marks[going], cells[:, None])[:, 0]
-        row, way, far = np.nonzero(closed)
-        after[going[row], self.rays[cells[row], way, far]] = 1
-        after[going, cells] = 1
-        return after[:, :-1]
+        return np.asarray(_turned(marks, moves.astype(np.int64), self.rays))
 
-    def ended(self, marks: np.ndarray) -> np.ndarray:
-        """Neither can place a disc."""
+    def finished(self, marks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Over where neither can place a disc; then who has more has won."""
         over = self.free(marks)[:, self.passing]
         left = np.flatnonzero(over)
         over[left] = self.free(-marks[left])[:, self.passing]
-        return over
+        return over, np.where(over, np.sign(-marks.sum(-1, dtype=np.int64)), 0).astype(np.float32)
 
-    def result(self, marks: np.ndarray) -> np.ndarray:
-        """Who has more discs."""
-        return np.where(self.ended(marks), np.sign(-marks.sum(-1, dtype=np.int64)), 0).astype(np.float32)
 
-    def _closing(self, marks: np.ndarray, cells: np.ndarray) -> np.ndarray:
-        """Which discs along the rays of `cells` int64 [K] or [N, K] a disc there would turn, bool [N, K, 8, side]."""
-        padded = np.pad(marks, ((0, 0), (0, 1)))
-        if cells.ndim == 1:
-            seen = padded[:, self.rays[cells]]
-        else:
-            seen = padded[np.arange(len(marks))[:, None, None, None], self.rays[cells]]
-        others = np.logical_and.accumulate(seen == -1, -1)
-        many = others.sum(-1, keepdims=True)
-        # The ray is as long as the side, so its last cell is never one of the other's.
-        return np.asarray(others & (np.take_along_axis(seen, many, -1) == 1))
+# Compiled: a search asks these of every position it comes to, and NumPy would walk all rays of all cells to their ends.
+@njit(cache=True, error_model="numpy")
+def _closed(marks: np.ndarray, ray: np.ndarray) -> int:
+    """How many discs of the other a disc before this ray would turn; the ray ends in a number that is no cell."""
+    far = 0
+    while ray[far] < len(marks) and marks[ray[far]] == -1:
+        far += 1
+    return far if ray[far] < len(marks) and marks[ray[far]] == 1 else 0
+
+
+@njit(cache=True, error_model="numpy")
+def _closing(marks: np.ndarray, rays: np.ndarray) -> np.ndarray:
+    """Free cells from which a disc turns others, bool [N, cells]."""
+    able = np.zeros(marks.shape, np.bool_)
+    for row in range(marks.shape[0]):
+        for cell in range(marks.shape[1]):
+            for way in range(rays.shape[1] if marks[row, cell] == 0 else 0):
+                if _closed(marks[row], rays[cell, way]):
+                    able[row, cell] = True
+                    break
+    return able
+
+
+@njit(cache=True, error_model="numpy")
+def _turned(marks: np.ndarray, moves: np.ndarray, rays: np.ndarray) -> np.ndarray:
+    """Marks int8 [N, cells] after these moves; one behind the cells places nothing."""
+    after = marks.copy()
+    for row in range(marks.shape[0]):
+        cell = moves[row]
+        if cell == marks.shape[1]:
+            continue
+        after[row, cell] = 1
+        for way in range(rays.shape[1]):
+            for far in range(_closed(marks[row], rays[cell, way])):
+                after[row, rays[cell, way, far]] = 1
+    return after

@@ -18,9 +18,9 @@ TEXT, SIGHT, BOARD = "text", "sight", "board"
 DETAIL = "detail"
 """What sight shows, finer, beside a page."""
 POINT, CHOOSE = "point", "choose"
-COLOUR_OF, NOUN_OF = "colours", "nouns"
+OBJECTS, COLOUR_OF, NOUN_OF = "objects", "colours", "nouns"
 CALLED: Mapping[str, Mapping[str, Any]] = {
-    THINGS: {"of": THINGS},
+    OBJECTS: {"of": THINGS},
     COLOUR_OF: {"of": COLOUR, "classes": len(COLOURS)},
     NOUN_OF: {"of": FORM, "classes": len(NOUNS)},
 }

@@ -25,8 +25,8 @@ from devmind.moment import SIGHT_SIZE
 from stages.language.caregiver.grammar import a
 from stages.language.caregiver.scene import COLOURS, NOUNS
 from stages.language.caregiver.views import Views, in_light_of_one_colour
-from stages.language.eye import SIDE, THINGS
-from stages.language.parts import CALLED, COLOUR_OF, DETAIL, NOUN_OF, POINT, SIGHT, TEXT
+from stages.language.eye import SIDE
+from stages.language.parts import CALLED, COLOUR_OF, DETAIL, NOUN_OF, OBJECTS, POINT, SIGHT, TEXT
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def batch_of(
     """
     read, written = pages_of(pages)
     cell, pointed = cells(shown.boxes), np.zeros((len(pages), SIDE**2), np.float32)
-    called = {head: np.full(pointed.shape, 0 if head == THINGS else -1) for head in CALLED}
+    called = {head: np.full(pointed.shape, 0 if head == OBJECTS else -1) for head in CALLED}
     for row, thing in np.argwhere(seen(shown.boxes)):
         at = row, cell[row, thing]
         pointed[at] += 0.0 if meant is None else meant[row, thing]
@@ -138,10 +138,10 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 def nats_called(agent: Agent, batch: Mapping[str, Any], light: str, head: str) -> Tensor:
     """Nats a thing of finding things by the pictures in a `light`, and of the word that `head` has for each."""
     seen = agent.encode_senses({SIGHT: batch[light], TEXT: batch["senses"][TEXT][:, 0]}, names=[DETAIL])
-    outputs: Any = agent.run_heads([THINGS, head], seen)
+    outputs: Any = agent.run_heads([OBJECTS, head], seen)
     called = batch["called"]
-    nats = [_each(outputs[name].logits, called[name]) * (called[name] >= 0) for name in (THINGS, head)]
-    return torch.stack([each.sum() for each in nats]).sum() / (called[THINGS] > 0).sum().clamp_min(1)
+    nats = [_each(outputs[name].logits, called[name]) * (called[name] >= 0) for name in (OBJECTS, head)]
+    return torch.stack([each.sum() for each in nats]).sum() / (called[OBJECTS] > 0).sum().clamp_min(1)
 
 
 def nats_of(logits: Tensor, written: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,6 +11,8 @@ from devmind.worlds.minigrid import installed
 from stages.language import parts
 from stages.language.answer import exam as answer_exam
 from stages.language.answer import lesson as answer_lesson
+from stages.language.converse import exam as converse_exam
+from stages.language.converse import lesson as converse_lesson
 from stages.language.follow import exam as follow_exam
 from stages.language.follow import lesson as follow_lesson
 from stages.language.grammar import exam as grammar_exam
@@ -51,6 +53,13 @@ SKILLS: Sequence[Skill] = (
         answer_exam.shown_in_lessons,
     ),
     Skill(
+        "converse",
+        converse_exam.examine,
+        converse_exam.GATE,
+        "which one is meant: to ask where it is left open, and to find it by the answer",
+        converse_exam.shown_in_lessons,
+    ),
+    Skill(
         "follow", follow_exam.examine, follow_exam.GATE, "go to the red ball, in rooms never met", follow_exam.taught
     ),
 )
@@ -70,8 +79,8 @@ class LanguageStage:
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Read, name, answer, follow (with MiniGrid installed), each rehearsing those before it; then a review."""
-        found = [read_lesson.lesson(context), name_lesson.lesson(context), answer_lesson.lesson(context)]
+        """Read, name, answer, converse, follow (with MiniGrid installed), each rehearsing those before it; a review."""
+        found = [each.lesson(context) for each in (read_lesson, name_lesson, answer_lesson, converse_lesson)]
         found += [follow_lesson.lesson(context)] if installed() else []
         steps, turns = REVIEW[context.config.size], [lesson.name for lesson in found]
         return [*found, review(found, turns, steps=steps, minutes=2.0, learning_rate=1e-3, trains=parts.trained)]

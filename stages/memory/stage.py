@@ -47,6 +47,7 @@ SKILLS: Sequence[Skill] = (
         sleep.GATE,
         "after a night the names are known with the store off",
         recall_lesson.things_taught,
+        "A night teaches a copy for minutes, and ten cost more than a stage's lessons; recall asks what nights need.",
     ),
     Skill(
         "permanence",

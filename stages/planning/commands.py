@@ -79,7 +79,7 @@ def imagine(
         f"{show.counted(told.found.marks.shape[1], 'candidate')}, marks {told.found.marks.min():.1f} to "
         f"{told.found.marks.max():.1f}; number {int(chosen[0]) + 1} chosen, in {told.seconds:.2f} s"
     )
-    show.line(f"moves: {' '.join(told.moves) or 'none'}")
+    show.line(f"moves: {' '.join(told.moves) or 'none'}" + (f"; {told.verdict}" if told.verdict else ""))
     far = float(np.linalg.norm(np.diff(told.walked, axis=0), axis=1).sum())
     came = f"arrived after {show.counted(len(told.walked) - 1, 'tick')}" if told.arrived else "did not arrive"
     show.line(f"{came}, {far:.1f} units gone; {show.counted(told.plans, 'plan')} made on the way")

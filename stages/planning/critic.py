@@ -25,7 +25,7 @@ class StrideHead(Head):
         """Make both networks; see `PlannerHead` for what the numbers are."""
         self.middle, self.spread, self.length_price = middle, spread, length_price
         seen = 6 * SPREAD_OUT + 2 + self.inlet.width
-        self.dynamics, self.sound = _mlp(seen, hidden, 2), _mlp(seen, hidden, 1)
+        self.dynamics, self.sound = mlp(seen, hidden, 2), mlp(seen, hidden, 1)
 
     def marks(self, plans: Tensor, maze: Tensor) -> Tensor:
         """The critic's marks [B, N] of plans [B, N, H, 2]: how likely all their strides can be walked, less length.
@@ -76,6 +76,7 @@ class StrideHead(Head):
         return numbers * self.spread + self.middle
 
 
-def _mlp(n_in: int, hidden: int, n_out: int) -> nn.Sequential:
+def mlp(n_in: int, hidden: int, n_out: int) -> nn.Sequential:
+    """Two hidden layers."""
     layers = [nn.Linear(n_in, hidden), nn.SiLU(), nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, n_out)]
     return nn.Sequential(*layers)

@@ -19,7 +19,8 @@ from devmind.agent.batch import collate_tick
 from devmind.errors import ConfigError, MomentError
 from devmind.worlds import make as make_world
 from devmind.worlds.pointmaze import CELL, UNIT, Maze, PointMazeRules
-from stages.planning.parts import ROUTE, WALK, WORDS
+from stages.planning.judge import draft
+from stages.planning.parts import DRAFT, JUDGE, ROUTE, WALK, WORDS
 from stages.planning.planner import Candidates, PlannerHead, Route
 
 PAGE = "plan.html"
@@ -34,6 +35,7 @@ class Told:
         frames: by step of denoising, places [N, H, 2] as they were noised, and symbols int64 [N, L].
         found: the first plan's candidates, of one row. seconds: what it took.
         plans: how many were made on the way. arrived: whether the goal was reached.
+        verdict: what the judge of plans says of the chosen one; "" of an agent that has none.
     """
 
     maze: Maze
@@ -45,6 +47,7 @@ class Told:
     walked: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
     plans: int = 0
     arrived: bool = False
+    verdict: str = ""
 
     @property
     def moves(self) -> list[str]:
@@ -96,6 +99,7 @@ def imagined(
             told.found = head.search(route, given=given, words=held, watch=watch, steps=steps)
             told.seconds = time.perf_counter() - began_s
             _take(route, told.found, actor)
+            told.verdict = _judged(agent, told.found, senses, rules.horizon)
         told.plans += int(route.after["age"][0] == 1)
         return {WALK: route.command().cpu().numpy()}
 
@@ -117,6 +121,18 @@ def _take(route: Route, found: Candidates, actor: Actor) -> None:
     chosen = int(found.chosen[0])
     route.after = {**route.after, "plan": found.plans[:, chosen], "symbols": found.symbols[:, chosen]}
     actor.state.carry[f"kept.{ROUTE}"] = route.after
+
+
+def _judged(agent: Agent, found: Candidates, senses: Mapping[str, Any], ticks: int) -> str:
+    """What the judge says of the chosen plan, and how many of the candidates that are put before it would hold."""
+    if JUDGE not in agent.heads:
+        return ""
+    plans = zip(found.plans[0].cpu().numpy(), found.symbols[0].cpu().numpy(), strict=True)
+    shown = np.stack([draft(points, words, senses["goal"][0], senses["maze"][0], ticks) for points, words in plans])
+    judged: Any = agent.evaluate({DRAFT: torch.from_numpy(shown)}, [JUDGE])[JUDGE]
+    holding = int((judged.mode() == 0).sum())
+    kept = f"{holding} of {len(shown)} candidates would hold" if holding else "it knows no plan that would hold"
+    return f"{judged.verdict(int(found.chosen[0]))}; {kept}"
 
 
 def page(told: Told) -> str:

@@ -1,5 +1,6 @@
-"""What the stage adds to an agent: the senses `goal` and `maze`, the effector `walk` and the planner; the senses
-`returns` and `account`, and the head that trades."""
+"""What the stage adds to an agent: the senses `goal`, `maze` and `draft`, the effector `walk`, planner and judge; the
+senses `returns` and `account`, and the head that trades.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +13,15 @@ from devmind.agent.agent import Agent
 from devmind.learners.gradient import trainable
 from devmind.worlds.market import SEEN
 from devmind.worlds.pointmaze import MAZES
+from stages.planning.judge import draft_size
 
 NAME = "planning"
 ROUTE, WALK = "route", "walk"
 """The planner's head, and what it acts with."""
 TRADE, RETURNS, ACCOUNT = "trade", "returns", "account"
 """The effector, and the head, that trades; what it reads of a market."""
+JUDGE, DRAFT = "judge", "draft"
+"""The head that judges plans, and the sense of a plan that is put before it."""
 SENSES = ("body", "goal", "maze")
 TAP = ("trunk:body", "trunk:goal", "trunk:maze", "trunk", "raw:body", "raw:goal", "raw:maze")
 WORDS = ("there", "east", "south", "west", "north")
@@ -56,6 +60,11 @@ def admit(agent: Agent) -> None:
             agent.add_encoder(sense, "encoder.vector", stage=NAME, options={"size": size})
     if TRADE not in agent.heads:
         agent.add_head(TRADE, "head.planning-trade", tap=(RETURNS, f"raw:{ACCOUNT}"), effector=TRADE, stage=NAME)
+    if JUDGE not in agent.heads:
+        told = {"horizon": HORIZON, "length": LENGTH, "mazes": len(MAZES)}
+        numbers = spaces.Box(-np.inf, np.inf, (draft_size(**told),))
+        agent.add_encoder(DRAFT, stage=NAME, space=numbers)
+        agent.add_head(JUDGE, "head.planning-judge", tap=f"raw:{DRAFT}", stage=NAME, options=dict(told))
 
 
 def trained(agent: Agent) -> tuple[str, ...]:

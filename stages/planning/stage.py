@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson, Skill
 from stages.planning import parts
+from stages.planning.criticise import exam as criticise_exam
+from stages.planning.criticise import lesson as criticise_lesson
 from stages.planning.route import exam as route_exam
 from stages.planning.route import lesson as route_lesson
 from stages.planning.trade import exam as trade_exam
@@ -27,6 +29,13 @@ SKILLS: Sequence[Skill] = (
         "shares of wealth held in five kinds of market, on paper",
         trade_exam.taught,
     ),
+    Skill(
+        "criticise",
+        criticise_exam.examine,
+        criticise_exam.GATE,
+        "which plans fail, where, and why",
+        criticise_exam.taught,
+    ),
 )
 
 
@@ -40,9 +49,9 @@ class PlanningStage:
     skills = SKILLS
 
     def admit(self, agent: Agent) -> None:
-        """Add the senses of goals and mazes and the planner, and what a market is traded by."""
+        """Add the senses of goals, mazes, markets and plans, planner, judge, and who trades."""
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Route, and trade."""
-        return [route_lesson.lesson(context), trade_lesson.lesson(context)]
+        """Route, trade, criticise."""
+        return [each.lesson(context) for each in (route_lesson, trade_lesson, criticise_lesson)]

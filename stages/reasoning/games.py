@@ -157,7 +157,8 @@ def search(judge: Judge, board: Board, simulations: int, gumbel: np.ndarray | No
 
     def expand(boards: Board, moves: np.ndarray) -> Expanded[Board]:
         reached = rules.step(boards, {"place": moves})
-        outcome, going = rules.outcome(reached), np.flatnonzero(~rules.outcome(reached).terminal)
+        outcome = rules.outcome(reached)
+        going = np.flatnonzero(~outcome.terminal)
         logits, value = np.zeros((len(moves), rules.choices)), np.zeros(len(moves))
         if len(going):
             logits[going], value[going] = judge(reached.take(going))

@@ -7,6 +7,7 @@ teaches, has a lesson in a folder of its own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,8 @@ PLAY: Mapping[str, Play] = {
 }
 """Games begin anywhere in their first half: good players meet few of the positions that an exam asks about."""
 TINY_ROWS = 64
+TINY: Mapping[str, int] = {"games": 8, "again": 8, "simulations": 8}
+"""Of games at size tiny, which shows that all of it runs and teaches nothing."""
 REVIEW = {"tiny": 5, "nursery": 200, "child": 2000, "adult": 6000}
 """Steps of the lesson `review`."""
 
@@ -65,12 +68,14 @@ def selfplay_lesson(context: Context, game: Game, *, rows: int, learning_rate: f
         rows: positions to learn from in an update; TINY_ROWS at size tiny.
         more: further arguments of Lesson.
     """
-    size = context.config.size
-    count, rate = context.changed(game.name, TINY_ROWS if size == "tiny" else rows, learning_rate)
+    size, play = context.config.size, PLAY[game.name]
+    if size == "tiny":
+        rows, play = TINY_ROWS, replace(play, **TINY)
+    count, rate = context.changed(game.name, rows, learning_rate)
 
     def learner(agent: Agent, context: Context) -> SelfPlay:
         trains = parts.trained(agent)
-        return SelfPlay(agent, game, PLAY[game.name], seed=context.seed, learning_rate=rate, trains=trains)
+        return SelfPlay(agent, game, play, seed=context.seed, learning_rate=rate, trains=trains)
 
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: {"update": update, "rows": context.rows(count)}, steps)

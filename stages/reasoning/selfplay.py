@@ -9,7 +9,7 @@ all that are stored. What a search has proven is taken as it is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,9 @@ from devmind.worlds.boards import Board
 from stages.reasoning.games import SIMULATIONS, Game, Judge, search
 from stages.reasoning.glancing import GLANCES, GlancingLearner
 from stages.reasoning.replay import Positions
+
+REMEMBERED = 4
+"""One of so many games of the lesson is played to be rehearsed: each lesson that comes later plays them anew."""
 
 
 @dataclass(frozen=True)
@@ -166,11 +169,14 @@ class SelfPlay(GlancingLearner):
         return self.loss(self.agent, self.drawn(batch["rows"], "rehearse", batch["update"]))
 
     def remember(self) -> None:
-        """Play with the agent as it is now until twice as many games have ended as are played side by side."""
-        number, wanted = 0, self.games_played + 2 * self.play.games
+        """Play some games with the agent as it is now: until twice as many have ended as a quarter of the lesson's."""
+        play, number = self.play, 0
+        few = max(1, play.games // REMEMBERED)
+        self.play, wanted = replace(play, games=few, again=play.again // REMEMBERED), self.games_played + 2 * few
         while self.games_played < wanted:
             self.play_on(number, "remember")
             number += 1
+        self.play = play
 
     def state_dict(self) -> dict[str, Any]:
         """Optimizer, stored positions, and games in progress."""

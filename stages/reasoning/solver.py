@@ -89,7 +89,7 @@ def solve(rules: BoardRules, starts: Board | None = None) -> SolvedGame:
     board, child = rules.of(np.concatenate(levels)), np.concatenate(children)
     ply = np.repeat(np.arange(len(sizes)), sizes)
     ended = rules.outcome(board).terminal
-    value, q = 0.0 - rules.result(board.marks), np.full(child.shape, -np.inf)
+    value, q = 0.0 - rules.finished(board.marks)[1], np.full(child.shape, -np.inf)
     for at in range(len(sizes) - 1, -1, -1):
         here = np.flatnonzero((ply == at) & ~ended)
         q[here] = np.where(child[here] >= 0, 0.0 - value[child[here]], -np.inf)

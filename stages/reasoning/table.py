@@ -35,7 +35,7 @@ class Table:
             say(self.drawn())
             outcome = rules.outcome(self.board)
             if outcome.terminal[0]:
-                came_to = int(rules.result(self.board.marks)[0])
+                came_to = int(rules.finished(self.board.marks)[1][0])
                 agents = came_to if int(self.board.player[0]) != self.agents else -came_to
                 say({0: "A draw.", 1: "The agent has won.", -1: "You have won."}[agents])
                 return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -81,6 +82,15 @@ def test_a_run_that_goes_on_holds_no_exam_twice(tmp_path: Path) -> None:
     )
     assert skills(result) == skills(straight)
     assert result.passed == straight.passed
+
+
+def test_later_stages_do_not_sit_an_exam_that_says_why_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lamps = STAGES["lamps"]
+    monkeypatch.setattr(lamps, "skills", [replace(skill, unretained="It takes a night.") for skill in lamps.skills])
+    run = killed_behind_its_exams(tmp_path)
+    assert held(run) == [("attempt 0", "later", "later-lit")]
+    assert ("attempt 0", "lamps", "lamps-lit") in held(tmp_path / "lamps"), "its own stage does"
+    assert go_on(run).passed
 
 
 def test_a_damaged_exam_is_held_again(tmp_path: Path) -> None:

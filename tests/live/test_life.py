@@ -21,7 +21,7 @@ from devmind.live.commands import PAUSED
 from devmind.live.learning.learner import Handover
 from devmind.live.life import Life
 from devmind.live.recording import Recording
-from devmind.live.remembering.answering import CANNOT
+from devmind.live.remembering.answering import CANNOT, OwnWords
 from devmind.live.remembering.asking import WHAT
 from devmind.live.remembering.held import Square
 from devmind.live.remembering.remembered import as_shown
@@ -259,16 +259,17 @@ def test_it_asks_what_it_does_not_know_and_the_answer_names_what_it_asked_about(
     life.do("record", {"on": False})
     path = tmp_path / "kept" / "s.mcap"
     notes = [(note.kind, note.data) for note in Session(path).notes if note.kind != "weights"]
-    assert notes == [("asked", question.note()), ("name_taught", {"name": "cup", "id": entry.id})]
+    assert notes == [("asked", question.note()), ("name_taught", {"id": entry.id})]
     assert check_replay([path], {holding.agent.sha256(): holding.agent}).passed
 
 
 def test_who_can_write_answers_in_its_own_words_beside_what_it_knows(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("devmind.live.commands.in_writing", lambda agent, text, sees: ("a red ball.", 0.9141))
+    own = OwnWords("a red ball.", 0.9141, None)
+    monkeypatch.setattr("devmind.live.commands.Dialogue.reply", lambda *given: own)
     said = home.life.do("say", {"text": "what is that?"})
-    assert said["own"] == {"text": "a red ball.", "sure": 0.914}
+    assert said["own"] == {"text": "a red ball.", "sure": 0.914, "points": None}
     assert said["answer"].startswith("It was taught no name yet.")
     assert CANNOT not in said["answer"]
 

@@ -48,6 +48,7 @@ ELSEWHERE: Mapping[str, str] = {
     "grammar": "tests/stages/language/test_grammar.py",
     "name": "tests/stages/language/test_naming_things.py",
     "answer": "tests/stages/language/test_answering_questions.py",
+    "converse": "tests/stages/language/test_conversing.py",
     "follow": "tests/stages/language/test_following.py",
     "tictactoe": "tests/stages/reasoning/test_selfplay.py",
     "puzzles": "tests/stages/reasoning/test_q_star.py",
@@ -58,6 +59,7 @@ ELSEWHERE: Mapping[str, str] = {
     "procedures": "tests/stages/reasoning/test_procedures_skill.py",
     "route": "tests/stages/planning/test_route.py",
     "trade": "tests/stages/planning/test_trade.py",
+    "criticise": "tests/stages/planning/test_criticise.py",
 }
 """Skills whose exams have these tests in a file of their own: a night, games and pages need a player of their kind."""
 

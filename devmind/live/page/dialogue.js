@@ -3,6 +3,7 @@
 import { at, make, percent, tell } from "./dom.js";
 import { PERHAPS, showTaught, undo } from "./naming.js";
 
+const THIRD = 1 / 3;
 const KEPT = 12; // lines
 const WAITING = "…";
 let asked; // the number of its last question, and where that stands
@@ -31,7 +32,7 @@ async function converse(link, changed, form, text, command, words) {
     const done = await link.do(command, words);
     const taught = done.taught ?? (command === "teach" && done);
     if (taught) showTaught(link, taught, changed);
-    const own = done.own ? [`“${done.own.text}” `, sure(`${percent(done.own.sure)} sure`), make("br")] : [];
+    const own = done.own ? [`“${done.own.text}” `, sure(aside(done.own)), make("br")] : [];
     line.replaceChildren(...own, done.answer, ...(taught ? [" ", undoButton(link, changed)] : []));
   } catch (error) {
     line.classList.add("bad");
@@ -51,6 +52,15 @@ function add(who, ...words) {
   at("talk-none").hidden = true;
   at("talk").scrollTop = at("talk").scrollHeight;
   return line;
+}
+
+/** How sure it is of its own words, and where it points with them: -1 to 1 from its left to its right, from top to bottom. */
+function aside({ sure: share, points }) {
+  const said = `${percent(share)} sure`;
+  if (!points) return said;
+  const side = ([less, more], at) => (Math.abs(at) < THIRD ? "" : at < 0 ? less : more);
+  const place = [side(["to its left", "to its right"], points[0]), side(["above", "below"], points[1])].filter(Boolean);
+  return `${said}; it points ${place.join(" and ") || "straight ahead"}`;
 }
 
 const sure = (words) => make("small", { textContent: words });

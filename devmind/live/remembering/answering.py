@@ -7,13 +7,17 @@ understanding.
 
 from __future__ import annotations
 
+import math
 import re
+import threading
 from collections.abc import Mapping
 from difflib import get_close_matches
+from typing import NamedTuple
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate
-from devmind.agent.writing import answered
+from devmind.agent.output import Output
+from devmind.agent.writing import Conversation
 from devmind.errors import MomentError
 from devmind.memory import Named
 from devmind.moment import Moment, Sense
@@ -23,7 +27,11 @@ AHEAD_DEG = 8.0
 LISTED = 6
 LONGEST = 32
 """Bytes of what it writes."""
-PAGE = "text"
+PAGE, POINT, THERE = "text", "point", "there."
+"""The sense and head of pages, the head that says which part of the picture is meant, and the word with which it
+points."""
+LAPSE_S = 60.0
+"""After so long a silence what was said before is over."""
 FEW_WORDS = 3
 PERHAPS = 0.1
 """A name that is less probable is no guess worth telling, here as on the page (`naming.js`)."""
@@ -62,19 +70,58 @@ def learned(name: str, frames: int, examples: int, unseen: str = "") -> str:
     return f"It has learned “{name}” from {source}."
 
 
-def in_writing(agent: Agent, text: str, sight: Sense | None) -> tuple[str, float] | None:
-    """What an agent writes behind a question about what it sees, and how sure it is of it.
+class OwnWords(NamedTuple):
+    """What it writes itself, how sure it is of it, and where it points, -1 to 1 from left to right and from top to
+    bottom of what it looks at; None where its words do not say that it points."""
 
-    None where it was never taught to write or writes nothing, and where nothing, or more than a page, was said.
-    """
-    if PAGE not in agent.encoders or PAGE not in agent.heads or not text.strip():
-        return None
-    seen = {} if sight is None else {"sight": sight}
-    try:
-        (said,), (sure,) = answered(agent, collate([[Moment(0.0, {**seen, PAGE: text}, first=True)]]), LONGEST)
-    except MomentError:
-        return None
-    return (said.strip(), sure) if said.strip() else None
+    text: str
+    sure: float
+    points: tuple[float, float] | None
+
+
+class Dialogue:
+    """What an agent answers in its own words about what it sees, each time going on from what was said before."""
+
+    def __init__(self) -> None:
+        self._talk: Conversation | None = None
+        self._said_s = 0.0
+        self._speaking = threading.Lock()  # pages speak in threads of their own
+
+    def reply(self, agent: Agent, text: str, sight: Sense | None, now_s: float) -> OwnWords | None:
+        """Its next turn.
+
+        None where it was never taught to write or writes nothing, and where nothing, or more than a page, was said.
+
+        Args:
+            now_s: by a clock that only runs on; behind LAPSE_S of silence, and with another agent, it begins anew.
+        """
+        if PAGE not in agent.encoders or PAGE not in agent.heads or not text.strip():
+            return None
+        with self._speaking:
+            return self._reply(agent, text, sight, now_s)
+
+    def _reply(self, agent: Agent, text: str, sight: Sense | None, now_s: float) -> OwnWords | None:
+        anew = self._talk is None or self._talk.agent is not agent or now_s - self._said_s > LAPSE_S
+        talk = Conversation(agent, sense=PAGE) if anew or self._talk is None else self._talk
+        heads = [POINT] if POINT in agent.heads else []
+        seen = {} if sight is None else {"sight": sight}
+        try:
+            turn = talk.turn(collate([[Moment(now_s, {**seen, PAGE: text}, first=anew)]]), LONGEST, heads)
+        except MomentError:
+            return None
+        self._talk, self._said_s = talk, now_s
+        said = turn.texts[0].strip()
+        if not said:
+            return None
+        points = _place(turn.outputs[POINT]) if heads and said == THERE else None
+        return OwnWords(said, turn.sure[0], points)
+
+
+def _place(pointed: Output) -> tuple[float, float]:
+    """The middle of the likeliest cell of a square of them."""
+    side = math.isqrt(pointed.numbers().shape[-1])
+    row, column = divmod(int(pointed.mode().flatten()[0]), side)
+    return (2 * column + 1) / side - 1, (2 * row + 1) / side - 1
 
 
 def about_words(text: str, known: Mapping[str, int]) -> str:

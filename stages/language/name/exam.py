@@ -74,13 +74,13 @@ def finds(agent: Agent, shown: Scenes, questions: Sequence[str] | None = None) -
     asked = [where(name) for name in shown.names] if questions is None else list(questions)
     actor = Actor(agent, len(asked), effectors=(), heads=(POINT,))
     output = actor.act(collate_tick({SIGHT: shown.sight, TEXT: asked}, np.ones(len(asked), bool)))
-    return nearest(output.outputs[POINT].mode().cpu().numpy(), shown)
+    return nearest(output.outputs[POINT].mode().cpu().numpy(), shown.boxes)
 
 
-def nearest(cell: np.ndarray, shown: Scenes) -> np.ndarray:
-    """Which thing's middle lies nearest to the middle of a cell int64 [N]."""
+def nearest(cell: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+    """Which of the things with boxes [N, K, 4] lies with its middle nearest to the middle of a cell int64 [N]."""
     point = (np.stack([cell % SIDE, cell // SIDE], 1) + 0.5) * (SIGHT_SIZE / SIDE)
-    return np.linalg.norm(centres(shown.boxes) - point[:, None], axis=-1).argmin(1)
+    return np.linalg.norm(centres(boxes) - point[:, None], axis=-1).argmin(1)
 
 
 def _rows(said: list[str], looked_at: Scenes, blind: np.ndarray) -> dict[str, dict[str, float]]:

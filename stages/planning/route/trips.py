@@ -6,6 +6,7 @@ is the policy for points: the way to the next cell, plus normal noise of 0.5).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -40,6 +41,10 @@ MOVES = {(0, 1): 1, (1, 0): 2, (0, -1): 3, (-1, 0): 4}
 """Words of steps (row, column) to the next cell."""
 
 
+Seeds = Callable[..., np.ndarray]
+"""`(n, *names) -> int64 [n]`."""
+
+
 @dataclass(frozen=True)
 class Trips:
     """Trips one behind the other.
@@ -63,14 +68,18 @@ class Trips:
 
 
 @lru_cache(maxsize=4)
-def made(name: str, seed: int, ticks: int) -> Trips:
-    """Trips between any two cells of the maze, of `ticks` ticks at most, all together."""
+def made(name: str, seed: int, ticks: int, seeds_of: Seeds = lesson_seeds) -> Trips:
+    """Trips between any two cells of the maze, of `ticks` ticks at most, all together.
+
+    Args:
+        seeds_of: `devmind.seeding.exam_seeds` for trips that an exam shows.
+    """
     places: list[np.ndarray] = []
     walks: list[np.ndarray] = []
     goals: list[np.ndarray] = []
     spent, turn = 0, 0
     while not places or spent + spent / turn <= ticks:
-        seeds = lesson_seeds(SIDE_BY_SIDE, seed, "trips", name, turn)
+        seeds = seeds_of(SIDE_BY_SIDE, seed, "trips", name, turn)
         world = make_world("pointmaze", name, seeds)
         goal = world.observe()["goal"]
         at, walk, ended = [world.observe()["body"]], [], []
@@ -177,7 +186,7 @@ def batch(trips: list[Trips], ticks: int, rows: int, rng: np.random.Generator) -
     return {"senses": senses, "present": dict.fromkeys(senses, here), "first": first, "valid": here, **stacked}
 
 
-def _pair(trips: Trips, rng: np.random.Generator) -> tuple[int, int, int, int]:
+def stretch(trips: Trips, rng: np.random.Generator) -> tuple[int, int, int, int]:
     """First and last tick of a trip, and two between which to learn: from early on, to its end or before."""
     while True:
         trip = int(np.searchsorted(trips.begin, rng.integers(len(trips.at)), "right")) - 1
@@ -185,6 +194,24 @@ def _pair(trips: Trips, rng: np.random.Generator) -> tuple[int, int, int, int]:
         if end - begin >= 2:
             at = begin + int((end - begin) * rng.random() ** EARLY)
             return begin, end, at, end if rng.random() < 0.5 else int(rng.integers(at + 1, end + 1))
+
+
+def goal_of(trips: Trips, end: int, there: int) -> np.ndarray:
+    """Where one who goes to the tick `there` of the trip that ends with the tick `end` goes to, [2]."""
+    return trips.goal[np.searchsorted(trips.begin, end, "right") - 1] if there == end else trips.at[there]
+
+
+def plan_between(trips: Trips, at: int, there: int, goal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The plan from the tick `at` to the tick `there` of a trip: points float32 [H, 2], and words int64 [L]."""
+    when = at + STRIDE * np.arange(HORIZON)
+    plan = np.where((when < there)[:, None], trips.at[np.minimum(when, there)], goal).astype(np.float32)
+    words = moves(maze(trips.maze).cells(np.concatenate((trips.at[at : there + 1], goal[None])) * UNIT))
+    return plan, np.array((words + [0] * LENGTH)[:LENGTH])
+
+
+def one_hot(name: str) -> np.ndarray:
+    """The sense `maze`, float32 [mazes]."""
+    return np.eye(len(MAZES), dtype=np.float32)[MAZES.index(name)]
 
 
 def _detour(trips: Trips, begin: int, end: int, at: int, there: int) -> float:
@@ -197,21 +224,16 @@ def _piece(trips: Trips, ticks: int, rng: np.random.Generator) -> dict[str, np.n
     row: dict[str, list[Any]] = {
         name: [] for name in ("body", "goal", "maze", "first", "learned", "plan", "symbols", "ahead", "walk")
     }
-    where, which = maze(trips.maze), np.zeros(len(MAZES), np.float32)
-    which[MAZES.index(trips.maze)] = 1.0
+    which = one_hot(trips.maze)
     while len(row["body"]) < ticks:
-        pairs = [_pair(trips, rng) for _ in range(rng.choice(PAIRS))]
-        begin, end, at, there = max(pairs, key=lambda pair: _detour(trips, *pair))
-        trip = int(np.searchsorted(trips.begin, begin, "right")) - 1
-        goal = trips.goal[trip] if there == end else trips.at[there]
+        pairs = [stretch(trips, rng) for _ in range(rng.choice(PAIRS))]
+        _, end, at, there = max(pairs, key=lambda pair: _detour(trips, *pair))
+        goal = goal_of(trips, end, there)
         length = min(int(rng.choice(PIECES)), there - at, ticks - len(row["body"]))
         for tick in range(at, at + length):
             learned = tick in (at, at + length - 1)
             if learned:
-                when = tick + STRIDE * np.arange(HORIZON)
-                plan = np.where((when < there)[:, None], trips.at[np.minimum(when, there)], goal).astype(np.float32)
-                words = moves(where.cells(np.concatenate((trips.at[tick : there + 1], goal[None])) * UNIT))
-                symbols = np.array((words + [0] * LENGTH)[:LENGTH])
+                plan, symbols = plan_between(trips, tick, there, goal)
             later = min(tick + int(rng.integers(*AHEAD)), end)
             values = (
                 trips.at[tick],

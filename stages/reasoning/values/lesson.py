@@ -107,7 +107,12 @@ def lesson(context: Context) -> Lesson:
 
     steps = STEPS[context.config.size] * len(names) // len(DRILLS)
     rehearses = ("tictactoe", "connect4", "othello", "puzzles", "sliding")
-    return Lesson("values", learner, batches, steps, MINUTES, rehearses=rehearses, skills=("values",))
+    unrehearsed = (
+        "" if ROOMS in drills else "It taught only a head on the body's numbers, which no later lesson changes."
+    )
+    return Lesson(
+        "values", learner, batches, steps, MINUTES, rehearses=rehearses, skills=("values",), unrehearsed=unrehearsed
+    )
 
 
 def _tiny(drill: Drill) -> Drill:
@@ -117,7 +122,8 @@ def _tiny(drill: Drill) -> Drill:
 class ValueLearner(GradientLearner):
     """Q-learning of an agent's heads, one drill a training step; batches name the drill.
 
-    It is rehearsed by distillation: what the examined heads answer to some Moments is kept, and they are held to it.
+    Rehearsed is what the trunk has a part in, by distillation: what its heads answer to some Moments is kept, and they
+    are held to it. Later stages change nothing of the others.
 
     Args:
         learning_rate: of a rehearsal among the lesson's steps.
@@ -199,17 +205,24 @@ class ValueLearner(GradientLearner):
             self.lasting[name] = made = Restarting(made, numpy_rng(self.seed, "values", name, "starts", step))
         return made
 
+    @property
+    def shared(self) -> list[str]:
+        """Drills that the trunk has a part in."""
+        return [name for name, drill in self.drills.items() if drill.told]
+
     def loss_of(self, agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-        """How far the drill's examined head is from what it answered on the kept Moments, squared."""
-        drill, kept = self.drills[batch["drill"]], self.kept[batch["drill"]]
+        """How far the examined head of a shared drill is from what it answered on the kept Moments, squared."""
+        name = batch["drill"] if batch["drill"] in self.shared else self.shared[0]
+        drill, kept = self.drills[name], self.kept[name]
         output = agent(moments(drill.sense, kept["sensed"]), [drill.examined], short_term=False)[drill.examined]
         loss = output.loss(kept["answer"][:, None].to(agent.device))
-        return loss, {batch["drill"]: loss.detach()}
+        return loss, {name: loss.detach()}
 
     @torch.no_grad()
     def remember(self) -> None:
-        """Let each head act in its worlds, and keep some of what it sensed with what it answered."""
-        for name, drill in self.drills.items():
+        """Let the heads of shared drills act, and keep some of what they sensed with what is answered to it."""
+        for name in self.shared:
+            drill = self.drills[name]
             network, sensed = self.practice(name).network, list[Tensor]()
             chance = torch_generator("values", self.seed, name, "kept", device=self.agent.device)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -9,9 +10,11 @@ import pytest
 import torch
 
 from devmind.agent.text import add_text
-from devmind.live.remembering.answering import CANNOT, about_words, answer, in_writing, learned, seen, where
+from devmind.agent.writing import Conversation
+from devmind.live.remembering.answering import CANNOT, LAPSE_S, Dialogue, about_words, answer, learned, seen, where
 from devmind.memory import Named
 from devmind.testing import tiny_agent
+from stages.language import parts as parts_of_language
 
 CUP = Named("cup", "cup", 0.86, 0.9)
 UNSURE = Named(None, "cup", 0.2, 0.4)
@@ -59,26 +62,61 @@ def test_who_was_taught_to_write_answers_itself_and_says_how_sure_it_is() -> Non
     agent = tiny_agent()
     agent.add_encoder("sight")
     picture = np.full((64, 64, 3), 90, np.uint8)
-    assert in_writing(agent, "what is that?", picture) is None
+    assert Dialogue().reply(agent, "what is that?", picture, 0.0) is None
     add_text(agent, "bytes", stage="language")
     with torch.no_grad():  # sure of a full stop, whatever was asked
         for parameter in agent.heads["text"].parameters():
             parameter.zero_()
         agent.heads["text"].out.bias.copy_(agent.encoder("text").table.weight[ord(".")] * 40)
     agent.eval()
-    found = in_writing(agent, "what is that?", picture)
+    found = Dialogue().reply(agent, "what is that?", picture, 0.0)
     assert found is not None
-    written, sure = found
-    assert written == "."
-    assert sure > 0.9
+    assert (found.text, found.points) == (".", None)
+    assert found.sure > 0.9
     assert answer("what?", {}, {}, None, writes=True) == "It was taught no name yet. It sees nothing just now."
+
+
+def written(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Whatever an agent would say, it says `text`."""
+    real = Conversation.turn
+    monkeypatch.setattr(Conversation, "turn", lambda *given: real(*given)._replace(texts=[text], sure=[0.9]))
 
 
 def test_who_writes_only_blanks_has_no_answer_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     agent = tiny_agent()
     add_text(agent, "bytes", stage="language")
-    monkeypatch.setattr("devmind.live.remembering.answering.answered", lambda *given: ([" \n"], [0.9]))
-    assert in_writing(agent.eval(), "what is that?", None) is None
+    written(monkeypatch, " \n")
+    assert Dialogue().reply(agent.eval(), "what is that?", None, 0.0) is None
+
+
+def test_a_turn_goes_on_from_the_one_before_until_a_silence_or_another_agent() -> None:
+    agent = tiny_agent()
+    add_text(agent, "bytes", stage="language")
+    agent.eval()
+    talk, after = Dialogue(), list[int]()
+    for now_s in (0.0, 5.0, 6.0 + LAPSE_S):
+        talk.reply(agent, "where is the ball?", None, now_s)
+        assert talk._talk is not None
+        after.append(int(talk._talk.state.ring.tick[0]))
+    assert after == [1, 2, 1]
+    talk.reply(copy.deepcopy(agent), "the red one.", None, 7.0 + LAPSE_S)
+    assert int(talk._talk.state.ring.tick[0]) == 1
+
+
+def test_it_points_only_where_its_words_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = tiny_agent()
+    agent.add_encoder("sight")
+    parts_of_language.admit(agent)
+    picture = np.full((64, 64, 3), 90, np.uint8)
+    written(monkeypatch, " which one?")
+    asked = Dialogue().reply(agent.eval(), "where is the ball?", picture, 0.0)
+    assert asked is not None
+    assert (asked.text, asked.points) == ("which one?", None)
+    written(monkeypatch, " there.")
+    found = Dialogue().reply(agent, "where is the ball?", picture, 0.0)
+    assert found is not None
+    assert found.points is not None
+    assert all(abs(at) < 1 and (at * 8 + 7) % 2 == 0 for at in found.points), "the middle of one of 8 x 8 cells"
 
 
 @pytest.mark.parametrize(
@@ -98,4 +136,4 @@ def test_what_was_learned_is_said(frames: int, examples: int, unseen: str, said:
 def test_nothing_and_more_than_a_page_are_not_answered_in_writing(said: str) -> None:
     agent = tiny_agent()
     add_text(agent, "bytes", stage="language")
-    assert in_writing(agent.eval(), said, None) is None
+    assert Dialogue().reply(agent.eval(), said, None, 0.0) is None

@@ -186,10 +186,19 @@ def test_what_it_writes_and_says_stands_in_the_dialogue_with_how_sure_it_is(seei
     page.get_by_label("Say something").fill("What is that?")
     page.keyboard.press("Enter")
     page.locator("#talk .it", has_text="“a red ball.” 91 % sure").wait_for()
+    for points, says in (
+        ([-0.6, 0.1], "to its left"),
+        ([0.4, -0.9], "to its right and above"),
+        ([0, 0], "straight ahead"),
+    ):
+        life.own = {"own": {"text": "there.", "sure": 0.8, "points": points}}
+        page.fill("#words", "where is the ball?")
+        page.press("#words", "Enter")
+        page.locator("#talk .it", has_text=f"“there.” 80 % sure; it points {says}").wait_for()
     life.extra = {"says": "look, a ball"}
     page.locator("#talk .it", has_text="look, a ball").wait_for()
     page.wait_for_timeout(500)
-    assert page.locator("#talk li").count() == 3, "what it says again and again stands there once"
+    assert page.locator("#talk li").count() == 3 + 2 * 3, "what it says again and again stands there once"
 
 
 def test_the_switch_tells_the_life_whether_it_may_ask(seeing: Page, life: FakeLife) -> None:

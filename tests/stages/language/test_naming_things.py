@@ -20,10 +20,9 @@ from stages.language import parts, seeing
 from stages.language.caregiver import grammar, scene
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT, Scene, Thing
 from stages.language.caregiver.views import in_light_of_one_colour
-from stages.language.eye import THINGS
 from stages.language.name import exam, lesson
 from stages.language.name.scenes import scenes
-from stages.language.parts import COLOUR_OF, NOUN_OF
+from stages.language.parts import COLOUR_OF, NOUN_OF, OBJECTS
 from stages.language.seeing import Page
 
 
@@ -178,7 +177,7 @@ def test_who_sees_all_is_right_and_shuffled_answers_are_at_chance(context: Conte
         monkeypatch.setattr(exam, "scenes", remembered)
         monkeypatch.setattr(exam, "says", say)
         monkeypatch.setattr(exam, "finds", lambda a, shown, questions=None: exam.nearest(
-            middle(shown)[turn(len(shown.target))], shown))  # fmt: skip
+            middle(shown)[turn(len(shown.target))], shown.boxes))  # fmt: skip
         return {measure.name: measure.score for measure in exam.examine(agent, big, "glimpse")}
 
     with examination(agent):
@@ -207,7 +206,7 @@ def test_things_are_called_in_the_light_that_lets_it_be_learned(context: Context
     plain = (sight == batch["plain"]).flatten(1).all(1)
     assert torch.equal(sight[~plain], batch["lit"][~plain])
     for row in range(80):
-        thing, colour, noun = (called[head][row] for head in (THINGS, COLOUR_OF, NOUN_OF))
+        thing, colour, noun = (called[head][row] for head in (OBJECTS, COLOUR_OF, NOUN_OF))
         assert 1 <= thing.sum() <= 4
         assert set(thing.tolist()) == {0, 1}
         assert torch.equal(colour >= 0, thing > 0)

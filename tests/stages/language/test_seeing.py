@@ -28,7 +28,7 @@ from stages.language.eye import (
     DetailEncoder,
     PointHead,
 )
-from stages.language.parts import CALLED, COLOUR_OF, DETAIL, NOUN_OF, POINT, SIGHT, TEXT
+from stages.language.parts import CALLED, COLOUR_OF, DETAIL, NOUN_OF, OBJECTS, POINT, SIGHT, TEXT
 from stages.language.seeing import cells
 
 PICTURE = numpy_rng("seeing").integers(0, 256, (64, 64, 3)).astype(np.uint8)
@@ -179,7 +179,7 @@ def test_heads_call_each_cell_and_point_at_the_one_that_is_looked_for() -> None:
     assert outputs[COLOUR_OF].logits.shape == (1, SIDE**2, len(COLOURS))
     code = encoded.maps[FORM][0, :, 3, 5]
     torch.testing.assert_close(outputs[NOUN_OF].logits[0, 3 * SIDE + 5], agent.head(NOUN_OF).read(code))
-    torch.testing.assert_close(outputs[THINGS].log_prob(torch.ones(1, SIDE**2)).exp()[0],
+    torch.testing.assert_close(outputs[OBJECTS].log_prob(torch.ones(1, SIDE**2)).exp()[0],
                                encoded.maps[THINGS].flatten().sigmoid())  # fmt: skip
     head = agent.head(POINT)
     assert isinstance(head, PointHead)

@@ -33,6 +33,7 @@ def test_a_page_shows_the_film_the_candidates_and_the_way(folder: Path, tmp_path
     came = plan(folder, "--goal", "0,1", "--start", "0,-1", "--show", str(page), "--steps", "4", "--symbols", "?,east")
     assert came.exit_code in (0, 1), came.output
     assert re.search(r"2 candidates, marks .* chosen", came.output)
+    assert re.search(r"moves: [a-z ]+; judged (sound|to fail: \w+)", " ".join(came.output.split()))
     text = page.read_text()
     assert not re.findall(r"(?:src|href)=|@import|https?://(?!www\.w3\.org/2000/svg)", text)
     data = json.loads(re.search(r"const data = (\{.*\})", text)[1])  # type: ignore[index]

@@ -76,7 +76,7 @@ def test_every_game_comes_to_its_end(folder: Path) -> None:
         return str(int(np.flatnonzero(TICTACTOE.rules.legal(table.board)["place"][0])[0]) + 1)
 
     table.play(said.append, first_free)
-    won = bool(TICTACTOE.rules.result(table.board.marks)[0])
+    won = bool(TICTACTOE.rules.finished(table.board.marks)[1][0])
     assert said[-1] == (
         "A draw." if not won else "The agent has won." if table.board.player[0] == 1 else "You have won."
     )

@@ -156,7 +156,7 @@ def test_self_play_that_was_stopped_goes_on_to_the_same_bits(agent: Agent) -> No
 def test_what_is_rehearsed_is_what_was_remembered(agent: Agent) -> None:
     learner, later = self_play(agent), self_play(copy.deepcopy(agent))
     learner.remember()
-    assert learner.games_played >= 12
+    assert learner.games_played >= 2, "of six games at a time a quarter, and at least one"
     later.load_state_dict(learner.state_dict())
     batch = {"update": 40, "rows": 8}
     (loss, _), (again, _) = learner.rehearse(batch), later.rehearse(batch)

@@ -1,0 +1,20 @@
+"""How well probabilities say how often something happens."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def calibration_error(
+    probability: np.ndarray, happened: np.ndarray, weights: np.ndarray | None = None, bins: int = 10
+) -> float:
+    """Expected calibration error (Naeini, Cooper and Hauskrecht 2015), in 0..1.
+
+    Args:
+        probability: that was told, float [N]; happened: whether it did, bool or float [N].
+        weights: of each, [N]; all alike by default.
+    """
+    weights = np.ones(len(probability)) if weights is None else weights
+    at = np.minimum((probability * bins).astype(int), bins - 1)
+    gaps = np.bincount(at, weights * (probability - happened), bins)
+    return float(np.abs(gaps).sum() / weights.sum())

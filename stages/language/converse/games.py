@@ -1,0 +1,112 @@
+"""Games of the caregiver's: she means one of four things, says part of its name, and is asked back or not.
+
+A referential game (Lewis, 1969, "Convention"; Clark and Wilkes-Gibbs, 1986, Cognition 22). "Where is the ball?" tells
+which one is meant where there is one ball, and leaves it open where there are two; so does "where is the red one?". She
+answers who asks with the word that she had left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from devmind.curriculum.stage import Context
+from devmind.seeding import numpy_rng
+from stages.language.caregiver.scene import COLOURS, NOUNS, Pair, name_of
+from stages.language.caregiver.views import CELLS, Views, views
+from stages.language.name.scenes import THINGS
+
+COLOUR, NOUN = 0, 1
+"""Words of a pair, as they stand in it."""
+SAID: Sequence[tuple[tuple[int, ...], bool, float]] = (
+    ((COLOUR, NOUN), True, 0.2),
+    ((NOUN,), True, 0.2),
+    ((COLOUR,), True, 0.2),
+    ((NOUN,), False, 0.2),
+    ((COLOUR,), False, 0.2),
+)
+"""Which words she says at first, whether they tell one thing apart, and how often that is so."""
+
+
+@dataclass
+class Games(Views):
+    """N pictures of four things, of which she means one.
+
+    Attributes:
+        target: which she means, int64 [N].
+        kind: which row of SAID each game is of, int64 [N].
+    """
+
+    target: np.ndarray
+    kind: np.ndarray
+
+    @property
+    def clear(self) -> np.ndarray:
+        """Whether her first words tell which one she means, bool [N]."""
+        return np.array([clear for _, clear, _ in SAID])[self.kind]
+
+    @property
+    def fitting(self) -> np.ndarray:
+        """Which things her first words fit, bool [N, 4]."""
+        alike = self.pairs == self.pairs[np.arange(len(self.target)), self.target][:, None]
+        said = np.array([[word in words for word in (COLOUR, NOUN)] for words, _, _ in SAID])[self.kind]
+        return np.asarray((alike | ~said[:, None]).all(-1))
+
+    @property
+    def openings(self) -> list[str]:
+        """What she asks first: 'where is the red ball?', 'where is the ball?', 'where is the red one?'."""
+        return [opening(self.pairs[row, self.target[row]], SAID[kind][0]) for row, kind in enumerate(self.kind)]
+
+    @property
+    def completions(self) -> list[str]:
+        """What she answers who asks which one."""
+        return [completion(self.pairs[row, self.target[row]], SAID[kind][0]) for row, kind in enumerate(self.kind)]
+
+
+def opening(pair: Sequence[int], words: Sequence[int]) -> str:
+    """Where something is, by some of its words."""
+    if NOUN not in words:
+        return f"where is the {COLOURS[pair[COLOUR]]} one?"
+    return f"where is the {name_of(*pair) if COLOUR in words else NOUNS[pair[NOUN]]}?"
+
+
+def completion(pair: Sequence[int], words: Sequence[int]) -> str:
+    """The word that was left out: 'the red one.', 'the ball.'; the whole name where none was."""
+    if len(words) == len(pair):
+        return f"the {name_of(*pair)}."
+    return f"the {COLOURS[pair[COLOUR]]} one." if COLOUR not in words else f"the {NOUNS[pair[NOUN]]}."
+
+
+def games(context: Context, seeds: np.ndarray, meant: Sequence[Pair], others: Sequence[Pair]) -> Games:
+    """A game for each of seeds int64 [N].
+
+    Args:
+        meant: pairs of which one is drawn to be meant; others: those that may stand beside it. Whatever she says first,
+            something beside it has its colour or its noun.
+    """
+    drawn = [_drawn(seed, meant, others) for seed in seeds.tolist()]
+    pairs, cells, target, kind = (np.stack(each) for each in zip(*drawn, strict=True))
+    return Games(**vars(views(context, seeds, pairs, cells)), target=target, kind=kind)
+
+
+def _drawn(
+    seed: int, meant: Sequence[Pair], others: Sequence[Pair]
+) -> tuple[np.ndarray, np.ndarray, np.int64, np.int64]:
+    """Four different pairs int64 [4, 2], the cells where they stand [4], which is meant, and the row of SAID."""
+    rng = numpy_rng("converse", seed)
+    chosen = [meant[int(rng.integers(len(meant)))]]
+    kind = int(rng.choice(len(SAID), p=[share for *_, share in SAID]))
+    words, clear, _ = SAID[kind]
+    left = [pair for pair in others if pair != chosen[0]]
+    if clear and len(words) == 1:  # nothing beside it has the one word that is said
+        left = [pair for pair in left if pair[words[0]] != chosen[0][words[0]]]
+    alike = words if not clear else {COLOUR, NOUN} - set(words) or words
+    for word in [*alike, *[None] * (THINGS - 1 - len(alike))]:
+        fit = [pair for pair in left if word is None or pair[word] == chosen[0][word]]
+        options = [pair for pair in fit if pair not in chosen]
+        chosen.append(options[int(rng.integers(len(options)))])
+    order = rng.permutation(THINGS)
+    cells = rng.choice(CELLS, THINGS, replace=False)
+    return np.array([chosen[at] for at in order]), cells, np.int64(np.flatnonzero(order == 0)[0]), np.int64(kind)

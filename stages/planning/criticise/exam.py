@@ -1,0 +1,123 @@
+"""The exam of criticise: plans with and without a flaw, of trips that no lesson shows; how well they are told apart,
+and whether the reason is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.algorithms.calibration import calibration_error
+from devmind.curriculum.episodes import identities
+from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds, numpy_rng
+from stages.planning import parts
+from stages.planning.criticise.drafts import FARTHEST, Drafts, drafts
+from stages.planning.judge import BLOCKED, COLLISION, LATE, REASONS, UNREACHABLE, Judgement
+from stages.planning.parts import HORIZON, LENGTH, STRIDE
+from stages.planning.route import trips
+from stages.planning.route.lesson import levels, shown
+
+TOLD, REASON = "criticise/told apart", "criticise/reason"
+GATE = Gate([Threshold(TOLD, 0.95, beats_floor=True), Threshold(REASON, 0.90, beats_floor=True)])
+PLANS = 800
+TICKS = {"tiny": 4_000}
+TICKS_ELSE = 12_000
+"""Of the oracle's trips in each maze that an exam's plans are cut out of."""
+NOTE = "the oracle's trips, half of them with one flaw; half of these plans are sound"
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """Told apart: of each flawed plan, the share of sound ones that are thought better (the mean is the area under the
+    curve of the receiver's operation). Reason: whether a flawed plan is refused for its own reason.
+    """
+    told, full = examined(context, context.episodes(PLANS if level != "glimpse" else PLANS // 5)), level == "full"
+    judged = judge(agent, told.draft)
+    flaw, reason = judged.flawed().numpy(), judged.mode().numpy()
+    floors, rows = (_floors(told), _rows(told, judged)) if full else ({TOLD: {}, REASON: {}}, {TOLD: {}, REASON: {}})
+    met = identities({parts.DRAFT: told.draft[told.flawed]})
+    right = (reason == told.reason)[told.flawed].astype(float)
+    return [
+        Measure(TOLD, "above a sound plan", above(flaw, told), 0.5, 1.0, floors[TOLD], note=NOTE, episodes=met,
+                rows=rows[TOLD]),
+        Measure(REASON, "refused for its reason", right, 1 / (1 + len(REASONS)), 1.0, floors[REASON], rate=True,
+                note=NOTE, episodes=met, rows=rows[REASON], exhibits=_mistakes(told, reason) if full else ()),
+    ]  # fmt: skip
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Plans that lessons show, int64 [about n]."""
+    told = drafts(shown(context), n, numpy_rng(context.seed, "criticise", "episodes"))
+    return identities({parts.DRAFT: told.draft[told.flawed]})
+
+
+def examined(context: Context, n: int) -> Drafts:
+    """The plans that are asked about."""
+    ticks = TICKS.get(context.config.size, TICKS_ELSE)
+    walked = [trips.made(name, context.seed, ticks, exam_seeds) for name in levels(context.config.size)]
+    return drafts(walked, n, numpy_rng(context.seed, "criticise", "exam"))
+
+
+def judge(agent: Agent, draft: np.ndarray) -> Judgement:
+    """What the agent says of plans that are put before it, [N, ...]."""
+    found: Any = agent.evaluate({parts.DRAFT: torch.from_numpy(draft)}, [parts.JUDGE])[parts.JUDGE]
+    return Judgement(*(value.cpu() for value in (found.strides, found.moves, found.whole)))
+
+
+def above(flaw: np.ndarray, told: Drafts) -> np.ndarray:
+    """Of each flawed plan, the share of sound ones with a lower mark `flaw`, a tie counting half, float64."""
+    mine, sound = flaw[told.flawed][:, None], flaw[~told.flawed][None]
+    return np.asarray((mine > sound).mean(1) + 0.5 * (mine == sound).mean(1))
+
+
+def _floors(told: Drafts) -> dict[str, dict[str, float]]:
+    """Rules of one kind each: who checks for collisions by the maze itself, and who does arithmetic without a maze."""
+    collides = (told.hit > 0).any(1)
+    late, far = arithmetic(told)
+    counted = np.where(far, 1 + UNREACHABLE, np.where(late, 1 + LATE, 0))
+    rules = {
+        "a perfect check for collisions only": np.where(collides, 1 + COLLISION, 0),
+        "arithmetic without a maze": counted,
+    }
+    return {
+        TOLD: {name: float(above((said > 0).astype(float), told).mean()) for name, said in rules.items()},
+        REASON: {name: float((said == told.reason)[told.flawed].mean()) for name, said in rules.items()},
+    }
+
+
+def arithmetic(told: Drafts) -> tuple[np.ndarray, np.ndarray]:
+    """Which plans take more ticks than there are, and which end elsewhere or leap, by their numbers; bool [N] each."""
+    points = told.draft[:, : 2 * HORIZON].reshape(-1, HORIZON, 2)
+    goal = told.draft[:, 2 * HORIZON + LENGTH :][:, :2]
+    strides = np.linalg.norm(np.diff(points, axis=1), axis=2)
+    takes = STRIDE * (strides > 0.02).sum(1)
+    ends = np.linalg.norm(points[:, -1] - goal, axis=1)
+    return takes > 1000 * told.draft[:, -1], (ends > 0.1) | (strides.max(1) > FARTHEST)
+
+
+def _rows(told: Drafts, judged: Judgement) -> dict[str, dict[str, float]]:
+    """By reason; how often a sound plan is let pass; whether the place is named; and how calibrated its doubt is."""
+    flaw, reason, where = judged.flawed().numpy(), judged.mode().numpy(), judged.where().numpy()
+    rows: dict[str, dict[str, float]] = {TOLD: {}, REASON: {}}
+    rows[TOLD]["sound plans that pass"] = float((reason[~told.flawed] == 0).mean())
+    rows[TOLD]["calibration error"] = calibration_error(flaw, told.flawed)
+    for number, name in enumerate(REASONS, 1):
+        of = told.reason == number
+        rows[REASON][name] = float((reason[of] == number).mean())
+    for number, marks in ((1 + COLLISION, told.hit), (1 + BLOCKED, told.stuck)):
+        named = (told.reason == number) & (reason == number)
+        if named.any():
+            rows[REASON][f"{REASONS[number - 1]}: the place is right"] = float((marks[named, where[named]] > 0).mean())
+    return rows
+
+
+def _mistakes(told: Drafts, reason: np.ndarray) -> tuple[Exhibit, ...]:
+    names = ("sound", *REASONS)
+    wrong = np.flatnonzero(reason != told.reason)[:6]
+    return tuple(Exhibit("failure", f"plan {i}: {names[told.reason[i]]}, called {names[reason[i]]}") for i in wrong)

@@ -1,0 +1,167 @@
+"""Plans with and without a flaw, the judge that tells them apart, its lesson and its exam."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.examining import examination
+from devmind.learners.gradient import GradientLearner
+from devmind.seeding import exam_seeds, numpy_rng
+from devmind.testing import check_head, tiny_agent, tiny_context
+from devmind.testing.parts import check_learner
+from stages.planning import parts
+from stages.planning.criticise import exam, lesson
+from stages.planning.criticise.drafts import FARTHEST, Drafts, drafts
+from stages.planning.judge import BLOCKED, COLLISION, LATE, REASONS, UNREACHABLE, JudgeHead, Judgement
+from stages.planning.parts import HORIZON, LENGTH, STRIDE
+from stages.planning.route import trips
+from stages.planning.stage import PlanningStage
+
+pytest.importorskip("ogbench")
+
+
+@pytest.fixture(scope="module")
+def walked() -> list[trips.Trips]:
+    return [trips.made("medium", 0, 4_000)]
+
+
+@pytest.fixture(scope="module")
+def told(walked: list[trips.Trips]) -> Drafts:
+    return drafts(walked, 300, np.random.default_rng(1))
+
+
+@pytest.fixture(scope="module")
+def agent() -> Agent:
+    agent = tiny_agent()
+    parts.admit(agent)
+    return agent.eval()
+
+
+def points(told: Drafts) -> np.ndarray:
+    return told.draft[:, : 2 * HORIZON].reshape(-1, HORIZON, 2)
+
+
+def test_each_flaw_is_the_only_one_and_the_maze_confirms_it(told: Drafts) -> None:
+    late, far = exam.arithmetic(told)
+    found = {
+        COLLISION: (told.hit > 0).any(1), BLOCKED: (told.stuck > 0).any(1), UNREACHABLE: far, LATE: late
+    }  # fmt: skip
+    for reason, has in found.items():
+        assert 15 < (told.reason == 1 + reason).sum() < 65
+        assert has[told.reason == 1 + reason].all(), REASONS[reason]
+        assert not has[told.reason == 0].any(), f"a sound plan: {REASONS[reason]}"
+        others = told.flawed & (told.reason != 1 + reason)
+        assert not has[others].any(), f"a plan with another flaw: {REASONS[reason]}"
+    assert 110 < (told.reason == 0).sum() < 190
+
+
+def test_what_is_known_of_strides_and_moves_ends_where_a_plan_does(told: Drafts) -> None:
+    strides = np.linalg.norm(np.diff(points(told), axis=1), axis=2)
+    assert (told.hit[strides > FARTHEST] == -1).all(), "nobody can say what a leap runs into"
+    words = told.draft[:, 2 * HORIZON : 2 * HORIZON + LENGTH]
+    assert (told.stuck[words == 0] == -1).all()
+    for row in told.stuck[(told.stuck > 0).any(1)]:
+        assert (row[int(np.argmax(row)) + 1 :] == -1).all(), "behind a move without a way nothing is known"
+
+
+def test_a_draft_says_what_it_is_made_of(told: Drafts) -> None:
+    sound = told.reason == 0
+    goal, maze = told.draft[:, -7:-5], told.draft[:, -5:-1]
+    np.testing.assert_allclose(points(told)[sound, -1], goal[sound], atol=1e-6)
+    assert (maze.sum(1) == 1).all()
+    takes = STRIDE * (np.linalg.norm(np.diff(points(told), axis=1), axis=2) > 0.02).sum(1)
+    assert (1000 * told.draft[sound, -1] > takes[sound]).all()
+
+
+def test_the_judge_keeps_the_laws_of_heads_and_says_where(agent: Agent, told: Drafts) -> None:
+    head = agent.head(parts.JUDGE)
+    assert isinstance(head, JudgeHead)
+    six = slice(0, 6)
+    target = {
+        name: torch.from_numpy(getattr(told, name)[six]).unflatten(0, (3, 2)) for name in ("hit", "stuck", "reason")
+    }
+    check_head(head, target)
+    low = torch.full((4, HORIZON - 1), -9.0), torch.full((4, LENGTH), -9.0), torch.full((4, 2), -9.0)
+    strides, moves, whole = (part.clone() for part in low)
+    strides[0, 7], moves[1, 3], whole[2, 1] = 9.0, 9.0, 9.0
+    judged = Judgement(strides, moves, whole)
+    assert judged.mode().tolist() == [1 + COLLISION, 1 + BLOCKED, 1 + LATE, 0]
+    assert judged.where().tolist() == [7, 3, -1, -1]
+    assert judged.verdict(0) == "judged to fail: collision at stride 8 (100 % sure that it fails)"
+    assert judged.verdict(2) == "judged to fail: over budget (100 % sure that it fails)"
+    assert judged.verdict(3).startswith("judged sound (")
+    torch.testing.assert_close(judged.flawed(), torch.tensor([1.0, 1.0, 1.0, 0.0]), atol=1e-2, rtol=0)
+
+
+def test_moves_lead_through_the_cells_that_the_maze_has(agent: Agent, told: Drafts) -> None:
+    head = agent.head(parts.JUDGE)
+    assert isinstance(head, JudgeHead)
+    sound = torch.from_numpy(told.draft[told.reason == 0])
+    corners = head._corners(sound[:, :2], sound[:, 2 * HORIZON : 2 * HORIZON + LENGTH])
+    goal = sound[:, -7:-5]
+    full = (sound[:, 2 * HORIZON + LENGTH - 1] == 0).numpy()  # longer ones are cut
+    away = (corners[:, -1] - goal).abs().amax(1)[full]
+    assert (away <= 0.2 + 1e-5).float().mean() > 0.95, "the last cell is the goal's"
+
+
+def test_the_lesson_goes_on_where_it_was_stopped(tmp_path) -> None:
+    stage, agent, context = PlanningStage(), tiny_agent(), tiny_context(tmp_path)
+    stage.admit(agent)
+    agent.config.stages = [stage.name]
+    (found,) = [one for one in stage.lessons(context) if one.name == "criticise"]
+    check_learner(found, agent, context, steps=2)
+
+
+def test_a_minute_of_the_lesson_tells_flaws_of_new_trips(agent: Agent, walked: list[trips.Trips]) -> None:
+    learner = GradientLearner(agent, lesson.loss, seed=0, learning_rate=4e-3, trains=("heads.judge.",))
+    learner.steps = 150
+    learner.begin(0)
+    agent.train()
+    made = [lesson.batch(drafts(walked, 64, numpy_rng("test", n))) for n in range(50)]
+    for step in range(learner.steps):
+        learner.update(made[step % len(made)], step)
+    asked = drafts([trips.made("medium", 0, 4_000, exam_seeds)], 300, np.random.default_rng(2))
+    with examination(agent):
+        judged = exam.judge(agent, asked.draft)
+    assert exam.above(judged.flawed().numpy(), asked).mean() > 0.85
+    right = (judged.mode().numpy() == asked.reason)[asked.flawed]
+    assert right.mean() > 0.6
+    easy = asked.reason == 1 + LATE
+    assert (judged.mode().numpy() == asked.reason)[easy].mean() > 0.9
+
+
+def test_who_knows_the_flaws_is_right_and_shuffled_answers_are_at_chance(agent: Agent, tmp_path, monkeypatch) -> None:
+    context = tiny_context(tmp_path / "run", "exam.episodes_scale=1")
+
+    def scores(shuffle: bool) -> dict[str, float]:
+        told = exam.examined(context, context.episodes(exam.PLANS // 5))
+
+        def judge(agent: Agent, draft: np.ndarray) -> Judgement:
+            assert np.array_equal(draft, told.draft)
+            order = numpy_rng("shuffled").permutation(len(draft)) if shuffle else np.arange(len(draft))
+            reason = torch.from_numpy(told.reason[order])
+            known = 18.0 * torch.nn.functional.one_hot(reason, 1 + len(REASONS))[:, 1:] - 9.0
+            return Judgement(known[:, :1], known[:, 1:2], known[:, 2:])
+
+        monkeypatch.setattr(exam, "judge", judge)
+        return {measure.name: measure.score for measure in exam.examine(agent, context, "glimpse")}
+
+    with examination(agent):
+        assert scores(shuffle=False) == {exam.TOLD: 1.0, exam.REASON: 1.0}
+        shuffled = scores(shuffle=True)
+    assert abs(shuffled[exam.TOLD] - 0.5) < 0.1
+    assert shuffled[exam.REASON] < 0.25
+
+
+def test_rules_of_one_kind_name_a_part_of_the_reasons_and_the_untaught_none(tmp_path) -> None:
+    untaught = tiny_agent()
+    parts.admit(untaught)
+    with examination(untaught):
+        found = {m.name: m for m in exam.examine(untaught, tiny_context(tmp_path, "exam.episodes_scale=0.4"), "full")}
+    for floor in found[exam.REASON].floors.values():
+        assert 0.1 < floor < 0.7
+    assert not exam.GATE.judge(found).passed
+    assert abs(found[exam.TOLD].score - 0.5) < 0.25

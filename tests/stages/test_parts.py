@@ -1,0 +1,59 @@
+"""The stages on one agent: a name means one part, whichever stage came first, and the last rehearses all of them."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devmind.curriculum.rehearsal import rehearsals
+from devmind.curriculum.start import load_stage
+from devmind.testing import tiny_agent, tiny_context
+from devmind.testing.parts import taught_hash
+
+STAGES = ("memory", "language", "reasoning", "planning")
+Parts = dict[tuple[str, str], dict[str, Any]]
+
+
+def added(*stages: str) -> Parts:
+    """What an agent of `reflex` and these stages has, by kind and name."""
+    agent = tiny_agent()
+    for name in ("reflex", *stages):
+        load_stage(name).admit(agent)
+    return {
+        (kind, entry["name"]): {key: value for key, value in entry.items() if key not in ("stage", "seed")}
+        for kind, entries in (("encoder", agent.config.encoders), ("head", agent.config.heads))
+        for entry in entries
+    }
+
+
+@pytest.mark.parametrize(("one", "other"), combinations(STAGES, 2))
+def test_a_name_that_two_stages_give_is_of_one_part(one: str, other: str) -> None:
+    """The second stage takes over what stands there by its name: a head of another kind broke its lessons once."""
+    here, there = added(one), added(other)
+    for name in here.keys() & there.keys():
+        assert here[name] == there[name], f"{name} of '{one}' and of '{other}'"
+
+
+def test_all_stages_together_have_every_part_of_each() -> None:
+    every = added(*STAGES)
+    assert all(part in every for name in STAGES for part in added(name))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_last_stage_rehearses_every_lesson_of_all_before(tmp_path: Path) -> None:
+    """As in a childhood. The law check of a stage has only those before it that it requires by name."""
+    earlier, last = [load_stage(name) for name in ("reflex", *STAGES[:-1])], load_stage(STAGES[-1])
+    agent, context = tiny_agent(), tiny_context(tmp_path / "run")
+    for stage in (*earlier, last):
+        stage.admit(agent)
+    agent.config.stages = [stage.name for stage in (*earlier, last)]
+    lesson = next(one for one in last.lessons(context) if one.rehearsal_every)
+    found = rehearsals(lesson, [], earlier, agent, context)
+    wanted = [one.name for stage in earlier for one in stage.lessons(context) if not one.unrehearsed]
+    assert [one.lesson.name for one in found] == wanted
+    steps = max(1, lesson.rehearsal_every - 1) * len(found)
+    taught_hash(lesson, agent, context, steps, rehearsal=lambda pupil: rehearsals(lesson, [], earlier, pupil, context))
