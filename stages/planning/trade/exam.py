@@ -59,11 +59,11 @@ class Market:
 
 MARKETS: Mapping[str, Market] = {
     "random": Market(
-        EVERYWHERE | {"momentum": partial(rules.momentum, 4, -0.1, 0.02)}, against=HOLD, informed=rules.hold
+        {**EVERYWHERE, "momentum": partial(rules.momentum, 4, -0.1, 0.02)}, against=HOLD, informed=rules.hold
     ),
     "trend": Market(
-        EVERYWHERE
-        | {
+        {
+            **EVERYWHERE,
             "moving average of 16": partial(rules.moving_average, 16, 0.01),
             "averages that cross": partial(rules.averages, 2, 16),
             "momentum": partial(rules.momentum, 16, -0.02, 0.02),
@@ -73,8 +73,8 @@ MARKETS: Mapping[str, Market] = {
         informed=partial(rules.filtered, 0.3, 0.7),
     ),
     "reverting": Market(
-        EVERYWHERE
-        | {
+        {
+            **EVERYWHERE,
             "z-score of 32": partial(rules.reversion, 32, -0.5, 0.5),
             "momentum": partial(rules.momentum, 1, -0.06, 0.06),
         },
@@ -82,8 +82,8 @@ MARKETS: Mapping[str, Market] = {
         informed=partial(rules.anchored, -0.02, 0.02),
     ),
     "shocks": Market(
-        EVERYWHERE
-        | {
+        {
+            **EVERYWHERE,
             "averages that cross": partial(rules.averages, 2, 16),
             "momentum": partial(rules.momentum, 16, -0.02, 0.02),
             "Kelly by estimated drift": partial(rules.kelly, 16, 32),
@@ -92,8 +92,8 @@ MARKETS: Mapping[str, Market] = {
         informed=partial(rules.filtered, 0.4, 0.6, True),
     ),
     "coin": Market(
-        EVERYWHERE
-        | {
+        {
+            **EVERYWHERE,
             "all in after a rise": partial(rules.momentum, 1),
             "Kelly by estimated drift": partial(rules.kelly, 32, 32, 0.5),
         },

@@ -90,7 +90,7 @@ class TradeHead(Head):
             raise ConfigError("A head that trades taps a sense of returns with one token, and a raw account behind it.")
         self.size = memory
         self.remembered = nn.Linear(inlet.width, memory)
-        self.lasting = nn.Parameter(torch.linspace(*(log(ticks) for ticks in FADES), memory))
+        self.lasting = nn.Parameter(torch.linspace(log(FADES[0]), log(FADES[1]), memory))
         """Logarithms of the ticks in which each number fades to 1/e."""
         sizes = (inlet.width + memory + 1, hidden, hidden)
         layers = [layer for pair in pairwise(sizes) for layer in (nn.Linear(*pair), nn.GELU())]
