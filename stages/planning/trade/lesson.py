@@ -94,5 +94,6 @@ def growth(low: Tensor, high: Tensor, price: Tensor, costs: Costs) -> Tensor:
         worth = account.units * account.now
         trade = command(lows[tick], highs[tick], worth / (account.cash + worth))
         account = bought(sold(account, (-trade).relu(), costs), trade.relu(), costs)
-    left: Tensor = sold(replace(account, tick=at + TICKS), 1.0, costs).cash
-    return left.log()
+    account = sold(replace(account, tick=at + TICKS), 1.0, costs)
+    grown: Tensor = account.cash.log()
+    return grown
