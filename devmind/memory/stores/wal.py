@@ -63,9 +63,9 @@ def _fault(data: bytes, index: bytes = b"") -> str:
     if magic not in _MAGIC or not 512 <= page <= 65536 or page & (page - 1):
         return "its head is not that of a log"
     order = ">" if magic == _MAGIC[1] else "<"
-    state = _sums(np.frombuffer(data, f"{order}u4", 6)[None], (0, 0))[0]
+    state = _sum_of_head(data[:24], order)
     if state != struct.unpack_from(">2I", data, 24):
-        return "its head is not as it was written"
+        return "" if _begins_anew(data, order) else "its head is not as it was written"
     size = _FRAME_HEAD + page
     count = (len(data) - _HEAD) // size
     frames = np.frombuffer(data, np.uint8, count * size, _HEAD).reshape(count, size)
@@ -81,6 +81,20 @@ def _fault(data: bytes, index: bytes = b"") -> str:
         return ""  # what comes later was written by a process that was killed before it told of it
     later = np.flatnonzero(mine[whole:] & (heads[whole:, 1] > 0))
     return f"frame {whole + 1} of {whole + int(later[-1]) + 1} is not as it was written" if len(later) else ""
+
+
+def _sum_of_head(head: bytes, order: str) -> tuple[int, int]:
+    return _sums(np.frombuffer(head, f"{order}u4", 6)[None], (0, 0))[0]
+
+
+def _begins_anew(data: bytes, order: str) -> bool:
+    """Whether half of the next log's head was written over this one's: that begins when all frames are in the database.
+
+    The old head can be put together again then: numbered one less, salted as its first frame, its checksum still there.
+    """
+    (number,) = struct.unpack_from(">I", data, 12)
+    old = data[:12] + struct.pack(">I", (number - 1) & 0xFFFFFFFF) + data[_HEAD + 8 : _HEAD + 16]
+    return _sum_of_head(old, order) == struct.unpack_from(">2I", data, 24)
 
 
 def _sums(words: np.ndarray, state: tuple[int, int]) -> list[tuple[int, int]]:
