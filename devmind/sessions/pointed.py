@@ -25,7 +25,7 @@ from devmind.sessions.turning import held
 IDENTITY, FORGOTTEN = "identity", "forgotten"
 """A copy keeps the identity of what it was copied from; a note before each tick that was blanked."""
 NEAR = 1.01
-"""Frames of the camera within so many ticks of one that is blanked go as well."""
+"""Frames of the camera within so many ticks of one that is blanked go as well, and those between two in a row."""
 _OPEN = 4
 
 
@@ -214,7 +214,8 @@ def _files_beside(path: Path) -> dict[Path, str]:
 
 
 def blank(path: Path, ticks: Sequence[int], frames_at_s: Sequence[float] = ()) -> bool:
-    """Rewrite a recording so that these ticks have no senses, and no camera's frame was taken within one of them.
+    """Rewrite a recording so that these ticks have no senses, and no camera's frame was taken within one of them, or
+    between two that followed one another: a busy life skips ticks, and its camera goes on.
 
     All else stays as it was: times, actions, notes, other ticks. A note says that it was done. The new file takes the
     old one's place in one step, and the old bytes are overwritten, unless they have another name (a hard link): what
@@ -233,9 +234,10 @@ def blank(path: Path, ticks: Sequence[int], frames_at_s: Sequence[float] = ()) -
     with held(path) as old:
         session = Session(path)
         gone = {tick for tick in ticks if 0 <= tick < len(session)}
-        times_s = [*frames_at_s, *(session.elapsed_s(tick) for tick in gone)]
         near_s = NEAR / session.tick_hz
-        if not gone and not any(_is_near(frame, times_s, near_s) for frame in session.frames()):
+        spans = [(session.elapsed_s(tick), session.elapsed_s(tick + (tick + 1 in gone))) for tick in gone]
+        spans = [(begin - near_s, end + near_s) for begin, end in [*spans, *zip(frames_at_s, frames_at_s, strict=True)]]
+        if not gone and not any(_is_in(frame, spans) for frame in session.frames()):
             return False
         about, channels = salvage.about(path)
         copied = {**about, IDENTITY: identity(session)}
@@ -245,7 +247,7 @@ def blank(path: Path, ticks: Sequence[int], frames_at_s: Sequence[float] = ()) -
         try:
             mode = path.stat().st_mode & 0o777
             with Recorder(part, source=source, tick_hz=tick_hz, copied=copied, overwrite=True, mode=mode) as recorder:
-                _copy(salvage.items(path, channels, begun), recorder, gone, times_s, near_s)
+                _copy(salvage.items(path, channels, begun), recorder, gone, spans)
             has_copy = os.fstat(old.fileno()).st_nlink > 1
             os.replace(part, path)
             if not has_copy:
@@ -261,12 +263,12 @@ def blank(path: Path, ticks: Sequence[int], frames_at_s: Sequence[float] = ()) -
     return True
 
 
-def _is_near(frame: Frame, times_s: Sequence[float], near_s: float) -> bool:
-    return any(abs(frame.time_s - time_s) <= near_s for time_s in times_s)
+def _is_in(frame: Frame, spans: Sequence[tuple[float, float]]) -> bool:
+    return any(begin_s <= frame.time_s <= end_s for begin_s, end_s in spans)
 
 
 def _copy(
-    found: Iterable[Item | salvage.Gap], to: Recorder, gone: set[int], times_s: Sequence[float], near_s: float
+    found: Iterable[Item | salvage.Gap], to: Recorder, gone: set[int], spans: Sequence[tuple[float, float]]
 ) -> None:
     number = 0
     for item in found:
@@ -278,7 +280,7 @@ def _copy(
             to.write_at(moment, action, item.at_ns, item.sequence)
             number += 1
         elif isinstance(item, Frame):
-            if not _is_near(item, times_s, near_s):
+            if not _is_in(item, spans):
                 to.frame_at(item.jpeg, round(item.time_s * 1e9))
         elif isinstance(item, Note):
             to.note(item.kind, item.data)
