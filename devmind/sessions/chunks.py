@@ -12,7 +12,7 @@ import os
 import stat
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -125,9 +125,19 @@ def check_expansion(file: IO[bytes]) -> None:
         check_total(whole, size)
 
 
+def unfolded_bytes(records: Iterable[Any]) -> int:
+    """What the messages of a chunk take."""
+    return sum(len(one.data) + _HEAD.size + _MESSAGE.size for one in records if isinstance(one, Message))
+
+
+def is_too_much(whole: int, size: int) -> bool:
+    """True when so many bytes are more than the chunks of a file of `size` bytes may unfold to together."""
+    return whole > EXPANDED_TIMES * size + CHUNK_BYTES
+
+
 def check_total(whole: int, size: int) -> None:
-    """SessionError when the chunks of a file of `size` bytes unfold to too much together."""
-    if whole > EXPANDED_TIMES * size + CHUNK_BYTES:
+    """SessionError when that is too much."""
+    if is_too_much(whole, size):
         raise SessionError(
             f"It unfolds to over {EXPANDED_TIMES} times its {size:,} bytes; such a file is made to fill a memory."
         )

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import IO, Any
 
 from mcap.opcode import Opcode
-from mcap.records import Message
 
 from devmind.bounds import damage
 from devmind.errors import SessionError, without_secrets
@@ -261,7 +260,7 @@ class Session:
                 self._assembler.started_ns = started_ns(self.metadata)
         elif record.opcode == Opcode.CHUNK:
             records = chunks.read_chunk(file, record.start)
-            self._unfolded += sum(len(one.data) + 31 for one in records if isinstance(one, Message))
+            self._unfolded += chunks.unfolded_bytes(records)
             chunks.check_total(self._unfolded, record.end)
             self._chunk_starts.append(record.start)
             self._ticks_before_chunk.append(len(self))

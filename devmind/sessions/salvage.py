@@ -105,7 +105,8 @@ def items(path: Path, channels: dict[int, tuple[str, str]], begun: int) -> Itera
 
 
 def pieces(path: Path) -> Iterator[Whole | Gap]:
-    """The whole chunks of the file, and the gaps between them."""
+    """The whole chunks of the file, and the gaps between them; none once they unfold to more than such a file may."""
+    unfolded = 0
     with path.open("rb") as file, _mapped(file) as data:
         at = len(chunks.MCAP0_MAGIC) if chunks.has_magic(file) else 0
         if not at and data:
@@ -117,6 +118,9 @@ def pieces(path: Path) -> Iterator[Whole | Gap]:
             except SessionError:
                 at = start + 1
                 continue
+            unfolded += chunks.unfolded_bytes(records)
+            if chunks.is_too_much(unfolded, len(data)):
+                break
             yield from _gaps(file, begin, start, len(data))
             yield Whole(records)
             begin = at = start + _record_size(data, start)

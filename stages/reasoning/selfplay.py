@@ -105,8 +105,8 @@ class SelfPlay(GlancingLearner):
         return {"games": float(self.games_played), "proven right": float(np.mean(proven))}
 
     def _begin(self, rng: np.random.Generator) -> None:
-        """New games, each after some moves by chance, until there are as many as wanted."""
-        rules, missing = self.game.rules, self.play.games - len(self.history)
+        """New games, each after some moves by chance, until there are as many as wanted (more may be in progress)."""
+        rules, missing = self.game.rules, max(0, self.play.games - len(self.history))
         board = rules.initial(np.zeros(missing))
         openings = rng.integers(0, self.play.opening + 1, missing)
         for move in range(self.play.opening):
