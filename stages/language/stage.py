@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson, Skill
@@ -21,7 +22,7 @@ from stages.language.name import lesson as name_lesson
 from stages.language.read import exam as read_exam
 from stages.language.read import lesson as read_lesson
 
-REVIEW = {"tiny": 4, "nursery": 400, "child": 2000, "adult": 6000}
+REVIEW = {"tiny": 4, "nursery": 500, "child": 2000, "adult": 6000}
 """Steps of the lesson `review`."""
 SKILLS: Sequence[Skill] = (
     Skill(
@@ -79,8 +80,18 @@ class LanguageStage:
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Read, name, answer, converse, follow (with MiniGrid installed), each rehearsing those before it; a review."""
-        found = [each.lesson(context) for each in (read_lesson, name_lesson, answer_lesson, converse_lesson)]
-        found += [follow_lesson.lesson(context)] if installed() else []
+        """Follow (with MiniGrid installed), read, name, answer, converse, each rehearsing those before it; a review.
+
+        `follow` moves the trunk most, as its episodes are long and of few words: behind the others it undid them.
+        """
+        found: list[Lesson] = []
+        for each in (
+            *([follow_lesson] if installed() else []),
+            read_lesson,
+            name_lesson,
+            answer_lesson,
+            converse_lesson,
+        ):
+            found.append(replace(each.lesson(context), rehearses=tuple(lesson.name for lesson in found)))
         steps, turns = REVIEW[context.config.size], [lesson.name for lesson in found]
-        return [*found, review(found, turns, steps=steps, minutes=2.0, learning_rate=1e-3, trains=parts.trained)]
+        return [*found, review(found, turns, steps=steps, minutes=2.5, learning_rate=1e-3, trains=parts.trained)]

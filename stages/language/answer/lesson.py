@@ -66,7 +66,7 @@ class Asked:
 
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
-    return taught(context, "answer", loss, lesson_batch, STEPS, 32, 3e-3, 10.0, rehearses=("read", "name"))
+    return taught(context, "answer", loss, lesson_batch, STEPS, 32, 3e-3, 10.0)
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def repaired(completed: str) -> str:
 
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
-    return taught(context, "converse", loss, lesson_batch, STEPS, 32, 3e-3, 3.0, rehearses=("read", "name", "answer"))
+    return taught(context, "converse", loss, lesson_batch, STEPS, 32, 3e-3, 2.5)
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:

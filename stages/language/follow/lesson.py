@@ -31,7 +31,7 @@ LONGEST = 32
 
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
-    return taught(context, "follow", loss, lesson_batch, STEPS, 32, 1e-3, 6.0, rehearses=("read", "name", "answer"))
+    return taught(context, "follow", loss, lesson_batch, STEPS, 32, 1e-3, 5.0)
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:

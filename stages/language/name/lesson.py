@@ -42,7 +42,7 @@ def answer(name: str) -> str:
 
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
-    return taught(context, "name", loss, lesson_batch, STEPS, 32, 3e-3, 4.0, rehearses=("read",))
+    return taught(context, "name", loss, lesson_batch, STEPS, 32, 3e-3, 4.0)
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
