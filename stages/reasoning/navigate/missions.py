@@ -1,0 +1,38 @@
+"""What is wanted, from the words that say it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from devmind.errors import WorldError
+from stages.reasoning.navigate.cells import COLOURS, GOAL, KINDS, thing
+
+_GOAL = re.compile(r"(?:.* and )?(?:reach|get to|go to|traverse the rooms to get to)(?: the)?(?: green)? goal(?: square)?")
+_PICK = re.compile(rf"(?:.* and )?pick up (?:the|a|an)(?: ({'|'.join(COLOURS)}))? ({'|'.join(KINDS)})")
+
+
+@dataclass(frozen=True)
+class Mission:
+    """Classes of cells of which one is wanted (`cells`), and whether it is to be picked up; else it is to be stood on."""
+
+    wanted: frozenset[int]
+    picked_up: bool
+
+
+def understood(words: str) -> Mission:
+    """The mission that words say: to reach the goal, or to pick up a key, ball or box.
+
+    Raises:
+        WorldError: they say something else.
+    """
+    said = " ".join(words.lower().replace(",", " ").split()).removesuffix(".")
+    if _GOAL.fullmatch(said):
+        return Mission(frozenset({GOAL}), picked_up=False)
+    if found := _PICK.fullmatch(said):
+        colours = [COLOURS.index(found[1])] if found[1] else range(len(COLOURS))
+        return Mission(frozenset(thing(found[2], colour) for colour in colours), picked_up=True)
+    raise WorldError(
+        f"Expected a mission such as 'reach the goal', 'get to the green goal square' or 'pick up the red ball'; got "
+        f"'{words}'. Say it in the sense `words`."
+    )

@@ -1,0 +1,65 @@
+"""MiniGrid's rooms with their missions said: what is seen is the board, what is wanted the words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from devmind.agent.batch import encode_words
+from devmind.curriculum.episodes import identities
+from devmind.worlds.gym_world import GymWorld
+from devmind.worlds.minigrid import room
+from devmind.worlds.side_by_side import SideBySide
+
+LARGEST = 32
+"""Cells a side that a kind of rooms may have."""
+
+
+class Rooms(SideBySide):
+    """One room a seed, all beginning, each of the kind at its place in `names`, whose order goes round.
+
+    What was made by the last call is used again, so only one is in use.
+    """
+
+    def __init__(self, names: tuple[str, ...], seeds: np.ndarray) -> None:
+        super().__init__(_made(names, len(seeds)), seeds)
+        self.missions = [str(_env(world).mission) for world in self.worlds]
+
+    def observe(self) -> dict[str, Any]:
+        """What is sensed now, [N, ...]."""
+        return {**super().observe(), "words": self.missions}
+
+    def step(
+        self, actions: Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, Any], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Act in the rooms whose episodes go on."""
+        senses, *rest = super().step(actions)
+        return {**senses, "words": self.missions}, *rest
+
+    def begun(self) -> np.ndarray:
+        """Which episodes these are, int64 [N]: all cells, where somebody stands, and what is wanted."""
+        cells, places = [], []
+        for world in self.worlds:
+            env = _env(world)
+            encoded = env.grid.encode()
+            cells.append(np.pad(encoded, [(0, LARGEST - side) for side in encoded.shape[:2]] + [(0, 0)]))
+            places.append([*env.agent_pos, env.agent_dir])
+        missions = [encode_words(mission) for mission in self.missions]
+        return identities({"cells": np.stack(cells), "place": np.array(places, np.int64), "mission": np.stack(missions)})
+
+    @property
+    def most_steps(self) -> np.ndarray:
+        """After how many steps each episode is over, int64 [N]."""
+        return np.array([_env(world).max_steps for world in self.worlds])
+
+
+@lru_cache(maxsize=2)
+def _made(names: tuple[str, ...], n: int) -> list[GymWorld]:
+    return [room(names[number % len(names)]) for number in range(n)]
+
+
+def _env(world: Any) -> Any:
+    return world.env.unwrapped
