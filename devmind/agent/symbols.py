@@ -36,7 +36,7 @@ class BoardEncoder(Encoder):
     """A board of any size up to 32x32 to eight tokens: two convolutions, then eight learned queries over the cells.
 
     Each query looks at the cells with four attention heads, so no cell is lost to pooling and boards of any size share
-    the weights.
+    the weights. `maps` has `cells` (width, H x W): what stands in and around each cell, without where that is.
     """
 
     sense_dims = 3
@@ -45,6 +45,7 @@ class BoardEncoder(Encoder):
     def __init__(self, width: int, planes: int = 16) -> None:
         super().__init__(width, n_tokens=8)
         self.planes = planes
+        self.map_channels = {"cells": width}
         self.first = nn.Conv2d(planes + 1, width // 2, 3, padding=1)
         self.second = nn.Conv2d(width // 2, width, 3, padding=1)
         self.rows = nn.Parameter(torch.randn(32, width) * 0.5)
@@ -67,8 +68,8 @@ class BoardEncoder(Encoder):
         # One plane of ones lets the convolutions see the board's edge.
         x = torch.cat((x, torch.ones_like(x[:, :1])), 1)
         cells = F.relu(self.second(F.relu(self.first(x))))
-        cells = cells + (self.rows[:height, None] + self.columns[None, :width]).permute(2, 0, 1)
-        keys, values = self.keys_values(cells.flatten(2).transpose(1, 2)).chunk(2, -1)
+        placed = cells + (self.rows[:height, None] + self.columns[None, :width]).permute(2, 0, 1)
+        keys, values = self.keys_values(placed.flatten(2).transpose(1, 2)).chunk(2, -1)
 
         def split(tensor: Tensor) -> Tensor:
             return tensor.unflatten(-1, (self.heads, -1)).transpose(-3, -2)
@@ -76,4 +77,4 @@ class BoardEncoder(Encoder):
         queries = split(self.queries).expand(n, -1, -1, -1)
         looked = F.scaled_dot_product_attention(queries, split(keys), split(values))
         tokens = self.project(looked.transpose(1, 2).flatten(2))
-        return Encoded(tokens, self.all_present(tokens))
+        return Encoded(tokens, self.all_present(tokens), {"cells": cells})

@@ -16,9 +16,11 @@ from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Batches, Context, Lesson
 from devmind.learners.review import review
 from devmind.seeding import numpy_rng
+from devmind.worlds.minigrid import installed
 from stages.reasoning import parts
 from stages.reasoning.games import CONNECT4, OTHELLO, TICTACTOE, Game
 from stages.reasoning.judged import by_chance
+from stages.reasoning.navigate import lesson as navigate
 from stages.reasoning.procedures import lesson as procedures
 from stages.reasoning.puzzles import lesson as puzzles
 from stages.reasoning.selfplay import Play, SelfPlay
@@ -44,7 +46,7 @@ REVIEW = {"tiny": 5, "nursery": 200, "child": 2000, "adult": 6000}
 
 
 def lessons(context: Context) -> Sequence[Lesson]:
-    """Games, then puzzles, then values, then what procedures are worth, then all in turn that the trunk has learned."""
+    """Games, puzzles, values, what cells hold, what procedures are worth; then all in turn that are rehearsed."""
     found = [
         selfplay_lesson(context, TICTACTOE, rows=96, learning_rate=3e-3, minutes=1.0),
         selfplay_lesson(context, CONNECT4, rows=256, learning_rate=2e-3, minutes=14.0, rehearses=("tictactoe",)),
@@ -55,6 +57,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
         puzzles.lesson(context),
         sliding.lesson(context),
         values.lesson(context),
+        *([navigate.lesson(context)] if installed() else []),
         procedures.lesson(context),
     ]
     steps, turns = REVIEW[context.config.size], [lesson.name for lesson in found if not lesson.unrehearsed]

@@ -12,6 +12,7 @@ from devmind.learners.gradient import trainable
 from devmind.worlds.minigrid import ACTIONS
 from devmind.worlds.sliding import MOVES
 from stages.reasoning.games import GAMES
+from stages.reasoning.navigate.cells import CLASSES
 
 NAME = "reasoning"
 BOARD = "board"
@@ -34,6 +35,8 @@ PRESSES = "lights_out_q"
 PUSHES, CHOICES, CHOICE_GLANCES = "push_values", "choose_values", "choose_values_glance"
 """What each push of a cart is worth, by the body's numbers; what each of MiniGrid's seven actions is, by the trunk's
 features of the board, and by the board's tokens alone."""
+CELLS = "cells"
+"""What stands in each of the 49 cells of MiniGrid's view, by the board's own features: an arc, as reflexes are."""
 PUSH_NET: dict[str, object] = {"classes": 2, "hidden": 128, "depth": 2, "activation": "relu"}
 
 
@@ -68,6 +71,7 @@ def heads() -> list[tuple[str, str, str, dict[str, object]]]:
         (PUSHES, "head.action-values", "raw:body", PUSH_NET),
         (CHOICES, "head.action-values", TAP, actions),
         (CHOICE_GLANCES, "head.action-values", BOARD, actions),
+        (CELLS, "head.reasoning-cells", BOARD, {"classes": CLASSES}),
     ]
     return [*found, (WORTH, "head.regression", SITUATION, {"shape": COMMITMENTS})]
 

@@ -11,6 +11,7 @@ from stages.reasoning import parts
 from stages.reasoning.connect4 import exam as connect4
 from stages.reasoning.games import CONNECT4, OTHELLO
 from stages.reasoning.lessons import lessons, taught
+from stages.reasoning.navigate import exam as navigate
 from stages.reasoning.othello import exam as othello
 from stages.reasoning.procedures import exam as procedures
 from stages.reasoning.puzzles import exam as puzzles
@@ -27,6 +28,7 @@ SKILLS: Sequence[Skill] = (
     Skill("puzzles", puzzles.examine, puzzles.GATE, "Lights Out 5 x 5, solved by Q*", puzzles.taught),
     Skill("sliding", sliding.examine, sliding.GATE, "the 8-puzzle, and files' 15-puzzles", sliding.taught),
     Skill("values", values.examine, values.GATE, "a pole on a cart and an empty room, by Q-learning", values.taught),
+    Skill("navigate", navigate.examine, navigate.GATE, "ways through rooms that are seen in part", navigate.taught),
     Skill(
         "procedures", procedures.examine, procedures.GATE, "plans that people wrote, on its beliefs and utilities",
         procedures.taught,
@@ -48,5 +50,5 @@ class ReasoningStage:
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Games, then puzzles, then values, then what procedures are worth."""
+        """Games, puzzles, values, what stands where in a room, what procedures are worth, and a review."""
         return lessons(context)

@@ -107,7 +107,7 @@ class CellsHead(Head):
         of: the map's name; hidden: width of the layer between.
     """
 
-    def __init__(self, inlet: Inlet, classes: int, of: str = "cells", hidden: int = 64) -> None:
+    def __init__(self, inlet: Inlet, classes: int, of: str = "cells", hidden: int = 256) -> None:
         super().__init__(inlet)
         self.of = of
         self.read = nn.Sequential(nn.Linear(inlet.map_channels[of], hidden), nn.ReLU(), nn.Linear(hidden, classes))

@@ -13,7 +13,19 @@ import numpy as np
 
 from devmind.algorithms.grid_paths import FORWARD, LEFT, RIGHT, Cell, Pose, ahead, moved
 from devmind.algorithms.grid_views import news, places
-from stages.reasoning.navigate.cells import CLASSES, CLOSED, DOOR, FLOOR, GOAL, LOCKED, SIDE, THINGS, UNSEEN, WALL, is_door
+from stages.reasoning.navigate.cells import (
+    CLASSES,
+    CLOSED,
+    DOOR,
+    FLOOR,
+    GOAL,
+    LOCKED,
+    SIDE,
+    THINGS,
+    UNSEEN,
+    WALL,
+    is_door,
+)
 
 EXTENT = 72
 """Cells a side: rooms of 32 fit, wherever in them one begins."""
@@ -113,7 +125,7 @@ class Map:
         return np.asarray(found)
 
     def news(self, poses: np.ndarray) -> np.ndarray:
-        """How many unknown cells a look from each pose int64 [P, 3] is likely to show, float [P]: none from where one was."""
+        """How many unknown cells a look from each pose int64 [P, 3] is likely to show, float [P]; 0 where one was."""
         fresh = ~self.looked[tuple(poses.T)]
         found = np.zeros(len(poses))
         found[fresh] = news(self.cells == UNSEEN, CLEAR[self.cells], poses[fresh], SIDE)

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from devmind.errors import WorldError
 from stages.reasoning.navigate.cells import COLOURS, GOAL, KINDS, thing
 
-_GOAL = re.compile(r"(?:.* and )?(?:reach|get to|go to|traverse the rooms to get to)(?: the)?(?: green)? goal(?: square)?")
+_GOAL = re.compile(
+    r"(?:.* and (?:then )?)?(?:reach|get to|go to|traverse the rooms to get to)(?: the)?(?: green)? goal(?: square)?"
+)
 _PICK = re.compile(rf"(?:.* and )?pick up (?:the|a|an)(?: ({'|'.join(COLOURS)}))? ({'|'.join(KINDS)})")
 
 
 @dataclass(frozen=True)
 class Mission:
-    """Classes of cells of which one is wanted (`cells`), and whether it is to be picked up; else it is to be stood on."""
+    """Classes of cells of which one is wanted (`cells`); it is to be picked up, or else to be stood on."""
 
     wanted: frozenset[int]
     picked_up: bool

@@ -178,7 +178,7 @@ def test_a_rehearsal_is_nothing_for_who_still_says_the_same(agent: Agent, tmp_pa
 @pytest.mark.slow
 def test_the_room_is_learned_by_the_trunk_too(agent: Agent, tmp_path: Path) -> None:
     drill = DRILLS["rooms"]
-    drill = replace(drill, learning=replace(drill.learning, batch=32), steps=20, told_steps=12)
+    drill = replace(drill, learning=replace(drill.learning, batch=32), steps=30, told_steps=12)
     context = tiny_context(tmp_path)
     learner = ValueLearner(agent, context, {"rooms": drill}, learning_rate=drill.learning_rate)
     learner.steps = 80

@@ -1,0 +1,57 @@
+"""`devmind navigate`: an agent walks through a room of MiniGrid, and its map is printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from devmind.cli import show
+from devmind.cli.agents import agent_option, taught_agent
+from devmind.cli.house import group
+
+navigate = group("Let an agent find its way through a room.")
+Folder = Annotated[
+    Path | None,
+    agent_option("Saved agent; else the newest milestone in ./checkpoints that has been through reasoning."),
+]
+
+
+@navigate.command("navigate")
+def walk(
+    room: Annotated[
+        str, typer.Argument(metavar="ROOM", help="Of MiniGrid, with a goal or a thing to pick up.")
+    ] = "MiniGrid-FourRooms-v0",
+    agent: Folder = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of the room.")] = 0,
+) -> None:
+    """Let an agent walk through a room that it sees seven cells at a time, and print the map it has made."""
+    import numpy as np
+
+    from devmind.acting import rollout
+    from stages.reasoning.navigate.cells import FLOOR, described
+    from stages.reasoning.navigate.drawing import LEGEND, drawn
+    from stages.reasoning.navigate.exam import navigator
+    from stages.reasoning.navigate.navigator import UNREACHABLE
+    from stages.reasoning.navigate.rooms import Rooms
+    from stages.reasoning.parts import CELLS
+
+    rooms = Rooms((room,), np.array([seed]))
+    walker = navigator(taught_agent(agent, "reasoning", CELLS, "to find its way"))
+    show.line(f"wanted: {rooms.missions[0]}")
+    steps, earned = 0, 0.0
+    for tick in rollout(walker, rooms):
+        steps, earned = steps + 1, earned + float(tick.reward[0])
+        (one,) = walker.rows
+        if one.state == UNREACHABLE or tick.ended.all():
+            break
+    for line in drawn(one.map):
+        show.line(f"  {line}")
+    show.line(LEGEND)
+    if one.map.carried != FLOOR:
+        show.line(f"carried: {described(one.map.carried)}")
+    said = f"it came there in {show.counted(steps, 'step')}" if earned > 0 else one.state
+    show.line(f"{said}; {show.counted(one.map.slips, 'step')} did not lead where they were thought to")
+    if earned <= 0:
+        raise typer.Exit(1)

@@ -1,0 +1,30 @@
+"""A map as lines of text."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stages.reasoning.navigate.cells import CLASSES, DOOR, FLOOR, GOAL, LAVA, THINGS, UNSEEN, WALL
+from stages.reasoning.navigate.map import Map
+
+HEADINGS = ">v<^"
+
+
+def _sign(one: int) -> str:
+    if one < DOOR:
+        return {UNSEEN: " ", FLOOR: ".", WALL: "#", GOAL: "G", LAVA: "~"}[one]
+    return "/+L"[(one - DOOR) % 3] if one < THINGS else "kob"[(one - THINGS) // 6]
+
+
+SIGNS = [_sign(one) for one in range(CLASSES)]
+LEGEND = "# wall  . floor  G goal  ~ lava  / + L door open, closed, locked  k key  o ball  b box  > v < ^ the agent"
+
+
+def drawn(map: Map) -> list[str]:
+    """The part of the map that is known, a line for each of its rows; the agent by where it looks."""
+    known = np.argwhere(map.cells != UNSEEN)
+    (top, left), (bottom, right) = known.min(0), known.max(0)
+    lines = [[SIGNS[one] for one in row] for row in map.cells[top : bottom + 1, left : right + 1].tolist()]
+    row, column, heading = map.pose
+    lines[row - top][column - left] = HEADINGS[heading]
+    return ["".join(line).rstrip() for line in lines]

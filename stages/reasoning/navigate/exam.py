@@ -1,0 +1,152 @@
+"""The exam navigate: rooms that no lesson had, from the first view to what is wanted, by what the agent reads.
+
+Map, ways and views worth going to are algorithms; what stands in a cell is the agent's to say. The same navigator with
+a reading that is never wrong is the reference of success, and a frontier rule with that reading the one of steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from devmind.acting import Policy, Senses, rollout
+from devmind.acting.rollout import Actions
+from devmind.agent.agent import Agent
+from devmind.agent.threads import stepping_threads
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds, numpy_rng
+from devmind.worlds.minigrid import FORWARD, installed
+from stages.reasoning import parts
+from stages.reasoning.navigate.cells import SIDE, UNSEEN, Reading, by_head, by_planes
+from stages.reasoning.navigate.lesson import FOUR_ROOMS, KEY_CORRIDOR, NAME, begun
+from stages.reasoning.navigate.navigator import Navigator
+from stages.reasoning.navigate.rooms import Rooms
+
+KINDS = {f"{NAME}/four rooms": FOUR_ROOMS, f"{NAME}/key corridor": KEY_CORRIDOR}
+FURTHER = ("MiniGrid-LockedRoom-v0", "MiniGrid-DoorKey-16x16-v0", "MiniGrid-SimpleCrossingS11N5-v0")
+"""Kinds that no lesson shows."""
+EPISODES, FEW = 200, 40
+STEPS = "{} steps"
+GATE = Gate(
+    [Threshold(name, 0.95, when_absent="skip") for name in KINDS]
+    + [Threshold(STEPS.format(name), 1.25, lower_is_better=True, when_absent="skip") for name in KINDS]
+)
+ZOO = {FOUR_ROOMS: 0.573, KEY_CORRIDOR: 0.949}
+"""What PPO of the RL Baselines3 Zoo returns, after 5 and 0.5 million steps."""
+NEAREST = 5.0
+"""A patience at which only the distance counts: the nearest frontier (Yamauchi 1997)."""
+
+
+@dataclass(frozen=True)
+class Walked:
+    """N episodes.
+
+    Attributes:
+        reached: whether each came to what was wanted, float64 [N] of 0 and 1.
+        steps: taken in each, float64 [N]: all that it may take, where it did not come there.
+        earned: what MiniGrid returned, float64 [N].
+    """
+
+    reached: np.ndarray
+    steps: np.ndarray
+    earned: np.ndarray
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """Success in both kinds of rooms, and steps beside the frontier rule's; nothing without MiniGrid."""
+    if not installed():
+        return []
+    return [measure for name in KINDS for measure in _of_kind(agent, context, level, name)]
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Rooms of lessons, int64 [n]."""
+    return begun(context, n)
+
+
+def walked(kind: str, seeds: np.ndarray, policy: Policy) -> Walked:
+    """One episode a seed."""
+    rooms = Rooms((kind,), seeds)
+    earned, steps, on = np.zeros(len(seeds)), np.zeros(len(seeds)), np.ones(len(seeds), bool)
+    with stepping_threads():
+        for tick in rollout(policy, rooms):
+            steps += on
+            earned += tick.reward
+            on &= ~tick.ended
+    reached = earned > 0
+    return Walked(reached.astype(np.float64), np.where(reached, steps, rooms.most_steps), earned)
+
+
+def navigator(agent: Agent) -> Navigator:
+    """Who walks by what the agent reads: in exams, in a life, in the terminal."""
+    return Navigator(by_head(agent, parts.CELLS))
+
+
+def blind(senses: Senses) -> np.ndarray:
+    """A reading of nothing at all."""
+    return np.full((len(senses["board"]), SIDE, SIDE), UNSEEN)
+
+
+def _of_kind(agent: Agent, context: Context, level: str, name: str) -> list[Measure]:
+    kind, full, n = KINDS[name], level == "full", context.episodes(EPISODES, level)
+    seeds = exam_seeds(n, context.seed, name)
+    mine, rule = walked(kind, seeds, navigator(agent)), _frontier(kind, tuple(seeds.tolist()))
+    episodes, mean = Rooms((kind,), seeds).begun(), float(rule.steps.mean())
+    ratio = float(mine.steps.mean()) / mean
+    return [
+        Measure(
+            name, "came to what is wanted", mine.reached, chance=0.0, ceiling=1.0, rate=True, episodes=episodes,
+            floors=_floors(agent, context, kind, seeds) if full else {},
+            reference=f"PPO of the RL Baselines3 Zoo returns {ZOO[kind]}; this navigator {mine.earned.mean():.3f}",
+            note=f"{kind}; only what cells hold is read by the agent, from the board's own features, without the trunk",
+            rows=_rows(agent, context, kind, seeds) if full else {},
+        ),
+        Measure(
+            # Its mean is the ratio of the means, and its spread that ratio's (linearised, as both have errors).
+            STEPS.format(name), "steps by those of a frontier rule that sees perfectly",
+            ratio + (mine.steps - ratio * rule.steps) / mean,
+            chance=float(Rooms((kind,), seeds).most_steps.mean()) / mean, ceiling=0.0, higher_is_better=False,
+            episodes=episodes, note=f"the rule takes {mean:.1f} and reaches {rule.reached.mean():.3f}",
+        ),
+    ]  # fmt: skip
+
+
+@lru_cache(maxsize=8)
+def _frontier(kind: str, seeds: tuple[int, ...]) -> Walked:
+    return walked(kind, np.array(seeds), Navigator(by_planes, patience=NEAREST))
+
+
+def _floors(agent: Agent, context: Context, kind: str, seeds: np.ndarray) -> dict[str, float]:
+    rng, some = numpy_rng(context.seed, NAME, "rules"), seeds[: context.episodes(FEW)]
+
+    def at_random(senses: Senses, first: np.ndarray) -> Actions:
+        return {"choose": rng.integers(0, parts.ACTIONS, len(first))}
+
+    def wandering(senses: Senses, first: np.ndarray) -> Actions:
+        """On, and now and then a turn: it picks nothing up."""
+        return {"choose": np.where(rng.random(len(first)) < 0.7, FORWARD, rng.integers(0, FORWARD, len(first)))}
+
+    policies: dict[str, Policy] = {
+        "random": at_random,
+        "wandering blindly": wandering,
+        "the navigator of an untaught agent": navigator(parts.untrained(agent)),
+    }
+    return {name: float(walked(kind, some, policy).reached.mean()) for name, policy in policies.items()}
+
+
+def _rows(agent: Agent, context: Context, kind: str, seeds: np.ndarray) -> dict[str, float]:
+    some = seeds[: context.episodes(FEW)]
+
+    def reached(kind: str, read: Reading) -> float:
+        return float(walked(kind, some, Navigator(read)).reached.mean())
+
+    mine = by_head(agent, parts.CELLS)
+    found = {"board off": reached(kind, blind), "never misread": reached(kind, by_planes)}
+    if kind == FOUR_ROOMS:  # once is enough
+        found |= {further: reached(further, mine) for further in FURTHER}
+    return found

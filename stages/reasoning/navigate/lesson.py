@@ -1,0 +1,60 @@
+"""The lesson navigate: what stands in each cell that is seen, from poses by chance in rooms strewn with things."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.agent.batch import collate_tick
+from devmind.curriculum.stage import Context, Lesson
+from devmind.learners.gradient import gradient_lesson, head_loss
+from devmind.seeding import lesson_seeds, numpy_rng
+from stages.reasoning import parts
+from stages.reasoning.navigate.cells import truth
+from stages.reasoning.navigate.rooms import Rooms, glances
+
+NAME = "navigate"
+FOUR_ROOMS, KEY_CORRIDOR = "MiniGrid-FourRooms-v0", "MiniGrid-KeyCorridorS3R1-v0"
+ROOMS = (
+    FOUR_ROOMS, KEY_CORRIDOR, "MiniGrid-KeyCorridorS3R3-v0", "MiniGrid-DoorKey-8x8-v0", "MiniGrid-MultiRoom-N4-S5-v0",
+    "MiniGrid-LavaCrossingS9N1-v0",
+)  # fmt: skip
+"""Kinds that lessons show, in turn."""
+STEPS = {"tiny": 20, "nursery": 300, "child": 600, "adult": 600}
+VIEWS, TINY_VIEWS = 192, 48
+"""Of a batch."""
+OF_ONE = 16
+"""Views of one room."""
+
+
+def lesson(context: Context) -> Lesson:
+    """Views, and what stands in their cells. The sense of boards learns too: untaught it hardly tells colours apart."""
+    return gradient_lesson(
+        context, NAME, head_loss(parts.CELLS, "cells"), make, steps=STEPS, rows=VIEWS, tiny_rows=TINY_VIEWS,
+        learning_rate=5e-3, minutes=1.0, trains=lambda agent: TRAINS, prefetch=True, skills=(NAME,),
+        rehearses=("tictactoe", "connect4", "othello", "puzzles", "sliding", "values"),
+    )  # fmt: skip
+
+
+TRAINS = (f"encoders.{parts.BOARD}.", f"heads.{parts.CELLS}.")
+
+
+def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0) -> dict[str, Any]:
+    """`rows` views with `cells`, int64 [B, 1, 49]."""
+    rng = numpy_rng("lesson", NAME, context.seed, update)
+    seeds = lesson_seeds(-(-rows // OF_ONE), context.seed, NAME, update)
+    begin = int(rng.integers(len(ROOMS)))
+    board = glances((*ROOMS[begin:], *ROOMS[:begin]), seeds, OF_ONE, rng)[:rows]
+    batch = collate_tick({parts.BOARD: board}, np.ones(rows, bool))
+    batch["cells"] = torch.from_numpy(truth(board)).flatten(1)[:, None]
+    return batch
+
+
+def begun(context: Context, n: int) -> np.ndarray:
+    """Rooms as lessons begin them, int64 [n]; of the kinds that exams ask about."""
+    kinds = (FOUR_ROOMS, KEY_CORRIDOR)
+    seeds = np.array_split(lesson_seeds(n, context.seed, NAME, "episodes"), len(kinds))
+    return np.concatenate([Rooms((kind,), some).begun() for kind, some in zip(kinds, seeds, strict=True) if len(some)])

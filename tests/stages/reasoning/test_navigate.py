@@ -1,0 +1,226 @@
+"""Ways on grids, the map that is carried along, missions, what is read of a view, and the walk through whole rooms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import networkx
+import numpy as np
+import pytest
+
+from devmind.agent.agent import Agent
+from devmind.algorithms.grid_paths import FORWARD, LEFT, RIGHT, moved, shortest, ways
+from devmind.algorithms.grid_views import lit
+from devmind.errors import DevmindError, WorldError
+from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
+from devmind.testing import tiny_agent, tiny_context
+from stages.reasoning import parts
+from stages.reasoning.navigate import exam, lesson
+from stages.reasoning.navigate.cells import (
+    CLASSES,
+    FLOOR,
+    GOAL,
+    LOCKED,
+    UNSEEN,
+    WALL,
+    by_head,
+    by_planes,
+    described,
+    door,
+    thing,
+    truth,
+)
+from stages.reasoning.navigate.drawing import HEADINGS, drawn
+from stages.reasoning.navigate.map import Map
+from stages.reasoning.navigate.missions import understood
+from stages.reasoning.navigate.navigator import UNREACHABLE, Navigator, Traveller
+from stages.reasoning.navigate.rooms import Rooms, glances
+
+
+@pytest.fixture
+def agent() -> Agent:
+    agent = tiny_agent()
+    parts.admit(agent)
+    return agent.eval()
+
+
+def costs(rng: np.random.Generator) -> np.ndarray:
+    found = rng.choice([0, 1, 1, 1, 2], (7, 8))
+    found[3, 3] = 1
+    return found
+
+
+def as_graph(cost: np.ndarray) -> networkx.DiGraph:
+    """The same grid for NetworkX, pose by pose."""
+    graph = networkx.DiGraph()
+    for row, column in np.ndindex(*cost.shape):
+        for heading in range(4):
+            for move in (LEFT, RIGHT, FORWARD):
+                there = moved((row, column, heading), move)
+                inside = 0 <= there[0] < cost.shape[0] and 0 <= there[1] < cost.shape[1]
+                if move != FORWARD or (inside and cost[there[:2]]):
+                    price = int(cost[there[:2]]) if move == FORWARD else 1
+                    graph.add_edge((row, column, heading), there, weight=price)
+    return graph
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_ways_cost_what_networkx_says(seed: int) -> None:
+    cost, start = costs(numpy_rng("grid", seed)), (3, 3, seed % 4)
+    known = networkx.single_source_dijkstra_path_length(as_graph(cost), start)
+    found = ways(cost, start)
+    assert {tuple(pose): price for pose, price in zip(found.poses.tolist(), found.costs.tolist(), strict=True)} == known
+    for goal in [(0, 0, 1), (6, 7, 2), (3, 3, 0)]:
+        moves = shortest(cost, start, [goal])
+        assert (moves is None) == (goal not in known)
+        if moves is not None:
+            assert paid(cost, start, moves) == (goal, known[goal])
+    which = len(found.poses) - 1
+    assert paid(cost, start, found.to(which)) == (tuple(found.poses[which].tolist()), found.costs[which])
+
+
+def paid(cost: np.ndarray, pose: tuple[int, int, int], moves: list[int]) -> tuple[tuple[int, int, int], int]:
+    spent = 0
+    for move in moves:
+        pose = moved(pose, move)
+        spent += int(cost[pose[:2]]) if move == FORWARD else 1
+    return pose, spent
+
+
+def test_a_start_off_the_grid_is_refused() -> None:
+    with pytest.raises(ValueError, match="a start on them"):
+        ways(np.ones((3, 3), int), (3, 0, 0))
+
+
+def test_shadows_are_minigrids() -> None:
+    """What MiniGrid shows of a room is what is lit in it."""
+    boards = glances((lesson.FOUR_ROOMS, lesson.KEY_CORRIDOR), lesson_seeds(6, 0, "shadows"), 8, numpy_rng("shadows"))
+    cells = truth(boards)
+    opaque = (cells == WALL) | np.isin(cells, [door(colour, state) for colour in range(6) for state in (1, 2)])
+    seen = lit(np.where(opaque, 0.0, 1.0)) > 0
+    known = cells != UNSEEN
+    known[:, -1, 3] = True
+    assert np.array_equal(seen & known, known), "all that is seen is lit"
+    assert (seen & ~known).mean() < 0.25, "what is not seen is lit only through cells that are not seen either"
+
+
+def test_every_class_is_met_and_has_words() -> None:
+    boards = glances(lesson.ROOMS, lesson_seeds(60, 0, "classes"), 16, numpy_rng("classes"))
+    assert set(np.unique(truth(boards)).tolist()) == set(range(CLASSES))
+    assert len({described(one) for one in range(CLASSES)}) == CLASSES
+    assert described(door(0, LOCKED)) == "locked red door"
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted", "picked_up"),
+    [
+        ("reach the goal", {GOAL}, False),
+        ("get the purple key from the grey room, unlock the purple door and go to the goal", {GOAL}, False),
+        ("use the key to open the door and then get to the goal", {GOAL}, False),
+        ("pick up the green ball", {thing("ball", 1)}, True),
+        ("Pick up a box.", {thing("box", colour) for colour in range(6)}, True),
+    ],
+)
+def test_missions_are_understood(words: str, wanted: set[int], picked_up: bool) -> None:
+    found = understood(words)
+    assert (set(found.wanted), found.picked_up) == (wanted, picked_up)
+
+
+@pytest.mark.parametrize("words", ["", "put the red ball next to the blue box", "reach the pub"])
+def test_another_mission_is_refused_by_its_words(words: str) -> None:
+    with pytest.raises(WorldError, match="Expected a mission such as"):
+        understood(words)
+
+
+def test_a_step_that_led_nowhere_is_noticed() -> None:
+    """A wall that was read as floor: what is seen stays the same, so nobody moved."""
+    here, view = Map(), np.full((7, 7), FLOOR)
+    view[:, 0] = WALL
+    view[2, 5] = GOAL
+    here.take_in(view, None)
+    pose = here.pose
+    here.take_in(view, FORWARD)
+    assert here.pose == pose
+    assert here.slips == 1
+    here.take_in(np.concatenate((np.full((1, 7), FLOOR), view[:-1])), FORWARD)
+    assert here.pose == moved(pose, FORWARD)
+
+
+def test_a_room_without_a_way_is_said_to_have_none() -> None:
+    view = np.full((7, 7), WALL)
+    view[-1, 3] = FLOOR
+    walker, one = Navigator(lambda senses: view[None]), Traveller(mission=understood("reach the goal"))
+    walker.rows = [one]
+    for _ in range(6):
+        walker({"board": np.zeros((1, 13, 7, 7))}, np.array([False]))
+    assert one.state == UNREACHABLE
+    assert sum(line.count(sign) for line in drawn(one.map) for sign in HEADINGS) == 1
+
+
+@pytest.mark.parametrize("kind", [lesson.FOUR_ROOMS, lesson.KEY_CORRIDOR, "MiniGrid-LockedRoom-v0"])
+def test_with_eyes_that_never_err_rooms_are_walked_to_the_end(kind: str) -> None:
+    done = exam.walked(kind, lesson_seeds(6, 0, "walks", kind), Navigator(by_planes))
+    assert done.reached.all()
+    blind = exam.walked(kind, lesson_seeds(2, 0, "walks", kind), Navigator(exam.blind))
+    assert not blind.reached.any()
+
+
+def test_the_map_is_the_room() -> None:
+    """All that is on it stands there in MiniGrid's own grid, turned as the agent began."""
+    rooms = Rooms((lesson.KEY_CORRIDOR,), lesson_seeds(1, 0, "map"))
+    walker, env = Navigator(by_planes), rooms.worlds[0].env.unwrapped
+    for tick in range(12):
+        senses = rooms.observe()
+        actions = walker(senses, np.array([tick == 0]))
+        (one,) = walker.rows
+        row, column, heading = one.map.pose
+        turns = (env.agent_dir - heading) % 4
+        for place in np.argwhere(one.map.cells != UNSEEN).tolist():
+            down, along = place[0] - row, place[1] - column
+            for _ in range(turns):
+                down, along = along, -down
+            cell = env.grid.get(env.agent_pos[0] + along, env.agent_pos[1] + down)
+            kind = "floor" if cell is None else cell.type
+            assert described(int(one.map.cells[tuple(place)])).endswith(kind)
+        rooms.step(actions)
+    assert (one.map.cells != UNSEEN).sum() > 20
+
+
+@pytest.mark.slow
+def test_what_lessons_show_is_no_room_of_exams(agent: Agent, tmp_path: Path) -> None:
+    context = tiny_context(tmp_path, "exam.episodes_scale=0.02")
+    measures = exam.examine(agent, context, "full")
+    assert [measure.name for measure in measures] == [
+        "navigate/four rooms", "navigate/four rooms steps", "navigate/key corridor", "navigate/key corridor steps",
+    ]  # fmt: skip
+    assert measures[0].values.mean() < 0.2, "an untaught agent"
+    assert measures[0].rows["never misread"] == 1.0
+    assert measures[0].rows["board off"] == 0.0
+    assert set(measures[0].episodes.tolist()).isdisjoint(exam.taught(context, 40).tolist())
+
+
+def test_steps_are_those_of_the_mean() -> None:
+    seeds = exam_seeds(12, 0, "steps")
+    slow = exam.walked(lesson.KEY_CORRIDOR, seeds, Navigator(by_planes))
+    rule = exam.walked(lesson.KEY_CORRIDOR, seeds, Navigator(by_planes, patience=exam.NEAREST))
+    assert rule.steps.mean() >= slow.steps.mean() - 2
+
+
+@pytest.mark.slow
+def test_cells_are_learned_and_rooms_walked_by_them(agent: Agent, tmp_path: Path) -> None:
+    context = tiny_context(tmp_path)
+    learner = lesson.lesson(context).make_learner(agent, context)
+    learner.steps = 400
+    learner.begin(0)
+    agent.train()
+    for step in range(learner.steps):
+        learner.update(lesson.make(agent, context, step, 96), step)
+    agent.eval()
+    board = glances(lesson.ROOMS, exam_seeds(6, 0, "views"), 16, numpy_rng("views"))
+    assert (by_head(agent, parts.CELLS)({"board": board}) == truth(board)).mean() > 0.95
+    assert exam.walked(lesson.FOUR_ROOMS, exam_seeds(12, 0, "taught"), exam.navigator(agent)).reached.mean() > 0.9
+
+
+def test_a_room_there_is_not_is_named() -> None:
+    with pytest.raises(DevmindError, match="no environment 'MiniGrid-FourRoom-v0'"):
+        Rooms(("MiniGrid-FourRoom-v0",), np.array([0]))
