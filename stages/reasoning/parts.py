@@ -35,7 +35,7 @@ PRESSES = "lights_out_q"
 PUSHES, CHOICES, CHOICE_GLANCES = "push_values", "choose_values", "choose_values_glance"
 """What each push of a cart is worth, by the body's numbers; what each of MiniGrid's seven actions is, by the trunk's
 features of the board, and by the board's tokens alone."""
-CELLS = "cells"
+CELLS = "view_cells"
 """What stands in each of the 49 cells of MiniGrid's view, by the board's own features: an arc, as reflexes are."""
 PUSH_NET: dict[str, object] = {"classes": 2, "hidden": 128, "depth": 2, "activation": "relu"}
 

@@ -138,6 +138,7 @@ ALARMED = ("startle", "startle/move_trunk")
         "recall",
         "maze",
         "values",
+        "navigate",
     )
 )
 def test_an_untaught_agent_stays_at_the_floors(stage: Stage, skill: Skill, agent: Agent, tmp_path: Path) -> None:

@@ -19,14 +19,16 @@ from devmind.agent.threads import stepping_threads
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
-from devmind.seeding import exam_seeds, numpy_rng
+from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
 from devmind.worlds.minigrid import FORWARD, installed
 from stages.reasoning import parts
 from stages.reasoning.navigate.cells import SIDE, UNSEEN, Reading, by_head, by_planes
-from stages.reasoning.navigate.lesson import FOUR_ROOMS, KEY_CORRIDOR, NAME, begun
+from stages.reasoning.navigate.lesson import FOUR_ROOMS, NAME
+from stages.reasoning.navigate.lesson import ROOMS as TAUGHT
 from stages.reasoning.navigate.navigator import Navigator
-from stages.reasoning.navigate.rooms import Rooms
+from stages.reasoning.navigate.rooms import Rooms, begun
 
+KEY_CORRIDOR = "MiniGrid-KeyCorridorS3R1-v0"
 KINDS = {f"{NAME}/four rooms": FOUR_ROOMS, f"{NAME}/key corridor": KEY_CORRIDOR}
 FURTHER = ("MiniGrid-LockedRoom-v0", "MiniGrid-DoorKey-16x16-v0", "MiniGrid-SimpleCrossingS11N5-v0")
 """Kinds that no lesson shows."""
@@ -66,7 +68,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 def taught(context: Context, n: int) -> np.ndarray:
     """Rooms of lessons, int64 [n]."""
-    return begun(context, n)
+    return begun(TAUGHT, lesson_seeds(n, context.seed, NAME, "episodes"))
 
 
 def walked(kind: str, seeds: np.ndarray, policy: Policy) -> Walked:
@@ -96,7 +98,7 @@ def _of_kind(agent: Agent, context: Context, level: str, name: str) -> list[Meas
     kind, full, n = KINDS[name], level == "full", context.episodes(EPISODES, level)
     seeds = exam_seeds(n, context.seed, name)
     mine, rule = walked(kind, seeds, navigator(agent)), _frontier(kind, tuple(seeds.tolist()))
-    episodes, mean = Rooms((kind,), seeds).begun(), float(rule.steps.mean())
+    episodes, mean = begun((kind,), seeds), float(rule.steps.mean())
     ratio = float(mine.steps.mean()) / mean
     return [
         Measure(

@@ -42,19 +42,6 @@ class Rooms(SideBySide):
         senses, *rest = super().step(actions)
         return {**senses, "words": self.missions}, *rest  # type: ignore[return-value]
 
-    def begun(self) -> np.ndarray:
-        """Which episodes these are, int64 [N]: all cells, where somebody stands, and what is wanted."""
-        cells, places = [], []
-        for world in self.worlds:
-            env = _env(world)
-            encoded = env.grid.encode()
-            cells.append(np.pad(encoded, [(0, LARGEST - side) for side in encoded.shape[:2]] + [(0, 0)]))
-            places.append([*env.agent_pos, env.agent_dir])
-        missions = [encode_words(mission) for mission in self.missions]
-        return identities(
-            {"cells": np.stack(cells), "place": np.array(places, np.int64), "mission": np.stack(missions)}
-        )
-
     @property
     def most_steps(self) -> np.ndarray:
         """After how many steps each episode is over, int64 [N]."""
@@ -68,6 +55,20 @@ def _made(names: tuple[str, ...], n: int) -> list[GymWorld]:
 
 def _env(world: Any) -> Any:
     return world.env.unwrapped
+
+
+def begun(names: tuple[str, ...], seeds: np.ndarray) -> np.ndarray:
+    """Which episodes these are, int64 [N]: all cells, where somebody stands, and what is wanted; kinds in turn."""
+    cells, places, missions = [], [], []
+    for number, seed in enumerate(seeds.tolist()):
+        world = _lent(names[number % len(names)])
+        world.reset(seed=seed)
+        env = _env(world)
+        encoded = env.grid.encode()
+        cells.append(np.pad(encoded, [(0, LARGEST - side) for side in encoded.shape[:2]] + [(0, 0)]))
+        places.append([*env.agent_pos, env.agent_dir])
+        missions.append(encode_words(str(env.mission)))
+    return identities({"cells": np.stack(cells), "place": np.array(places, np.int64), "mission": np.stack(missions)})
 
 
 def glances(names: tuple[str, ...], seeds: np.ndarray, each: int, rng: np.random.Generator) -> np.ndarray:

@@ -8,6 +8,7 @@ import networkx
 import numpy as np
 import pytest
 
+from devmind.acting import Senses
 from devmind.agent.agent import Agent
 from devmind.algorithms.grid_paths import FORWARD, LEFT, RIGHT, moved, shortest, ways
 from devmind.algorithms.grid_views import lit
@@ -94,7 +95,7 @@ def test_a_start_off_the_grid_is_refused() -> None:
 
 def test_shadows_are_minigrids() -> None:
     """What MiniGrid shows of a room is what is lit in it."""
-    boards = glances((lesson.FOUR_ROOMS, lesson.KEY_CORRIDOR), lesson_seeds(6, 0, "shadows"), 8, numpy_rng("shadows"))
+    boards = glances((lesson.FOUR_ROOMS, exam.KEY_CORRIDOR), lesson_seeds(6, 0, "shadows"), 8, numpy_rng("shadows"))
     cells = truth(boards)
     opaque = (cells == WALL) | np.isin(cells, [door(colour, state) for colour in range(6) for state in (1, 2)])
     seen = lit(np.where(opaque, 0.0, 1.0)) > 0
@@ -157,7 +158,7 @@ def test_a_room_without_a_way_is_said_to_have_none() -> None:
     assert sum(line.count(sign) for line in drawn(one.map) for sign in HEADINGS) == 1
 
 
-@pytest.mark.parametrize("kind", [lesson.FOUR_ROOMS, lesson.KEY_CORRIDOR, "MiniGrid-LockedRoom-v0"])
+@pytest.mark.parametrize("kind", [lesson.FOUR_ROOMS, exam.KEY_CORRIDOR, "MiniGrid-LockedRoom-v0"])
 def test_with_eyes_that_never_err_rooms_are_walked_to_the_end(kind: str) -> None:
     done = exam.walked(kind, lesson_seeds(6, 0, "walks", kind), Navigator(by_planes))
     assert done.reached.all()
@@ -165,9 +166,17 @@ def test_with_eyes_that_never_err_rooms_are_walked_to_the_end(kind: str) -> None
     assert not blind.reached.any()
 
 
+def test_readings_shuffled_among_rooms_lead_nowhere() -> None:
+    def of_the_next(senses: Senses) -> np.ndarray:
+        return np.roll(by_planes(senses), 1, axis=0)
+
+    done = exam.walked(lesson.FOUR_ROOMS, lesson_seeds(8, 0, "shuffled"), Navigator(of_the_next))
+    assert done.reached.mean() <= 0.25
+
+
 def test_the_map_is_the_room() -> None:
     """All that is on it stands there in MiniGrid's own grid, turned as the agent began."""
-    rooms = Rooms((lesson.KEY_CORRIDOR,), lesson_seeds(1, 0, "map"))
+    rooms = Rooms((exam.KEY_CORRIDOR,), lesson_seeds(1, 0, "map"))
     walker, env = Navigator(by_planes), rooms.worlds[0].env.unwrapped
     for tick in range(12):
         senses = rooms.observe()
@@ -201,8 +210,8 @@ def test_what_lessons_show_is_no_room_of_exams(agent: Agent, tmp_path: Path) -> 
 
 def test_steps_are_those_of_the_mean() -> None:
     seeds = exam_seeds(12, 0, "steps")
-    slow = exam.walked(lesson.KEY_CORRIDOR, seeds, Navigator(by_planes))
-    rule = exam.walked(lesson.KEY_CORRIDOR, seeds, Navigator(by_planes, patience=exam.NEAREST))
+    slow = exam.walked(exam.KEY_CORRIDOR, seeds, Navigator(by_planes))
+    rule = exam.walked(exam.KEY_CORRIDOR, seeds, Navigator(by_planes, patience=exam.NEAREST))
     assert rule.steps.mean() >= slow.steps.mean() - 2
 
 
