@@ -46,7 +46,7 @@ REVIEW = {"tiny": 5, "nursery": 200, "child": 2000, "adult": 6000}
 
 
 def lessons(context: Context) -> Sequence[Lesson]:
-    """Games, puzzles, values, what cells hold, what procedures are worth; then all in turn that are rehearsed."""
+    """What cells hold, games, puzzles, values, what procedures are worth; then all in turn that can be undone."""
     found = [
         selfplay_lesson(context, TICTACTOE, rows=96, learning_rate=3e-3, minutes=1.0),
         selfplay_lesson(context, CONNECT4, rows=256, learning_rate=2e-3, minutes=14.0, rehearses=("tictactoe",)),
@@ -57,10 +57,15 @@ def lessons(context: Context) -> Sequence[Lesson]:
         puzzles.lesson(context),
         sliding.lesson(context),
         values.lesson(context),
-        *([navigate.lesson(context)] if installed() else []),
         procedures.lesson(context),
     ]
-    steps, turns = REVIEW[context.config.size], [lesson.name for lesson in found if not lesson.unrehearsed]
+    if installed():
+        # First, as what stands where is what all the others ask of the sense of boards; and it is cheap to rehearse.
+        found = [replace(one, rehearses=(navigate.NAME, *one.rehearses)) for one in found]
+        found.insert(0, navigate.lesson(context))
+    # Reviewed is what this stage's own lessons can undo; stages behind it leave the sense of boards alone.
+    turns = [lesson.name for lesson in found if not lesson.unrehearsed or lesson.name == navigate.NAME]
+    steps = REVIEW[context.config.size]
     return [*found, review(found, turns, steps=steps, minutes=1.0, learning_rate=1e-3, trains=parts.trained)]
 
 

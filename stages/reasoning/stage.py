@@ -50,5 +50,5 @@ class ReasoningStage:
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Games, puzzles, values, what stands where in a room, what procedures are worth, and a review."""
+        """What stands where in a room, games, puzzles, values, what procedures are worth, and a review."""
         return lessons(context)
