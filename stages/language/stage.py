@@ -82,7 +82,7 @@ class LanguageStage:
     def lessons(self, context: Context) -> Sequence[Lesson]:
         """Follow (with MiniGrid installed), read, name, answer, converse, each rehearsing those before it; a review.
 
-        `follow` moves the trunk most, as its episodes are long and of few words: behind the others it undid them.
+        `follow` comes first: taught last, it cost names more than it kept of itself (docs/log.md).
         """
         found: list[Lesson] = []
         for each in (

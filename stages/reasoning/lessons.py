@@ -18,6 +18,7 @@ from devmind.learners.review import review
 from devmind.seeding import numpy_rng
 from devmind.worlds.minigrid import installed
 from stages.reasoning import parts
+from stages.reasoning.explain import lesson as explain
 from stages.reasoning.games import CONNECT4, OTHELLO, TICTACTOE, Game
 from stages.reasoning.judged import by_chance
 from stages.reasoning.navigate import lesson as navigate
@@ -46,23 +47,25 @@ REVIEW = {"tiny": 5, "nursery": 200, "child": 2000, "adult": 6000}
 
 
 def lessons(context: Context) -> Sequence[Lesson]:
-    """What cells hold, games, puzzles, values, what procedures are worth; then all in turn that can be undone."""
-    found = [
+    """What cells hold, games and a line of play in words, puzzles, values, procedures, each rehearsing those before it;
+    then all in turn that can be undone.
+
+    `navigate` is first, as what stands where is what all the others ask of the sense of boards; it needs MiniGrid.
+    """
+    found: list[Lesson] = []
+    for lesson in (
+        *([navigate.lesson(context)] if installed() else []),
         selfplay_lesson(context, TICTACTOE, rows=96, learning_rate=3e-3, minutes=1.0),
-        selfplay_lesson(context, CONNECT4, rows=256, learning_rate=2e-3, minutes=14.0, rehearses=("tictactoe",)),
+        explain.lesson(context),
+        selfplay_lesson(context, CONNECT4, rows=256, learning_rate=2e-3, minutes=14.0),
         # Enough games to play, not to play well.
-        selfplay_lesson(
-            context, OTHELLO, rows=128, learning_rate=2e-3, minutes=1.5, rehearses=("tictactoe", "connect4")
-        ),
+        selfplay_lesson(context, OTHELLO, rows=128, learning_rate=2e-3, minutes=1.5),
         puzzles.lesson(context),
         sliding.lesson(context),
         values.lesson(context),
         procedures.lesson(context),
-    ]
-    if installed():
-        # First, as what stands where is what all the others ask of the sense of boards; and it is cheap to rehearse.
-        found = [replace(one, rehearses=(navigate.NAME, *one.rehearses)) for one in found]
-        found.insert(0, navigate.lesson(context))
+    ):
+        found.append(replace(lesson, rehearses=tuple(one.name for one in found)))
     # Reviewed is what this stage's own lessons can undo; stages behind it leave the sense of boards alone.
     turns = [lesson.name for lesson in found if not lesson.unrehearsed or lesson.name == navigate.NAME]
     steps = REVIEW[context.config.size]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
+from devmind.agent.text import add_text
 from devmind.learners.gradient import trainable
 from devmind.worlds.minigrid import ACTIONS
 from devmind.worlds.sliding import MOVES
@@ -15,7 +16,7 @@ from stages.reasoning.games import GAMES
 from stages.reasoning.navigate.cells import CLASSES
 
 NAME = "reasoning"
-BOARD = "board"
+BOARD, TEXT = "board", "text"
 TAP = "trunk:board"
 GLANCES = "lights_out_glance"
 """The same from the board's tokens alone. Such heads only teach: what a trunk of many layers is to read has to be told
@@ -41,9 +42,11 @@ PUSH_NET: dict[str, object] = {"classes": 2, "hidden": 128, "depth": 2, "activat
 
 
 def admit(agent: Agent) -> None:
-    """Add every part that is not there yet; an earlier stage may have brought `board`."""
+    """Add every part that is not there yet; earlier stages bring `board` and `text`."""
     if BOARD not in agent.encoders:
         agent.add_encoder(BOARD, stage=NAME)
+    if TEXT not in agent.encoders:
+        add_text(agent, stage=NAME)
     if SITUATION not in agent.encoders:
         agent.add_encoder(SITUATION, "encoder.vector", stage=NAME, options={"size": NOTICED})
     for name, part, tap, options in heads():

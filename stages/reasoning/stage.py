@@ -9,6 +9,7 @@ from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson, Skill
 from stages.reasoning import parts
 from stages.reasoning.connect4 import exam as connect4
+from stages.reasoning.explain import exam as explain
 from stages.reasoning.games import CONNECT4, OTHELLO
 from stages.reasoning.lessons import lessons, taught
 from stages.reasoning.navigate import exam as navigate
@@ -23,6 +24,7 @@ _CONNECT4, _OTHELLO = (partial(taught, game=game) for game in (CONNECT4, OTHELLO
 
 SKILLS: Sequence[Skill] = (
     Skill("tictactoe", tictactoe.examine, tictactoe.GATE, "every position there is, played without loss"),
+    Skill("explain", explain.examine, explain.GATE, "what it hopes for or fears, in words", explain.taught),
     Skill("connect4", connect4.examine, connect4.GATE, "Connect-4 beside a solver", _CONNECT4),
     Skill("othello", othello.examine, othello.GATE, "Othello 6 x 6, the ends of games", _OTHELLO),
     Skill("puzzles", puzzles.examine, puzzles.GATE, "Lights Out 5 x 5, solved by Q*", puzzles.taught),
@@ -46,9 +48,9 @@ class ReasoningStage:
     skills = SKILLS
 
     def admit(self, agent: Agent) -> None:
-        """Add the sense of boards, policy and value of games, and what moves cost, actions and procedures are worth."""
+        """Add the senses of boards and pages, and heads for games, puzzles, actions, cells and procedures."""
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """What stands where in a room, games, puzzles, values, what procedures are worth, and a review."""
+        """What stands where in a room, games and what to say of them, puzzles, values, procedures; and a review."""
         return lessons(context)

@@ -7,7 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from devmind.agent.agent import Agent
+from stages.reasoning.explain.lines import GAME, said_of
 from stages.reasoning.games import Game, Judge, moves, search
+from stages.reasoning.parts import TEXT
 
 Say = Callable[[str], None]
 Ask = Callable[[str], str | None]
@@ -24,7 +26,7 @@ class Table:
 
     def __init__(self, agent: Agent, game: Game, simulations: int, agent_begins: bool) -> None:
         self.game, self.simulations = game, simulations
-        self.judge = Judge(agent, game)
+        self.agent, self.judge = agent, Judge(agent, game)
         self.board = game.rules.initial(np.zeros(1))
         self.agents = 0 if agent_begins else 1
 
@@ -63,6 +65,9 @@ class Table:
         move, value = int(found.action[0]), float(found.value[0])
         sure = "proven" if found.proven[0] else f"{int(found.visits.sum())} simulations"
         say(f"The agent places {move + 1} (it expects {value:+.2f} of -1..1, {sure}).")
+        after = self.game.rules.step(self.board, {"place": found.action})
+        if self.game is GAME and TEXT in self.agent.heads and not self.game.rules.outcome(after).terminal[0]:
+            say(f"It says:{said_of(self.agent, after.marks)[0]}")
         return move
 
     def asked(self, say: Say, ask: Ask) -> int | None:

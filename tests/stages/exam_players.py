@@ -58,6 +58,7 @@ ELSEWHERE: Mapping[str, str] = {
     "values": "tests/stages/reasoning/test_values.py",
     "procedures": "tests/stages/reasoning/test_procedures_skill.py",
     "navigate": "tests/stages/reasoning/test_navigate.py",
+    "explain": "tests/stages/reasoning/test_explain.py",
     "route": "tests/stages/planning/test_route.py",
     "trade": "tests/stages/planning/test_trade.py",
     "criticise": "tests/stages/planning/test_criticise.py",

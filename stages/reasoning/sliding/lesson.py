@@ -40,7 +40,7 @@ def lesson(context: Context) -> Lesson:
     return gradient_lesson(
         context, "sliding", COSTS.loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=3e-3,
         minutes=3.5, trains=parts.trained, learner=SlidingLearner,
-        rehearses=("tictactoe", "connect4", "othello", "puzzles"), skills=("sliding",),
+        skills=("sliding",),
     )  # fmt: skip
 
 

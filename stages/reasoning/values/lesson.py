@@ -106,13 +106,10 @@ def lesson(context: Context) -> Lesson:
         return Batches(lambda update: {"drill": names[update % len(names)]}, steps)
 
     steps = STEPS[context.config.size] * len(names) // len(DRILLS)
-    rehearses = ("tictactoe", "connect4", "othello", "puzzles", "sliding")
     unrehearsed = (
         "" if ROOMS in drills else "It taught only a head on the body's numbers, which no later lesson changes."
     )
-    return Lesson(
-        "values", learner, batches, steps, MINUTES, rehearses=rehearses, skills=("values",), unrehearsed=unrehearsed
-    )
+    return Lesson("values", learner, batches, steps, MINUTES, skills=("values",), unrehearsed=unrehearsed)
 
 
 def _tiny(drill: Drill) -> Drill:

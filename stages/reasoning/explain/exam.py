@@ -1,0 +1,92 @@
+"""The exam explain: behind its own moves, to positions that no lesson showed, it says a line of play, which is held
+against the search that moved.
+
+A sentence is right when that search has looked at every move of its line, and it has as many as the search knows. It is
+written byte by byte, the likeliest each, and read afterwards.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import numpy_rng
+from stages.reasoning.explain.lesson import NAME, held_out
+from stages.reasoning.explain.lines import GAME, Moved, due, moved, positions, said_of, sentence, understood
+
+MOVES, IMAGES = 200, 3
+ELSEWHERE = f"{NAME}/another position"
+GATE = Gate([Threshold(NAME, 0.90), Threshold(ELSEWHERE, 0.25, lower_is_better=True)])
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """How often its sentence is true of its own search, by its own position's features and by another one's."""
+    mine = own_moves(agent, context.seed)
+    mine = mine.take(np.arange(min(context.episodes(MOVES, level), len(mine.after))))
+    said, full = said_of(agent, mine.after), level == "full"
+    right, elsewhere = right_of(mine, said), right_of(mine, said_of(agent, np.roll(mine.after, 1, axis=0)))
+    canned = float(right_of(mine, [_commonest(mine)] * len(said)).mean())
+    groups, episodes = GAME.canonical(mine.after)[0], GAME.keys(mine.after)
+    rows = {
+        "a sentence": np.mean([understood(text) is not None for text in said]),
+        "the best answer": np.mean(
+            [_moves(text)[:1] == [best] for text, best in zip(said, mine.line[:, 0], strict=True)]
+        ),
+        "the due verb": np.mean([_verb(text) == due(one) for text, one in zip(said, mine.value, strict=True)]),
+    }
+    return [
+        Measure(
+            NAME, "said truly of its search", right, chance=0.0, ceiling=1.0, rate=True, episodes=episodes,
+            groups=groups, floors={"canned sentence": canned} if full else {},
+            note=f"own moves in tic-tac-toe, to positions without an image in lessons; for example: {said[0].strip()}",
+            rows={name: float(value) for name, value in rows.items()} if full else {},
+        ),
+        Measure(
+            ELSEWHERE, "said truly of its search by another position's features", elsewhere, chance=canned, ceiling=0.0,
+            rate=True, episodes=episodes, groups=groups, higher_is_better=False,
+            note="who says something that fits everywhere does not fall",
+        ),
+    ]  # fmt: skip
+
+
+def own_moves(agent: Agent, seed: int) -> Moved:
+    """Its moves that lead to positions held out, from every position there is, three images of each; in any order."""
+    rng, marks = numpy_rng("exam", NAME, seed), np.repeat(positions(), IMAGES, axis=0)
+    which = rng.integers(0, len(GAME.symmetries[0]), len(marks))
+    every = moved(agent, np.take_along_axis(marks, GAME.symmetries[0][which], 1))
+    return every.take(rng.permutation(np.flatnonzero(held_out(every.after))))
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Positions of lessons, int64 [n at most], each as one of its images; none of them is of an exam's."""
+    return GAME.keys(positions()[~held_out(positions())][:n])
+
+
+def right_of(mine: Moved, said: Sequence[str]) -> np.ndarray:
+    """Whether each sentence is true of the search that moved, float64 [N] of 0 and 1."""
+    known = (mine.line >= 0).sum(-1)
+    named = [_moves(text) for text in said]
+    right = [len(line) >= known[at] and mine.has_looked_at(at, line) for at, line in enumerate(named)]
+    return np.array(right, np.float64)
+
+
+def _moves(text: str) -> list[int]:
+    read = understood(text)
+    return read[1] if read else []
+
+
+def _verb(text: str) -> str:
+    read = understood(text)
+    return read[0] if read else ""
+
+
+def _commonest(mine: Moved) -> str:
+    """The sentence that is due most often in this very exam."""
+    every = [sentence(line, value) for line, value in zip(mine.line.tolist(), mine.value.tolist(), strict=True)]
+    return Counter(every).most_common(1)[0][0]
