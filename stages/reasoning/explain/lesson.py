@@ -26,6 +26,7 @@ from stages.reasoning.explain.lines import GAME, QUESTION, asked, expected, posi
 NAME = "explain"
 STEPS = {"tiny": 10, "nursery": 600, "child": 1200, "adult": 1200}
 ROWS, TINY_ROWS = 96, 8
+"""Of a batch."""
 MINUTES = 2.5
 HELD_OUT = 3
 """One of so many positions, with all its images, is kept for exams."""
@@ -41,9 +42,7 @@ def lesson(context: Context) -> Lesson:
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: {"update": update, "rows": context.rows(count)}, steps)
 
-    return Lesson(
-        NAME, learner, batches, STEPS[context.config.size], MINUTES, skills=(NAME,)
-    )  # fmt: skip
+    return Lesson(NAME, learner, batches, STEPS[context.config.size], MINUTES, skills=(NAME,))
 
 
 def held_out(marks: np.ndarray) -> np.ndarray:
