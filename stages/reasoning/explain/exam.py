@@ -50,6 +50,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         Measure(
             ELSEWHERE, "said truly of its search by another position's features", elsewhere, chance=canned, ceiling=0.0,
             rate=True, episodes=episodes, groups=groups, higher_is_better=False,
+            floors={"canned sentence": canned} if full else {},
             note="who says something that fits everywhere does not fall",
         ),
     ]  # fmt: skip

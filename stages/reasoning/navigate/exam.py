@@ -100,10 +100,11 @@ def _of_kind(agent: Agent, context: Context, level: str, name: str) -> list[Meas
     mine, rule = walked(kind, seeds, navigator(agent)), _frontier(kind, tuple(seeds.tolist()))
     episodes, mean = begun((kind,), seeds), float(rule.steps.mean())
     ratio = float(mine.steps.mean()) / mean
+    floors = _floors(agent, context, kind, seeds) if full else {}
     return [
         Measure(
             name, "came to what is wanted", mine.reached, chance=0.0, ceiling=1.0, rate=True, episodes=episodes,
-            floors=_floors(agent, context, kind, seeds) if full else {},
+            floors={name: float(one.reached.mean()) for name, one in floors.items()},
             reference=f"PPO of the RL Baselines3 Zoo returns {ZOO[kind]}; this navigator {mine.earned.mean():.3f}",
             note=f"{kind}; only what cells hold is read by the agent, from the board's own features, without the trunk",
             rows=_rows(agent, context, kind, seeds) if full else {},
@@ -113,6 +114,7 @@ def _of_kind(agent: Agent, context: Context, level: str, name: str) -> list[Meas
             STEPS.format(name), "steps by those of a frontier rule that sees perfectly",
             ratio + (mine.steps - ratio * rule.steps) / mean,
             chance=float(Rooms((kind,), seeds).most_steps.mean()) / mean, ceiling=0.0, higher_is_better=False,
+            floors={name: float(one.steps.mean()) / mean for name, one in floors.items()},
             episodes=episodes, note=f"the rule takes {mean:.1f} and reaches {rule.reached.mean():.3f}",
         ),
     ]  # fmt: skip
@@ -123,7 +125,7 @@ def _frontier(kind: str, seeds: tuple[int, ...]) -> Walked:
     return walked(kind, np.array(seeds), Navigator(by_planes, patience=NEAREST))
 
 
-def _floors(agent: Agent, context: Context, kind: str, seeds: np.ndarray) -> dict[str, float]:
+def _floors(agent: Agent, context: Context, kind: str, seeds: np.ndarray) -> dict[str, Walked]:
     rng, some = numpy_rng(context.seed, NAME, "rules"), seeds[: context.episodes(FEW)]
 
     def at_random(senses: Senses, first: np.ndarray) -> Actions:
@@ -138,7 +140,7 @@ def _floors(agent: Agent, context: Context, kind: str, seeds: np.ndarray) -> dic
         "wandering blindly": wandering,
         "the navigator of an untaught agent": navigator(parts.untrained(agent)),
     }
-    return {name: float(walked(kind, some, policy).reached.mean()) for name, policy in policies.items()}
+    return {name: walked(kind, some, policy) for name, policy in policies.items()}
 
 
 def _rows(agent: Agent, context: Context, kind: str, seeds: np.ndarray) -> dict[str, float]:

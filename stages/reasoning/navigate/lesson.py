@@ -32,14 +32,14 @@ OF_ONE = 16
 
 
 def lesson(context: Context) -> Lesson:
-    """Views, and what stands in their cells. The sense of boards learns too: untaught it hardly tells colours apart."""
+    """Views, and what stands in their cells. The sense of boards learns too: untaught it hardly tells colours apart.
+
+    The trunk is changed by rehearsals alone: so that what it was taught goes on with boards as they are read now.
+    """
     return gradient_lesson(
         context, NAME, head_loss(parts.CELLS, "cells"), make, steps=STEPS, rows=VIEWS, tiny_rows=TINY_VIEWS,
-        learning_rate=5e-3, minutes=1.0, trains=lambda agent: TRAINS, prefetch=True, skills=(NAME,), unrehearsed=STAYS,
+        learning_rate=5e-3, minutes=1.0, trains=parts.trained, prefetch=True, skills=(NAME,), unrehearsed=STAYS,
     )  # fmt: skip
-
-
-TRAINS = (f"encoders.{parts.BOARD}.", f"heads.{parts.CELLS}.")
 
 
 def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0) -> dict[str, Any]:
