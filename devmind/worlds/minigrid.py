@@ -18,7 +18,7 @@ from devmind.worlds.gym_world import GymWorld
 OBJECTS = 11
 """Kinds of cells that MiniGrid tells apart, from unseen to agent."""
 PLANES = OBJECTS + 2
-LEFT, RIGHT, FORWARD = range(3)
+LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = range(7)
 ACTIONS = 7
 MISSING = "MiniGrid is not installed; it is in the extra 'worlds': pip install 'devmind[worlds]'"
 

@@ -1,7 +1,8 @@
 """The exam navigate: rooms that no lesson had, from the first view to what is wanted, by what the agent reads.
 
-Map, ways and views worth going to are algorithms; what stands in a cell is the agent's to say. The same navigator with
-a reading that is never wrong is the reference of success, and a frontier rule with that reading the one of steps.
+Map, ways and views worth going to are algorithms; what stands in a cell is the agent's to say. A table of MiniGrid's
+numbers says it without an error: the same navigator by that reading is a floor, as any rule is, and a frontier rule
+with it the reference of steps.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ GATE = Gate(
 )
 ZOO = {FOUR_ROOMS: 0.573, KEY_CORRIDOR: 0.949}
 """What PPO of the RL Baselines3 Zoo returns, after 5 and 0.5 million steps."""
+TABLE = "the navigator with a table of MiniGrid's numbers"
 NEAREST = 5.0
 """A patience at which only the distance counts: the nearest frontier (Yamauchi 1997)."""
 
@@ -139,6 +141,7 @@ def _floors(agent: Agent, context: Context, kind: str, seeds: np.ndarray) -> dic
         "random": at_random,
         "wandering blindly": wandering,
         "the navigator of an untaught agent": navigator(parts.untrained(agent)),
+        TABLE: Navigator(by_planes),
     }
     return {name: walked(kind, some, policy) for name, policy in policies.items()}
 
@@ -150,7 +153,7 @@ def _rows(agent: Agent, context: Context, kind: str, seeds: np.ndarray) -> dict[
         return float(walked(kind, some, Navigator(read)).reached.mean())
 
     mine = by_head(agent, parts.CELLS)
-    found = {"board off": reached(kind, blind), "never misread": reached(kind, by_planes)}
+    found = {"board off": reached(kind, blind)}
     if kind == FOUR_ROOMS:  # once is enough
         found |= {further: reached(further, mine) for further in FURTHER}
     return found

@@ -29,7 +29,6 @@ from stages.reasoning.navigate.cells import (
 
 EXTENT = 72
 """Cells a side: rooms of 32 fit, wherever in them one begins."""
-PICKUP, DROP, TOGGLE, DONE = 3, 4, 5, 6
 _EVERY = np.arange(CLASSES)
 CLEAR = np.where((_EVERY == WALL) | is_door(_EVERY, CLOSED) | is_door(_EVERY, LOCKED), 0.0, 1.0)
 CLEAR[UNSEEN] = 0.8

@@ -8,12 +8,14 @@ import numpy as np
 
 from devmind.acting import Senses
 from devmind.algorithms.grid_paths import FORWARD, Cell, Ways, ahead, before, moved, on, shortest, ways
+from devmind.worlds.minigrid import DONE, DROP, PICKUP, TOGGLE
 from stages.reasoning.navigate.cells import DOOR, FLOOR, LOCKED, THINGS, Reading, is_door
-from stages.reasoning.navigate.map import DONE, DROP, PICKUP, TOGGLE, Map
+from stages.reasoning.navigate.map import Map
 from stages.reasoning.navigate.missions import Mission, understood
 
 REACHED, UNREACHABLE = "reached", "it cannot be reached: all that can be seen was, and no way leads there"
 PATIENCE = 0.12
+"""By what was best in rooms of lessons."""
 
 
 @dataclass
@@ -81,7 +83,7 @@ class Navigator:
         return DONE if action is None else action
 
     def _by(self, here: Map, moves: list[int] | None) -> int | None:
-        """The first of these moves, as an action: a closed door has to be opened first."""
+        """The first of these moves, as an action (turns and steps have its numbers); a closed door is opened first."""
         if not moves:
             return None
         cell = here.cells[ahead(here.pose)]

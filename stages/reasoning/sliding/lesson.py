@@ -39,8 +39,7 @@ def lesson(context: Context) -> Lesson:
     """Boards of 3 x 3 and of 4 x 4 in turn."""
     return gradient_lesson(
         context, "sliding", COSTS.loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=3e-3,
-        minutes=3.5, trains=parts.trained, learner=SlidingLearner,
-        skills=("sliding",),
+        minutes=3.5, trains=parts.trained, learner=SlidingLearner, skills=("sliding",),
     )  # fmt: skip
 
 

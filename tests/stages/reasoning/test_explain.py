@@ -8,20 +8,11 @@ import numpy as np
 import pytest
 
 from devmind.agent.agent import Agent
-from devmind.testing import tiny_agent, tiny_context
-from stages.reasoning import parts
+from devmind.testing import tiny_context
 from stages.reasoning.explain import exam
 from stages.reasoning.explain.lesson import Explaining, held_out
 from stages.reasoning.explain.lines import expected, moved, positions, sentence, understood
 from stages.reasoning.games import TICTACTOE
-
-
-@pytest.fixture
-def agent() -> Agent:
-    agent = tiny_agent()
-    parts.admit(agent)
-    agent.config.stages = ["reasoning"]
-    return agent.eval()
 
 
 def test_a_line_is_of_its_search_and_every_move_of_it_is_legal(agent: Agent) -> None:

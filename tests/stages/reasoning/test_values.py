@@ -15,7 +15,7 @@ from devmind.acting import Policy, Senses, returns
 from devmind.agent.agent import Agent
 from devmind.curriculum.examining import examination
 from devmind.errors import ConfigError
-from devmind.testing import tiny_agent, tiny_context
+from devmind.testing import tiny_context
 from devmind.worlds import minigrid
 from devmind.worlds.minigrid import FORWARD, LEFT, RIGHT
 from stages.reasoning import parts
@@ -33,14 +33,6 @@ from stages.reasoning.values.rooms import (
     standing,
     steps_to_goal,
 )
-
-
-@pytest.fixture
-def agent() -> Agent:
-    agent = tiny_agent()
-    parts.admit(agent)
-    agent.config.stages = ["reasoning"]
-    return agent.eval()
 
 
 def test_all_starts_of_the_room_are_asked_and_each_once() -> None:
