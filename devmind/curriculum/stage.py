@@ -216,7 +216,7 @@ class Lesson:
         rehearsal_share: of the time, that rehearsals may take; they come more seldom where they would take more. 1:
             as often as `rehearsal_every` says, whatever they take.
         rehearsal_cost: what a rehearsal of this lesson by another takes, of the time of one of its own steps (with a
-            quarter of the rows 0.5 to 0.75, measured at size nursery).
+            quarter of the rows 0.3 to 0.4, measured over a whole stage at size nursery).
         skills: names of the skills it should improve (shown while it runs).
         learns_from: groups of files (speakers, sources) it uses; they are listed in the agent's `trained_on`.
         control: as `make_learner`, but the trunk lets all tokens through and does not learn: how `--ablate` teaches the
@@ -230,9 +230,9 @@ class Lesson:
     minutes: float
     unrehearsed: str = ""
     rehearses: tuple[str, ...] = ()
-    rehearsal_every: int = 4
+    rehearsal_every: int = 3
     rehearsal_share: float = 0.2
-    rehearsal_cost: float = 0.65
+    rehearsal_cost: float = 0.35
     skills: tuple[str, ...] = ()
     learns_from: tuple[str, ...] = ()
     control: Callable[[Agent, Context], Learner] | None = None

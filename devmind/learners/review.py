@@ -19,7 +19,7 @@ from devmind.errors import ConfigError
 from devmind.learners.gradient import GradientLearner, trainable
 
 NAME = "review"
-EVERY = 3
+EVERY = 2
 """One of so many updates is of an earlier stage."""
 
 

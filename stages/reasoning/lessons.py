@@ -57,7 +57,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
         *([navigate.lesson(context)] if installed() else []),
         selfplay_lesson(context, TICTACTOE, rows=96, learning_rate=3e-3, minutes=1.0),
         explain.lesson(context),
-        selfplay_lesson(context, CONNECT4, rows=256, learning_rate=2e-3, minutes=14.0),
+        selfplay_lesson(context, CONNECT4, rows=256, learning_rate=2e-3, minutes=14.0, rehearsal_every=2),
         # Enough games to play, not to play well.
         selfplay_lesson(context, OTHELLO, rows=128, learning_rate=2e-3, minutes=1.5),
         puzzles.lesson(context),
