@@ -77,10 +77,12 @@ def told(tmp_path):
     return tell
 
 
-def test_every_fourth_update_is_a_rehearsal_of_each_lesson_in_turn_from_behind_its_end(told):
+def test_every_third_update_is_a_rehearsal_of_each_lesson_in_turn_from_behind_its_end(told):
     given = told(a_lesson("talk", 5), (), [Earlier()], 13)
-    assert given[3::4] == [("walk", 10), ("run", 30), ("walk", 11), ("run", 31)]
-    assert [batch for at, batch in enumerate(given) if at % 4 != 3] == [("talk", number) for number in range(13)]
+    assert given[2::3] == [
+        (name, number) for turn in range(3) for name, number in (("walk", 10 + turn), ("run", 30 + turn))
+    ]
+    assert [batch for at, batch in enumerate(given) if at % 3 != 2] == [("talk", number) for number in range(13)]
 
 
 def test_lessons_of_the_same_stage_come_as_often_as_they_are_named(told):
