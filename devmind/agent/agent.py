@@ -202,8 +202,9 @@ class Agent(Thinker):
         self._open(state, percepts)
         held = self.tracker.track(self, state, percepts) if beliefs and self.tracker else None
         if trunk:
+            memories = 0 if recalled is None else recalled.tokens.shape[1]
             recalled = self._with_beliefs(recalled, held, percepts)
-            self._step_trunk(percepts.seen, recalled, percepts.batch["first"][:, 0], state)
+            self._step_trunk(percepts.seen, recalled, percepts.batch["first"][:, 0], state, memories=memories)
         result = self._act(state, percepts.seen, effectors, heads, generator, standing)
         result.beliefs, result.recalled = held, recalled
         return state, result

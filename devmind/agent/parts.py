@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from devmind import plugins
-from devmind.agent.batch import BODY_SIZE
+from devmind.agent.batch import BODY_SIZE, RECALLED_BUDGET
 from devmind.agent.config import AgentConfig
 from devmind.agent.encoders import VectorEncoder, default_part
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Output
 from devmind.agent.sensing import Sensing, attempt, named_seed
-from devmind.agent.taps import Tap, Tapped, raw_sense, sense_of, tap_parts, tapped_senses, taps_trunk
+from devmind.agent.taps import RECALLED, Tap, Tapped, raw_sense, sense_of, tap_parts, tapped_senses, taps_trunk
 from devmind.agent.text import TextHead
 from devmind.agent.tracker import Tracker
 from devmind.errors import DevmindError, PluginError, nearest
@@ -227,10 +227,13 @@ class PartHolder(Sensing, PreTrainedModel):
         if raw and width < widest:
             raise PluginError(f"Raw numbers stand beside tokens of {widest} numbers or more; this agent has {width}.")
         senses = [sense_of(part) for part in parts]
-        encoders = [None if sense is None else self.encoder(sense) for sense in senses]
         maps = {name: size for sense in tapped_senses(tap) for name, size in self.encoder(sense).map_channels.items()}
-        n_tokens = sum(1 if encoder is None else encoder.n_tokens for encoder in encoders)
+        n_tokens = sum(1 if sense is None else self.tokens_of(sense) for sense in senses)
         return Inlet(width, n_tokens, maps)
+
+    def tokens_of(self, sense: str) -> int:
+        """How many tokens a sense has, or what memory brings back (RECALLED); PluginError when there is no encoder."""
+        return RECALLED_BUDGET if sense == RECALLED else self.encoder(sense).n_tokens
 
     @property
     def raw_senses(self) -> dict[str, int]:

@@ -3,6 +3,7 @@
 "trunk"            the readout's feature
 "trunk:<sense>"    the trunk's features of that sense's tokens
 "<sense>"          that sense's encoder tokens: a reflex arc
+"trunk:recalled"   the trunk's features of what memory brought back, most alike first; all absent where nothing was
 "raw:<sense>"      the numbers of a vector sense itself (of the body), padded to 16
 
 A tuple lays theirs side by side, and gives the maps of the senses in it; raw numbers are padded to the width of the
@@ -23,6 +24,9 @@ from devmind.agent.encoders import Encoded
 from devmind.errors import MomentError
 
 Tap = str | Sequence[str]
+
+RECALLED = "recalled"
+"""What stands for a sense in the tap "trunk:recalled"; it has RECALLED_BUDGET tokens at most, and no encoder."""
 
 
 @dataclass
@@ -47,7 +51,7 @@ class Perceived:
         encoded: what the encoders made of each sense.
         raw: readings [..., K] of senses that are tapped raw, and where they are present, bool [...] (None: everywhere).
         readout: the trunk's feature [..., D], once the trunk was run.
-        of_senses: the trunk's features of each sense's tokens.
+        of_senses: the trunk's features of each sense's tokens, and of what was recalled (RECALLED).
     """
 
     encoded: dict[str, Encoded]

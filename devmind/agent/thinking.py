@@ -8,14 +8,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from devmind.agent.batch import Batch, to_device
+from devmind.agent.batch import RECALLED_BUDGET, Batch, to_device
 from devmind.agent.config import AgentConfig
 from devmind.agent.encoders import Encoded
 from devmind.agent.output import Output
 from devmind.agent.senses import Perceiver
 from devmind.agent.sensing import named_seed
 from devmind.agent.state import State
-from devmind.agent.taps import Perceived, Tapped, read_tap, sense_of, tap_parts, tapped_senses, taps_trunk
+from devmind.agent.taps import (
+    RECALLED,
+    Perceived,
+    Tapped,
+    read_tap,
+    sense_of,
+    tap_parts,
+    tapped_senses,
+    taps_trunk,
+)
 from devmind.agent.trunk import Trunk
 from devmind.errors import DevmindError
 
@@ -79,15 +88,24 @@ class Thinker(Perceiver):
     def _read(self, name: str, seen: Perceived) -> Tapped | None:
         tap = self.tap_of(name)
         senses = [sense for part in tap_parts(tap) if (sense := sense_of(part)) is not None]
-        return read_tap(tap, seen, {sense: self.encoder(sense).n_tokens for sense in senses})
+        if RECALLED in senses and RECALLED not in seen.of_senses and seen.readout is not None:
+            nothing = seen.readout.new_zeros(*seen.readout.shape[:-1], RECALLED_BUDGET, self.config.width)
+            seen.of_senses[RECALLED] = Encoded(nothing, torch.zeros_like(nothing[..., 0], dtype=torch.bool))
+        return read_tap(tap, seen, {sense: self.tokens_of(sense) for sense in senses})
 
     def _assemble(
-        self, encoded: Mapping[str, Encoded], recalled: Encoded | None, lead: Sequence[int], closes: bool = True
+        self,
+        encoded: Mapping[str, Encoded],
+        recalled: Encoded | None,
+        lead: Sequence[int],
+        closes: bool = True,
+        memories: int = RECALLED_BUDGET,
     ) -> tuple[Tensor, Tensor, dict[str, slice]]:
         """All tokens of a Moment in their fixed order: tokens [..., n, D], presence [..., n], each sense's place.
 
         Args:
             closes: the readout closes the Moment; otherwise more tokens will follow.
+            memories: so many of the recalled tokens, the first ones, are memories; beliefs come behind them.
         """
         tokens, present, places = [self.readout.new_zeros(*lead, 0, self.config.width)], [], {}
         present.append(torch.ones(*lead, 0, dtype=torch.bool, device=self.device))
@@ -96,6 +114,8 @@ class Thinker(Perceiver):
             tokens.append(recalled.tokens)
             present.append(recalled.present)
             at = recalled.tokens.shape[-2]
+            if memories:
+                places[RECALLED] = slice(0, min(memories, at))
         for name in self.sense_order:
             if name in encoded:
                 tokens.append(encoded[name].tokens + self.encoder(name).type_embedding)
@@ -116,10 +136,16 @@ class Thinker(Perceiver):
         seen.of_senses = {name: Encoded(features[..., at, :], present[..., at]) for name, at in places.items()}
 
     def _step_trunk(
-        self, seen: Perceived, recalled: Encoded | None, first: Tensor, state: State, closes: bool = True
+        self,
+        seen: Perceived,
+        recalled: Encoded | None,
+        first: Tensor,
+        state: State,
+        closes: bool = True,
+        memories: int = RECALLED_BUDGET,
     ) -> None:
         """The same for one tick, first bool [B]; the Moment stays open unless it `closes`."""
-        tokens, present, places = self._assemble(seen.encoded, recalled, first.shape, closes)
+        tokens, present, places = self._assemble(seen.encoded, recalled, first.shape, closes, memories)
         packed, used = _pack(tokens, present)
         run = self.trunk.step if closes else self.trunk.begin
         features = _unpack(run(*packed, first, state.ring, state.slots), tokens.shape, used)

@@ -59,7 +59,8 @@ def heads() -> list[Part]:
         ("told", "head.categorical", "trunk", None, {"classes": 2}),
         ("cells", "head.categorical", "board", None, {"classes": BOARD_KINDS, "slots": BOARD_CELLS}),
         ("glance", "head.categorical", "board", None, {"classes": CHOICES}),
-        ("called", "head.categorical", "trunk", None, {"classes": len(NAMES)}),  # a name that memory brings back
+        ("called", "head.categorical", "trunk", None, {"classes": len(NAMES)}),  # by heart, after a night
+        ("copied", "head.pointer", ("trunk:recalled", "trunk"), None, {}),  # the memory whose name it is
         ("matched", "head.categorical", "trunk", None, {"classes": 2}),  # which of two choices a sample was
         (HEAD, "head.reflex-places", ("sight", "words"), None, {"slots": KINDS}),
         (NAMED, "head.categorical", "words", None, {"classes": KINDS}),

@@ -60,7 +60,7 @@ def in_a_lesson(agent: Agent, memory: Memory) -> Tensor:
     of = lives(np.array([3]), 1)
     kept = lesson.tensors(looks(of, np.array([[0]]), "named"))
     which, age_s = torch.zeros(1, 1, 1, dtype=torch.int64), torch.full((1, 1, 1), AGE_S)
-    back = lesson.entries(kept, of, which, age_s)
+    back = lesson.entries(kept, lesson.SPELT[of.answer], which, age_s)
     here = torch.ones(1, 1, 1, dtype=torch.bool)
     with torch.no_grad():
         recalled = agent.encode_recalled(back | {"present": dict.fromkeys(back["senses"], here), "valid": here})

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 
+from devmind.agent.output import Categorical
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds
 from devmind.worlds.nursery import hiding
@@ -237,7 +238,11 @@ def three_before(seen: np.ndarray) -> np.ndarray:
 
 
 def recall_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
-    """Says the name that is heard, or that stands in the entry that comes back first; else always the same."""
+    """Says the name that is heard, or that stands in the entry that comes back first; else always the same. Points at
+    that entry; with answers shuffled among rows, at one that is another row's word.
+    """
+
+    number = {name: at for at, name in enumerate(NAMES)}
 
     class Saying:
         def __init__(self, agent: Any, n: int, **more: Any) -> None:
@@ -249,16 +254,19 @@ def recall_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
         def step(self, percepts: Any, found: list[list[Any]] | None) -> Any:
             batch = percepts.batch
             n = len(batch["first"])
-            said = np.zeros(n, np.int64)
+            said, points = np.zeros(n, np.int64), torch.zeros(n, 5)
+            points[:, -1] = 1.0
             if found:
-                said = np.array([NAMES.index(str(row[0][0]["words"])) for row in found])
+                said = np.array([number.get(str(row[0][0]["words"]), 0) for row in found])
+                points[:, 0] = torch.from_numpy(2.0 * (turn(n) == np.arange(n)))
             if "words" in batch["present"]:
                 spelt = batch["senses"]["words"][:, 0].numpy()
                 aloud = batch["present"]["words"][:, 0].numpy()
-                table = {recalling_bytes(name): number for number, name in enumerate(NAMES)}
+                table = {recalling_bytes(name): at for name, at in number.items()}
                 said = np.where(aloud, [table.get(one.tobytes(), 0) for one in spelt], said)
             answer = torch.from_numpy(said[turn(n)])
-            return SimpleNamespace(outputs={recall.HEAD: SimpleNamespace(mode=lambda: answer)})
+            heads = {recall.HEAD: SimpleNamespace(mode=lambda: answer), recall.COPIED: Categorical(points)}
+            return SimpleNamespace(outputs=heads)
 
     patch.setattr(recall, "REAL", recall.Actor, raising=False)
     patch.setattr(recall, "Actor", Saying)

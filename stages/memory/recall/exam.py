@@ -2,14 +2,16 @@
 
 Every life is lived tick by tick: each thing is shown once with its name and written to a memory of that life's own;
 other things follow for longer than the window; then things are met again at another look. What is recalled by the
-look's keys is given to the trunk, and the head `called` answers.
+look's keys is given to the trunk, and two heads answer: `called`, by one of eight names that it knows, and `copied`, by
+the memory whose name it is, so that in other lives every thing has an invented word that no lesson said.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -17,14 +19,15 @@ from devmind.acting import Actor
 from devmind.acting.recall import OwnMemories, keys_of, recalled_tokens
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate
+from devmind.agent.pointing import pointed_at
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.memory import Key, Memory, open_store
 from devmind.moment import TICK_HZ, Moment, Sense
 from devmind.seeding import exam_seeds
-from stages.memory.recall.lesson import HEAD, THINGS
-from stages.memory.recall.things import BOTH, HELD_OUT, NAMES, Lives, lives, looks
+from stages.memory.recall.lesson import COPIED, HEAD, THINGS
+from stages.memory.recall.things import BOTH, HELD_OUT, NAMES, Lives, invented, lives, looks
 
 LIVES = 400
 TOGETHER = 50
@@ -34,41 +37,66 @@ STRANGERS = 4
 """Further things of a life that were never named: they fill the time between."""
 MORE = 4
 """So many ticks more than the window lie between the last name and the first question."""
-GATE = Gate([Threshold("recall", 0.9)])
+NEW = "recall/new words"
+GATE = Gate([Threshold("recall", 0.9), Threshold(NEW, 0.9)])
 
 
 @dataclass
 class Answers:
-    """What came of lives: names given int64 [N, ASKED], and the nearest memory's name by rule."""
+    """What came of lives, of each question a word, str [N, questions].
+
+    Attributes:
+        said: the name by heart.
+        copied: the word of the memory that was pointed at; "" where none was.
+        nearest: by rule, the word of the nearest memory.
+    """
 
     said: np.ndarray
+    copied: np.ndarray
     nearest: np.ndarray
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """The share called rightly with both memories; rows with each of them, with none, and by one sense alone."""
     n = context.episodes(LIVES) if level != "glimpse" else max(8, context.episodes(LIVES) // 10)
-    of = lives(exam_seeds(n, context.seed, "recall"), THINGS + STRANGERS, HELD_OUT)
-    asked = of.answer[:, :ASKED]
-    both = play(agent, of, short=True, long=True)
-    rows, floors = {}, {}
-    if level == "full":
-        rows = _rows(agent, of)
-        floors = {"most frequent name": _most_frequent(of), "name of the nearest key": _right(both.nearest, asked)}
-    values = (both.said == asked).mean(1)
     note = f"{THINGS} things a life; the window and {MORE} ticks more lie between; {ASKED} questions a life; "
     note += "combinations of shape, colour and texture that no lesson of names showed"
+    known = lives(exam_seeds(n, context.seed, "recall"), THINGS + STRANGERS, HELD_OUT)
+    new = lives(exam_seeds(n, context.seed, NEW), THINGS + STRANGERS, HELD_OUT)
+    full = level == "full"
     return [
-        Measure(
-            "recall", "called rightly", values, 1 / len(NAMES), 1.0, floors, rows=rows, note=note,
-            episodes=of.episodes(),
-        )
+        _measure("recall", agent, known, "said", np.array(NAMES)[known.answer], full, note),
+        _measure(NEW, agent, new, "copied", invented(new.seed, THINGS, exam=True), full,
+                 f"{note}; each thing has a word of its own that no lesson said"),
     ]  # fmt: skip
 
 
-def _rows(agent: Agent, of: Lives) -> dict[str, float]:
+def _measure(name: str, agent: Agent, of: Lives, head: str, words: np.ndarray, full: bool, note: str) -> Measure:
+    """One value a life, the share of what is asked that is called rightly.
+
+    Args:
+        head: which of `Answers` counts; words: of every thing, str [N, at least THINGS].
+    """
+    asked = words[:, :ASKED]
+    both = play(agent, of, short=True, long=True, words=words, strangers=head == "copied")
+    rows, floors = {}, {}
+    if full:
+        rows = _rows(agent, of, words, head)
+        if head == "copied":
+            rows |= {"points at nothing for what was never named": float((both.copied[:, ASKED:] == "").mean())}
+        floors = {
+            "most frequent name": _right(_most_frequent(words), asked),
+            "name of the nearest key": _right(both.nearest[:, :ASKED], asked),
+        }
+    values = (getattr(both, head)[:, :ASKED] == asked).mean(1)
+    chance = 1 / (len(NAMES) if head == "said" else THINGS)
+    return Measure(name, "called rightly", values, chance, 1.0, floors, rows=rows, note=note, episodes=of.episodes())
+
+
+def _rows(agent: Agent, of: Lives, words: np.ndarray, head: str) -> dict[str, float]:
     """The same questions under other conditions, on a quarter of the lives."""
     some = of.first(max(8, len(of.seed) // 4))
+    words = words[: len(some.seed)]
     conditions: Mapping[str, tuple[bool, bool, Sequence[str]]] = {
         "memory off": (False, False, BOTH),
         "short-term only": (True, False, BOTH),
@@ -77,7 +105,7 @@ def _rows(agent: Agent, of: Lives) -> dict[str, float]:
         "both, by sound alone": (True, True, ("sound",)),
     }
     return {
-        name: _right(play(agent, some, short, long, senses).said, some.answer[:, :ASKED])
+        name: _right(getattr(play(agent, some, short, long, senses, words), head), words[:, :ASKED])
         for name, (short, long, senses) in conditions.items()
     }
 
@@ -86,39 +114,52 @@ def _right(said: np.ndarray, wanted: np.ndarray) -> float:
     return float((said == wanted).mean())
 
 
-def _most_frequent(of: Lives) -> float:
+def _most_frequent(words: np.ndarray) -> np.ndarray:
     """Always the name that most things of the life have."""
-    named = of.answer[:, :THINGS]
-    often = np.array([Counter(row).most_common(1)[0][0] for row in named.tolist()])
-    return _right(np.repeat(often[:, None], ASKED, 1), of.answer[:, :ASKED])
+    often = [Counter(row).most_common(1)[0][0] for row in words[:, :THINGS].tolist()]
+    return np.repeat(np.array(often)[:, None], ASKED, 1)
 
 
-def play(agent: Agent, of: Lives, short: bool, long: bool, senses: Sequence[str] = BOTH) -> Answers:
+def play(
+    agent: Agent,
+    of: Lives,
+    short: bool,
+    long: bool,
+    senses: Sequence[str] = BOTH,
+    words: np.ndarray | None = None,
+    strangers: bool = False,
+) -> Answers:
     """Live all lives, some side by side.
 
     Args:
         short: the window and slots are carried; without, each Moment stands alone.
         long: memories come back with the questions.
         senses: by which things are met again; they are shown with both.
+        words: what each thing is called, str [N, at least THINGS]; by default by its number among NAMES.
+        strangers: behind the questions come as many about things that were met and never named.
     """
-    parts = [
-        _Group(agent, of.part(start, start + TOGETHER), short, long, senses).play()
-        for start in range(0, len(of.seed), TOGETHER)
-    ]
-    return Answers(np.concatenate([part.said for part in parts]), np.concatenate([part.nearest for part in parts]))
+    words = np.array(NAMES)[of.answer] if words is None else words
+    parts = []
+    for start in range(0, len(of.seed), TOGETHER):
+        some = slice(start, start + TOGETHER)
+        group = _Group(agent, of.part(some.start, some.stop), short, long, senses, words[some])
+        parts.append(group.play(strangers))
+    return Answers(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Answers)))
 
 
 class _Group:
     """N lives that are stepped together, each with a memory of its own in RAM."""
 
-    def __init__(self, agent: Agent, of: Lives, short: bool, long: bool, senses: Sequence[str]) -> None:
-        self.agent, self.of, self.short, self.long, self.senses = agent, of, short, long, senses
+    def __init__(
+        self, agent: Agent, of: Lives, short: bool, long: bool, senses: Sequence[str], words: np.ndarray
+    ) -> None:
+        self.agent, self.of, self.short, self.long, self.senses, self.words = agent, of, short, long, senses, words
         self.n, self.tick = len(of.seed), 0
         memories = [Memory(open_store(None), clock=lambda: self.tick / TICK_HZ) for _ in range(self.n)]
         self.recall = OwnMemories(agent, memories, BOTH)
-        self.actor = Actor(agent, self.n, effectors=(), heads=(HEAD,), short_term=short)
+        self.actor = Actor(agent, self.n, effectors=(), heads=(HEAD, COPIED), short_term=short)
 
-    def play(self) -> Answers:
+    def play(self, strangers: bool = False) -> Answers:
         """Show, let time pass, ask."""
         shown, between = self._looks(np.arange(THINGS), "named"), self._looks(THINGS + np.arange(STRANGERS), "between")
         for thing in range(THINGS):
@@ -128,9 +169,11 @@ class _Group:
         for tick in range(pause):
             self._step([{name: x[row, tick % STRANGERS] for name, x in between.items()} for row in range(self.n)])
         self.tick += 0 if self.short else self.agent.config.window + MORE
-        again = self._looks(np.arange(ASKED), "asked")
+        which = np.concatenate([np.arange(ASKED), THINGS + np.arange(ASKED if strangers else 0)])
+        again = self._looks(which, "asked")
         answers = [
-            self._ask([{s: again[s][row, at] for s in self.senses} for row in range(self.n)]) for at in range(ASKED)
+            self._ask([{s: again[s][row, at] for s in self.senses} for row in range(self.n)])
+            for at in range(len(which))
         ]
         for memory in self.recall.memories:
             memory.store.close()
@@ -142,22 +185,26 @@ class _Group:
     def _show(self, shown: Mapping[str, np.ndarray], thing: int) -> None:
         """One tick: each child senses a thing and hears its name; its memory keeps both."""
         rows: list[dict[str, Sense]] = [
-            {**{name: x[row, thing] for name, x in shown.items()}, "words": NAMES[self.of.answer[row, thing]]}
+            {**{name: x[row, thing] for name, x in shown.items()}, "words": str(self.words[row, thing])}
             for row in range(self.n)
         ]
         for row, (memory, keys) in enumerate(zip(self.recall.memories, self._step(rows)[1], strict=True)):
             memory.write(Moment(0.0, rows[row]), keys, importance=1.0)
 
-    def _step(self, rows: Sequence[Mapping[str, Sense]], ask: bool = False) -> tuple[np.ndarray, list[dict[str, Key]]]:
-        """One tick of all: what the head says, and the keys of what was sensed."""
+    def _step(
+        self, rows: Sequence[Mapping[str, Sense]], ask: bool = False
+    ) -> tuple[Mapping[str, Any], list[dict[str, Key]]]:
+        """One tick of all: what the heads say, and the keys of what was sensed."""
         moments = [[Moment(self.tick / TICK_HZ, senses, first=self.tick == 0)] for senses in rows]
         percepts = self.actor.encode(collate(moments))
         found = self.recall.find(percepts) if ask else []
-        said = self.actor.step(percepts, recalled_tokens(self.agent, found) if self.long else None).outputs[HEAD].mode()
+        output = self.actor.step(percepts, recalled_tokens(self.agent, found) if self.long else None)
         self.tick += 1
-        return said.cpu().numpy(), keys_of(self.agent, percepts, BOTH, self.recall.hashes)
+        return output.outputs, keys_of(self.agent, percepts, BOTH, self.recall.hashes)
 
-    def _ask(self, rows: Sequence[Mapping[str, Sense]]) -> tuple[np.ndarray, np.ndarray]:
-        """One tick with a question: the names given [N], and those of the nearest keys."""
-        said, _ = self._step(rows, ask=True)
-        return said, np.array([NAMES.index(str(found[0].senses["words"])) for found in self.recall.entries])
+    def _ask(self, rows: Sequence[Mapping[str, Sense]]) -> tuple[list[str], list[str], list[str]]:
+        """One tick with a question: the names by heart, those copied, and those of the nearest keys."""
+        outputs, _ = self._step(rows, ask=True)
+        heard = [[str(entry.senses["words"]) for entry in found] for found in self.recall.entries]
+        copied = ["" if at is None else words[at] for at, words in zip(pointed_at(outputs[COPIED]), heard, strict=True)]
+        return [NAMES[at] for at in outputs[HEAD].mode().tolist()], copied, [words[0] for words in heard]

@@ -3,6 +3,10 @@
 In every life the names are others, so all the trunk can learn is to find the memory that fits what it senses, and to
 answer with the name that was heard then. What is recalled for a Moment is what the store would give: the entries whose
 keys are most like the Moment's.
+
+Two heads answer. One points at the memory whose name it is, or says that none fits, so that any word can be said that
+was heard once: of every third batch words are invented, and of some looks the thing itself does not come back. The
+other knows eight names by heart, which is what a night of sleep can move into the weights.
 """
 
 from __future__ import annotations
@@ -19,9 +23,9 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import RECALLED_BUDGET, encode_words, map_tensors
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
-from stages.memory.recall.things import BOTH, NAMES, TAUGHT, Lives, lives, looks
+from stages.memory.recall.things import BOTH, NAMES, TAUGHT, Lives, invented, lives, looks
 
-HEAD = "called"
+HEAD, COPIED = "called", "copied"
 THINGS = 12
 MET_BY = (("sound",), BOTH, ("sight",), BOTH)
 """The senses by which things are met in a batch, and kept."""
@@ -31,13 +35,17 @@ SHARED = 8
 """Looks that share a life in a batch, also where each is a row of its own: what it kept is encoded once."""
 BEGINNING, TOLD = 0.4, 0.5
 """The part of the lesson in which names are also told, and how often."""
+INVENTED_EVERY, STRANGE = 3, 0.2
+"""Of so many batches behind the beginning one has invented words; and of the looks the share whose thing does not come
+back."""
 YOUNGEST_S, OLDEST_S = 3.0, 1e6
 SPELT = torch.from_numpy(np.stack([encode_words(name) for name in NAMES]))
 """The names as the words sense has them, uint8 [8, 64]."""
 
 
 def lesson_batch(agent: Agent, context: Context, update: int, size: int, steps: int) -> dict[str, Any]:
-    """`size` looks at things as a Batch, in rows that are one life each, with `called` int64 and `asked` bool [B, T].
+    """`size` looks at things as a Batch, in rows that are one life each, with [B, T] int64 `called`, the name, -1 where
+    it cannot be known; int64 `copied`, the memory that is of the thing, -1 where nothing is brought back; bool `asked`.
 
     Of longer rows half of the Moments are asked, always the last one; the others bring nothing back. In the first
     BEGINNING of the lesson's `steps` all are asked alone, by eye and ear, and half of them hear the name at that very
@@ -55,10 +63,17 @@ def lesson_batch(agent: Agent, context: Context, update: int, size: int, steps: 
     ages = np.exp(rng.uniform(np.log(YOUNGEST_S), np.log(OLDEST_S), (*which.shape, RECALLED_BUDGET)))
     called = torch.from_numpy(np.take_along_axis(of.answer, which, 1))
     told = torch.from_numpy(begins & (rng.random(which.shape) < TOLD))
+    strange = torch.from_numpy((not begins) & (rng.random(which.shape) < STRANGE))
+    words_are_new = not begins and update % INVENTED_EVERY == 0
+    spelt = spelt_anew(of) if words_are_new else SPELT[torch.from_numpy(of.answer)]
+    back = most_alike(agent, seen, kept, torch.from_numpy(np.where(strange, which, -1)))
+    own = back == torch.from_numpy(which)[..., None]
+    copied = torch.where(own.any(-1), own.int().argmax(-1), RECALLED_BUDGET)
     batch = {
         "senses": seen,
-        "recalled": entries(kept, of, most_alike(agent, seen, kept), torch.from_numpy(ages).float()),
-        "called": called,
+        "recalled": entries(kept, spelt, back, torch.from_numpy(ages).float()),
+        "called": called.masked_fill(strange | bool(words_are_new), -1),
+        "copied": copied.masked_fill(told | ~torch.from_numpy(asked), -1),
         "asked": torch.from_numpy(asked),
         "told": told,
     }
@@ -107,30 +122,51 @@ def every(of: Lives) -> np.ndarray:
     return np.tile(np.arange(of.things), (len(of.seed), 1))
 
 
+def spelt_anew(of: Lives) -> Tensor:
+    """A word of its own for each thing of each life, as the words sense has it, uint8 [N, P, 64]."""
+    words = invented(of.seed, of.things, exam=False)
+    return torch.from_numpy(np.stack([[encode_words(word) for word in row] for row in words.tolist()]))
+
+
 @torch.no_grad()
-def most_alike(agent: Agent, seen: Mapping[str, Tensor], kept: Mapping[str, Tensor]) -> Tensor:
+def most_alike(
+    agent: Agent, seen: Mapping[str, Tensor], kept: Mapping[str, Tensor], without: Tensor | None = None
+) -> Tensor:
     """Of what was kept [N, P, ...], the four most like each thing seen [N, Q, ...]: numbers int64 [N, Q, 4].
 
     By the mean cosine of the keys of the senses it is seen by, the most alike first: what `Memory.recall` gives.
+
+    Args:
+        without: int64 [N, Q], a thing that does not come back; -1: all may.
     """
     alike = torch.zeros(())
     for sense, value in seen.items():
         asking, key = (agent.key(agent.encode_senses({sense: x})[sense]) for x in (value, kept[sense]))
         alike = alike + asking @ key.transpose(1, 2)
+    if without is not None:
+        gone = without.to(alike.device)[..., None] == torch.arange(alike.shape[-1], device=alike.device)
+        alike = alike.masked_fill(gone, -torch.inf)
     return torch.sort(alike, dim=-1, descending=True, stable=True).indices[..., :RECALLED_BUDGET].cpu()
 
 
-def entries(kept: Mapping[str, Tensor], of: Lives, which: Tensor, age_s: Tensor) -> dict[str, Any]:
-    """The memories `which` [N, Q, R] of each life, with the names heard then: senses [N, Q, R, ...] and age_s."""
+def entries(kept: Mapping[str, Tensor], spelt: Tensor, which: Tensor, age_s: Tensor) -> dict[str, Any]:
+    """The memories `which` [N, Q, R] of each life, with the names heard then, `spelt` uint8 [N, P, 64]: senses
+    [N, Q, R, ...] and age_s."""
     rows = torch.arange(len(which))[:, None, None]
-    senses = {name: value[rows, which] for name, value in kept.items()}
-    senses["words"] = SPELT[torch.from_numpy(of.answer)[rows, which]]
+    senses = {name: value[rows, which] for name, value in kept.items()} | {"words": spelt[rows, which]}
     return {"senses": senses, "age_s": age_s}
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Cross-entropy of the name, over the Moments that are asked."""
-    logits = agent(batch, [HEAD])[HEAD].logits[batch["asked"]]
-    called = batch["called"][batch["asked"]]
-    value = F.cross_entropy(logits, called)
-    return value, {"called": value.detach(), "right": (logits.argmax(-1) == called).float().mean()}
+    """Cross-entropy of the name, over the Moments that are asked and can know it, and of the memory pointed at, over
+    those that something is brought back for.
+    """
+    outputs: Any = agent(batch, [HEAD, COPIED])
+    value, scalars = torch.zeros((), device=agent.device), dict[str, Tensor]()
+    for head, asked in ((HEAD, batch["asked"] & (batch["called"] >= 0)), (COPIED, batch["copied"] >= 0)):
+        if asked.any():
+            logits, wanted = outputs[head].logits[asked], batch[head][asked]
+            nats = F.cross_entropy(logits, wanted)
+            value = value + nats
+            scalars |= {head: nats.detach(), f"{head} right": (logits.argmax(-1) == wanted).float().mean()}
+    return value, scalars

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from zlib import crc32
 
 import numpy as np
 
@@ -23,6 +24,11 @@ from devmind.worlds.nursery.views import SIGHT_FOV_DEG, draw, scene
 
 NAMES = ("tabiku", "delomi", "gusapo", "fikane", "robuti", "zemalu", "hopadi", "wunego")
 """What a thing may be called; the answer is the number of its name."""
+SYLLABLES = tuple(a + b for a in "bdfghjklmnprstvwz" for b in "aeiou")
+LONGEST_WORD = 4
+"""Syllables of an invented word, of which the shortest have two."""
+KEPT_WORDS = 4
+"""One of so many invented words is kept for exams: no lesson says it."""
 BOTH = ("sight", "sound")
 SPREAD_DEG = 5.0
 """How far from straight ahead a thing lies, to each side."""
@@ -107,6 +113,24 @@ def lives(seeds: np.ndarray, things: int, among: np.ndarray = _EVERY) -> Lives:
         np.stack(sizes),
         np.stack(answers),
     )
+
+
+def invented(seeds: np.ndarray, things: int, exam: bool) -> np.ndarray:
+    """Words for the things of lives of seeds int64 [N], each word of a life another one: str [N, things].
+
+    Args:
+        exam: words of exams, which no lesson says; otherwise words of lessons, which are in no exam.
+    """
+    return np.array([_words(numpy_rng("invented words", int(seed)), things, exam) for seed in seeds])
+
+
+def _words(rng: np.random.Generator, count: int, exam: bool) -> list[str]:
+    found: dict[str, None] = {}
+    while len(found) < count:
+        word = "".join(rng.choice(SYLLABLES, int(rng.integers(2, LONGEST_WORD + 1))))
+        if (crc32(word.encode()) % KEPT_WORDS == 0) == exam and word not in NAMES:
+            found[word] = None
+    return list(found)
 
 
 def looks(of: Lives, which: np.ndarray, look: int | str, senses: Sequence[str] = BOTH) -> dict[str, np.ndarray]:

@@ -12,13 +12,15 @@ from devmind import worlds
 from devmind.acting import Actor
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
+from devmind.agent.output import Categorical
+from devmind.agent.pointing import PointerHead
 from devmind.agent.senses import AGE_SCALE
 from devmind.config import RunConfig
 from devmind.curriculum.stage import Context
 from stages.memory import parts
 from stages.memory.recall import exam, lesson
-from stages.memory.recall.lesson import SPELT, lesson_batch, most_alike
-from stages.memory.recall.things import HELD_OUT, NAMES, TAUGHT, lives, looks
+from stages.memory.recall.lesson import INVENTED_EVERY, SPELT, lesson_batch, most_alike
+from stages.memory.recall.things import HELD_OUT, NAMES, TAUGHT, invented, lives, looks
 from stages.memory.sleep import exam as sleep
 
 
@@ -95,14 +97,22 @@ def test_a_batch_brings_back_the_right_names(agent: Agent, context: Context, upd
     assert (recalled["valid"] == asked[..., None]).all()
     assert set(recalled["senses"]) == {*batch["senses"], "words"}
     # With the keys of an agent that has learned nothing, most things are still found among the four.
-    spelt = recalled["senses"]["words"][asked]
-    wanted = SPELT[batch["called"][asked]]
-    assert (spelt == wanted[:, None]).all(-1).any(1).float().mean() > 0.5
+    called, copied = batch["called"], batch["copied"]
+    assert ((copied >= 0) == asked).all()
+    named = asked & (called >= 0) & (copied < 4)
+    if update % INVENTED_EVERY or update < 40:
+        spelt = recalled["senses"]["words"][named].gather(1, copied[named][:, None, None].expand(-1, 1, 64))[:, 0]
+        assert (spelt == SPELT[called[named]]).all()
+        assert named.sum() > 0.4 * asked.sum()
+    else:
+        assert not named.any()
+        words = recalled["senses"]["words"][asked].flatten(0, 1)
+        assert not (words[:, None] == SPELT).all(-1).any(), "a word that is known by heart"
     same = lesson_batch(agent, context, update, 16, 100)
     assert torch.equal(same["recalled"]["senses"]["words"], recalled["senses"]["words"])
     loss, scalars = lesson.loss(agent, batch)
     assert loss.isfinite()
-    assert 0 <= scalars["right"] <= 1
+    assert all(0 <= value <= 1 for name, value in scalars.items() if name.endswith("right"))
 
 
 def test_the_most_alike_is_the_thing_itself(agent: Agent) -> None:
@@ -139,14 +149,46 @@ def test_each_sense_of_a_memory_counts_alike(agent: Agent) -> None:
 
 
 def test_an_exam_of_recall_asks_what_it_says(agent: Agent, context: Context) -> None:
-    (measure,) = exam.examine(agent, context, "full")
-    assert measure.n == 8
-    assert set(measure.rows) == {
-        "memory off", "short-term only", "long-term only", "both, by sight alone", "both, by sound alone"
-    }  # fmt: skip
-    assert measure.floors["name of the nearest key"] > 0.5 > measure.chance
-    (again,) = exam.examine(agent, context, "full")
-    np.testing.assert_array_equal(again.values, measure.values)
+    both = exam.examine(agent, context, "full")
+    for measure in both:
+        assert measure.n == 8
+        assert set(measure.rows) >= {
+            "memory off", "short-term only", "long-term only", "both, by sight alone", "both, by sound alone"
+        }  # fmt: skip
+        assert measure.floors["name of the nearest key"] > 0.5 > measure.chance
+    new = both[1]
+    assert new.rows["memory off"] == new.rows["short-term only"] == 0.0, "a word was said that nothing brought back"
+    assert 0 <= new.rows["points at nothing for what was never named"] <= 1
+    for measure, again in zip(both, exam.examine(agent, context, "full"), strict=True):
+        np.testing.assert_array_equal(again.values, measure.values)
+
+
+def test_words_of_exams_are_said_in_no_lesson() -> None:
+    taught = set(invented(np.arange(500), 12, exam=False).ravel())
+    asked = invented(np.arange(1_000_000, 1_000_400), 12, exam=True)
+    assert len(taught) > 5000
+    assert not taught & set(asked.ravel())
+    assert not set(NAMES) & (taught | set(asked.ravel()))
+    assert all(len(set(row)) == 12 for row in asked.tolist())
+    np.testing.assert_array_equal(invented(np.array([1_000_003]), 12, exam=True)[0], asked[3])
+
+
+def test_a_word_that_was_never_met_is_copied_out_of_the_memory_that_is_pointed_at(agent: Agent) -> None:
+    of = lives(np.array([2_000_003]), exam.THINGS + exam.STRANGERS)
+    words = invented(of.seed, exam.THINGS, exam=True)
+
+    def said(logits: list[float]) -> tuple[np.ndarray, np.ndarray]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(PointerHead, "forward", lambda self, tapped: Categorical(torch.tensor([logits])))
+            answers = exam.play(agent, of, short=False, long=True, words=words)
+        return answers.copied, answers.nearest
+
+    copied, nearest = said([9.0, 0.0, 0.0, 0.0, 0.0])
+    np.testing.assert_array_equal(copied, nearest)
+    assert set(copied.ravel()) <= set(words.ravel())
+    copied, nearest = said([0.0, 9.0, 0.0, 0.0, 0.0])
+    assert (copied != nearest).all()
+    assert (said([0.0, 0.0, 0.0, 0.0, 9.0])[0] == "").all()
 
 
 def test_the_store_decides_what_is_answered_in_the_exam(agent: Agent) -> None:
