@@ -3,8 +3,8 @@
 One dial, `sure`, between 0 and 1: a move is made as soon as the policy gives one action so much. It is asked before any
 search (the network's own policy) and after each round of it (the policy that the search has improved, `Found.weights`),
 so simulations go where the best moves are close. Rounds are searches of their own, each with several times the
-simulations of the one before: sequential halving divides a budget that it is told at the start. What the network has said of a
-position is kept from round to round (`Judge`), so only the trees are grown anew.
+simulations of the one before: sequential halving divides a budget that it is told at the start. What the network has
+said of a position is kept from round to round (`Judge`), so only the trees are grown anew.
 """
 
 from __future__ import annotations
