@@ -64,7 +64,7 @@ def main() -> None:
     options.add_argument("--size", default="nursery")
     options.add_argument("--threads", type=int, default=cores(), help="of training; sampling runs on one")
     options.add_argument("--steps", type=int, default=10, help="of training in one turn")
-    options.add_argument("--lengths", type=int, nargs="+", default=[200, 1000], help="bytes to sample")
+    options.add_argument("--lengths", type=int, nargs="+", default=[50, 200, 1000], help="bytes to sample")
     options.add_argument("--turns", type=int, default=7)
     given = options.parse_args()
     theirs = nanogpt(given.nanogpt)
@@ -176,7 +176,9 @@ def row(name: str, tokens: int, turns: int, ours: Callable[[], None], theirs: Ca
     ratio = float(np.median([a.wall / b.wall for a, b in found]))
     of_cpu = float(np.median([a.cpu / b.cpu for a, b in found]))
     verdict = "reached" if ratio >= GOAL else "missed"
-    print(f"{name:28} {mine[0]:10,.0f} {peers[0]:12,.0f} {ratio:7.2f} {of_cpu:12.2f}  >= {GOAL:.1f} {verdict}", flush=True)
+    print(
+        f"{name:28} {mine[0]:10,.0f} {peers[0]:12,.0f} {ratio:7.2f} {of_cpu:12.2f}  >= {GOAL:.1f} {verdict}", flush=True
+    )
 
 
 def speed(work: Callable[[], None], tokens: int) -> Speed:
