@@ -8,9 +8,9 @@ backward, clip the norm at 1, AdamW of its `configure_optimizers`. Sampling is w
 `GPT.generate`, which has no cache: it reads the last page again for every token. Ours opens a new page with the second
 half of a full one, so that of it half a page is read again; nanoGPT's slides token by token.
 
-Equal are layers, width, heads, tokens of context, pages of a step, and the vocabulary (bytes, and what begins and ends a
-page); no dropout. Unequal is what the two are made of: rotary positions, a gated MLP and an output layer before the word
-table here, learned positions and one table there; both counts are printed. Batches are made beforehand on both sides.
+Equal are layers, width, heads, tokens of context, pages of a step, and the vocabulary (bytes, and what begins and
+ends a page); no dropout. Unequal is what the two are made of: rotary positions, a gated MLP and an output layer before
+the word table here, learned positions and one table there; both counts are printed. Batches are made beforehand.
 The two take turns, and each row is the median of its turns, so that other work on the machine hits both alike.
 """
 
