@@ -13,6 +13,7 @@ from devmind.learners.gradient import trainable
 from devmind.worlds.minigrid import ACTIONS
 from devmind.worlds.sliding import MOVES
 from stages.reasoning.games import GAMES
+from stages.reasoning.imagine.search import BOARD_HEAD, DOMAINS, PUSH_HEAD
 from stages.reasoning.navigate.cells import CLASSES
 
 NAME = "reasoning"
@@ -38,6 +39,9 @@ PUSHES, CHOICES, CHOICE_GLANCES = "push_values", "choose_values", "choose_values
 features of the board, and by the board's tokens alone."""
 CELLS = "view_cells"
 """What stands in each of the 49 cells of MiniGrid's view, by the board's own features: an arc, as reflexes are."""
+IMAGINES = "head.reasoning-imagine"
+"""What comes of actions, in a latent: of moves in tic-tac-toe by the trunk's features of the board, of pushes of a cart
+by the body's numbers."""
 PUSH_NET: dict[str, object] = {"classes": 2, "hidden": 128, "depth": 2, "activation": "relu"}
 
 
@@ -75,6 +79,8 @@ def heads() -> list[tuple[str, str, str, dict[str, object]]]:
         (CHOICES, "head.action-values", TAP, actions),
         (CHOICE_GLANCES, "head.action-values", BOARD, actions),
         (CELLS, "head.reasoning-cells", BOARD, {"classes": CLASSES}),
+        (BOARD_HEAD, IMAGINES, TAP, {"classes": DOMAINS["tictactoe"].choices}),
+        (PUSH_HEAD, IMAGINES, "raw:body", {"classes": DOMAINS["cartpole"].choices}),
     ]
     return [*found, (WORTH, "head.regression", SITUATION, {"shape": COMMITMENTS})]
 

@@ -1,0 +1,91 @@
+"""The head that imagines: what an observation is like inside, what an action makes of that, and what it is worth.
+
+MuZero's three functions (Schrittwieser et al. 2020, "Mastering Atari, Go, chess and shogi by planning with a learned
+model"), small: `forward` is the representation of what the head taps, `imagine` the dynamics, and both give policy and
+value. A latent is normalised, so what is imagined many steps ahead stays where what is seen lies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from devmind.agent.heads import Inlet, Reader, ReaderHead
+from devmind.agent.output import Categorical, Output
+from devmind.agent.taps import Tapped
+
+
+@dataclass
+class Imagined(Output):
+    """A state as the head sees it: `latent` [..., L], the policy's `logits` [..., n] and the `value` [...]."""
+
+    latent: Tensor
+    logits: Tensor
+    value: Tensor
+
+    @property
+    def policy(self) -> Categorical:
+        """The actions, by what the network alone thinks of them."""
+        return Categorical(self.logits)
+
+    def loss(self, target: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        """Cross-entropy of the policy against actions [...] or weights [..., n]; the lesson has the other losses."""
+        return self.policy.loss(target, mask)
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        """An action drawn from the policy."""
+        return self.policy.sample(generator)
+
+    def mode(self) -> Tensor:
+        """The likeliest action."""
+        return self.policy.mode()
+
+    def numbers(self) -> Tensor:
+        """The policy's logits."""
+        return self.logits
+
+    def with_numbers(self, numbers: Tensor) -> Self:
+        """The same state with other logits."""
+        return replace(self, logits=numbers)
+
+
+class ImagineHead(ReaderHead):
+    """Taps what is seen, and goes on from there by itself.
+
+    Args:
+        classes: actions there are.
+        latent: numbers of a state; hidden: width of every layer between.
+    """
+
+    def __init__(self, inlet: Inlet, classes: int, latent: int = 64, hidden: int = 128) -> None:
+        super().__init__(inlet)
+        self.classes = classes
+        self.read = Reader(inlet, latent, hidden, 1, "gelu", 1.0)
+        self.ahead = nn.Sequential(
+            nn.Linear(latent + classes, hidden), nn.GELU(), nn.Linear(hidden, hidden), nn.GELU()
+        )  # fmt: skip
+        self.moved, self.earned = nn.Linear(hidden, latent), nn.Linear(hidden, 1)
+        self.judge = nn.Sequential(nn.Linear(latent, hidden), nn.GELU(), nn.Linear(hidden, classes + 1))
+        for last in (self.earned, self.judge[-1]):
+            # Little is earned, hoped for or preferred at first, but something: a loss has to reach the latent.
+            nn.init.orthogonal_(last.weight, 0.1)
+            nn.init.zeros_(last.bias)
+
+    def forward(self, tapped: Tapped) -> Imagined:
+        return self.predict(F.layer_norm(read := self.read(tapped), read.shape[-1:]))
+
+    def predict(self, latent: Tensor) -> Imagined:
+        """Policy and value of a latent [..., L]."""
+        said = self.judge(latent)
+        return Imagined(latent, said[..., :-1], said[..., -1])
+
+    def imagine(self, latent: Tensor, action: Tensor) -> tuple[Imagined, Tensor]:
+        """What an action int64 [...] makes of a latent [..., L], and the reward [...] on the way."""
+        acted = F.one_hot(action, self.classes).to(latent.dtype)
+        hidden = self.ahead(torch.cat((latent, acted), -1))
+        reached = latent + self.moved(hidden)
+        return self.predict(F.layer_norm(reached, reached.shape[-1:])), self.earned(hidden)[..., 0]

@@ -1,0 +1,228 @@
+"""The lesson imagine: acting by searches in what is imagined, and learning to imagine what came of it.
+
+MuZero (Schrittwieser et al. 2020) in two worlds in turn. A piece of a trajectory is imagined five steps ahead from what
+was observed at its start; policy, value and reward of each step are held against what searches and the world have
+said, and one latent of each piece against what the agent makes of the real observation there (consistency, Ye et al.
+2021, "Mastering Atari games with limited data"). Behind the end of an episode nothing is earned, whatever is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.agent.batch import Batch, collate_tick
+from devmind.curriculum.stage import Batches, Context, Lesson, Rehearsed, Scalars
+from devmind.learners.gradient import GradientLearner
+from devmind.seeding import lesson_seeds, numpy_rng
+from stages.reasoning import parts
+from stages.reasoning.imagine.head import Imagined, ImagineHead
+from stages.reasoning.imagine.search import DOMAINS, Domain, dream, seen
+from stages.reasoning.imagine.trajectories import CUT, GOING, OVER, Trajectories
+
+NAME = "imagine"
+UNROLL = 5
+VALUE, REWARD, CONSISTENT = 1.0, 1.0, 0.1
+"""What the losses weigh beside the policy's."""
+
+
+@dataclass(frozen=True)
+class Drill:
+    """What one update of a world is.
+
+    Attributes:
+        rows, ticks: acted side by side, and how long.
+        kept: ticks that are kept.
+        steps, batch: down the loss, and pieces of each.
+    """
+
+    rows: int
+    ticks: int
+    kept: int
+    steps: int
+    batch: int
+
+
+DRILLS: Mapping[str, Drill] = {
+    "tictactoe": Drill(rows=64, ticks=1, kept=160, steps=1, batch=96),
+    "cartpole": Drill(rows=16, ticks=12, kept=1000, steps=6, batch=96),
+}
+TINY = Drill(rows=4, ticks=4, kept=64, steps=1, batch=8)
+STEPS = {"tiny": 8, "nursery": 500, "child": 2000, "adult": 4000}
+"""Of both worlds in turn."""
+REMEMBERED = 24
+"""Ticks that are lived anew when the lesson is to be rehearsed."""
+
+
+def lesson(context: Context) -> Lesson:
+    """Both worlds in turn."""
+    size, names = context.config.size, list(DOMAINS)
+    drills = dict.fromkeys(names, TINY) if size == "tiny" else dict(DRILLS)
+    rows, rate = context.changed(NAME, drills[names[0]].batch, 2e-3)
+
+    def learner(agent: Agent, context: Context) -> DreamLearner:
+        return DreamLearner(agent, context, drills, learning_rate=rate)
+
+    def batches(agent: Agent, context: Context, steps: int) -> Batches:
+        return Batches(
+            lambda update: {"world": names[update % len(names)], "rows": context.rows(rows), "update": update}, steps
+        )
+
+    return Lesson(NAME, learner, batches, STEPS[size], minutes=2.0, skills=(NAME,))
+
+
+class DreamLearner(GradientLearner):
+    """Acts by searches in the latent and learns from what was met; batches name the world.
+
+    Rehearsed are boards only, as later lessons change nothing of what imagines a pole.
+    """
+
+    def __init__(self, agent: Agent, context: Context, drills: Mapping[str, Drill], *, learning_rate: float) -> None:
+        super().__init__(
+            agent, self.loss_of, seed=context.seed, learning_rate=learning_rate, trains=parts.trained(agent)
+        )
+        self.lives = {name: Life(DOMAINS[name], drill, name, context.seed) for name, drill in drills.items()}
+
+    def update(self, batch: Any, step: int) -> Scalars:
+        """Act some ticks, then learn from pieces of all that are kept; or a step of a rehearsal."""
+        if isinstance(batch, Rehearsed):
+            return super().update(batch, step)
+        name, life = batch["world"], self.lives[batch["world"]]
+        told: dict[str, Any] = life.act(self.agent, life.drill.ticks)
+        self.set_rates(step)
+        for number in range(life.drill.steps if life.met.pieces(UNROLL) else 0):
+            pieces = life.met.draw(batch["rows"], UNROLL, numpy_rng("imagine", self.seed, name, step, number))
+            loss, scalars = self.loss_of(self.agent, {"world": name, "pieces": pieces})
+            self.descend(loss)
+            told |= {"loss": loss.detach(), **scalars}
+        return {f"{name}/{key}": value for key, value in told.items()}
+
+    def loss_of(self, agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+        """What a world's model says along pieces, held against what they became."""
+        domain, pieces = DOMAINS[batch["world"]], batch["pieces"]
+        known = {
+            name: torch.from_numpy(x).to(agent.device).float() if x.dtype == float else torch.from_numpy(x)
+            for name, x in pieces.items()
+        }
+        known = {name: x.to(agent.device) for name, x in known.items()}
+        head = agent.head(domain.head)
+        assert isinstance(head, ImagineHead)
+        output = agent(moments(domain.sense, pieces["observed"]), [domain.head], short_term=False)[domain.head]
+        assert isinstance(output, Imagined)
+        now = replace(output, latent=output.latent[:, 0], logits=output.logits[:, 0], value=output.value[:, 0])
+        later = seen(agent, domain, pieces["later"]).latent.detach()
+        off = {name: torch.zeros((), device=agent.device) for name in ("policy", "value", "reward", "apart")}
+        for step in range(UNROLL + 1):
+            alive, sure = known["alive"][:, step], known["known"][:, step]
+            off["policy"] = off["policy"] + now.policy.loss(known["weights"][:, step], alive)
+            off["value"] = off["value"] + _mean((now.value - known["value"][:, step]).square(), sure)
+            there = known["followed"] & (known["ahead"] == step)
+            off["apart"] = off["apart"] + ((now.latent - later).square().mean(-1) * there).sum() / len(there)
+            if step < UNROLL:
+                # Half of the gradient goes on to the step before, so that early ones do not drown in late ones.
+                now, earned = head.imagine((now.latent + now.latent.detach()) / 2, known["action"][:, step])
+                wrong = earned - known["reward"][:, step] / domain.scale
+                off["reward"] = off["reward"] + _mean(wrong.square(), sure)
+        mean = {name: one / (1 if name == "apart" else UNROLL + 1) for name, one in off.items()}
+        loss = mean["policy"] + VALUE * mean["value"] + REWARD * mean["reward"] + CONSISTENT * mean["apart"]
+        return loss, {name: one.detach() for name, one in mean.items()}
+
+    def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
+        """The lesson's loss on boards that were met."""
+        life = self.lives["tictactoe"]
+        if not life.met.pieces(UNROLL):
+            self.remember()
+        pieces = life.met.draw(batch["rows"], UNROLL, numpy_rng("imagine", self.seed, "rehearse", batch["update"]))
+        return self.loss_of(self.agent, {"world": "tictactoe", "pieces": pieces})
+
+    def remember(self) -> None:
+        """Play some games as the agent does now."""
+        self.lives["tictactoe"].act(self.agent, max(REMEMBERED, UNROLL + DOMAINS["tictactoe"].n_step + 4))
+
+    def state_dict(self) -> dict[str, Any]:
+        """The optimizer, trajectories, and where the worlds stand."""
+        return super().state_dict() | {"lives": {name: life.state_dict() for name, life in self.lives.items()}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on with them."""
+        super().load_state_dict(state)
+        for name, life in state["lives"].items():
+            self.lives[name].load_state_dict(life)
+
+
+class Life:
+    """Rows of one world side by side, each acting by a search of its own, and what they met."""
+
+    def __init__(self, domain: Domain, drill: Drill, name: str, seed: int) -> None:
+        self.domain, self.drill, self.name, self.seed = domain, drill, name, seed
+        self.rules = domain.rules()
+        self.met = Trajectories(drill.kept, domain.discount, domain.n_step)
+        self.state = self.begun(drill.rows, 0)
+        self.episodes = 0
+
+    def begun(self, n: int, number: int) -> Any:
+        """N new episodes, each after some actions by chance where the domain has openings."""
+        state = self.rules.initial(lesson_seeds(n, self.seed, "imagine", self.name, number))
+        rng = numpy_rng("imagine", self.seed, self.name, "openings", number)
+        many = rng.integers(0, self.domain.opening + 1, n)
+        for step in range(self.domain.opening):
+            able = self.domain.legal(self.rules, state)
+            moves = np.where(able, rng.random(able.shape), -1).argmax(-1)
+            further = self.rules.step(state, {self.domain.effector: moves})
+            going = (step < many) & ~self.rules.outcome(further).terminal
+            state.put(going, further.take(going))
+        return state
+
+    def act(self, agent: Agent, ticks: int) -> dict[str, float]:
+        """Live on for some ticks; what is met is a function of the agent and of how many ticks there were before."""
+        training = agent.training
+        agent.eval()
+        values = [self._tick(agent) for _ in range(ticks)]
+        agent.train(training)
+        return {"episodes": float(self.episodes), "hoped": float(np.mean(values))}
+
+    def _tick(self, agent: Agent) -> float:
+        domain, number = self.domain, self.met.count
+        observed = np.asarray(self.rules.observe(self.state)[domain.sense])
+        legal = domain.legal(self.rules, self.state)
+        noise = numpy_rng("imagine", self.seed, self.name, "noise", number).gumbel(size=legal.shape)
+        found = dream(agent, domain, observed, legal, domain.simulations, noise)
+        self.state = self.rules.step(self.state, {domain.effector: found.action})
+        outcome = self.rules.outcome(self.state)
+        ended = np.where(outcome.terminal, OVER, np.where(outcome.truncated, CUT, GOING))
+        self.met.add(
+            observed=observed, action=found.action, reward=domain.scale * np.asarray(outcome.reward, float),
+            ended=ended, weights=found.weights, value=found.value,
+        )  # fmt: skip
+        anew = np.flatnonzero(ended != GOING)
+        if len(anew):
+            self.state.put(anew, self.begun(len(anew), number + 1))
+            self.episodes += len(anew)
+        return float(found.value.mean())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the world stands, and what was met."""
+        world = {name: torch.from_numpy(np.array(value)) for name, value in vars(self.state).items()}
+        return {"world": world, "met": self.met.state_dict(), "episodes": self.episodes}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on with it."""
+        self.met.load_state_dict(state["met"])
+        self.episodes = int(state["episodes"])
+        self.state = type(self.state)(**{name: x.cpu().numpy().copy() for name, x in state["world"].items()})
+
+
+def moments(sense: str, observed: np.ndarray) -> Batch:
+    """Observations [N, ...] as N rows of one Moment."""
+    return collate_tick({sense: observed}, np.ones(len(observed), bool))
+
+
+def _mean(values: Tensor, counts: Tensor) -> Tensor:
+    """Mean of `values` [N] where `counts` bool [N]; 0 when it is nowhere."""
+    return (values * counts).sum() / counts.sum().clamp_min(1)

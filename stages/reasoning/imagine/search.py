@@ -1,0 +1,133 @@
+"""The stage's tree search over what a head imagines: rules are asked for nothing but which actions are legal now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.algorithms.tree_search import Expanded, Found, Roots, gumbel_search
+from devmind.worlds.boards import MnkRules
+from devmind.worlds.cartpole import CartPoleRules
+from stages.reasoning.imagine.head import Imagined, ImagineHead
+
+BOARD_HEAD, PUSH_HEAD = "imagine", "imagine_push"
+TOGETHER = 512
+"""Searches that are made at once, at most."""
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A world in which a model is learned.
+
+    Attributes:
+        head: that imagines it; sense, effector: what it sees and acts with.
+        rules: makes the world's Rules.
+        choices: actions there are.
+        discount: what the value of the next state is worth; -1 where an opponent moves there.
+        scale: of a reward, so that values lie within `bounds`.
+        simulations: of an action, in lessons and exams.
+        n_step: rewards that a value's target sums before it trusts a search.
+        opening: actions by chance before the first search, at most.
+    """
+
+    head: str
+    sense: str
+    effector: str
+    rules: Callable[[], Any]
+    choices: int
+    discount: float
+    scale: float
+    bounds: tuple[float, float]
+    simulations: int
+    n_step: int
+    opening: int = 0
+
+    def legal(self, rules: Any, state: Any) -> np.ndarray:
+        """Which actions are legal, bool [N, choices]."""
+        found = rules.legal(state).get(self.effector)
+        return np.ones((len(state), self.choices), bool) if found is None else np.asarray(found)
+
+
+DOMAINS: Mapping[str, Domain] = {
+    "tictactoe": Domain(
+        BOARD_HEAD, "board", "place", lambda: MnkRules("tictactoe"), 9,
+        discount=-1.0, scale=1.0, bounds=(-1.0, 1.0), simulations=32, n_step=9, opening=5,
+    ),
+    # Who never falls is worth 1.
+    "cartpole": Domain(
+        PUSH_HEAD, "body", "push", CartPoleRules, 2,
+        discount=0.97, scale=0.03, bounds=(0.0, 1.0), simulations=8, n_step=10,
+    ),
+}  # fmt: skip
+
+
+@dataclass
+class Latents:
+    """Latents float32 [N, L], as rows of a tree."""
+
+    rows: np.ndarray
+
+    def take(self, index: Any) -> Latents:
+        """Copies of some."""
+        return Latents(self.rows[index].copy())
+
+    def put(self, index: Any, other: Latents) -> None:
+        """Replace some, in place."""
+        self.rows[index] = other.rows
+
+
+def seen(agent: Agent, domain: Domain, observed: np.ndarray) -> Imagined:
+    """What the agent makes of N observations by themselves, without gradients."""
+    output = agent.evaluate({domain.sense: torch.from_numpy(observed)}, [domain.head])[domain.head]
+    assert isinstance(output, Imagined)
+    return output
+
+
+@torch.no_grad()
+def dream(
+    agent: Agent,
+    domain: Domain,
+    observed: np.ndarray,
+    legal: np.ndarray,
+    simulations: int,
+    gumbel: np.ndarray | None = None,
+) -> Found[Latents]:
+    """Search from N observations by what the agent imagines; values are not proven, as a model may err.
+
+    Args:
+        legal: bool [N, choices], now; what may be done in an imagined state is for the policy to know.
+        gumbel: as `gumbel_search` takes it, noise for play that explores.
+    """
+    head = agent.head(domain.head)
+    assert isinstance(head, ImagineHead)
+
+    def roots(output: Imagined) -> tuple[Latents, np.ndarray, np.ndarray]:
+        value = output.value.double().cpu().numpy().clip(*domain.bounds)
+        return Latents(output.latent.cpu().numpy()), output.logits.double().cpu().numpy(), value
+
+    def expand(states: Latents, actions: np.ndarray) -> Expanded[Latents]:
+        latent = torch.from_numpy(states.rows).to(agent.device)
+        output, reward = head.imagine(latent, torch.from_numpy(actions).to(agent.device))
+        n, earned = len(actions), domain.scale * reward.double().cpu().numpy()
+        discount, over = np.full(n, domain.discount), np.zeros(n, bool)
+        return Expanded(*roots(output), np.ones((n, domain.choices), bool), earned, discount, over)
+
+    return gumbel_search(Roots(*roots(seen(agent, domain, observed)), legal), expand, simulations, gumbel=gumbel)
+
+
+def chosen(agent: Agent, domain: Domain, observed: np.ndarray, legal: np.ndarray, simulations: int) -> np.ndarray:
+    """The actions int64 [N] that searches end with; with 0 simulations those of the network alone."""
+    found = []
+    for start in range(0, len(observed), TOGETHER):
+        some = slice(start, start + TOGETHER)
+        if simulations:
+            found.append(dream(agent, domain, observed[some], legal[some], simulations).action)
+        else:
+            logits = seen(agent, domain, observed[some]).logits.cpu().numpy()
+            found.append(np.where(legal[some], logits, -np.inf).argmax(-1))
+    return np.concatenate(found)
