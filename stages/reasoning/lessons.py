@@ -20,6 +20,7 @@ from devmind.worlds.minigrid import installed
 from stages.reasoning import parts
 from stages.reasoning.explain import lesson as explain
 from stages.reasoning.games import CONNECT4, OTHELLO, TICTACTOE, Game
+from stages.reasoning.imagine import lesson as imagine
 from stages.reasoning.judged import by_chance
 from stages.reasoning.navigate import lesson as navigate
 from stages.reasoning.procedures import lesson as procedures
@@ -47,8 +48,8 @@ REVIEW = {"tiny": 5, "nursery": 200, "child": 2000, "adult": 6000}
 
 
 def lessons(context: Context) -> Sequence[Lesson]:
-    """What cells hold, games and a line of play in words, puzzles, values, procedures, each rehearsing those before it;
-    then all in turn that can be undone.
+    """What cells hold, games and a line of play in words, puzzles, values, a learned model, procedures, each rehearsing
+    those before it; then all in turn that can be undone.
 
     `navigate` is first, as what stands where is what all the others ask of the sense of boards; it needs MiniGrid.
     """
@@ -63,6 +64,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
         puzzles.lesson(context),
         sliding.lesson(context),
         values.lesson(context),
+        imagine.lesson(context),
         procedures.lesson(context),
     ):
         found.append(replace(lesson, rehearses=tuple(one.name for one in found)))

@@ -11,6 +11,7 @@ from stages.reasoning import parts
 from stages.reasoning.connect4 import exam as connect4
 from stages.reasoning.explain import exam as explain
 from stages.reasoning.games import CONNECT4, OTHELLO
+from stages.reasoning.imagine import exam as imagine
 from stages.reasoning.lessons import lessons, taught
 from stages.reasoning.navigate import exam as navigate
 from stages.reasoning.othello import exam as othello
@@ -30,6 +31,7 @@ SKILLS: Sequence[Skill] = (
     Skill("puzzles", puzzles.examine, puzzles.GATE, "Lights Out 5 x 5, solved by Q*", puzzles.taught),
     Skill("sliding", sliding.examine, sliding.GATE, "the 8-puzzle, and files' 15-puzzles", sliding.taught),
     Skill("values", values.examine, values.GATE, "a pole on a cart and an empty room, by Q-learning", values.taught),
+    Skill("imagine", imagine.examine, imagine.GATE, "games and a pole, searched in a learned model", imagine.taught),
     Skill("navigate", navigate.examine, navigate.GATE, "ways through rooms that are seen in part", navigate.taught),
     Skill(
         "procedures", procedures.examine, procedures.GATE, "plans that people wrote, on its beliefs and utilities",

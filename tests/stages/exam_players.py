@@ -57,6 +57,7 @@ ELSEWHERE: Mapping[str, str] = {
     "othello": "tests/stages/reasoning/test_othello.py",
     "sliding": "tests/stages/reasoning/test_sliding.py",
     "values": "tests/stages/reasoning/test_values.py",
+    "imagine": "tests/stages/reasoning/test_imagine.py",
     "procedures": "tests/stages/reasoning/test_procedures_skill.py",
     "navigate": "tests/stages/reasoning/test_navigate.py",
     "explain": "tests/stages/reasoning/test_explain.py",

@@ -28,7 +28,7 @@ from stages.reasoning.imagine.trajectories import CUT, GOING, OVER, Trajectories
 
 NAME = "imagine"
 UNROLL = 5
-VALUE, REWARD, CONSISTENT = 1.0, 1.0, 0.1
+VALUE, REWARD, CONSISTENT = 1.0, 1.0, 0
 """What the losses weigh beside the policy's."""
 
 

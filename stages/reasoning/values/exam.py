@@ -38,7 +38,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 def taught(context: Context, n: int) -> np.ndarray:
     """Carts as lessons begin them, int64 [n]."""
-    return _begun(context.make_world("cartpole", "", lesson_seeds(n, context.seed, "values", "episodes")))
+    return begun(context.make_world("cartpole", "", lesson_seeds(n, context.seed, "values", "episodes")))
 
 
 def worth_most(agent: Agent, head: str, sense: str, effector: str) -> Policy:
@@ -75,7 +75,7 @@ def _cartpole(agent: Agent, context: Context, level: str) -> Measure:
         ceiling=MOST, floors=floors,
         reference="CartPole-v1 counts as solved at 475; Stable-Baselines3's DQN in 50,000 steps: 500 (RL Zoo)",
         note="by a head on the body's numbers, which asks no trunk" + ("" if minigrid.installed() else ABSENT),
-        episodes=_begun(_carts(seeds)),
+        episodes=begun(carts(seeds)),
     )  # fmt: skip
 
 
@@ -114,18 +114,18 @@ def _floors(rules: Mapping[str, Policy], play: Callable[[Policy], np.ndarray]) -
     return {name: float(play(rule).mean()) for name, rule in rules.items()}
 
 
-def _begun(world: object) -> np.ndarray:
+def begun(world: object) -> np.ndarray:
     """Which episodes N carts begin: by where they stand, as it is sensed."""
     return identities({"body": world.observe()["body"]})  # type: ignore[attr-defined]
 
 
-def _carts(seeds: np.ndarray) -> SideBySide:
+def carts(seeds: np.ndarray) -> SideBySide:
     return SideBySide([GymWorld(gymnasium.make("CartPole-v1")) for _ in seeds], seeds)
 
 
 def kept_up(seeds: np.ndarray, policy: Policy) -> np.ndarray:
     """Returns float64 [N] in CartPole-v1 as Gymnasium has it, one episode a seed."""
-    world = _carts(seeds)
+    world = carts(seeds)
     try:
         return returns(policy, world)
     finally:

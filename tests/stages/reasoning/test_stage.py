@@ -12,7 +12,7 @@ SELF_PLAY_OF_MINUTES = pytest.param("othello", marks=[pytest.mark.slow, pytest.m
 
 
 @pytest.mark.parametrize(
-    "name", ["tictactoe", "connect4", SELF_PLAY_OF_MINUTES, "puzzles", "sliding", "values", "procedures"]
+    "name", ["tictactoe", "connect4", SELF_PLAY_OF_MINUTES, "puzzles", "sliding", "values", "imagine", "procedures"]
 )
 def test_a_lesson_goes_on_where_it_was_stopped_and_can_be_rehearsed(name: str, tmp_path) -> None:
     stage, agent, context = ReasoningStage(), tiny_agent(), tiny_context(tmp_path)

@@ -1,0 +1,119 @@
+"""The exam imagine: moves in tic-tac-toe and pushes of a cart, found by a search in what the agent imagines.
+
+Reported, not gated: what the search adds to the network alone is the question. The rules say which moves are legal
+now; of what comes after the agent is told nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from devmind.acting import Policy, Senses
+from devmind.acting.rollout import Actions
+from devmind.agent.agent import Agent
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
+from stages.reasoning import parts
+from stages.reasoning.games import TICTACTOE
+from stages.reasoning.imagine.search import DOMAINS, chosen
+from stages.reasoning.solver import SolvedGame, solve
+from stages.reasoning.tictactoe.exam import GLIMPSE_PLIES, by_rule, placed, random
+from stages.reasoning.values.exam import MOST, begun, by_angle, carts, kept_up
+
+BOARD, GAMES, CARTPOLE = "imagine", "imagine/games", "imagine/cartpole"
+EPISODES = 100
+GATE = Gate([Threshold(name, None, beats_floor=True, goal=True) for name in (BOARD, GAMES, CARTPOLE)])
+TAUGHT, ALONE, UNTAUGHT = "search in what is imagined", "network alone", "untaught model"
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """Every position and every game of tic-tac-toe, and carts of CartPole-v1."""
+    return [*_games(agent, context, level), _cartpole(agent, context, level)]
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Carts as the lesson begins them, int64 [n]; of tic-tac-toe the exam asks for all there is."""
+    seeds = lesson_seeds(n, context.seed, "imagine", "cartpole", "episodes")
+    return begun(context.make_world("cartpole", "", seeds))
+
+
+def _games(agent: Agent, context: Context, level: str) -> list[Measure]:
+    game, full, every = solve(TICTACTOE.rules), level == "full", level != "glimpse"
+    asked = np.flatnonzero(~game.ended & ((game.ply <= GLIMPSE_PLIES) | every))
+    simulations = DOMAINS["tictactoe"].simulations
+    players = {TAUGHT: _played(agent, game, asked, simulations)}
+    floors: dict[str, np.ndarray] = {}
+    if full:
+        floors = {
+            ALONE: _played(agent, game, asked, 0),
+            UNTAUGHT: _played(parts.untrained(agent), game, asked, simulations),
+            "random": random(game, context.seed),
+            "win, block, centre, corner": by_rule(game),
+        }
+    kept = {name: game.best[asked, choice[asked]] for name, choice in (players | floors).items()}
+    chance = game.best[asked].sum(-1) / (game.child[asked] >= 0).sum(-1)
+    found = [
+        Measure(
+            BOARD, "value-optimal", kept.pop(TAUGHT), chance=float(chance.mean()), ceiling=1.0,
+            floors={name: float(values.mean()) for name, values in kept.items()}, exhaustive=True,
+            reference="a perfect player; search by the rules themselves: the skill tictactoe",
+            note=f"{len(asked):,} positions; {simulations} simulations in a learned model",
+        )
+    ]  # fmt: skip
+    if every:
+        results = {name: result(game, choice) for name, choice in (players | floors).items()}
+        by_chance = np.concatenate([(game.endings(side=side) + 1) / 2 for side in (0, 1)])
+        found.append(
+            Measure(
+                GAMES, "won 1, drawn 0.5", results.pop(TAUGHT), chance=float(by_chance.mean()), ceiling=1.0,
+                floors={name: float(values.mean()) for name, values in results.items()}, exhaustive=True,
+                reference="a perfect player never loses",
+                note="every game as either side against all that the other can do, each counted once",
+            )
+        )  # fmt: skip
+    return found
+
+
+def _played(agent: Agent, game: SolvedGame, asked: np.ndarray, simulations: int) -> np.ndarray:
+    """The moves int64 [n] of an agent; 0 where it is not asked."""
+    domain, board = DOMAINS["tictactoe"], game.board.take(asked)
+    observed = np.asarray(game.rules.observe(board)[domain.sense])
+    return placed(game, asked, chosen(agent, domain, observed, domain.legal(game.rules, board), simulations))
+
+
+def result(game: SolvedGame, choice: np.ndarray) -> np.ndarray:
+    """Of every game as either side with these moves: won 1, drawn 0.5, lost 0, float [games]."""
+    return np.concatenate([(game.endings(choice, side) + 1) / 2 for side in (0, 1)])
+
+
+def _cartpole(agent: Agent, context: Context, level: str) -> Measure:
+    n = context.episodes(EPISODES, level)
+    seeds, simulations = exam_seeds(n, context.seed, CARTPOLE), DOMAINS["cartpole"].simulations
+    rng = numpy_rng(context.seed, CARTPOLE, "random")
+    floors: dict[str, float] = {}
+    if level == "full":
+        players: dict[str, Policy] = {
+            ALONE: partial(_push, agent, 0),
+            UNTAUGHT: partial(_push, parts.untrained(agent), simulations),
+            "random": lambda senses, first: {"push": rng.integers(0, 2, n)},
+            "the sign of angle and turn": by_angle,
+        }
+        floors = {name: float(kept_up(seeds, policy).mean()) for name, policy in players.items()}
+    return Measure(
+        CARTPOLE, "return of CartPole-v1", kept_up(seeds, partial(_push, agent, simulations)),
+        chance=floors.get("random", 22.0), ceiling=MOST, floors=floors, episodes=begun(carts(seeds)),
+        reference="CartPole-v1 counts as solved at 475",
+        note=f"{simulations} simulations in a learned model, on the body's numbers",
+    )  # fmt: skip
+
+
+def _push(agent: Agent, simulations: int, senses: Senses, first: np.ndarray) -> Actions:
+    domain = DOMAINS["cartpole"]
+    observed = np.asarray(senses[domain.sense])
+    legal = np.ones((len(observed), domain.choices), bool)
+    return {domain.effector: chosen(agent, domain, observed, legal, simulations)}
