@@ -2,8 +2,8 @@
 
 Positions are those of the exams: every one of tic-tac-toe, Pascal Pons' L2_R2 of Connect-4 (`--data`), else ends of
 games solved here. The score is the share of moves that lose none of the game's value. Simulations are of all rounds
-of a move. Milliseconds are of moves asked for one at a time, each by a judge that remembers nothing, as in play, on one
-thread, of the first `--timed` positions in an order by chance that all players share.
+of a move. Milliseconds are of moves asked for one at a time, each by a judge that remembers nothing, as in play, CPU
+time of one thread, of the first `--timed` positions in an order by chance that all players share.
 
     OMP_NUM_THREADS=1 python benchmarks/thinking.py --agent DIR [--game connect4 --simulations 200 --data FOLDER]
 """
@@ -46,10 +46,10 @@ def positions(game: str, data: Path | None, n: int, seed: int) -> Judged:
 
 def ms_a_move(agent: Agent, one: Judged, simulations: int, sure: float | None) -> float:
     """Mean over these positions, each thought about by itself."""
-    began_s = time.perf_counter()
+    began_s = time.process_time()
     for row in range(len(one.best)):
         think(Judge(agent, one.game), one.board.take([row]), simulations, sure)
-    return 1000 * (time.perf_counter() - began_s) / len(one.best)
+    return 1000 * (time.process_time() - began_s) / len(one.best)
 
 
 def row(agent: Agent, one: Judged, timed: int, simulations: int, sure: float | None) -> str:

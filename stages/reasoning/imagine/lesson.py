@@ -21,7 +21,6 @@ from devmind.agent.batch import Batch, collate_tick
 from devmind.curriculum.stage import Batches, Context, Lesson, Rehearsed, Scalars
 from devmind.learners.gradient import GradientLearner
 from devmind.seeding import lesson_seeds, numpy_rng
-from stages.reasoning import parts
 from stages.reasoning.imagine.head import Imagined, ImagineHead
 from stages.reasoning.imagine.search import DOMAINS, Domain, dream, seen
 from stages.reasoning.imagine.trajectories import CUT, GOING, OVER, Trajectories
@@ -50,7 +49,7 @@ class Drill:
 
 
 DRILLS: Mapping[str, Drill] = {
-    "tictactoe": Drill(rows=64, ticks=1, kept=160, steps=1, batch=96),
+    "tictactoe": Drill(rows=64, ticks=1, kept=160, steps=8, batch=96),
     "cartpole": Drill(rows=16, ticks=12, kept=1000, steps=6, batch=96),
 }
 TINY = Drill(rows=4, ticks=4, kept=64, steps=1, batch=8)
@@ -74,19 +73,19 @@ def lesson(context: Context) -> Lesson:
             lambda update: {"world": names[update % len(names)], "rows": context.rows(rows), "update": update}, steps
         )
 
-    return Lesson(NAME, learner, batches, STEPS[size], minutes=2.0, skills=(NAME,))
+    return Lesson(NAME, learner, batches, STEPS[size], minutes=2.0, skills=(NAME,), rehearsal_every=0)
 
 
 class DreamLearner(GradientLearner):
     """Acts by searches in the latent and learns from what was met; batches name the world.
 
-    Rehearsed are boards only, as later lessons change nothing of what imagines a pole.
+    The trunk is left as it is: other lessons have taught it boards, and here it made the model worse when it learned
+    along, for three times the time a step. Rehearsed by others are boards, whose features they change.
     """
 
     def __init__(self, agent: Agent, context: Context, drills: Mapping[str, Drill], *, learning_rate: float) -> None:
-        super().__init__(
-            agent, self.loss_of, seed=context.seed, learning_rate=learning_rate, trains=parts.trained(agent)
-        )
+        trains = [f"heads.{DOMAINS[name].head}." for name in drills]
+        super().__init__(agent, self.loss_of, seed=context.seed, learning_rate=learning_rate, trains=trains)
         self.lives = {name: Life(DOMAINS[name], drill, name, context.seed) for name, drill in drills.items()}
 
     def update(self, batch: Any, step: int) -> Scalars:

@@ -186,7 +186,7 @@ def test_who_knows_the_moves_reaches_the_ceiling_and_shuffled_ones_fall(agent: A
         best = examined(patch, tmp_path, agent, shuffled=False)
         worse = examined(patch, tmp_path, agent, shuffled=True)
     assert best[exam.BOARD] == 1.0
-    assert best[exam.GAMES] > 0.9
+    assert best[exam.GAMES] > 0.85
     assert worse[exam.BOARD] < 0.75
     assert worse[exam.GAMES] < best[exam.GAMES] - 0.2
 
