@@ -69,8 +69,9 @@ class ImagineHead(ReaderHead):
             nn.Linear(latent + classes, hidden), nn.GELU(), nn.Linear(hidden, hidden), nn.GELU()
         )  # fmt: skip
         self.moved, self.earned = nn.Linear(hidden, latent), nn.Linear(hidden, 1)
-        self.judge = nn.Sequential(nn.Linear(latent, hidden), nn.GELU(), nn.Linear(hidden, classes + 1))
-        for last in (self.earned, self.judge[-1]):
+        said = nn.Linear(hidden, classes + 1)
+        self.judge = nn.Sequential(nn.Linear(latent, hidden), nn.GELU(), said)
+        for last in (self.earned, said):
             # Little is earned, hoped for or preferred at first, but something: a loss has to reach the latent.
             nn.init.orthogonal_(last.weight, 0.1)
             nn.init.zeros_(last.bias)

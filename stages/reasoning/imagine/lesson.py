@@ -27,7 +27,7 @@ from stages.reasoning.imagine.trajectories import CUT, GOING, OVER, Trajectories
 
 NAME = "imagine"
 UNROLL = 5
-VALUE, REWARD, CONSISTENT = 1.0, 1.0, 0
+VALUE, REWARD, CONSISTENT = 1.0, 1.0, 0.02
 """What the losses weigh beside the policy's."""
 
 
@@ -73,7 +73,7 @@ def lesson(context: Context) -> Lesson:
             lambda update: {"world": names[update % len(names)], "rows": context.rows(rows), "update": update}, steps
         )
 
-    return Lesson(NAME, learner, batches, STEPS[size], minutes=2.0, skills=(NAME,), rehearsal_every=0)
+    return Lesson(NAME, learner, batches, STEPS[size], minutes=3.5, skills=(NAME,), rehearsal_every=0)
 
 
 class DreamLearner(GradientLearner):
