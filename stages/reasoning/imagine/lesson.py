@@ -93,9 +93,11 @@ class DreamLearner(GradientLearner):
         if isinstance(batch, Rehearsed):
             return super().update(batch, step)
         name, life = batch["world"], self.lives[batch["world"]]
-        told: dict[str, Any] = life.act(self.agent, life.drill.ticks)
+        # The first time, as long as it takes until the targets of a piece are known.
+        wanted = UNROLL + life.domain.n_step + 1 - life.met.count
+        told: dict[str, Any] = life.act(self.agent, max(life.drill.ticks, wanted))
         self.set_rates(step)
-        for number in range(life.drill.steps if life.met.pieces(UNROLL) else 0):
+        for number in range(life.drill.steps):
             pieces = life.met.draw(batch["rows"], UNROLL, numpy_rng("imagine", self.seed, name, step, number))
             loss, scalars = self.loss_of(self.agent, {"world": name, "pieces": pieces})
             self.descend(loss)
