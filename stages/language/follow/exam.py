@@ -1,4 +1,6 @@
-"""The skill `follow`: rooms that no lesson had, an instruction, and whether it was done."""
+"""The skill `follow`: rooms that no lesson had, an instruction, and whether it was done; and in a full exam how far that
+carries in rooms of further kinds, which the gate does not ask for.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,27 @@ from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng, torch_generator
-from devmind.worlds.minigrid import installed, room
+from devmind.worlds.minigrid import FORWARD, PICKUP, installed, room
 from stages.language.follow.hand_rules import at_random, straight_on, to_the_red_ball
 from stages.language.follow.lesson import ROOM
-from stages.language.follow.rooms import demonstrate, succeeded
+from stages.language.follow.rooms import demonstrate, returns
 from stages.language.parts import BOARD, CHOOSE, TEXT
 
 NAME = "follow"
 GATE = Gate([Threshold(NAME, 0.95)])
 EPISODES = 512
 TOGETHER = 128
+FURTHER = {
+    "follow/local": ("BabyAI-GoToLocal-v0", FORWARD),
+    "follow/pickup": ("BabyAI-PickupLoc-v0", PICKUP),
+}
+"""Rooms in which a thing is told by its kind, its colour or its place among others like it, to go to or to pick up; and
+the last of MiniGrid's actions that is any use there, which random steps are drawn from.
+"""
+REFERENCES = {
+    "follow/local": "0.85 of the way from random to the bot is the goal",
+    "follow/pickup": "reported, without a goal",
+}
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
@@ -37,23 +50,54 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     n = context.episodes(EPISODES // 5 if level == "glimpse" else EPISODES)
     seeds = exam_seeds(n, context.seed, NAME)
     values = played(seeds, Actor(agent, effectors=[CHOOSE]))
-    return [
-        Measure(
-            NAME,
-            "done as told",
-            values,
-            chance=0.0,
-            ceiling=1.0,
-            floors={name: float(played(seeds, policy).mean()) for name, policy in _floors(context).items()}
-            if full
-            else {},
-            rate=True,
-            reference="BabyAI 1.0: 0.99 from some 8,000 to 12,000 demonstrations of the bot",
-            note=f"{ROOM}, new rooms; the bot's ceiling is in the rows",
-            rows=_rows(agent, context, seeds) if full else {},
-            episodes=begun(seeds),
-        )
-    ]
+    measure = Measure(
+        NAME,
+        "done as told",
+        values,
+        chance=0.0,
+        ceiling=1.0,
+        floors={name: float(played(seeds, policy).mean()) for name, policy in _floors(context).items()} if full else {},
+        rate=True,
+        reference="BabyAI 1.0: 0.99 from some 8,000 to 12,000 demonstrations of the bot",
+        note=f"{ROOM}, new rooms; the bot's ceiling is in the rows",
+        rows=_rows(agent, context, seeds) if full else {},
+        episodes=begun(seeds),
+    )
+    return [measure, *(further(agent, context, name) for name in FURTHER)] if full else [measure]
+
+
+def further(agent: Agent, context: Context, name: str) -> Measure:
+    """What episodes in further rooms earn; random steps are its chance, and the bot is its ceiling, in the same rooms."""
+    where, last = FURTHER[name]
+    seeds = exam_seeds(context.episodes(EPISODES), context.seed, name)
+    generator = torch_generator(context.seed, name, "sampled", device=agent.device)
+    values = earned(seeds, Actor(agent, effectors=[CHOOSE]), where)
+    sampled = earned(seeds, Actor(agent, effectors=[CHOOSE], generator=generator), where)
+    some = seeds[: max(8, len(seeds) // 4)]
+    deaf = earned(some, Actor(agent, effectors=[CHOOSE], without=[TEXT]), where)
+    rng = numpy_rng(context.seed, name, "rules")
+    floors = {"random": at_random(rng, last), "straight on": straight_on(rng)}
+    found = {rule: float(earned(seeds, policy, where).mean()) for rule, policy in floors.items()}
+    bot = [shown.reward if (shown := demonstrate(where, int(seed))) else 0.0 for seed in some]
+    chance, ceiling = found["random"], float(np.mean(bot))
+    return Measure(
+        name,
+        "return",
+        values,
+        chance=chance,
+        ceiling=ceiling,
+        floors=found,
+        reference=REFERENCES[name],
+        note=f"{where}, which no lesson shows; the ceiling is the bot's return in {len(some)} of the rooms",
+        rows={
+            "done as told": float((values > 0).mean()),
+            "normalised": float((values.mean() - chance) / (ceiling - chance)),
+            "sampled": float(sampled.mean()),
+            "sampled, done as told": float((sampled > 0).mean()),
+            "text off": float(deaf.mean()),
+        },
+        episodes=begun(seeds, where),
+    )
 
 
 def taught(context: Context, n: int) -> np.ndarray:
@@ -61,9 +105,9 @@ def taught(context: Context, n: int) -> np.ndarray:
     return begun(lesson_seeds(n, context.seed, NAME, "episodes"))
 
 
-def begun(seeds: np.ndarray) -> np.ndarray:
+def begun(seeds: np.ndarray, where: str = ROOM) -> np.ndarray:
     """Which rooms and instructions the seeds begin, int64 [N]."""
-    world, rooms, told = room(ROOM), [], []
+    world, rooms, told = room(where), [], []
     env: Any = world.env.unwrapped
     for seed in seeds.tolist():
         world.reset(seed=seed)
@@ -75,8 +119,13 @@ def begun(seeds: np.ndarray) -> np.ndarray:
 
 def played(seeds: np.ndarray, policy: Policy) -> np.ndarray:
     """Whether each episode ended as told, float64 [N] of 0 and 1."""
+    return (earned(seeds, policy) > 0).astype(np.float64)
+
+
+def earned(seeds: np.ndarray, policy: Policy, where: str = ROOM) -> np.ndarray:
+    """What each episode earned, float64 [N]: nothing where it did not end as told, else more the sooner it did."""
     groups = np.split(seeds, range(TOGETHER, len(seeds), TOGETHER))
-    return np.concatenate([succeeded(ROOM, group, policy) for group in groups])
+    return np.concatenate([returns(where, group, policy) for group in groups])
 
 
 def _rows(agent: Agent, context: Context, seeds: np.ndarray) -> dict[str, float]:
