@@ -1,5 +1,6 @@
-"""The skill `follow`: rooms that no lesson had, an instruction, and whether it was done; and in a full exam how far that
-carries in rooms of further kinds, which the gate does not ask for.
+"""The skill `follow`: rooms that no lesson had, an instruction, and whether it was done.
+
+A full exam asks too how far that carries in rooms of further kinds, which the gate does not.
 """
 
 from __future__ import annotations
@@ -23,20 +24,17 @@ from stages.language.follow.rooms import demonstrate, returns
 from stages.language.parts import BOARD, CHOOSE, TEXT
 
 NAME = "follow"
-GATE = Gate([Threshold(NAME, 0.95)])
+LOCAL, PICK_UP = "follow/local", "follow/pickup"
+GATE = Gate([Threshold(NAME, 0.95), Threshold(LOCAL, 0.85, goal=True)])
 EPISODES = 512
 TOGETHER = 128
 FURTHER = {
-    "follow/local": ("BabyAI-GoToLocal-v0", FORWARD),
-    "follow/pickup": ("BabyAI-PickupLoc-v0", PICKUP),
+    LOCAL: ("BabyAI-GoToLocal-v0", FORWARD),
+    PICK_UP: ("BabyAI-PickupLoc-v0", PICKUP),
 }
 """Rooms in which a thing is told by its kind, its colour or its place among others like it, to go to or to pick up; and
 the last of MiniGrid's actions that is any use there, which random steps are drawn from.
 """
-REFERENCES = {
-    "follow/local": "0.85 of the way from random to the bot is the goal",
-    "follow/pickup": "reported, without a goal",
-}
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
@@ -67,34 +65,34 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def further(agent: Agent, context: Context, name: str) -> Measure:
-    """What episodes in further rooms earn; random steps are its chance, and the bot is its ceiling, in the same rooms."""
+    """What episodes in further rooms earn, on a scale of random steps (0) and the bot (1) there."""
     where, last = FURTHER[name]
     seeds = exam_seeds(context.episodes(EPISODES), context.seed, name)
-    generator = torch_generator(context.seed, name, "sampled", device=agent.device)
-    values = earned(seeds, Actor(agent, effectors=[CHOOSE]), where)
-    sampled = earned(seeds, Actor(agent, effectors=[CHOOSE], generator=generator), where)
     some = seeds[: max(8, len(seeds) // 4)]
-    deaf = earned(some, Actor(agent, effectors=[CHOOSE], without=[TEXT]), where)
+    generator = torch_generator(context.seed, name, "sampled", device=agent.device)
     rng = numpy_rng(context.seed, name, "rules")
-    floors = {"random": at_random(rng, last), "straight on": straight_on(rng)}
-    found = {rule: float(earned(seeds, policy, where).mean()) for rule, policy in floors.items()}
-    bot = [shown.reward if (shown := demonstrate(where, int(seed))) else 0.0 for seed in some]
-    chance, ceiling = found["random"], float(np.mean(bot))
+    bot = float(np.mean([shown.reward if (shown := demonstrate(where, int(seed))) else 0.0 for seed in some]))
+    random, straight = (earned(seeds, rule, where).mean() for rule in (at_random(rng, last), straight_on(rng)))
+
+    def scaled(returns: np.ndarray) -> np.ndarray:
+        return (returns - random) / (bot - random)
+
+    likeliest = earned(seeds, Actor(agent, effectors=[CHOOSE]), where)
+    sampled = earned(seeds, Actor(agent, effectors=[CHOOSE], generator=generator), where)
+    deaf = earned(some, Actor(agent, effectors=[CHOOSE], without=[TEXT]), where)
     return Measure(
         name,
-        "return",
-        values,
-        chance=chance,
-        ceiling=ceiling,
-        floors=found,
-        reference=REFERENCES[name],
-        note=f"{where}, which no lesson shows; the ceiling is the bot's return in {len(some)} of the rooms",
+        "return, random to bot",
+        scaled(likeliest),
+        chance=0.0,
+        ceiling=1.0,
+        floors={"random": float(scaled(random)), "straight on": float(scaled(straight))},
+        note=f"{where}, which no lesson shows; random steps earn {random:.3f} there, the bot {bot:.3f} (n={len(some)})",
         rows={
-            "done as told": float((values > 0).mean()),
-            "normalised": float((values.mean() - chance) / (ceiling - chance)),
-            "sampled": float(sampled.mean()),
+            "done as told": float((likeliest > 0).mean()),
+            "sampled": float(scaled(sampled).mean()),
             "sampled, done as told": float((sampled > 0).mean()),
-            "text off": float(deaf.mean()),
+            "text off": float(scaled(deaf).mean()),
         },
         episodes=begun(seeds, where),
     )
