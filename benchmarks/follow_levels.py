@@ -42,7 +42,7 @@ from stages.language.follow import lesson
 from stages.language.follow.exam import earned
 from stages.language.follow.hand_rules import at_random
 from stages.language.follow.rooms import demonstrate
-from stages.language.parts import BOARD, CHOICES, CHOOSE
+from stages.language.parts import BOARD, CHOICES, CHOOSE, TEXT
 
 SIDE = 7
 WAYS = ("board", "cells", "numbers")
@@ -55,6 +55,7 @@ def main() -> None:
     options.add_argument("--bind", nargs="+", choices=WAYS, default=list(WAYS))
     options.add_argument("--last", type=int, default=FORWARD, help="random steps are MiniGrid's actions up to this one")
     options.add_argument("--steps", type=int, default=400)
+    options.add_argument("--rate", type=float, default=1e-3, help="of learning")
     options.add_argument("--episodes", type=int, default=512, help="of the exam")
     options.add_argument("--size", default="nursery")
     options.add_argument("--seed", type=int, default=0)
@@ -64,7 +65,9 @@ def main() -> None:
     shown = [demonstrate(given.room, int(seed)) for seed in seeds[: max(8, len(seeds) // 4)]]
     bot = float(np.mean([one.reward if one else 0.0 for one in shown]))
     print(f"{given.room}, {len(seeds)} new rooms: random {random:.3f}, bot {bot:.3f} (of {len(shown)})")
-    print("bind      steps  CPU s  as the bot  success  normalised [95 %]     sampled  normalised", flush=True)
+    print(
+        "bind      steps  CPU s  as the bot  success  normalised [95 %]     sampled  normalised  text off", flush=True
+    )
     for way in given.bind:
         with tempfile.TemporaryDirectory() as folder:
             row(Path(folder), given, way, seeds, random, bot)
@@ -75,7 +78,9 @@ def row(folder: Path, given: argparse.Namespace, way: str, seeds: np.ndarray, ra
     config = load(given.size, sets=["device=cpu", "threads=1", "loggers=[]"])
     context = Context(config, given.seed, "cpu", folder, worlds.make)
     agent = untaught(given.size, given.seed, way)
-    learner = GradientLearner(agent, lesson.loss, seed=given.seed, learning_rate=1e-3, trains=parts.trained(agent))
+    learner = GradientLearner(
+        agent, lesson.loss, seed=given.seed, learning_rate=given.rate, trains=parts.trained(agent)
+    )
     learner.steps, begun_s, right = given.steps, time.process_time(), 0.0
     agent.train()
     for step in range(given.steps):
@@ -89,14 +94,13 @@ def row(folder: Path, given: argparse.Namespace, way: str, seeds: np.ndarray, ra
         likeliest = earned(seeds, Actor(agent, effectors=[CHOOSE]), given.room)
         drawn = Actor(agent, effectors=[CHOOSE], generator=torch_generator(given.seed, "sampled"))
         sampled = earned(seeds, drawn, given.room)
+        deaf = earned(seeds, Actor(agent, effectors=[CHOOSE], without=[TEXT]), given.room)
     rng = numpy_rng("bootstrap")
     means = [rng.choice(likeliest, len(likeliest)).mean() for _ in range(2000)]
-    score, low, high, other = (
-        (value - random) / (bot - random) for value in (likeliest.mean(), *np.quantile(means, (0.025, 0.975)),
-                                                        sampled.mean())
-    )  # fmt: skip
+    found = np.array([likeliest.mean(), *np.quantile(means, (0.025, 0.975)), sampled.mean(), deaf.mean()])
+    score, low, high, other, unheard = (found - random) / (bot - random)
     print(f"{way:8} {given.steps:6} {spent_s:6.0f} {right:11.3f} {(likeliest > 0).mean():8.3f} {score:11.3f} "
-          f"[{low:.3f}, {high:.3f}] {(sampled > 0).mean():8.3f} {other:11.3f}", flush=True)  # fmt: skip
+          f"[{low:.3f}, {high:.3f}] {(sampled > 0).mean():8.3f} {other:11.3f} {unheard:9.3f}", flush=True)  # fmt: skip
 
 
 def untaught(size: str, seed: int, way: str) -> Agent:
