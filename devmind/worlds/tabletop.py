@@ -1,0 +1,211 @@
+"""A table seen from above, as Rules: discs of some kinds are sorted into places of their kinds by a hand.
+
+The hand is a disc too. Closed over a thing it grasps it and carries it, lifted, until it opens; closed with nothing
+in it it is down on the table and pushes what it meets; open it passes over everything. What overlaps is pushed apart,
+so a thing that is put where another lies moves that one away. A thing may go into any free place of its kind, in any
+order: many plans are right, and their mean is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from devmind.errors import WorldError, nearest
+from devmind.seeding import numpy_rng
+from devmind.worlds.rules import Outcome, Struct
+from devmind.worlds.spaces import effector
+
+LEVELS = {"two": 2, "three": 3, "four": 4}
+"""Things to sort, by level."""
+SORTED = "-begun"
+"""Behind a level's name: some of the things, by the seed, are in their places already."""
+THINGS, PLACES, KINDS = 4, 4, 2
+"""As many rows as the senses have for things and for places; and kinds, which have two places each."""
+RADIUS, PLACE_RADIUS, GRASP = 0.08, 0.12, 0.07
+"""Of things and of the hand; of places: a thing is in one when its middle is; and how near the middle of a thing the
+hand's own must be to grasp it. The table goes from -1 to 1 along both axes."""
+PACE = 0.1
+"""How far a command of 1 goes in a tick."""
+APART = 0.3
+"""Least distance between the middles of things, places and the hand as an episode begins."""
+TICKS_A_THING = 60
+PASSES = 4
+"""In which overlaps are pushed apart."""
+
+
+@dataclass
+class Table(Struct):
+    """hand float64 [N, 2]; things [N, THINGS, 2], of kinds int64 [N, THINGS], -1: none; places [N, PLACES, 2], of kinds
+    [N, PLACES]; held int64 [N], the number of the thing in the hand, -1: none; closed bool [N]; tick int64 [N]; over
+    bool [N]: it had ended before this tick."""
+
+    hand: np.ndarray
+    things: np.ndarray
+    kinds: np.ndarray
+    places: np.ndarray
+    place_kinds: np.ndarray
+    held: np.ndarray
+    closed: np.ndarray
+    tick: np.ndarray
+    over: np.ndarray
+
+    @property
+    def inside(self) -> np.ndarray:
+        """Whether thing i lies in place j, let go of, and is of its kind, bool [N, THINGS, PLACES]."""
+        near = np.linalg.norm(self.things[:, :, None] - self.places[:, None], axis=-1) <= PLACE_RADIUS
+        alike = self.kinds[:, :, None] == self.place_kinds[:, None]
+        return np.asarray(near & alike & (np.arange(THINGS) != self.held[:, None])[..., None])
+
+    @property
+    def sorted(self) -> np.ndarray:
+        """Things that are where they belong, bool [N, THINGS]; of two in one place it is neither."""
+        inside = self.inside
+        alone = inside & (inside.sum(1, keepdims=True) == 1)
+        return np.asarray(alone.any(-1))
+
+
+class TabletopRules:
+    """`hand` float32 [4]: where it is, whether it is closed, whether it holds something; `things` and `places` float32
+    [4 * 4], of each x, y, its kind as -1 or 1, and a 1 where there is one; `move` [2] moves the hand, 1 being 0.1, and
+    `grip` [1] closes it where it is above 0.
+
+    Reward 1 when all things are sorted, which ends the episode; truncated after 60 ticks a thing.
+
+    Args:
+        level: "two", "three" or "four" things; with "-begun" some of them are in their places already.
+
+    Raises:
+        WorldError: there is no such level.
+    """
+
+    name = "tabletop"
+
+    def __init__(self, level: str = "three") -> None:
+        known = [*LEVELS, *(one + SORTED for one in LEVELS)]
+        if level not in known:
+            raise WorldError(f"The world 'tabletop' has no level '{level}'{nearest(level, known)}")
+        self.level, self.n_things = level, LEVELS[level.removesuffix(SORTED)]
+        self.horizon = TICKS_A_THING * self.n_things
+        hand = spaces.Box(-1.0, 1.0, (4,), np.float32)
+        row = spaces.Box(-1.0, 1.0, (4 * THINGS,), np.float32)
+        self.observation_space = spaces.Dict({"hand": hand, "things": row, "places": row})
+        self.action_space = spaces.Dict({"move": effector(2), "grip": effector(1)})
+
+    def initial(self, seeds: np.ndarray) -> Table:
+        """The table of each seed: kinds, and where everything lies."""
+        n, spots = len(seeds), np.zeros((len(seeds), 1 + THINGS + PLACES, 2))
+        kinds = np.full((n, THINGS), -1)
+        place_kinds = np.tile(np.arange(PLACES) % KINDS, (n, 1))
+        begun = np.zeros((n, THINGS), bool)
+        for row, seed in enumerate(seeds):
+            rng = numpy_rng("tabletop", self.level, int(seed))
+            spots[row] = _scattered(1 + THINGS + PLACES, rng)
+            # No kind has more things than places.
+            kinds[row, : self.n_things] = rng.permutation(place_kinds[row])[: self.n_things]
+            place_kinds[row] = rng.permutation(place_kinds[row])
+            if self.level.endswith(SORTED):
+                done = rng.permutation(self.n_things)[: rng.integers(1, self.n_things)]
+                begun[row, done] = True
+        hand, things, places = spots[:, 0], spots[:, 1 : 1 + THINGS].copy(), spots[:, 1 + THINGS :]
+        for row, thing in np.argwhere(begun):
+            free = [
+                place
+                for place in np.flatnonzero(place_kinds[row] == kinds[row, thing])
+                if (np.linalg.norm(things[row] - places[row, place], axis=-1) > PLACE_RADIUS).all()
+            ]
+            things[row, thing] = places[row, free[0]]
+        things[kinds < 0] = 0.0
+        none = np.zeros(n, bool)
+        return Table(hand, things, kinds, places, place_kinds, np.full(n, -1), none, np.zeros(n, np.int64), none.copy())
+
+    def legal(self, state: Table) -> Mapping[str, np.ndarray]:
+        """Every movement is legal."""
+        return {}
+
+    def step(self, state: Table, actions: Mapping[str, np.ndarray]) -> Table:
+        """Move the hand and what it holds, close or open it, push apart what overlaps; commands left out are zero."""
+        n, over = len(state), self._ended(state)
+        move = np.asarray(actions.get("move", np.zeros((n, 2))), np.float64)
+        grip = np.asarray(actions.get("grip", np.zeros((n, 1))), np.float64)[:, 0]
+        if not (np.isfinite(move).all() and np.isfinite(grip).all()):
+            raise WorldError("Commands `move` and `grip` are finite numbers in -1..1; got NaN or infinity.")
+        on, rows = ~over, np.arange(n)
+        hand = np.where(on[:, None], np.clip(state.hand + PACE * np.clip(move, -1, 1), -1, 1), state.hand)
+        closed = np.where(on, grip > 0, state.closed)
+        things = state.things.copy()
+        here = np.where((state.kinds >= 0), np.linalg.norm(things - hand[:, None], axis=-1), np.inf)
+        new = on & closed & ~state.closed & (here.min(1) <= GRASP)
+        held = np.where(on & ~closed, -1, np.where(new, here.argmin(1), state.held))
+        carried = on & (held >= 0)
+        things[rows[carried], held[carried]] = hand[carried]
+        things = np.where(on[:, None, None], _pushed(things, state.kinds >= 0, held, hand, closed), things)
+        return replace(
+            state.copy(), hand=hand, things=things, held=held, closed=closed, tick=state.tick + on, over=over
+        )
+
+    def outcome(self, state: Table) -> Outcome:
+        """1 for sorting the last thing; the end of the episode."""
+        done = self._done(state)
+        return Outcome((done & ~state.over & (state.tick > 0)).astype(np.float32), done, state.tick >= self.horizon)
+
+    def observe(self, state: Table) -> dict[str, Any]:
+        """The hand, things and places."""
+        hand = np.column_stack((state.hand, state.closed, state.held >= 0))
+        seen = {}
+        for name, at, kinds in (("things", state.things, state.kinds), ("places", state.places, state.place_kinds)):
+            there = kinds >= 0
+            kind = np.where(there, 2.0 * kinds / (KINDS - 1) - 1, 0.0)
+            seen[name] = np.concatenate((at, kind[..., None], there[..., None]), -1).reshape(len(at), -1)
+        return {name: value.astype(np.float32) for name, value in {"hand": hand, **seen}.items()}
+
+    def truth(self, state: Table) -> dict[str, np.ndarray]:
+        """What is sorted, and which thing is held."""
+        return {"sorted": state.sorted, "things": state.kinds >= 0, "held": state.held.copy()}
+
+    def _done(self, state: Table) -> np.ndarray:
+        return np.asarray((state.sorted | (state.kinds < 0)).all(1) & (state.tick > 0))
+
+    def _ended(self, state: Table) -> np.ndarray:
+        return self._done(state) | (state.tick >= self.horizon)
+
+
+def _scattered(n: int, rng: np.random.Generator) -> np.ndarray:
+    """`n` places [n, 2] of the table that are apart from each other."""
+    while True:
+        found: list[np.ndarray] = []
+        for spot in rng.uniform(-0.9, 0.9, (100, 2)):
+            if all(np.hypot(*(spot - other)) >= APART for other in found):
+                found.append(spot)
+            if len(found) == n:
+                return np.array(found)
+
+
+def _pushed(
+    things: np.ndarray, there: np.ndarray, held: np.ndarray, hand: np.ndarray, closed: np.ndarray
+) -> np.ndarray:
+    """Things [N, THINGS, 2] moved until none overlaps another, or the hand where it is down; a held one is lifted."""
+    things, down = things.copy(), closed & (held < 0)
+    lying = there & (np.arange(THINGS) != held[:, None])
+    for _ in range(PASSES):
+        aside = _away(things - hand[:, None]) * (lying & down[:, None])[..., None]
+        for other in range(THINGS):
+            both = lying & lying[:, [other]] & (np.arange(THINGS) != other)
+            # Of two in one spot the first goes to the left.
+            apart = things - things[:, [other]]
+            apart[..., 0] += 1e-9 * np.sign(np.arange(THINGS) - other)
+            aside += 0.5 * _away(apart) * both[..., None]
+        if not aside.any():
+            break
+        things = np.where(lying[..., None], np.clip(things + aside, -1, 1), things)
+    return things
+
+
+def _away(apart: np.ndarray) -> np.ndarray:
+    """How far discs whose middles are `apart` [..., 2] have to go to touch only."""
+    far = np.linalg.norm(apart, axis=-1, keepdims=True)
+    return np.asarray(apart / np.maximum(far, 1e-12) * np.maximum(2 * RADIUS - far, 0.0))
