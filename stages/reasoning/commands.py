@@ -43,6 +43,14 @@ def against(
     simulations: Annotated[
         int, typer.Option("--simulations", min=0, metavar="N", help="Of a move; 0: the network alone, without search.")
     ] = 32,
+    sure: Annotated[
+        float | None,
+        typer.Option(
+            "--sure",
+            metavar="P",
+            help="Make a move that the policy gives this probability without (further) search; else always search.",
+        ),
+    ] = None,
     second: Annotated[bool, typer.Option("--second", help="Let the agent begin.")] = False,
 ) -> None:
     """Play against an agent: type the number of a free place, or q to leave."""
@@ -54,7 +62,7 @@ def against(
         raise ConfigError(f"There is no game '{game}'{nearest(game, GAMES)}")
     taught = taught_agent(agent, "reasoning", GAMES[game].policy, game)
     with intra_op_threads(1):
-        Table(taught, GAMES[game], simulations, agent_begins=second).play(typer.echo, _asked)
+        Table(taught, GAMES[game], simulations, agent_begins=second, sure=sure).play(typer.echo, _asked)
 
 
 @solve.command("solve")

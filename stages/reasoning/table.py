@@ -8,8 +8,9 @@ import numpy as np
 
 from devmind.agent.agent import Agent
 from stages.reasoning.explain.lines import GAME, said_of
-from stages.reasoning.games import Game, Judge, moves, search
+from stages.reasoning.games import Game, Judge
 from stages.reasoning.parts import TEXT
+from stages.reasoning.thinking import check, think
 
 Say = Callable[[str], None]
 Ask = Callable[[str], str | None]
@@ -22,10 +23,14 @@ class Table:
     Args:
         simulations: of each of the agent's moves; 0: its network alone.
         agent_begins: else the human does. Who begins has the crosses.
+        sure: how sure the agent has to be of a move to search no further (`thinking.think`); None: always search.
     """
 
-    def __init__(self, agent: Agent, game: Game, simulations: int, agent_begins: bool) -> None:
-        self.game, self.simulations = game, simulations
+    def __init__(
+        self, agent: Agent, game: Game, simulations: int, agent_begins: bool, sure: float | None = None
+    ) -> None:
+        check(simulations, sure)
+        self.game, self.simulations, self.sure = game, simulations, sure
         self.agent, self.judge = agent, Judge(agent, game)
         self.board = game.rules.initial(np.zeros(1))
         self.agents = 0 if agent_begins else 1
@@ -57,15 +62,20 @@ class Table:
 
     def answer(self, say: Say) -> int:
         """The agent's move, and what it thinks."""
+        thought = think(self.judge, self.board, self.simulations, self.sure)
+        move, spent = int(thought.action[0]), int(thought.simulations[0])
         if not self.simulations:
-            move = int(moves(self.judge, self.board, 0)[0])
             say(f"The agent places {move + 1} (its network alone).")
             return move
-        found = search(self.judge, self.board, self.simulations)
-        move, value = int(found.action[0]), float(found.value[0])
-        sure = "proven" if found.proven[0] else f"{int(found.visits.sum())} simulations"
-        say(f"The agent places {move + 1} (it expects {value:+.2f} of -1..1, {sure}).")
-        after = self.game.rules.step(self.board, {"place": found.action})
+        how = (
+            "proven"
+            if thought.proven[0]
+            else f"{spent} simulations"
+            if spent
+            else f"at once, {thought.sure[0]:.2f} sure"
+        )
+        say(f"The agent places {move + 1} (it expects {float(thought.value[0]):+.2f} of -1..1, {how}).")
+        after = self.game.rules.step(self.board, {"place": thought.action})
         if self.game is GAME and TEXT in self.agent.heads and not self.game.rules.outcome(after).terminal[0]:
             say(f"It says:{said_of(self.agent, after.marks)[0]}")
         return move

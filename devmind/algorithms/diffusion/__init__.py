@@ -1,12 +1,13 @@
 """Hybrid diffusion: a trajectory (Gaussian) and a plan in symbols (masked) denoised together by one network.
 
-Hoeg, Vaaler, Liu, Egeland, Du (arXiv 2509.21983). `denoiser` is the network, `schedules` diffusers' schedulers as they
-are used here, `pipeline` draws, fills in what is not given, saves and loads.
+Hoeg, Vaaler, Liu, Egeland, Du (arXiv 2509.21983). `denoiser` and `tokens` are networks, `schedules`
+diffusers' schedulers as they are used here, `pipeline` draws, fills in what is not given, saves and loads.
 """
 
 from devmind.algorithms.diffusion.denoiser import SPREAD_OUT, HybridDenoiser, spread_out
 from devmind.algorithms.diffusion.pipeline import Drawn, HybridPipeline
 from devmind.algorithms.diffusion.schedules import SCHEDULERS, MaskedTokens, make_scheduler
+from devmind.algorithms.diffusion.tokens import TokenDenoiser
 
 __all__ = [
     "SCHEDULERS",
@@ -15,6 +16,7 @@ __all__ = [
     "HybridDenoiser",
     "HybridPipeline",
     "MaskedTokens",
+    "TokenDenoiser",
     "make_scheduler",
     "spread_out",
 ]

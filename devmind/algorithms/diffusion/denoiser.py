@@ -66,7 +66,7 @@ class HybridDenoiser(ModelMixin, ConfigMixin):
             nn.SiLU(),
             nn.Linear(memory, tokens * width),
         )
-        self.blocks = nn.ModuleList(_Block(width, attention_heads) for _ in range(layers))
+        self.blocks = nn.ModuleList(Block(width, attention_heads) for _ in range(layers))
         # What is given, above all the goal, is copied to where plans stand still; and little noise leaves little to do.
         self.copied = nn.Linear(2 * horizon * channels, horizon * channels)
         self.norm, self.told = nn.LayerNorm(width), nn.Linear(width, horizon // pieces * channels)
@@ -128,7 +128,7 @@ def waves(level: Tensor, size: int = 64) -> Tensor:
     return torch.cat((angles.sin(), angles.cos()), -1)
 
 
-class _Block(nn.Module):
+class Block(nn.Module):
     """Attention of all to all, and an MLP, each behind a norm."""
 
     def __init__(self, width: int, heads: int) -> None:

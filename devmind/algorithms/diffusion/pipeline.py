@@ -22,7 +22,13 @@ from devmind.algorithms.diffusion.schedules import (
     set_steps,
     stepped,
 )
+from devmind.algorithms.diffusion.tokens import TokenDenoiser
 from devmind.errors import CheckpointError, ConfigError
+
+DENOISERS: dict[str, type[HybridDenoiser | TokenDenoiser]] = {
+    kind.__name__: kind for kind in (HybridDenoiser, TokenDenoiser)
+}
+"""Networks that a pipeline may have, by name."""
 
 Watch = Callable[[int, Tensor, Tensor, Tensor], None]
 """`(step, noised trajectory, trajectory told, symbols)`, for films."""
@@ -40,7 +46,7 @@ class Drawn:
 class HybridPipeline(DiffusionPipeline):
     """A denoiser with its schedulers. `save_pretrained` is diffusers' own; this class's `from_pretrained` loads it."""
 
-    def __init__(self, denoiser: HybridDenoiser, scheduler: Any, token_scheduler: MaskedTokens) -> None:
+    def __init__(self, denoiser: HybridDenoiser | TokenDenoiser, scheduler: Any, token_scheduler: MaskedTokens) -> None:
         super().__init__()
         self.register_modules(denoiser=denoiser, scheduler=scheduler, token_scheduler=token_scheduler)
 
@@ -54,9 +60,10 @@ class HybridPipeline(DiffusionPipeline):
         index = Path(folder) / "model_index.json"
         kinds: dict[str, Any] = {kind.__name__: kind for kind, _ in SCHEDULERS.values()}
         try:
-            name = json.loads(index.read_text(encoding="utf-8"))["scheduler"][1]
+            parts = json.loads(index.read_text(encoding="utf-8"))
+            name, network = parts["scheduler"][1], DENOISERS[parts["denoiser"][1]]
             return cls(
-                HybridDenoiser.from_pretrained(Path(folder) / "denoiser", low_cpu_mem_usage=False),
+                network.from_pretrained(Path(folder) / "denoiser", low_cpu_mem_usage=False),
                 kinds[name].from_pretrained(Path(folder) / "scheduler"),
                 MaskedTokens.from_pretrained(Path(folder) / "token_scheduler"),
             )

@@ -13,10 +13,11 @@ from devmind.curriculum.stage import Context
 from devmind.worlds.boards import MnkRules
 from stages.reasoning import parts
 from stages.reasoning.connect4.positions import SETS, judged
-from stages.reasoning.games import CONNECT4
+from stages.reasoning.games import CONNECT4, Judge
 from stages.reasoning.judged import Judged, mistakes
 from stages.reasoning.paired import ratio
 from stages.reasoning.solver import minimax
+from stages.reasoning.thinking import SURE, THINKING, think
 
 POSITIONS = 400
 """Of each set."""
@@ -50,14 +51,17 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     newborn, found, board_rules = parts.untrained(agent), list[Measure](), CONNECT4.rules
     assert isinstance(board_rules, MnkRules)
     for number, one in enumerate(sets):
+        thought = think(Judge(agent, CONNECT4), one.board, SIMULATIONS, SURE)
         players = {
             TAUGHT: mistakes(one, agent, SIMULATIONS),
             ALONE: mistakes(one, agent, 0),
             UNTRAINED: mistakes(one, newborn, SIMULATIONS),
+            THINKING: one.mistakes(thought.action),
         }
         looked = minimax(board_rules, one.board, DEPTH).argmax(-1)
         rules = {MINIMAX: one.mistakes(looked), CENTRE: one.mistakes(centre_most(one))}
-        found.append(_measure("connect4" if not number else f"connect4/{one.name}", one, players, rules))
+        name = "connect4" if not number else f"connect4/{one.name}"
+        found.append(_measure(name, one, players, rules, f", where unsure {thought.simulations.mean():.1f}"))
         if not number:
             found.append(_alone(one, players[ALONE], rules[CENTRE]))
             if one.name == SETS[0]:
@@ -71,7 +75,9 @@ def centre_most(one: Judged) -> np.ndarray:
     return np.where(CONNECT4.rules.legal(one.board)["place"], far, np.inf).argmin(-1)
 
 
-def _measure(name: str, one: Judged, players: dict[str, np.ndarray], rules: dict[str, np.ndarray]) -> Measure:
+def _measure(
+    name: str, one: Judged, players: dict[str, np.ndarray], rules: dict[str, np.ndarray], spent: str = ""
+) -> Measure:
     pons = (
         f"{one.name} of Pascal Pons' positions"
         if one.name in SETS
@@ -87,7 +93,7 @@ def _measure(name: str, one: Judged, players: dict[str, np.ndarray], rules: dict
         rate=True,
         higher_is_better=False,
         reference=REFERENCE if one.name in SETS else "a solver makes none",
-        note=f"{pons}; {SIMULATIONS} simulations",
+        note=f"{pons}; {SIMULATIONS} simulations{spent}",
         rows={who: float(lost.mean()) for who, lost in players.items()} if rules else {},
         episodes=one.episodes,
     )

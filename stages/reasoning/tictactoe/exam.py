@@ -15,6 +15,7 @@ from devmind.worlds.boards import MnkRules
 from stages.reasoning import parts
 from stages.reasoning.games import SIMULATIONS, TICTACTOE, Judge, moves
 from stages.reasoning.solver import SolvedGame, solve
+from stages.reasoning.thinking import SURE, THINKING, think
 
 GATE = Gate([Threshold("tictactoe", 1.0), Threshold("tictactoe/games", 1.0)])
 GLIMPSE_PLIES = 4
@@ -30,10 +31,14 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     asked = np.flatnonzero(~game.ended & ((game.ply <= GLIMPSE_PLIES) | every))
     taught = Judge(agent, TICTACTOE)
     players = {TAUGHT: played(game, taught, SIMULATIONS, asked)}
+    note = f"{len(asked):,} positions: all{'' if every else ' of few moves'}; {SIMULATIONS} simulations"
     if full:
+        thought = think(taught, game.board.take(asked), SIMULATIONS, SURE)
+        note += f", where unsure {thought.simulations.mean():.1f}"
         players |= {
             ALONE: played(game, taught, 0, asked),
             UNTRAINED: played(game, Judge(parts.untrained(agent), TICTACTOE), SIMULATIONS, asked),
+            THINKING: placed(game, asked, thought.action),
         }
     floors = {"random": random(game, context.seed), "win, block, centre, corner": by_rule(game)} if full else {}
     optimal = {name: game.best[asked, choice[asked]] for name, choice in (players | floors).items()}
@@ -48,7 +53,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             floors=_means(optimal, floors),
             exhaustive=True,
             reference="perfect play: a solver of the whole game",
-            note=f"{len(asked):,} positions: all{'' if every else ' of few moves'}; {SIMULATIONS} simulations",
+            note=note,
             rows=_means(optimal, players),
         )
     ]
@@ -77,8 +82,13 @@ def _means(values: dict[str, np.ndarray], names: Sequence[str] | dict[str, np.nd
 
 def played(game: SolvedGame, judge: Judge, simulations: int, asked: np.ndarray) -> np.ndarray:
     """The moves int64 [n] of a player; 0 where it is not asked."""
+    return placed(game, asked, moves(judge, game.board.take(asked), simulations))
+
+
+def placed(game: SolvedGame, asked: np.ndarray, found: np.ndarray) -> np.ndarray:
+    """Moves `found` in the positions `asked`, int64 [n] of all positions; 0 elsewhere."""
     choice = np.zeros(len(game), np.int64)
-    choice[asked] = moves(judge, game.board.take(asked), simulations)
+    choice[asked] = found
     return choice
 
 

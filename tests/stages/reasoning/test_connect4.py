@@ -132,7 +132,7 @@ def test_the_exam_asks_three_players_and_two_rules(tmp_path: Path) -> None:
     found = {measure.name: measure for measure in exam.examine(agent, context, "full")}
     assert set(found) == {"connect4", "connect4/alone"}
     main = found["connect4"]
-    assert set(main.rows) == {exam.TAUGHT, exam.ALONE, exam.UNTRAINED}
+    assert set(main.rows) == {exam.TAUGHT, exam.ALONE, exam.UNTRAINED, exam.THINKING}
     assert set(main.floors) == {exam.MINIMAX, exam.CENTRE}
     assert main.score == main.rows[exam.TAUGHT]
     assert main.floors[exam.MINIMAX] < main.floors[exam.CENTRE] < main.chance

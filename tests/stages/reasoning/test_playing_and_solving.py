@@ -68,6 +68,18 @@ def test_the_end_of_what_is_typed_ends_the_game(
     assert "x" in out
 
 
+def test_a_move_is_made_at_once_where_the_agent_is_sure_enough(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for sure, said in (("0.01", "at once, 0."), ("1", " simulations).")):
+        typing(monkeypatch, "q")
+        code, out, _ = run(
+            capsys, "play", "tictactoe", "--agent", str(folder), "--simulations", "8", "--sure", sure, "--second"
+        )
+        assert code == 0
+        assert said in out
+
+
 def test_every_game_comes_to_its_end(folder: Path) -> None:
     table = Table(Agent.from_pretrained(folder), TICTACTOE, 4, agent_begins=True)
     said: list[str] = []
@@ -87,6 +99,8 @@ def test_every_game_comes_to_its_end(folder: Path) -> None:
     [
         (("play", "tictactoes"), "There is no game 'tictactoes'; did you mean 'tictactoe'?"),
         (("play", "tictactoe", "--simulations", "-1"), "greater than or equal to 0"),
+        (("play", "tictactoe", "--sure", "1.5"), "a probability above 0 and at most 1, such as 0.9; got 1.5"),
+        (("play", "tictactoe", "--sure", "0.9", "--simulations", "0"), "With 0 simulations the network alone answers"),
         (("solve", "lights-off", "--state", "0" * 25), "did you mean 'lights-out'?"),
         (("solve", "lights-out", "--state", "0101"), "Expected 25 lights, 5 rows of 5; got 4."),
         (("solve", "lights-out", "--state", "x" * 25), "got 'x'"),

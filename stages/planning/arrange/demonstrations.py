@@ -1,0 +1,91 @@
+"""What arrange learns from: a scripted hand's plans for tables, by key points, and a follower that carries plans out.
+
+A plan has two points for each thing that is still to be sorted: where it is grasped, and where it is put. The order of
+the things and the place for each of them are drawn anew each time, so all plans that are right are shown alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from devmind.worlds.tabletop import PACE, PLACES, THINGS, Table, TabletopRules
+
+MOST = 3
+"""Things that a plan sorts at most."""
+HORIZON = LENGTH = 2 * MOST
+CHANNELS = 3
+"""Of a point: x, y, and the grip behind it, 1 closed and -1 open."""
+THERE = THINGS + PLACES
+WORDS = THERE + 1
+"""Symbols of a plan: which thing is grasped (0 to 3), in which place it is put (4 to 7); "there" fills up its end."""
+NEAR, PATIENCE = 0.02, 24
+"""How near to a point counts as there, and ticks after which one goes on anyway."""
+
+
+def plans(table: Table, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Points float32 [N, H, 3] and symbols int64 [N, L] of a right plan for each table, one of all, drawn evenly."""
+    n = len(table)
+    rows = np.arange(n)
+    points, words = np.zeros((n, HORIZON, CHANNELS)), np.full((n, LENGTH), THERE)
+    points[:, :, :2], points[:, :, 2] = table.hand[:, None], -1.0
+    left = (table.kinds >= 0) & ~table.sorted
+    taken = (table.inside & table.sorted[..., None]).any(1)
+    for number in range(MOST):
+        thing = np.where(left, rng.random((n, THINGS)), -1.0).argmax(1)
+        going = left.any(1)
+        kind = table.kinds[rows, thing]
+        free = (table.place_kinds == kind[:, None]) & ~taken
+        place = np.where(free, rng.random((n, PLACES)), -1.0).argmax(1)
+        on = going[:, None]
+        points[:, 2 * number, :2] = np.where(on, table.things[rows, thing], points[:, 2 * number, :2])
+        points[:, 2 * number, 2] = np.where(going, 1.0, -1.0)
+        put = table.places[rows, place]
+        points[:, 2 * number + 1 :, :2] = np.where(on, put, points[:, 2 * number + 1, :2])[:, None]
+        words[:, 2 * number] = np.where(going, thing, THERE)
+        words[:, 2 * number + 1] = np.where(going, THINGS + place, THERE)
+        left[rows, thing] = False
+        taken[rows, place] |= going
+    return points.astype(np.float32), words
+
+
+def shuffled(table: Table, rng: np.random.Generator) -> Table:
+    """The same tables with things and places in another order, so that no number means anything by itself."""
+    table = table.copy()
+    for names in (("things", "kinds"), ("places", "place_kinds")):
+        order = rng.random(getattr(table, names[1]).shape).argsort(1)
+        for name in names:
+            value = getattr(table, name)
+            index = order if value.ndim == 2 else order[..., None]
+            setattr(table, name, np.take_along_axis(value, index, 1))
+    return table
+
+
+def follow(rules: TabletopRules, table: Table, points: np.ndarray) -> Table:
+    """The tables after plans [N, H, 3] were carried out: straight to each point, then its grip."""
+    n = len(table)
+    at, waited, grip = np.zeros(n, int), np.zeros(n, int), np.full(n, -1.0)
+    for _ in range((PATIENCE + 2) * points.shape[1]):
+        going = at < points.shape[1]
+        if not going.any():
+            break
+        aim = points[np.arange(n), np.minimum(at, points.shape[1] - 1)]
+        apart = aim[:, :2] - table.hand
+        there = going & ((np.abs(apart).max(1) <= NEAR) | (waited >= PATIENCE))
+        grip = np.where(there, np.where(aim[:, 2] > 0, 1.0, -1.0), grip)
+        move = np.where((going & ~there)[:, None], apart / PACE, 0.0)
+        table = rules.step(table, {"move": np.clip(move, -1, 1), "grip": grip[:, None]})
+        at, waited = at + there, np.where(there, 0, waited + 1)
+    return table
+
+
+def arranged(
+    rules: TabletopRules, table: Table, imagine: Callable[[Table], np.ndarray], rounds: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
+    """Whether all is sorted, bool [N], and the share of things that are, [N], after so many plans one after another."""
+    for _ in range(rounds):
+        table = follow(rules, table, imagine(table))
+    there = table.kinds >= 0
+    done = (table.sorted & there).sum(1) / there.sum(1)
+    return done == 1, done

@@ -1,0 +1,120 @@
+"""What arrange learns from, the four ways of imagining, and that plans are carried out as they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from devmind.algorithms.diffusion import HybridPipeline, MaskedTokens
+from devmind.errors import ConfigError
+from devmind.worlds.tabletop import SORTED, THINGS, Table, TabletopRules
+from stages.planning.arrange.demonstrations import CHANNELS, HORIZON, THERE, WORDS, arranged, plans, shuffled
+from stages.planning.arrange.imagining import VARIANTS, Imaginer, scene
+
+SEEDS = np.arange(300)
+SMALL = {"width": 32, "layers": 1, "attention_heads": 2}
+
+
+def tables(level: str = "three") -> Table:
+    return TabletopRules(level).initial(SEEDS)
+
+
+@pytest.mark.parametrize("level", ["two", "three", "three" + SORTED])
+def test_shown_plans_sort_everything_when_they_are_carried_out(level: str) -> None:
+    rng = np.random.default_rng(0)
+    done, share = arranged(TabletopRules(level), tables(level), lambda table: plans(table, rng)[0])
+    assert done.all()
+    assert (share == 1).all()
+
+
+def test_what_is_shuffled_is_the_same_table() -> None:
+    rng = np.random.default_rng(0)
+    state, other = tables(), shuffled(tables(), np.random.default_rng(1))
+    assert (other.things != state.things).any()
+    assert ((other.kinds == 0).sum(1) == (state.kinds == 0).sum(1)).all()
+    np.testing.assert_array_equal(np.sort(other.places[..., 0]), np.sort(state.places[..., 0]))
+    assert arranged(TabletopRules("three"), other, lambda table: plans(table, rng)[0])[0].all()
+
+
+def test_points_are_where_the_symbols_say_and_every_order_is_shown() -> None:
+    state = tables()
+    points, words = plans(state, np.random.default_rng(0))
+    rows = np.arange(len(state))
+    for number in range(3):
+        np.testing.assert_allclose(points[:, 2 * number, :2], state.things[rows, words[:, 2 * number]], atol=1e-6)
+        place = words[:, 2 * number + 1] - THINGS
+        np.testing.assert_allclose(points[:, 2 * number + 1, :2], state.places[rows, place], atol=1e-6)
+        assert (state.place_kinds[rows, place] == state.kinds[rows, words[:, 2 * number]]).all()
+    assert (points[:, :, 2] == np.tile([1.0, -1.0], 3)).all()
+    assert len(np.unique(words[:, [0, 2, 4]], axis=0)) == 6
+    assert (plans(tables("two"), np.random.default_rng(0))[1][:, 4:] == THERE).all()
+
+
+def test_plans_to_another_tables_things_sort_nothing() -> None:
+    rng = np.random.default_rng(0)
+    _, share = arranged(TabletopRules("three"), tables(), lambda table: np.roll(plans(table, rng)[0], 1, axis=0))
+    assert share.mean() < 0.05
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_way_learns_and_draws_by_the_same_code(variant: str) -> None:
+    torch.manual_seed(0)
+    imaginer, state = Imaginer(variant, **SMALL), tables()
+    points, words = (torch.from_numpy(part) for part in plans(state, np.random.default_rng(0)))
+    seen = scene(state)
+    optimizer = torch.optim.Adam(imaginer.parameters(), 3e-3)
+    came = []
+    for _ in range(60):
+        loss = torch.stack(list(imaginer.losses(seen, points, words, torch.Generator().manual_seed(1)).values())).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        came.append(float(loss.detach()))
+    assert came[-1] < 0.8 * came[0]
+    assert all(parameter.grad is not None for parameter in imaginer.parameters())
+    drawn, symbols = imaginer.draw(seen, torch.Generator().manual_seed(1))
+    assert drawn.shape == (len(state), HORIZON, CHANNELS)
+    assert symbols.shape == words.shape if variant != "trajectory" else symbols.shape == (len(state), 0)
+    again, _ = imaginer.draw(seen, torch.Generator().manual_seed(1))
+    assert torch.equal(drawn, again)
+
+
+def test_each_half_may_be_given_in_part() -> None:
+    imaginer, seen = Imaginer("masked", **SMALL).eval(), scene(tables())
+    point, word = torch.full((len(seen), CHANNELS), 0.25), torch.full((len(seen),), 2)
+    points, words = imaginer.draw(seen, torch.Generator().manual_seed(1), {3: point}, {1: word})
+    assert torch.equal(points[:, 3], point)
+    assert (words[:, 1] == 2).all()
+    assert (words < WORDS).all()
+
+
+def test_things_are_seen_through_attention() -> None:
+    """Where a thing lies changes points and symbols, and one that is not there changes nothing."""
+    torch.manual_seed(0)
+    imaginer, state = Imaginer("masked", **SMALL).eval(), tables()
+    there, absent = state.copy(), state.copy()
+    there.things[:, 0] += 0.1
+    absent.things[:, 3] += 0.1
+    points, _ = imaginer.draw(scene(state), torch.Generator().manual_seed(1))
+    moved, _ = imaginer.draw(scene(there), torch.Generator().manual_seed(1))
+    same, _ = imaginer.draw(scene(absent), torch.Generator().manual_seed(1))
+    assert (moved != points).flatten(1).any(1).all()
+    assert torch.equal(same, points)
+
+
+def test_a_way_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no way of imagining 'mask'"):
+        Imaginer("mask")
+
+
+def test_the_pipeline_of_tokens_is_saved_and_loaded_bit_equal(tmp_path) -> None:
+    imaginer = Imaginer("masked", **SMALL).eval()
+    pipeline = HybridPipeline(imaginer.denoiser, imaginer.scheduler, MaskedTokens(WORDS))
+    pipeline.save_pretrained(tmp_path)
+    loaded = HybridPipeline.from_pretrained(tmp_path)
+    seen = scene(tables())
+    given = seen, torch.ones(seen.shape[:2], dtype=torch.bool), torch.randn(len(seen), HORIZON, CHANNELS)
+    ours, theirs = (each(*given, steps=4, words_first=3) for each in (pipeline, loaded))
+    assert torch.equal(ours.trajectory, theirs.trajectory)
+    assert torch.equal(ours.symbols, theirs.symbols)
