@@ -3,7 +3,7 @@
     OMP_NUM_THREADS=1 python benchmarks/follow_levels.py --room BabyAI-GoToLocal-v0 --bind board cells --steps 250
 
 `board`: the head of the stage, on the trunk's readout alone, with the sense of boards as it is. `cells`: a head looks
-at the cells of the view with the readout, in which the words are, as its query (a dot product with what stands in each
+at the cells of the view with the readout, in which words may be, as its query (a dot product with what stands in each
 cell and where that is), and chooses by what it found. `numbers`: the same over tables of MiniGrid's numbers, a vector
 for each kind, colour and state, where the sense of boards reads a colour as one number's size.
 
