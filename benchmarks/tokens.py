@@ -100,7 +100,7 @@ def nanogpt(folder: Path) -> ModuleType:
     if not (folder / "model.py").is_file():
         raise ConfigError(f"There is no checkout of nanoGPT at '{folder}' (no model.py); clone it and give its folder.")
     sys.path.insert(0, str(folder))
-    import model  # type: ignore[import-not-found]
+    import model
 
     return model
 

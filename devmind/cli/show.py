@@ -10,14 +10,12 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
-from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from devmind.bounds import printable
 from devmind.errors import without_secrets
+from devmind.report.grid import plain_grid
 
 
 def console() -> Console:
@@ -47,21 +45,14 @@ def lamp(word: str, text: str) -> None:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], wrapping: Collection[str] = ()) -> None:
-    """A plain table; the last column takes what is left of the width.
+    """A plain table; the last column takes what is left of the width, or stands under its row.
 
     Args:
-        wrapping: columns that are wrapped as well when there is no room. With any, all others keep their full width:
-            the least of a number that is cropped is another number.
+        wrapping: columns that may be wrapped as well when there is no room. All others keep their full width: the rest
+            of a number that is cropped is another number.
     """
     cells = [[printable(without_secrets(str(cell))) for cell in row] for row in rows]
-    grid = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
-    for number, column in enumerate(columns):
-        wraps = column in wrapping or number == len(columns) - 1
-        whole = max(map(cell_len, [column, *(row[number] for row in cells)])) if wrapping and not wraps else None
-        grid.add_column(column, overflow="fold", no_wrap=not wraps, min_width=whole)
-    for row in cells:
-        grid.add_row(*map(escape, row))
-    console().print(grid)
+    console().print(plain_grid(columns, cells, wrapping))
 
 
 def megabytes(size: int) -> str:

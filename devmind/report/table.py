@@ -9,40 +9,30 @@ from devmind.report.results import Difference, MeasureResult, Results, validate
 from devmind.report.words import number, trial
 
 if TYPE_CHECKING:
-    from rich.table import Table
     from rich.text import Text
 
+    from devmind.report.grid import Grid
 
-def verdict_table(results: Results | Mapping[str, Any]) -> Table:
+
+def verdict_table(results: Results | Mapping[str, Any]) -> Grid:
     """One row a measure, the verdict on top, what a reader must know below; printed by `rich`.
 
     Raises:
         DevmindError: `results` is not what results.json holds.
     """
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
+
+    from devmind.report.grid import SHORT, Column, Grid
 
     results = validate(results)
     passed = results.verdict.passed
     title = Text(f"{results.stage}: {'passed' if passed else 'FAILED'}", "bold green" if passed else "bold red")
     if results.run.is_trial:
         title.append(f"\n{trial(results.run.size)}", "bold yellow")
-    table = Table(
-        title=title,
-        caption=Text("\n".join(_remarks(results))),
-        caption_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=0,  # the box's own gaps do: the table must fit 80 columns
-    )
-    table.add_column("measure", overflow="fold")  # the one that may be wrapped: a number that is cropped is another one
-    for head in ("score", "95 %", "n", "chance", "floor", "gate"):
-        table.add_column(head, justify="right", no_wrap=True)
-    table.add_column("verdict", min_width=11)  # "✗ failed, / a rule / does better"
-    for skill in results.skills:
-        for measure in skill.measures:
-            table.add_row(*_row(measure))
-    return table
+    numbers = [Column(head, right=True) for head in ("score", "95 %", "n", "chance", "floor", "gate")]
+    columns = [Column("measure", SHORT), *numbers, Column("verdict", 11)]  # "✗ failed, / a rule / does better"
+    rows = [_row(measure) for skill in results.skills for measure in skill.measures]
+    return Grid(columns, rows, title, [Text(remark) for remark in _remarks(results)])
 
 
 def _row(measure: MeasureResult) -> list[Text]:

@@ -353,3 +353,20 @@ def test_curriculum_status_is_one_line_a_stage(devmind: Any, stand_in: Callable[
         ["planning", "not"],
     ]
     assert "read, step 1,200 of 4,000" in lines[3]
+
+
+@pytest.mark.parametrize("width", ["60", "80", "120"])
+@pytest.mark.parametrize("stage", ["language", "planning", "reasoning"])
+def test_no_word_of_a_description_is_broken(
+    devmind: Any, monkeypatch: pytest.MonkeyPatch, stage: str, width: str
+) -> None:
+    """In a pipe, as here, the width is COLUMNS or 80; the exam's column used to be one to six characters wide."""
+    from devmind.curriculum.start import load_stage
+
+    monkeypatch.setenv("COLUMNS", width)
+    output = devmind("stage", "describe", stage).output
+    tables = output[output.index("\n\n", output.index("Minutes of")) :]
+    assert max(map(len, tables.splitlines())) <= int(width)
+    words = set(output.split())
+    for skill in load_stage(stage).skills:
+        assert set(skill.about.split()) <= words

@@ -68,6 +68,13 @@ def test_eighty_columns_are_enough(results: dict[str, Any]) -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
+def test_every_number_is_whole_at_sixty_columns(results: dict[str, Any]) -> None:
+    wide, narrow = (printed(results, width) for width in (120, 60))
+    assert max(map(len, narrow.splitlines())) <= 60
+    row = next(line for line in wide.splitlines() if "orient/sound" in line)
+    assert set(row.split()) <= set(narrow.split())
+
+
 def test_no_number_is_cropped_for_a_long_name(results: dict[str, Any]) -> None:
     """A number that is cropped is another one; a name may go over two lines."""
     measure = results["skills"][0]["measures"][0]

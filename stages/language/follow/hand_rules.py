@@ -15,11 +15,11 @@ AHEAD = (5, 3)
 """The cell ahead in a view of 7x7, in which the child stands in the middle of the last row and looks up."""
 
 
-def at_random(rng: np.random.Generator) -> Policy:
-    """Turns and steps at random."""
+def at_random(rng: np.random.Generator, last: int = FORWARD) -> Policy:
+    """Turns and steps at random, and what else MiniGrid's actions up to `last` are."""
 
     def act(senses: Senses, first: np.ndarray) -> Actions:
-        return {CHOOSE: rng.integers(0, FORWARD + 1, len(first))}
+        return {CHOOSE: rng.integers(0, last + 1, len(first))}
 
     return act
 

@@ -34,24 +34,24 @@ def lesson(context: Context) -> Lesson:
     return taught(context, "follow", loss, lesson_batch, STEPS, 32, 1e-3, 5.0)
 
 
-def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
-    """`rows` episodes of the pool, padded to one length."""
+def lesson_batch(context: Context, update: int, rows: int, room: str = ROOM) -> dict[str, Any]:
+    """`rows` episodes of the room's pool, padded to one length."""
     size = POOL.get(context.config.size, POOL_ELSE)
     picked = numpy_rng(context.seed, "follow", update).integers(0, size, rows)
-    return episodes([_of_pool(context.seed, int(number)) for number in picked])
+    return episodes([_of_pool(room, context.seed, int(number)) for number in picked])
 
 
-def _of_pool(seed: int, number: int) -> Demonstration:
+def _of_pool(room: str, seed: int, number: int) -> Demonstration:
     """The pool's demonstration of that number: where the bot fails in a room, that of the next seed."""
     for room_seed in lesson_seeds(8, seed, "follow", number).tolist():
-        if found := _kept(room_seed):
+        if found := _kept(room, room_seed):
             return found
-    raise RuntimeError(f"BabyAI's bot failed in eight rooms of '{ROOM}' one after another.")
+    raise RuntimeError(f"BabyAI's bot failed in eight rooms of '{room}' one after another.")
 
 
 @lru_cache(maxsize=POOL_ELSE)
-def _kept(room_seed: int) -> Demonstration | None:
-    return demonstrate(ROOM, room_seed, STRAY)
+def _kept(room: str, room_seed: int) -> Demonstration | None:
+    return demonstrate(room, room_seed, STRAY)
 
 
 def episodes(shown: list[Demonstration]) -> dict[str, Any]:

@@ -158,10 +158,15 @@ class Bot:
         return int(action)
 
 
+def returns(name: str, seeds: np.ndarray, policy: Policy) -> np.ndarray:
+    """What each episode earned, float64 [N]: 0 where it did not end as it was told, else more the sooner it did."""
+    rooms, earned = Instructed([room(name) for _ in seeds], seeds), np.zeros(len(seeds))
+    for tick in rollout(policy, rooms):
+        earned += tick.reward
+    rooms.rooms.close()
+    return earned
+
+
 def succeeded(name: str, seeds: np.ndarray, policy: Policy) -> np.ndarray:
     """Whether each episode ended as it was told, float64 [N] of 0 and 1; an episode ends when the room says so."""
-    rooms, right = Instructed([room(name) for _ in seeds], seeds), np.zeros(len(seeds))
-    for tick in rollout(policy, rooms):
-        right[tick.reward > 0] = 1.0
-    rooms.rooms.close()
-    return right
+    return (returns(name, seeds, policy) > 0).astype(np.float64)

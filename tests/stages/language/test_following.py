@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,34 @@ def test_who_does_the_bots_steps_succeeds_and_the_shuffled_do_not(monkeypatch) -
         return {"choose": np.roll(knowing(senses, first)["choose"], 1)}
 
     assert rooms.succeeded(lesson.ROOM, seeds, shuffled).mean() < 0.7
+
+
+def test_who_is_sooner_earns_more(monkeypatch) -> None:
+    made, waited = [], []
+
+    def kept(name):
+        made.append(room(name))
+        return made[-1]
+
+    monkeypatch.setattr(rooms, "room", kept)
+    seeds = np.arange(2_000_000, 2_000_008)
+    prompt = rooms.returns("BabyAI-GoToLocal-v0", seeds, Knowing(made))
+    made.clear()
+    knowing = Knowing(made)
+
+    def turning_first(senses, first):
+        waited.append(first)
+        if len(waited) <= 4:  # once round, then as told
+            knowing.bots = [rooms.Bot(world) for world in made]
+            return {"choose": np.zeros(len(seeds), int)}
+        if len(waited) == 5:
+            first = np.ones_like(first)
+        return knowing(senses, first)
+
+    late = rooms.returns("BabyAI-GoToLocal-v0", seeds, turning_first)
+    assert (prompt > 0).all()
+    assert (late < prompt).all()
+    assert (late > 0).all()
 
 
 def test_a_rule_that_sees_the_ball_does_better_than_chance() -> None:
@@ -138,7 +167,16 @@ def test_an_untaught_agent_stands_at_the_floors(context: Context) -> None:
     agent = tiny_agent()
     parts.admit(agent)
     with examination(agent):
-        (measure,) = exam.examine(agent, context, "full")
+        measure, *others = exam.examine(agent, context, "full")
+        assert len(exam.examine(agent, context, "glimpse")) == 1
+    assert [other.name for other in others] == list(exam.FURTHER)
+    for other in others:
+        assert other.score < 0.5
+        random, bot = map(float, re.findall(r"\d\.\d{3}", other.note))
+        assert 0 < random < 0.6
+        assert bot > 0.8
+        done = other.rows["done as told"]  # who takes longer earns less
+        assert other.score * (bot - random) + random <= done + 0.001
     assert measure.rows["the bot"] > 0.95
     assert 0.05 < measure.floors["random"] < 0.8
     assert measure.score < 0.6

@@ -1,0 +1,152 @@
+"""Tables for the terminal at any width: the columns beside one another, the last one under its row, or a block a row.
+
+A table that is squeezed breaks its words into syllables and crops its numbers, and the rest of a cropped number is
+another number. So a column of short values is either printed whole or the table changes its shape: columns side by side
+while the long ones keep a readable width, then the last (longest) column on lines of its own under its row, and at last
+each row as a block of `column: value`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions
+from rich.text import Text
+
+LONG, SHORT = 24, 12
+"""Widths from which the last column, and another that may be wrapped, can be read; less where they are shorter."""
+GAPS = 3, 1
+"""Blanks between two columns: the usual, and where that saves the shape."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: `least` is the width it may be wrapped to, None if it never is; `right` aligns its values right."""
+
+    name: str
+    least: int | None = None
+    right: bool = False
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What `rich` prints: a title, columns with their rows, and remarks; the shape follows the console's width.
+
+    The first column names the row. The last one is printed under the row where there is no room beside it, if it may be
+    wrapped.
+    """
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Text]]
+    title: Text | None = None
+    remarks: Sequence[Text] = field(default=())
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        width = options.max_width
+        if self.title is not None:
+            yield from self.title.wrap(console, width)
+        yield from self._shaped(console, width)
+        for remark in self.remarks:
+            yield from remark.wrap(console, width)
+
+    def _shaped(self, console: Console, width: int) -> Iterator[Text]:
+        every, last = self.columns, self.columns[-1]
+        for gap in GAPS:
+            if widths := self._widths(every, width, gap):
+                yield from self._beside(console, widths, gap, ())
+                return
+        if last.least is not None and len(every) > 2:
+            for gap in GAPS:
+                if widths := self._widths(every[:-1], width, gap):
+                    yield from self._beside(console, widths, gap, [row[-1] for row in self.rows])
+                    return
+        for row in self.rows:
+            yield from self._block(console, row, width)
+
+    def _widths(self, columns: Sequence[Column], width: int, gap: int) -> list[int] | None:
+        """How wide each column is printed; None when `width` is too small for this shape."""
+        whole = [
+            max(map(_width, [Text(column.name), *(row[at] for row in self.rows)])) for at, column in enumerate(columns)
+        ]
+        least = [w if c.least is None else min(w, c.least) for c, w in zip(columns, whole, strict=True)]
+        room = width - gap * (len(columns) - 1)
+        if sum(least) > room:
+            return None
+        widths = [min(w, room) for w in whole]
+        while sum(widths) > room:  # the widest gives way first
+            at = max((i for i in range(len(widths)) if widths[i] > least[i]), key=widths.__getitem__)
+            widths[at] -= 1
+        return widths
+
+    def _beside(self, console: Console, widths: list[int], gap: int, under: Sequence[Text]) -> Iterator[Text]:
+        columns = self.columns[: len(widths)]
+        edge = max(console.width - 2, 1)
+        yield from _line(console, [Text(c.name, "bold") for c in columns], columns, widths, gap)
+        if under and self.columns[-1].name:
+            yield from _hung(console, Text(self.columns[-1].name, "bold"), edge, "  ", "  ")
+        yield Text("─" * (sum(widths) + gap * (len(widths) - 1)))
+        for row, note in zip_longest(self.rows, under):
+            yield from _line(console, row[: len(widths)], columns, widths, gap)
+            if note:
+                yield from _hung(console, note, edge, "  ", "  ")
+
+    def _block(self, console: Console, row: Sequence[Text], width: int) -> Iterator[Text]:
+        """The row's name, and below it its values: short ones as many to a line as there is room for."""
+        heading = row[0].copy()
+        heading.stylize("bold")
+        yield from heading.wrap(console, width)
+        line = Text()
+        for column, value in zip(self.columns[1:], row[1:], strict=True):
+            if not value:
+                continue
+            told = Text(f"{column.name}: " if column.name else "").append_text(value)
+            if "\n" in value.plain:
+                told = Text(f"{column.name}:\n" if column.name else "").append_text(value)
+            if line and ("\n" in told.plain or _width(line) + 3 + _width(told) > width - 4):
+                yield from _hung(console, line, width - 4, "  ", "    ")
+                line = Text()
+            line = line.append(" · ").append_text(told) if line else told
+            if "\n" in told.plain:
+                yield from _hung(console, line, width - 4, "  ", "    ")
+                line = Text()
+        if line:
+            yield from _hung(console, line, width - 4, "  ", "    ")
+
+
+def plain_grid(columns: Sequence[str], rows: Sequence[Sequence[str]], wrapping: Collection[str] = ()) -> Grid:
+    """A table of plain text: the last column and those in `wrapping` may be wrapped, all others are printed whole."""
+    made = [
+        Column(name, LONG if at == len(columns) - 1 else SHORT if name in wrapping else None)
+        for at, name in enumerate(columns)
+    ]
+    return Grid(made, [[Text(cell) for cell in row] for row in rows])
+
+
+def _width(text: Text) -> int:
+    return max((cell_len(line) for line in text.plain.split("\n")), default=0)
+
+
+def _line(
+    console: Console, cells: Sequence[Text], columns: Sequence[Column], widths: Sequence[int], gap: int
+) -> Iterator[Text]:
+    """One row of the table, which is as many lines as its longest cell."""
+    wrapped = [list(cell.wrap(console, width)) for cell, width in zip(cells, widths, strict=True)]
+    for parts in zip_longest(*wrapped, fillvalue=None):
+        line = Text()
+        for at, (part, column, width) in enumerate(zip(parts, columns, widths, strict=True)):
+            said = part.copy() if part else Text()
+            said.rstrip()
+            said.align("right" if column.right else "left", width)
+            line.append(" " * gap if at else "").append_text(said)
+        line.rstrip()
+        yield line
+
+
+def _hung(console: Console, text: Text, width: int, first: str, rest: str) -> Iterator[Text]:
+    """Wrapped text with its first line behind `first` and the others behind `rest`."""
+    for at, part in enumerate(text.wrap(console, max(width, 1))):
+        part.rstrip()
+        yield Text(rest if at else first).append_text(part)
