@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from devmind.agent.batch import encode_words
+from devmind.algorithms.grid_cells import COLOURS
 from devmind.curriculum.episodes import identities
 from devmind.worlds.gym_world import GymWorld
 from devmind.worlds.minigrid import planes, room
 from devmind.worlds.side_by_side import SideBySide
-from stages.reasoning.navigate.cells import COLOURS
 
 LARGEST = 32
 """Cells a side that a kind of rooms may have."""
