@@ -28,13 +28,14 @@ from devmind.algorithms.grid_views import lit
 from devmind.errors import DevmindError, WorldError
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
 from devmind.testing import tiny_context
+from devmind.worlds.minigrid import glances
 from stages.reasoning import parts
 from stages.reasoning.navigate import exam, lesson
 from stages.reasoning.navigate.cells import by_head, by_planes
 from stages.reasoning.navigate.drawing import HEADINGS, drawn
 from stages.reasoning.navigate.missions import understood
 from stages.reasoning.navigate.navigator import UNREACHABLE, Navigator, Traveller
-from stages.reasoning.navigate.rooms import Rooms, glances
+from stages.reasoning.navigate.rooms import Rooms
 
 
 def costs(rng: np.random.Generator) -> np.ndarray:
