@@ -208,8 +208,8 @@ class InstructHead(Head):
     def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Instruction:
         lead = tapped.present.shape[:-1]
         k = (tapped.present.shape[-1] - self.views) // 2
-        present = tapped.present[..., k : 2 * k].reshape(-1, k)
-        tokens = (tapped.tokens * tapped.present[..., None]).reshape(-1, 2 * k + self.views, tapped.tokens.shape[-1])
+        present = tapped.present[..., k : 2 * k].reshape(lead.numel(), k)
+        tokens = (tapped.tokens * tapped.present[..., None]).flatten(0, -3)
         plan = tokens.new_zeros(len(tokens), LENGTH, sum(SYMBOLS))
         unknown = tokens.new_zeros(len(tokens), k)
         said = present.any(-1)
