@@ -12,7 +12,7 @@ import { showSound } from "./hearing.js";
 import { keep, kept } from "./kept.js";
 import { showLearning, showSurprise } from "./learning.js";
 import { Link } from "./link.js";
-import { refresh, showRecalled } from "./memories.js";
+import { refresh, showPointed, showRecalled } from "./memories.js";
 import { sendSound } from "./microphone.js";
 import { showExamples, showHeld, showNames, startNaming } from "./naming.js";
 import { drawWide, isSeeing, mirror, shape, showPicture } from "./picture.js";
@@ -77,6 +77,7 @@ function tick(view) {
   showNames(view.names);
   showSound(view.sound);
   showRecalled(link, view.recalled);
+  showPointed(view.points);
   showDoing(view);
   showSurprise(view.surprise, view.learning);
   showLearning(view.learning);
