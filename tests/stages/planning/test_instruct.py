@@ -12,7 +12,8 @@ import torch
 from devmind.acting import Actor, rollout
 from devmind.agent.agent import Agent
 from devmind.algorithms import grid_walker
-from devmind.algorithms.grid_cells import COLOURS, KINDS, truth
+from devmind.algorithms.grid_cells import COLOURS, FLOOR, KINDS, THINGS, UNSEEN, WALL, thing, truth
+from devmind.algorithms.grid_paths import FORWARD, LEFT, RIGHT, ahead, moved
 from devmind.curriculum.exam import Measure
 from devmind.errors import ConfigError, WorldError
 from devmind.seeding import lesson_seeds, numpy_rng
@@ -130,6 +131,36 @@ def test_what_cannot_be_done_ends_and_is_said_to() -> None:
     assert errand.stuck
     assert errand.over
     assert action == minigrid.DONE
+
+
+def test_what_stands_in_the_way_is_put_aside() -> None:
+    """A corridor with a ball in it, and the box behind; and rooms strewn with things, with locked doors."""
+    room = np.full((9, 5), WALL)
+    room[1:8, 2] = FLOOR
+    room[6, 3] = FLOOR
+    room[4, 2], room[1, 2] = thing("ball", 1), thing("box", 0)
+    errand, controller, pose, carried = Errand(plan=(Subgoal(GO_TO, BOX, 0),)), Controller(), (6, 2, 3), FLOOR
+    for _ in range(30):
+        view = np.full((7, 7), UNSEEN)
+        for row, column in np.ndindex(7, 7):
+            forth, aside = 6 - row, column - 3
+            down, along = [(aside, forth), (forth, -aside), (-aside, -forth), (-forth, aside)][pose[2]]
+            if 0 <= pose[0] + down < 9 and 0 <= pose[1] + along < 5:
+                view[row, column] = room[pose[0] + down, pose[1] + along]
+        view[6, 3] = carried
+        action = controller.act(errand, view)
+        if errand.over:
+            break
+        front = ahead(pose)
+        if action in (LEFT, RIGHT) or (action == FORWARD and room[front] == FLOOR):
+            pose = moved(pose, action)
+        elif action == minigrid.PICKUP and carried == FLOOR and room[front] >= THINGS:
+            carried, room[front] = int(room[front]), FLOOR
+        elif action == minigrid.DROP and carried != FLOOR and room[front] == FLOOR:
+            carried, room[front] = FLOOR, carried
+    assert not errand.stuck
+    assert room[ahead(pose)] == thing("box", 0)
+    assert carried_out("BabyAI-SynthS5R2-v0", lesson_seeds(20, 0, "strewn")).mean() >= 0.7
 
 
 def test_places_are_told_to_have_no_symbols() -> None:
