@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from devmind.acting import Actor, rollout
 from devmind.agent.agent import Agent
 from devmind.algorithms import grid_walker
 from devmind.algorithms.grid_cells import COLOURS, FLOOR, KINDS, THINGS, UNSEEN, WALL, thing, truth
 from devmind.algorithms.grid_paths import FORWARD, LEFT, RIGHT, ahead, moved
+from devmind.cli import app
 from devmind.curriculum.exam import Measure
 from devmind.errors import ConfigError, WorldError
 from devmind.seeding import lesson_seeds, numpy_rng
@@ -22,6 +25,8 @@ from devmind.worlds import minigrid
 from devmind.worlds.minigrid import env_of, installed, lent
 from stages.planning import parts
 from stages.planning.instruct import exam, lesson, missions, symbols
+from stages.planning.instruct.carrying import Carried
+from stages.planning.instruct.carrying import carried_out as carried_out_once
 from stages.planning.instruct.controller import Controller, Errand
 from stages.planning.instruct.hand_rules import by_pattern
 from stages.planning.instruct.head import InstructHead, Instruction
@@ -293,6 +298,74 @@ def test_the_lesson_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     stage.admit(agent)
     agent.config.stages = [stage.name]
     check_learner(lesson.lesson(context), agent, context, steps=2)
+
+
+def test_a_room_is_planned_in_by_the_command_which_says_what_it_cannot_do(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent.save_pretrained(tmp_path)
+    plan = as_numbers((Subgoal(PICK_UP, BALL, ANY),))
+
+    def command(*words: str) -> tuple[int, str]:
+        came = CliRunner().invoke(app, ["plan", *words, "--agent", str(tmp_path)])
+        return came.exit_code, " ".join((came.output + str(came.exception or "")).split())
+
+    code, said = command(PUT_NEXT, "--start", "0,0")
+    assert code == 2
+    assert "it takes --agent, --goal and --seed alone" in said
+    code, said = command("BabyAI-PutNextLokal-v0")
+    assert code != 0
+    assert "did you mean 'BabyAI-PutNextLocal-v0'" in said
+    # What was read is put in place of an untaught agent's reading; the room, the map and the walk are real.
+    monkeypatch.setattr(Instruction, "symbols", lambda output: torch.from_numpy(plan)[None])
+    declined = torch.zeros(1, dtype=torch.bool)
+    monkeypatch.setattr(Instruction, "declined", property(lambda output: declined))
+    code, said = command(PUT_NEXT, "--goal", "pick up a ball", "--seed", "3")
+    assert "told: pick up a ball I shall pick up a ball." in said
+    assert re.search(r"(done|stuck: no way leads on), \d+ steps?", said)
+    declined[:] = True
+    code, said = command(PUT_NEXT, "--goal", "pick up a ball", "--seed", "3")
+    assert code == 1
+    assert "unknown word" in said
+    assert "step" not in said
+
+
+def test_who_has_no_way_is_stuck_and_who_has_one_is_done(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    def carried(plan: Any, seed: int = 3) -> Carried:
+        rooms: list[Rooms] = []
+        init = Rooms.__init__
+
+        def made(self: Rooms, *args: Any) -> None:
+            init(self, *args)
+            rooms.append(self)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Rooms, "__init__", made)
+            patch.setattr(Instruction, "symbols", lambda output: torch.from_numpy(as_numbers(plan))[None])
+            patch.setattr(Instruction, "declined", property(lambda output: torch.zeros(1, dtype=torch.bool)))
+            patch.setattr(
+                Instruction, "reading", lambda output: torch.from_numpy(truth(rooms[0].observe()[parts.BOARD]))
+            )
+            return carried_out_once(agent, PUT_NEXT, seed, "an instruction")
+
+    (plan,) = Rooms(PUT_NEXT, np.array([3])).plans()
+    right = carried(plan)
+    assert right.rewarded
+    assert right.done
+    there = {(KINDS.index(cell.type), COLOURS.index(cell.color)) for cell in things_of(PUT_NEXT, 3)}
+    missing = next(one for one in np.ndindex(len(KINDS), len(COLOURS)) if one not in there)
+    stuck = carried((Subgoal(GO_TO, *missing),))
+    assert stuck.stuck
+    assert not stuck.done
+    found = carried((Subgoal(GO_TO, plan[0].noun, plan[0].colour),))
+    assert found.done
+    assert not found.rewarded
+
+
+def things_of(name: str, seed: int) -> list[Any]:
+    world = lent(name)
+    world.reset(seed=seed)
+    return [cell for cell in env_of(world).grid.grid if cell is not None and cell.type in KINDS]
 
 
 def test_a_pattern_by_hand_reads_missions_and_nothing_else() -> None:
