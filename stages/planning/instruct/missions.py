@@ -8,6 +8,7 @@ tell a grammar from a list.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 from zlib import crc32
@@ -15,7 +16,8 @@ from zlib import crc32
 import numpy as np
 
 from devmind.algorithms.grid_cells import COLOURS
-from devmind.worlds.minigrid import env_of, lent
+from devmind.worlds.gym_world import GymWorld
+from devmind.worlds.minigrid import env_of, room
 from stages.planning.instruct.symbols import DROP_NEXT_TO, NOUNS, Plan, of_instruction
 
 ROOMS = ("BabyAI-GoToSeqS5R2-v0", "BabyAI-MiniBossLevel-v0")
@@ -52,13 +54,21 @@ def drawn(seeds: np.ndarray, n: int, rng: np.random.Generator) -> Iterator[tuple
     """`n` missions of rooms of lessons, OF_ONE of each seed's room: what is said, and what it comes to."""
     made = 0
     for number, seed in enumerate(seeds.tolist()):
-        world = lent(ROOMS[number % len(ROOMS)])
+        world = _spoken_of(ROOMS[number % len(ROOMS)])
         world.reset(seed=seed)
         env = env_of(world)
-        env.locations = False
         for _ in range(min(OF_ONE, n - made)):
             yield _one(env, rng)
         made = min(n, made + OF_ONE)
+
+
+@lru_cache
+def _spoken_of(name: str) -> GymWorld:
+    """A room of that kind whose things are never told by where they are; a reset draws its own mission too, so this
+    has to hold before the first one."""
+    world = room(name)
+    env_of(world).locations = False
+    return world
 
 
 def _one(env: Any, rng: np.random.Generator) -> tuple[str, Plan]:

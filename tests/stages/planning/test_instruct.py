@@ -187,6 +187,14 @@ def test_missions_of_lessons_are_in_babyais_words_and_leave_pairs_to_exams() -> 
     assert 0.08 < np.mean([missions.pair_held_out(pair) for pair in pairs]) < 0.17
 
 
+def test_a_process_that_has_said_nothing_yet_says_the_same_missions() -> None:
+    """The first reset of a room drew its mission otherwise than all behind it: taught twice, a lesson was two."""
+    seeds = lesson_seeds(6, 0, "again")
+    missions._spoken_of.cache_clear()
+    first = list(missions.drawn(seeds, 48, numpy_rng("again")))
+    assert list(missions.drawn(seeds, 48, numpy_rng("again"))) == first
+
+
 def test_words_that_there_are_not_are_others_in_exams_and_stand_where_they_are_said_to() -> None:
     rng = numpy_rng("words")
     words = {exam: {missions.made_up(rng, exam) for _ in range(300)} for exam in (False, True)}
