@@ -23,7 +23,7 @@ from devmind.worlds.tabletop import PLACES, THINGS, Table
 from stages.planning.arrange.demonstrations import CHANNELS, HORIZON, LENGTH, WORDS
 
 VARIANTS = ("masked", "trajectory", "numbers", "separate")
-FEATURES, TOLD_BY = 2 * SPREAD_OUT + 2, 1 + THINGS + PLACES
+FEATURES, TOLD_BY = 2 * SPREAD_OUT + 5, 1 + THINGS + PLACES
 """Numbers of a thing in the condition, and how many of them: the hand, things, places."""
 WORDS_FIRST, WORDS_KNOWN = 0.35, 0.35
 """Shares of what is taught: symbols of a trajectory that is noise, and trajectories whose symbols are known."""
@@ -36,9 +36,9 @@ def scene(table: Table) -> Tensor:
     none = np.zeros((n, 1))
     kinds = np.concatenate((none, 2.0 * table.kinds - 1, 2.0 * table.place_kinds - 1), 1)
     there = np.concatenate((none + 1, table.kinds >= 0, table.place_kinds >= 0), 1)
-    told = torch.cat(
-        (spread_out(torch.from_numpy(spots).float()), torch.from_numpy(np.stack((kinds, there), -1)).float()), -1
-    )
+    roles = np.broadcast_to(np.eye(3)[[0, *[1] * THINGS, *[2] * PLACES]], (n, TOLD_BY, 3))
+    marks = np.concatenate((kinds[..., None], there[..., None], roles), -1)
+    told = torch.cat((spread_out(torch.from_numpy(spots).float()), torch.from_numpy(marks).float()), -1)
     return told * torch.from_numpy(there)[..., None].float()
 
 
@@ -57,8 +57,8 @@ class Imaginer(nn.Module):
     def __init__(
         self,
         variant: str = "masked",
-        width: int = 128,
-        layers: int = 4,
+        width: int = 96,
+        layers: int = 3,
         attention_heads: int = 4,
         levels: int = 100,
         steps: int = 10,
@@ -73,7 +73,8 @@ class Imaginer(nn.Module):
         sizes = FEATURES, TOLD_BY, width, layers, attention_heads
         separate = variant == "separate"
         only = "points" if separate else ""
-        self.denoiser = TokenDenoiser(self.channels, HORIZON, WORDS, length, *sizes, only=only)
+        numbers = variant == "numbers"
+        self.denoiser = TokenDenoiser(self.channels, HORIZON, WORDS, length, *sizes, only=only, numbers=numbers)
         self.namer = TokenDenoiser(CHANNELS, HORIZON, WORDS, LENGTH, *sizes, only="symbols") if separate else None
         self.scheduler = make_scheduler("ddim", levels)
 
@@ -96,7 +97,7 @@ class Imaginer(nn.Module):
         noise = torch.randn(clean.shape, generator=generator, device=device)
         x, level = noised(self.scheduler, clean, noise, index)
         given = torch.zeros(points.shape[:2], dtype=torch.bool, device=device)
-        present = torch.ones(condition.shape[:2], dtype=torch.bool, device=device)
+        present = condition.any(-1)
         share = torch.where(phase > 1 - WORDS_KNOWN, 0.0, uniform(n))
         hidden = uniform(*words.shape) < share[:, None]
         shown = torch.zeros_like(hidden) if self.namer is not None else hidden
@@ -123,7 +124,7 @@ class Imaginer(nn.Module):
         """Points [B, H, 3] and symbols int64 [B, L] of scenes; points {number: [B, C]} and symbols {number: int64 [B]}
         may be given. `trajectory` tells no symbols: [B, 0]."""
         n, device = len(condition), condition.device
-        present = torch.ones(condition.shape[:2], dtype=torch.bool, device=device)
+        present = condition.any(-1)
         noise = torch.randn(n, HORIZON, self.channels, generator=generator, device=device)
         luck = torch.rand(n, LENGTH, WORDS, generator=generator, device=device).clamp_min(1e-9).log().neg()
         luck = luck.clamp_min(1e-9).log().neg()
