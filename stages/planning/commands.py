@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from devmind.cli import show
 from devmind.cli.agents import agent_option, taught_agent
 from devmind.cli.house import group
+from devmind.cli.serving import OpenOption, PortOption, Publisher, SecondsOption, served
 from devmind.errors import ConfigError, nearest
+
+if TYPE_CHECKING:
+    from devmind.agent.agent import Agent
 
 plan = group("Imagine a way through a maze, and go it.")
 
@@ -43,9 +47,15 @@ def imagine(
     horizon: Annotated[
         int | None, typer.Option("--horizon", min=2, metavar="N", help="Points of a plan; by default those it learned.")
     ] = None,
-    page: Annotated[
+    film_: Annotated[
         Path | None, typer.Option("--show", metavar="FILE", help="Write a page with the denoising as a film.")
     ] = None,
+    page: Annotated[
+        bool, typer.Option("--page", help="Serve a page on which it walks, with its plan in the picture.")
+    ] = False,
+    port: PortOption = 0,
+    open_: OpenOption = True,
+    seconds: SecondsOption = None,
 ) -> None:
     """Imagine several plans to a goal, choose one, and follow it; given points and moves hold in the first plan."""
     import numpy as np
@@ -63,6 +73,14 @@ def imagine(
     begin = _place(start or (goal if goal and goal.startswith("task") else "task1"), rules, 0, "--start")
     rules.between(begin[None], end[None])  # it says what is wrong with them
     taught = taught_agent(agent, "planning", ROUTE, "to plan")
+    if page:
+        if waypoint or symbols or steps or horizon or film_:
+            raise ConfigError(
+                "On the page it plans by itself, again and again; leave out --waypoint, --symbols, --steps, --horizon "
+                "and --show."
+            )
+        _walk(taught, rules, begin, end, env, port, open_, seconds)
+        return
     with intra_op_threads(1):
         told = film.imagined(
             taught,
@@ -83,11 +101,24 @@ def imagine(
     far = float(np.linalg.norm(np.diff(told.walked, axis=0), axis=1).sum())
     came = f"arrived after {show.counted(len(told.walked) - 1, 'tick')}" if told.arrived else "did not arrive"
     show.line(f"{came}, {far:.1f} units gone; {show.counted(told.plans, 'plan')} made on the way")
-    if page is not None:
-        page.write_text(film.page(told), encoding="utf-8")
-        show.path("page", page)
+    if film_ is not None:
+        film_.write_text(film.page(told), encoding="utf-8")
+        show.path("page", film_)
     if not told.arrived:
         raise typer.Exit(1)
+
+
+def _walk(
+    agent: Agent, rules: Any, start: Any, goal: Any, env: str, port: int, open_: bool, seconds: float | None
+) -> None:
+    from devmind.agent.threads import intra_op_threads
+    from stages.planning.maze_page import MazePage, page_files
+
+    def make(publisher: Publisher) -> MazePage:
+        return MazePage(agent, rules, start, goal, publisher, f"devmind plan {env} --page")
+
+    with intra_op_threads(1), served(make, port, open_, page_files()) as walking:
+        walking.run(seconds)
 
 
 def _place(text: str, rules: Any, end: int, option: str) -> Any:

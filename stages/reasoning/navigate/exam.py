@@ -17,13 +17,14 @@ from devmind.acting import Policy, Senses, rollout
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.agent.threads import stepping_threads
+from devmind.algorithms.grid_cells import SIDE, UNSEEN
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
 from devmind.worlds.minigrid import FORWARD, installed
 from stages.reasoning import parts
-from stages.reasoning.navigate.cells import SIDE, UNSEEN, Reading, by_head, by_planes
+from stages.reasoning.navigate.cells import Reading, by_head, by_planes
 from stages.reasoning.navigate.lesson import FOUR_ROOMS, NAME
 from stages.reasoning.navigate.lesson import ROOMS as TAUGHT
 from stages.reasoning.navigate.navigator import Navigator
