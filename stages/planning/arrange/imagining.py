@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from devmind.agent.output import masked_mean
 from devmind.algorithms.diffusion import SPREAD_OUT, HybridPipeline, MaskedTokens, make_scheduler, spread_out
+from devmind.algorithms.diffusion.pipeline import Watch
 from devmind.algorithms.diffusion.schedules import noised
 from devmind.algorithms.diffusion.tokens import TokenDenoiser
 from devmind.errors import ConfigError, nearest
@@ -57,7 +58,7 @@ class Imaginer(nn.Module):
     def __init__(
         self,
         variant: str = "masked",
-        width: int = 96,
+        width: int = 64,
         layers: int = 3,
         attention_heads: int = 4,
         levels: int = 100,
@@ -120,9 +121,11 @@ class Imaginer(nn.Module):
         generator: torch.Generator | None = None,
         given: Mapping[int, Tensor] | None = None,
         words: Mapping[int, Tensor] | None = None,
+        steps: int | None = None,
+        watch: Watch | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Points [B, H, 3] and symbols int64 [B, L] of scenes; points {number: [B, C]} and symbols {number: int64 [B]}
-        may be given. `trajectory` tells no symbols: [B, 0]."""
+        may be given. `trajectory` tells no symbols: [B, 0]. `watch` sees the points denoised, in `steps`."""
         n, device = len(condition), condition.device
         present = condition.any(-1)
         noise = torch.randn(n, HORIZON, self.channels, generator=generator, device=device)
@@ -137,7 +140,7 @@ class Imaginer(nn.Module):
         first = self.word_steps if self.variant == "masked" else 0
         named = self.denoiser.config["length"] > 0
         drawn = self._pipeline(self.denoiser)(
-            condition, present, noise, given, held if named else None, steps=self.steps,
+            condition, present, noise, given, held if named else None, steps=steps or self.steps, watch=watch,
             luck=luck if named else None, words_first=first,
         )  # fmt: skip
         points, symbols = drawn.trajectory, drawn.symbols
