@@ -55,6 +55,7 @@ def served(
     life = make(hub)
     with PageServer(life, hub, port=port, files=files) as server:
         show.door(server.address)
+        show.line("It works once, in one browser; Ctrl-C ends it.")
         open_browser(server.address, open_)
         try:
             yield life

@@ -13,14 +13,16 @@ from devmind.acting import Actor, rollout
 from devmind.agent.agent import Agent
 from devmind.algorithms import grid_walker
 from devmind.algorithms.grid_cells import COLOURS, KINDS, truth
+from devmind.curriculum.exam import Measure
 from devmind.errors import ConfigError, WorldError
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.testing import check_learner, tiny_agent, tiny_context
 from devmind.worlds import minigrid
 from devmind.worlds.minigrid import env_of, installed, lent
 from stages.planning import parts
-from stages.planning.instruct import lesson, missions, symbols
+from stages.planning.instruct import exam, lesson, missions, symbols
 from stages.planning.instruct.controller import Controller, Errand
+from stages.planning.instruct.hand_rules import by_pattern
 from stages.planning.instruct.head import InstructHead, Instruction
 from stages.planning.instruct.reader import Reader
 from stages.planning.instruct.rooms import Rooms
@@ -260,6 +262,43 @@ def test_the_lesson_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     stage.admit(agent)
     agent.config.stages = [stage.name]
     check_learner(lesson.lesson(context), agent, context, steps=2)
+
+
+def test_a_pattern_by_hand_reads_missions_and_nothing_else() -> None:
+    for said, plan in missions.drawn(lesson_seeds(20, 0, "pattern"), 150, numpy_rng("pattern")):
+        assert by_pattern(said) == plan
+    assert by_pattern("go to the zorb ball") == ()
+
+
+def test_who_knows_the_plans_passes_and_shuffled_plans_fall(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = tiny_context(tmp_path, "exam.episodes_scale=0.2")
+
+    def of(by: Any) -> dict[str, Measure]:
+        monkeypatch.setattr(exam, "by_agent", lambda agent, without=(): by)
+        return {measure.name: measure for measure in exam.examine(agent, context, "retention")}
+
+    best = of(lambda rooms: exam.Planned(rooms.plans()))
+    assert all(measure.score > 0.95 for measure in best.values())
+    assert exam.GATE.judge(best).passed
+    shuffled = of(lambda rooms: exam.Planned([*rooms.plans()[1:], rooms.plans()[0]]))
+    assert all(measure.score < 0.45 for measure in shuffled.values())
+    assert not exam.GATE.judge(shuffled).passed
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_an_untaught_agent_fails_and_the_exam_has_floors_and_rows(agent: Agent, tmp_path: Path) -> None:
+    context = tiny_context(tmp_path, "exam.episodes_scale=0.05")
+    measures = {measure.name: measure for measure in exam.examine(agent, context, "full")}
+    assert not exam.GATE.judge(measures).passed
+    for measure in measures.values():
+        assert {"random plan", "a pattern by hand", "an untaught agent"} <= set(measure.floors)
+        assert measure.rows["the true plan"] > 0.85
+        assert measure.rows["text off"] == 0.0
+        assert measure.rows["board off"] == 0.0
+        assert measure.floors["random plan"] < 0.6
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from stages.reasoning.board_page import AGENT, OVER, YOU, TablePage, page_files
 from stages.reasoning.games import CONNECT4, GAMES, OTHELLO, TICTACTOE, search
 from stages.reasoning.table import Table
 from tests.browsers import chromium, complaints_of
+from tests.live.serving.test_server import let_in, next_of, talk
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -201,6 +203,27 @@ def test_the_guard_of_the_live_page_stands_before_the_board(server: PageServer) 
     for name in ("board.js", "board.css", "page.css", "link.js", "key.js", "states.js"):
         assert status_of(server, f"/{name}", Cookie=cookie)[0] == 200
     assert status_of(server, "/board.js", Cookie=cookie, Host="games.example")[0] == 421
+
+
+def test_moves_come_through_the_pages_socket_and_what_is_wrong_is_a_sentence(child: Agent) -> None:
+    hub = Hub()
+    table = TablePage(Table(child, TICTACTOE, 0, False), hub)
+    with PageServer(table, hub, files=page_files()) as server, talk(server, let_in(server)) as socket:
+
+        def answer(number: int, **of: Any) -> dict[str, Any]:
+            socket.send(json.dumps({"id": number, "do": "place", "with": of}))
+            return next_of(socket, "answer")
+
+        assert answer(1, move=4) == {"type": "answer", "id": 1, "ok": True, "answer": {}}
+        refused = answer(2, move=4)
+        assert not refused["ok"]
+        assert refused["sentence"].startswith("'5' is no move here; take one of ")
+        for number in range(3, 9):
+            if table.view["over"]:
+                break
+            assert answer(number, move=min(table.view["able"]))["ok"]
+        assert answer(9, move=0) == {"type": "answer", "id": 9, "ok": False, "sentence": OVER}
+    assert server.shared.malformed == 0
 
 
 @pytest.mark.slow
