@@ -13,6 +13,8 @@ from devmind.algorithms.grid_paths import FORWARD, Cell, Ways, ahead, before, mo
 
 PICKUP, DROP, TOGGLE, DONE = range(3, 7)
 """MiniGrid's numbers of actions; turns and steps have those of `grid_paths`."""
+IN_THE_WAY = 8
+"""What a way may be longer, in steps, for a thing less that has to be put aside."""
 PATIENCE = 0.12
 """By what was best in rooms of lessons."""
 
@@ -88,3 +90,26 @@ class Walker:
             return None
         worth = found * np.exp(-self.patience * reach.costs)
         return self.by(here, reach.to(int(worth.argmax())))
+
+    def clear(self, here: Map, costs: np.ndarray, targets: list[Cell]) -> int | None:
+        """Towards picking up the first thing that stands in the way: to the targets, to the key of a locked door, or
+        to the view that is worth most. A key that is carried for a door that is locked is never put down for it.
+        """
+        locked = is_door(here.cells, LOCKED)
+        keys = {THINGS + int(colour) for colour in (here.cells[locked] - DOOR) // 3}
+        if here.carried in keys:
+            return None
+        through = np.where((here.cells >= THINGS) & (costs == 0), IN_THE_WAY, costs)
+        moves: list[int] | None = None
+        for cells in (targets, here.where(keys)):
+            moves = moves or shortest(through, here.pose, [pose for cell in cells for pose in before(cell)])
+        if not moves:
+            reach = ways(through, here.pose)
+            found = here.news(reach.poses)
+            moves = reach.to(int((found * np.exp(-self.patience * reach.costs)).argmax())) if found.any() else []
+        pose = here.pose
+        for move in moves:
+            pose = moved(pose, move)
+            if move == FORWARD and not costs[pose[:2]]:
+                return self.fetch(here, costs, [pose[:2]])
+        return None

@@ -16,7 +16,7 @@ from devmind.errors import ConfigError, nearest
 if TYPE_CHECKING:
     from devmind.agent.agent import Agent
 
-plan = group("Imagine a way through a maze, and go it.")
+plan = group("Imagine a way through a maze and go it, or carry out an instruction in a room.")
 
 Folder = Annotated[
     Path | None, agent_option("Saved agent; else the newest milestone in ./checkpoints that has been through planning.")
@@ -25,10 +25,17 @@ Folder = Annotated[
 
 @plan.command("plan")
 def imagine(
-    env: Annotated[str, typer.Argument(metavar="ENV", help="A maze: pointmaze-medium, pointmaze-large.")],
+    env: Annotated[
+        str, typer.Argument(metavar="ENV", help="A maze: pointmaze-medium, pointmaze-large; or a room of BabyAI.")
+    ],
     agent: Folder = None,
     goal: Annotated[
-        str | None, typer.Option("--goal", metavar="X,Y|TASK", help="In OGBench's units, or task1 to task5.")
+        str | None,
+        typer.Option(
+            "--goal",
+            metavar="X,Y|TASK|WORDS",
+            help="In OGBench's units, or task1 to task5; in a room an instruction, by default its own mission.",
+        ),
     ] = None,
     start: Annotated[
         str | None, typer.Option("--start", metavar="X,Y|TASK", help="Where to begin; by default where the task does.")
@@ -56,6 +63,7 @@ def imagine(
     port: PortOption = 0,
     open_: OpenOption = True,
     seconds: SecondsOption = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of a room.")] = 0,
 ) -> None:
     """Imagine several plans to a goal, choose one, and follow it; given points and moves hold in the first plan."""
     import numpy as np
@@ -65,6 +73,11 @@ def imagine(
     from stages.planning import film
     from stages.planning.parts import ROUTE
 
+    if env.startswith(("BabyAI-", "MiniGrid-")):
+        if start or waypoint or symbols or steps or horizon or film_ or page:
+            raise ConfigError("In a room an instruction is carried out: it takes --agent, --goal and --seed alone.")
+        _carry_out(env, agent, goal, seed)
+        return
     known = [f"pointmaze-{name}" for name in MAZES]
     if env not in known:
         raise ConfigError(f"There is no maze '{env}'{nearest(env, known)}")
@@ -105,6 +118,22 @@ def imagine(
         film_.write_text(film.page(told), encoding="utf-8")
         show.path("page", film_)
     if not told.arrived:
+        raise typer.Exit(1)
+
+
+def _carry_out(room: str, agent: Path | None, said: str | None, seed: int) -> None:
+    from devmind.worlds.minigrid import room as made
+    from stages.planning.instruct.carrying import carried_out
+    from stages.planning.parts import INSTRUCT
+
+    made(room).close()  # it says what is wrong with the name, before an agent is loaded
+    found = carried_out(taught_agent(agent, "planning", INSTRUCT, "to be instructed"), room, seed, said)
+    show.line(f"told: {found.said}")
+    show.line(found.answer)
+    if not found.declined:
+        came = "stuck: no way leads on" if found.stuck else "done" if found.rewarded or said else "not what was wanted"
+        show.line(f"{came}, {show.counted(found.steps, 'step')}")
+    if not found.done or not (found.rewarded or said):
         raise typer.Exit(1)
 
 

@@ -105,4 +105,7 @@ class Controller(Walker):
             action = TOGGLE if moves == [] else self.by(here, moves)
         if action is None:
             action = self.unlock(here, costs)
-        return self.explore(here, costs) if action is None else action
+        if action is None:
+            action = self.explore(here, costs)
+        # Who carries what is to be put down would have to put it down first, and might pick it up again for ever.
+        return self.clear(here, costs, targets) if action is None and goal.verb != DROP_NEXT_TO else action

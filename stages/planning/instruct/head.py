@@ -148,7 +148,12 @@ class Instruction(Output):
         """Whose errand is over: carried out, stuck or declined; bool [B]."""
         numbers, plan = self.after["numbers"], self.after["plan"]
         subgoals = (plan[..., 0] != END).sum(-1)
-        return (numbers[:, STUCK] > 0) | (numbers[:, AT] >= subgoals)
+        return self.stuck | (numbers[:, AT] >= subgoals)
+
+    @property
+    def stuck(self) -> Tensor:
+        """Whose errand came to a point from which no way leads on, bool [B]."""
+        return self.after["numbers"][:, STUCK] > 0
 
     def answer_to(self, text: str, row: int = 0) -> str:
         """What is answered to an instruction, in a sentence: the plan, or which word is not known."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from devmind.acting import Actor, rollout
 from devmind.agent.agent import Agent
 from devmind.algorithms import grid_walker
-from devmind.algorithms.grid_cells import COLOURS, KINDS, truth
+from devmind.algorithms.grid_cells import COLOURS, FLOOR, KINDS, THINGS, UNSEEN, WALL, thing, truth
+from devmind.algorithms.grid_paths import FORWARD, LEFT, RIGHT, ahead, moved
+from devmind.cli import app
 from devmind.curriculum.exam import Measure
 from devmind.errors import ConfigError, WorldError
 from devmind.seeding import lesson_seeds, numpy_rng
@@ -21,6 +25,8 @@ from devmind.worlds import minigrid
 from devmind.worlds.minigrid import env_of, installed, lent
 from stages.planning import parts
 from stages.planning.instruct import exam, lesson, missions, symbols
+from stages.planning.instruct.carrying import Carried
+from stages.planning.instruct.carrying import carried_out as carried_out_once
 from stages.planning.instruct.controller import Controller, Errand
 from stages.planning.instruct.hand_rules import by_pattern
 from stages.planning.instruct.head import InstructHead, Instruction
@@ -130,6 +136,36 @@ def test_what_cannot_be_done_ends_and_is_said_to() -> None:
     assert errand.stuck
     assert errand.over
     assert action == minigrid.DONE
+
+
+def test_what_stands_in_the_way_is_put_aside() -> None:
+    """A corridor with a ball in it, and the box behind; and rooms strewn with things, with locked doors."""
+    room = np.full((9, 5), WALL)
+    room[1:8, 2] = FLOOR
+    room[6, 3] = FLOOR
+    room[4, 2], room[1, 2] = thing("ball", 1), thing("box", 0)
+    errand, controller, pose, carried = Errand(plan=(Subgoal(GO_TO, BOX, 0),)), Controller(), (6, 2, 3), FLOOR
+    for _ in range(30):
+        view = np.full((7, 7), UNSEEN)
+        for row, column in np.ndindex(7, 7):
+            forth, aside = 6 - row, column - 3
+            down, along = [(aside, forth), (forth, -aside), (-aside, -forth), (-forth, aside)][pose[2]]
+            if 0 <= pose[0] + down < 9 and 0 <= pose[1] + along < 5:
+                view[row, column] = room[pose[0] + down, pose[1] + along]
+        view[6, 3] = carried
+        action = controller.act(errand, view)
+        if errand.over:
+            break
+        front = ahead(pose)
+        if action in (LEFT, RIGHT) or (action == FORWARD and room[front] == FLOOR):
+            pose = moved(pose, action)
+        elif action == minigrid.PICKUP and carried == FLOOR and room[front] >= THINGS:
+            carried, room[front] = int(room[front]), FLOOR
+        elif action == minigrid.DROP and carried != FLOOR and room[front] == FLOOR:
+            carried, room[front] = FLOOR, carried
+    assert not errand.stuck
+    assert room[ahead(pose)] == thing("box", 0)
+    assert carried_out("BabyAI-SynthS5R2-v0", lesson_seeds(20, 0, "strewn")).mean() >= 0.7
 
 
 def test_places_are_told_to_have_no_symbols() -> None:
@@ -262,6 +298,74 @@ def test_the_lesson_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     stage.admit(agent)
     agent.config.stages = [stage.name]
     check_learner(lesson.lesson(context), agent, context, steps=2)
+
+
+def test_a_room_is_planned_in_by_the_command_which_says_what_it_cannot_do(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent.save_pretrained(tmp_path)
+    plan = as_numbers((Subgoal(PICK_UP, BALL, ANY),))
+
+    def command(*words: str) -> tuple[int, str]:
+        came = CliRunner().invoke(app, ["plan", *words, "--agent", str(tmp_path)])
+        return came.exit_code, " ".join((came.output + str(came.exception or "")).split())
+
+    code, said = command(PUT_NEXT, "--start", "0,0")
+    assert code == 2
+    assert "it takes --agent, --goal and --seed alone" in said
+    code, said = command("BabyAI-PutNextLokal-v0")
+    assert code != 0
+    assert "did you mean 'BabyAI-PutNextLocal-v0'" in said
+    # What was read is put in place of an untaught agent's reading; the room, the map and the walk are real.
+    monkeypatch.setattr(Instruction, "symbols", lambda output: torch.from_numpy(plan)[None])
+    declined = torch.zeros(1, dtype=torch.bool)
+    monkeypatch.setattr(Instruction, "declined", property(lambda output: declined))
+    code, said = command(PUT_NEXT, "--goal", "pick up a ball", "--seed", "3")
+    assert "told: pick up a ball I shall pick up a ball." in said
+    assert re.search(r"(done|stuck: no way leads on), \d+ steps?", said)
+    declined[:] = True
+    code, said = command(PUT_NEXT, "--goal", "pick up a ball", "--seed", "3")
+    assert code == 1
+    assert "unknown word" in said
+    assert "step" not in said
+
+
+def test_who_has_no_way_is_stuck_and_who_has_one_is_done(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    def carried(plan: Any, seed: int = 3) -> Carried:
+        rooms: list[Rooms] = []
+        init = Rooms.__init__
+
+        def made(self: Rooms, *args: Any) -> None:
+            init(self, *args)
+            rooms.append(self)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Rooms, "__init__", made)
+            patch.setattr(Instruction, "symbols", lambda output: torch.from_numpy(as_numbers(plan))[None])
+            patch.setattr(Instruction, "declined", property(lambda output: torch.zeros(1, dtype=torch.bool)))
+            patch.setattr(
+                Instruction, "reading", lambda output: torch.from_numpy(truth(rooms[0].observe()[parts.BOARD]))
+            )
+            return carried_out_once(agent, PUT_NEXT, seed, "an instruction")
+
+    (plan,) = Rooms(PUT_NEXT, np.array([3])).plans()
+    right = carried(plan)
+    assert right.rewarded
+    assert right.done
+    there = {(KINDS.index(cell.type), COLOURS.index(cell.color)) for cell in things_of(PUT_NEXT, 3)}
+    missing = next(one for one in np.ndindex(len(KINDS), len(COLOURS)) if one not in there)
+    stuck = carried((Subgoal(GO_TO, *missing),))
+    assert stuck.stuck
+    assert not stuck.done
+    found = carried((Subgoal(GO_TO, plan[0].noun, plan[0].colour),))
+    assert found.done
+    assert not found.rewarded
+
+
+def things_of(name: str, seed: int) -> list[Any]:
+    world = lent(name)
+    world.reset(seed=seed)
+    return [cell for cell in env_of(world).grid.grid if cell is not None and cell.type in KINDS]
 
 
 def test_a_pattern_by_hand_reads_missions_and_nothing_else() -> None:
