@@ -206,7 +206,7 @@ class PointMazeRules:
         """Start, goal, door and the goal's next cell, when it happens, and how far aside of their middles [3, 2]."""
         tasks, free, aside = self.maze.tasks, self.maze.free, np.zeros((3, 2))
         while True:
-            start, goal = (tuple(map(int, cell)) for cell in free[rng.choice(len(free), 2, replace=False)])
+            start, goal = map(_cell, free[rng.choice(len(free), 2, replace=False)])
             if self.level.endswith(TASKS):
                 start, goal = tasks[seed % len(tasks)]
             door, elsewhere, when = (0, 0), goal, NEVER
@@ -227,16 +227,14 @@ class PointMazeRules:
         if whole < APART:
             return None
         if self.level.endswith(MOVING):
-            others = [
-                tuple(map(int, cell)) for cell in self.maze.free if min(to[tuple(cell)], since[tuple(cell)]) >= APART
-            ]
+            others = [cell for cell in map(_cell, self.maze.free) if min(to[cell], since[cell]) >= APART]
             return ((0, 0), others[int(rng.integers(len(others)))], whole) if others else None
         on_the_way = (to + since == whole) & (to >= 0)
         # A cell that is the only one so far from the start on any shortest way: who planned the shortest comes by.
         lone = [
-            tuple(map(int, cell))
-            for cell in np.argwhere(on_the_way)
-            if SOONEST <= since[tuple(cell)] < whole and (on_the_way & (since == since[tuple(cell)])).sum() == 1
+            cell
+            for cell in map(_cell, np.argwhere(on_the_way))
+            if SOONEST <= since[cell] < whole and (on_the_way & (since == since[cell])).sum() == 1
         ]
         wanted = self.level.endswith(CLOSING)
         doors = [door for door in lone if (self.maze.steps_to(goal, without=door)[start] >= 0) == wanted]
@@ -300,9 +298,7 @@ class PointMazeRules:
         near = np.flatnonzero(by_a_wall | by_a_door)
         if len(near):
             at = at.copy()
-            cells = [
-                tuple(map(int, cell)) if closed else None for cell, closed in zip(door[near], shut[near], strict=True)
-            ]
+            cells = [_cell(one) if closed else None for one, closed in zip(door[near], shut[near], strict=True)]
             at[near] = self._pushed(at[near], [self._model(cell) for cell in cells])
         return at
 
@@ -354,6 +350,11 @@ class PointMazeRules:
 
     def _ended(self, state: Walk) -> np.ndarray:
         return self._there(state) | (state.tick >= MAX_TICKS)
+
+
+def _cell(row_and_column: np.ndarray) -> Cell:
+    row, column = row_and_column
+    return int(row), int(column)
 
 
 def oracle_way(name: str, at: np.ndarray, goal: np.ndarray, doors: Sequence[Cell | None] | None = None) -> np.ndarray:
