@@ -106,7 +106,7 @@ class PlannerHead(BeliefHead):
         levels: int = 100,
         length_price: float = 1.0,
         pace: float = 0.02,
-        sure: float = 0.95,
+        sure: float = 0.99,
     ) -> None:
         super().__init__(inlet)
         if inlet.n_tokens < 4:

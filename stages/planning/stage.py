@@ -9,6 +9,8 @@ from devmind.curriculum.stage import Context, Lesson, Skill
 from stages.planning import parts
 from stages.planning.criticise import exam as criticise_exam
 from stages.planning.criticise import lesson as criticise_lesson
+from stages.planning.replan import exam as replan_exam
+from stages.planning.replan import lesson as replan_lesson
 from stages.planning.route import exam as route_exam
 from stages.planning.route import lesson as route_lesson
 from stages.planning.trade import exam as trade_exam
@@ -36,6 +38,13 @@ SKILLS: Sequence[Skill] = (
         "which plans fail, where, and why",
         criticise_exam.taught,
     ),
+    Skill(
+        "replan",
+        replan_exam.examine,
+        replan_exam.GATE,
+        "ways round what closes, to goals that move, and that there is none",
+        replan_exam.taught,
+    ),
 )
 
 
@@ -53,5 +62,5 @@ class PlanningStage:
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Route, trade, criticise."""
-        return [each.lesson(context) for each in (route_lesson, trade_lesson, criticise_lesson)]
+        """Route, replan, trade, criticise."""
+        return [each.lesson(context) for each in (route_lesson, replan_lesson, trade_lesson, criticise_lesson)]

@@ -19,12 +19,12 @@ from stages.planning.belief import FADES, SIDES, BeliefHead
 from stages.planning.route.lesson import levels, shown
 from stages.planning.route.trips import Trips, one_hot
 
-STEPS = {"tiny": 20, "nursery": 300, "child": 600, "adult": 600}
+STEPS = {"tiny": 20, "nursery": 1200, "child": 2000, "adult": 2000}
 ROWS = {"tiny": 16}
-TICKS = 24
+TICKS = 32
 """That each walker walks."""
 MINUTES = 1.0
-LEARNING_RATE = 2e-3
+LEARNING_RATE = 4e-3
 ALONE = "It trains a map and a sense of being stopped, parts of the planner that no later lesson changes."
 
 
@@ -66,7 +66,7 @@ def batch(trips: list[Trips], rules: PointMazeRules, rows: int, rng: np.random.G
     pushed, moved = np.zeros((2, rows, 2))
     felt: list[tuple[np.ndarray, ...]] = []
     for tick in range(TICKS):
-        anew = rng.random(rows) < 0.1 if tick else np.ones(rows, bool)
+        anew = rng.random(rows) < 0.06 if tick else np.ones(rows, bool)
         command = np.where(anew[:, None], _commands(rows, rng), command)
         told = np.clip(command + rng.normal(0, 0.15, (rows, 2)), -1, 1)
         before = state.at
