@@ -165,6 +165,8 @@ def test_answers_are_right_of_whom_they_are_said() -> None:
     assert exam._right({CLOSING: way, BLOCKED: none}).all()
     assert exam._right({CLOSING: none, BLOCKED: none}).mean() == 0.5
     assert not exam._right({CLOSING: none, BLOCKED: way}).any()
+    stands = exam.Came(no, no)
+    assert exam._right({CLOSING: stands, BLOCKED: stands}).mean() == 0.5, "to stand still is no answer"
 
 
 def test_a_plan_leads_into_cells_that_it_crosses_and_not_into_those_that_it_grazes(agent: Agent) -> None:
