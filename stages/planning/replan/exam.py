@@ -22,7 +22,7 @@ from stages.planning.route.exam import silenced
 from stages.planning.route.lesson import levels
 
 CLOSED, MOVED, NO_WAY = "replan/closed", "replan/moved", "replan/no way"
-# A goal that moves is seen: who plans anew by the clock comes there too, only later, so that floor may be at the ceiling.
+# A goal that moves is seen: who plans anew by the clock comes there too, later, so that floor may be at the ceiling.
 GATE = Gate([Threshold(name, 0.90, beats_floor=name != MOVED) for name in (CLOSED, MOVED, NO_WAY)])
 EPISODES, GLIMPSE = 240, 40
 """Of each kind, in all mazes together."""

@@ -172,7 +172,7 @@ def test_answers_are_right_of_whom_they_are_said() -> None:
 def test_a_plan_leads_into_cells_that_it_crosses_and_not_into_those_that_it_grazes(agent: Agent) -> None:
     head = head_of(agent)
     side = head.cell
-    ends = torch.tensor([[[0.0, 0.0], [2 * side, 0.0]], [[0.0, 0.0], [side, 0.4 * side]], [[0.0, 0.0], [0.0, side]]])
+    ends = torch.tensor([[[0.0, 0.0], [2 * side, 0.0]], [[0.0, 0.0], [side, 0.49 * side]], [[0.0, 0.0], [0.0, side]]])
     plans = interpolated(ends, torch.linspace(0, 1, HORIZON).expand(3, -1))[None]
     cells = torch.zeros(1, head.cells**2, dtype=torch.bool)
     cells[0, head.square(torch.tensor([side, 0.0]))] = True
