@@ -20,10 +20,11 @@ SIDES = ((1, 0), (0, 1), (-1, 0), (0, -1))
 """The cells beside one's own: (columns, rows)."""
 FADES = 0.75
 """What is left of a tick's command and of what came of it a tick later."""
-ALONG = 5
+ALONG = 8
 """Places of a stride that are looked at."""
-DEEP = 0.3
-"""A plan leads into a cell if it comes nearer to its middle than this share of a side: who cuts a corner does not."""
+DEEP, CLOSED_DEEP = 0.35, 0.45
+"""A plan leads into a cell if it comes nearer to its middle than this share of a side: strides cut the corners of
+walls, as a plan has few points. What was found closed leaves less room."""
 SCALE = 10.0
 """By which numbers of cells are multiplied, so that they are learned as fast as all else."""
 
@@ -71,21 +72,26 @@ class BeliefHead(StrideHead):
         return self.stopped(torch.cat((pushed, moved, 2 * (inside - inside.round())), -1))
 
     def noticed(self, closed: Tensor, pushed: Tensor, moved: Tensor, place: Tensor) -> Tensor:
-        """`closed` bool [B, cells^2] with what is found closed now."""
+        """`closed` bool [B, cells^2] with what is found closed now; a cell that one is in is not."""
         found = self.stops(pushed, moved, place).sigmoid() > self.sure
         beside = place[:, None] + self.cell * torch.tensor(SIDES, device=place.device)
-        return closed | (F.one_hot(self.square(beside), closed.shape[1]).bool() & found[..., None]).any(1)
+        new = (F.one_hot(self.square(beside), closed.shape[1]).bool() & found[..., None]).any(1)
+        return (closed | new) & ~F.one_hot(self.square(place), closed.shape[1]).bool()
 
-    def leads_into(self, plans: Tensor, cells: Tensor) -> Tensor:
-        """Whether plans [B, N, H, 2] lead into any of `cells` bool [B, cells^2], bool [B, N]."""
+    def leads_into(self, plans: Tensor, maze: Tensor, closed: Tensor) -> Tensor:
+        """Whether plans [B, N, H, 2] lead into a cell that is `closed`, bool [B, cells^2], or into one of the mazes [B,
+        mazes] in which no trip ever was; bool [B, N].
+        """
         share = torch.arange(ALONG, device=plans.device)[:, None] / ALONG
         places = plans[..., :-1, None, :] + share * (plans[..., 1:, None, :] - plans[..., :-1, None, :])
         places = torch.cat((places.flatten(-3, -2), plans[..., -1:, :]), -2)
         inside = places / self.cell
-        deep = (inside - inside.round()).abs().amax(-1) < DEEP
-        number = self.square(places)
-        there = cells[:, None].expand(-1, number.shape[1], -1).gather(-1, number)
-        return (there & deep).any(-1)
+        aside, number = (inside - inside.round()).abs().amax(-1), self.square(places)
+
+        def there(cells: Tensor, deep: float) -> Tensor:
+            return cells[:, None].expand(-1, number.shape[1], -1).gather(-1, number) & (aside < deep)
+
+        return (there(closed, CLOSED_DEEP) | there(self.room(maze) < 0, DEEP)).any(-1)
 
     def belief_losses(self, of: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """What is learned, by name.

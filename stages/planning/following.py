@@ -80,12 +80,13 @@ class Route(Output):
         pushed, moved = head.felt(before, self.place, here & (age > 0))
         closed = head.noticed(before["closed"], pushed, moved, self.place) if believes else before["closed"]
         closed = torch.where(here[:, None], closed, before["closed"])
-        new = (closed != before["closed"]).any(-1, keepdim=True)
+        new = (closed != before["closed"]).any(-1)
         elsewhere = (age > 0) & ((self.goal - before["goal"]).norm(dim=-1) > GONE) & believes
         around = before["around"] & ~elsewhere
         reached = around & ((self.place - before["via"]).norm(dim=-1) < REACHED)
+        into = head.leads_into(before["plan"][:, None], self.maze, closed)[:, 0]
         expected = interpolated(before["plan"], (age / head.stride)[:, None])[:, 0]
-        cold = (age == 0) | elsewhere | reached | head.leads_into(before["plan"][:, None], closed)[:, 0]
+        cold = (age == 0) | elsewhere | reached | (into & new)
         cold |= (age >= head.stride) & ((self.place - expected).norm(dim=-1) > head.surprise)
         none = before["none"] & ~elsewhere
         due = here & ~none & (cold | (age >= head.follow))
@@ -96,8 +97,8 @@ class Route(Output):
             "age": torch.where(due, 1, age + here.long()),
             "made": before["made"] + due.long(),
             "closed": closed,
-            "pushed": torch.where(new, 0.0, pushed),
-            "moved": torch.where(new, 0.0, moved),
+            "pushed": torch.where(new[:, None], 0.0, pushed),
+            "moved": torch.where(new[:, None], 0.0, moved),
             "around": around & ~reached,
             "failed": torch.where(elsewhere, 0, before["failed"]),
             "none": none,
@@ -119,15 +120,15 @@ class Route(Output):
         at = torch.arange(len(rows), device=rows.device)
         plan, symbols = found.plans[at, found.chosen], found.symbols[at, found.chosen]
         if BELIEF not in head.silenced:
-            shut = head.shut(read.maze, after["closed"][rows])
-            into = head.leads_into(found.plans, shut)
+            closed = after["closed"][rows]
+            into = head.leads_into(found.plans, read.maze, closed)
             best = found.marks.masked_fill(into, -torch.inf).argmax(-1)
             plan, symbols = found.plans[at, best], found.symbols[at, best]
             after["around"][rows] &= into.all(-1)
             for row in into.all(-1).nonzero().squeeze(-1).tolist():
                 one, whole = torch.tensor([row], device=rows.device), int(rows[row])
                 via = after["via"][whole][None] if bool(after["around"][whole]) else None
-                way = detour(head, read.rows(one), shut[one], via, number)
+                way = detour(head, read.rows(one), closed[one], via, number)
                 contradicted = bool(after["closed"][whole].any())
                 after["around"][whole] = way is not None
                 if way is not None:

@@ -170,10 +170,6 @@ class PlannerHead(BeliefHead):
         present[:, 1:PLACE] = False
         return Route(self, thought, present, place, goal, read.maze.expand(n, -1))
 
-    def shut(self, maze: Tensor, closed: Tensor) -> Tensor:
-        """Cells [B, cells^2] into which no plan may lead: found closed, or such as no trip was ever in."""
-        return closed | (self.room(maze) < 0)
-
     def nothing(self, n: int, device: torch.device) -> dict[str, Tensor]:
         """What is kept of N rows without a plan."""
         length = self.denoiser.config["length"]

@@ -13,17 +13,17 @@ from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Batches, Context, Lesson
 from devmind.learners.gradient import GradientLearner
 from devmind.seeding import numpy_rng
-from devmind.worlds.pointmaze import CELL, PACE, RADIUS, UNIT, PointMazeRules
+from devmind.worlds.pointmaze import CELL, PACE, RADIUS, UNIT, Maze, PointMazeRules
 from stages.planning import parts
 from stages.planning.belief import FADES, SIDES, BeliefHead
 from stages.planning.route.lesson import levels, shown
 from stages.planning.route.trips import Trips, one_hot
 
-STEPS = {"tiny": 20, "nursery": 1200, "child": 2000, "adult": 2000}
+STEPS = {"tiny": 20, "nursery": 1600, "child": 2000, "adult": 2000}
 ROWS = {"tiny": 16}
 TICKS = 32
 """That each walker walks."""
-MINUTES = 1.0
+MINUTES = 1.5
 LEARNING_RATE = 4e-3
 ALONE = "It trains a map and a sense of being stopped, parts of the planner that no later lesson changes."
 
@@ -58,8 +58,7 @@ def batch(trips: list[Trips], rules: PointMazeRules, rows: int, rng: np.random.G
     slips; so they run into walls, slide along them and get stuck at corners. Which cells beside theirs are walls is
     what the lesson tells them.
     """
-    free = rules.maze.free[rng.integers(len(rules.maze.free), size=rows)]
-    at = rules.maze.centres(free) + rng.uniform(RADIUS - CELL / 2, CELL / 2 - RADIUS, (rows, 2))
+    at = _anywhere(rules.maze, rows, rng)
     state = rules.between(at, at)
     state.goal[:] = 1000.0  # nowhere, so that none arrives
     command = _commands(rows, rng)
@@ -83,6 +82,15 @@ def batch(trips: list[Trips], rules: PointMazeRules, rows: int, rng: np.random.G
     been = np.stack([trips[k].at[rng.integers(len(trips[k].at))] for k in which])
     mazes = np.stack([one_hot(trips[k].maze) for k in which])
     return told_of | {"been": torch.from_numpy(been.astype(np.float32)), "maze": torch.from_numpy(mazes)}
+
+
+def _anywhere(where: Maze, rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Places [rows, 2] at which a point touches no wall; at corners too, where it is hard to say what stops one."""
+    free = where.free[rng.integers(len(where.free), size=8 * rows)]
+    at = where.centres(free) + rng.uniform(-CELL / 2, CELL / 2, (8 * rows, 2))
+    corners = np.array([(-1, -1), (-1, 1), (1, -1), (1, 1)]) * RADIUS
+    fits = at[where.inside(at[:, None] + corners).all(1)]
+    return fits[:rows] if len(fits) >= rows else _anywhere(where, rows, rng)
 
 
 def _commands(rows: int, rng: np.random.Generator) -> np.ndarray:

@@ -176,7 +176,12 @@ def test_a_plan_leads_into_cells_that_it_crosses_and_not_into_those_that_it_graz
     plans = interpolated(ends, torch.linspace(0, 1, HORIZON).expand(3, -1))[None]
     cells = torch.zeros(1, head.cells**2, dtype=torch.bool)
     cells[0, head.square(torch.tensor([side, 0.0]))] = True
-    assert head.leads_into(plans, cells)[0].tolist() == [True, False, False]
+    which = torch.eye(len(MAZES))[:1]
+    assert head.leads_into(plans, which, cells)[0].tolist() == [True, False, False]
+    # A cell in which no trip was is no place for a plan either; of what was not learned nothing is known.
+    head.space.weight.data[head.square(torch.tensor([0.0, side]))] = -1.0
+    assert head.leads_into(plans, which, cells)[0].tolist() == [True, False, True]
+    assert not head.leads_into(plans, torch.eye(len(MAZES))[1:2], torch.zeros_like(cells)).any()
     middles = head.middles()
     assert torch.equal(head.square(middles), torch.arange(head.cells**2))
 
@@ -194,6 +199,7 @@ def test_what_is_felt_fades_and_a_cell_found_closed_stays_so(agent: Agent) -> No
     assert closed.nonzero().tolist() == [[0, int(head.square(torch.tensor([0.8, 0.4])))]]
     head.stops = lambda *felt: torch.full((1, 4), -9.0)  # type: ignore[method-assign]
     assert torch.equal(head.noticed(closed, pushed, moved, place), closed)
+    assert not head.noticed(closed, pushed, moved, torch.tensor([[0.8, 0.4]])).any(), "one is in it, so it is open"
 
 
 def test_the_lesson_goes_on_where_it_was_stopped(tmp_path) -> None:
