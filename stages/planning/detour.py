@@ -71,7 +71,7 @@ def _by_two(
 def _drawn(
     head: PlannerHead, read: Route, begin: Tensor, end: Tensor, closed: Tensor, number: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """A plan for each pair of ends [V, 2]: [V, H, 2], symbols int64 [V, L], marks [V]: -inf where it leads into walls."""
+    """A plan for each pair of ends [V, 2]: [V, H, 2], symbols int64 [V, L], marks [V], -inf if it leads into one."""
     found = head.search(head.asked(read, begin, end), number=number, candidates=1)
     into = head.leads_into(found.plans, read.maze.expand(len(begin), -1), closed.expand(len(begin), -1))
     return found.plans[:, 0], found.symbols[:, 0], found.marks.masked_fill(into, -torch.inf)[:, 0]

@@ -29,13 +29,13 @@ from stages.planning.route import trips
 from stages.planning.stage import PlanningStage
 
 pytest.importorskip("ogbench")
-SEEDS = np.arange(1_000_000, 1_000_008)
+SEEDS = np.arange(1_000_000, 1_000_005)
 
 
 @pytest.fixture(autouse=True)
 def short_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Enough to go round anything here, and no more of standing at a wall."""
-    monkeypatch.setattr(pointmaze, "MAX_TICKS", 500)
+    monkeypatch.setattr(pointmaze, "MAX_TICKS", 400)
 
 
 @pytest.fixture
@@ -107,8 +107,8 @@ def gone(agent: Agent, tmp_path, level: str, seeds: np.ndarray = SEEDS) -> exam.
     return exam.walk(actor, tiny_context(tmp_path), level, seeds, lambda: exam.said(actor))
 
 
-@pytest.mark.parametrize("name", ["medium", "large"])
-def test_who_plans_shortest_ways_goes_round_what_closes(planner: Agent, tmp_path, name: str) -> None:
+def test_who_plans_shortest_ways_goes_round_what_closes(planner: Agent, tmp_path) -> None:
+    name = "medium"
     came = gone(planner, tmp_path, name + CLOSING)
     assert came.arrived.mean() >= 0.9
     assert not came.none[came.arrived].any()
@@ -143,6 +143,8 @@ def test_the_ceiling_knows_what_closed_and_who_goes_to_other_goals_is_found_out(
         assert came.none.all() == (what == BLOCKED)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_the_exam_counts_what_is_said_and_says_the_floors(
     planner: Agent, tmp_path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
