@@ -18,7 +18,7 @@ from devmind.learners.gradient import GradientLearner
 from devmind.testing import tiny_agent, tiny_context
 from devmind.testing.parts import check_learner
 from devmind.worlds import pointmaze
-from devmind.worlds.pointmaze import BLOCKED, CELL, CLOSING, MAZES, MOVING, UNIT, PointMazeRules, maze
+from devmind.worlds.pointmaze import BLOCKED, CELL, CLOSING, MAZES, MOVING, UNIT, PointMazeRules, maze, oracle_way
 from stages.planning import parts
 from stages.planning.belief import FADES, SCALE, SIDES
 from stages.planning.following import BELIEF, REPLANNING, Candidates, Route, interpolated
@@ -143,6 +143,18 @@ def test_the_ceiling_knows_what_closed_and_who_goes_to_other_goals_is_found_out(
         assert came.none.all() == (what == BLOCKED)
 
 
+def test_who_is_led_to_shuffled_goals_does_not_arrive(tmp_path) -> None:
+    def led(turn: int) -> exam.Came:
+        def way(senses: Mapping[str, Any], first: np.ndarray) -> dict[str, np.ndarray]:
+            goal = np.roll(senses["goal"], turn, axis=0)
+            return {WALK: oracle_way("medium", senses["body"] * UNIT, goal * UNIT)}
+
+        return exam.walk(way, tiny_context(tmp_path), "medium" + MOVING, SEEDS, lambda: np.zeros(len(SEEDS), bool))
+
+    assert led(0).arrived.all()
+    assert led(1).arrived.mean() < 0.5
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_exam_counts_what_is_said_and_says_the_floors(
@@ -174,7 +186,7 @@ def test_answers_are_right_of_whom_they_are_said() -> None:
 def test_a_plan_leads_into_cells_that_it_crosses_and_not_into_those_that_it_grazes(agent: Agent) -> None:
     head = head_of(agent)
     side = head.cell
-    ends = torch.tensor([[[0.0, 0.0], [2 * side, 0.0]], [[0.0, 0.0], [side, 0.49 * side]], [[0.0, 0.0], [0.0, side]]])
+    ends = torch.tensor([[[0.0, 0.0], [2 * side, 0.0]], [[0.0, 0.0], [0.52 * side, 0.0]], [[0.0, 0.0], [0.0, side]]])
     plans = interpolated(ends, torch.linspace(0, 1, HORIZON).expand(3, -1))[None]
     cells = torch.zeros(1, head.cells**2, dtype=torch.bool)
     cells[0, head.square(torch.tensor([side, 0.0]))] = True
