@@ -226,3 +226,12 @@ def test_cells_are_learned_and_rooms_walked_by_them(agent: Agent, tmp_path: Path
 def test_a_room_there_is_not_is_named() -> None:
     with pytest.raises(DevmindError, match="no environment 'MiniGrid-FourRoom-v0'"):
         Rooms(("MiniGrid-FourRoom-v0",), np.array([0]))
+
+
+def test_a_walk_may_end_before_its_room_does() -> None:
+    seeds = lesson_seeds(4, 0, "walks", exam.KEY_CORRIDOR)
+    whole = exam.walked(exam.KEY_CORRIDOR, seeds, Navigator(by_planes))
+    some = int(np.median(whole.steps))
+    cut = exam.walked(exam.KEY_CORRIDOR, seeds, Navigator(by_planes), some)
+    assert cut.reached.tolist() == (whole.steps <= some).tolist()
+    assert 0 < cut.reached.mean() < 1
