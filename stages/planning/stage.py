@@ -9,6 +9,8 @@ from devmind.curriculum.stage import Context, Lesson, Skill
 from stages.planning import parts
 from stages.planning.criticise import exam as criticise_exam
 from stages.planning.criticise import lesson as criticise_lesson
+from stages.planning.instruct import exam as instruct_exam
+from stages.planning.instruct import lesson as instruct_lesson
 from stages.planning.replan import exam as replan_exam
 from stages.planning.replan import lesson as replan_lesson
 from stages.planning.route import exam as route_exam
@@ -39,6 +41,13 @@ SKILLS: Sequence[Skill] = (
         criticise_exam.taught,
     ),
     Skill(
+        "instruct",
+        instruct_exam.examine,
+        instruct_exam.GATE,
+        "missions of BabyAI, read as plans in symbols and carried out on a map of one's own",
+        instruct_exam.taught,
+    ),
+    Skill(
         "replan",
         replan_exam.examine,
         replan_exam.GATE,
@@ -58,9 +67,11 @@ class PlanningStage:
     skills = SKILLS
 
     def admit(self, agent: Agent) -> None:
-        """Add the senses of goals, mazes, markets and plans, planner, judge, and who trades."""
+        """Add the senses of goals, mazes, markets and plans, planner, judge, who trades and who is
+        instructed."""
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Route, replan, trade, criticise."""
-        return [each.lesson(context) for each in (route_lesson, replan_lesson, trade_lesson, criticise_lesson)]
+        """Route, replan, trade, criticise, instruct."""
+        own = route_lesson, replan_lesson, trade_lesson, criticise_lesson, instruct_lesson
+        return [each.lesson(context) for each in own]
