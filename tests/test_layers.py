@@ -46,8 +46,8 @@ BELOW_EXAM = frozenset({"agent", "acting", "memory", "worlds", "sessions", "algo
 BELOW_RUNNER = BASE | BELOW_EXAM | EXAM | {"feed", "checkpointing", "report", "learners"}
 EVERYTHING = BELOW_RUNNER | RUNNER | {"live", "testing", "datasets", "scaffold"}
 
-COMMANDS = frozenset({f"cli.{part}" for part in ("agents", "house", "paths", "show")})
-"""What commands share: those of a stage name an agent, complain and print as all others do."""
+COMMANDS = frozenset({f"cli.{part}" for part in ("agents", "house", "paths", "serving", "show")})
+"""What commands share: those of a stage name an agent, complain serve a page and print as all others do."""
 
 ROOMS: Mapping[str, frozenset[str]] = {
     "errors": frozenset(),

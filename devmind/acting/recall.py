@@ -34,6 +34,12 @@ def payload(entry: Entry) -> dict[str, Sense]:
     return {**last_tick(senses), **said}
 
 
+def said_in(entry: Entry) -> str:
+    """The words that an entry holds, such as a name that was heard; '' where there are none."""
+    said = entry.senses.get(SAID, "")
+    return said if isinstance(said, str) else ""
+
+
 def as_recall(entry: Entry, now_s: float) -> Recall:
     """An entry as the agent gets it back, with its age in seconds."""
     return payload(entry), max(0.0, now_s - entry.time_s)

@@ -6,12 +6,18 @@ pointers of Vinyals, Fortunato and Jaitly (2015, "Pointer networks"): no class o
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor, nn
 
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Categorical
-from devmind.agent.taps import Tapped
+from devmind.agent.taps import Perceived, Tapped
+
+if TYPE_CHECKING:
+    from devmind.agent.agent import Agent
 
 
 class PointerHead(Head):
@@ -38,3 +44,26 @@ def pointed_at(output: Categorical) -> list[int | None]:
     logits: Tensor = output.logits
     none = logits.shape[-1] - 1
     return [None if at == none else at for at in logits.argmax(-1).tolist()]
+
+
+@dataclass(frozen=True)
+class Pointed:
+    """What is pointed at: the place of a memory among those brought back, or None for none of them; and the
+    probability that the head gives it."""
+
+    at: int | None
+    share: float
+
+
+def pointer_of(agent: Agent) -> str | None:
+    """The agent's head that points at memories; None where it has none."""
+    return next((name for name, head in agent.heads.items() if isinstance(head, PointerHead)), None)
+
+
+@torch.no_grad()
+def pointed(agent: Agent, head: str, seen: Perceived) -> Pointed:
+    """What the head `head` points at, of a tick of one row that was stepped with memories."""
+    output = agent.run_heads([head], seen)[head]
+    assert isinstance(output, Categorical)
+    share = output.logits[0].softmax(-1).max()
+    return Pointed(pointed_at(output)[0], float(share))

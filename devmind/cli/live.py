@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,6 +24,7 @@ from devmind.cli.devices import (
 from devmind.cli.house import Terminated, complain
 from devmind.cli.memory_files import MemoryOption, named_place
 from devmind.cli.paths import existing, user_data, writable_file
+from devmind.cli.serving import OpenOption, PortOption, SecondsOption, open_browser
 from devmind.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
@@ -39,9 +38,6 @@ RERUN = "rerun"
 WAKING = "waking up: loading takes some seconds"
 """Said before the heavy imports, which are most of it."""
 
-SecondsOption = Annotated[
-    float | None, typer.Option("--seconds", min=0.1, metavar="N", help="How long; else until Ctrl-C.")
-]
 CertOption = Annotated[Path | None, typer.Option("--cert", metavar="FILE", help="TLS certificate (PEM).")]
 KeyOption = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="The certificate's private key.")]
 ViewerOption = Annotated[
@@ -54,8 +50,6 @@ BrowserMicOption = Annotated[str, typer.Option("--mic", metavar="SOURCE", help="
 LiveSetOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of configs/live.yaml.")
 ]
-PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, metavar="N", help="Port of the page; 0: any.")]
-OpenOption = Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser of this desktop.")]
 
 
 OwnMemoryOption = Annotated[
@@ -240,15 +234,6 @@ def _live(options: LiveOptions, seconds: float | None, open_: bool) -> None:
     for file in files:
         show.path("session", file)
     check_sensed(life.room)
-
-
-def open_browser(address: str, wanted: bool) -> None:
-    """Only where there is a desktop: elsewhere a text browser would take over the terminal."""
-    desktop = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    if wanted and desktop and sys.stdout.isatty():
-        import webbrowser
-
-        webbrowser.open(address)
 
 
 class _Teller:

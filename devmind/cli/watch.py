@@ -7,10 +7,8 @@ from typing import Annotated
 
 import typer
 
-from devmind.cli import show
-from devmind.cli.house import Terminated
-from devmind.cli.live import OpenOption, PortOption, SecondsOption, open_browser
 from devmind.cli.paths import existing
+from devmind.cli.serving import OpenOption, PortOption, SecondsOption, served
 
 
 def watch(
@@ -23,16 +21,7 @@ def watch(
 ) -> None:
     """Watch a training run on a page: its lesson, curves and scores. The run is only read."""
     existing(run, "RUN")
-    from devmind.live.serving.hub import Hub
-    from devmind.live.serving.server import PageServer
     from devmind.live.watching import Watching
 
-    hub = Hub()
-    watching = Watching(run, hub)
-    with PageServer(watching, hub, port=port) as server:
-        show.door(server.address)
-        open_browser(server.address, open_)
-        try:
-            watching.run(seconds)
-        except (KeyboardInterrupt, Terminated):
-            show.line("stopped")
+    with served(lambda publisher: Watching(run, publisher), port, open_) as watching:
+        watching.run(seconds)

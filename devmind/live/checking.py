@@ -20,6 +20,8 @@ from devmind.acting.recall import recalled_tokens
 from devmind.acting.standing import Standing
 from devmind.agent.agent import Agent
 from devmind.agent.encoders import Encoded
+from devmind.agent.pointing import pointed, pointer_of
+from devmind.agent.taps import Perceived
 from devmind.agent.threads import stepping_threads
 from devmind.errors import CheckpointError
 from devmind.moment import Action, Moment, Sense, same_arrays
@@ -27,6 +29,8 @@ from devmind.sessions.pointed import FORGOTTEN
 from devmind.sessions.reader import Note, Session
 
 UNNAMED = "the recording does not say which weights acted"
+POINTED = "pointed"
+"""A note, and in a `Difference`: the number of the memory that was pointed at (-1: none of them), and how surely."""
 UNOPENED = "no episode was opened since the weights were named"
 
 Remembered = Callable[[int], Mapping[str, Sense] | None]
@@ -119,6 +123,8 @@ class _Replay:
         self.sha256 = ""
         self.actor: Actor | None = None
         self.recalled: Encoded | None = None
+        self.recalled_ids: Sequence[int] = ()
+        self.pointed: Mapping[str, Any] | None = None
         self.effectors: list[str] = []
         self.standing: Standing | None = None  # a recording that names no heads is of a time when all might act
         self.why = UNNAMED
@@ -143,6 +149,8 @@ class _Replay:
             self._refuse("what was sensed in it was forgotten")
         elif note.kind == "recalled" and "ages_s" in note.data:
             self._recall(note.data["ids"], note.data["ages_s"])
+        elif note.kind == POINTED:
+            self.pointed = note.data
 
     def take_tick(self, moment: Moment, action: Action | None) -> None:
         """Step and compare, or count the tick as refused."""
@@ -151,18 +159,33 @@ class _Replay:
         if not self.why and action is None:
             self._refuse("no action was recorded")
         recalled, self.recalled = self.recalled, None
+        told, self.pointed = self.pointed, None
         if self.why or self.agent is None or self.actor is None or action is None:
             self._count_refused()
         else:
             self.actor.agent = self.agent
             self.actor.standing = self.standing
             self.actor.effectors = tuple(name for name in self.effectors if name in self.agent.effectors)
-            output = self.actor.step(self.actor.encode(moment), recalled)
-            self._compare(action, output.to_action())
+            percepts = self.actor.encode(moment)
+            replayed = dict(self.actor.step(percepts, recalled).to_action().effectors)
+            recorded = dict(action.effectors)
+            if told is not None:
+                recorded[POINTED] = _numbered(told.get("id"), told.get("share"))
+                replayed |= self._pointed(percepts.seen)
+            self._compare(recorded, replayed)
         self.check.ticks += 1
 
-    def _compare(self, recorded: Action, replayed: Action) -> None:
-        check, was, now = self.check, recorded.effectors, replayed.effectors
+    def _pointed(self, seen: Perceived) -> dict[str, np.ndarray]:
+        """What the agent points at in this tick; nothing where it has no head for it."""
+        assert self.agent is not None
+        head = pointer_of(self.agent)
+        if head is None:
+            return {}
+        found = pointed(self.agent, head, seen)
+        return {POINTED: _numbered(None if found.at is None else self.recalled_ids[found.at], found.share)}
+
+    def _compare(self, was: Mapping[str, np.ndarray], now: Mapping[str, np.ndarray]) -> None:
+        check = self.check
         check.checked += 1
         if same_arrays(was, now):
             return
@@ -188,6 +211,7 @@ class _Replay:
         self.check.hand_overs += not first
 
     def _recall(self, ids: Sequence[int], ages_s: Sequence[float]) -> None:
+        self.recalled_ids = ids
         found = [self.remembered(number) for number in ids]
         if any(senses is None for senses in found):
             self._refuse("a memory was recalled that is not at hand; give --memory")
@@ -219,6 +243,11 @@ def _kept(folder: Path, kept: str, sha256: str) -> tuple[Agent | None, str]:
     if agent.sha256() != sha256:
         return None, f"the weights in '{kept}' are not those that acted ({sha256[:12]})"
     return agent, ""
+
+
+def _numbered(number: Any, share: Any) -> np.ndarray:
+    """A note's, or a replay's, memory and share as an array, so that it is compared as actions are."""
+    return np.array([-1 if number is None else number, np.nan if share is None else share], np.float64)
 
 
 def _numbers(value: np.ndarray | None) -> str:

@@ -19,6 +19,7 @@ from devmind.acting.standing import read_results, standing
 from devmind.agent.agent import Agent
 from devmind.agent.encoders import Encoded
 from devmind.agent.output import Output
+from devmind.agent.pointing import Pointed, pointed, pointer_of
 from devmind.agent.prediction import predicting, surprise
 from devmind.config import MemoryConfig
 from devmind.errors import without_secrets
@@ -92,6 +93,7 @@ class Life:
         self.recalling = Recalling(self.child, remembering, self.keeps, recorded=self.recorded)
         self._asks: dict[str, Any] = {}
         self._recalled: Recalled | None = None
+        self._pointed: Pointed | None = None
         self.sees: Sense | None = None
         self._predicted: tuple[Moment, Mapping[str, Output]] | None = None
         watchers = {"recording": self._keep, "memory": self._remember, "page": self._show, "learner": self._learn}
@@ -168,8 +170,17 @@ class Life:
             self.speaker.act(effectors["utter"])
         if "say" in effectors and hasattr(self.speaker, "say"):
             self.speaker.say(said(effectors["say"]))
+        self._point(tick)
         if self.recording:
             self.recording.tick(tick, self.room)
+
+    def _point(self, tick: Tick) -> None:
+        """At which of the memories it was stepped with it points; the recording is told, for checks of it."""
+        self._pointed, found = None, self._recalled
+        head = pointer_of(self.loop.agent) if found and found.tokens is not None else None
+        if found is not None and head is not None:
+            self._pointed = pointed(self.loop.agent, head, tick.percepts.seen)
+            self.note("pointed", found.pointed_note(self._pointed))
 
     def _remember(self, tick: Tick) -> None:
         self.sees = tick.moment.senses.get("sight")
@@ -235,6 +246,8 @@ class Life:
             extra["asks"] = self._asks
         if self._recalled is not None:
             extra["recalled"] = self._recalled.shown()
+            if self._pointed is not None:
+                extra["points"] = self._recalled.pointed_shown(self._pointed)
         if recorder is not None:
             extra["recorder"] = {"dropped_ticks": recorder.dropped_ticks, "dropped_frames": recorder.dropped_frames}
         if self.learner:

@@ -21,7 +21,7 @@ PERIOD_S = 1.0
 class Publisher(Protocol):
     """Where views go: a `Hub`."""
 
-    def publish(self, view: Mapping[str, Any], jpeg: bytes | None = None) -> None:
+    def publish(self, view: Mapping[str, Any]) -> None:
         """Give everybody who watches the newest view."""
 
 
@@ -90,7 +90,7 @@ class Watching:
         """
         until_s = time.monotonic() + (float("inf") if seconds is None else seconds)
         while True:
-            self.hub.publish(self.view(), None)
+            self.hub.publish(self.view())
             if stop() or time.monotonic() >= until_s:
                 return
             sleep(min(PERIOD_S, max(0.0, until_s - time.monotonic())))

@@ -5,6 +5,7 @@ The environments are MiniGrid's own (Chevalier-Boisvert et al., 2023; 2019), of 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -20,6 +21,8 @@ OBJECTS = 11
 PLANES = OBJECTS + 2
 LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = range(7)
 ACTIONS = 7
+STREWN, CARRIED = 0.1, 0.3
+"""How likely a free cell of a room that is glanced at holds a thing, and how likely something is carried there."""
 MISSING = "MiniGrid is not installed; it is in the extra 'worlds': pip install 'devmind[worlds]'"
 
 
@@ -63,3 +66,62 @@ def room(name: str) -> GymWorld:
     if name not in known:
         raise WorldError(f"{minigrid.__name__} has no environment '{name}'{nearest(name, known)}")
     return GymWorld(Board(gymnasium.make(name).unwrapped), sense="board", effector="choose")
+
+
+def env_of(world: gymnasium.Env) -> Any:
+    """MiniGrid's own environment behind a `room`: grid, mission, where the agent stands."""
+    return world.env.unwrapped  # type: ignore[attr-defined]
+
+
+@lru_cache
+def lent(name: str) -> GymWorld:
+    """A room of that kind which is made once in a process, for whoever resets it, looks, and is done."""
+    return room(name)
+
+
+def glances(names: tuple[str, ...], seeds: np.ndarray, each: int, rng: np.random.Generator) -> np.ndarray:
+    """What is seen from `each` poses in one room a seed, int8 [N x each, 13, 7, 7], with things strewn about.
+
+    Doors stand as chance will have it, and something or nothing is carried: all that can be in a cell is met.
+    """
+    found = []
+    for number, seed in enumerate(seeds.tolist()):
+        world = lent(names[number % len(names)])
+        world.reset(seed=seed)
+        env = env_of(world)
+        _strew(env, rng)
+        places = [(x, y) for x in range(env.width) for y in range(env.height)]
+        free = [place for place in places if _can_stand(env.grid.get(*place))] or [env.agent_pos]
+        for _ in range(each):
+            env.agent_pos, env.agent_dir = free[rng.integers(len(free))], int(rng.integers(4))
+            env.carrying = _thing(rng) if rng.random() < CARRIED else None
+            found.append(planes(env.gen_obs()["image"]))
+    return np.stack(found)
+
+
+def _thing(rng: np.random.Generator) -> Any:
+    from minigrid.core.world_object import Ball, Box, Key
+
+    return (Key, Ball, Box)[rng.integers(3)](_colour(rng))
+
+
+def _colour(rng: np.random.Generator) -> str:
+    from minigrid.core.constants import COLOR_TO_IDX
+
+    return str(list(COLOR_TO_IDX)[rng.integers(len(COLOR_TO_IDX))])
+
+
+def _can_stand(cell: Any) -> bool:
+    return cell is None or bool(cell.can_overlap())
+
+
+def _strew(env: Any, rng: np.random.Generator) -> None:
+    """Things on free cells, and doors of any colour, open, closed or locked."""
+    for x in range(env.width):
+        for y in range(env.height):
+            cell = env.grid.get(x, y)
+            if cell is None and rng.random() < STREWN:
+                env.grid.set(x, y, _thing(rng))
+            elif cell is not None and cell.type == "door":
+                cell.color, state = _colour(rng), int(rng.integers(3))
+                cell.is_open, cell.is_locked = state == 0, state == 2

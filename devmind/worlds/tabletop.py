@@ -71,8 +71,8 @@ class Table(Struct):
 
 class TabletopRules:
     """`hand` float32 [4]: where it is, whether it is closed, whether it holds something; `things` and `places` float32
-    [4 * 4], of each x, y, its kind as -1 or 1, and a 1 where there is one; `move` [2] moves the hand, 1 being 0.1, and
-    `grip` [1] closes it where it is above 0.
+    [4 * 4], of each x, y, its kind as -1 or 1, and a 1 where there is one; `arm` [3]: how the hand
+    moves, 1 being 0.1, and the grip, which closes it where it is above 0.
 
     Reward 1 when all things are sorted, which ends the episode; truncated after 60 ticks a thing.
 
@@ -94,7 +94,7 @@ class TabletopRules:
         hand = spaces.Box(-1.0, 1.0, (4,), np.float32)
         row = spaces.Box(-1.0, 1.0, (4 * THINGS,), np.float32)
         self.observation_space = spaces.Dict({"hand": hand, "things": row, "places": row})
-        self.action_space = spaces.Dict({"move": effector(2), "grip": effector(1)})
+        self.action_space = spaces.Dict({"arm": effector(3)})
 
     def initial(self, seeds: np.ndarray) -> Table:
         """The table of each seed: kinds, and where everything lies."""
@@ -130,10 +130,10 @@ class TabletopRules:
     def step(self, state: Table, actions: Mapping[str, np.ndarray]) -> Table:
         """Move the hand and what it holds, close or open it, push apart what overlaps; commands left out are zero."""
         n, over = len(state), self._ended(state)
-        move = np.asarray(actions.get("move", np.zeros((n, 2))), np.float64)
-        grip = np.asarray(actions.get("grip", np.zeros((n, 1))), np.float64)[:, 0]
-        if not (np.isfinite(move).all() and np.isfinite(grip).all()):
-            raise WorldError("Commands `move` and `grip` are finite numbers in -1..1; got NaN or infinity.")
+        arm = np.asarray(actions.get("arm", np.zeros((n, 3))), np.float64)
+        if not np.isfinite(arm).all():
+            raise WorldError("Commands `arm` are finite numbers in -1..1; got NaN or infinity.")
+        move, grip = arm[:, :2], arm[:, 2]
         on, rows = ~over, np.arange(n)
         hand = np.where(on[:, None], np.clip(state.hand + PACE * np.clip(move, -1, 1), -1, 1), state.hand)
         closed = np.where(on, grip > 0, state.closed)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from devmind.cli import show
 from devmind.cli.agents import agent_option, taught_agent
 from devmind.cli.house import group
+from devmind.cli.serving import OpenOption, PortOption, Publisher, SecondsOption, served
 from devmind.errors import ConfigError, nearest
 
-plan = group("Imagine a way through a maze, and go it.")
+if TYPE_CHECKING:
+    from devmind.agent.agent import Agent
+
+plan = group("Imagine a way through a maze and go it, or carry out an instruction in a room.")
 
 Folder = Annotated[
     Path | None, agent_option("Saved agent; else the newest milestone in ./checkpoints that has been through planning.")
@@ -21,10 +25,17 @@ Folder = Annotated[
 
 @plan.command("plan")
 def imagine(
-    env: Annotated[str, typer.Argument(metavar="ENV", help="A maze: pointmaze-medium, pointmaze-large.")],
+    env: Annotated[
+        str, typer.Argument(metavar="ENV", help="A maze: pointmaze-medium, pointmaze-large; or a room of BabyAI.")
+    ],
     agent: Folder = None,
     goal: Annotated[
-        str | None, typer.Option("--goal", metavar="X,Y|TASK", help="In OGBench's units, or task1 to task5.")
+        str | None,
+        typer.Option(
+            "--goal",
+            metavar="X,Y|TASK|WORDS",
+            help="In OGBench's units, or task1 to task5; in a room an instruction, by default its own mission.",
+        ),
     ] = None,
     start: Annotated[
         str | None, typer.Option("--start", metavar="X,Y|TASK", help="Where to begin; by default where the task does.")
@@ -43,9 +54,16 @@ def imagine(
     horizon: Annotated[
         int | None, typer.Option("--horizon", min=2, metavar="N", help="Points of a plan; by default those it learned.")
     ] = None,
-    page: Annotated[
+    film_: Annotated[
         Path | None, typer.Option("--show", metavar="FILE", help="Write a page with the denoising as a film.")
     ] = None,
+    page: Annotated[
+        bool, typer.Option("--page", help="Serve a page on which it walks, with its plan in the picture.")
+    ] = False,
+    port: PortOption = 0,
+    open_: OpenOption = True,
+    seconds: SecondsOption = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of a room.")] = 0,
 ) -> None:
     """Imagine several plans to a goal, choose one, and follow it; given points and moves hold in the first plan."""
     import numpy as np
@@ -55,6 +73,11 @@ def imagine(
     from stages.planning import film
     from stages.planning.parts import ROUTE
 
+    if env.startswith(("BabyAI-", "MiniGrid-")):
+        if start or waypoint or symbols or steps or horizon or film_ or page:
+            raise ConfigError("In a room an instruction is carried out: it takes --agent, --goal and --seed alone.")
+        _carry_out(env, agent, goal, seed)
+        return
     known = [f"pointmaze-{name}" for name in MAZES]
     if env not in known:
         raise ConfigError(f"There is no maze '{env}'{nearest(env, known)}")
@@ -63,6 +86,14 @@ def imagine(
     begin = _place(start or (goal if goal and goal.startswith("task") else "task1"), rules, 0, "--start")
     rules.between(begin[None], end[None])  # it says what is wrong with them
     taught = taught_agent(agent, "planning", ROUTE, "to plan")
+    if page:
+        if waypoint or symbols or steps or horizon or film_:
+            raise ConfigError(
+                "On the page it plans by itself, again and again; leave out --waypoint, --symbols, --steps, --horizon "
+                "and --show."
+            )
+        _walk(taught, rules, begin, end, env, port, open_, seconds)
+        return
     with intra_op_threads(1):
         told = film.imagined(
             taught,
@@ -83,11 +114,40 @@ def imagine(
     far = float(np.linalg.norm(np.diff(told.walked, axis=0), axis=1).sum())
     came = f"arrived after {show.counted(len(told.walked) - 1, 'tick')}" if told.arrived else "did not arrive"
     show.line(f"{came}, {far:.1f} units gone; {show.counted(told.plans, 'plan')} made on the way")
-    if page is not None:
-        page.write_text(film.page(told), encoding="utf-8")
-        show.path("page", page)
+    if film_ is not None:
+        film_.write_text(film.page(told), encoding="utf-8")
+        show.path("page", film_)
     if not told.arrived:
         raise typer.Exit(1)
+
+
+def _carry_out(room: str, agent: Path | None, said: str | None, seed: int) -> None:
+    from devmind.worlds.minigrid import room as made
+    from stages.planning.instruct.carrying import carried_out
+    from stages.planning.parts import INSTRUCT
+
+    made(room).close()  # it says what is wrong with the name, before an agent is loaded
+    found = carried_out(taught_agent(agent, "planning", INSTRUCT, "to be instructed"), room, seed, said)
+    show.line(f"told: {found.said}")
+    show.line(found.answer)
+    if not found.declined:
+        came = "stuck: no way leads on" if found.stuck else "done" if found.rewarded or said else "not what was wanted"
+        show.line(f"{came}, {show.counted(found.steps, 'step')}")
+    if not found.done or not (found.rewarded or said):
+        raise typer.Exit(1)
+
+
+def _walk(
+    agent: Agent, rules: Any, start: Any, goal: Any, env: str, port: int, open_: bool, seconds: float | None
+) -> None:
+    from devmind.agent.threads import intra_op_threads
+    from stages.planning.maze_page import MazePage, page_files
+
+    def make(publisher: Publisher) -> MazePage:
+        return MazePage(agent, rules, start, goal, publisher, f"devmind plan {env} --page")
+
+    with intra_op_threads(1), served(make, port, open_, page_files()) as walking:
+        walking.run(seconds)
 
 
 def _place(text: str, rules: Any, end: int, option: str) -> Any:

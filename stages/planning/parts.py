@@ -1,5 +1,5 @@
 """What the stage adds to an agent: the senses `goal`, `maze` and `draft`, the effector `walk`, planner and judge; the
-senses `returns` and `account`, and the head that trades.
+senses `returns` and `account`, and the head that trades; the head that is instructed, by `text` and `board`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from devmind.agent.agent import Agent
+from devmind.agent.text import add_text
 from devmind.learners.gradient import trainable
 from devmind.worlds.market import SEEN
 from devmind.worlds.pointmaze import MAZES
@@ -22,6 +23,10 @@ TRADE, RETURNS, ACCOUNT = "trade", "returns", "account"
 """The effector, and the head, that trades; what it reads of a market."""
 JUDGE, DRAFT = "judge", "draft"
 """The head that judges plans, and the sense of a plan that is put before it."""
+INSTRUCT, TEXT, BOARD, CHOOSE = "instruct", "text", "board", "choose"
+"""The head that is instructed, what it hears and sees, and what it acts with: MiniGrid's actions."""
+VIEW_CELLS = "view_cells"
+"""The head of an earlier stage that reads cells of views; the one that is instructed begins with what that learned."""
 SENSES = ("body", "goal", "maze")
 TAP = ("trunk:body", "trunk:goal", "trunk:maze", "trunk", "raw:body", "raw:goal", "raw:maze")
 WORDS = ("there", "east", "south", "west", "north")
@@ -65,6 +70,20 @@ def admit(agent: Agent) -> None:
         numbers = spaces.Box(-np.inf, np.inf, (draft_size(**told),))
         agent.add_encoder(DRAFT, stage=NAME, space=numbers)
         agent.add_head(JUDGE, "head.planning-judge", tap=f"raw:{DRAFT}", stage=NAME, options=dict(told))
+    if INSTRUCT not in agent.heads:
+        _instruct(agent)
+
+
+def _instruct(agent: Agent) -> None:
+    """The head that is instructed; earlier stages bring `text` and `board`."""
+    if BOARD not in agent.encoders:
+        agent.add_encoder(BOARD, stage=NAME)
+    if TEXT not in agent.encoders:
+        add_text(agent, stage=NAME)
+    tap, options = (f"trunk:{TEXT}", TEXT, BOARD), {"views": agent.tokens_of(BOARD)}
+    agent.add_head(INSTRUCT, "head.planning-instruct", tap=tap, effector=CHOOSE, stage=NAME, options=options)
+    if VIEW_CELLS in agent.heads:
+        agent.head(INSTRUCT).start_from(agent.head(VIEW_CELLS))
 
 
 def trained(agent: Agent) -> tuple[str, ...]:

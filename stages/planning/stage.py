@@ -9,6 +9,8 @@ from devmind.curriculum.stage import Context, Lesson, Skill
 from stages.planning import parts
 from stages.planning.criticise import exam as criticise_exam
 from stages.planning.criticise import lesson as criticise_lesson
+from stages.planning.instruct import exam as instruct_exam
+from stages.planning.instruct import lesson as instruct_lesson
 from stages.planning.route import exam as route_exam
 from stages.planning.route import lesson as route_lesson
 from stages.planning.trade import exam as trade_exam
@@ -36,6 +38,13 @@ SKILLS: Sequence[Skill] = (
         "which plans fail, where, and why",
         criticise_exam.taught,
     ),
+    Skill(
+        "instruct",
+        instruct_exam.examine,
+        instruct_exam.GATE,
+        "missions of BabyAI, read as plans in symbols and carried out on a map of one's own",
+        instruct_exam.taught,
+    ),
 )
 
 
@@ -49,9 +58,10 @@ class PlanningStage:
     skills = SKILLS
 
     def admit(self, agent: Agent) -> None:
-        """Add the senses of goals, mazes, markets and plans, planner, judge, and who trades."""
+        """Add the senses of goals, mazes, markets and plans, planner, judge, who trades and who is
+        instructed."""
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Route, trade, criticise."""
-        return [each.lesson(context) for each in (route_lesson, trade_lesson, criticise_lesson)]
+        """Route, trade, criticise, instruct."""
+        return [each.lesson(context) for each in (route_lesson, trade_lesson, criticise_lesson, instruct_lesson)]

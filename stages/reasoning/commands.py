@@ -12,6 +12,7 @@ import typer
 from devmind.cli import show
 from devmind.cli.agents import named_agent, taught_agent
 from devmind.cli.house import group
+from devmind.cli.serving import OpenOption, PortOption, SecondsOption, served, wait
 from devmind.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
@@ -52,8 +53,12 @@ def against(
         ),
     ] = None,
     second: Annotated[bool, typer.Option("--second", help="Let the agent begin.")] = False,
+    page: Annotated[bool, typer.Option("--page", help="On a page, with what it thinks; else in the terminal.")] = False,
+    port: PortOption = 0,
+    open_: OpenOption = True,
+    seconds: SecondsOption = None,
 ) -> None:
-    """Play against an agent: type the number of a free place, or q to leave."""
+    """Play against an agent: type the number of a free place, or q to leave; or click a board on a page."""
     from devmind.agent.threads import intra_op_threads
     from stages.reasoning.games import GAMES
     from stages.reasoning.table import Table
@@ -62,7 +67,15 @@ def against(
         raise ConfigError(f"There is no game '{game}'{nearest(game, GAMES)}")
     taught = taught_agent(agent, "reasoning", GAMES[game].policy, game)
     with intra_op_threads(1):
-        Table(taught, GAMES[game], simulations, agent_begins=second, sure=sure).play(typer.echo, _asked)
+        table = Table(taught, GAMES[game], simulations, agent_begins=second, sure=sure)
+        if not page:
+            table.play(typer.echo, _asked)
+            return
+        from stages.reasoning.board_page import TablePage, page_files
+
+        command = f"devmind play {game} --page"
+        with served(lambda publisher: TablePage(table, publisher, command), port, open_, page_files()):
+            wait(seconds)
 
 
 @solve.command("solve")

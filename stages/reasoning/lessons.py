@@ -31,7 +31,7 @@ from stages.reasoning.values import lesson as values
 
 STEPS: Mapping[str, Mapping[str, int]] = {
     "tictactoe": {"tiny": 30, "nursery": 180, "child": 300, "adult": 600},
-    "connect4": {"tiny": 20, "nursery": 420, "child": 6000, "adult": 20000},
+    "connect4": {"tiny": 20, "nursery": 300, "child": 6000, "adult": 20000},
     "othello": {"tiny": 10, "nursery": 60, "child": 4000, "adult": 12000},
 }
 PLAY: Mapping[str, Play] = {
@@ -43,8 +43,10 @@ PLAY: Mapping[str, Play] = {
 TINY_ROWS = 64
 TINY: Mapping[str, int] = {"games": 8, "again": 8, "simulations": 8}
 """Of games at size tiny, which shows that all of it runs and teaches nothing."""
-REVIEW = {"tiny": 5, "nursery": 200, "child": 2000, "adult": 6000}
+REVIEW = {"tiny": 5, "nursery": 520, "child": 2000, "adult": 6000}
 """Steps of the lesson `review`."""
+OFTEN = frozenset({"navigate", "tictactoe", "explain", "sliding"})
+"""What a review goes over twice in a round: later lessons undid most of these (docs/log.md, 2026-11-24)."""
 
 
 def lessons(context: Context) -> Sequence[Lesson]:
@@ -58,7 +60,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
         *([navigate.lesson(context)] if installed() else []),
         selfplay_lesson(context, TICTACTOE, rows=96, learning_rate=3e-3, minutes=1.0),
         explain.lesson(context),
-        selfplay_lesson(context, CONNECT4, rows=256, learning_rate=2e-3, minutes=14.0, rehearsal_every=2),
+        selfplay_lesson(context, CONNECT4, rows=256, learning_rate=2e-3, minutes=10.0, rehearsal_every=2),
         # Enough games to play, not to play well.
         selfplay_lesson(context, OTHELLO, rows=128, learning_rate=2e-3, minutes=1.5),
         puzzles.lesson(context),
@@ -69,9 +71,10 @@ def lessons(context: Context) -> Sequence[Lesson]:
     ):
         found.append(replace(lesson, rehearses=tuple(one.name for one in found)))
     # Reviewed is what this stage's own lessons can undo; stages behind it leave the sense of boards alone.
-    turns = [lesson.name for lesson in found if not lesson.unrehearsed or lesson.name == navigate.NAME]
+    undone = [lesson.name for lesson in found if not lesson.unrehearsed or lesson.name == navigate.NAME]
+    turns = [*undone, *(name for name in undone if name in OFTEN)]
     steps = REVIEW[context.config.size]
-    return [*found, review(found, turns, steps=steps, minutes=1.0, learning_rate=1e-3, trains=parts.trained)]
+    return [*found, review(found, turns, steps=steps, minutes=2.6, learning_rate=1e-3, trains=parts.trained)]
 
 
 def selfplay_lesson(context: Context, game: Game, *, rows: int, learning_rate: float, **more: Any) -> Lesson:

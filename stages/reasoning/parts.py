@@ -9,12 +9,12 @@ from __future__ import annotations
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.agent.text import add_text
+from devmind.algorithms.grid_cells import CLASSES
 from devmind.learners.gradient import trainable
 from devmind.worlds.minigrid import ACTIONS
 from devmind.worlds.sliding import MOVES
 from stages.reasoning.games import GAMES
 from stages.reasoning.imagine.search import BOARD_HEAD, DOMAINS, PUSH_HEAD
-from stages.reasoning.navigate.cells import CLASSES
 
 NAME = "reasoning"
 BOARD, TEXT = "board", "text"

@@ -1,4 +1,4 @@
-"""A game between a human at a terminal and an agent."""
+"""Games between a human and an agent, at a terminal; `board_page.py` shows the same table on a page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from devmind.agent.agent import Agent
 from stages.reasoning.explain.lines import GAME, said_of
 from stages.reasoning.games import Game, Judge
 from stages.reasoning.parts import TEXT
-from stages.reasoning.thinking import check, think
+from stages.reasoning.thinking import Thought, check, think
 
 Say = Callable[[str], None]
 Ask = Callable[[str], str | None]
@@ -18,55 +18,78 @@ Ask = Callable[[str], str | None]
 
 
 class Table:
-    """One game.
+    """One game after the other, between a human and an agent.
 
     Args:
         simulations: of each of the agent's moves; 0: its network alone.
         agent_begins: else the human does. Who begins has the crosses.
         sure: how sure the agent has to be of a move to search no further (`thinking.think`); None: always search.
+
+    Attributes:
+        agents: the player that the agent is, 0 who began or 1; judge: what it has thought of this game's positions.
     """
 
     def __init__(
         self, agent: Agent, game: Game, simulations: int, agent_begins: bool, sure: float | None = None
     ) -> None:
         check(simulations, sure)
-        self.game, self.simulations, self.sure = game, simulations, sure
-        self.agent, self.judge = agent, Judge(agent, game)
-        self.board = game.rules.initial(np.zeros(1))
+        self.agent, self.game, self.simulations, self.sure = agent, game, simulations, sure
+        self.begin(agent_begins)
+
+    def begin(self, agent_begins: bool) -> None:
+        """A new game."""
+        self.judge = Judge(self.agent, self.game)
+        self.board = self.game.rules.initial(np.zeros(1))
         self.agents = 0 if agent_begins else 1
 
-    def play(self, say: Say, ask: Ask) -> None:
-        """To the end, or until the human leaves."""
-        rules = self.game.rules
-        while True:
-            say(self.drawn())
-            outcome = rules.outcome(self.board)
-            if outcome.terminal[0]:
-                came_to = int(rules.finished(self.board.marks)[1][0])
-                agents = came_to if int(self.board.player[0]) != self.agents else -came_to
-                say({0: "A draw.", 1: "The agent has won.", -1: "You have won."}[agents])
-                return
-            mine = int(self.board.player[0]) == self.agents
-            if not (able := rules.legal(self.board)["place"][0, : rules.cells]).any():
-                say(f"{'The agent' if mine else 'You'} can place nothing and must pass.")
-                move = len(able)
-            elif mine:
-                move = self.answer(say)
-            else:
-                found = self.asked(say, ask)
-                if found is None:
-                    say("You have left the game.")
-                    return
-                move = found
-            self.board = rules.step(self.board, {"place": np.array([move])})
+    @property
+    def is_over(self) -> bool:
+        """Whether the game has ended."""
+        return bool(self.game.rules.outcome(self.board).terminal[0])
 
-    def answer(self, say: Say) -> int:
-        """The agent's move, and what it thinks."""
-        thought = think(self.judge, self.board, self.simulations, self.sure)
-        move, spent = int(thought.action[0]), int(thought.simulations[0])
+    @property
+    def is_agents(self) -> bool:
+        """Whether it is the agent's turn."""
+        return int(self.board.player[0]) == self.agents
+
+    @property
+    def legal(self) -> np.ndarray:
+        """Moves that may be made, bool [choices]."""
+        return np.asarray(self.game.rules.legal(self.board)["place"][0])
+
+    @property
+    def must_pass(self) -> bool:
+        """Whether nothing can be placed by whose turn it is."""
+        return not self.legal[: self.game.rules.cells].any()
+
+    @property
+    def ending(self) -> str:
+        """How it ended, a sentence; '' while it goes on."""
+        if not self.is_over:
+            return ""
+        came_to = int(self.game.rules.finished(self.board.marks)[1][0])
+        agents = -came_to if self.is_agents else came_to
+        return {0: "A draw.", 1: "The agent has won.", -1: "You have won."}[agents]
+
+    def place(self, move: int) -> None:
+        """Make a legal move of whose turn it is."""
+        self.board = self.game.rules.step(self.board, {"place": np.array([move])})
+
+    def pass_on(self) -> str:
+        """Make the move of who can place nothing; says so."""
+        who = "The agent" if self.is_agents else "You"
+        self.place(self.game.rules.cells)
+        return f"{who} can place nothing and must pass."
+
+    def think(self) -> Thought:
+        """What the agent thinks of the position, of one row: its own move, or what it would do for the human."""
+        return think(self.judge, self.board, self.simulations, self.sure)
+
+    def expects(self, thought: Thought) -> str:
+        """What a thought came to and what it took, in words."""
         if not self.simulations:
-            say(f"The agent places {move + 1} (its network alone).")
-            return move
+            return "its network alone"
+        spent = int(thought.simulations[0])
         how = (
             "proven"
             if thought.proven[0]
@@ -74,15 +97,39 @@ class Table:
             if spent
             else f"at once, {thought.sure[0]:.2f} sure"
         )
-        say(f"The agent places {move + 1} (it expects {float(thought.value[0]):+.2f} of -1..1, {how}).")
-        after = self.game.rules.step(self.board, {"place": thought.action})
-        if self.game is GAME and TEXT in self.agent.heads and not self.game.rules.outcome(after).terminal[0]:
-            say(f"It says:{said_of(self.agent, after.marks)[0]}")
-        return move
+        return f"it expects {float(thought.value[0]):+.2f} of -1..1, {how}"
+
+    def answer(self, thought: Thought) -> list[str]:
+        """Make the agent's move; what is told of it."""
+        move = int(thought.action[0])
+        told = [f"The agent places {move + 1} ({self.expects(thought)})."]
+        self.place(move)
+        if self.simulations and self.game is GAME and TEXT in self.agent.heads and not self.is_over:
+            told.append(f"It says:{said_of(self.agent, self.board.marks)[0]}")
+        return told
+
+    def play(self, say: Say, ask: Ask) -> None:
+        """One game to its end, or until the human leaves."""
+        while True:
+            say(self.drawn())
+            if self.is_over:
+                say(self.ending)
+                return
+            if self.must_pass:
+                say(self.pass_on())
+            elif self.is_agents:
+                for sentence in self.answer(self.think()):
+                    say(sentence)
+            else:
+                found = self.asked(say, ask)
+                if found is None:
+                    say("You have left the game.")
+                    return
+                self.place(found)
 
     def asked(self, say: Say, ask: Ask) -> int | None:
         """The human's move: a number that is legal; None to leave."""
-        legal = self.game.rules.legal(self.board)["place"][0]
+        legal = self.legal
         free = ", ".join(str(place + 1) for place in np.flatnonzero(legal))
         while True:
             typed = ask("Your move: ")

@@ -35,6 +35,9 @@ class Thought:
         simulations: int64 [B], of all rounds together; 0: made at once.
         value: float [B], what is expected, to the player to move; exact where `proven` bool [B].
         sure: float [B], what the last policy that was asked gives its likeliest action.
+        policy: float [B, choices], what the network alone gives each move.
+        visits: int64 [B, choices], of the last round; q: float [B, choices], of visited moves to who makes them, exact
+            where `known` bool [B, choices].
     """
 
     action: np.ndarray
@@ -42,6 +45,10 @@ class Thought:
     value: np.ndarray
     proven: np.ndarray
     sure: np.ndarray
+    policy: np.ndarray
+    visits: np.ndarray
+    q: np.ndarray
+    known: np.ndarray
 
 
 def think(judge: Judge, board: Board, simulations: int, sure: float | None = None) -> Thought:
@@ -57,9 +64,13 @@ def think(judge: Judge, board: Board, simulations: int, sure: float | None = Non
     """
     check(simulations, sure)
     logits, value = judge(board)
-    policy = softmax(logits, judge.game.rules.legal(board)["place"])
-    n = len(policy)
-    thought = Thought(policy.argmax(-1), np.zeros(n, np.int64), value.copy(), np.zeros(n, bool), policy.max(-1))
+    legal = judge.game.rules.legal(board)["place"]
+    policy = softmax(logits, legal)
+    n, nothing = len(policy), np.zeros(policy.shape)
+    thought = Thought(
+        policy.argmax(-1), np.zeros(n, np.int64), value.copy(), np.zeros(n, bool), policy.max(-1),
+        policy, nothing.astype(np.int64), nothing, nothing.astype(bool),
+    )  # fmt: skip
     enough = np.inf if sure is None else sure
     left = np.flatnonzero(thought.sure < enough)
     for budget in rounds(simulations) if sure is not None else [simulations] * (simulations > 0):
@@ -68,6 +79,8 @@ def think(judge: Judge, board: Board, simulations: int, sure: float | None = Non
         found = search(judge, board.take(left), budget)
         thought.action[left], thought.value[left], thought.proven[left] = found.action, found.value, found.proven
         thought.simulations[left] += found.visits.sum(-1)
+        thought.visits[left], thought.q[left] = found.visits, found.q
+        thought.known[left] = legal[left] & (found.tree.child_lower[:, 0] == found.tree.child_upper[:, 0])
         thought.sure[left] = np.where(found.proven, 1.0, found.weights.max(-1))
         left = left[thought.sure[left] < enough]
     return thought

@@ -165,3 +165,27 @@ def test_masked_tokens_are_kept_surest_first() -> None:
     first = scheduler.step(logits, 1, torch.tensor([[2, 2, 2]])).prev_sample
     np.testing.assert_array_equal(first, [[0, 2, 2]])
     np.testing.assert_array_equal(scheduler.step(logits, 0, first).prev_sample, [[0, 1, 1]])
+
+
+def test_what_is_remembered_once_is_what_each_step_would_remember(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = HybridPipeline(denoiser().eval(), make_scheduler("ddim", 50), MaskedTokens(2))
+    generator = torch.Generator().manual_seed(2)
+    condition, noise = torch.randn(3, 1, 4, generator=generator), torch.randn(3, HORIZON, 1, generator=generator)
+    present, asked = torch.ones(3, 1, dtype=torch.bool), []
+
+    def draw():
+        return pipeline(condition, present, noise, steps=4, words_first=2, guidance=1.5)
+
+    once, plain = draw(), pipeline.denoiser.forward
+
+    def anew(*args, hint, **kwargs):
+        asked.append(hint)
+        return plain(*args, **kwargs)
+
+    monkeypatch.setattr(pipeline.denoiser, "forward", anew)
+    again = draw()
+    assert len(asked) == 2 * (2 + 4)
+    assert torch.equal(once.trajectory, again.trajectory)
+    assert torch.equal(once.symbols, again.symbols)
+    # With the condition and without it are two memories.
+    assert not torch.equal(asked[0], asked[1])

@@ -13,7 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from devmind.acting.recall import payload
 from devmind.agent.agent import Agent
+from devmind.agent.output import Categorical
+from devmind.agent.pointing import Pointed, PointerHead
+from devmind.agent.taps import Tapped
 from devmind.config import LiveConfig, MemoryConfig
 from devmind.errors import ConfigError, DevmindError, SessionError, StoreError
 from devmind.live.checking import check_replay
@@ -417,6 +421,58 @@ def test_moments_are_kept_recalled_stepped_with_shown_and_checked(run: Path, tmp
     check = check_replay([path], {home.agent.sha256(): home.agent}, payloads.get)
     assert check.passed, [*check.refused, check.first_difference]
     assert not check_replay([path], {home.agent.sha256(): home.agent}).passed  # without the memory it is refused
+
+
+@pytest.mark.parametrize("at", [0, 1, None])
+def test_the_memory_it_points_at_is_shown_with_its_name_and_replays(
+    run: Path, tmp_path: Path, at: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def leaning(head: PointerHead, tapped: Tapped) -> Categorical:
+        logits = forward(head, tapped).logits.clone()
+        logits[..., -1 if at is None else at] += 3
+        return Categorical(logits)
+
+    forward = PointerHead.forward
+    monkeypatch.setattr(PointerHead, "forward", leaning)
+    agent = Agent.from_pretrained(run)
+    agent.add_head("copied", "head.pointer", tap=("trunk:recalled", "trunk"))
+    agent.save_pretrained(tmp_path / "pointing")
+    with Home(
+        tmp_path / "pointing", tmp_path, remembering=MemoryConfig(use="always", longest_s=None, novelty=2)
+    ) as home:
+        life = home.life
+        life.do("record", {"on": True})
+        home.wait(lambda: life.holding.square)
+        taught = {name: life.do("teach", {"name": name})["id"] for name in ("cup", "ball")}
+        names = {"cup", "ball"}
+        view = home.seen(lambda view: "points" in view and names <= {entry["name"] for entry in view["recalled"]})
+        pointed = {"id": None, "name": ""} if at is None else view["recalled"][at]
+        assert (view["points"]["id"], view["points"]["name"]) == (pointed["id"], pointed["name"])
+        assert all(taught[entry["name"]] == entry["id"] for entry in view["recalled"] if entry["name"])
+        assert 0 < view["points"]["share"] <= 1
+        assert "names" in view, "what is looked up is still shown"
+        home.ticks(5)
+        path = Path(life.do("record", {"on": False})["file"])
+        payloads = {entry.id: payload(entry) for entry in life.memory.store.find()}
+    notes = [note.data for note in Session(path).notes if note.kind == "pointed"]
+    assert len(notes) >= 5
+    assert all(note.keys() == {"id", "share"} for note in notes), "a name would outlive there what memory forgets"
+    check = check_replay([path], {home.agent.sha256(): home.agent}, payloads.get)
+    assert check.passed, [*check.refused, check.first_difference]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("devmind.live.checking.pointed", lambda *of: Pointed(0 if at is None else None, 0.5))
+        other = check_replay([path], {home.agent.sha256(): home.agent}, payloads.get)
+    assert other.different == len(notes)
+    assert other.first_difference is not None
+    assert other.first_difference.effector == "pointed"
+
+
+def test_who_has_no_head_for_it_points_at_nothing(run: Path, tmp_path: Path) -> None:
+    with Home(run, tmp_path, remembering=MemoryConfig(use="always", novelty=1e-6, shortest_s=0.1)) as home:
+        home.life.do("record", {"on": True})
+        assert "points" not in home.seen(lambda view: view.get("recalled"))
+        path = Path(home.life.do("record", {"on": False})["file"])
+    assert not [note for note in Session(path).notes if note.kind == "pointed"]
 
 
 def test_what_is_recalled_is_only_shown_to_an_agent_that_has_not_learned_to_use_it(run: Path, tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ SEEDS = np.arange(200)
 def go(rules: TabletopRules, state: Table, aim: np.ndarray, grip: float, ticks: int = 30) -> Table:
     """Move the hand straight to `aim` [N, 2], the grip as it shall be."""
     for _ in range(ticks):
-        state = rules.step(state, {"move": (aim - state.hand) / PACE, "grip": np.full((len(state), 1), grip)})
+        arm = np.column_stack(((aim - state.hand) / PACE, np.full(len(state), grip)))
+        state = rules.step(state, {"arm": arm})
     return state
 
 
@@ -34,7 +35,7 @@ def test_a_level_that_is_not_there_is_refused() -> None:
 def test_a_command_that_is_no_number_is_refused() -> None:
     rules = TabletopRules("two")
     with pytest.raises(WorldError, match="finite"):
-        rules.step(rules.initial(SEEDS[:1]), {"move": np.full((1, 2), np.nan)})
+        rules.step(rules.initial(SEEDS[:1]), {"arm": np.full((1, 3), np.nan)})
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -117,7 +118,7 @@ def test_sorting_the_last_thing_is_rewarded_once_and_ends_the_episode() -> None:
         state = go(rules, state, state.things[:, thing].copy(), 1.0, 1)
         state = go(rules, state, place, 1.0, 20)
         for _ in range(3):
-            state = rules.step(state, {"grip": -np.ones((len(SEEDS), 1))})
+            state = rules.step(state, {"arm": np.tile([0.0, 0.0, -1.0], (len(SEEDS), 1))})
             reward += rules.outcome(state).reward
     assert (reward == 1).all()
     assert rules.outcome(state).terminal.all()

@@ -84,6 +84,7 @@ class HybridDenoiser(ModelMixin, ConfigMixin):
         masked: Tensor,
         condition: Tensor,
         present: Tensor,
+        hint: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """The clean trajectory [B, H, C] and logits of the symbols [B, L, words].
 
@@ -92,6 +93,7 @@ class HybridDenoiser(ModelMixin, ConfigMixin):
             level: of its noise, in 0..1, [B].
             symbols: int64 [B, L], the mask where they are not known; masked: which share of them, in 0..1, [B].
             condition: [B, K, D]; present: bool [B, K]; a row that has none is denoised without condition.
+            hint: what `hint` makes of these two, where it is known already: it is the same in all steps of a drawing.
         """
         length, words, pieces = self.config["length"], self.config["words"], self.config["pieces"]
         mark = given[..., None].to(trajectory.dtype)
@@ -100,8 +102,7 @@ class HybridDenoiser(ModelMixin, ConfigMixin):
         if length:
             words_known = F.one_hot(symbols, words + 1).to(points.dtype).reshape(len(points), pieces, -1)
             tokens.append(self.word(words_known) + self.masked(waves(masked))[:, None])
-        hint = self.remember((condition * present[..., None]).flatten(1)).unflatten(-1, (-1, self.config["width"]))
-        x = torch.cat(tokens, 1) + self.place + hint
+        x = torch.cat(tokens, 1) + self.place + (self.hint(condition, present) if hint is None else hint)
         for block in self.blocks:
             x = block(x)
         x = self.norm(x)
@@ -110,6 +111,10 @@ class HybridDenoiser(ModelMixin, ConfigMixin):
         told = told + self.copied(torch.cat(known, 1).flatten(1)).reshape(trajectory.shape)
         named = self.named(x[:, pieces:]) if length else told.new_zeros(len(told), 0)
         return told, named.reshape(len(told), length, words)
+
+    def hint(self, condition: Tensor, present: Tensor) -> Tensor:
+        """What is remembered of plans of such a condition, [B, tokens, width]."""
+        return self.remember((condition * present[..., None]).flatten(1)).unflatten(-1, (-1, self.config["width"]))
 
 
 def spread_out(numbers: Tensor) -> Tensor:

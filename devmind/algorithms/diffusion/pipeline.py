@@ -129,15 +129,20 @@ class HybridPipeline(DiffusionPipeline):
             x = self._noised_to(start, noise, timesteps[skipped])
             self._begin_at(skipped)
         log_prob = torch.zeros(n, device=device)
+        none = torch.zeros_like(present)
+        # What a network remembers of the condition is the same in all steps: half of the work of a plan, done once.
+        network = self.denoiser
+        remembers = isinstance(network, HybridDenoiser)
+        hint = {"hint": network.hint(condition, present)} if remembers else {}
+        free_hint = {"hint": network.hint(condition, none)} if remembers and guidance != 1.0 else {}
         first = [timesteps[skipped]] * (words_first if length and told else 0)
         for number, timestep in enumerate([*first, *timesteps[skipped:]], -len(first)):
             x = torch.where(fixed[..., None], held, x)
             masked = (symbols == mask).float().mean(-1) if length else x.new_zeros(n)
             level = level_of(self.scheduler, timestep.float()).expand(n)
-            clean, logits = self.denoiser(x, fixed, level, symbols, masked, condition, present)
+            clean, logits = network(x, fixed, level, symbols, masked, condition, present, **hint)
             if guidance != 1.0:
-                none = torch.zeros_like(present)
-                free, free_logits = self.denoiser(x, fixed, level, symbols, masked, condition, none)
+                free, free_logits = network(x, fixed, level, symbols, masked, condition, none, **free_hint)
                 clean, logits = free + guidance * (clean - free), free_logits + guidance * (logits - free_logits)
             clean = torch.where(fixed[..., None], held, clean)
             left = -1 - number if words_first else len(timesteps) - skipped - 1 - number

@@ -1,4 +1,4 @@
-"""A denoiser of scenes: a token for each point, each symbol and each thing that the condition tells of."""
+"""A denoiser of plans about things: a token for each step of a plan, and for each thing that the condition tells of."""
 
 from __future__ import annotations
 
@@ -6,23 +6,37 @@ import torch
 from diffusers import ConfigMixin, ModelMixin
 from diffusers.configuration_utils import register_to_config
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from devmind.algorithms.diffusion.denoiser import SPREAD_OUT, Block, spread_out, waves
+from devmind.errors import ConfigError
+
+OFFSET = 0.1
+"""Of a place that is pointed at: how far a point lies from it when the network says 1."""
 
 
 class TokenDenoiser(ModelMixin, ConfigMixin):
     """Tells the clean trajectory and the symbols behind noised ones, as `HybridDenoiser` does, of a scene of things.
 
-    Where plans are about things, which lie elsewhere each time, nothing can be remembered about places: points and
-    symbols have to look at the things. So each of them is a token, and all attend to all.
+    Where plans are about things, which lie elsewhere each time, nothing can be remembered about places: a plan has to
+    look at the things. So each step of a plan (its point and its symbol) is a token, and so is each thing; all attend
+    to all. What is told points at things (Vinyals, Fortunato, Jaitly 2015, "Pointer networks"): a point is the mean of
+    the things' places, weighted by attention, plus a small offset; a symbol that names a thing is as likely as it is
+    attended to. Things have no numbers of their own, so their order means nothing.
 
     Args:
-        channels: numbers of a point; horizon: points of a trajectory; 0: symbols only.
-        words: symbols there are; the symbol `words` is the mask. length: of a plan in symbols; 0: trajectory only.
-        condition: numbers of a thing; told_by: how many things there are.
+        channels: numbers of a point; horizon: steps of a plan.
+        words: symbols there are, of which the first name the condition's things from number `named` on, in order; the
+            symbol `words` is the mask. length: of a plan in symbols, the horizon or, for trajectories alone, 0.
+        condition: numbers of a thing, of which the first `pointed` are its place, as those of a point are; told_by: how
+            many things there are.
         width, layers, attention_heads: of the transformer.
         only: "symbols" or "points": what is told; for symbols alone the trajectory is not looked at, for points alone
             the symbols are. Two separate models are one of each.
+        numbers: symbols are the last `words` channels of a point, 1 for the one that is meant and -1 for all others.
+
+    Raises:
+        ConfigError: a plan has symbols, but not one for each step.
     """
 
     @register_to_config
@@ -32,27 +46,34 @@ class TokenDenoiser(ModelMixin, ConfigMixin):
         horizon: int = 6,
         words: int = 9,
         length: int = 6,
-        condition: int = 20,
+        condition: int = 23,
         told_by: int = 9,
-        width: int = 128,
-        layers: int = 4,
+        width: int = 96,
+        layers: int = 3,
         attention_heads: int = 4,
         only: str = "",
+        numbers: bool = False,
+        pointed: int = 2,
+        named: int = 1,
     ) -> None:
         super().__init__()
-        self.points = 0 if only == "symbols" else horizon
-        self.thing = nn.Linear(condition, width)
-        self.place = nn.Parameter(0.02 * torch.randn(told_by + self.points + length, width))
+        if length not in (0, horizon):
+            raise ConfigError(f"A plan of {horizon} steps has {horizon} symbols or none; got {length}.")
+        self.thing, self.place = nn.Linear(condition, width), nn.Parameter(torch.randn(horizon, width))
         self.blocks = nn.ModuleList(Block(width, attention_heads) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
-        if self.points:
-            self.point = nn.Linear(channels * (SPREAD_OUT + 1) + 1, width)
+        own = channels - (words if numbers else 0)
+        if only != "symbols":
+            self.point = nn.Linear(own * (SPREAD_OUT + 1) + 1, width)
             self.level = nn.Sequential(nn.Linear(64, width), nn.SiLU(), nn.Linear(width, width))
-            self.told = nn.Linear(width, channels)
-        if length:
-            self.word = nn.Embedding(words + 1, width)
-            self.masked = nn.Sequential(nn.Linear(64, width), nn.SiLU(), nn.Linear(width, width))
-            self.named = nn.Linear(width, words) if only != "points" else None
+            self.told, self.aims, self.aimed = nn.Linear(width, own), nn.Linear(width, width), nn.Linear(width, width)
+        if length or numbers:
+            # Words that name no thing, and the mask.
+            self.other = nn.Parameter(torch.randn(words + 1 - (told_by - named), width))
+            if length:
+                self.masked = nn.Sequential(nn.Linear(64, width), nn.SiLU(), nn.Linear(width, width))
+            if only != "points":
+                self.means, self.meant = nn.Linear(width, width), nn.Linear(width, width)
 
     def forward(
         self,
@@ -65,21 +86,48 @@ class TokenDenoiser(ModelMixin, ConfigMixin):
         present: Tensor,
     ) -> tuple[Tensor, Tensor]:
         """The clean trajectory [B, H, C] and logits of the symbols [B, L, words]; see `HybridDenoiser.forward`."""
-        length, words = self.config["length"], self.config["words"]
-        tokens = [self.thing(condition) * present[..., None]]
-        if self.points:
-            mark = given[..., None].to(trajectory.dtype)
-            points = torch.cat((spread_out(trajectory), mark, mark * trajectory), -1)
-            tokens.append(self.point(points) + self.level(waves(level))[:, None])
-        if length:
-            tokens.append(self.word(symbols) + self.masked(waves(masked))[:, None])
-        x = torch.cat(tokens, 1) + self.place
+        words, only, numbers = self.config["words"], self.config["only"], self.config["numbers"]
+        things = self.thing(condition) * present[..., None]
+        steps = self.place.expand(len(things), -1, -1)
+        points, said = trajectory.split((trajectory.shape[-1] - words, words), -1) if numbers else (trajectory, None)
+        if self.config["length"]:
+            said = F.one_hot(symbols, words + 1).to(things.dtype)
+            steps = steps + self.masked(waves(masked))[:, None]
+        elif said is not None:
+            said = F.pad((said + 1) / 2, (0, 1))
+        if said is not None:
+            steps = steps + said @ self._nameable(things)
+        if only != "symbols":
+            mark = given[..., None].to(points.dtype)
+            seen = torch.cat((spread_out(points), mark, mark * points), -1)
+            steps = steps + self.point(seen) + self.level(waves(level))[:, None]
+        x = torch.cat((things, steps), 1)
         for block in self.blocks:
             x = block(x)
-        x = self.norm(x)
-        ends = x[:, condition.shape[1] :]
-        told = self.told(ends[:, : self.points]) if self.points else torch.zeros_like(trajectory)
-        named = told.new_zeros(len(told), length, words)
-        if length and self.named is not None:
-            named = self.named(ends[:, self.points :])
-        return told, named
+        things, steps = self.norm(x).split((things.shape[1], steps.shape[1]), 1)
+        told, logits = trajectory, things.new_zeros(len(things), 0, words)
+        if only != "symbols":
+            told = self._pointed(steps, things, condition, present)
+        if said is not None and only != "points":
+            logits = _score(self.means(steps), self.meant(self._nameable(things)[:, :-1]))
+        elif said is not None:
+            logits = things.new_zeros(len(things), steps.shape[1], words)
+        if numbers:
+            return torch.cat((told, 2 * logits.softmax(-1) - 1), -1), logits[:, :0]
+        return told, logits
+
+    def _nameable(self, things: Tensor) -> Tensor:
+        """What each word and the mask stand for, [B, words + 1, D]."""
+        return torch.cat((things[:, self.config["named"] :], self.other.expand(len(things), -1, -1)), 1)
+
+    def _pointed(self, steps: Tensor, things: Tensor, condition: Tensor, present: Tensor) -> Tensor:
+        """Points [B, H, C] at the places of things."""
+        pointed, told = self.config["pointed"], self.told(steps)
+        score = _score(self.aims(steps), self.aimed(things)).masked_fill(~present[:, None], -torch.inf)
+        places = score.softmax(-1) @ condition[..., :pointed]
+        return torch.cat((places + OFFSET * told[..., :pointed], told[..., pointed:]), -1)
+
+
+def _score(asks: Tensor, answers: Tensor) -> Tensor:
+    """How well each of `answers` [B, K, D] fits each of `asks` [B, H, D], [B, H, K]."""
+    return asks @ answers.transpose(1, 2) / asks.shape[-1] ** 0.5

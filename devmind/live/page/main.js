@@ -12,25 +12,16 @@ import { showSound } from "./hearing.js";
 import { keep, kept } from "./kept.js";
 import { showLearning, showSurprise } from "./learning.js";
 import { Link } from "./link.js";
-import { refresh, showRecalled } from "./memories.js";
+import { refresh, showPointed, showRecalled } from "./memories.js";
 import { sendSound } from "./microphone.js";
 import { showExamples, showHeld, showNames, startNaming } from "./naming.js";
 import { drawWide, isSeeing, mirror, shape, showPicture } from "./picture.js";
 import { showRun } from "./run.js";
+import { OVER, STATES } from "./states.js";
 import { offerSteps, showSteps, startSteps, taughtStep } from "./steps.js";
 
 const RETRY_MS = 3000;
 const GONE_MS = 1500; // a camera that stumbles is no reason to cover the picture
-const STATES = {
-  connected: () => "awake",
-  paused: () => "paused",
-  lost: () => "connection lost, trying again …",
-  silent: () => `no answer; if devmind has ended, start it again with “${command}”`,
-  ended: () => `devmind has ended; start it again with “${command}”`,
-  stranger: () => "devmind was started again: open the new address it printed",
-  keyless: () => "this tab was not opened by the address devmind printed: go to the tab that was",
-};
-const OVER = ["silent", "ended", "stranger", "keyless"];
 let command = "devmind live"; // what starts such a life, from the welcome
 let camera = "none"; // whose: "browser", "here" or "none"
 let areDevicesAsked = false;
@@ -86,6 +77,7 @@ function tick(view) {
   showNames(view.names);
   showSound(view.sound);
   showRecalled(link, view.recalled);
+  showPointed(view.points);
   showDoing(view);
   showSurprise(view.surprise, view.learning);
   showLearning(view.learning);
@@ -110,11 +102,11 @@ function showDeviceFaults({ health = {}, sound }) {
 }
 
 function showState(state) {
-  write(at("state"), STATES[state]());
+  write(at("state"), STATES[state](command));
   at("state").className = state;
   if (!OVER.includes(state)) return;
   endDevices();
-  noPicture(`${STATES[state]()}.`);
+  noPicture(`${STATES[state](command)}.`);
   at("paused").hidden = true;
 }
 

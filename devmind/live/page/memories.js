@@ -1,6 +1,6 @@
 // What it remembers, newest first, with the picture and when; what it is reminded of is lit and stands before the rest.
 
-import { at, make, when, write } from "./dom.js";
+import { at, make, percent, when, write } from "./dom.js";
 
 const REFRESH_MS = 2000;
 const CALM_MS = 500; // what is lit changes no faster, or nobody could read it
@@ -8,6 +8,7 @@ const strip = at("memories");
 let shown = new Map();
 let asked = -Infinity;
 let lit = -Infinity;
+let told = -Infinity;
 
 strip.addEventListener("scroll", showEnds);
 new ResizeObserver(showEnds).observe(strip);
@@ -23,6 +24,17 @@ export async function refresh(link) {
   } catch {
     return []; // The list stays as it is; a lost connection is told elsewhere.
   }
+}
+
+/** At which of these memories it points itself: its own answer beside the names that are looked up. */
+export function showPointed(points) {
+  if (performance.now() - told < CALM_MS) return;
+  told = performance.now();
+  at("points").hidden = !points;
+  for (const [id, item] of shown) item.classList.toggle("pointed", Boolean(points) && id === points.id);
+  if (!points) return;
+  const what = points.id === null ? "at none of its memories" : points.name ? `at its memory of “${points.name}”` : "at a memory without a name";
+  write(at("points"), `It points ${what}, ${percent(points.share)} sure.`);
 }
 
 /** Light what this tick reminded it of; ask again when that is not in the list. */

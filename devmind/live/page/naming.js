@@ -24,7 +24,7 @@ function showName(place, named) {
   const [big, small] = place.querySelectorAll("b, small");
   place.classList.toggle("sure", Boolean(named?.name));
   if (!named) {
-    write(big, at("known").children.length ? "nothing known" : "nothing yet");
+    write(big, at("known").children.length ? "no name for it" : "no name yet");
     write(small, "");
   } else if (named.name) {
     write(big, named.name);

@@ -52,7 +52,9 @@ def answer(
         gaze_deg: pan (positive to its left) and tilt (positive upwards) of what it looks at; None when it sees nothing.
         writes: whether it has answered in its own words besides.
     """
-    sentences = [about_words(text, known), seen(named.get("sight"), gaze_deg), heard(named.get("sound"))]
+    sensed, words = [seen(named.get("sight"), gaze_deg), heard(named.get("sound"))], about_words(text, known)
+    is_about_names = len(text.split()) <= FEW_WORDS or named_in(text, known)
+    sentences = [words, *sensed] if is_about_names else [*sensed, words]  # "what do you see?" is about no name
     return " ".join(sentence for sentence in [*sentences, "" if writes else CANNOT] if sentence)
 
 
@@ -124,9 +126,14 @@ def _place(pointed: Output) -> tuple[float, float]:
     return (2 * column + 1) / side - 1, (2 * row + 1) / side - 1
 
 
+def named_in(text: str, known: Mapping[str, int]) -> list[str]:
+    """Names of `known` that stand in the text as whole words, whatever their case."""
+    return [name for name in known if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)]
+
+
 def about_words(text: str, known: Mapping[str, int]) -> str:
-    """Which names of `known` stand in the text as whole words, whatever their case."""
-    said = [name for name in known if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)]
+    """What it knows of the names in the text; of a longer text without one, which names it knows."""
+    said = named_in(text, known)
     if said:
         examples = (f"“{name}” ({counted(known[name], 'example')})" for name in said[:LISTED])
         return f"It knows {joined(list(examples))}."
@@ -139,9 +146,8 @@ def about_words(text: str, known: Mapping[str, int]) -> str:
         return f"It does not know “{word}”; {hint}."
     names = [f"“{name}”" for name in list(known)[:LISTED]]
     more = len(known) - len(names)
-    return (
-        f"None of these words is a name it was taught; it knows {joined([*names, *([f'{more} more'] * (more > 0))])}."
-    )
+    listed = joined([*names, *([f"{more} more"] * (more > 0))])
+    return f"It knows the {'name' if len(known) == 1 else 'names'} {listed}."
 
 
 def seen(named: Named | None, gaze_deg: tuple[float, float] | None) -> str:

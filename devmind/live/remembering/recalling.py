@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
-from devmind.acting.recall import as_recall, recalled_tokens
+from devmind.acting.recall import as_recall, recalled_tokens, said_in
 from devmind.agent.agent import Agent
 from devmind.agent.encoders import Encoded
+from devmind.agent.pointing import Pointed
 from devmind.agent.threads import stepping_threads
 from devmind.config import MemoryConfig
 from devmind.errors import DevmindError
@@ -62,6 +63,21 @@ class Recalled:
             {"id": entry.id, "name": entry.name or "", "time_s": entry.time_s, "score": round(entry.score or 0.0, 3)}
             for entry in self.entries
         ]
+
+    def pointed_note(self, pointed: Pointed) -> dict[str, Any]:
+        """What a recording keeps of what was pointed at: a number, never a name."""
+        entry = self._pointed(pointed)
+        return {"id": entry and entry.id, "share": pointed.share}
+
+    def pointed_shown(self, pointed: Pointed) -> dict[str, Any]:
+        """What the page tells of it: the memory, None for none of them; its name, '' where it has none; how sure."""
+        entry = self._pointed(pointed)
+        name = "" if entry is None else entry.name or said_in(entry)
+        return {"id": entry and entry.id, "name": name, "share": round(pointed.share, 3)}
+
+    def _pointed(self, pointed: Pointed) -> Entry | None:
+        """Tokens stand in the order of the entries."""
+        return None if pointed.at is None else self.entries[pointed.at]
 
 
 def _sentence(error: Exception) -> str:

@@ -48,6 +48,7 @@ class PageServer:
         host: the name or address to listen on, as viewers will type it; other than loopback only with `tls`.
         port: 0 takes a free one.
         tls: files with the certificate (chain) and its private key, in PEM.
+        files: of another page, by name, beside those of the live page and in place of them.
 
     Attributes:
         address: what to open, with a token that works once; there from the start of the block.
@@ -58,11 +59,17 @@ class PageServer:
     """
 
     def __init__(
-        self, life: PageLife, hub: Hub, host: str = "127.0.0.1", port: int = 0, tls: tuple[Path, Path] | None = None
+        self,
+        life: PageLife,
+        hub: Hub,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        tls: tuple[Path, Path] | None = None,
+        files: Mapping[str, bytes] | None = None,
     ) -> None:
         check_host(host, tls is not None)
         self.shared = ServerState(life, hub)
-        files = _page_files()
+        files = _page_files() | dict(files or {})
         routes: list[BaseRoute] = [Route(f"/{name}", _file(data, name)) for name, data in files.items()]
         routes += [Route("/", _file(files["index.html"], "index.html")), WebSocketRoute("/ws", self._converse)]
         self.guard = Guard(Starlette(routes=routes), host, secure=tls is not None)

@@ -75,7 +75,7 @@ def follow(rules: TabletopRules, table: Table, points: np.ndarray) -> Table:
         there = going & ((np.abs(apart).max(1) <= NEAR) | (waited >= PATIENCE))
         grip = np.where(there, np.where(aim[:, 2] > 0, 1.0, -1.0), grip)
         move = np.where((going & ~there)[:, None], apart / PACE, 0.0)
-        table = rules.step(table, {"move": np.clip(move, -1, 1), "grip": grip[:, None]})
+        table = rules.step(table, {"arm": np.column_stack((np.clip(move, -1, 1), grip))})
         at, waited = at + there, np.where(there, 0, waited + 1)
     return table
 

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from devmind.agent.output import masked_mean
 from devmind.algorithms.diffusion import SPREAD_OUT, HybridPipeline, MaskedTokens, make_scheduler, spread_out
+from devmind.algorithms.diffusion.pipeline import Watch
 from devmind.algorithms.diffusion.schedules import noised
 from devmind.algorithms.diffusion.tokens import TokenDenoiser
 from devmind.errors import ConfigError, nearest
@@ -23,7 +24,7 @@ from devmind.worlds.tabletop import PLACES, THINGS, Table
 from stages.planning.arrange.demonstrations import CHANNELS, HORIZON, LENGTH, WORDS
 
 VARIANTS = ("masked", "trajectory", "numbers", "separate")
-FEATURES, TOLD_BY = 2 * SPREAD_OUT + 2, 1 + THINGS + PLACES
+FEATURES, TOLD_BY = 2 * SPREAD_OUT + 5, 1 + THINGS + PLACES
 """Numbers of a thing in the condition, and how many of them: the hand, things, places."""
 WORDS_FIRST, WORDS_KNOWN = 0.35, 0.35
 """Shares of what is taught: symbols of a trajectory that is noise, and trajectories whose symbols are known."""
@@ -36,9 +37,9 @@ def scene(table: Table) -> Tensor:
     none = np.zeros((n, 1))
     kinds = np.concatenate((none, 2.0 * table.kinds - 1, 2.0 * table.place_kinds - 1), 1)
     there = np.concatenate((none + 1, table.kinds >= 0, table.place_kinds >= 0), 1)
-    told = torch.cat(
-        (spread_out(torch.from_numpy(spots).float()), torch.from_numpy(np.stack((kinds, there), -1)).float()), -1
-    )
+    roles = np.broadcast_to(np.eye(3)[[0, *[1] * THINGS, *[2] * PLACES]], (n, TOLD_BY, 3))
+    marks = np.concatenate((kinds[..., None], there[..., None], roles), -1)
+    told = torch.cat((spread_out(torch.from_numpy(spots).float()), torch.from_numpy(marks).float()), -1)
     return told * torch.from_numpy(there)[..., None].float()
 
 
@@ -57,8 +58,8 @@ class Imaginer(nn.Module):
     def __init__(
         self,
         variant: str = "masked",
-        width: int = 128,
-        layers: int = 4,
+        width: int = 64,
+        layers: int = 3,
         attention_heads: int = 4,
         levels: int = 100,
         steps: int = 10,
@@ -73,7 +74,8 @@ class Imaginer(nn.Module):
         sizes = FEATURES, TOLD_BY, width, layers, attention_heads
         separate = variant == "separate"
         only = "points" if separate else ""
-        self.denoiser = TokenDenoiser(self.channels, HORIZON, WORDS, length, *sizes, only=only)
+        numbers = variant == "numbers"
+        self.denoiser = TokenDenoiser(self.channels, HORIZON, WORDS, length, *sizes, only=only, numbers=numbers)
         self.namer = TokenDenoiser(CHANNELS, HORIZON, WORDS, LENGTH, *sizes, only="symbols") if separate else None
         self.scheduler = make_scheduler("ddim", levels)
 
@@ -96,7 +98,7 @@ class Imaginer(nn.Module):
         noise = torch.randn(clean.shape, generator=generator, device=device)
         x, level = noised(self.scheduler, clean, noise, index)
         given = torch.zeros(points.shape[:2], dtype=torch.bool, device=device)
-        present = torch.ones(condition.shape[:2], dtype=torch.bool, device=device)
+        present = condition.any(-1)
         share = torch.where(phase > 1 - WORDS_KNOWN, 0.0, uniform(n))
         hidden = uniform(*words.shape) < share[:, None]
         shown = torch.zeros_like(hidden) if self.namer is not None else hidden
@@ -119,11 +121,13 @@ class Imaginer(nn.Module):
         generator: torch.Generator | None = None,
         given: Mapping[int, Tensor] | None = None,
         words: Mapping[int, Tensor] | None = None,
+        steps: int | None = None,
+        watch: Watch | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Points [B, H, 3] and symbols int64 [B, L] of scenes; points {number: [B, C]} and symbols {number: int64 [B]}
-        may be given. `trajectory` tells no symbols: [B, 0]."""
+        may be given. `trajectory` tells no symbols: [B, 0]. `watch` sees the points denoised, in `steps`."""
         n, device = len(condition), condition.device
-        present = torch.ones(condition.shape[:2], dtype=torch.bool, device=device)
+        present = condition.any(-1)
         noise = torch.randn(n, HORIZON, self.channels, generator=generator, device=device)
         luck = torch.rand(n, LENGTH, WORDS, generator=generator, device=device).clamp_min(1e-9).log().neg()
         luck = luck.clamp_min(1e-9).log().neg()
@@ -136,7 +140,7 @@ class Imaginer(nn.Module):
         first = self.word_steps if self.variant == "masked" else 0
         named = self.denoiser.config["length"] > 0
         drawn = self._pipeline(self.denoiser)(
-            condition, present, noise, given, held if named else None, steps=self.steps,
+            condition, present, noise, given, held if named else None, steps=steps or self.steps, watch=watch,
             luck=luck if named else None, words_first=first,
         )  # fmt: skip
         points, symbols = drawn.trajectory, drawn.symbols

@@ -53,7 +53,7 @@ DRILLS: Mapping[str, Drill] = {
     "cartpole": Drill(rows=16, ticks=12, kept=1000, steps=6, batch=96),
 }
 TINY = Drill(rows=4, ticks=4, kept=64, steps=1, batch=8)
-STEPS = {"tiny": 8, "nursery": 500, "child": 2000, "adult": 4000}
+STEPS = {"tiny": 8, "nursery": 200, "child": 2000, "adult": 4000}
 """Of both worlds in turn."""
 REMEMBERED = 24
 """Ticks that are lived anew when the lesson is to be rehearsed."""
@@ -73,7 +73,7 @@ def lesson(context: Context) -> Lesson:
             lambda update: {"world": names[update % len(names)], "rows": context.rows(rows), "update": update}, steps
         )
 
-    return Lesson(NAME, learner, batches, STEPS[size], minutes=3.5, skills=(NAME,), rehearsal_every=0)
+    return Lesson(NAME, learner, batches, STEPS[size], minutes=1.4, skills=(NAME,), rehearsal_every=0)
 
 
 class DreamLearner(GradientLearner):

@@ -30,7 +30,7 @@ def walk(
     import numpy as np
 
     from devmind.acting import rollout
-    from stages.reasoning.navigate.cells import FLOOR, described
+    from devmind.algorithms.grid_cells import FLOOR, described
     from stages.reasoning.navigate.drawing import LEGEND, drawn
     from stages.reasoning.navigate.exam import navigator
     from stages.reasoning.navigate.navigator import UNREACHABLE

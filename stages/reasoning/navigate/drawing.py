@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stages.reasoning.navigate.cells import CLASSES, DOOR, FLOOR, GOAL, LAVA, THINGS, UNSEEN, WALL
-from stages.reasoning.navigate.map import Map
+from devmind.algorithms.grid_cells import CLASSES, DOOR, FLOOR, GOAL, LAVA, THINGS, UNSEEN, WALL
+from devmind.algorithms.grid_map import Map
 
 HEADINGS = ">v<^"
 

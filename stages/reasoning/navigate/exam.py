@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 
 import numpy as np
 
@@ -17,13 +18,14 @@ from devmind.acting import Policy, Senses, rollout
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.agent.threads import stepping_threads
+from devmind.algorithms.grid_cells import SIDE, UNSEEN
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
 from devmind.worlds.minigrid import FORWARD, installed
 from stages.reasoning import parts
-from stages.reasoning.navigate.cells import SIDE, UNSEEN, Reading, by_head, by_planes
+from stages.reasoning.navigate.cells import Reading, by_head, by_planes
 from stages.reasoning.navigate.lesson import FOUR_ROOMS, NAME
 from stages.reasoning.navigate.lesson import ROOMS as TAUGHT
 from stages.reasoning.navigate.navigator import Navigator
@@ -33,6 +35,10 @@ KEY_CORRIDOR = "MiniGrid-KeyCorridorS3R1-v0"
 KINDS = {f"{NAME}/four rooms": FOUR_ROOMS, f"{NAME}/key corridor": KEY_CORRIDOR}
 FURTHER = ("MiniGrid-LockedRoom-v0", "MiniGrid-DoorKey-16x16-v0", "MiniGrid-SimpleCrossingS11N5-v0")
 """Kinds that no lesson shows."""
+FURTHER_STEPS = 400
+"""So many an episode may take in those: MiniGrid grants up to 2,560, and who reads cells wrongly would take them all,
+which was half of a tiny childhood. The navigator with a table comes there in fewer.
+"""
 EPISODES, FEW = 200, 40
 STEPS = "{} steps"
 GATE = Gate(
@@ -73,12 +79,12 @@ def taught(context: Context, n: int) -> np.ndarray:
     return begun(TAUGHT, lesson_seeds(n, context.seed, NAME, "episodes"))
 
 
-def walked(kind: str, seeds: np.ndarray, policy: Policy) -> Walked:
-    """One episode a seed."""
+def walked(kind: str, seeds: np.ndarray, policy: Policy, most: int | None = None) -> Walked:
+    """One episode a seed, of at most `most` steps; by default all that MiniGrid grants."""
     rooms = Rooms((kind,), seeds)
     earned, steps, on = np.zeros(len(seeds)), np.zeros(len(seeds)), np.ones(len(seeds), bool)
     with stepping_threads():
-        for tick in rollout(policy, rooms):
+        for tick in islice(rollout(policy, rooms), most):
             steps += on
             earned += tick.reward
             on &= ~tick.ended
@@ -149,11 +155,11 @@ def _floors(agent: Agent, context: Context, kind: str, seeds: np.ndarray) -> dic
 def _rows(agent: Agent, context: Context, kind: str, seeds: np.ndarray) -> dict[str, float]:
     some = seeds[: context.episodes(FEW)]
 
-    def reached(kind: str, read: Reading) -> float:
-        return float(walked(kind, some, Navigator(read)).reached.mean())
+    def reached(kind: str, read: Reading, most: int | None = None) -> float:
+        return float(walked(kind, some, Navigator(read), most).reached.mean())
 
     mine = by_head(agent, parts.CELLS)
     found = {"board off": reached(kind, blind)}
     if kind == FOUR_ROOMS:  # once is enough
-        found |= {further: reached(further, mine) for further in FURTHER}
+        found |= {further: reached(further, mine, FURTHER_STEPS) for further in FURTHER}
     return found

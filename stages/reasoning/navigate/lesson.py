@@ -9,12 +9,12 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
+from devmind.algorithms.grid_cells import truth
 from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import gradient_lesson, head_loss
 from devmind.seeding import lesson_seeds, numpy_rng
+from devmind.worlds.minigrid import glances
 from stages.reasoning import parts
-from stages.reasoning.navigate.cells import truth
-from stages.reasoning.navigate.rooms import glances
 
 NAME = "navigate"
 FOUR_ROOMS = "MiniGrid-FourRooms-v0"

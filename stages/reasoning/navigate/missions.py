@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from devmind.algorithms.grid_cells import COLOURS, GOAL, KINDS, thing
 from devmind.errors import WorldError
-from stages.reasoning.navigate.cells import COLOURS, GOAL, KINDS, thing
 
 _GOAL = re.compile(
     r"(?:.* and (?:then )?)?(?:reach|get to|go to|traverse the rooms to get to)(?: the)?(?: green)? goal(?: square)?"

@@ -28,10 +28,10 @@ RULES = LightsOutRules(f"{parts.SIDE}-{MOST}")
 COSTS = Costs(parts.PRESSES, parts.GLANCES, mean=5.0, spread=2.0)
 HELD_OUT = 8
 """One of so many patterns is kept for exams, and never a lesson's."""
-STEPS = {"tiny": 40, "nursery": 700, "child": 4000, "adult": 10000}
+STEPS = {"tiny": 40, "nursery": 420, "child": 4000, "adult": 10000}
 ROWS, TINY_ROWS = 96, 64
 LEARNING_RATE = 3e-3
-MINUTES = 2.5
+MINUTES = 1.5
 
 
 def lesson(context: Context) -> Lesson:

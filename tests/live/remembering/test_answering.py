@@ -26,6 +26,11 @@ def test_it_tells_what_it_knows_sees_and_hears_and_what_it_cannot() -> None:
     assert said == f"It knows “cup” (3 examples). It sees “cup” to its left (86 %). It hears “bell” (75 %). {CANNOT}"
 
 
+def test_a_question_without_a_name_is_answered_by_what_it_sees_first() -> None:
+    said = answer("What do you see now?", {"cup": 3}, {"sight": CUP}, (20.0, 1.0))
+    assert said == f"It sees “cup” to its left (86 %). It knows the name “cup”. {CANNOT}"
+
+
 @pytest.mark.parametrize(
     ("text", "known", "said"),
     [
@@ -37,7 +42,7 @@ def test_it_tells_what_it_knows_sees_and_hears_and_what_it_cannot() -> None:
         (
             "what is that over there",
             {"cup": 1, "key": 1},
-            "None of these words is a name it was taught; it knows “cup” and “key”.",
+            "It knows the names “cup” and “key”.",
         ),
     ],
 )

@@ -109,8 +109,18 @@ def test_what_it_is_reminded_of_is_lit_with_its_picture_and_in_sight(page: Page,
     said = page.locator("#reminded").inner_text()
     assert said.startswith("This reminds it of cup (")
     assert ", something (" in said
-    life.recalled = []
+    assert page.locator("#points").is_hidden(), "it has no head that points"
+    for points, sentence in (
+        ({"id": 1, "name": "cup", "share": 0.834}, "It points at its memory of “cup”, 83 % sure."),
+        ({"id": 99, "name": "", "share": 0.5}, "It points at a memory without a name, 50 % sure."),
+        ({"id": None, "name": "", "share": 0.9}, "It points at none of its memories, 90 % sure."),
+    ):
+        life.extra = {"points": points}
+        page.get_by_text(sentence).wait_for()
+        assert page.locator("#memories .pointed").count() == (points["id"] is not None)
+    life.recalled, life.extra = [], {}
     wait_for(page, "() => !document.querySelector('#memories .recalled')")
+    wait_for(page, "() => document.getElementById('points').hidden && !document.querySelector('.pointed')")
     assert page.locator("#reminded").inner_text() == ""
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from devmind.algorithms.diffusion import HybridPipeline, MaskedTokens
+from devmind.algorithms.diffusion import HybridPipeline, MaskedTokens, TokenDenoiser
 from devmind.errors import ConfigError
 from devmind.worlds.tabletop import SORTED, THINGS, Table, TabletopRules
 from stages.planning.arrange.demonstrations import CHANNELS, HORIZON, THERE, WORDS, arranged, plans, shuffled
@@ -101,6 +101,32 @@ def test_things_are_seen_through_attention() -> None:
     same, _ = imaginer.draw(scene(absent), torch.Generator().manual_seed(1))
     assert (moved != points).flatten(1).any(1).all()
     assert torch.equal(same, points)
+
+
+def test_points_lie_at_things_and_the_order_of_things_means_nothing() -> None:
+    torch.manual_seed(0)
+    denoiser, seen = Imaginer("masked", **SMALL).eval().denoiser, scene(tables())
+    present, n = seen.any(-1), len(seen)
+    noise, none, words = torch.randn(n, HORIZON, CHANNELS), torch.zeros(n, HORIZON), torch.full((n, HORIZON), WORDS)
+    plan = noise, none.bool(), torch.ones(n), words, torch.ones(n)
+    with torch.no_grad():
+        denoiser.told.weight.zero_()
+        denoiser.told.bias.zero_()
+        for asked in denoiser.aims.parameters():
+            asked *= 1e6
+        told, logits = denoiser(*plan, seen, present)
+        order = torch.tensor([0, 2, 1, 4, 3, 6, 5, 8, 7])
+        same, reordered = denoiser(*plan, seen[:, order], present[:, order])
+    apart = (told[:, :, None, :2] - seen[:, None, :, :2]).norm(dim=-1).masked_fill(~present[:, None], torch.inf)
+    assert (apart.amin(-1) < 1e-4).float().mean() > 0.95
+    near = ((same - told).abs() < 1e-3).float().mean()
+    assert near > 0.99
+    torch.testing.assert_close(reordered[..., :THERE], logits[..., order[1:] - 1], atol=1e-4, rtol=1e-4)
+
+
+def test_a_plan_with_fewer_symbols_than_steps_is_refused() -> None:
+    with pytest.raises(ConfigError, match="6 symbols or none; got 4"):
+        TokenDenoiser(horizon=6, length=4)
 
 
 def test_a_way_that_is_not_there_is_refused() -> None:

@@ -6,12 +6,15 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from devmind.cli import app
+from devmind.errors import MomentError
 from devmind.testing import tiny_agent
-from stages.planning import parts
+from devmind.worlds.pointmaze import PointMazeRules
+from stages.planning import film, parts
 
 pytest.importorskip("ogbench")
 
@@ -65,6 +68,20 @@ def test_what_cannot_be_planned_is_said(folder: Path, words: list[str], says: st
     came = plan(folder, *words)
     assert came.exit_code == 2, came.output
     assert says in " ".join(str(came.exception or came.output).split()) or says in " ".join(came.output.split())
+
+
+def test_a_sensor_that_breaks_on_the_way_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A NaN in an observation: no plan is made of it, and the sense is named."""
+    agent, sound = tiny_agent(), PointMazeRules.observe
+    parts.admit(agent)
+
+    def breaks(self: PointMazeRules, state):
+        seen = sound(self, state)
+        return seen | {"body": np.where(state.tick[:, None] >= 3, np.nan, seen["body"])}
+
+    monkeypatch.setattr(PointMazeRules, "observe", breaks)
+    with pytest.raises(MomentError, match="sense 'body' holds NaN or infinity; a plan needs numbers"):
+        film.imagined(agent, PointMazeRules("medium"), np.array([0.0, 0.0]), np.array([20.0, 20.0]))
 
 
 def test_an_unknown_maze_and_an_agent_that_never_learned_are_said(tmp_path: Path) -> None:

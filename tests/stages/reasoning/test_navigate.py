@@ -10,32 +10,32 @@ import pytest
 
 from devmind.acting import Senses
 from devmind.agent.agent import Agent
-from devmind.algorithms.grid_paths import FORWARD, LEFT, RIGHT, moved, shortest, ways
-from devmind.algorithms.grid_views import lit
-from devmind.errors import DevmindError, WorldError
-from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
-from devmind.testing import tiny_context
-from stages.reasoning import parts
-from stages.reasoning.navigate import exam, lesson
-from stages.reasoning.navigate.cells import (
+from devmind.algorithms.grid_cells import (
     CLASSES,
     FLOOR,
     GOAL,
     LOCKED,
     UNSEEN,
     WALL,
-    by_head,
-    by_planes,
     described,
     door,
     thing,
     truth,
 )
+from devmind.algorithms.grid_map import Map
+from devmind.algorithms.grid_paths import FORWARD, LEFT, RIGHT, moved, shortest, ways
+from devmind.algorithms.grid_views import lit
+from devmind.errors import DevmindError, WorldError
+from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
+from devmind.testing import tiny_context
+from devmind.worlds.minigrid import glances
+from stages.reasoning import parts
+from stages.reasoning.navigate import exam, lesson
+from stages.reasoning.navigate.cells import by_head, by_planes
 from stages.reasoning.navigate.drawing import HEADINGS, drawn
-from stages.reasoning.navigate.map import Map
 from stages.reasoning.navigate.missions import understood
 from stages.reasoning.navigate.navigator import UNREACHABLE, Navigator, Traveller
-from stages.reasoning.navigate.rooms import Rooms, glances
+from stages.reasoning.navigate.rooms import Rooms
 
 
 def costs(rng: np.random.Generator) -> np.ndarray:
@@ -226,3 +226,12 @@ def test_cells_are_learned_and_rooms_walked_by_them(agent: Agent, tmp_path: Path
 def test_a_room_there_is_not_is_named() -> None:
     with pytest.raises(DevmindError, match="no environment 'MiniGrid-FourRoom-v0'"):
         Rooms(("MiniGrid-FourRoom-v0",), np.array([0]))
+
+
+def test_a_walk_may_end_before_its_room_does() -> None:
+    seeds = lesson_seeds(4, 0, "walks", exam.KEY_CORRIDOR)
+    whole = exam.walked(exam.KEY_CORRIDOR, seeds, Navigator(by_planes))
+    some = int(np.median(whole.steps))
+    cut = exam.walked(exam.KEY_CORRIDOR, seeds, Navigator(by_planes), some)
+    assert cut.reached.tolist() == (whole.steps <= some).tolist()
+    assert 0 < cut.reached.mean() < 1

@@ -80,6 +80,14 @@ def test_a_move_is_made_at_once_where_the_agent_is_sure_enough(
         assert said in out
 
 
+def test_a_page_is_served_for_as_long_as_it_is_wanted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(
+        capsys, "play", "connect4", "--agent", str(folder), "--page", "--no-open", "--second", "--seconds", "0.2"
+    )
+    assert code == 0
+    assert out.startswith("open this page: http://127.0.0.1:")
+
+
 def test_every_game_comes_to_its_end(folder: Path) -> None:
     table = Table(Agent.from_pretrained(folder), TICTACTOE, 4, agent_begins=True)
     said: list[str] = []

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
+
 import pytest
 
 from devmind.testing import check_learner, tiny_agent, tiny_context
 from devmind.testing.parts import check_rehearsed
+from stages.reasoning.lessons import OFTEN
 from stages.reasoning.stage import ReasoningStage
 
 SELF_PLAY_OF_MINUTES = pytest.param("othello", marks=[pytest.mark.slow, pytest.mark.timeout(900)])
@@ -21,3 +25,22 @@ def test_a_lesson_goes_on_where_it_was_stopped_and_can_be_rehearsed(name: str, t
     (lesson,) = [one for one in stage.lessons(context) if one.name == name]
     check_learner(lesson, agent, context, steps=2)
     check_rehearsed(lesson, agent, context)
+
+
+def test_lessons_of_nursery_take_thirty_minutes_at_most(tmp_path) -> None:
+    context = tiny_context(tmp_path)
+    context = replace(context, config=context.config.model_copy(update={"size": "nursery"}))
+    lessons = ReasoningStage().lessons(context)
+    assert lessons[-1].name == "review"
+    assert sum(lesson.minutes for lesson in lessons) <= 30.0 + 1e-6
+
+
+def test_the_review_goes_over_all_that_the_stage_can_undo(tmp_path) -> None:
+    stage, agent, context = ReasoningStage(), tiny_agent(), tiny_context(tmp_path)
+    stage.admit(agent)
+    *taught, review = stage.lessons(context)
+    assert set(review.skills) == {skill for one in taught for skill in one.skills} - {"procedures"}
+    batches = review.make_batches(agent, context, 26)
+    rounds = Counter(batches.make(update)["of"] for update in range(len(taught) - 1 + len(OFTEN)))
+    assert {name for name, times in rounds.items() if times == 2} == OFTEN
+    assert set(rounds.values()) == {1, 2}

@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from devmind.algorithms.grid_paths import FORWARD, LEFT, RIGHT, Cell, Pose, ahead, moved
-from devmind.algorithms.grid_views import news, places
-from stages.reasoning.navigate.cells import (
+from devmind.algorithms.grid_cells import (
     CLASSES,
     CLOSED,
     DOOR,
@@ -26,6 +24,8 @@ from stages.reasoning.navigate.cells import (
     WALL,
     is_door,
 )
+from devmind.algorithms.grid_paths import FORWARD, LEFT, RIGHT, Cell, Pose, ahead, moved
+from devmind.algorithms.grid_views import news, places
 
 EXTENT = 72
 """Cells a side: rooms of 32 fit, wherever in them one begins."""
@@ -42,7 +42,7 @@ class Map:
     """Occupancy, things with colour and state, and the pose.
 
     Attributes:
-        cells: int64 [EXTENT, EXTENT], classes of `cells`; pose: where one stands, and looks.
+        cells: int64 [EXTENT, EXTENT], classes of `grid_cells`; pose: where one stands, and looks.
         carried: the class of what is carried, FLOOR where it is nothing.
         looked: bool [EXTENT, EXTENT, 4], from which poses nothing more is to be seen.
         slips: how many steps did not lead where dead reckoning said.

@@ -1,0 +1,274 @@
+"""How long a plan takes, how well plans are followed by steps and candidates, and our denoiser beside diffusers' UNet.
+
+    python benchmarks/planning.py [--agent DIR] [--out plans.svg] [--threads 1 2] [--size nursery]
+    python benchmarks/planning.py --agent DIR --episodes 20 --steps 1 5 --candidates 1 8     # a short run
+
+**Latency** is of a tick of the Actor in which a plan is made: encoders, trunk, moves, points, the critic's choice.
+Cold: from noise alone; warm: from what is left of the last plan. A tick in which it is followed stands beside them.
+Beside medians the least is told, which other work on the machine touches least.
+**UNet**: diffusers' `UNet1DModel` as Janner et al. (2022) have it, made as wide as our denoiser has parameters, at a
+horizon of 64 points; ours reads a condition and denoises symbols too, the UNet points alone. The two take turns.
+**Success** needs an agent that was taught `route`: the exam's own episodes of one maze, by denoising steps with the
+agent's candidates, and by candidates with its steps. How many episodes arrive is given with 95 % intervals (Wilson),
+and drawn into `--out` (SVG).
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from diffusers import UNet1DModel
+
+from devmind.acting import Actor
+from devmind.agent.agent import Agent
+from devmind.agent.config import AgentConfig
+from devmind.agent.threads import cores, intra_op_threads
+from devmind.algorithms.diffusion import HybridDenoiser
+from devmind.config import RunConfig
+from devmind.curriculum.exam import wilson
+from devmind.curriculum.machine import gflops
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds
+from devmind.worlds import make as make_world
+from stages.planning import parts
+from stages.planning.planner import PlannerHead
+from stages.planning.route import exam
+
+COLD_S, WARM_S, RATIO = 0.5, 0.1, 0.5
+"""Goals."""
+HORIZON, BATCHES = 64, (1, 64)
+
+
+class Came(NamedTuple):
+    """Of episodes with one setting: share that arrived, its interval, SPL, milliseconds a cold plan takes."""
+
+    setting: int
+    arrived: float
+    low: float
+    high: float
+    spl: float
+    plan_ms: float
+
+
+def main() -> None:
+    """Measure, and print each row as soon as it is known."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--agent", type=Path, metavar="DIR", help="taught `route`; without, success is left out")
+    parser.add_argument("--size", default="nursery", help="of the agent whose latency is measured, where none is given")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1], help="of torch; agents step with one")
+    parser.add_argument("--turns", type=int, default=20, help="of which medians are taken")
+    parser.add_argument("--maze", default="medium")
+    parser.add_argument("--episodes", type=int, default=100, help="of each setting")
+    parser.add_argument("--steps", type=int, nargs="*", default=[1, 2, 5, 10, 20], help="of denoising")
+    parser.add_argument("--candidates", type=int, nargs="*", default=[1, 2, 4, 8, 16, 50])
+    parser.add_argument("--out", type=Path, metavar="FILE.svg", help="the plot of success")
+    asked = parser.parse_args()
+    print(f"one core {gflops():.0f} GFLOP/s (float32); torch {torch.__version__}, {cores()} core(s)")
+    agent = planner_of(asked.agent, asked.size)
+    print(f"\n{f'ms, {asked.turns} turns':28} {'cold':>8} {'warm':>8} {'following':>10}")
+    for threads in asked.threads:
+        with intra_op_threads(threads):
+            latency(agent, asked.turns, threads)
+    print(f"\n{f'ms a step, horizon {HORIZON}':28} {'ours':>8} {'UNet':>8} {'ratio':>7}  goal")
+    for threads in asked.threads:
+        with intra_op_threads(threads):
+            beside_unet(agent, asked.turns, threads)
+    if asked.agent is not None:
+        with tempfile.TemporaryDirectory() as folder, intra_op_threads(1):
+            context = Context(RunConfig(size=agent.config.size), 0, "cpu", Path(folder), make_world)
+            drawn = success(agent, context, asked)
+        if asked.out is not None:
+            asked.out.write_text(plot(drawn, asked.maze, asked.episodes), encoding="utf-8")
+            print(f"plot: {asked.out}")
+
+
+def planner_of(folder: Path | None, size: str) -> Agent:
+    """The saved agent; without, one that was taught nothing, which plans as fast."""
+    if folder is not None:
+        return Agent.from_pretrained(folder).eval()
+    agent = Agent(AgentConfig(size=size))
+    parts.admit(agent)
+    return agent.eval()
+
+
+def head_of(agent: Agent) -> PlannerHead:
+    """The planner."""
+    head = agent.head(parts.ROUTE)
+    assert isinstance(head, PlannerHead)
+    return head
+
+
+def timed(work: Callable[[], Any]) -> float:
+    """Milliseconds."""
+    begun_s = time.perf_counter()
+    work()
+    return 1000 * (time.perf_counter() - begun_s)
+
+
+def latency(agent: Agent, turns: int, threads: int) -> None:
+    """A tick in which a row plans from noise, one in which it plans on, and one in which it follows."""
+    told = np.array([ticks(agent) for _ in range(turns + 1)][1:])
+    for what, row in (("median", np.median(told, 0)), ("least", told.min(0))):
+        print(f"{f'a tick, {threads} thread(s), {what}':28} {row[0]:8.1f} {row[1]:8.1f} {row[2]:10.1f}")
+    for name, value, goal in zip(("cold", "warm"), np.median(told, 0), (COLD_S, WARM_S), strict=False):
+        verdict = "reached" if value <= 1000 * goal else "missed"
+        print(f"  {name}, median <= {1000 * goal:.0f} ms: {verdict}", flush=True)
+
+
+@torch.inference_mode()
+def ticks(agent: Agent) -> tuple[float, float, float]:
+    """Milliseconds of three ticks of a new row: cold, warm, following."""
+    actor, head = Actor(agent, 1, effectors=[parts.WALK]), head_of(agent)
+    senses = make_world("pointmaze", "medium", [0]).observe()
+    cold = timed(lambda: actor(senses, np.array([True])))
+    follows = timed(lambda: actor(senses, np.array([False])))
+    actor.state.carry[f"kept.{parts.ROUTE}"]["age"].fill_(head.follow)
+    # It stands where the plan has it to be by now, so that the plan is not contradicted, but gone on with.
+    reached = actor.state.carry[f"kept.{parts.ROUTE}"]["plan"][:, head.follow // head.stride]
+    there = {**senses, "body": reached.numpy().copy()}
+    return cold, timed(lambda: actor(there, np.array([False]))), follows
+
+
+def beside_unet(agent: Agent, turns: int, threads: int) -> None:
+    """One denoising step of each, in turn."""
+    form = dict(head_of(agent).denoiser.config)
+    known = {name: form[name] for name in ("words", "condition", "told_by", "width", "layers", "attention_heads")}
+    ours = HybridDenoiser(2, HORIZON, length=form["length"], memory=form["memory"], pieces=form["pieces"], **known)
+    own = sum(value.numel() for value in ours.parameters())
+    unet = peer(own)
+    other = sum(value.numel() for value in unet.parameters())
+    print(f"parameters: ours {own:,}, UNet1DModel {other:,}; {threads} thread(s)")
+    for rows in BATCHES:
+        with torch.inference_mode():
+            mine, theirs = step_of(ours.eval(), rows), step_of_peer(unet.eval(), rows)
+            found = np.array([(timed(mine), timed(theirs)) for _ in range(turns + 2)][2:])
+        ratio = float(np.median(found[:, 0] / found[:, 1]))
+        a, b = np.median(found, 0)
+        verdict = "reached" if ratio <= RATIO else "missed"
+        print(f"{f'batch {rows}':28} {a:8.2f} {b:8.2f} {ratio:7.2f}  <= {RATIO} {verdict}", flush=True)
+
+
+def peer(parameters: int) -> UNet1DModel:
+    """Janner's UNet with about so many parameters: three levels, each twice as wide as the one above it."""
+
+    def made(width: int) -> UNet1DModel:
+        return UNet1DModel(
+            in_channels=2,
+            out_channels=2,
+            down_block_types=("DownResnetBlock1D",) * 3,
+            up_block_types=("UpResnetBlock1D",) * 2,
+            mid_block_type="MidResTemporalBlock1D",
+            out_block_type="OutConv1DBlock",
+            block_out_channels=(width, 2 * width, 4 * width),
+            time_embedding_type="positional",
+            act_fn="mish",
+            layers_per_block=1,
+            use_timestep_embedding=True,
+            flip_sin_to_cos=False,
+            freq_shift=1,
+        )
+
+    def off(model: UNet1DModel) -> int:
+        return abs(sum(value.numel() for value in model.parameters()) - parameters)
+
+    return min((made(width) for width in range(16, 129, 8)), key=off)
+
+
+def step_of(denoiser: HybridDenoiser, rows: int) -> Callable[[], Any]:
+    """One step of ours as the pipeline takes it: what is remembered of the condition is known by then."""
+    form, generator = denoiser.config, torch.Generator().manual_seed(0)
+    x = torch.randn(rows, HORIZON, 2, generator=generator)
+    condition = torch.randn(rows, form["told_by"], form["condition"], generator=generator)
+    present = torch.ones(rows, form["told_by"], dtype=torch.bool)
+    given = torch.zeros(rows, HORIZON, dtype=torch.bool)
+    symbols = torch.full((rows, form["length"]), form["words"])
+    level, hint = torch.full((rows,), 0.5), denoiser.hint(condition, present)
+    return lambda: denoiser(x, given, level, symbols, level, condition, present, hint)
+
+
+def step_of_peer(unet: UNet1DModel, rows: int) -> Callable[[], Any]:
+    """One step of the UNet."""
+    x = torch.randn(rows, 2, HORIZON, generator=torch.Generator().manual_seed(0))
+    return lambda: unet(x, torch.full((rows,), 50)).sample
+
+
+def success(agent: Agent, context: Context, asked: argparse.Namespace) -> dict[str, list[Came]]:
+    """By steps and by candidates."""
+    head = head_of(agent)
+    usual = head.steps, head.warm_steps, head.candidates
+    seeds = exam_seeds(asked.episodes, context.seed, "route", asked.maze)
+    found: dict[str, list[Came]] = {"denoising steps": [], "candidates": []}
+    print(f"\n{asked.maze}, {asked.episodes} episodes; else {usual[0]} steps, {usual[2]} candidates")
+    print(f"{'':16} {'n':>4} {'arrived':>8} {'95 %':>16} {'SPL':>6} {'ms a plan':>10} {'CPU s':>7}")
+    for kind, settings in (("denoising steps", asked.steps), ("candidates", asked.candidates)):
+        for setting in settings:
+            head.steps, head.warm_steps, head.candidates = usual
+            if kind == "candidates":
+                head.candidates = setting
+            else:
+                # As the agent's own: a plan that goes on from the last one takes more than half as many.
+                head.steps, head.warm_steps = setting, max(1, round(setting * usual[1] / usual[0]))
+            begun_s = time.process_time()
+            with torch.inference_mode():
+                actor = Actor(agent, len(seeds), effectors=[parts.WALK])
+                walked = exam.walk(actor, context, asked.maze, seeds)
+            low, high = wilson(int(walked.arrived.sum()), len(seeds))
+            plan_ms = float(np.median([ticks(agent)[0] for _ in range(5)]))
+            came = Came(setting, float(walked.arrived.mean()), low, high, float(walked.spl.mean()), plan_ms)
+            found[kind].append(came)
+            print(
+                f"{kind:16} {setting:4} {came.arrived:8.3f}   [{low:.3f}, {high:.3f}] {came.spl:6.3f} {plan_ms:10.1f} "
+                f"{time.process_time() - begun_s:7.0f}",
+                flush=True,
+            )
+    head.steps, head.warm_steps, head.candidates = usual
+    return found
+
+
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 340, 240, 44, 34, 44
+
+
+def plot(found: dict[str, Sequence[Came]], maze: str, episodes: int) -> str:
+    """Both curves side by side with their intervals, as an SVG that needs nothing else."""
+    panels = [panel(kind, rows, number * WIDTH) for number, (kind, rows) in enumerate(found.items()) if rows]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH * len(found)} {HEIGHT}" font-family="sans-serif" '
+        f'font-size="11"><rect width="100%" height="100%" fill="white"/>'
+        f'<text x="{LEFT}" y="16">arrived in {maze}, {episodes} episodes each, 95 % intervals</text>'
+        + "".join(panels)
+        + "</svg>\n"
+    )
+
+
+def panel(kind: str, rows: Sequence[Came], left: int) -> str:
+    """One curve; settings stand at equal distances."""
+    wide, high = WIDTH - LEFT - 16, HEIGHT - TOP - BOTTOM
+
+    def at(number: int, value: float) -> tuple[float, float]:
+        return left + LEFT + wide * (number + 0.5) / len(rows), TOP + high * (1 - value)
+
+    body = []
+    for value in (0.0, 0.25, 0.5, 0.75, 1.0):
+        y = at(0, value)[1]
+        body.append(f'<line x1="{left + LEFT}" x2="{left + LEFT + wide}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>')
+        body.append(f'<text x="{left + LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:g}</text>')
+    for number, row in enumerate(rows):
+        (x, low), (_, top), (_, y) = at(number, row.low), at(number, row.high), at(number, row.arrived)
+        body.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{top:.1f}" stroke="#1f6f8b"/>')
+        body.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="#1f6f8b"/>')
+        body.append(f'<text x="{x:.1f}" y="{HEIGHT - 26}" text-anchor="middle">{row.setting}</text>')
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in (at(number, row.arrived) for number, row in enumerate(rows)))
+    body.append(f'<polyline points="{line}" fill="none" stroke="#1f6f8b"/>')
+    body.append(f'<text x="{left + LEFT + wide / 2}" y="{HEIGHT - 8}" text-anchor="middle">{kind}</text>')
+    return "".join(body)
+
+
+if __name__ == "__main__":
+    main()

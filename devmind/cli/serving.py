@@ -1,0 +1,79 @@
+"""Pages that a command serves: the options they share, and one page from its opening to Ctrl-C.
+
+Commands of stages come through here too: a stage brings what its page is made of and what it can be asked, and knows
+no server.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
+
+import typer
+
+from devmind.cli import show
+from devmind.cli.house import Terminated
+
+if TYPE_CHECKING:
+    from devmind.live.serving.conversation import PageLife
+
+SecondsOption = Annotated[
+    float | None, typer.Option("--seconds", min=0.1, metavar="N", help="How long; else until Ctrl-C.")
+]
+PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, metavar="N", help="Port of the page; 0: any.")]
+OpenOption = Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser of this desktop.")]
+
+L = TypeVar("L", bound="PageLife")
+
+
+class Publisher(Protocol):
+    """Where views go."""
+
+    def publish(self, view: Mapping[str, Any]) -> None:
+        """Give everybody who looks the newest view."""
+
+
+@contextmanager
+def served(
+    make: Callable[[Publisher], L], port: int, open_: bool, files: Mapping[str, bytes] | None = None
+) -> Iterator[L]:
+    """A page on this machine for as long as the block lasts; Ctrl-C ends the block.
+
+    Args:
+        make: gives what the page asks and tells, from where its views go.
+        files: of a page of one's own, by name, beside those of the live page and in place of them: `index.html`, its
+            scripts and styles. A page runs no script that is not a file of its own.
+    """
+    from devmind.live.serving.hub import Hub
+    from devmind.live.serving.server import PageServer
+
+    hub = Hub()
+    life = make(hub)
+    with PageServer(life, hub, port=port, files=files) as server:
+        show.door(server.address)
+        show.line("It works once, in one browser; Ctrl-C ends it.")
+        open_browser(server.address, open_)
+        try:
+            yield life
+        except (KeyboardInterrupt, Terminated):
+            show.line("stopped")
+
+
+def wait(seconds: float | None) -> None:
+    """Do nothing for so long; None: for ever."""
+    until_s = float("inf") if seconds is None else time.monotonic() + seconds
+    while (left_s := until_s - time.monotonic()) > 0:
+        time.sleep(min(1.0, left_s))
+
+
+def open_browser(address: str, wanted: bool) -> None:
+    """Only where there is a desktop: elsewhere a text browser would take over the terminal."""
+    desktop = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if wanted and desktop and sys.stdout.isatty():
+        import webbrowser
+
+        webbrowser.open(address)

@@ -1,0 +1,16 @@
+// What stands in the head about the connection and whoever is behind it.
+
+const RESTART = (command) => `start it again with “${command}”`;
+
+export const STATES = {
+  connected: () => "awake",
+  paused: () => "paused",
+  lost: () => "connection lost, trying again …",
+  silent: (command) => `no answer; if devmind has ended, ${RESTART(command)}`,
+  ended: (command) => `devmind has ended; ${RESTART(command)}`,
+  stranger: () => "devmind was started again: open the new address it printed",
+  keyless: () => "this tab was not opened by the address devmind printed: go to the tab that was",
+};
+
+/** States in which nothing more comes. */
+export const OVER = ["silent", "ended", "stranger", "keyless"];

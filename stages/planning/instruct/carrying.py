@@ -1,0 +1,59 @@
+"""One instruction carried out in one room, from the first view to the end: what `devmind plan` shows of a room."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from devmind.acting import rollout
+from devmind.agent.agent import Agent
+from stages.planning.instruct.exam import Instructed
+from stages.planning.instruct.rooms import Rooms
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What came of an instruction.
+
+    Attributes:
+        said, answer: the instruction, and what the agent answered to it.
+        steps: that were taken.
+        rewarded: the room says that its own mission is done.
+        declined, stuck: it did not begin; it found no way on.
+    """
+
+    said: str
+    answer: str
+    steps: int
+    rewarded: bool
+    declined: bool
+    stuck: bool
+
+    @property
+    def done(self) -> bool:
+        """Carried out to the end of the plan, as far as the agent sees, or as the room says."""
+        return self.rewarded or not (self.declined or self.stuck)
+
+
+def carried_out(agent: Agent, room: str, seed: int, said: str | None = None) -> Carried:
+    """Let the agent hear what is `said` (by default the room's own mission) in a room of BabyAI, and act.
+
+    Raises:
+        WorldError: MiniGrid is not installed, or has no such room.
+        MomentError: the instruction is too long a page.
+    """
+    rooms = Rooms(room, np.array([seed]), None if said is None else [said])
+    policy, steps, rewarded, answer, declined = Instructed(agent), 0, False, "", False
+    for tick in rollout(policy, rooms):
+        if not tick.tick:
+            answer, declined = policy.told.answer_to(rooms.said[0]), bool(policy.told.declined[0])
+        over = policy.over
+        if over is not None and over.all() and not tick.ended.all():
+            break
+        steps, rewarded = steps + 1, rewarded or bool(tick.reward[0] > 0)
+        if tick.ended.all():
+            break
+    stuck = bool(policy.told.stuck[0]) or (not rewarded and not bool(policy.told.over[0]))
+    rooms.close()
+    return Carried(rooms.said[0], answer, steps, rewarded, declined, stuck and not rewarded)

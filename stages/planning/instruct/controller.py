@@ -1,0 +1,111 @@
+"""The controller: one action after another by which a plan in symbols is carried out, on a map that it draws itself.
+
+It is given what stands in the cells that are seen and knows what it did; where things are, and where it is, it has to
+keep in mind. Nothing here is learned, and nothing knows what was said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from devmind.algorithms.grid_cells import FLOOR, LOCKED, OPEN, is_door
+from devmind.algorithms.grid_map import Map
+from devmind.algorithms.grid_paths import STEPS, ahead, before, shortest
+from devmind.algorithms.grid_walker import DONE, DROP, TOGGLE, Walker
+from stages.planning.instruct import symbols
+from stages.planning.instruct.symbols import DROP_NEXT_TO, GO_TO, PICK_UP, Plan, Subgoal
+
+
+@dataclass
+class Errand:
+    """What is being carried out, and how far it is.
+
+    Attributes:
+        plan, at: the plan, and the number of the subgoal that is next.
+        action: what was done last; None before the first action.
+        stuck: no way leads to the next subgoal, and all that can be seen was seen.
+    """
+
+    map: Map = field(default_factory=Map)
+    plan: Plan = ()
+    at: int = 0
+    action: int | None = None
+    stuck: bool = False
+
+    @property
+    def over(self) -> bool:
+        """Nothing will be done any more: the plan is carried out, or stuck."""
+        return self.stuck or self.at >= len(self.plan)
+
+    def begin(self, plan: Plan) -> None:
+        """Take up another plan, with the map as it is; the same one again changes nothing."""
+        if plan != self.plan:
+            self.plan, self.at, self.stuck = plan, 0, False
+
+
+class Controller(Walker):
+    """Carries out errands, tick by tick."""
+
+    def act(self, errand: Errand, reading: np.ndarray) -> int:
+        """Take in what is seen and say what to do: MiniGrid's number of an action.
+
+        Args:
+            reading: int64 [7, 7] of classes of `grid_cells`.
+        """
+        errand.map.take_in(reading, errand.action)
+        while not errand.over and self.reached(errand):
+            errand.at += 1
+        if errand.over:
+            action: int | None = DONE
+        elif errand.action is None and self._there(errand):
+            action = DONE  # BabyAI looks only behind an action whether something was reached
+        else:
+            action = self._towards(errand, errand.plan[errand.at])
+        errand.stuck |= action is None
+        errand.action = DONE if action is None else action
+        return errand.action
+
+    def reached(self, errand: Errand) -> bool:
+        """Whether the next subgoal is reached, as far as one sees."""
+        here, goal = errand.map, errand.plan[errand.at]
+        if goal.verb == GO_TO:
+            return errand.action is not None and self._faces(here, goal)
+        if goal.verb == PICK_UP:
+            return here.carried in goal.classes
+        if goal.verb == DROP_NEXT_TO:
+            return errand.action == DROP and here.carried == FLOOR
+        cell = here.cells[ahead(here.pose)]
+        return errand.action == TOGGLE and self._faces(here, goal) and bool(is_door(cell, OPEN))
+
+    def _there(self, errand: Errand) -> bool:
+        goal = errand.plan[errand.at]
+        return goal.verb == GO_TO and self._faces(errand.map, goal)
+
+    def _faces(self, here: Map, goal: Subgoal) -> bool:
+        return int(here.cells[ahead(here.pose)]) in goal.classes
+
+    def _towards(self, errand: Errand, goal: Subgoal) -> int | None:
+        here = errand.map
+        costs, targets = here.costs(onto_goal=False), here.where(goal.classes)
+        action: int | None
+        if goal.verb == PICK_UP:
+            action = self.fetch(here, costs, targets)
+        elif goal.verb == DROP_NEXT_TO:
+            if here.carried == FLOOR:
+                return None  # a plan that puts down what was never picked up
+            beside = {(row + down, column + along) for row, column in targets for down, along in STEPS}
+            free = [cell for cell in beside if here.cells[cell] == FLOOR and cell != here.pose[:2]]
+            moves = shortest(costs, here.pose, [pose for cell in sorted(free) for pose in before(cell)])
+            action = DROP if moves == [] else self.by(here, moves)
+        else:
+            near = [cell for cell in targets if not (goal.verb == symbols.OPEN and is_door(here.cells[cell], LOCKED))]
+            moves = shortest(costs, here.pose, [pose for cell in near for pose in before(cell)])
+            action = TOGGLE if moves == [] else self.by(here, moves)
+        if action is None:
+            action = self.unlock(here, costs)
+        if action is None:
+            action = self.explore(here, costs)
+        # Who carries what is to be put down would have to put it down first, and might pick it up again for ever.
+        return self.clear(here, costs, targets) if action is None and goal.verb != DROP_NEXT_TO else action

@@ -1,0 +1,222 @@
+"""The exam of instruct: rooms that no lesson had, a mission that is said once, and whether it was done.
+
+The agent sees its view and its own map, and hears the mission; nobody tells it what that comes to. Floors are plans by
+chance, what the language stage's head does that follows, an agent that was taught nothing, and a rule by hand that
+reads missions by a pattern; all plans of rules are carried out by the agent's own controller, with eyes that never err.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from devmind.acting import Actor, Policy, Senses, rollout
+from devmind.acting.rollout import Actions
+from devmind.agent.agent import Agent
+from devmind.agent.config import AgentConfig
+from devmind.agent.threads import stepping_threads
+from devmind.algorithms.grid_cells import COLOURS, KINDS, truth
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
+from devmind.worlds.minigrid import installed
+from stages.planning import parts
+from stages.planning.instruct import missions
+from stages.planning.instruct.controller import Controller, Errand
+from stages.planning.instruct.hand_rules import by_pattern
+from stages.planning.instruct.lesson import NAME, VIEWS
+from stages.planning.instruct.rooms import Rooms, begun
+from stages.planning.instruct.symbols import DROP_NEXT_TO, GO_TO, NOUNS, PICK_UP, Plan, Subgoal, from_numbers
+
+PUT_NEXT, IN_TURN = f"{NAME}/put next", f"{NAME}/go to in turn"
+LEVELS = {PUT_NEXT: "BabyAI-PutNextLocal-v0", IN_TURN: "BabyAI-GoToSeqS5R2-v0"}
+FURTHER = "BabyAI-SynthS5R2-v0"
+"""Six rooms with locked doors, all four kinds of instructions, now and then a thing in the way; no lesson shows it."""
+GATE = Gate([Threshold(PUT_NEXT, 0.60, when_absent="skip"), Threshold(IN_TURN, 0.70, when_absent="skip")])
+EPISODES, FEW = 200, 40
+TOGETHER = 100
+SAID_EVERY = 8
+"""Ticks from one saying to the next for the head that follows, which was taught so."""
+FOLLOWS = "choose"
+"""The language stage's head that follows."""
+By = Callable[[Rooms], Policy]
+"""Who acts in rooms: made when they begin."""
+
+
+class Instructed:
+    """The agent in rooms: a `Policy`. `over` says whose errand is, bool [N]; None where nobody heard anything."""
+
+    def __init__(self, agent: Agent, without: Sequence[str] = (), head: str = parts.INSTRUCT) -> None:
+        self.head = head
+        self.actor = Actor(agent, effectors=[parts.CHOOSE], without=without, standing={parts.CHOOSE: (head,)})
+
+    def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
+        return self.actor(senses, first)
+
+    @property
+    def told(self) -> Any:
+        """What the head said last."""
+        assert self.actor.output is not None
+        return self.actor.output.outputs[self.head]
+
+    @property
+    def over(self) -> np.ndarray | None:
+        """Of the head that carries errands out; a head without one never says so."""
+        if self.head != parts.INSTRUCT or self.actor.output is None:
+            return None
+        return np.asarray(self.told.over.cpu().numpy())
+
+
+class Planned:
+    """Plans of somebody else, carried out by the agent's controller with eyes that never err."""
+
+    def __init__(self, plans: Sequence[Plan]) -> None:
+        self.controller, self.errands = Controller(), [Errand(plan=plan) for plan in plans]
+
+    def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
+        seen = zip(self.errands, truth(senses[parts.BOARD]), strict=True)
+        return {parts.CHOOSE: np.array([self.controller.act(errand, reading) for errand, reading in seen])}
+
+    @property
+    def over(self) -> np.ndarray:
+        """Whose errand is over, bool [N]."""
+        return np.array([errand.over for errand in self.errands])
+
+
+def by_agent(agent: Agent, without: Sequence[str] = ()) -> By:
+    """The agent that is instructed."""
+    return lambda rooms: Instructed(agent, without)
+
+
+def done(
+    name: str, seeds: np.ndarray, by: By, said: Sequence[str] | None = None, every: int | None = None
+) -> np.ndarray:
+    """Whether each room's mission was done, float64 [N] of 0 and 1.
+
+    Args:
+        said: what is said in place of the missions, which stay what is to be done; every: see `Rooms`.
+    """
+    found = []
+    for at in range(0, len(seeds), TOGETHER):
+        rooms = Rooms(name, seeds[at : at + TOGETHER], None if said is None else said[at : at + TOGETHER], every)
+        policy, earned = by(rooms), np.zeros(rooms.num_envs)
+        with stepping_threads():
+            for tick in rollout(policy, rooms):
+                earned += tick.reward
+                over = getattr(policy, "over", None)
+                if over is not None and (over | tick.ended).all():
+                    break  # nothing will be done any more
+        rooms.close()
+        found.append(earned > 0)
+    return np.concatenate(found).astype(np.float64)
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """The share of missions that are done in each level; nothing without MiniGrid."""
+    if not installed():
+        return []
+    return [_of_level(agent, context, level, name) for name in LEVELS]
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Rooms that lessons show views of, and speak of, int64 [about n]."""
+    names = tuple(dict.fromkeys((*VIEWS, *missions.ROOMS)))
+    seeds = lesson_seeds(-(-n // len(names)), context.seed, NAME, "episodes")
+    return np.concatenate([begun(name, seeds) for name in names])
+
+
+def declined(agent: Agent, name: str, seeds: np.ndarray, said: Sequence[str]) -> np.ndarray:
+    """Whether each of these instructions is declined when it is said in a room, bool [N]."""
+    policy, rooms = Instructed(agent), Rooms(name, seeds, said)
+    policy(rooms.observe(), np.ones(len(seeds), bool))
+    rooms.close()
+    return np.asarray(policy.told.declined.cpu().numpy())
+
+
+def read(agent: Agent, name: str, seeds: np.ndarray) -> tuple[list[Plan], list[Plan]]:
+    """What the agent takes each room's mission to come to, and what it does come to."""
+    policy, rooms = Instructed(agent), Rooms(name, seeds)
+    policy(rooms.observe(), np.ones(len(seeds), bool))
+    found = [from_numbers(plan) for plan in policy.told.symbols().cpu().numpy()]
+    rooms.close()
+    return found, rooms.plans()
+
+
+def _of_level(agent: Agent, context: Context, level: str, name: str) -> Measure:
+    where, full = LEVELS[name], level == "full"
+    seeds = exam_seeds(context.episodes(EPISODES, level), context.seed, name)
+    values = done(where, seeds, by_agent(agent))
+    few = seeds[: context.episodes(FEW)]
+    return Measure(
+        name, "done as told", values, chance=0.0, ceiling=1.0, rate=True, episodes=begun(where, seeds),
+        floors=_floors(agent, context, name, seeds, few) if full else {},
+        rows=_rows(agent, context, name, seeds, values, few) if full else {},
+        reference="BabyAI 1.0 by imitation: 0.992 in PutNextLocal, 0.954 in GoToSeq, from 245,000 and more "
+        "demonstrations (from memory)",
+        note=f"{where}, new rooms, said once; a pattern by hand reads these missions without an error, as all of them "
+        "are of one small grammar",
+    )  # fmt: skip
+
+
+def _floors(agent: Agent, context: Context, name: str, seeds: np.ndarray, few: np.ndarray) -> dict[str, float]:
+    where, rng = LEVELS[name], numpy_rng(context.seed, name, "plans")
+    newborn = untaught(agent)
+    found = {
+        "random plan": done(where, seeds, lambda rooms: Planned([_by_chance(name, rng) for _ in rooms.missions])),
+        "a pattern by hand": done(where, seeds, lambda rooms: Planned([by_pattern(said) for said in rooms.missions])),
+        "an untaught agent": done(where, few, by_agent(newborn)),
+    }
+    if FOLLOWS in agent.heads:
+        follow: By = lambda rooms: Instructed(agent, head=FOLLOWS)  # noqa: E731
+        found["language's follow"] = done(where, few, follow, every=SAID_EVERY)
+    return {rule: float(values.mean()) for rule, values in found.items()}
+
+
+def _by_chance(name: str, rng: np.random.Generator) -> Plan:
+    """A plan of the form that the level's missions have, about things by chance."""
+
+    def about(verb: int, nouns: int) -> Subgoal:
+        return Subgoal(verb, int(rng.integers(nouns)), int(rng.integers(len(COLOURS))))
+
+    if name == PUT_NEXT:
+        return about(PICK_UP, len(KINDS)), about(DROP_NEXT_TO, len(KINDS))
+    return tuple(about(GO_TO, len(NOUNS)) for _ in range(int(rng.integers(1, 5))))
+
+
+def _rows(
+    agent: Agent, context: Context, name: str, seeds: np.ndarray, values: np.ndarray, few: np.ndarray
+) -> dict[str, float]:
+    where, rng = LEVELS[name], numpy_rng(context.seed, name, "words")
+    rooms = Rooms(where, seeds)
+    told, plans = rooms.missions, rooms.plans()
+    rooms.close()
+    mine, true = read(agent, where, seeds)
+    invented = [missions.with_word(said, missions.made_up(rng, exam=True), rng)[0] for said in told]
+    english = [missions.with_word(said, str(rng.choice(missions.OTHER_WORDS)), rng)[0] for said in told]
+    found = {
+        "the true plan": float(done(where, seeds, lambda rooms: Planned(rooms.plans())).mean()),
+        "plans right": float(np.mean([one == other for one, other in zip(mine, true, strict=True)])),
+        "text off": float(done(where, few, by_agent(agent, [parts.TEXT])).mean()),
+        "board off": float(done(where, few, by_agent(agent, [parts.BOARD])).mean()),
+        "another room's mission": float(done(where, few, by_agent(agent), [*told[1 : len(few)], told[0]]).mean()),
+        "declined, of missions with a made-up word": float(declined(agent, where, seeds, invented).mean()),
+        "declined, of missions with an English word": float(declined(agent, where, seeds, english).mean()),
+        "declined wrongly": float(declined(agent, where, seeds, told).mean()),
+    }
+    apart = np.array([missions.pair_held_out(plan) for plan in plans])
+    if apart.any():
+        found["pairs that no lesson puts together"] = float(values[apart].mean())
+    if name == IN_TURN:  # once is enough
+        further = exam_seeds(len(few), context.seed, name, "further")
+        found[FURTHER] = float(done(FURTHER, further, by_agent(agent)).mean())
+    return found
+
+
+def untaught(agent: Agent) -> Agent:
+    """A newborn of the same size that was admitted to the stage and taught nothing."""
+    newborn = Agent(AgentConfig(size=agent.config.size, seed=agent.config.seed)).to(agent.device)
+    parts.admit(newborn)
+    return newborn.eval()

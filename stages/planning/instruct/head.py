@@ -1,0 +1,265 @@
+"""The head that is instructed: it reads an instruction as a plan in symbols, and carries it out by what it sees.
+
+The plan, how far it is, and a map of what was seen are kept in the agent's state, so they are followed in life, in
+exams and in replay alike. Reading is learned, of words and of views; how a plan is carried out is the controller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from devmind.agent.heads import Head, Inlet
+from devmind.agent.output import Output, masked_mean
+from devmind.agent.taps import Tapped
+from devmind.algorithms.grid_cells import CLASSES, SIDE
+from devmind.algorithms.grid_map import EXTENT, Map
+from devmind.algorithms.grid_walker import DONE
+from devmind.errors import ConfigError
+from stages.planning.instruct import symbols
+from stages.planning.instruct.controller import Controller, Errand
+from stages.planning.instruct.reader import Reader
+from stages.planning.instruct.symbols import END, LENGTH, SYMBOLS
+
+MAP = "cells"
+NUMBERS = ("instructed", "declined", "at", "stuck", "action", "carried", "slips")
+"""What is kept of an errand beside plan, map and pose; `action` is one more than the action, 0 before the first."""
+INSTRUCTED, DECLINED, AT, STUCK, ACTION, CARRIED, SLIPS = range(len(NUMBERS))
+DOUBT = 0.5
+"""A mission is declined where a token is more likely than this of a word that is not known."""
+
+
+@dataclass
+class Instruction(Output):
+    """What is read in Moments [...], and what is done about it.
+
+    Attributes:
+        plan: logits [..., LENGTH, 16] of each subgoal's verb, noun and colour.
+        unknown: log odds [..., K] that a token of the page is of a word that is not known; text: which are there,
+            bool [..., K].
+        cells: logits [..., 49, classes] of what stands in the cells of the view; seen: bool [...], is there one.
+        before, after: what was kept (`InstructHead.nothing`).
+    """
+
+    head: InstructHead
+    plan: Tensor
+    unknown: Tensor
+    text: Tensor
+    cells: Tensor
+    seen: Tensor
+    before: Mapping[str, Tensor] | None = None
+    after: dict[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def heard(self) -> Tensor:
+        """Whether anything was said, bool [...]."""
+        return self.text.any(-1)
+
+    @cached_property
+    def declined(self) -> Tensor:
+        """Whether what was said holds a word that is not known, bool [...]."""
+        return ((self.unknown.sigmoid() > DOUBT) & self.text).any(-1)
+
+    def symbols(self) -> Tensor:
+        """The likeliest plan, int64 [..., LENGTH, 3]; all is END behind its end."""
+        found = torch.stack([logits.argmax(-1) for logits in self.plan.split(SYMBOLS, -1)], -1)
+        open_ = (found[..., 0] != END).long().cumprod(-1)
+        return found * open_[..., None]
+
+    def reading(self) -> Tensor:
+        """What stands in the cells of the view, int64 [..., 7, 7]."""
+        return self.cells.argmax(-1).unflatten(-1, (SIDE, SIDE))
+
+    def loss(self, target: Any, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        """Sum of the losses of `losses`."""
+        return torch.stack(list(self.losses(target, mask).values())).sum()
+
+    def losses(self, target: Mapping[str, Tensor], mask: Tensor | None = None) -> dict[str, Tensor]:
+        """Nats by name.
+
+        Args:
+            target: `plan` int64 [..., LENGTH, 3]; `made_up` bool [..., K], tokens of words that nobody knows, where
+                nothing is to be learned of the plan; `cells` int64 [..., 49].
+        """
+        everywhere = torch.ones_like(self.seen) if mask is None else mask
+        plan, made_up = target["plan"], target["made_up"]
+        sound = everywhere & self.heard & ~made_up.any(-1)
+        verbs, *others = [
+            F.cross_entropy(logits.movedim(-1, 1), plan[..., at].flatten(0, -2), reduction="none").unflatten(
+                0, plan.shape[:-2]
+            )
+            for at, logits in enumerate(self.plan.flatten(0, -3).split(SYMBOLS, -1))
+        ]
+        said = sound[..., None].expand_as(verbs)
+        found = {"plan": masked_mean(verbs, said)}
+        found["plan"] = found["plan"] + masked_mean(sum(others), said & (plan[..., 0] != END))
+        odds = F.binary_cross_entropy_with_logits(self.unknown, made_up.to(self.unknown.dtype), reduction="none")
+        found["unknown"] = masked_mean(odds, everywhere[..., None] & self.text)
+        nats = F.cross_entropy(self.cells.flatten(0, -2), target["cells"].flatten(), reduction="none")
+        found["cells"] = masked_mean(nats.reshape(target["cells"].shape), everywhere & self.seen)
+        return found
+
+    def prepare(self, generator: torch.Generator | None = None) -> None:
+        """Take up what was said, take in what is seen, and decide what to do, row by row."""
+        head, n = self.head, len(self.seen)
+        before = self.before or head.nothing(n)
+        kept = {name: np.array(value.cpu()) for name, value in before.items()}
+        heard, declined, seen, plan, reading = (
+            value.cpu().numpy() for value in (self.heard, self.declined, self.seen, self.symbols(), self.reading())
+        )
+        for row in range(n):
+            numbers = kept["numbers"][row]
+            if heard[row]:
+                numbers[INSTRUCTED], numbers[DECLINED] = 1, declined[row]
+            errand = head.errand(kept, row)
+            if heard[row]:
+                errand.begin(() if declined[row] else symbols.from_numbers(plan[row]))
+            if seen[row] and numbers[INSTRUCTED]:
+                head.controller.act(errand, reading[row])
+            head.keep(errand, kept, row)
+        self.after = {name: torch.from_numpy(value).to(self.seen.device) for name, value in kept.items()}
+
+    def kept(self) -> dict[str, Tensor]:
+        """The errand: see `InstructHead.nothing`."""
+        return self.after
+
+    def fires(self) -> Tensor:
+        """Who was instructed answers, bool [...]."""
+        return self._done()[0]
+
+    def mode(self) -> Tensor:
+        """MiniGrid's number of an action, int64 [...]; DONE where nothing was asked for, was declined, or is done."""
+        instructed, action = self._done()
+        return torch.where(instructed, action, DONE)
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        """The mode."""
+        return self.mode()
+
+    @property
+    def over(self) -> Tensor:
+        """Whose errand is over: carried out, stuck or declined; bool [B]."""
+        numbers, plan = self.after["numbers"], self.after["plan"]
+        subgoals = (plan[..., 0] != END).sum(-1)
+        return self.stuck | (numbers[:, AT] >= subgoals)
+
+    @property
+    def stuck(self) -> Tensor:
+        """Whose errand came to a point from which no way leads on, bool [B]."""
+        return self.after["numbers"][:, STUCK] > 0
+
+    def answer_to(self, text: str, row: int = 0) -> str:
+        """What is answered to an instruction, in a sentence: the plan, or which word is not known."""
+        if not bool(self.declined.flatten()[row]):
+            plan = symbols.from_numbers(self.symbols().flatten(0, -3)[row].cpu().numpy())
+            return f"I shall {symbols.told(plan)}."
+        # Tokens are bytes, "a page begins" first; with others the first of them still tells about where.
+        odds = self.unknown.flatten(0, -2)[row].masked_fill(~self.text.flatten(0, -2)[row], -torch.inf)
+        at = min(max(0, int(odds.argmax()) - 1), max(0, len(text) - 1))
+        begin = text.rfind(" ", 0, at + 1) + 1
+        word = text[begin:].split(" ", maxsplit=1)[0].strip(",.") or text
+        return f"unknown word '{word}' in '{text}': say it with words that were taught, such as 'go to the red ball'."
+
+    def _done(self) -> tuple[Tensor, Tensor]:
+        lead = self.seen.shape
+        flat = self if len(lead) == 1 else self._flattened()
+        if not flat.after:
+            flat.prepare()
+        numbers = flat.after["numbers"].long()
+        return (numbers[:, INSTRUCTED] > 0).reshape(lead), (numbers[:, ACTION] - 1).clamp_min(0).reshape(lead)
+
+    def _flattened(self) -> Instruction:
+        lead = self.seen.ndim - 1
+        plan, unknown, text, cells, seen = (
+            value.flatten(0, lead) for value in (self.plan, self.unknown, self.text, self.cells, self.seen)
+        )
+        return Instruction(self.head, plan, unknown, text, cells, seen)
+
+
+class InstructHead(Head):
+    """Taps the trunk's features of a page, the page's own tokens, and a board, in this order.
+
+    Args:
+        views: tokens of the board; hidden: width of the network that reads pages; classes: of a cell of the view.
+        cells: width of the layer that reads cells, as of the head from which `start_from` takes its reading.
+    """
+
+    carries: ClassVar[bool] = True
+
+    def __init__(
+        self, inlet: Inlet, views: int = 8, hidden: int = 96, classes: int = CLASSES, cells: int = 256
+    ) -> None:
+        super().__init__(inlet)
+        if (inlet.n_tokens - views) % 2 or MAP not in inlet.map_channels:
+            raise ConfigError("A head that is instructed taps 'trunk:text', 'text' and 'board', in this order.")
+        self.views, self.controller = views, Controller()
+        self.reader = Reader(2 * inlet.width, LENGTH, sum(SYMBOLS), hidden)
+        self.read = nn.Sequential(nn.Linear(inlet.map_channels[MAP], cells), nn.ReLU(), nn.Linear(cells, classes))
+
+    def start_from(self, other: Head) -> None:
+        """Read the cells of views as a head of navigation does, which reads the same map."""
+        try:
+            self.read.load_state_dict(other.read.state_dict())  # type: ignore[union-attr]
+        except (AttributeError, RuntimeError) as error:
+            raise ConfigError(f"Views can be read only as by a head of the same map and width: {error}") from error
+
+    def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Instruction:
+        lead = tapped.present.shape[:-1]
+        k = (tapped.present.shape[-1] - self.views) // 2
+        present = tapped.present[..., k : 2 * k].reshape(lead.numel(), k)
+        tokens = (tapped.tokens * tapped.present[..., None]).flatten(0, -3)
+        plan = tokens.new_zeros(len(tokens), LENGTH, sum(SYMBOLS))
+        unknown = tokens.new_zeros(len(tokens), k)
+        said = present.any(-1)
+        if bool(said.any()):
+            pages = torch.cat((tokens[said, :k], tokens[said, k : 2 * k]), -1)
+            plan[said], unknown[said] = (value.to(plan.dtype) for value in self.reader(pages, present[said]))
+        view = (
+            tapped.maps[MAP]
+            if MAP in tapped.maps
+            else tokens.new_zeros(*lead, self.inlet.map_channels[MAP], SIDE, SIDE)
+        )
+        cells = self.read(view[..., :SIDE, :SIDE].flatten(-2).mT)
+        seen = tapped.present[..., 2 * k :].any(-1)
+        parts = (plan.unflatten(0, lead), unknown.unflatten(0, lead), present.unflatten(0, lead), cells, seen)
+        return Instruction(self, *parts, before=kept)
+
+    def nothing(self, n: int) -> dict[str, Tensor]:
+        """What is kept of N rows without an errand: plan int64 [N, LENGTH, 3]; the map's cells int8 [N, side, side]
+        and looked bool [N, side, side, 4]; pose int64 [N, 3]; numbers int64 [N, 7] (NUMBERS).
+        """
+        return {
+            "plan": torch.zeros(n, LENGTH, len(SYMBOLS), dtype=torch.int64),
+            "cells": torch.zeros(n, EXTENT, EXTENT, dtype=torch.int8),
+            "looked": torch.zeros(n, EXTENT, EXTENT, 4, dtype=torch.bool),
+            "pose": torch.zeros(n, 3, dtype=torch.int64),
+            "numbers": torch.zeros(n, len(NUMBERS), dtype=torch.int64),
+        }
+
+    @staticmethod
+    def errand(kept: Mapping[str, np.ndarray], row: int) -> Errand:
+        """The errand that is kept of a row."""
+        numbers = kept["numbers"][row]
+        here = Map()
+        if numbers[ACTION]:
+            row_, column, heading = kept["pose"][row].tolist()
+            cells, looked = kept["cells"][row].astype(np.int64), kept["looked"][row].copy()
+            here = Map(cells, (row_, column, heading), int(numbers[CARRIED]), looked, int(numbers[SLIPS]))
+        action = int(numbers[ACTION]) - 1 if numbers[ACTION] else None
+        return Errand(here, symbols.from_numbers(kept["plan"][row]), int(numbers[AT]), action, bool(numbers[STUCK]))
+
+    @staticmethod
+    def keep(errand: Errand, kept: Mapping[str, np.ndarray], row: int) -> None:
+        """The reverse of `errand`."""
+        here, numbers = errand.map, kept["numbers"][row]
+        kept["plan"][row], kept["cells"][row] = symbols.as_numbers(errand.plan), here.cells
+        kept["looked"][row], kept["pose"][row] = here.looked, here.pose
+        done = 0 if errand.action is None else errand.action + 1
+        numbers[[AT, STUCK, ACTION, CARRIED, SLIPS]] = errand.at, errand.stuck, done, here.carried, here.slips

@@ -1,0 +1,91 @@
+"""The lesson instruct: missions and what they come to, words that nobody knows, and what stands in cells of views.
+
+What a mission comes to is told by the level's own instruction, of which an exam sees nothing. How a plan is carried out
+is no part of it: the controller learns nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.agent.batch import collate_tick
+from devmind.algorithms.grid_cells import truth
+from devmind.curriculum.stage import Context, Lesson
+from devmind.learners.gradient import gradient_lesson, owned
+from devmind.seeding import lesson_seeds, numpy_rng
+from devmind.worlds.minigrid import glances
+from stages.planning import parts
+from stages.planning.instruct import missions
+from stages.planning.instruct.symbols import as_numbers
+
+NAME = "instruct"
+STEPS = {"tiny": 20, "nursery": 700, "child": 1500, "adult": 1500}
+ROWS, TINY_ROWS = 64, 16
+MADE_UP = 0.25
+"""Share of missions in which a word is replaced by one that there is not."""
+VIEWS = ("BabyAI-GoToSeqS5R2-v0", "BabyAI-PutNextLocal-v0")
+OF_ONE = 8
+"""Views of one room."""
+ALONE = "It trains a head of its own alone, on what the trunk says already, and nothing behind it changes that head."
+
+
+def lesson(context: Context) -> Lesson:
+    """Missions with views beside them, a Moment each."""
+    return gradient_lesson(
+        context, NAME, loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=3e-3, minutes=3.0,
+        trains=trained, prefetch=True, skills=(NAME,), rehearsal_every=0, unrehearsed=ALONE,
+    )  # fmt: skip
+
+
+def trained(agent: Agent) -> Sequence[str]:
+    """The head; and senses that no earlier stage has brought."""
+    mine = owned(agent, parts.NAME)
+    senses = [entry["name"] for entry in agent.config.encoders if entry["stage"] in mine]
+    own = (f"encoders.{name}." for name in (parts.TEXT, parts.BOARD) if name in senses)
+    return (f"heads.{parts.INSTRUCT}.", *own)
+
+
+def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0) -> dict[str, Any]:
+    """`rows` missions of lessons' rooms with their plans, and as many views."""
+    rng = numpy_rng("lesson", NAME, context.seed, update)
+    seeds = lesson_seeds(-(-rows // missions.OF_ONE), context.seed, NAME, update)
+    found = list(missions.drawn(seeds, rows, rng))
+    told = [_shown(said, rng) for said, _ in found]
+    board = glances(VIEWS, lesson_seeds(-(-rows // OF_ONE), context.seed, NAME, "views", update), OF_ONE, rng)[:rows]
+    batch = collate_tick({parts.TEXT: [said for said, _ in told], parts.BOARD: board}, np.ones(rows, bool))
+    longest = max(len(said.encode()) for said, _ in told)
+    made_up = np.zeros((rows, 1, 1 + longest), bool)  # "a page begins" stands before the bytes
+    for row, (_, place) in enumerate(told):
+        made_up[row, 0, 1 + place.start : 1 + place.stop] = True
+    batch["made_up"] = torch.from_numpy(made_up)
+    batch["plan"] = torch.from_numpy(np.stack([as_numbers(plan) for _, plan in found]))[:, None]
+    batch["cells"] = torch.from_numpy(truth(board)).flatten(1)[:, None]
+    return batch
+
+
+def _shown(said: str, rng: np.random.Generator) -> tuple[str, slice]:
+    """What is said, and where a word is that there is not."""
+    if rng.random() >= MADE_UP:
+        return said, slice(0, 0)
+    word = missions.made_up(rng, exam=False)
+    said, at = missions.with_word(said, word, rng)
+    return said, slice(at, at + len(word))
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Nats of plans, of words that are not known, and of cells; how many plans are right in all symbols."""
+    output: Any = agent.forward(dict(batch), [parts.INSTRUCT])[parts.INSTRUCT]
+    target = {name: batch[name].to(agent.device) for name in ("plan", "made_up", "cells")}
+    told = output.losses(target)
+    known = ~target["made_up"].any(-1)
+    right = (output.symbols() == target["plan"]).flatten(-2).all(-1)
+    scalars = {name: value.detach() for name, value in told.items()}
+    scalars["plans right"] = right[known].float().mean()
+    scalars["declined rightly"] = (output.declined == ~known).float().mean()
+    return torch.stack(list(told.values())).sum(), scalars

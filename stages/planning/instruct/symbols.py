@@ -1,0 +1,97 @@
+"""Plans in symbols: what an instruction comes to, subgoal by subgoal, in the order in which they are to be reached.
+
+They are the subgoals of BabyAI's bot (Chevalier-Boisvert et al. 2019, section 3.4) without those that only explore or
+clear the way, which a controller finds by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from devmind.algorithms.grid_cells import COLOURS, KINDS, LOCKED, door, thing
+from devmind.errors import WorldError
+
+VERBS = ("end", "go to", "pick up", "drop next to", "open")
+END, GO_TO, PICK_UP, DROP_NEXT_TO, OPEN = range(len(VERBS))
+NOUNS = (*KINDS, "door")
+DOORS = NOUNS.index("door")
+ANY = len(COLOURS)
+"""The colour of what may have any."""
+SYMBOLS = (len(VERBS), len(NOUNS), len(COLOURS) + 1)
+"""How many there are of each of a subgoal's three."""
+LENGTH = 8
+"""Subgoals of a plan at most: four things put next to others. A shorter one is filled up with END."""
+
+
+class Subgoal(NamedTuple):
+    """One of VERBS, NOUNS, and COLOURS or ANY, by number."""
+
+    verb: int
+    noun: int
+    colour: int
+
+    @property
+    def classes(self) -> frozenset[int]:
+        """What it may be about, as classes of `grid_cells`."""
+        colours = range(len(COLOURS)) if self.colour == ANY else (self.colour,)
+        if self.noun == DOORS:
+            return frozenset(door(colour, state) for colour in colours for state in range(LOCKED + 1))
+        return frozenset(thing(NOUNS[self.noun], colour) for colour in colours)
+
+    def __str__(self) -> str:
+        colour = "" if self.colour == ANY else f" {COLOURS[self.colour]}"
+        return f"{VERBS[self.verb]} {'a' if self.colour == ANY else 'the'}{colour} {NOUNS[self.noun]}"
+
+
+Plan = tuple[Subgoal, ...]
+
+
+def as_numbers(plan: Sequence[Subgoal]) -> np.ndarray:
+    """int64 [LENGTH, 3]; WorldError where it has more subgoals."""
+    if len(plan) > LENGTH:
+        raise WorldError(f"A plan has up to {LENGTH} subgoals; got {len(plan)}. Say it in several instructions.")
+    found = np.zeros((LENGTH, len(SYMBOLS)), np.int64)
+    found[: len(plan)] = np.array(plan, np.int64).reshape(-1, len(SYMBOLS))
+    return found
+
+
+def from_numbers(numbers: np.ndarray) -> Plan:
+    """The plan of int [LENGTH, 3], up to the first END."""
+    ends = np.flatnonzero(numbers[:, 0] == END)
+    return tuple(Subgoal(*row) for row in numbers[: ends[0] if len(ends) else None].tolist())
+
+
+def told(plan: Sequence[Subgoal]) -> str:
+    """In words: "pick up the red ball, drop next to the blue box"."""
+    return ", ".join(map(str, plan)) or "nothing to do"
+
+
+def of_instruction(instruction: Any) -> Plan:
+    """What an instruction of BabyAI comes to. The truth behind the words: for lessons, and for references of exams.
+
+    Raises:
+        WorldError: it tells things by where they are, or not by their kind, for which there are no symbols.
+    """
+    from minigrid.envs.babyai.core import verifier
+
+    if isinstance(instruction, verifier.AfterInstr):
+        return of_instruction(instruction.instr_b) + of_instruction(instruction.instr_a)
+    if isinstance(instruction, verifier.SeqInstr):
+        return of_instruction(instruction.instr_a) + of_instruction(instruction.instr_b)
+    if isinstance(instruction, verifier.PutNextInstr):
+        return _about(PICK_UP, instruction.desc_move), _about(DROP_NEXT_TO, instruction.desc_fixed)
+    verbs: dict[type, int] = {verifier.GoToInstr: GO_TO, verifier.PickupInstr: PICK_UP, verifier.OpenInstr: OPEN}
+    return (_about(verbs[type(instruction)], instruction.desc),)
+
+
+def _about(verb: int, described: Any) -> Subgoal:
+    if described.loc is not None or described.type is None:
+        raise WorldError(
+            f"Expected a thing that is told by its kind and colour, such as 'the red ball'; got '{described!r}'. "
+            "There are no symbols for where things are: take a level without `locations`."
+        )
+    colour = ANY if described.color is None else COLOURS.index(described.color)
+    return Subgoal(verb, NOUNS.index(described.type), colour)

@@ -1,0 +1,423 @@
+"""Instructions carried out by a plan: symbols, the controller in whole rooms, what is carried along, and reading."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from devmind.acting import Actor, rollout
+from devmind.agent.agent import Agent
+from devmind.algorithms import grid_walker
+from devmind.algorithms.grid_cells import COLOURS, FLOOR, KINDS, THINGS, UNSEEN, WALL, thing, truth
+from devmind.algorithms.grid_paths import FORWARD, LEFT, RIGHT, ahead, moved
+from devmind.cli import app
+from devmind.curriculum.exam import Measure
+from devmind.errors import ConfigError, WorldError
+from devmind.seeding import lesson_seeds, numpy_rng
+from devmind.testing import check_learner, tiny_agent, tiny_context
+from devmind.worlds import minigrid
+from devmind.worlds.minigrid import env_of, installed, lent
+from stages.planning import parts
+from stages.planning.instruct import exam, lesson, missions, symbols
+from stages.planning.instruct.carrying import Carried
+from stages.planning.instruct.carrying import carried_out as carried_out_once
+from stages.planning.instruct.controller import Controller, Errand
+from stages.planning.instruct.hand_rules import by_pattern
+from stages.planning.instruct.head import InstructHead, Instruction
+from stages.planning.instruct.reader import Reader
+from stages.planning.instruct.rooms import Rooms
+from stages.planning.instruct.symbols import ANY, DROP_NEXT_TO, GO_TO, OPEN, PICK_UP, Subgoal, as_numbers, from_numbers
+from stages.planning.stage import PlanningStage
+
+pytestmark = pytest.mark.skipif(not installed(), reason=minigrid.MISSING)
+
+PUT_NEXT, IN_TURN = "BabyAI-PutNextLocal-v0", "BabyAI-GoToSeqS5R2-v0"
+KEY, BALL, BOX = range(len(KINDS))
+
+
+@pytest.fixture
+def agent() -> Agent:
+    agent = tiny_agent()
+    parts.admit(agent)
+    agent.config.stages = ["planning"]
+    return agent.eval()
+
+
+def head_of(agent: Agent) -> InstructHead:
+    head: Any = agent.head(parts.INSTRUCT)
+    return head
+
+
+def instructed(agent: Agent, n: int = 1) -> Actor:
+    return Actor(agent, n, effectors=[parts.CHOOSE], standing={parts.CHOOSE: (parts.INSTRUCT,)})
+
+
+def carried_out(name: str, seeds: np.ndarray, plans: Any = None) -> np.ndarray:
+    """Whether each room was done, float [N], by a controller with eyes that never err."""
+    rooms, controller = Rooms(name, seeds), Controller()
+    plans = rooms.plans() if plans is None else plans
+    errands, earned = [Errand(plan=plan) for plan in plans], np.zeros(len(seeds))
+
+    def policy(senses: Any, first: np.ndarray) -> dict[str, np.ndarray]:
+        readings = truth(senses[parts.BOARD])
+        return {"choose": np.array([controller.act(one, at) for one, at in zip(errands, readings, strict=True)])}
+
+    for tick in rollout(policy, rooms):
+        earned += tick.reward
+        if (tick.ended | np.array([errand.over for errand in errands])).all():
+            break
+    return (earned > 0).astype(float)
+
+
+def test_actions_are_numbered_as_by_minigrid() -> None:
+    walker = grid_walker.PICKUP, grid_walker.DROP, grid_walker.TOGGLE, grid_walker.DONE
+    assert walker == (minigrid.PICKUP, minigrid.DROP, minigrid.TOGGLE, minigrid.DONE)
+    from minigrid.core.constants import COLOR_TO_IDX
+
+    assert tuple(COLOR_TO_IDX) == COLOURS
+
+
+def test_plans_are_numbers_and_words_and_come_back() -> None:
+    plan = (Subgoal(PICK_UP, BALL, 0), Subgoal(DROP_NEXT_TO, BOX, 2), Subgoal(OPEN, symbols.DOORS, ANY))
+    assert from_numbers(as_numbers(plan)) == plan
+    assert symbols.told(plan) == "pick up the red ball, drop next to the blue box, open a door"
+    full = (plan[0],) * symbols.LENGTH
+    assert from_numbers(as_numbers(full)) == full
+    with pytest.raises(WorldError, match="up to 8 subgoals; got 9"):
+        as_numbers((*full, plan[0]))
+
+
+def test_what_comes_after_is_done_before() -> None:
+    found = {}
+    for seed in range(200):
+        world = lent(IN_TURN)
+        world.reset(seed=seed)
+        found[env_of(world).mission] = symbols.of_instruction(env_of(world).instrs)
+    for said, plan in found.items():
+        told = [f"go to {'a' if 'a ' in one[:2] else 'the'} {one.split(' ', 1)[1]}" for one in by_grammar(said)]
+        mine = [str(goal).replace(" the ", " a ") for goal in plan]
+        assert mine == [one.replace(" the ", " a ") for one in told], said
+    assert any(" after you " in said for said in found)
+    assert any(", then " in said for said in found)
+
+
+def by_grammar(said: str) -> list[str]:
+    """What is to be gone to, in order: a second way to read these missions."""
+    parts_ = said.split(", then ") if ", then " in said else said.split(" after you ")[::-1]
+    return [one.removeprefix("go to ") for part in parts_ for one in part.split(" and ")]
+
+
+@pytest.mark.parametrize("name", [PUT_NEXT, IN_TURN, "BabyAI-UnlockLocal-v0", "BabyAI-OpenTwoDoors-v0"])
+def test_the_right_plan_is_carried_out_in_rooms_that_are_seen_in_part(name: str) -> None:
+    assert carried_out(name, lesson_seeds(12, 0, "carried out", name)).mean() >= 11 / 12
+
+
+def test_a_plan_of_another_room_is_not_the_one() -> None:
+    seeds = lesson_seeds(16, 0, "another")
+    plans = Rooms(PUT_NEXT, seeds).plans()
+    assert carried_out(PUT_NEXT, seeds, [*plans[1:], plans[0]]).mean() <= 0.25
+    swapped = [(goal._replace(verb=GO_TO), other._replace(verb=GO_TO)) for goal, other in plans]
+    assert carried_out(PUT_NEXT, seeds, swapped).mean() == 0.0
+
+
+def test_what_cannot_be_done_ends_and_is_said_to() -> None:
+    errand, controller = Errand(plan=(Subgoal(DROP_NEXT_TO, BOX, 0),)), Controller()
+    rooms = Rooms(PUT_NEXT, lesson_seeds(1, 0, "cannot"))
+    for _ in range(60):
+        action = controller.act(errand, truth(rooms.observe()[parts.BOARD])[0])
+        rooms.step({"choose": np.array([action])})
+    # It has nothing to put down: it looks at all there is, and gives up.
+    assert errand.stuck
+    assert errand.over
+    assert action == minigrid.DONE
+
+
+def test_what_stands_in_the_way_is_put_aside() -> None:
+    """A corridor with a ball in it, and the box behind; and rooms strewn with things, with locked doors."""
+    room = np.full((9, 5), WALL)
+    room[1:8, 2] = FLOOR
+    room[6, 3] = FLOOR
+    room[4, 2], room[1, 2] = thing("ball", 1), thing("box", 0)
+    errand, controller, pose, carried = Errand(plan=(Subgoal(GO_TO, BOX, 0),)), Controller(), (6, 2, 3), FLOOR
+    for _ in range(30):
+        view = np.full((7, 7), UNSEEN)
+        for row, column in np.ndindex(7, 7):
+            forth, aside = 6 - row, column - 3
+            down, along = [(aside, forth), (forth, -aside), (-aside, -forth), (-forth, aside)][pose[2]]
+            if 0 <= pose[0] + down < 9 and 0 <= pose[1] + along < 5:
+                view[row, column] = room[pose[0] + down, pose[1] + along]
+        view[6, 3] = carried
+        action = controller.act(errand, view)
+        if errand.over:
+            break
+        front = ahead(pose)
+        if action in (LEFT, RIGHT) or (action == FORWARD and room[front] == FLOOR):
+            pose = moved(pose, action)
+        elif action == minigrid.PICKUP and carried == FLOOR and room[front] >= THINGS:
+            carried, room[front] = int(room[front]), FLOOR
+        elif action == minigrid.DROP and carried != FLOOR and room[front] == FLOOR:
+            carried, room[front] = FLOOR, carried
+    assert not errand.stuck
+    assert room[ahead(pose)] == thing("box", 0)
+    assert carried_out("BabyAI-SynthS5R2-v0", lesson_seeds(20, 0, "strewn")).mean() >= 0.7
+
+
+def test_places_are_told_to_have_no_symbols() -> None:
+    from minigrid.envs.babyai.core.verifier import GoToInstr, ObjDesc
+
+    with pytest.raises(WorldError, match="no symbols for where things are"):
+        symbols.of_instruction(GoToInstr(ObjDesc("ball", "red", "left")))
+
+
+def test_missions_of_lessons_are_in_babyais_words_and_leave_pairs_to_exams() -> None:
+    rng = numpy_rng("missions")
+    found = list(missions.drawn(lesson_seeds(40, 0, "missions"), 300, rng))
+    assert len(found) == 300
+    assert {word for said, _ in found for word in said.replace(",", "").split()} <= missions.WORDS
+    assert not any(missions.pair_held_out(plan) for _, plan in found)
+    every = [((0, kind, colour), (0, other, shade)) for kind in range(3) for colour in range(6) for other in range(3)
+             for shade in range(6)]  # fmt: skip
+    pairs = [(Subgoal(PICK_UP, *one[1:]), Subgoal(DROP_NEXT_TO, *two[1:])) for one, two in every]
+    assert 0.08 < np.mean([missions.pair_held_out(pair) for pair in pairs]) < 0.17
+
+
+def test_words_that_there_are_not_are_others_in_exams_and_stand_where_they_are_said_to() -> None:
+    rng = numpy_rng("words")
+    words = {exam: {missions.made_up(rng, exam) for _ in range(300)} for exam in (False, True)}
+    assert not words[True] & words[False]
+    assert not (words[True] | words[False]) & missions.WORDS
+    said, at = missions.with_word("go to the ball, then open a door", "zorb", rng)
+    assert said[at : at + 4] == "zorb"
+    assert said.count("zorb") == 1
+
+
+def test_a_page_is_read_alike_alone_and_beside_a_longer_one() -> None:
+    torch.manual_seed(0)
+    reader = Reader(12, 4, 5, 16).eval()
+    tokens, present = torch.randn(2, 31, 12), torch.ones(2, 31, dtype=torch.bool)
+    present[0, 17:] = False
+    with torch.no_grad():
+        plan, unknown = reader(tokens, present)
+        alone, odd = reader(tokens[:1, :17], present[:1, :17])
+    torch.testing.assert_close(plan[:1], alone)
+    torch.testing.assert_close(unknown[:1, :17], odd)
+
+
+def test_the_head_taps_what_it_needs_and_reads_views_as_who_navigates(agent: Agent) -> None:
+    from devmind.agent.heads import Inlet
+
+    with pytest.raises(ConfigError, match="'trunk:text', 'text' and 'board'"):
+        InstructHead(Inlet(16, 9))
+    from devmind.curriculum.start import load_stage
+
+    other = tiny_agent()
+    load_stage("reasoning").admit(other)
+    parts.admit(other)
+    mine, theirs = head_of(other).read, other.head(parts.VIEW_CELLS).read
+    for one, two in zip(mine.parameters(), theirs.parameters(), strict=True):  # type: ignore[union-attr,operator]
+        torch.testing.assert_close(one, two)
+    with pytest.raises(ConfigError, match="same map and width"):
+        head_of(agent).start_from(agent.head(parts.TRADE))
+
+
+class Knowing:
+    """In place of the head's reading: the plans of rooms, and views without an error."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, rooms: Rooms) -> None:
+        self.plans, self.rooms = torch.from_numpy(np.stack([as_numbers(plan) for plan in rooms.plans()])), rooms
+        patch.setattr(Instruction, "symbols", lambda output: self.plans[: len(output.seen)])
+        patch.setattr(Instruction, "declined", property(lambda output: torch.zeros(len(output.seen), dtype=torch.bool)))
+        patch.setattr(Instruction, "reading", lambda output: torch.from_numpy(truth(self.rooms.observe()[parts.BOARD])))
+
+
+def test_what_is_carried_goes_on_where_it_was_taken_up_again(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An errand cut in the middle and gone on with in a state of its own: the same actions, and both rooms done."""
+    seeds = lesson_seeds(2, 0, "cut")
+
+    def actions(cut: int | None) -> tuple[list[np.ndarray], np.ndarray]:
+        rooms = Rooms(PUT_NEXT, seeds)
+        Knowing(monkeypatch, rooms)
+        actor, done, earned = instructed(agent, 2), [], np.zeros(2)
+        for tick in rollout(actor, rooms, 60):
+            done.append(tick.actions["choose"])
+            earned += tick.reward
+            if tick.tick == cut:
+                kept, actor.state = actor.state.clone(), agent.new_state(2)
+                actor.state.put([0, 1], kept)
+            if tick.ended.all():
+                break
+        return done, earned
+
+    whole, earned = actions(None)
+    assert (earned > 0).all()
+    assert len(whole) > 12
+    again, _ = actions(8)
+    np.testing.assert_array_equal(whole, again)
+
+
+def test_nobody_answers_who_was_not_instructed(agent: Agent) -> None:
+    rooms = Rooms(PUT_NEXT, lesson_seeds(2, 0, "silent"), said=["go to the red ball", ""])
+    actor = instructed(agent, 2)
+    actor(rooms.observe(), np.ones(2, bool))
+    output: Any = actor.output
+    assert output.acted["choose"].tolist() == [True, False]
+    told = output.outputs[parts.INSTRUCT]
+    assert told.heard.tolist() == [True, False]
+    assert told.over.tolist()[1]
+
+
+def test_a_word_that_is_not_known_is_named_and_the_instruction_declined(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "go to the zorb ball"
+    rooms = Rooms(PUT_NEXT, lesson_seeds(1, 0, "declined"), said=[said])
+    actor = instructed(agent)
+    reader, forward = head_of(agent).reader, head_of(agent).reader.forward
+
+    def doubting(tokens: Any, present: Any) -> Any:
+        plan, unknown = forward(tokens, present)
+        unknown[:] = -5.0
+        unknown[:, 1 + said.index("orb")] = 5.0
+        return plan, unknown
+
+    monkeypatch.setattr(reader, "forward", doubting)
+    assert actor(rooms.observe(), np.ones(1, bool))["choose"].tolist() == [minigrid.DONE]
+    told: Any = actor.output.outputs[parts.INSTRUCT]  # type: ignore[union-attr]
+    assert told.over.all()
+    assert told.answer_to(said).startswith("unknown word 'zorb' in 'go to the zorb ball'")
+
+
+def test_the_lesson_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    stage, agent, context = PlanningStage(), tiny_agent(), tiny_context(tmp_path)
+    stage.admit(agent)
+    agent.config.stages = [stage.name]
+    check_learner(lesson.lesson(context), agent, context, steps=2)
+
+
+def test_a_room_is_planned_in_by_the_command_which_says_what_it_cannot_do(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent.save_pretrained(tmp_path)
+    plan = as_numbers((Subgoal(PICK_UP, BALL, ANY),))
+
+    def command(*words: str) -> tuple[int, str]:
+        came = CliRunner().invoke(app, ["plan", *words, "--agent", str(tmp_path)])
+        return came.exit_code, " ".join((came.output + str(came.exception or "")).split())
+
+    code, said = command(PUT_NEXT, "--start", "0,0")
+    assert code == 2
+    assert "it takes --agent, --goal and --seed alone" in said
+    code, said = command("BabyAI-PutNextLokal-v0")
+    assert code != 0
+    assert "did you mean 'BabyAI-PutNextLocal-v0'" in said
+    # What was read is put in place of an untaught agent's reading; the room, the map and the walk are real.
+    monkeypatch.setattr(Instruction, "symbols", lambda output: torch.from_numpy(plan)[None])
+    declined = torch.zeros(1, dtype=torch.bool)
+    monkeypatch.setattr(Instruction, "declined", property(lambda output: declined))
+    code, said = command(PUT_NEXT, "--goal", "pick up a ball", "--seed", "3")
+    assert "told: pick up a ball I shall pick up a ball." in said
+    assert re.search(r"(done|stuck: no way leads on), \d+ steps?", said)
+    declined[:] = True
+    code, said = command(PUT_NEXT, "--goal", "pick up a ball", "--seed", "3")
+    assert code == 1
+    assert "unknown word" in said
+    assert "step" not in said
+
+
+def test_who_has_no_way_is_stuck_and_who_has_one_is_done(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    def carried(plan: Any, seed: int = 3) -> Carried:
+        rooms: list[Rooms] = []
+        init = Rooms.__init__
+
+        def made(self: Rooms, *args: Any) -> None:
+            init(self, *args)
+            rooms.append(self)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Rooms, "__init__", made)
+            patch.setattr(Instruction, "symbols", lambda output: torch.from_numpy(as_numbers(plan))[None])
+            patch.setattr(Instruction, "declined", property(lambda output: torch.zeros(1, dtype=torch.bool)))
+            patch.setattr(
+                Instruction, "reading", lambda output: torch.from_numpy(truth(rooms[0].observe()[parts.BOARD]))
+            )
+            return carried_out_once(agent, PUT_NEXT, seed, "an instruction")
+
+    (plan,) = Rooms(PUT_NEXT, np.array([3])).plans()
+    right = carried(plan)
+    assert right.rewarded
+    assert right.done
+    there = {(KINDS.index(cell.type), COLOURS.index(cell.color)) for cell in things_of(PUT_NEXT, 3)}
+    missing = next(one for one in np.ndindex(len(KINDS), len(COLOURS)) if one not in there)
+    stuck = carried((Subgoal(GO_TO, *missing),))
+    assert stuck.stuck
+    assert not stuck.done
+    found = carried((Subgoal(GO_TO, plan[0].noun, plan[0].colour),))
+    assert found.done
+    assert not found.rewarded
+
+
+def things_of(name: str, seed: int) -> list[Any]:
+    world = lent(name)
+    world.reset(seed=seed)
+    return [cell for cell in env_of(world).grid.grid if cell is not None and cell.type in KINDS]
+
+
+def test_a_pattern_by_hand_reads_missions_and_nothing_else() -> None:
+    for said, plan in missions.drawn(lesson_seeds(20, 0, "pattern"), 150, numpy_rng("pattern")):
+        assert by_pattern(said) == plan
+    assert by_pattern("go to the zorb ball") == ()
+
+
+def test_who_knows_the_plans_passes_and_shuffled_plans_fall(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = tiny_context(tmp_path, "exam.episodes_scale=0.2")
+
+    def of(by: Any) -> dict[str, Measure]:
+        monkeypatch.setattr(exam, "by_agent", lambda agent, without=(): by)
+        return {measure.name: measure for measure in exam.examine(agent, context, "retention")}
+
+    best = of(lambda rooms: exam.Planned(rooms.plans()))
+    assert all(measure.score > 0.95 for measure in best.values())
+    assert exam.GATE.judge(best).passed
+    shuffled = of(lambda rooms: exam.Planned([*rooms.plans()[1:], rooms.plans()[0]]))
+    assert all(measure.score < 0.45 for measure in shuffled.values())
+    assert not exam.GATE.judge(shuffled).passed
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_an_untaught_agent_fails_and_the_exam_has_floors_and_rows(agent: Agent, tmp_path: Path) -> None:
+    context = tiny_context(tmp_path, "exam.episodes_scale=0.05")
+    measures = {measure.name: measure for measure in exam.examine(agent, context, "full")}
+    assert not exam.GATE.judge(measures).passed
+    for measure in measures.values():
+        assert {"random plan", "a pattern by hand", "an untaught agent"} <= set(measure.floors)
+        assert measure.rows["the true plan"] > 0.85
+        assert measure.rows["text off"] == 0.0
+        assert measure.rows["board off"] == 0.0
+        assert measure.floors["random plan"] < 0.6
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_a_few_missions_are_learned_and_words_that_there_are_not_declined(agent: Agent, tmp_path: Path) -> None:
+    """At size tiny, missions of rooms that no batch had."""
+    context = tiny_context(tmp_path)
+    learner = lesson.lesson(context).make_learner(agent, context)
+    learner.steps = 160
+    learner.begin(0)
+    agent.train()
+    for step in range(learner.steps):
+        learner.update(lesson.make(agent, context, step, 48), step)
+    agent.eval()
+    with torch.no_grad():
+        _, told = lesson.loss(agent, lesson.make(agent, context, 10**6, 200))
+    assert told["plans right"] > 0.4
+    assert told["declined rightly"] > 0.9
