@@ -2,13 +2,16 @@
 
 Mazes, tasks, physics and success are OGBench's own (of the extra `worlds`): its MuJoCo model is stepped, for all rows
 in one call. A point has no memory but its place, so a row is a place, a goal and a count of ticks, and rows can be
-copied, searched and resumed, which OGBench's environment cannot.
+copied, searched and resumed, which OGBench's environment cannot. Two things may happen on the way, which OGBench has
+not: a passage closes (a wall stands in a cell from then on, and nothing tells of it but running into it), and the goal
+goes to another place.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.util import find_spec
@@ -25,6 +28,16 @@ from devmind.worlds.spaces import effector
 MAZES = ("arena", "medium", "large", "giant")
 TASKS = "-tasks"
 """Behind a maze's name: OGBench's own tasks in place of any two cells."""
+CLOSING, BLOCKED, MOVING = "-closing", "-blocked", "-moving"
+"""Behind a maze's name: a cell that all shortest ways lead through closes on the way, and there is another way; the
+same, and there is none; the goal goes elsewhere."""
+APART = 4
+"""Cells from start to goal, at least, where something happens on the way."""
+EARLIEST, LATEST = 0.2, 0.6
+"""When it happens, as a share of the ticks in which the oracle would be at the door, or at the goal."""
+SOONEST = 3
+"""Cells from the start to the door, at least, so that nobody is there before it closes."""
+NEVER = np.iinfo(np.int64).max
 UNIT = 10.0
 """What a 1 of the senses `body` and `goal` stands for, in OGBench's units."""
 CELL = 4.0
@@ -34,17 +47,35 @@ PACE, RADIUS, REACH = 0.2, 0.7, 1.0
 MAX_TICKS = 1000
 FRAMES = 5
 """Steps of the physics in a tick."""
+NO_BOXES = 1 << 14
+"""MuJoCo's flag `mjDSBL_MIDPHASE`."""
 MISSING = "OGBench is not installed; it is in the extra 'worlds': pip install 'devmind[worlds]'"
+
+
+Cell = tuple[int, int]
+"""Row and column."""
 
 
 @dataclass
 class Walk(Struct):
-    """at, goal float64 [N, 2] in OGBench's units; tick int64 [N]; over bool [N]: it had ended before this tick."""
+    """What is the case in each of N rows.
+
+    Attributes:
+        at, goal: float64 [N, 2] in OGBench's units. tick: int64 [N]. over: bool [N], it had ended before this tick.
+        door: int64 [N, 2], the cell that closes; shut: bool [N], it has.
+        next_goal: float64 [N, 2], where the goal goes.
+        when: int64 [N], the tick from which on the door is closed, as soon as nobody stands in it, and in which the
+            goal goes; NEVER where nothing happens.
+    """
 
     at: np.ndarray
     goal: np.ndarray
     tick: np.ndarray
     over: np.ndarray
+    door: np.ndarray
+    shut: np.ndarray
+    next_goal: np.ndarray
+    when: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -75,18 +106,33 @@ class Maze:
         row, column = np.moveaxis(np.clip(cells, 0, shape - 1), -1, 0)
         return np.asarray(within & ~self.walls[row, column])
 
-    def steps_to(self, cell: tuple[int, int]) -> np.ndarray:
-        """Cells to walk from each cell to `cell`, int64 [rows, columns]; -1 where there is no way."""
-        found = np.full(self.walls.shape, -1)
+    def steps_to(self, cell: tuple[int, int], without: tuple[int, int] | None = None) -> np.ndarray:
+        """Cells to walk from each cell to `cell`, int64 [rows, columns]; -1 where there is no way.
+
+        Args:
+            without: a cell that is closed.
+        """
+        found, walls = np.full(self.walls.shape, -1), self.walls.copy()
+        if without is not None:
+            walls[without] = True
         found[cell] = 0
         queue = deque([cell])
         while queue:
             row, column = queue.popleft()
             for place in ((row - 1, column), (row, column - 1), (row + 1, column), (row, column + 1)):
-                if not self.walls[place] and found[place] < 0:
+                if not walls[place] and found[place] < 0:
                     found[place] = found[row, column] + 1
                     queue.append(place)
         return found
+
+    def closed(self, cell: tuple[int, int]) -> Any:
+        """OGBench's model with a wall in this cell: one from a corner of the outer wall, which nobody can touch."""
+        model = copy(self.model)
+        geom = model.geom("block_0_0")
+        geom.pos[:2] = self.centres(np.array(cell))
+        # Boxes around what never moves were worked out when the model was made, so they are not asked.
+        model.opt.disableflags |= NO_BOXES
+        return model
 
 
 def installed() -> bool:
@@ -120,7 +166,8 @@ class PointMazeRules:
 
     Args:
         level: a maze ("medium"): from any cell to any other; with "-tasks" its five tasks in turn, by the seed. Start
-            and goal are drawn around the middles of their cells, as OGBench does.
+            and goal are drawn around the middles of their cells, as OGBench does. With "-closing", "-blocked" or
+            "-moving" something happens on the way (see there).
 
     Raises:
         WorldError: there is no such level, or OGBench is not installed.
@@ -130,27 +177,71 @@ class PointMazeRules:
     horizon = MAX_TICKS
 
     def __init__(self, level: str = "medium") -> None:
-        known = [*MAZES, *(f"{one}{TASKS}" for one in MAZES)]
+        happens = [f"{one}{what}" for what in (CLOSING, BLOCKED, MOVING) for one in MAZES if one != "arena"]
+        known = [*MAZES, *(f"{one}{TASKS}" for one in MAZES), *happens]
         if level not in known:
             raise WorldError(f"The world 'pointmaze' has no level '{level}'{nearest(level, known)}")
-        self.level, self.maze_name = level, level.removesuffix(TASKS)
+        self.level, (self.maze_name, *_) = level, level.split("-")
         self.maze = maze(self.maze_name)
         place = spaces.Box(-np.inf, np.inf, (2,), np.float32)
         which = spaces.Box(0.0, 1.0, (len(MAZES),), np.float32)
         self.observation_space = spaces.Dict({"body": place, "goal": place, "maze": which})
         self.action_space = spaces.Dict({"walk": effector(2)})
         self._data: Any = None
+        self._closed: dict[Cell, Any] = {}
 
     def initial(self, seeds: np.ndarray) -> Walk:
-        """Start and goal of each seed."""
-        ends = np.zeros((len(seeds), 2, 2))
-        for row, seed in enumerate(seeds):
-            rng = numpy_rng("pointmaze", self.level, int(seed))
-            tasks, free = self.maze.tasks, self.maze.free
-            drawn = free[rng.choice(len(free), 2, replace=False)]
-            cells = np.array(tasks[int(seed) % len(tasks)]) if self.level.endswith(TASKS) else drawn
-            ends[row] = self.maze.centres(cells) + rng.uniform(-CELL / 4, CELL / 4, (2, 2))
-        return self.between(ends[:, 0], ends[:, 1])
+        """Start and goal of each seed, and what happens on the way."""
+        rows = [self._drawn(numpy_rng("pointmaze", self.level, int(seed)), int(seed)) for seed in seeds]
+        cells = np.array([[start, goal, door, elsewhere] for start, goal, door, elsewhere, _, _ in rows]).reshape(
+            -1, 4, 2
+        )
+        ends = self.maze.centres(cells[:, [0, 1, 3]]) + np.array([aside for *_, aside in rows]).reshape(-1, 3, 2)
+        state = self.between(ends[:, 0], ends[:, 1])
+        state.door[:], state.next_goal[:] = cells[:, 2], ends[:, 2]
+        state.when[:] = np.array([when for *_, when, _ in rows], np.int64)
+        return state
+
+    def _drawn(self, rng: np.random.Generator, seed: int) -> tuple[Any, ...]:
+        """Start, goal, door and the goal's next cell, when it happens, and how far aside of their middles [3, 2]."""
+        tasks, free, aside = self.maze.tasks, self.maze.free, np.zeros((3, 2))
+        while True:
+            start, goal = map(_cell, free[rng.choice(len(free), 2, replace=False)])
+            if self.level.endswith(TASKS):
+                start, goal = tasks[seed % len(tasks)]
+            door, elsewhere, when = (0, 0), goal, NEVER
+            if self.level.endswith((CLOSING, BLOCKED, MOVING)):
+                found = self._happening(start, goal, rng)
+                if found is None:
+                    continue
+                door, elsewhere, cells = found
+                when = int(rng.uniform(EARLIEST, LATEST) * cells * CELL / PACE)
+            aside[:2] = rng.uniform(-CELL / 4, CELL / 4, (2, 2))
+            aside[2] = rng.uniform(-CELL / 4, CELL / 4, 2) if when != NEVER else aside[1]
+            return start, goal, door, elsewhere, when, aside
+
+    def _happening(self, start: Cell, goal: Cell, rng: np.random.Generator) -> tuple[Cell, Cell, int] | None:
+        """The door, the goal's next cell, and after how many cells one comes to where it happens; None: nothing can."""
+        to, since = self.maze.steps_to(goal), self.maze.steps_to(start)
+        whole = to[start]
+        if whole < APART:
+            return None
+        if self.level.endswith(MOVING):
+            others = [cell for cell in map(_cell, self.maze.free) if min(to[cell], since[cell]) >= APART]
+            return ((0, 0), others[int(rng.integers(len(others)))], whole) if others else None
+        on_the_way = (to + since == whole) & (to >= 0)
+        # A cell that is the only one so far from the start on any shortest way: who planned the shortest comes by.
+        lone = [
+            cell
+            for cell in map(_cell, np.argwhere(on_the_way))
+            if SOONEST <= since[cell] < whole and (on_the_way & (since == since[cell])).sum() == 1
+        ]
+        wanted = self.level.endswith(CLOSING)
+        doors = [door for door in lone if (self.maze.steps_to(goal, without=door)[start] >= 0) == wanted]
+        if not doors:
+            return None
+        door = doors[int(rng.integers(len(doors)))]
+        return door, goal, int(since[door])
 
     def between(self, start: np.ndarray, goal: np.ndarray) -> Walk:
         """N walks from `start` to `goal`, both [N, 2] in OGBench's units.
@@ -170,7 +261,9 @@ class PointMazeRules:
                         f"{CELL:g} around multiples of {CELL:g}."
                     )
         n = len(start)
-        return Walk(np.array(start, float), np.array(goal, float), np.zeros(n, np.int64), np.zeros(n, bool))
+        ends, none = (np.array(start, float), np.array(goal, float)), np.zeros(n, bool)
+        never = np.full(n, NEVER)
+        return Walk(*ends, np.zeros(n, np.int64), none, np.zeros((n, 2), np.int64), none.copy(), ends[1].copy(), never)
 
     def legal(self, state: Walk) -> Mapping[str, np.ndarray]:
         """Every way is legal."""
@@ -183,20 +276,41 @@ class PointMazeRules:
         if not np.isfinite(walk).all():
             raise WorldError("A command `walk` is two finite numbers in -1..1 a row; got NaN or infinity.")
         at, going = state.at.copy(), np.flatnonzero(~over)
+        tick = state.tick + ~over
+        shut, goal = state.shut.copy(), state.goal.copy()
+        due = (tick >= state.when) & ~over
+        if self.level.endswith(MOVING):
+            goal[due] = state.next_goal[due]
+        else:
+            # A door waits until nobody stands in it.
+            shut |= due & (np.abs(at - self.maze.centres(state.door)).max(1) > CELL / 2 + RADIUS)
         if len(going):
-            at[going] = self._settled(at[going] + PACE * np.clip(walk[going], -1.0, 1.0))
-        return replace(state.copy(), at=at, tick=state.tick + ~over, over=over)
+            at[going] = self._settled(
+                at[going] + PACE * np.clip(walk[going], -1.0, 1.0), state.door[going], shut[going]
+            )
+        return replace(state.copy(), at=at, goal=goal, tick=tick, over=over, shut=shut)
 
-    def _settled(self, at: np.ndarray) -> np.ndarray:
+    def _settled(self, at: np.ndarray, door: np.ndarray, shut: np.ndarray) -> np.ndarray:
         """Where points that were moved to `at` [N, 2] come to rest. Who touches no wall stays: nothing else pushes."""
         corners = np.array([(-1, -1), (-1, 1), (1, -1), (1, 1)]) * (RADIUS + 0.01)
-        near = np.flatnonzero(~self.maze.inside(at[:, None] + corners).all(1))
+        by_a_wall = ~self.maze.inside(at[:, None] + corners).all(1)
+        by_a_door = shut & (np.abs(at - self.maze.centres(door)).max(1) < CELL / 2 + RADIUS + 0.01)
+        near = np.flatnonzero(by_a_wall | by_a_door)
         if len(near):
             at = at.copy()
-            at[near] = self._pushed(at[near])
+            cells = [_cell(one) if closed else None for one, closed in zip(door[near], shut[near], strict=True)]
+            at[near] = self._pushed(at[near], [self._model(cell) for cell in cells])
         return at
 
-    def _pushed(self, at: np.ndarray) -> np.ndarray:
+    def _model(self, door: Cell | None) -> Any:
+        """OGBench's model, with a wall in the cell `door`."""
+        if door is None:
+            return self.maze.model
+        if door not in self._closed:
+            self._closed[door] = self.maze.closed(door)
+        return self._closed[door]
+
+    def _pushed(self, at: np.ndarray, models: list[Any]) -> np.ndarray:
         """Where points that were moved to `at` [N, 2] come to rest, walls pushing them back."""
         import mujoco
         from mujoco import rollout
@@ -207,7 +321,7 @@ class PointMazeRules:
         begin = np.zeros((len(at), mujoco.mj_stateSize(self.maze.model, mujoco.mjtState.mjSTATE_FULLPHYSICS)))
         begin[:, 1:3] = at  # behind the time; velocities are zero
         states, _ = rollout.rollout(
-            self.maze.model, [self._data], begin, np.zeros((len(at), FRAMES, self.maze.model.nu)), nstep=FRAMES
+            models, [self._data], begin, np.zeros((len(at), FRAMES, self.maze.model.nu)), nstep=FRAMES
         )
         return np.asarray(states[:, -1, 1:3])
 
@@ -227,8 +341,8 @@ class PointMazeRules:
         }
 
     def truth(self, state: Walk) -> dict[str, np.ndarray]:
-        """Place and goal in full precision."""
-        return {"at": state.at.copy(), "goal": state.goal.copy()}
+        """Place and goal in full precision, which cell is the door, and whether it is shut."""
+        return {"at": state.at.copy(), "goal": state.goal.copy(), "door": state.door.copy(), "shut": state.shut.copy()}
 
     def _there(self, state: Walk) -> np.ndarray:
         near = np.linalg.norm(state.at - state.goal, axis=1) <= REACH
@@ -238,17 +352,27 @@ class PointMazeRules:
         return self._there(state) | (state.tick >= MAX_TICKS)
 
 
-def oracle_way(name: str, at: np.ndarray, goal: np.ndarray) -> np.ndarray:
+def _cell(row_and_column: np.ndarray) -> Cell:
+    row, column = row_and_column
+    return int(row), int(column)
+
+
+def oracle_way(name: str, at: np.ndarray, goal: np.ndarray, doors: Sequence[Cell | None] | None = None) -> np.ndarray:
     """The command [N, 2] of OGBench's oracle: towards the middle of the next cell on a shortest way, length 1.
 
-    In the goal's own cell OGBench's oracle goes to its middle, which may miss the goal; here it goes to the goal.
+    In the goal's own cell OGBench's oracle goes to its middle, which may miss the goal; here it goes to the goal. Where
+    no way is left it stays.
 
     Args:
         at, goal: [N, 2] in OGBench's units.
+        doors: a cell that is closed, for each row.
     """
     where, way = maze(name), np.zeros((len(at), 2))
-    for row, (cell, last) in enumerate(zip(where.cells(at), where.cells(goal), strict=True)):
-        steps = _steps_to(name, int(last[0]), int(last[1]))
+    closed = [None] * len(at) if doors is None else doors
+    for row, (cell, last, door) in enumerate(zip(where.cells(at), where.cells(goal), closed, strict=True)):
+        steps = _steps_to(name, (int(last[0]), int(last[1])), door)
+        if steps[tuple(cell)] < 0:
+            continue
         around = [tuple(cell + step) for step in ((-1, 0), (0, -1), (1, 0), (0, 1))]
         nearer = [one for one in around if 0 <= steps[one] < steps[tuple(cell)]]
         aim = goal[row] if not nearer else where.centres(np.array(min(nearer, key=lambda one: steps[one])))
@@ -256,6 +380,6 @@ def oracle_way(name: str, at: np.ndarray, goal: np.ndarray) -> np.ndarray:
     return way / (np.linalg.norm(way, axis=1, keepdims=True) + 1e-6)
 
 
-@lru_cache(maxsize=1024)
-def _steps_to(name: str, row: int, column: int) -> np.ndarray:
-    return maze(name).steps_to((row, column))
+@lru_cache(maxsize=4096)
+def _steps_to(name: str, cell: Cell, without: Cell | None) -> np.ndarray:
+    return maze(name).steps_to(cell, without)

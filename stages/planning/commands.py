@@ -113,6 +113,7 @@ def imagine(
     show.line(f"moves: {' '.join(told.moves) or 'none'}" + (f"; {told.verdict}" if told.verdict else ""))
     far = float(np.linalg.norm(np.diff(told.walked, axis=0), axis=1).sum())
     came = f"arrived after {show.counted(len(told.walked) - 1, 'tick')}" if told.arrived else "did not arrive"
+    came += " and says that there is no plan" if told.none else ""
     show.line(f"{came}, {far:.1f} units gone; {show.counted(told.plans, 'plan')} made on the way")
     if film_ is not None:
         film_.write_text(film.page(told), encoding="utf-8")

@@ -19,9 +19,10 @@ from devmind.agent.batch import collate_tick
 from devmind.errors import ConfigError, MomentError
 from devmind.worlds import make as make_world
 from devmind.worlds.pointmaze import CELL, UNIT, Maze, PointMazeRules
+from stages.planning.following import Candidates, Route
 from stages.planning.judge import draft
 from stages.planning.parts import DRAFT, JUDGE, ROUTE, WALK, WORDS
-from stages.planning.planner import Candidates, PlannerHead, Route
+from stages.planning.planner import PlannerHead
 
 PAGE = "plan.html"
 
@@ -35,6 +36,7 @@ class Told:
         frames: by step of denoising, places [N, H, 2] as they were noised, and symbols int64 [N, L].
         found: the first plan's candidates, of one row. seconds: what it took.
         plans: how many were made on the way. arrived: whether the goal was reached.
+        none: the agent said that there is no plan, behind what it found closed.
         verdict: what the judge of plans says of the chosen one; "" of an agent that has none.
     """
 
@@ -47,6 +49,7 @@ class Told:
     walked: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
     plans: int = 0
     arrived: bool = False
+    none: bool = False
     verdict: str = ""
 
     @property
@@ -101,6 +104,7 @@ def imagined(
             _take(route, told.found, actor)
             told.verdict = _judged(agent, told.found, senses, rules.horizon)
         told.plans += int(route.after["age"][0] == 1)
+        told.none = bool(route.after["none"][0])
         return {WALK: route.command().cpu().numpy()}
 
     with torch.inference_mode():
@@ -120,6 +124,7 @@ def _take(route: Route, found: Candidates, actor: Actor) -> None:
     """Let the row follow the plan that was found in place of its own."""
     chosen = int(found.chosen[0])
     route.after = {**route.after, "plan": found.plans[:, chosen], "symbols": found.symbols[:, chosen]}
+    route.after["told"] = route.command()
     actor.state.carry[f"kept.{ROUTE}"] = route.after
 
 

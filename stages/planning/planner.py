@@ -4,21 +4,21 @@ A plan is a trajectory of places `stride` ticks apart and the moves from cell to
 together (`devmind.algorithms.diffusion`). Of several that are drawn without guidance a critic takes one (MCSS: Lu et
 al. 2025, "What makes a good diffusion planner for decision making?"), and inverse dynamics tell the command that leads
 on. The plan is kept in the agent's state, so it is followed in life, in exams and in replay alike; when a new one is
-due is decided by ticks, never by a clock.
+due is decided by ticks, never by a clock. What was found closed on the way is kept as well (`belief`), plans that lead
+there are refused, and a way round is looked for (`detour`); where none is found, that there is no plan is the answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from devmind.agent.heads import Inlet
-from devmind.agent.output import Output, masked_mean
+from devmind.agent.output import masked_mean
 from devmind.agent.taps import Tapped
 from devmind.algorithms.diffusion import (
     SPREAD_OUT,
@@ -32,120 +32,28 @@ from devmind.algorithms.diffusion.pipeline import Watch
 from devmind.algorithms.diffusion.schedules import noised
 from devmind.errors import ConfigError
 from devmind.seeding import torch_generator
-from stages.planning.critic import CRITICISED, StrideHead
+from stages.planning.belief import BeliefHead
+from stages.planning.critic import CRITICISED
+from stages.planning.following import (
+    GOAL,
+    MAZE,
+    PLACE,
+    SYMBOLS,
+    TRUNK,
+    Candidates,
+    Route,
+    interpolated,
+)
 
-PLACE, GOAL, MAZE = -3, -2, -1
-"""Where the raw senses stand among the tokens that are tapped."""
 LEFT_OUT = 0.25
 """Share of the tokens of the condition that is left out in teaching."""
 WORDS_FIRST, WORDS_KNOWN = 0.35, 0.35
 """Shares of what is taught: symbols of a trajectory that is noise, and trajectories whose symbols are known."""
-TRUNK, SYMBOLS = "trunk", "symbols"
-"""What can be silenced."""
 GIVEN_SHARE = 0.1
 """Of a taught plan's points, given clean beside its ends, in half of the plans."""
 
 
-@dataclass
-class Candidates:
-    """Plans [B, N, H, 2] in the senses' units, their symbols int64 [B, N, L], the critic's marks [B, N], and which was
-    chosen, int64 [B]."""
-
-    plans: Tensor
-    symbols: Tensor
-    marks: Tensor
-    chosen: Tensor
-
-
-@dataclass
-class Route(Output):
-    """The command [..., 2] that follows each Moment's plan; thought, place, goal and maze are what was read."""
-
-    head: PlannerHead
-    thought: Tensor
-    present: Tensor
-    place: Tensor
-    goal: Tensor
-    maze: Tensor
-    before: Mapping[str, Tensor] | None = None
-    after: dict[str, Tensor] = field(default_factory=dict)
-
-    def loss(self, target: Any, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        """Sum of the losses of `losses`."""
-        return torch.stack(list(self.losses(target, mask, generator).values())).sum()
-
-    def losses(
-        self, target: Mapping[str, Tensor], mask: Tensor | None = None, generator: torch.Generator | None = None
-    ) -> dict[str, Tensor]:
-        """What is learned, by name: trajectory, symbols, inverse dynamics, critic.
-
-        Args:
-            target: `plan` [..., H, 2] and `symbols` int64 [..., L]; `ahead` [..., 2], where one was some ticks later,
-                and `walk` [..., 2], the command that was given.
-        """
-        rows = torch.ones_like(self.present[..., 0]) if mask is None else mask
-        of = {name: value[rows] for name, value in target.items()}
-        return self.head.losses(of, self.thought[rows], self.present[rows], self.maze[rows], generator)
-
-    def prepare(self, generator: torch.Generator | None = None) -> None:
-        """Go on with each row's plan, and make new ones where they are due."""
-        head, n = self.head, len(self.place)
-        before = self.before or head.nothing(n, self.place.device)
-        age, made = before["age"].clone(), before["made"].clone()
-        here = self.present[..., [PLACE, GOAL]].all(-1)
-        plan, symbols = before["plan"].clone(), before["symbols"].clone()
-        expected = interpolated(plan, (age / head.stride)[:, None])[:, 0]
-        cold = (age == 0) | ((age >= head.stride) & ((self.place - expected).norm(dim=-1) > head.surprise))
-        due = here & (cold | (age >= head.follow))
-        for number in made[due].unique().tolist():
-            for fresh in (True, False):
-                rows = (due & (made == number) & (cold == fresh)).nonzero().squeeze(-1)
-                if len(rows):
-                    start = None if fresh else head.shifted(plan[rows], age[rows])
-                    found = head.search(self.rows(rows), start, generator, number=number)
-                    at = torch.arange(len(rows), device=rows.device)
-                    plan[rows], symbols[rows] = found.plans[at, found.chosen], found.symbols[at, found.chosen]
-        age = torch.where(due, 1, age + here.long())
-        self.after = {"plan": plan, "symbols": symbols, "age": age, "made": made + due.long()}
-
-    def rows(self, index: Tensor) -> Route:
-        """The same of some rows, without what was kept."""
-        return self._each(lambda value: value[index])
-
-    def kept(self) -> dict[str, Tensor]:
-        """plan [B, H, 2], symbols int64 [B, L]; int64 [B]: age, ticks since it was made, 1 in the first, 0: none; and
-        made, how many were made so far, by which the noise of each is another one."""
-        return self.after
-
-    def sample(self, generator: torch.Generator | None = None) -> Tensor:
-        lead = self.place.shape[:-1]
-        flat = self if len(lead) == 1 else self.flattened()
-        if not flat.after:
-            flat.prepare(generator)
-        return flat.command().reshape(*lead, 2)
-
-    def mode(self) -> Tensor:
-        """The command when a row's first plan, its second and so on are made of noise that is known by that number."""
-        return self.sample(None)
-
-    def flattened(self) -> Route:
-        """All Moments of a batch as rows."""
-        lead = self.place.ndim - 1
-        return self._each(lambda value: value.flatten(0, lead - 1))
-
-    def _each(self, of: Callable[[Tensor], Tensor]) -> Route:
-        read = of(self.thought), of(self.present), of(self.place), of(self.goal), of(self.maze)
-        return Route(self.head, *read)
-
-    def command(self) -> Tensor:
-        """What leads from where one is to where the plan is one stride later, [B, 2] in -1..1."""
-        head = self.head
-        at = (self.after["age"].clamp_min(1) - 1).float() / head.stride + 1
-        aim = interpolated(self.after["plan"], at[:, None])[:, 0]
-        return head.inverse(self.place, aim, self.maze).clamp(-1, 1)
-
-
-class PlannerHead(StrideHead):
+class PlannerHead(BeliefHead):
     """Taps the trunk's features, and `raw:body`, `raw:goal`, `raw:maze` last.
 
     Args:
@@ -161,11 +69,14 @@ class PlannerHead(StrideHead):
         width, layers, attention_heads, memory, pieces: of the denoiser; scheduler: see `SCHEDULERS`; levels: of noise
             in teaching.
         length_price: what a unit of a plan's length costs it in the critic's marks.
+        pace: how far one walks in a tick; sure: of a cell that cannot be entered, when it is taken for closed.
     """
 
     carries: ClassVar[bool] = True
     silenced: frozenset[str] = frozenset()
-    """For rows of exams: TRUNK: its features are taken away; SYMBOLS: none is ever told, the trajectory is alone."""
+    """For rows and floors of exams: TRUNK: its features are taken away; SYMBOLS: none is ever told, the trajectory is
+    alone; BELIEF: nothing is found closed, and a goal that moves is not noticed; REPLANNING: the first plan is followed
+    to its end."""
 
     def __init__(
         self,
@@ -194,6 +105,8 @@ class PlannerHead(StrideHead):
         scheduler: str = "ddim",
         levels: int = 100,
         length_price: float = 1.0,
+        pace: float = 0.02,
+        sure: float = 0.99,
     ) -> None:
         super().__init__(inlet)
         if inlet.n_tokens < 4:
@@ -222,28 +135,40 @@ class PlannerHead(StrideHead):
             pieces,
         )
         # What is near in numbers may be far to walk: so each pair of cells has a code of its own, the product of two.
-        self.cell, self.cells, self.mazes = cell, cells, mazes
         self.begins, self.ends = (nn.Embedding(mazes * cells**2, self.read_width) for _ in range(2))
         self.add_strides(width, middle, spread, length_price)
+        self.add_belief(cell, cells, mazes, pace, sure)
 
     def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Route:
         tokens = tapped.tokens * tapped.present[..., None]
         place, goal, maze = (tokens[..., at, :n].clone() for at, n in ((PLACE, 2), (GOAL, 2), (MAZE, None)))
-        ends = spread_out(self.scaled(torch.stack((place, goal), -2)))
         tokens = F.pad(tokens, (0, self.read_width - tokens.shape[-1]))
-        tokens[..., PLACE : GOAL + 1, : ends.shape[-1]] = ends
-        pair = self.begins(self._cell(place, maze)) * self.ends(self._cell(goal, maze))
         present = tapped.present
         if TRUNK in self.silenced:
             present = torch.cat((torch.zeros_like(present[..., :PLACE]), present[..., PLACE:]), -1)
-        tokens = torch.cat((pair[..., None, :], tokens), -2)
+        tokens = torch.cat((tokens[..., :1, :], tokens), -2)
         present = torch.cat((present[..., [PLACE, GOAL]].all(-1, keepdim=True), present), -1)
-        return Route(self, tokens, present, place, goal, maze, kept)
+        return Route(self, self._between(tokens, place, goal, maze), present, place, goal, maze, kept)
 
-    def _cell(self, place: Tensor, maze: Tensor) -> Tensor:
-        """The number of the cell, int64 [...], that places [..., 2] are in, of those of all mazes."""
-        across, down = ((place / self.cell).round().long() + 1).clamp(0, self.cells - 1).unbind(-1)
-        return (maze[..., : self.mazes].argmax(-1) * self.cells + down) * self.cells + across
+    def _between(self, tokens: Tensor, place: Tensor, goal: Tensor, maze: Tensor) -> Tensor:
+        """Tokens [..., K, D] of which the first is the code of a pair of cells, and two tell the ends by numbers."""
+        tokens = tokens.clone()
+        ends = spread_out(self.scaled(torch.stack((place, goal), -2)))
+        tokens[..., PLACE : GOAL + 1, : ends.shape[-1]] = ends
+        pair = self.begins(self.numbered(place, maze)) * self.ends(self.numbered(goal, maze))
+        return torch.cat((pair[..., None, :], tokens[..., 1:, :]), -2)
+
+    def asked(self, read: Route, place: Tensor, goal: Tensor) -> Route:
+        """What would be read at `place` with the goal `goal` [N, 2]; without the trunk's features: they are of what is.
+
+        Args:
+            read: of one row.
+        """
+        n = len(place)
+        thought = self._between(read.thought.expand(n, -1, -1), place, goal, read.maze.expand(n, -1))
+        present = read.present.expand(n, -1).clone()
+        present[:, 1:PLACE] = False
+        return Route(self, thought, present, place, goal, read.maze.expand(n, -1))
 
     def nothing(self, n: int, device: torch.device) -> dict[str, Tensor]:
         """What is kept of N rows without a plan."""
@@ -253,6 +178,10 @@ class PlannerHead(StrideHead):
             "symbols": torch.zeros(n, length, dtype=torch.int64, device=device),
             "age": torch.zeros(n, dtype=torch.int64, device=device),
             "made": torch.zeros(n, dtype=torch.int64, device=device),
+            "closed": torch.zeros(n, self.cells**2, dtype=torch.bool, device=device),
+            **{name: torch.zeros(n, 2, device=device) for name in ("pushed", "moved", "last", "told", "goal", "via")},
+            **{name: torch.zeros(n, dtype=torch.bool, device=device) for name in ("around", "none")},
+            "failed": torch.zeros(n, dtype=torch.int64, device=device),
         }
 
     @property
@@ -270,19 +199,21 @@ class PlannerHead(StrideHead):
         watch: Watch | None = None,
         steps: int | None = None,
         number: int = 0,
+        candidates: int | None = None,
     ) -> Candidates:
-        """Draw `candidates` plans for each of B rows and let the critic choose.
+        """Draw several plans for each of B rows and let the critic choose.
 
         Args:
             start: [B, H, 2], plans to begin from.
             generator: draws the noise, which is the same for all rows; without, `number` says which noise it is.
             given, words: what is held besides place and goal: waypoints {point: [B, 2]}, symbols {number: int64 [B]}.
             watch: is told of each step, of rows [B * N].
+            candidates: how many; by default the planner's own number.
 
         Raises:
             ConfigError: more steps than there are noise levels, or a waypoint beyond the horizon.
         """
-        b, n = len(read.place), self.candidates
+        b, n = len(read.place), candidates or self.candidates
         device = read.place.device
         draws = generator or torch_generator("planner", self.horizon, n, number, device=device)
         noise = torch.randn(n, self.horizon, 2, generator=draws, device=draws.device).to(device).repeat(b, 1, 1)
@@ -363,18 +294,9 @@ class PlannerHead(StrideHead):
         here = plan[:, 0]
         found["inverse"] = (self.inverse(here, of["ahead"], maze) - of["walk"]).square().mean()
         found["critic"] = self.critic_loss(plan, self.unscaled(told.detach()), maze, uniform(2, n, CRITICISED))
-        return found
+        return found | (self.belief_losses(of) if "wall" in of else {})
 
     def shifted(self, plan: Tensor, ticks: Tensor) -> Tensor:
         """What is left of plans [B, H, 2] after so many ticks, int64 [B]; the end is held."""
         points = torch.arange(self.horizon, device=plan.device) + ticks[:, None] / self.stride
         return interpolated(plan, points)
-
-
-def interpolated(plan: Tensor, at: Tensor) -> Tensor:
-    """Points [B, K, 2] of plans [B, H, 2] at the numbers `at` [B, K], the last one beyond the end."""
-    at = at.clamp(0, plan.shape[1] - 1)
-    low = at.floor().long().clamp_max(plan.shape[1] - 2)
-    share = (at - low)[..., None]
-    before, after = (plan.gather(1, index[..., None].expand(-1, -1, 2)) for index in (low, low + 1))
-    return before + share * (after - before)

@@ -11,6 +11,8 @@ from stages.planning.criticise import exam as criticise_exam
 from stages.planning.criticise import lesson as criticise_lesson
 from stages.planning.instruct import exam as instruct_exam
 from stages.planning.instruct import lesson as instruct_lesson
+from stages.planning.replan import exam as replan_exam
+from stages.planning.replan import lesson as replan_lesson
 from stages.planning.route import exam as route_exam
 from stages.planning.route import lesson as route_lesson
 from stages.planning.trade import exam as trade_exam
@@ -45,6 +47,13 @@ SKILLS: Sequence[Skill] = (
         "missions of BabyAI, read as plans in symbols and carried out on a map of one's own",
         instruct_exam.taught,
     ),
+    Skill(
+        "replan",
+        replan_exam.examine,
+        replan_exam.GATE,
+        "ways round what closes, to goals that move, and that there is none",
+        replan_exam.taught,
+    ),
 )
 
 
@@ -63,5 +72,6 @@ class PlanningStage:
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Route, trade, criticise, instruct."""
-        return [each.lesson(context) for each in (route_lesson, trade_lesson, criticise_lesson, instruct_lesson)]
+        """Route, replan, trade, criticise, instruct."""
+        own = route_lesson, replan_lesson, trade_lesson, criticise_lesson, instruct_lesson
+        return [each.lesson(context) for each in own]

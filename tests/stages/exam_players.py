@@ -64,6 +64,7 @@ ELSEWHERE: Mapping[str, str] = {
     "route": "tests/stages/planning/test_route.py",
     "trade": "tests/stages/planning/test_trade.py",
     "criticise": "tests/stages/planning/test_criticise.py",
+    "replan": "tests/stages/planning/test_replan.py",
     "instruct": "tests/stages/planning/test_instruct.py",
 }
 """Skills whose exams have these tests in a file of their own: a night, games and pages need a player of their kind."""

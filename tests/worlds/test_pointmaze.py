@@ -10,7 +10,19 @@ from devmind.acting import returns
 from devmind.errors import WorldError
 from devmind.testing import check_world
 from devmind.worlds import pointmaze
-from devmind.worlds.pointmaze import MAZES, UNIT, PointMazeRules, maze, oracle_way
+from devmind.worlds.pointmaze import (
+    BLOCKED,
+    CELL,
+    CLOSING,
+    MAZES,
+    MOVING,
+    RADIUS,
+    UNIT,
+    PointMazeRules,
+    Walk,
+    maze,
+    oracle_way,
+)
 
 pytest.importorskip("ogbench")
 
@@ -90,3 +102,75 @@ def test_what_is_missing_or_unknown_is_said(monkeypatch: pytest.MonkeyPatch) -> 
     maze.cache_clear()
     with pytest.raises(WorldError, match=r"devmind\[worlds\]"):
         maze("giant")
+
+
+@pytest.mark.parametrize("what", [CLOSING, BLOCKED, MOVING])
+def test_what_happens_on_the_way_keeps_the_laws_of_worlds(what: str) -> None:
+    check_world(PointMazeRules("medium" + what))
+
+
+def led(level: str, seeds: np.ndarray, ticks: int, knows: bool) -> tuple[PointMazeRules, list[Walk], np.ndarray]:
+    """The states on the oracle's way, who knows which doors are shut or does not, and which rows arrived."""
+    rules, came = PointMazeRules(level), np.zeros(len(seeds), bool)
+    states = [rules.initial(seeds)]
+    for _ in range(ticks):
+        now = states[-1]
+        doors = [
+            tuple(map(int, cell)) if shut and knows else None for cell, shut in zip(now.door, now.shut, strict=True)
+        ]
+        states.append(rules.step(now, {"walk": oracle_way(rules.maze_name, now.at, now.goal, doors)}))
+        came |= rules.outcome(states[-1]).reward > 0
+    return rules, states, came
+
+
+@pytest.mark.parametrize("name", ["medium", "large"])
+def test_a_door_closes_before_who_walks_fastest_and_is_a_wall_from_then_on(name: str) -> None:
+    seeds = np.arange(30)
+    rules, states, came = led(name + CLOSING, seeds, 450, knows=True)
+    assert came.all(), "who knows of it goes round it"
+    door = rules.maze.centres(states[0].door)
+    for now in states:
+        by = np.abs(now.at - door).max(1)
+        assert (by[now.shut] > CELL / 2 + RADIUS - 0.05).all(), "nobody is inside"
+    assert states[-1].shut.all()
+    first = np.array([int(np.argmax([now.shut[row] for now in states])) for row in range(len(seeds))])
+    np.testing.assert_array_equal(first, states[0].when)  # nobody stood in it
+    assert (first > 5).all()
+    _, _, unaware = led(name + CLOSING, seeds, 450, knows=False)
+    assert not unaware.any(), "all shortest ways lead through it"
+
+
+def test_where_it_is_blocked_no_way_is_left() -> None:
+    rules, states, came = led("large" + BLOCKED, np.arange(20), 10, knows=True)
+    assert not came.any()
+    start = states[0]
+    for at, goal, door in zip(start.at, start.goal, start.door, strict=True):
+        here, there, cell = (tuple(map(int, one)) for one in (rules.maze.cells(at), rules.maze.cells(goal), door))
+        assert rules.maze.steps_to(there)[here] >= 4
+        assert rules.maze.steps_to(there, without=cell)[here] == -1
+        np.testing.assert_array_equal(oracle_way("large", at[None], goal[None], [cell]), np.zeros((1, 2)))
+
+
+def test_a_goal_goes_elsewhere_once_and_is_seen_there() -> None:
+    rules, states, came = led("medium" + MOVING, np.arange(20), 400, knows=True)
+    assert came.all()
+    first, last = states[0], states[-1]
+    assert (np.linalg.norm(first.goal - last.goal, axis=1) > CELL).all()
+    moved = np.array([[(now.goal[row] != first.goal[row]).any() for now in states] for row in range(20)])
+    np.testing.assert_array_equal(moved.argmax(1), first.when)
+    np.testing.assert_allclose(rules.observe(last)["goal"] * UNIT, first.next_goal, atol=1e-5)
+    assert not last.shut.any()
+
+
+def test_a_closed_cell_pushes_back_as_a_wall_does() -> None:
+    """A point that runs into a closed passage rests where it would at a wall of OGBench's."""
+    rules = PointMazeRules("medium")
+    state = rules.between(np.zeros((2, 2)), np.array([[4.0, 4.0]] * 2))
+    state.door[:], state.shut[:] = (1, 2), (False, True)  # the cell around (4, 0)
+    for _ in range(40):
+        state = rules.step(state, {"walk": np.tile([1.0, 0.0], (2, 1))})
+    at_a_wall = rules.between(np.array([[4.0, 0.0]]), np.array([[4.0, 4.0]]))
+    for _ in range(40):
+        at_a_wall = rules.step(at_a_wall, {"walk": np.array([[1.0, 0.0]])})
+    assert state.at[0, 0] > 4.0
+    assert state.at[1, 0] == pytest.approx(at_a_wall.at[0, 0] - CELL, abs=1e-6)

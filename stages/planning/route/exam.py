@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -17,8 +17,8 @@ from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
 from devmind.worlds.pointmaze import TASKS
+from stages.planning.following import SYMBOLS, TRUNK
 from stages.planning.parts import ROUTE, WALK
-from stages.planning.planner import SYMBOLS, TRUNK
 from stages.planning.route import lesson, trips
 from stages.planning.route.shortest import shortest
 
@@ -39,6 +39,8 @@ STUCK_TICKS, STUCK = 100, 0.5
 """A rule without memory that leads nobody further than this (OGBench's units) in so many ticks will not: it is cut."""
 NEIGHBOURS = 10
 SILENCED = {"trajectory only (no symbol is told)": SYMBOLS, "the trunk's features silenced": TRUNK}
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ def walk(policy: Policy, context: Context, name: str, seeds: np.ndarray, rule: b
     return Walked(arrived.astype(float), np.where(arrived, least / np.maximum(least, far), 0.0))
 
 
-def silenced(agent: Agent, what: str, way: Callable[[], Walked]) -> Walked:
+def silenced(agent: Agent, what: str, way: Callable[[], Found]) -> Found:
     """What comes of a planner that lacks something (`PlannerHead.silenced`)."""
     head: Any = agent.head(ROUTE)
     head.silenced = frozenset({what})

@@ -60,6 +60,12 @@ def test_it_keeps_the_laws_of_heads_and_every_part_is_taught(agent: Agent) -> No
         "symbols": torch.randint(5, (3, 2, LENGTH), generator=g),
         "ahead": torch.randn(3, 2, 2, generator=g),
         "walk": torch.rand(3, 2, 2, generator=g),
+        "pushed": torch.randn(3, 2, 2, generator=g),
+        "moved": torch.randn(3, 2, 2, generator=g),
+        "at": torch.rand(3, 2, 2, generator=g),
+        "wall": torch.rand(3, 2, 4, generator=g) < 0.5,
+        "been": torch.rand(3, 2, 2, generator=g),
+        "maze": torch.eye(4)[torch.zeros(3, 2, dtype=torch.int64)],
     }
     check_head(head_of(agent), target)
 
@@ -100,7 +106,7 @@ def test_a_new_episode_begins_without_the_old_plan(agent: Agent) -> None:
     for _ in rollout(actor, make_world("pointmaze", "medium", [0, 1]), 3):
         pass
     first = np.array([False, True])
-    world = make_world("pointmaze", "medium", [5, 6])
+    world = make_world("pointmaze", "medium", [0, 6])
     for _ in rollout(actor, world, 1, first):
         pass
     age = actor.state.carry[f"kept.{ROUTE}"]["age"]

@@ -1,0 +1,194 @@
+"""What the planner says at a tick: which plan to follow, and when to make a new one.
+
+Each tick goes on with the plan that is kept in the state. A new one is made after so many ticks; and at once where the
+world contradicts what was believed: the goal has moved, one is not where the plan had one to be, or the plan leads into
+what was found closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from devmind.agent.output import Output
+from stages.planning.detour import detour
+
+if TYPE_CHECKING:
+    from stages.planning.planner import PlannerHead
+
+PLACE, GOAL, MAZE = -3, -2, -1
+"""Where the raw senses stand among the tokens that are tapped."""
+TRUNK, SYMBOLS, BELIEF, REPLANNING = "trunk", "symbols", "belief", "replanning"
+"""What can be silenced."""
+GONE, REACHED = 0.05, 0.12
+"""A goal that is further than this from where it was has moved; and how near one comes to a place on the way round."""
+TRIES = 2
+"""Searches, with noise of their own, that find no plan before it is said that there is none."""
+
+
+@dataclass
+class Candidates:
+    """Plans [B, N, H, 2] in the senses' units, their symbols int64 [B, N, L], the critic's marks [B, N], and which was
+    chosen, int64 [B]."""
+
+    plans: Tensor
+    symbols: Tensor
+    marks: Tensor
+    chosen: Tensor
+
+
+@dataclass
+class Route(Output):
+    """The command [..., 2] that follows each Moment's plan; thought, place, goal and maze are what was read."""
+
+    head: PlannerHead
+    thought: Tensor
+    present: Tensor
+    place: Tensor
+    goal: Tensor
+    maze: Tensor
+    before: Mapping[str, Tensor] | None = None
+    after: dict[str, Tensor] = field(default_factory=dict)
+
+    def loss(self, target: Any, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        """Sum of the losses of `losses`."""
+        return torch.stack(list(self.losses(target, mask, generator).values())).sum()
+
+    def losses(
+        self, target: Mapping[str, Tensor], mask: Tensor | None = None, generator: torch.Generator | None = None
+    ) -> dict[str, Tensor]:
+        """What is learned, by name: trajectory, symbols, inverse dynamics, critic.
+
+        Args:
+            target: `plan` [..., H, 2] and `symbols` int64 [..., L]; `ahead` [..., 2], where one was some ticks later,
+                and `walk` [..., 2], the command that was given; all that `BeliefHead.belief_losses` takes, if at all.
+        """
+        rows = torch.ones_like(self.present[..., 0]) if mask is None else mask
+        of = {name: value[rows] for name, value in target.items()}
+        return self.head.losses(of, self.thought[rows], self.present[rows], self.maze[rows], generator)
+
+    def prepare(self, generator: torch.Generator | None = None) -> None:
+        """Go on with each row's plan, and make new ones where they are due, or contradicted by the world."""
+        head = self.head
+        before = self.before or head.nothing(len(self.place), self.place.device)
+        here, age = self.present[..., [PLACE, GOAL]].all(-1), before["age"]
+        believes = BELIEF not in head.silenced
+        pushed, moved = head.felt(before, self.place, here & (age > 0))
+        closed = head.noticed(before["closed"], pushed, moved, self.place) if believes else before["closed"]
+        closed = torch.where(here[:, None], closed, before["closed"])
+        new = (closed != before["closed"]).any(-1)
+        elsewhere = (age > 0) & ((self.goal - before["goal"]).norm(dim=-1) > GONE) & believes
+        around = before["around"] & ~elsewhere
+        reached = around & ((self.place - before["via"]).norm(dim=-1) < REACHED)
+        into = head.leads_into(before["plan"][:, None], self.maze, closed)[:, 0]
+        expected = interpolated(before["plan"], (age / head.stride)[:, None])[:, 0]
+        cold = (age == 0) | elsewhere | reached | (into & new)
+        cold |= (age >= head.stride) & ((self.place - expected).norm(dim=-1) > head.surprise)
+        none = before["none"] & ~elsewhere
+        due = here & ~none & (cold | (age >= head.follow))
+        if REPLANNING in head.silenced:
+            due = here & (age == 0)
+        self.after = {
+            **before,
+            "age": torch.where(due, 1, age + here.long()),
+            "made": before["made"] + due.long(),
+            "closed": closed,
+            "pushed": torch.where(new[:, None], 0.0, pushed),
+            "moved": torch.where(new[:, None], 0.0, moved),
+            "around": around & ~reached,
+            "failed": torch.where(elsewhere, 0, before["failed"]),
+            "none": none,
+        }
+        for number in before["made"][due].unique().tolist():
+            for fresh in (True, False):
+                rows = (due & (before["made"] == number) & ((cold | around) == fresh)).nonzero().squeeze(-1)
+                if len(rows):
+                    self._plan(
+                        rows, None if fresh else head.shifted(before["plan"][rows], age[rows]), number, generator
+                    )
+        self.after |= {"last": self.place, "goal": self.goal}
+        self.after["told"] = self.command()
+
+    def _plan(self, rows: Tensor, start: Tensor | None, number: int, generator: torch.Generator | None) -> None:
+        """Make plan number `number` of these rows: to the goal, else round what is in the way; or say there is none."""
+        head, read, after = self.head, self.rows(rows), self.after
+        found = head.search(read, start, generator, number=number)
+        at = torch.arange(len(rows), device=rows.device)
+        plan, symbols = found.plans[at, found.chosen], found.symbols[at, found.chosen]
+        if BELIEF not in head.silenced:
+            closed = after["closed"][rows]
+            into = head.leads_into(found.plans, read.maze, closed)
+            best = found.marks.masked_fill(into, -torch.inf).argmax(-1)
+            plan, symbols = found.plans[at, best], found.symbols[at, best]
+            after["around"][rows] &= into.all(-1)
+            for row in into.all(-1).nonzero().squeeze(-1).tolist():
+                one, whole = torch.tensor([row], device=rows.device), int(rows[row])
+                via = after["via"][whole][None] if bool(after["around"][whole]) else None
+                way = detour(head, read.rows(one), closed[one], via, number)
+                contradicted = bool(after["closed"][whole].any())
+                after["around"][whole] = way is not None
+                if way is not None:
+                    plan[row], symbols[row], after["via"][whole] = way
+                elif contradicted:
+                    # It waits where it is, and looks once more with other noise before it says so.
+                    plan[row], symbols[row] = read.place[row], 0
+                    after["failed"][whole] += 1
+                    after["none"][whole] = after["failed"][whole] >= TRIES
+                    after["age"][whole] = head.follow - 1
+        after["plan"] = after["plan"].index_put((rows,), plan)
+        after["symbols"] = after["symbols"].index_put((rows,), symbols)
+
+    def rows(self, index: Tensor) -> Route:
+        """The same of some rows, without what was kept."""
+        return self._each(lambda value: value[index])
+
+    def kept(self) -> dict[str, Tensor]:
+        """plan [B, H, 2], symbols int64 [B, L]; int64 [B]: age, ticks since it was made, 1 in the first, 0: none; and
+        made, how many were made so far, by which the noise of each is another one.
+
+        Of the belief: closed bool [B, cells^2]; pushed and moved [B, 2], commands of late and what came of them; last,
+        told and goal [B, 2], the tick's place, command and goal; via [B, 2], the place on the way round, where around,
+        bool [B], is true; failed int64 [B], searches that found nothing; none bool [B], there is no plan.
+        """
+        return self.after
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        lead = self.place.shape[:-1]
+        flat = self if len(lead) == 1 else self.flattened()
+        if not flat.after:
+            flat.prepare(generator)
+        return flat.command().reshape(*lead, 2)
+
+    def mode(self) -> Tensor:
+        """The command when a row's first plan, its second and so on are made of noise that is known by that number."""
+        return self.sample(None)
+
+    def flattened(self) -> Route:
+        """All Moments of a batch as rows."""
+        lead = self.place.ndim - 1
+        return self._each(lambda value: value.flatten(0, lead - 1))
+
+    def _each(self, of: Callable[[Tensor], Tensor]) -> Route:
+        read = of(self.thought), of(self.present), of(self.place), of(self.goal), of(self.maze)
+        return Route(self.head, *read)
+
+    def command(self) -> Tensor:
+        """What leads from where one is to where the plan is one stride later, [B, 2] in -1..1."""
+        head = self.head
+        at = (self.after["age"].clamp_min(1) - 1).float() / head.stride + 1
+        aim = interpolated(self.after["plan"], at[:, None])[:, 0]
+        command = head.inverse(self.place, aim, self.maze).clamp(-1, 1)
+        return torch.where(self.after["none"][:, None], 0.0, command)
+
+
+def interpolated(plan: Tensor, at: Tensor) -> Tensor:
+    """Points [B, K, 2] of plans [B, H, 2] at the numbers `at` [B, K], the last one beyond the end."""
+    at = at.clamp(0, plan.shape[1] - 1)
+    low = at.floor().long().clamp_max(plan.shape[1] - 2)
+    share = (at - low)[..., None]
+    before, after = (plan.gather(1, index[..., None].expand(-1, -1, 2)) for index in (low, low + 1))
+    return before + share * (after - before)

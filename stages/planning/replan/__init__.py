@@ -1,0 +1,1 @@
+"""To replan: what the world contradicts is noticed, and another way is looked for."""

@@ -1,0 +1,195 @@
+"""The exam of replan: a passage closes on the way, the goal moves on the way, and rooms in which no way is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from devmind.acting import Actor, Policy, Senses, rollout
+from devmind.agent.agent import Agent
+from devmind.agent.device import place
+from devmind.curriculum.episodes import of_lessons, of_worlds
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds
+from devmind.worlds.pointmaze import BLOCKED, CLOSING, MAZES, MOVING, UNIT, oracle_way
+from stages.planning.following import BELIEF, REPLANNING
+from stages.planning.parts import ROUTE, WALK
+from stages.planning.route.exam import silenced
+from stages.planning.route.lesson import levels
+
+CLOSED, MOVED, NO_WAY = "replan/closed", "replan/moved", "replan/no way"
+# A goal that moves is seen: who plans anew by the clock comes there too, later, so that floor may be at the ceiling.
+GATE = Gate([Threshold(name, 0.90, beats_floor=name != MOVED) for name in (CLOSED, MOVED, NO_WAY)])
+EPISODES, GLIMPSE = 240, 40
+"""Of each kind, in all mazes together."""
+OPEN_LOOP, CLOCK, UNTAUGHT = "open loop: the first plan", "by the clock, nothing remembered", "untaught agent"
+
+
+@dataclass(frozen=True)
+class Came:
+    """What came of episodes: bool [N], whether each arrived, and whether the agent said that there is no plan."""
+
+    arrived: np.ndarray
+    none: np.ndarray
+
+    @staticmethod
+    def joined(parts: Sequence[Came]) -> Came:
+        """One behind the other."""
+        return Came(np.concatenate([one.arrived for one in parts]), np.concatenate([one.none for one in parts]))
+
+
+Way = Callable[[str], Came]
+"""What comes of all episodes in which this happens, in all mazes one behind the other."""
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """Whether one arrives though a passage closed, or though the goal went elsewhere; and whether "there is no plan" is
+    said where no way is left, and not where one is.
+    """
+    counts: dict[str, dict[str, int]] = {}
+    ours = {what: _gone(agent, context, level, what, counts) for what in (CLOSING, MOVING, BLOCKED)}
+    others: dict[str, dict[str, Came]] = {}
+    if level == "full":
+
+        def again() -> dict[str, Came]:
+            return {what: _gone(agent, context, level, what) for what in ours}
+
+        new = place(Agent(agent.config), context.device).eval()
+        others = {
+            OPEN_LOOP: silenced(agent, REPLANNING, again),
+            CLOCK: silenced(agent, BELIEF, again),
+            UNTAUGHT: {what: _gone(new, context, level, what) for what in ours},
+        }
+    found = [
+        Measure(
+            name,
+            "arrived",
+            ours[what].arrived.astype(float),
+            0.0,
+            1.0,
+            {who: float(came[what].arrived.mean()) for who, came in others.items()},
+            rate=True,
+            note=note,
+            rows={'said "there is no plan"': float(ours[what].none.mean())},
+            answered=counts,
+            episodes=_episodes(context, level, what),
+        )
+        for name, what, note in (
+            (
+                CLOSED,
+                CLOSING,
+                "a cell that all shortest ways lead through closes on the way, unseen; another way is left",
+            ),
+            (MOVED, MOVING, "the goal is four cells or more away from where it was, from a tick on"),
+        )
+    ]
+    return [*found, _no_way(context, level, ours, others)]
+
+
+def _no_way(context: Context, level: str, ours: dict[str, Came], others: dict[str, dict[str, Came]]) -> Measure:
+    """As many rooms in which no way is left as such in which a passage closed and one is."""
+    floors = {who: float(_right(came).mean()) for who, came in others.items()}
+    if level == "full":
+        # Who gives up when it has not arrived, which is all that one can say without a belief of what is closed.
+        floors |= {
+            f"{who}; what has not arrived has no plan": float(
+                np.concatenate((came[CLOSING].arrived, ~came[BLOCKED].arrived)).mean()
+            )
+            for who, came in others.items()
+        }
+        floors["always"] = floors["never"] = 0.5
+    met = [_episodes(context, level, what) for what in (CLOSING, BLOCKED)]
+    return Measure(
+        NO_WAY,
+        "said rightly",
+        _right(ours).astype(float),
+        0.5,
+        1.0,
+        floors,
+        rate=True,
+        note="half of the rooms have a way left when a passage has closed, half have none; the answer is carried",
+        rows={
+            "of rooms without a way, said": float(ours[BLOCKED].none.mean()),
+            "of rooms with a way, said falsely": float(ours[CLOSING].none.mean()),
+        },
+        episodes=np.concatenate(met),
+    )
+
+
+def _right(came: dict[str, Came]) -> np.ndarray:
+    """Whether the answer was right: first of rooms with a way, then of rooms without."""
+    return np.concatenate((~came[CLOSING].none, came[BLOCKED].none))
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Lessons are shown mazes in which nothing happens."""
+    return of_lessons(context.make_world, n, context.seed, "pointmaze", levels(context.config.size))
+
+
+def _seeds(context: Context, level: str, what: str) -> dict[str, np.ndarray]:
+    """By level of the world."""
+    names = levels(context.config.size)
+    n = max(1, context.episodes(GLIMPSE if level == "glimpse" else EPISODES) // len(names))
+    return {name + what: exam_seeds(n, context.seed, "replan", name, what) for name in names}
+
+
+def _episodes(context: Context, level: str, what: str) -> np.ndarray:
+    """Which they are, in all mazes one behind the other."""
+    drawn = _seeds(context, level, what)
+    return np.concatenate([of_worlds(context.make_world, "pointmaze", name, seeds) for name, seeds in drawn.items()])
+
+
+def _gone(
+    agent: Agent, context: Context, level: str, what: str, counts: dict[str, dict[str, int]] | None = None
+) -> Came:
+    """What comes of an agent in all mazes."""
+    parts = []
+    for name, seeds in _seeds(context, level, what).items():
+        actor = Actor(agent, len(seeds), effectors=[WALK])
+        parts.append(walk(actor, context, name, seeds, lambda actor=actor: said(actor)))  # type: ignore[misc]
+        for effector, heads in ({} if counts is None else actor.counts).items():
+            mine = counts.setdefault(effector, {})  # type: ignore[union-attr]
+            for head, number in heads.items():
+                mine[head] = mine.get(head, 0) + number
+    return Came.joined(parts)
+
+
+def said(actor: Actor) -> np.ndarray:
+    """Of which rows the agent says that there is no plan, bool [N]: it is in what the planner carries."""
+    return np.asarray(actor.state.carry[f"kept.{ROUTE}"]["none"].cpu().numpy())
+
+
+def walk(policy: Policy, context: Context, name: str, seeds: np.ndarray, said: Callable[[], np.ndarray]) -> Came:
+    """Let a policy walk until every row has arrived or says that there is no plan, or 1,000 ticks are over."""
+    world = context.make_world("pointmaze", name, seeds)
+    arrived, none = np.zeros((2, len(seeds)), bool)
+    for tick in rollout(policy, world):
+        arrived |= tick.reward > 0
+        none = said() & ~arrived
+        if (arrived | none).all():
+            break
+    return Came(arrived, none)
+
+
+def knowing(context: Context, name: str, seeds: np.ndarray) -> Came:
+    """The ceiling: the oracle, which sees which doors are shut; who has no way says so."""
+    world, state = context.make_world("pointmaze", name, seeds), np.zeros(len(seeds), bool)
+    (maze,) = (one for one in MAZES if name.startswith(one))
+
+    def way(senses: Senses, first: np.ndarray) -> dict[str, np.ndarray]:
+        truth = world.truth()
+        doors = [(int(r), int(c)) if shut else None for (r, c), shut in zip(truth["door"], truth["shut"], strict=True)]
+        walk = oracle_way(maze, senses["body"] * UNIT, senses["goal"] * UNIT, doors)
+        state[:] = (walk == 0).all(1)
+        return {WALK: walk}
+
+    arrived = np.zeros(len(seeds), bool)
+    for tick in rollout(way, world):
+        arrived |= tick.reward > 0
+        if (arrived | state).all():
+            break
+    return Came(arrived, state & ~arrived)

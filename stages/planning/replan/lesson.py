@@ -1,0 +1,107 @@
+"""The lesson `replan`: where trips have been, and how it feels to run into a wall."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.stage import Batches, Context, Lesson
+from devmind.learners.gradient import GradientLearner
+from devmind.seeding import numpy_rng
+from devmind.worlds.pointmaze import CELL, PACE, RADIUS, UNIT, Maze, PointMazeRules
+from stages.planning import parts
+from stages.planning.belief import FADES, SIDES, BeliefHead
+from stages.planning.route.lesson import levels, shown
+from stages.planning.route.trips import Trips, one_hot
+
+STEPS = {"tiny": 20, "nursery": 1600, "child": 2000, "adult": 2000}
+ROWS = {"tiny": 16}
+TICKS = 32
+"""That each walker walks."""
+MINUTES = 1.5
+LEARNING_RATE = 4e-3
+ALONE = "It trains a map and a sense of being stopped, parts of the planner that no later lesson changes."
+
+
+def lesson(context: Context) -> Lesson:
+    """The lesson as data."""
+    size = context.config.size
+    rows, rate = context.changed("replan", ROWS.get(size, 64), LEARNING_RATE)
+    trains = tuple(f"heads.{parts.ROUTE}.{part}." for part in ("space", "stopped"))
+
+    def learner(agent: Agent, context: Context) -> GradientLearner:
+        return GradientLearner(agent, loss, seed=context.seed, learning_rate=rate, trains=trains)
+
+    def batches(agent: Agent, context: Context, steps: int) -> Batches:
+        trips, rules = shown(context), [PointMazeRules(name) for name in levels(size)]
+
+        def make(update: int) -> dict[str, Any]:
+            rng = numpy_rng(context.seed, "replan", update)
+            return batch(trips, rules[update % len(rules)], context.rows(rows), rng)
+
+        return Batches(make, steps)
+
+    return Lesson(
+        "replan", learner, batches, STEPS[size], MINUTES, rehearsal_every=0, skills=("replan",), unrehearsed=ALONE
+    )
+
+
+def batch(trips: list[Trips], rules: PointMazeRules, rows: int, rng: np.random.Generator) -> dict[str, Tensor]:
+    """What `rows` walkers felt in `TICKS` ticks, and places where trips were.
+
+    Walkers begin anywhere and keep a command for some ticks, mostly along a corridor's axis, some with a hand that
+    slips; so they run into walls, slide along them and get stuck at corners. Which cells beside theirs are walls is
+    what the lesson tells them.
+    """
+    at = _anywhere(rules.maze, rows, rng)
+    state = rules.between(at, at)
+    state.goal[:] = 1000.0  # nowhere, so that none arrives
+    command = _commands(rows, rng)
+    pushed, moved = np.zeros((2, rows, 2))
+    felt: list[tuple[np.ndarray, ...]] = []
+    for tick in range(TICKS):
+        anew = rng.random(rows) < 0.06 if tick else np.ones(rows, bool)
+        command = np.where(anew[:, None], _commands(rows, rng), command)
+        told = np.clip(command + rng.normal(0, 0.15, (rows, 2)), -1, 1)
+        before = state.at
+        state = rules.step(state, {"walk": told})
+        pushed = FADES * pushed + (1 - FADES) * told
+        moved = FADES * moved + (1 - FADES) * (state.at - before) / PACE
+        beside = state.at[:, None] + CELL * np.array(SIDES)
+        felt.append((pushed, moved, state.at / UNIT, ~rules.maze.inside(beside)))
+    told_of = {
+        name: torch.from_numpy(np.concatenate([one[k] for one in felt]).astype(np.float32))
+        for k, name in enumerate(("pushed", "moved", "at", "wall"))
+    }
+    which = rng.integers(len(trips), size=4 * rows)
+    been = np.stack([trips[k].at[rng.integers(len(trips[k].at))] for k in which])
+    mazes = np.stack([one_hot(trips[k].maze) for k in which])
+    return told_of | {"been": torch.from_numpy(been.astype(np.float32)), "maze": torch.from_numpy(mazes)}
+
+
+def _anywhere(where: Maze, rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Places [rows, 2] at which a point touches no wall; at corners too, where it is hard to say what stops one."""
+    free = where.free[rng.integers(len(where.free), size=8 * rows)]
+    at = where.centres(free) + rng.uniform(-CELL / 2, CELL / 2, (8 * rows, 2))
+    corners = np.array([(-1, -1), (-1, 1), (1, -1), (1, 1)]) * RADIUS
+    fits = at[where.inside(at[:, None] + corners).all(1)]
+    return fits[:rows] if len(fits) >= rows else _anywhere(where, rows, rng)
+
+
+def _commands(rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Commands [rows, 2] of length 0 to 1: half along an axis, half anywhere."""
+    angle = np.where(rng.random(rows) < 0.5, rng.integers(4, size=rows) * np.pi / 2, rng.uniform(0, 2 * np.pi, rows))
+    return np.asarray(rng.uniform(0.0, 1.0, (rows, 1)) ** 0.5 * np.stack((np.cos(angle), np.sin(angle)), 1))
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Nats of which cells are walls, and of where one can be."""
+    head = agent.head(parts.ROUTE)
+    assert isinstance(head, BeliefHead)
+    told = head.belief_losses({name: value.to(agent.device) for name, value in batch.items()})
+    return torch.stack(list(told.values())).sum(), {name: value.detach() for name, value in told.items()}

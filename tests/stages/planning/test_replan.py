@@ -1,0 +1,267 @@
+"""Replanning: what is felt and believed, ways round, "there is no plan", its lesson and its exam."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MethodType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from devmind.acting import Actor
+from devmind.agent.agent import Agent
+from devmind.curriculum.examining import examination
+from devmind.learners.gradient import GradientLearner
+from devmind.testing import tiny_agent, tiny_context
+from devmind.testing.parts import check_learner
+from devmind.worlds import pointmaze
+from devmind.worlds.pointmaze import BLOCKED, CELL, CLOSING, MAZES, MOVING, UNIT, PointMazeRules, maze, oracle_way
+from stages.planning import parts
+from stages.planning.belief import FADES, SCALE, SIDES
+from stages.planning.following import BELIEF, REPLANNING, Candidates, Route, interpolated
+from stages.planning.parts import HORIZON, LENGTH, ROUTE, STRIDE, WALK
+from stages.planning.planner import PlannerHead
+from stages.planning.replan import exam, lesson
+from stages.planning.route import trips
+from stages.planning.stage import PlanningStage
+
+pytest.importorskip("ogbench")
+SEEDS = np.arange(1_000_000, 1_000_005)
+
+
+@pytest.fixture(autouse=True)
+def short_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enough to go round anything here, and no more of standing at a wall."""
+    monkeypatch.setattr(pointmaze, "MAX_TICKS", 400)
+
+
+@pytest.fixture
+def agent() -> Agent:
+    agent = tiny_agent()
+    parts.admit(agent)
+    return agent.eval()
+
+
+def head_of(agent: Agent) -> PlannerHead:
+    head: Any = agent.head(ROUTE)
+    return head
+
+
+def shortest(head: PlannerHead, read: Route, *args: Any, **options: Any) -> Candidates:
+    """Plans of who knows the maze as it was, and nothing of what closed: a shortest way, from cell to cell."""
+    plans = []
+    for place, goal, which in zip(read.place, read.goal, read.maze, strict=True):
+        where = maze(MAZES[int(which.argmax())])
+        cell, last = (where.cells(one.numpy() * UNIT) for one in (place, goal))
+        steps, way = where.steps_to((int(last[0]), int(last[1]))), [place.numpy() * UNIT]
+        while steps[tuple(cell)] > 0:
+            around = [tuple(cell + step) for step in ((-1, 0), (0, -1), (1, 0), (0, 1))]
+            cell = np.array(next(one for one in around if steps[one] == steps[tuple(cell)] - 1))
+            way.append(where.centres(cell))
+        points = np.stack([*way[:-1], goal.numpy() * UNIT]) if len(way) > 1 else np.stack([way[0], goal.numpy() * UNIT])
+        far = np.concatenate(([0], np.cumsum(np.linalg.norm(np.diff(points, axis=0), axis=1))))
+        at = np.minimum(0.19 * STRIDE * np.arange(HORIZON), far[-1])
+        plans.append(np.stack([np.interp(at, far, points[:, k]) for k in (0, 1)], 1) / UNIT)
+    plan = torch.from_numpy(np.stack(plans).astype(np.float32))[:, None]
+    length = (plan[:, :, 1:] - plan[:, :, :-1]).norm(dim=-1).sum(-1)
+    return Candidates(
+        plan, torch.zeros(len(plan), 1, LENGTH, dtype=torch.int64), -length, torch.zeros(len(plan)).long()
+    )
+
+
+def straight(head: PlannerHead, here: Tensor, there: Tensor, maze: Tensor) -> Tensor:
+    """The command of who knows how it walks."""
+    way = (there - here) / (STRIDE * head.pace)
+    return way / way.norm(dim=-1, keepdim=True).clamp_min(1.0)
+
+
+@pytest.fixture
+def planner(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Agent:
+    """An agent whose plans are those of the maze as it was, who knows where one can be and feels walls."""
+    head = head_of(agent)
+    for number, name in enumerate(MAZES[:3]):
+        walls = maze(name).walls
+        grid = torch.full((head.cells, head.cells), -1.0)
+        grid[: walls.shape[0], : walls.shape[1]] = torch.from_numpy(np.where(walls, -1.0, 1.0)).float()
+        head.space.weight.data.view(head.mazes, -1)[number] = grid.flatten() / SCALE
+
+    def stops(head: PlannerHead, pushed: Tensor, moved: Tensor, place: Tensor) -> Tensor:
+        side = torch.tensor(SIDES, dtype=torch.float32)
+        inside = place / head.cell - (place / head.cell).round()
+        # Who is pushed back, and stands before the middle of that side and not at its corner.
+        against = (
+            ((pushed - moved) @ side.T > 0.4) & ((inside @ side.T) > 0.2) & ((inside @ side.T.flip(1)).abs() < 0.3)
+        )
+        return torch.where(against, 9.0, -9.0)
+
+    for name, own in (("search", shortest), ("inverse", straight), ("stops", stops)):
+        monkeypatch.setattr(head, name, MethodType(own, head))
+    return agent
+
+
+def gone(agent: Agent, tmp_path, level: str, seeds: np.ndarray = SEEDS) -> exam.Came:
+    actor = Actor(agent, len(seeds), effectors=[WALK])
+    return exam.walk(actor, tiny_context(tmp_path), level, seeds, lambda: exam.said(actor))
+
+
+def test_who_plans_shortest_ways_goes_round_what_closes(planner: Agent, tmp_path) -> None:
+    name = "medium"
+    came = gone(planner, tmp_path, name + CLOSING)
+    assert came.arrived.mean() >= 0.9
+    assert not came.none[came.arrived].any()
+    head = head_of(planner)
+    for what in (BELIEF, REPLANNING):
+        head.silenced = frozenset({what})
+        assert gone(planner, tmp_path, name + CLOSING).arrived.mean() < 0.2, f"without {what}"
+
+
+def test_who_plans_shortest_ways_follows_a_goal_that_moves(planner: Agent, tmp_path) -> None:
+    assert gone(planner, tmp_path, "medium" + MOVING).arrived.mean() >= 0.9
+    head_of(planner).silenced = frozenset({REPLANNING})
+    assert gone(planner, tmp_path, "medium" + MOVING).arrived.mean() < 0.2
+
+
+def test_where_no_way_is_left_it_says_so_and_stays(planner: Agent, tmp_path) -> None:
+    came = gone(planner, tmp_path, "medium" + BLOCKED)
+    assert came.none.mean() >= 0.9
+    assert not came.arrived.any()
+    actor, context = Actor(planner, 4, effectors=[WALK]), tiny_context(tmp_path)
+    exam.walk(actor, context, "medium" + BLOCKED, SEEDS[:4], lambda: exam.said(actor))
+    kept = actor.state.carry[f"kept.{ROUTE}"]
+    assert (kept["told"][kept["none"]] == 0).all()
+    assert (kept["failed"][kept["none"]] >= 2).all()
+
+
+def test_the_ceiling_knows_what_closed_and_who_goes_to_other_goals_is_found_out(tmp_path) -> None:
+    context = tiny_context(tmp_path)
+    for what in (CLOSING, MOVING, BLOCKED):
+        came = exam.knowing(context, "medium" + what, SEEDS)
+        assert came.arrived.all() == (what != BLOCKED)
+        assert came.none.all() == (what == BLOCKED)
+
+
+def test_who_is_led_to_shuffled_goals_does_not_arrive(tmp_path) -> None:
+    def led(turn: int) -> exam.Came:
+        def way(senses: Mapping[str, Any], first: np.ndarray) -> dict[str, np.ndarray]:
+            goal = np.roll(senses["goal"], turn, axis=0)
+            return {WALK: oracle_way("medium", senses["body"] * UNIT, goal * UNIT)}
+
+        return exam.walk(way, tiny_context(tmp_path), "medium" + MOVING, SEEDS, lambda: np.zeros(len(SEEDS), bool))
+
+    assert led(0).arrived.all()
+    assert led(1).arrived.mean() < 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_exam_counts_what_is_said_and_says_the_floors(
+    planner: Agent, tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = tiny_context(tmp_path)
+    monkeypatch.setattr(type(context), "episodes", lambda self, n: 6)
+    with examination(planner):
+        measures = {one.name: one for one in exam.examine(planner, context, "full")}
+    assert set(measures) == {exam.CLOSED, exam.MOVED, exam.NO_WAY}
+    for one in measures.values():
+        assert one.score >= 0.75
+        assert one.score > one.floors[exam.OPEN_LOOP] + 0.3
+    assert measures[exam.CLOSED].score > measures[exam.CLOSED].floors[exam.CLOCK] + 0.3
+    assert measures[exam.NO_WAY].floors["always"] == 0.5
+    assert measures[exam.CLOSED].floors[exam.UNTAUGHT] <= 0.5
+
+
+def test_answers_are_right_of_whom_they_are_said() -> None:
+    yes, no = np.ones(3, bool), np.zeros(3, bool)
+    way, none = exam.Came(yes, no), exam.Came(no, yes)
+    assert exam._right({CLOSING: way, BLOCKED: none}).all()
+    assert exam._right({CLOSING: none, BLOCKED: none}).mean() == 0.5
+    assert not exam._right({CLOSING: none, BLOCKED: way}).any()
+    stands = exam.Came(no, no)
+    assert exam._right({CLOSING: stands, BLOCKED: stands}).mean() == 0.5, "to stand still is no answer"
+
+
+def test_a_plan_leads_into_cells_that_it_crosses_and_not_into_those_that_it_grazes(agent: Agent) -> None:
+    head = head_of(agent)
+    side = head.cell
+    ends = torch.tensor([[[0.0, 0.0], [2 * side, 0.0]], [[0.0, 0.0], [0.52 * side, 0.0]], [[0.0, 0.0], [0.0, side]]])
+    plans = interpolated(ends, torch.linspace(0, 1, HORIZON).expand(3, -1))[None]
+    cells = torch.zeros(1, head.cells**2, dtype=torch.bool)
+    cells[0, head.square(torch.tensor([side, 0.0]))] = True
+    which = torch.eye(len(MAZES))[:1]
+    assert head.leads_into(plans, which, cells)[0].tolist() == [True, False, False]
+    # A cell in which no trip was is no place for a plan either; of what was not learned nothing is known.
+    head.space.weight.data[head.square(torch.tensor([0.0, side]))] = -1.0
+    assert head.leads_into(plans, which, cells)[0].tolist() == [True, False, True]
+    assert not head.leads_into(plans, torch.eye(len(MAZES))[1:2], torch.zeros_like(cells)).any()
+    middles = head.middles()
+    assert torch.equal(head.square(middles), torch.arange(head.cells**2))
+
+
+def test_what_is_felt_fades_and_a_cell_found_closed_stays_so(agent: Agent) -> None:
+    head, place = head_of(agent), torch.tensor([[0.4, 0.4]])
+    before = head.nothing(1, torch.device("cpu")) | {"told": torch.tensor([[1.0, 0.0]]), "last": place}
+    pushed, moved = head.felt(before, place + torch.tensor([[head.pace, 0.0]]), torch.ones(1, dtype=torch.bool))
+    torch.testing.assert_close(pushed, torch.tensor([[1 - FADES, 0.0]]))
+    torch.testing.assert_close(moved, pushed)
+    none, _ = head.felt(before, place, torch.zeros(1, dtype=torch.bool))
+    assert not none.any(), "in the first tick nothing was done yet"
+    head.stops = lambda *felt: torch.tensor([[9.0, -9.0, -9.0, -9.0]])  # type: ignore[method-assign]
+    closed = head.noticed(before["closed"], pushed, moved, place)
+    assert closed.nonzero().tolist() == [[0, int(head.square(torch.tensor([0.8, 0.4])))]]
+    head.stops = lambda *felt: torch.full((1, 4), -9.0)  # type: ignore[method-assign]
+    assert torch.equal(head.noticed(closed, pushed, moved, place), closed)
+    assert not head.noticed(closed, pushed, moved, torch.tensor([[0.8, 0.4]])).any(), "one is in it, so it is open"
+
+
+def test_the_lesson_goes_on_where_it_was_stopped(tmp_path) -> None:
+    stage, agent, context = PlanningStage(), tiny_agent(), tiny_context(tmp_path)
+    stage.admit(agent)
+    agent.config.stages = [stage.name]
+    (found,) = [one for one in stage.lessons(context) if one.name == "replan"]
+    check_learner(found, agent, context, steps=2)
+
+
+def test_what_walkers_felt_is_what_the_maze_has(agent: Agent) -> None:
+    data, rules = trips.made("medium", 0, 4_000), PointMazeRules("medium")
+    told = lesson.batch([data], rules, 32, np.random.default_rng(0))
+    against = ((told["pushed"] - told["moved"]) @ torch.tensor(SIDES, dtype=torch.float32).T) > 0.5
+    assert against.sum() > 20
+    assert told["wall"][against].mean() > 0.85, "who is stopped stands before a wall, or at a corner"
+    assert 0.2 < told["wall"].mean() < 0.8
+    assert rules.maze.inside(told["been"].numpy() * UNIT).all()
+
+
+def test_some_seconds_of_the_lesson_tell_walls_by_feeling(agent: Agent) -> None:
+    data, rules = [trips.made("medium", 0, 4_000)], PointMazeRules("medium")
+    trains = ("heads.route.space.", "heads.route.stopped.")
+    learner = GradientLearner(agent, lesson.loss, seed=0, learning_rate=1e-2, trains=trains)
+    learner.steps = 120
+    learner.begin(0)
+    for update in range(120):
+        learner.update(lesson.batch(data, rules, 24, np.random.default_rng(update)), update)
+    learner.end()
+    head, walls = head_of(agent), rules.maze.walls
+    with torch.no_grad():
+        new = lesson.batch(data, rules, 64, np.random.default_rng(10**6))
+        told = head.stops(new["pushed"], new["moved"], new["at"])
+        which = torch.eye(len(MAZES))[[MAZES.index("medium")]]
+        room = head.room(which).view(head.cells, -1)[: walls.shape[0], : walls.shape[1]]
+    stopped = ((new["pushed"] - new["moved"]) @ torch.tensor(SIDES, dtype=torch.float32).T) > 0.5
+    assert told[stopped].mean() > told[~stopped].mean() + 1.0
+    assert ((room > 0).numpy() == ~walls).mean() > 0.9
+
+
+def test_a_goal_in_the_neighbouring_cell_is_planned_for_without_a_detour(planner: Agent, tmp_path) -> None:
+    """Laws of what is kept: names and shapes stay as `nothing` has them, tick by tick."""
+    actor = Actor(planner, 2, effectors=[WALK])
+    rules = PointMazeRules("medium")
+    senses: Mapping[str, Any] = rules.observe(rules.between(np.zeros((2, 2)), np.array([[CELL, 0.0], [0.0, CELL]])))
+    actor(senses, np.ones(2, bool))
+    kept, empty = actor.state.carry[f"kept.{ROUTE}"], head_of(planner).nothing(2, torch.device("cpu"))
+    assert {name: value.shape for name, value in kept.items()} == {name: value.shape for name, value in empty.items()}
+    assert {name: value.dtype for name, value in kept.items()} == {name: value.dtype for name, value in empty.items()}
+    assert not kept["around"].any()
+    assert not kept["none"].any()
