@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar, cast
 
 import numpy as np
 import torch
+from gymnasium import spaces
 
 from devmind.agent.agent import Agent
 from devmind.agent.output import Categorical
@@ -16,7 +18,9 @@ from devmind.errors import ConfigError
 from devmind.seeding import numpy_rng
 from devmind.worlds.boards import Board, BoardRules, MnkRules
 from devmind.worlds.othello import OthelloRules
+from devmind.worlds.rules import Rules, Struct
 
+S = TypeVar("S", bound=Struct)
 SIMULATIONS = 32
 """Of a move in lessons, exams and play."""
 TOGETHER = 512
@@ -151,21 +155,43 @@ def search(judge: Judge, board: Board, simulations: int, gumbel: np.ndarray | No
     Raises:
         ConfigError: the budget is less than one simulation.
     """
+    return search_by(cast("Rules[Board]", judge.game.rules), judge, board, simulations, gumbel)
+
+
+def search_by(
+    rules: Rules[S],
+    judge: Callable[[S], tuple[np.ndarray, np.ndarray]],
+    states: S,
+    simulations: int,
+    gumbel: np.ndarray | None = None,
+) -> Found[S]:
+    """The same in any game of two players with one discrete effector, whose outcomes lie in -1 to 1.
+
+    Args:
+        judge: logits float [N, choices] and value float [N] to the player to move, of N states that have not ended.
+
+    Raises:
+        ConfigError: the budget is less than one simulation, or the rules have not one discrete effector.
+    """
     if simulations < 1:
         raise ConfigError(f"A search takes one simulation at least; got {simulations}.")
-    rules = judge.game.rules
+    (effector, choices), *others = rules.action_space.spaces.items()
+    if others or not isinstance(choices, spaces.Discrete):
+        raise ConfigError(
+            f"A search needs rules with one discrete effector; those of '{rules.name}' have {rules.action_space}."
+        )
 
-    def expand(boards: Board, moves: np.ndarray) -> Expanded[Board]:
-        reached = rules.step(boards, {"place": moves})
+    def expand(before: S, moves: np.ndarray) -> Expanded[S]:
+        reached = rules.step(before, {effector: moves})
         outcome = rules.outcome(reached)
         going = np.flatnonzero(~outcome.terminal)
-        logits, value = np.zeros((len(moves), rules.choices)), np.zeros(len(moves))
+        logits, value = np.zeros((len(moves), int(choices.n))), np.zeros(len(moves))
         if len(going):
             logits[going], value[going] = judge(reached.take(going))
-        legal = rules.legal(reached)["place"]
+        legal = rules.legal(reached)[effector]
         return Expanded(reached, logits, value, legal, outcome.reward, outcome.discount, outcome.terminal)
 
-    roots = Roots(board, *judge(board), rules.legal(board)["place"])
+    roots = Roots(states, *judge(states), rules.legal(states)[effector])
     return gumbel_search(roots, expand, simulations, gumbel=gumbel, bounds=(-1, 1))
 
 
