@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -35,7 +36,8 @@ def test_a_test_tells_rate_level_and_skew_and_keeps_nothing(devmind, tmp_path):
     tested = devmind("sensors", "test", "synthetic_camera=0.2", "synthetic_microphone=0.2", "--seconds", "0.6")
     assert tested.exit_code == 0, tested.output
     words = " ".join(tested.output.split())
-    assert "synthetic_camera sight 30.0/s" in words
+    rate = re.search(r"synthetic_camera sight (\d+\.\d)/s", words)
+    assert rate and 15 < float(rate[1]) < 31, "30 a second, fewer where others use the machine"
     assert "16 kHz" in words
     assert "synthetic_microphone after synthetic_camera:" in words
     assert not list(tmp_path.iterdir())
