@@ -37,7 +37,8 @@ def test_a_test_tells_rate_level_and_skew_and_keeps_nothing(devmind, tmp_path):
     assert tested.exit_code == 0, tested.output
     words = " ".join(tested.output.split())
     rate = re.search(r"synthetic_camera sight (\d+\.\d)/s", words)
-    assert rate and 15 < float(rate[1]) < 31, "30 a second, fewer where others use the machine"
+    assert rate, words
+    assert 15 < float(rate[1]) < 31, "30 a second, fewer where others use the machine"
     assert "16 kHz" in words
     assert "synthetic_microphone after synthetic_camera:" in words
     assert not list(tmp_path.iterdir())

@@ -72,7 +72,7 @@ def test_a_slow_camera_never_slows_the_reader(camera):
     with Webcam(camera.url) as webcam:
         until(lambda: webcam.sequence >= 3)
         camera.mood = "slow"
-        # For a second, not for a number of reads: a fast machine reads 2,000 times before one frame is a millisecond old.
+        # For a second, not for a number of reads: a fast machine reads 2,000 times within one millisecond.
         end, stale, reads = time.monotonic() + 1.0, 0, 0
         while time.monotonic() < end:
             reads += 1
