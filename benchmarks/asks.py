@@ -25,12 +25,12 @@ from one_press import Stage, taken
 
 from devmind.agent.agent import Agent
 from devmind.agent.threads import stepping_threads
-from devmind.live.newborn import FOLDER
 from devmind.live.remembering.asking import STEADY_S, Asking
 from devmind.live.remembering.held import Square
 from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.memory import Memory, open_store
 from devmind.moment import Moment
+from devmind.raised import FOLDER
 
 TAUGHT, STRANGERS = range(11, 21), range(201, 211)
 EMPTY, PRESSED, HELD = 24, 12, 40

@@ -17,11 +17,11 @@ from naming_tasks import Task, draws, held_things, made_sounds, small_digits, th
 from devmind.agent.agent import Agent
 from devmind.agent.threads import stepping_threads
 from devmind.algorithms.calibration import calibration_error
-from devmind.live.newborn import FOLDER
 from devmind.live.remembering.strangers import strangers
 from devmind.memory import Strangers
 from devmind.memory.likeness import Likeness
 from devmind.memory.names import Fitted
+from devmind.raised import FOLDER
 
 NAMES, MANY_NAMES, SHOTS, DRAWS = (1, 2, 3, 5), (1, 2, 3, 5, 10, 30), (1, 2, 3, 5), 30
 """The second for what is taught by a press."""

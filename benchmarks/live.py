@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from devmind.live.newborn import FOLDER
+from devmind.raised import FOLDER
 
 FPS, HEIGHT, WIDTH = 30, 480, 640
 CUT_S, BETWEEN_S = 5.0, 12.0

@@ -18,7 +18,7 @@ from devmind import worlds
 from devmind.acting import Actor, observations, rollout
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
-from devmind.live.newborn import FOLDER
+from devmind.raised import FOLDER
 from devmind.seeding import lesson_seeds
 from devmind.worlds.nursery.goals import TRACKED_DEG
 from devmind.worlds.nursery.spawning import empty_room, settle

@@ -23,13 +23,13 @@ import numpy as np
 from devmind.agent.agent import Agent
 from devmind.agent.describing import describe
 from devmind.agent.threads import stepping_threads
-from devmind.live.newborn import FOLDER
 from devmind.live.remembering.recalling import KEPT
 from devmind.memory import Budget, Entry, Key, Memory, open_store
 from devmind.memory.columns import top
 from devmind.memory.forgetting import surplus
 from devmind.memory.index import cosines, quantised
 from devmind.moment import TICK_HZ, Moment
+from devmind.raised import FOLDER
 from devmind.sessions.media import media_moments
 
 NEAR_S = 2.0

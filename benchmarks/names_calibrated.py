@@ -32,12 +32,12 @@ from devmind.agent.agent import Agent
 from devmind.agent.threads import stepping_threads
 from devmind.algorithms.calibration import calibration_error
 from devmind.algorithms.ridge import fit_ridge_classifier
-from devmind.live.newborn import FOLDER
 from devmind.live.remembering import strangers as built_in
 from devmind.memory import Strangers
 from devmind.memory.confidence import NAMED_FROM
 from devmind.memory.likeness import Likeness
 from devmind.memory.names import Fitted
+from devmind.raised import FOLDER
 
 CELLS = ((3, 1), (3, 3), (5, 3), (1, 1))
 TAKES, PICTURES = 20, slice(2_500, 3_100)

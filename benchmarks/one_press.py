@@ -26,11 +26,11 @@ from held_up import RISE, Pose, camera, film, held, shown, thing
 from devmind.agent.agent import Agent
 from devmind.agent.threads import stepping_threads
 from devmind.errors import StoreError
-from devmind.live.newborn import FOLDER
 from devmind.live.remembering.press import Holding
 from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.memory import Memory, open_store
 from devmind.moment import Moment, Sense
+from devmind.raised import FOLDER
 
 EMPTY, HELD = 16, 12
 """Ticks of the empty scene before each thing, and in which it is held."""

@@ -43,7 +43,7 @@ RUN = frozenset({"curriculum.plan", "curriculum.machine"}) | {
 }  # the runner and what it is made of: no stage and no live room imports them
 RUNNER = RUN | {"curriculum.rehearsal", "curriculum.sleep", "curriculum.examining"}
 BELOW_EXAM = frozenset({"agent", "acting", "memory", "worlds", "sessions", "algorithms"})
-BELOW_RUNNER = BASE | BELOW_EXAM | EXAM | {"feed", "checkpointing", "report", "learners"}
+BELOW_RUNNER = BASE | BELOW_EXAM | EXAM | {"feed", "checkpointing", "raised", "report", "learners"}
 EVERYTHING = BELOW_RUNNER | RUNNER | {"live", "testing", "datasets", "scaffold"}
 
 COMMANDS = frozenset({f"cli.{part}" for part in ("agents", "house", "paths", "serving", "show")})
@@ -66,6 +66,7 @@ ROOMS: Mapping[str, frozenset[str]] = {
     "memory": BASE | {"algorithms"},
     "acting": BASE | {"agent", "memory", "worlds"},
     "checkpointing": BASE,
+    "raised": BASE | {"acting", "agent"},
     "report": BASE,
     "datasets": BASE,
     "scaffold": BASE,

@@ -1,4 +1,4 @@
-"""Which saved agent a command means: a folder, `newborn`, or what was raised last."""
+"""Which saved agent a command means: a folder, one that comes with devmind, or what was raised last."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from devmind.agent.describing import Describer
 
 RUNS = Path("checkpoints")
-NEWBORN = "newborn"
-"""The name of the agent that comes with the package."""
 
 
 def named_agent(given: Path | None) -> Path | None:
@@ -28,17 +26,18 @@ def named_agent(given: Path | None) -> Path | None:
     """
     if given is None:
         return None
-    if str(given) == NEWBORN:
-        from devmind.live.newborn import FOLDER
+    from devmind.raised import raised
 
-        return FOLDER
-    if not given.exists() and (tail := nearest(str(given), [NEWBORN])) == f"; did you mean '{NEWBORN}'?":
+    known = raised()
+    if (folder := known.get(str(given))) is not None:
+        return folder
+    if not given.exists() and (tail := nearest(str(given), known)).startswith("; did you mean"):
         raise ConfigError(f"There is no folder '{given}' (--agent){tail}")
     existing(given, "--agent")
     if not (given / "config.json").is_file():
         raise ConfigError(
             f"There is no agent in '{given}' (--agent): it holds no config.json. Give a milestone, such as "
-            f"{RUNS}/reflex-nursery-seed0/milestones/01-reflex, or '{NEWBORN}'."
+            f"{RUNS}/reflex-nursery-seed0/milestones/01-reflex, or one that comes with devmind: {', '.join(known)}."
         )
     return given
 
@@ -57,7 +56,7 @@ AgentOption = Annotated[
 def agent_folder(given: Path | None) -> Path:
     """The folder of `--agent`, else of the newest milestone in ./checkpoints, else the newborn, which is said."""
     from devmind.checkpointing.milestones import newest_milestone
-    from devmind.live.newborn import FOLDER
+    from devmind.raised import FOLDER
 
     folder = given or newest_milestone(RUNS, ())
     if folder is None:
@@ -66,14 +65,21 @@ def agent_folder(given: Path | None) -> Path:
 
 
 def taught_agent(given: Path | None, stage: str, head: str, what: str) -> Agent:
-    """The agent of `--agent`, else of the newest milestone in ./checkpoints that has been through `stage`.
+    """The agent of `--agent`, else of the newest milestone in ./checkpoints that has been through `stage`, else the one
+    of those that come with devmind, which is said.
 
     Raises:
         ConfigError: there is none, or it lacks the head by which it would do `what` ("to plan").
     """
     from devmind.checkpointing.milestones import newest_milestone
+    from devmind.raised import most_raised
 
     folder = given or newest_milestone(RUNS, (stage,))
+    if folder is None and (folder := most_raised((stage,))) is not None:
+        complain(
+            f"Note: no agent below ./{RUNS} has been through {stage}, so this is '{folder.name}', which comes with "
+            "devmind."
+        )
     if folder is None:
         raise ConfigError(
             f"No agent below ./{RUNS} has been through {stage}. Raise one (devmind stage run {stage}), or give "

@@ -48,7 +48,7 @@ def _agents(given: Path | None) -> dict[str, Agent]:
     from devmind.agent.agent import Agent
     from devmind.checkpointing.milestones import newest_milestone
     from devmind.cli.agents import RUNS
-    from devmind.live.newborn import FOLDER
+    from devmind.raised import FOLDER
 
     folders = [given] if given else [FOLDER, newest_milestone(RUNS, ())]
     agents = [Agent.from_pretrained(folder) for folder in folders if folder is not None]

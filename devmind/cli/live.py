@@ -101,7 +101,7 @@ def hello(
 
 def _of_age(age: int | None, agent: Path | None) -> Path:
     """The folder of the agent that is met: the newborn's, or that of one's own at an age."""
-    from devmind.live.newborn import FOLDER
+    from devmind.raised import FOLDER
 
     if age is None and agent is not None:
         raise ConfigError(f"--agent {agent} needs --age N, at which it is met; or 'devmind live --agent {agent}'.")

@@ -208,7 +208,7 @@ def exam(
     if settings.size in TRIAL_SIZES:
         show.line(trial(settings.size), "yellow")
     if json_file:
-        kept = {key: examined[key] for key in ("agent_sha256", "skills")}
+        kept = {key: examined[key] for key in ("agent_sha256", "passed", "skills")}
         write_atomically(json_file, json.dumps(kept, indent=2) + "\n")
         show.path("scores", json_file)
     raise typer.Exit(0 if examined["passed"] else 1)

@@ -13,6 +13,7 @@ from devmind.checkpointing.milestones import newest_milestone
 from devmind.config import RunConfig
 from devmind.curriculum.stage import Context, Stage
 from devmind.errors import ConfigError
+from devmind.raised import SIZE, most_raised
 
 
 def load_stage(name: str) -> Stage:
@@ -39,12 +40,15 @@ def make_context(config: RunConfig, out: Path, data: Path | None, sessions: tupl
 def starting_agent(stage: Stage, config: RunConfig, given: Path | None, runs: Path) -> tuple[Agent, Path | None, bool]:
     """The agent a stage goes on from, its folder, and whether that agent had failed its last gate.
 
-    It is the given one, else the newest milestone under `runs` that has passed what the stage requires, else newborn.
+    It is the given one, else the newest milestone under `runs` that has passed what the stage requires, else one that
+    comes with devmind and has been through that, else one that was taught nothing.
 
     Raises:
         ConfigError: a required stage is missing, or the configuration wants a trunk that the agent does not have.
     """
     folder = Path(given) if given else newest_milestone(runs, stage.requires) if stage.requires else None
+    if folder is None and stage.requires and config.size == SIZE:
+        folder = most_raised(stage.requires, without=stage.name)
     if folder is None:
         born = AgentConfig(
             size=config.size, seed=config.seed, pretrained=config.trunk.pretrained, window=config.trunk.window or 0

@@ -10,6 +10,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.agent.saving import read_config
 from devmind.curriculum.journal import Journal
+from devmind.raised import HERE, raised
 
 RUN_FILE, CHILDHOOD_FILE = "journal.jsonl", "curriculum.jsonl"
 UNTAUGHT = "before its first lesson"
@@ -50,9 +51,13 @@ class Age:
 def ages(agent: Path) -> list[Age]:
     """The saved agents of the run that `agent` belongs to, the youngest first; of a childhood's run, of all its stages.
 
-    When it is of no run, it and, where its config tells how it began, the same agent untaught.
+    One that comes with devmind has all of these as its ages. When it is of no run, it and, where its config tells how
+    it began, the same agent untaught.
     """
     agent = agent.resolve()
+    if agent.parent == HERE.resolve():
+        kept = [Age(name, name.replace("-", " "), folder.resolve()) for name, folder in raised().items()]
+        return [Age("start", UNTAUGHT, kept[0].folder, taught=False), *kept]
     run = next((folder for folder in agent.parents if (folder / RUN_FILE).is_file()), None)
     if run is None:
         untaught = [Age("start", UNTAUGHT, agent, taught=False)] if _began_untaught(agent) else []

@@ -18,8 +18,8 @@ from devmind.agent.ring import Ring
 from devmind.agent.slots import Gate, Slots
 from devmind.checkpointing.folders import sealed
 from devmind.errors import ConfigError, DevmindError
-from devmind.live.newborn import FOLDER
 from devmind.moment import Moment
+from devmind.raised import FOLDER
 from tests.agent.conftest import make_rows, tick_of
 from tests.agent.test_stepping import all_at_once, stepped
 

@@ -19,9 +19,9 @@ from devmind import plugins
 from devmind.cli.devices import doors
 from devmind.cli.live import _Teller
 from devmind.live.checking import check_replay
-from devmind.live.newborn import FOLDER
 from devmind.live.serving.hub import Hub
 from devmind.moment import Moment
+from devmind.raised import FOLDER
 from devmind.sessions.reader import Session
 from devmind.testing import short_session, tiny_agent
 from stages.reflex import parts

@@ -180,7 +180,7 @@ def test_exam_writes_the_scores_and_uses_the_agents_own_size(devmind: Any, calls
     assert "not gated" in result.output
     assert "Size tiny only tries the machinery: these scores mean nothing." in result.output
     written = json.loads((tmp_path / "scores.json").read_text())
-    assert set(written) == {"agent_sha256", "skills"}
+    assert set(written) == {"agent_sha256", "passed", "skills"}
     assert written["skills"]["see"] == MEASURE
     assert (calls.runs[0]["config"].size, calls.runs[0]["skill"]) == ("tiny", "see")
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from devmind.live.ages import ages
-from devmind.live.newborn import FOLDER
+from devmind.raised import FOLDER, raised
 from devmind.testing import tiny_agent
 from stages.reflex import parts
 from tests.agent.conftest import shake
@@ -59,5 +59,7 @@ def test_untaught_it_has_the_weights_that_the_first_lesson_found(tmp_path: Path)
     assert not untaught.wake().training
 
 
-def test_the_shipped_newborn_can_be_untaught() -> None:
-    assert [age.label for age in ages(FOLDER)] == ["before its first lesson", "today"]
+def test_what_comes_with_devmind_is_of_all_its_ages() -> None:
+    found = ages(FOLDER)
+    assert [age.label for age in found[:2]] == ["before its first lesson", "newborn"]
+    assert [age.folder for age in found[1:]] == [folder.resolve() for folder in raised().values()]

@@ -10,7 +10,7 @@ import pytest
 from devmind.cli.live import _of_age
 from devmind.curriculum.journal import Journal
 from devmind.errors import ConfigError
-from devmind.live.newborn import FOLDER
+from devmind.raised import FOLDER
 
 
 def raised(out: Path) -> Path:

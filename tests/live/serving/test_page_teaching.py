@@ -13,11 +13,11 @@ import pytest
 
 from devmind.agent.agent import Agent
 from devmind.live.life import Life
-from devmind.live.newborn import FOLDER
 from devmind.live.remembering.held import NEW_S
 from devmind.live.serving.hub import Hub
 from devmind.live.serving.server import PageServer
 from devmind.memory import Memory, open_store
+from devmind.raised import FOLDER
 from devmind.worlds.room import Room
 from tests.browsers import chromium, complaints_of
 from tests.live.remembering.test_held import scene, with_thing

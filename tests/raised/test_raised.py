@@ -1,20 +1,24 @@
-"""The newborn: whole, small, raised on nobody's recordings, and awake."""
+"""What comes with the package: whole, small, raised on nobody's recordings; and the newborn awake."""
 
 from __future__ import annotations
 
+import itertools
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from devmind.acting.standing import read_results
 from devmind.agent.agent import Agent
+from devmind.config import RunConfig
 from devmind.curriculum.runner import _missing_parts
-from devmind.curriculum.start import load_stage
-from devmind.errors import CheckpointError
-from devmind.live.newborn import FOLDER
-from devmind.live.newborn.pack import LARGEST_BYTES, pack
+from devmind.curriculum.start import gate_passed, load_stage, starting_agent
+from devmind.errors import CheckpointError, ConfigError
 from devmind.moment import Moment
+from devmind.raised import FOLDER, SIZE, most_raised, raised
+from devmind.raised.pack import LARGEST_BYTES, pack, seal_exams
 from devmind.testing import tiny_agent
 from stages.reflex import parts
 
@@ -76,3 +80,39 @@ def test_an_agent_that_knows_somebody_is_refused(tmp_path: Path) -> None:
     assert not [name for name in small.heads if name.endswith("_value")]
     for name, parameter in small.named_parameters():
         assert torch.allclose(parameter, dict(agent.named_parameters())[name], atol=1e-3)
+
+
+def test_each_is_named_and_has_been_through_more_than_the_one_before() -> None:
+    stages = [Agent.from_pretrained(folder, strict=True).config for folder in raised().values()]
+    assert next(iter(raised())) == "newborn"
+    assert {config.size for config in stages} == {SIZE}
+    for younger, older in itertools.pairwise(stages):
+        assert set(younger.stages) < set(older.stages)
+
+
+def test_a_stage_goes_on_from_one_that_has_not_been_through_it(tmp_path: Path) -> None:
+    assert most_raised(("reflex",), without="memory") == FOLDER
+    assert most_raised(("no such stage",)) is None
+    _, folder, _ = starting_agent(load_stage("memory"), RunConfig(size=SIZE), None, tmp_path)
+    assert folder == FOLDER
+    with pytest.raises(ConfigError, match="requires reflex first"):
+        starting_agent(load_stage("memory"), RunConfig(size="tiny"), None, tmp_path)
+
+
+def test_scores_are_sealed_beside_the_agent_that_they_are_of(tmp_path: Path) -> None:
+    agent = tiny_agent()
+    parts.admit(agent)
+    agent.save_pretrained(tmp_path / "raised")
+    pack(tmp_path / "raised", tmp_path / "packed")
+    row = {"score": 0.9, "passed": True, "higher_is_better": True}
+    sha256 = Agent.from_pretrained(tmp_path / "packed").sha256()
+    scores = tmp_path / "scores.json"
+    scores.write_text(json.dumps({"agent_sha256": sha256, "passed": True, "skills": {"see": row}}))
+    seal_exams(tmp_path / "packed", [scores])
+    results = read_results(tmp_path / "packed")
+    assert results is not None
+    assert results["skills"] == [{"measures": [{"name": "see", **row}]}]
+    assert gate_passed(tmp_path / "packed")
+    scores.write_text(json.dumps({"agent_sha256": "0" * 64, "passed": True, "skills": {}}))
+    with pytest.raises(CheckpointError, match="of another agent"):
+        seal_exams(tmp_path / "packed", [scores])

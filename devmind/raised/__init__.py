@@ -1,0 +1,36 @@
+"""Agents that come with the package: the newborn, and what became of it behind later stages.
+
+Each is a folder here, saved like any other agent, with the results of its exams beside it; README.md says how they
+were made. A command's `--agent NAME` means one of them, and what needs an agent takes one where none was raised.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SIZE = "nursery"
+"""The size that all of them have."""
+NEWBORN = "newborn"
+FOLDER = HERE / NEWBORN
+"""The agent that `devmind hello` wakes: it has been through the stage `reflex`."""
+
+
+def raised() -> dict[str, Path]:
+    """The folder of each agent that comes with the package, by its name; who has been through least comes first."""
+    stages = {path.parent: _stages(path.parent) for path in HERE.glob("*/config.json")}
+    return {folder.name: folder for folder in sorted(stages, key=lambda folder: (len(stages[folder]), folder.name))}
+
+
+def most_raised(through: Iterable[str] = (), without: str | None = None) -> Path | None:
+    """The one that has been through most stages, all of `through` among them and `without` not; None where none has."""
+    fitting = [
+        folder for folder in raised().values() if set(through) <= _stages(folder) and without not in _stages(folder)
+    ]
+    return fitting[-1] if fitting else None
+
+
+def _stages(folder: Path) -> set[str]:
+    return set(json.loads((folder / "config.json").read_text(encoding="utf-8"))["stages"])

@@ -1,0 +1,93 @@
+"""Put a raised agent beside the newborn: `python -m devmind.raised.pack RUN/milestones/01-reflex newborn`.
+
+Critics are left out, since nobody rewards it, and weights are kept in half precision. With `--exams FILE` (what
+`devmind stage exam STAGE --agent newborn --json FILE` wrote of the packed agent) its scores are sealed beside it; they
+say which heads may act.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from devmind.acting.standing import RESULTS
+from devmind.agent.agent import Agent
+from devmind.agent.saving import seal
+from devmind.errors import CheckpointError
+from devmind.raised import HERE
+
+LARGEST_BYTES = 16_000_000
+KNOWN = ("pictures:scikit-learn digits", "text:")
+"""Groups of recordings that one of these agents may have learned from: pictures that come with a library, and texts.
+None of a person's voice or face."""
+
+
+def packed(agent: Agent) -> Agent:
+    """A copy of `agent` in half precision, without critics, which only learning needs."""
+    config = copy.deepcopy(agent.config)
+    config.heads = [head for head in config.heads if not agent.head(head["name"]).critic]
+    config.encoders = list(config.encoders)
+    small = Agent(config)
+    kept = small.state_dict()
+    small.load_state_dict({name: value for name, value in agent.state_dict().items() if name in kept})
+    return small.half().eval()
+
+
+def pack(source: Path, out: Path) -> int:
+    """Write the agent in `source`, packed, to `out`; gives its bytes.
+
+    Raises:
+        CheckpointError: `source` holds no agent, it learned from somebody's recordings, or it is too large.
+    """
+    agent = Agent.from_pretrained(source)
+    others = [group for group in agent.config.trained_on if not group.startswith(KNOWN)]
+    if others:
+        raise CheckpointError(
+            f"An agent that comes with devmind learns from nobody's recordings, and '{source}' learned from "
+            f"{', '.join(others[:3])}; raise one without them."
+        )
+    packed(agent).save_pretrained(out)
+    size = sum(path.stat().st_size for path in out.iterdir())
+    if size > LARGEST_BYTES:
+        raise CheckpointError(f"The agent has {size:,} bytes, {LARGEST_BYTES:,} are allowed; pack a smaller one.")
+    return size
+
+
+def seal_exams(folder: Path, exams: Sequence[Path]) -> None:
+    """Put the scores in the files `exams`, of one stage each, beside the packed agent in `folder`, as its results.
+
+    The last of them says whether the gate of its last stage was passed.
+
+    Raises:
+        CheckpointError: one of them is of another agent.
+    """
+    sha256 = Agent.from_pretrained(folder).sha256()
+    skills: list[dict[str, Any]] = []
+    passed = False
+    for path in exams:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found["agent_sha256"] != sha256:
+            raise CheckpointError(
+                f"The scores in '{path}' are of another agent than '{folder}' holds; examine that one."
+            )
+        skills.append({"measures": [{"name": name, **row} for name, row in found["skills"].items()]})
+        passed = found["passed"]
+    results = {"verdict": {"passed": passed}, "skills": skills, "agent_sha256": sha256}
+    seal(folder, RESULTS, json.dumps(results, indent=1).encode())
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("agent", type=Path, help="a milestone of a run without recordings of anybody")
+    parser.add_argument("name", help="what --agent will call it")
+    parser.add_argument("--exams", type=Path, nargs="+", help="scores of the packed agent, which is not packed again")
+    arguments = parser.parse_args()
+    folder = HERE / arguments.name
+    if arguments.exams:
+        seal_exams(folder, arguments.exams)
+    else:
+        print(f"{folder}: {pack(arguments.agent, folder):,} bytes")
