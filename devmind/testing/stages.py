@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import numpy as np
 
@@ -43,7 +45,7 @@ def check_stage(stage: Any, *, make_world: Callable[..., Any] | None = None, ste
     from devmind.curriculum.start import load_stage
 
     _check_members(stage)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _all_by_rollout_only():
         context = tiny_context(Path(folder), make_world=make_world)
         context = replace(context, make_world=_by_rollout_only(context.make_world))
         agent = tiny_agent(context.seed)
@@ -65,21 +67,36 @@ def check_stage(stage: Any, *, make_world: Callable[..., Any] | None = None, ste
 
 def _by_rollout_only(make_world: Callable[..., Any]) -> Callable[..., Any]:
     """As `make_world`, but a step that no rollout takes breaks the law: exam and life would become two programs."""
-    from devmind.acting import is_rolling
 
     def made(name: str, level: str, seeds: Any, *args: Any, **kwargs: Any) -> Any:
         world = make_world(name, level, seeds, *args, **kwargs)
-        step = world.step
-
-        def watched(actions: Any) -> Any:
-            law = "worlds are stepped by devmind.acting.rollout, in lessons and exams"
-            require(is_rolling(), law, f"world '{name}' was stepped by hand: let a policy act, rollout(policy, world)")
-            return step(actions)
-
-        world.step = watched
+        world.step = _watched(world.step, name)
         return world
 
     return made
+
+
+def _watched(step: Callable[..., Any], name: str) -> Callable[..., Any]:
+    from devmind.acting import is_rolling
+
+    def watched(*args: Any) -> Any:
+        law = "worlds are stepped by devmind.acting.rollout, in lessons and exams"
+        require(is_rolling(), law, f"world '{name}' was stepped by hand: let a policy act, rollout(policy, world)")
+        return step(*args)
+
+    return watched
+
+
+@contextmanager
+def _all_by_rollout_only() -> Iterator[None]:
+    """In this block the same holds of worlds that a stage makes without `make_world`, single ones side by side too."""
+    from devmind.worlds.adapter import VectorWorld
+    from devmind.worlds.side_by_side import SideBySide
+
+    with ExitStack() as stack:
+        for kind in (VectorWorld, SideBySide):
+            stack.enter_context(mock.patch.object(kind, "step", _watched(kind.step, kind.__name__)))
+        yield
 
 
 def _check_members(stage: Any) -> None:
