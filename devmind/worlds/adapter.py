@@ -117,11 +117,15 @@ class VectorWorld(VectorEnv, Generic[State]):
         """Start the episodes of `seeds`, int64 [N]; `seed` s is Gymnasium's way and means s, s + 1, ..."""
         if seeds is None:
             seeds = np.arange(self.num_envs) + (seed or 0) if not isinstance(seed, list) else np.array(seed)
+        self.begin(seeds)
+        return self.observe(), {}
+
+    def begin(self, seeds: np.ndarray | list[int]) -> None:
+        """As `reset`, but nothing is sensed: who is asked for a state, or senses later, need not wait for pictures."""
         seeds = np.asarray(seeds, np.int64)
         if seeds.shape != (self.num_envs,):
             raise WorldError(f"Expected one seed for each of {self.num_envs} children; got shape {list(seeds.shape)}.")
         self._state = self.rules.initial(seeds)
-        return self.observe(), {}
 
     def step(
         self, actions: Mapping[str, np.ndarray]
