@@ -12,7 +12,7 @@ SYSTEM_PACKAGES := portaudio19-dev pulseaudio pulseaudio-utils libasound2-plugin
 CLUSTERS := /etc/postgresql-common/createcluster.d
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 # Two processes of one thread each: threads of torch would only get into each other's way in small tests.
-TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
 .PHONY: help reflex childhood attack mutants test check format test-system clean
