@@ -163,17 +163,17 @@ def _check_lessons(stage: Any, lessons: Sequence[Lesson]) -> None:
 def _check_among_rehearsals(
     lesson: Lesson, before: Sequence[Lesson], earlier: Sequence[Any], agent: Agent, context: Context
 ) -> None:
-    """As many steps of the lesson as it takes to come upon each lesson that it rehearses."""
+    """By turns a step of the lesson and one of each lesson that it rehearses; nothing where there are none."""
     from devmind.curriculum.rehearsal import rehearsals
 
     apart = replace(context, out=context.out / "among-rehearsals" / lesson.name)
-    steps = max(1, lesson.rehearsal_every - 1)
     try:
-        every = len(rehearsals(lesson, before, earlier, agent, apart))
-        taught_hash(
-            lesson, agent, apart, steps * max(1, every),
-            rehearsal=lambda pupil: rehearsals(lesson, before, earlier, pupil, apart),
-        )  # fmt: skip
+        others = len(rehearsals(lesson, before, earlier, agent, apart))
+        if others:
+            taught_hash(
+                lesson, agent, apart, others, every=2,
+                rehearsal=lambda pupil: rehearsals(lesson, before, earlier, pupil, apart),
+            )  # fmt: skip
     except (RuntimeError, ConfigError) as error:
         advice = "where it trains nothing that they use, it says Lesson(..., rehearsal_every=0)"
         law = "a lesson can be taught among rehearsals of what was taught before"
