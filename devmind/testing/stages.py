@@ -22,7 +22,7 @@ from devmind.testing.parts import check_learner, check_rehearsed, taught_hash
 if TYPE_CHECKING:
     from devmind.agent.agent import Agent
     from devmind.curriculum.exam import Measure
-    from devmind.curriculum.stage import Context, Lesson, Skill
+    from devmind.curriculum.stage import Batches, Context, Lesson, Skill
 
 MEMBERS = ("name", "requires", "skills", "admit", "lessons")
 LESSON_EPISODES = 10_000
@@ -42,6 +42,7 @@ def check_stage(stage: Any, *, make_world: Callable[..., Any] | None = None, ste
     Raises:
         BrokenLawError: the first law that does not hold, with what was found.
     """
+    from devmind.curriculum.stage import Batches
     from devmind.curriculum.start import load_stage
 
     _check_members(stage)
@@ -55,12 +56,12 @@ def check_stage(stage: Any, *, make_world: Callable[..., Any] | None = None, ste
         _check_admission(stage, agent, Path(folder, "agent"))
         # As in a run: the agent is in the stage, and what a learner may train follows from that.
         agent.config.stages = [*(one.name for one in earlier), stage.name]
-        lessons = list(stage.lessons(context))
+        lessons, kept = list(stage.lessons(context)), dict[str, Batches]()
         _check_lessons(stage, lessons)
         for number, lesson in enumerate(lessons):
             check_learner(lesson, agent, context, steps=steps)
             check_rehearsed(lesson, agent, context)
-            _check_among_rehearsals(lesson, lessons[:number], earlier, agent, context)
+            _check_among_rehearsals(lesson, lessons[:number], earlier, agent, context, kept)
         for skill in stage.skills:
             check_skill(skill, agent, context)
 
@@ -161,18 +162,26 @@ def _check_lessons(stage: Any, lessons: Sequence[Lesson]) -> None:
 
 
 def _check_among_rehearsals(
-    lesson: Lesson, before: Sequence[Lesson], earlier: Sequence[Any], agent: Agent, context: Context
+    lesson: Lesson,
+    before: Sequence[Lesson],
+    earlier: Sequence[Any],
+    agent: Agent,
+    context: Context,
+    kept: dict[str, Batches],
 ) -> None:
-    """By turns a step of the lesson and one of each lesson that it rehearses; nothing where there are none."""
+    """By turns a step of the lesson and one of each lesson that it rehearses; nothing where there are none.
+
+    As in a run, what is dear to make is made once for all lessons (`kept`).
+    """
     from devmind.curriculum.rehearsal import rehearsals
 
     apart = replace(context, out=context.out / "among-rehearsals" / lesson.name)
     try:
-        others = len(rehearsals(lesson, before, earlier, agent, apart))
+        others = len(rehearsals(lesson, before, earlier, agent, apart, kept))
         if others:
             taught_hash(
                 lesson, agent, apart, others, every=2,
-                rehearsal=lambda pupil: rehearsals(lesson, before, earlier, pupil, apart),
+                rehearsal=lambda pupil: rehearsals(lesson, before, earlier, pupil, apart, kept),
             )  # fmt: skip
     except (RuntimeError, ConfigError) as error:
         advice = "where it trains nothing that they use, it says Lesson(..., rehearsal_every=0)"
