@@ -12,7 +12,7 @@ SYSTEM_PACKAGES := portaudio19-dev pulseaudio pulseaudio-utils libasound2-plugin
 CLUSTERS := /etc/postgresql-common/createcluster.d
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 # Two processes of one thread each: threads of torch would only get into each other's way in small tests.
-TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
 .PHONY: help reflex childhood attack mutants test check format test-system clean
@@ -23,7 +23,7 @@ help:
 	@echo "make childhood    install, then raise an agent through all stages, to one report"
 	@echo "make attack       faults at every write, dying processes (SECONDS=300), forgetting (LIVES=200), damaged input (CASES=5000), a childhood killed (KILLS=50)"
 	@echo "make check        format, lint, types, default tests: some five minutes, before each commit"
-	@echo "make test         make check, then the slow tests with the README's commands: some 35 minutes on two cores"
+	@echo "make test         make check, then the slow tests with the README's commands: some 25 minutes on two cores"
 	@echo "make format       let ruff rewrite the code"
 	@echo "make mutants      faults put into exams and gates, each of which a test must notice: some ten minutes"
 	@echo "make test-system  apt packages, PyAudio and Rerun, for the tests that skip without"

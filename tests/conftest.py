@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +17,10 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ["DEVMIND_CACHE"] = os.path.join(tempfile.gettempdir(), f"devmind-tests-{os.getuid()}")  # never a user's own
 
+USUAL_TIMEOUT_S = 300.0
+"""What pytest's options give every test; one that is marked with more takes long."""
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
+Item = TypeVar("Item")
 ROOT = Path(__file__).parent.parent
 DATA = Path(os.environ.get("DEVMIND_DATA", ROOT.parent / "shared" / "data"))
 ALLOWED_SKIPS = ("DEVMIND_DATA", "GPU", "right to mount")
@@ -45,6 +48,36 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only loopback can be reached: a test that asks the network fails with a sentence."""
     monkeypatch.setattr(socket.socket, "connect", _loopback_only(socket.socket.connect))
     monkeypatch.setattr(socket.socket, "connect_ex", _loopback_only(socket.socket.connect_ex))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Processes of one run begin with the tests that say they take long, so that none is left over at the end.
+
+    xdist deals as many tests as there are to each process, in this order, and takes over from who is behind
+    (`--dist worksteal`); a test of ten minutes that came last would keep one process waiting for another.
+    """
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if processes > 1:
+        items[:] = _dealt(items, processes, [_timeout_s(item) for item in items], USUAL_TIMEOUT_S)
+
+
+def _timeout_s(item: pytest.Item) -> float:
+    marker = item.get_closest_marker("timeout")
+    return float(marker.args[0]) if marker and marker.args else 0.0
+
+
+def _dealt(items: Sequence[Item], hands: int, timeouts_s: Sequence[float], usual_s: float) -> list[Item]:
+    """The items in an order of which each `hands`-th part begins with as many of those that may take longer."""
+    order = sorted(range(len(items)), key=lambda at: -timeouts_s[at])
+    long = [at for at in order if timeouts_s[at] > usual_s]
+    rest = [at for at in range(len(items)) if timeouts_s[at] <= usual_s]
+    dealt, size = list[int](), len(items) // hands
+    for hand in range(hands):
+        mine = long[hand::hands]
+        short = len(rest) if hand == hands - 1 else max(0, size - len(mine))
+        dealt += mine + rest[:short]
+        del rest[:short]
+    return [items[at] for at in dealt]
 
 
 def _loopback_only(connect: Callable[..., Any]) -> Callable[..., Any]:

@@ -21,7 +21,8 @@ from devmind.errors import ConfigError
 from devmind.learners.gradient import GradientLearner
 from devmind.seeding import EXAM_SEEDS_FROM, exam_seeds, lesson_seeds
 from devmind.testing import BrokenLawError, LampRules, check_stage
-from devmind.worlds.adapter import VectorWorld
+from devmind.worlds.adapter import RulesWorld, VectorWorld
+from devmind.worlds.side_by_side import SideBySide
 
 
 def make_lamps(name: str, level: str, seeds: np.ndarray) -> VectorWorld:
@@ -312,6 +313,32 @@ class ByHand(LampStage):
     skills = skill_of(_examine.__func__)
 
 
+class AsideByHand(LampStage):
+    """Steps a world that it made itself, of single environments side by side."""
+
+    @staticmethod
+    def _examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+        SideBySide([RulesWorld(LampRules())], [EXAM_SEEDS_FROM]).step({})
+        return [measure(right(agent, context, exam_seeds(8, "lamp")))]
+
+    skills = skill_of(_examine.__func__)
+
+
+class TaughtByHand(LampStage):
+    """Its batches come of a world that the lesson made and steps itself."""
+
+    def lessons(self, context: Context) -> Sequence[Lesson]:
+        (lesson,) = super().lessons(context)
+
+        def batches(agent: Agent, context: Context, steps: int) -> Batches:
+            world = VectorWorld(LampRules(), 2)
+            world.reset([0, 1])
+            world.step({})
+            return lesson.make_batches(agent, context, steps)
+
+        return [replace(lesson, make_batches=batches)]
+
+
 def test_an_exam_of_drawn_episodes_passes_where_they_differ_and_are_news() -> None:
     check_stage(Drawn(), make_world=make_lamps)
 
@@ -340,6 +367,8 @@ def test_a_lesson_that_changes_nothing_of_earlier_stages_rehearses_nothing() -> 
         (Nameless, "says which episodes its values are of"),
         (Secretive, "says which episodes lessons show"),
         (ByHand, "worlds are stepped by devmind.acting.rollout"),
+        (AsideByHand, "worlds are stepped by devmind.acting.rollout"),
+        (TaughtByHand, "worlds are stepped by devmind.acting.rollout"),
         (Floorless, "a full exam prints a floor"),
         (Unmeasured, "a gate's thresholds are measured"),
         (Cramming, "nothing is learned in an exam"),

@@ -6,7 +6,7 @@ aside, and not by what an agent makes of it, so that lessons and exams, taught a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from hashlib import blake2b
 from typing import Any
@@ -20,16 +20,21 @@ MakeWorld = Callable[..., Any]
 
 def identities(content: Mapping[str, Any]) -> np.ndarray:
     """One number a row, int64 [N]: a hash of the row of every array (or tensor, or list of texts) [N, ...] by name."""
-    columns = [(name, _rows(value)) for name, value in sorted(content.items())]
-    found = []
-    for row in range(len(columns[0][1])):
-        digest = blake2b(digest_size=8)
-        for name, value in columns:
-            one = np.ascontiguousarray(value[row])
-            digest.update(f"{name} {one.dtype.str} {one.shape}".encode())
-            digest.update(one.tobytes())
-        found.append(int.from_bytes(digest.digest(), "little", signed=True))
-    return np.array(found, np.int64)
+    columns = [_texts(name, _rows(value)) for name, value in sorted(content.items())]
+    digests = (blake2b(b"".join(row), digest_size=8).digest() for row in zip(*columns, strict=True))
+    return np.array([int.from_bytes(digest, "little", signed=True) for digest in digests], np.int64)
+
+
+def _texts(name: str, column: np.ndarray) -> Iterator[bytes]:
+    """Name, type and content of each row of a column [N, ...]."""
+    if column.dtype.kind in "US" and column.ndim == 1:
+        # A text's type is as long as the text, not as the longest one of the column.
+        yield from (f"{name} {text.dtype.str} (1,)".encode() + text.tobytes() for text in map(np.asarray, column))
+        return
+    head, content = f"{name} {column.dtype.str} {column.shape[1:] or (1,)}".encode(), column.tobytes()
+    size = len(content) // max(1, len(column))
+    for row in range(len(column)):
+        yield head + content[row * size : (row + 1) * size]
 
 
 def of_worlds(make_world: MakeWorld, world: str, level: str, seeds: np.ndarray) -> np.ndarray:

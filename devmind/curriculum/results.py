@@ -170,16 +170,16 @@ def matrix(stage: str, row: dict[str, float], before: dict[str, Any] | None) -> 
     return {"stages": stages, "skills": skills, "rows": [*rows, [row.get(skill) for skill in skills]]}
 
 
-def kept(before: Sequence[Examined], after: Sequence[Examined], resamples: int) -> list[dict[str, Any]]:
+def retained(before: Sequence[Examined], after: Sequence[Examined], resamples: int) -> list[dict[str, Any]]:
     """Retention of the earlier stages' skills, on the same exam seeds."""
     old: dict[str, Measure] = {f"{i.stage}/{name}": m for i in before for name, m in i.measures.items()}
     rows = []
     for item in after:
         for name, measure in item.measures.items():
             if (earlier := old.get(f"{item.stage}/{name}")) is not None:
-                kept_ = retention(earlier, measure, resamples)
+                found = retention(earlier, measure, resamples)
                 rows.append(
-                    {"skill": f"{item.stage}/{name}", "change": kept_.change, "low": kept_.low, "kept": kept_.kept}
+                    {"skill": f"{item.stage}/{name}", "change": found.change, "low": found.low, "kept": found.kept}
                 )
     return rows
 

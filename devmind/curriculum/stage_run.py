@@ -274,7 +274,7 @@ class StageRun:
             agent,
             self.journal,
             self.config,
-            retention=made.kept(before, examined, self.config.exam.bootstrap),
+            retention=made.retained(before, examined, self.config.exam.bootstrap),
             matrix=made.matrix(self.stage.name, made.matrix_row(examined), old.get("matrix")),
             trunk_moved=moved,
             ablation=self._compared(agent, examined) if self.ablate else None,

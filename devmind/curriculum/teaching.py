@@ -281,17 +281,7 @@ def teach(
     module = LessonModule(learner, batches)
     spent = {"seconds": 0.0, "rehearsal_s": 0.0}
     if resume:
-        if "updates" not in resume:
-            raise CheckpointError(
-                "The position in this lesson is of an older devmind; begin it anew with another --out."
-            )
-        agent.load_state_dict(resume["agent"])
-        module = LessonModule(learner, batches, int(resume["updates"]), resume["learner"])
-        spent = {name: float(resume[name]) for name in spent}
-        batches.load_state_dict({"update": module.updates})
-        watch.seconds |= resume["spent_s"]
-        for one, state in zip(rehearsal, resume["rehearsed"], strict=True):
-            one.learner.load_state_dict(state)
+        module, spent = _gone_on_with(resume, learner, batches, rehearsal, watch)
     elif isinstance(batches, Mixed):
         for other in {id(one.learner): one.learner for one in rehearsal}.values():
             other.remember()
@@ -314,6 +304,21 @@ def teach(
         round(spent["rehearsal_s"] / max(whole_s, 1e-9), 4),
         trained_by(learner),
     )
+
+
+def _gone_on_with(
+    resume: Mapping[str, Any], learner: Learner, batches: Batches, rehearsal: Sequence[Rehearsal], watch: Stopwatch
+) -> tuple[LessonModule, dict[str, float]]:
+    """The lesson at the position `resume`, and the seconds that were spent until there."""
+    if "updates" not in resume:
+        raise CheckpointError("The position in this lesson is of an older devmind; begin it anew with another --out.")
+    learner.agent.load_state_dict(resume["agent"])
+    module = LessonModule(learner, batches, int(resume["updates"]), resume["learner"])
+    batches.load_state_dict({"update": module.updates})
+    watch.seconds |= resume["spent_s"]
+    for one, state in zip(rehearsal, resume["rehearsed"], strict=True):
+        one.learner.load_state_dict(state)
+    return module, {name: float(resume[name]) for name in ("seconds", "rehearsal_s")}
 
 
 def trained_by(learner: Learner) -> dict[str, int]:

@@ -216,7 +216,7 @@ class Life:
         unsure = "sight" in self.loop.agent.encoders and self.naming.is_unsure(named)
         if not asking.see(time_s, holding.square, unsure, busy=holding.frames is not None):
             return
-        if shown := holding.lately(self.room.frame):
+        if shown := holding.recent(self.room.frame):
             question = asking.ask(shown, named.get("sight"))
             self._asks = as_asked(question)
             self.note("asked", question.note())

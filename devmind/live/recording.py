@@ -37,7 +37,7 @@ class Recording:
         self.recorder: BackgroundRecorder | None = None
         self.files: list[Path] = []
         self._stopped: deque[BackgroundRecorder] = deque()
-        self._lately: deque[BackgroundRecorder] = deque(maxlen=2)
+        self._recent: deque[BackgroundRecorder] = deque(maxlen=2)
         self._told_s = 0.0
 
     def begin(
@@ -59,7 +59,7 @@ class Recording:
             path, source="room", tick_hz=self.config.hz, details=details, rotate_s=self.config.rotate_s, names=names
         )
         self.files.append(path)
-        self._lately.append(self.recorder)
+        self._recent.append(self.recorder)
         self.recorder.note("weights", dict(weights))
         self._told_s = 0.0
         return path
@@ -92,7 +92,7 @@ class Recording:
         Raises:
             SessionError: the disk takes too long.
         """
-        for recorder in reversed(self._lately):
+        for recorder in reversed(self._recent):
             if (place := recorder.place(since_s, until_s)) is not None:
                 path, identity, number, count = place
                 return Pointer(str(path.resolve()), number, identity, span=count)

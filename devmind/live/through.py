@@ -148,8 +148,8 @@ class _Lives:
         # An effector that nobody moves is left out in life, and zero among rows.
         actions = {name: np.zeros_like(value) for name, value in plain.items()} | actions
         for i, (tick, row) in enumerate(zip(ticks, rows, strict=True)):
-            lived, meant = ({name: value[i] for name, value in each.items()} for each in (actions, plain))
-            self.comparison.compare(f"episode {i}", {**tick.moment.senses, **lived}, {**row, **meant})
+            done, meant = ({name: value[i] for name, value in each.items()} for each in (actions, plain))
+            self.comparison.compare(f"episode {i}", {**tick.moment.senses, **done}, {**row, **meant})
         return actions
 
     def _mount(self) -> None:

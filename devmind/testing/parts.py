@@ -215,8 +215,11 @@ def taught_hash(
     steps: int,
     resume: Any = None,
     rehearsal: Callable[[Agent], Sequence[Any]] = lambda pupil: (),
+    every: int | None = None,
 ) -> str:
-    """The hash of a copy's weights after the lesson; `rehearsal` says what that copy rehearses."""
+    """The hash of a copy's weights after the lesson; `rehearsal` says what that copy rehearses, and one of `every`
+    updates is one of those.
+    """
     import torch
 
     from devmind.curriculum.journal import Journal
@@ -225,7 +228,7 @@ def taught_hash(
     pupil = copy.deepcopy(agent)
     context.out.mkdir(parents=True)
     journal = Journal(context.out / "journal.jsonl")
-    taught = teach(lesson, steps, pupil, context, journal, resume=resume, rehearsal=rehearsal(pupil))
+    taught = teach(lesson, steps, pupil, context, journal, resume=resume, rehearsal=rehearsal(pupil), every=every)
     finite = all(
         bool(torch.isfinite(value).all()) for value in pupil.state_dict().values() if value.is_floating_point()
     )

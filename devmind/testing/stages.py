@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import numpy as np
 
@@ -20,7 +22,7 @@ from devmind.testing.parts import check_learner, check_rehearsed, taught_hash
 if TYPE_CHECKING:
     from devmind.agent.agent import Agent
     from devmind.curriculum.exam import Measure
-    from devmind.curriculum.stage import Context, Lesson, Skill
+    from devmind.curriculum.stage import Batches, Context, Lesson, Skill
 
 MEMBERS = ("name", "requires", "skills", "admit", "lessons")
 LESSON_EPISODES = 10_000
@@ -40,10 +42,11 @@ def check_stage(stage: Any, *, make_world: Callable[..., Any] | None = None, ste
     Raises:
         BrokenLawError: the first law that does not hold, with what was found.
     """
+    from devmind.curriculum.stage import Batches
     from devmind.curriculum.start import load_stage
 
     _check_members(stage)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _all_by_rollout_only():
         context = tiny_context(Path(folder), make_world=make_world)
         context = replace(context, make_world=_by_rollout_only(context.make_world))
         agent = tiny_agent(context.seed)
@@ -53,33 +56,48 @@ def check_stage(stage: Any, *, make_world: Callable[..., Any] | None = None, ste
         _check_admission(stage, agent, Path(folder, "agent"))
         # As in a run: the agent is in the stage, and what a learner may train follows from that.
         agent.config.stages = [*(one.name for one in earlier), stage.name]
-        lessons = list(stage.lessons(context))
+        lessons, kept = list(stage.lessons(context)), dict[str, Batches]()
         _check_lessons(stage, lessons)
         for number, lesson in enumerate(lessons):
             check_learner(lesson, agent, context, steps=steps)
             check_rehearsed(lesson, agent, context)
-            _check_among_rehearsals(lesson, lessons[:number], earlier, agent, context)
+            _check_among_rehearsals(lesson, lessons[:number], earlier, agent, context, kept)
         for skill in stage.skills:
             check_skill(skill, agent, context)
 
 
 def _by_rollout_only(make_world: Callable[..., Any]) -> Callable[..., Any]:
     """As `make_world`, but a step that no rollout takes breaks the law: exam and life would become two programs."""
-    from devmind.acting import is_rolling
 
     def made(name: str, level: str, seeds: Any, *args: Any, **kwargs: Any) -> Any:
         world = make_world(name, level, seeds, *args, **kwargs)
-        step = world.step
-
-        def watched(actions: Any) -> Any:
-            law = "worlds are stepped by devmind.acting.rollout, in lessons and exams"
-            require(is_rolling(), law, f"world '{name}' was stepped by hand: let a policy act, rollout(policy, world)")
-            return step(actions)
-
-        world.step = watched
+        world.step = _watched(world.step, name)
         return world
 
     return made
+
+
+def _watched(step: Callable[..., Any], name: str) -> Callable[..., Any]:
+    from devmind.acting import is_rolling
+
+    def watched(*args: Any) -> Any:
+        law = "worlds are stepped by devmind.acting.rollout, in lessons and exams"
+        require(is_rolling(), law, f"world '{name}' was stepped by hand: let a policy act, rollout(policy, world)")
+        return step(*args)
+
+    return watched
+
+
+@contextmanager
+def _all_by_rollout_only() -> Iterator[None]:
+    """In this block the same holds of worlds that a stage makes without `make_world`, single ones side by side too."""
+    from devmind.worlds.adapter import VectorWorld
+    from devmind.worlds.side_by_side import SideBySide
+
+    with ExitStack() as stack:
+        for kind in (VectorWorld, SideBySide):
+            stack.enter_context(mock.patch.object(kind, "step", _watched(kind.step, kind.__name__)))
+        yield
 
 
 def _check_members(stage: Any) -> None:
@@ -144,19 +162,27 @@ def _check_lessons(stage: Any, lessons: Sequence[Lesson]) -> None:
 
 
 def _check_among_rehearsals(
-    lesson: Lesson, before: Sequence[Lesson], earlier: Sequence[Any], agent: Agent, context: Context
+    lesson: Lesson,
+    before: Sequence[Lesson],
+    earlier: Sequence[Any],
+    agent: Agent,
+    context: Context,
+    kept: dict[str, Batches],
 ) -> None:
-    """As many steps of the lesson as it takes to come upon each lesson that it rehearses."""
+    """By turns a step of the lesson and one of each lesson that it rehearses; nothing where there are none.
+
+    As in a run, what is dear to make is made once for all lessons (`kept`).
+    """
     from devmind.curriculum.rehearsal import rehearsals
 
     apart = replace(context, out=context.out / "among-rehearsals" / lesson.name)
-    steps = max(1, lesson.rehearsal_every - 1)
     try:
-        every = len(rehearsals(lesson, before, earlier, agent, apart))
-        taught_hash(
-            lesson, agent, apart, steps * max(1, every),
-            rehearsal=lambda pupil: rehearsals(lesson, before, earlier, pupil, apart),
-        )  # fmt: skip
+        others = len(rehearsals(lesson, before, earlier, agent, apart, kept))
+        if others:
+            taught_hash(
+                lesson, agent, apart, others, every=2,
+                rehearsal=lambda pupil: rehearsals(lesson, before, earlier, pupil, apart, kept),
+            )  # fmt: skip
     except (RuntimeError, ConfigError) as error:
         advice = "where it trains nothing that they use, it says Lesson(..., rehearsal_every=0)"
         law = "a lesson can be taught among rehearsals of what was taught before"

@@ -33,5 +33,5 @@ def make(name: str, level: str, seeds: np.ndarray | list[int], n: int | None = N
     if count != len(seeds):
         raise WorldError(f"Expected one seed for each of {count} children; got {len(seeds)} seeds.")
     world = VectorWorld(known[name].load()(level), count)
-    world.reset(seeds)
+    world.begin(seeds)
     return world

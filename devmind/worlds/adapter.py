@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Generic
 
 import gymnasium
 import numpy as np
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
@@ -92,9 +94,18 @@ class VectorWorld(VectorEnv, Generic[State]):
         self.num_envs = n
         self.single_observation_space = rules.observation_space
         self.single_action_space = rules.action_space
-        self.observation_space = batch_space(rules.observation_space, n)
-        self.action_space = batch_space(rules.action_space, n)
         self._state: State | None = None
+
+    # Made when they are asked for: with thousands of rows they take seconds, and worlds are made for every batch.
+    @cached_property
+    def observation_space(self) -> spaces.Space:  # type: ignore[override]
+        """The senses of N children."""
+        return batch_space(self.rules.observation_space, self.num_envs)
+
+    @cached_property
+    def action_space(self) -> spaces.Space:  # type: ignore[override]
+        """The effectors of N children."""
+        return batch_space(self.rules.action_space, self.num_envs)
 
     def reset(
         self,
@@ -106,11 +117,15 @@ class VectorWorld(VectorEnv, Generic[State]):
         """Start the episodes of `seeds`, int64 [N]; `seed` s is Gymnasium's way and means s, s + 1, ..."""
         if seeds is None:
             seeds = np.arange(self.num_envs) + (seed or 0) if not isinstance(seed, list) else np.array(seed)
+        self.begin(seeds)
+        return self.observe(), {}
+
+    def begin(self, seeds: np.ndarray | list[int]) -> None:
+        """As `reset`, but nothing is sensed: who is asked for a state, or senses later, need not wait for pictures."""
         seeds = np.asarray(seeds, np.int64)
         if seeds.shape != (self.num_envs,):
             raise WorldError(f"Expected one seed for each of {self.num_envs} children; got shape {list(seeds.shape)}.")
         self._state = self.rules.initial(seeds)
-        return self.observe(), {}
 
     def step(
         self, actions: Mapping[str, np.ndarray]

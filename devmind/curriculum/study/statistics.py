@@ -14,8 +14,6 @@ from devmind.curriculum.exam import bootstrap
 from devmind.seeding import numpy_rng
 
 RESAMPLES = 10_000
-SMALLEST = 2
-"""Seeds that differences have a spread with."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ LEAST_SEEN = 0.4
 KEPT_VIEWS = 8
 EMPTY_S, EMPTIES = 1.0, 2
 """Of the scene before so many pictures are kept, this far apart."""
-LATELY = 20
+RECENT = 20
 """Pictures of what is held up that are there without a press."""
 AROUND = ((0.2, 0.25), (0.8, 0.25), (0.2, 0.7), (0.8, 0.7))
 """Middles of squares beside the thing's own that show the scene, in fractions of the picture."""
@@ -48,7 +48,7 @@ class Holding:
         self._maybe_empty: np.ndarray | None = None
         self._empty_s = 0.0
         self._pressed: _Pressed | None = None
-        self._lately: deque[Seen] = deque(maxlen=LATELY)
+        self._recent: deque[Seen] = deque(maxlen=RECENT)
         self.square: Square | None = None
         self.crop: np.ndarray | None = None
         self.above: np.ndarray | None = None
@@ -60,9 +60,9 @@ class Holding:
         self.crop = self.above = None
         if self.square and frame is not None:
             self.crop, self.above = self.square.crop(frame), self.square.above(*frame.shape[:2]).crop(frame)
-            self._lately.append((self.square, self.crop))
+            self._recent.append((self.square, self.crop))
         elif self.square is None:
-            self._lately.clear()
+            self._recent.clear()
         self._remember_empty(frame)
         if self._pressed is not None and self._now_s - self._pressed.begun_s < LONGEST_S:
             self._pressed.add(frame, self.square, self.crop, self._finder.moved)
@@ -133,12 +133,12 @@ class Holding:
             )
         return Showing(pressed.seen, pressed.first, self._empties).payload()
 
-    def lately(self, frame: np.ndarray | None) -> Showing | None:
+    def recent(self, frame: np.ndarray | None) -> Showing | None:
         """What is held up as if a press had lasted for the last pictures of it; None while nothing is.
 
         `frame`: the camera's newest, uint8 [H, W, 3].
         """
-        return Showing(list(self._lately), frame, list(self._empties)) if self._lately else None
+        return Showing(list(self._recent), frame, list(self._empties)) if self._recent else None
 
 
 class Showing(NamedTuple):

@@ -97,7 +97,7 @@ def episodes(agent: Agent, context: Context, blocks: range, size: int) -> list[E
     """`size` whole episodes of one level and delay for each block, by (seed, block) and the agent's fixed heads.
 
     sight, body [B, T, ...]; values [B, T, 8, 15], age_s and valid [B, T, 8]; places [B, T, 2] and what can be known
-    of them [B, T, 2, 3]; colours [B, 2]. Blocks that are asked for again are not lived again.
+    of them [B, T, 2, 3]; colours [B, 2]. Blocks that are asked for again are not played again.
     """
     key = (context.seed, size)
     kept = _KEPT.get(agent)
@@ -112,11 +112,11 @@ def _episodes(agent: Agent, context: Context, block: int, size: int) -> Episodes
     every = delays(kind)
     delay = every[block // len(KINDS) % len(every)] if context.config.size != "tiny" else every[0]
     seeds = of_delay(lesson_seeds(20 * size, context.seed, "hidden", block), kind, delay)[:size]
-    plan, lived = hiding.plan(seeds, kind), list[dict[str, np.ndarray]]()
+    plan, moments = hiding.plan(seeds, kind), list[dict[str, np.ndarray]]()
     for number, tick in enumerate(ticks(agent, context, kind, seeds)):
         told = dict(zip(("values", "age_s", "valid"), entries(tick.beliefs, len(NAMES)), strict=True))
         seen = {"sight": tick.senses["sight"], "body": pad_body(tick.senses["body"])}
         known = plan.known(np.full(len(seeds), number)).astype(np.float32)
-        lived.append(seen | told | {"places": tick.truth["places"], "known": known})
+        moments.append(seen | told | {"places": tick.truth["places"], "known": known})
         colours = tick.truth["colour"][:, : hiding.THINGS]
-    return stacked(lived) | {"colours": torch.from_numpy(colours)}
+    return stacked(moments) | {"colours": torch.from_numpy(colours)}

@@ -48,7 +48,7 @@ def taught(context: Context, n: int) -> np.ndarray:
     return np.concatenate([worlds, of_lessons(context.make_world, n - n // 2, context.seed, "nursery", levels)])
 
 
-def lived(agent: Agent, seed: int, rate: float) -> float:
+def effectiveness(agent: Agent, seed: int, rate: float) -> float:
     """The agent's effectiveness in one world."""
     return live(seed, rate, worth=lambda situation: worths(agent, situation))[0]
 
@@ -60,7 +60,7 @@ def _tileworld(agent: Agent, context: Context, level: str) -> Measure:
     speed = np.concatenate([rates(1, numpy_rng("exam", NAME, int(seed))) for seed in seeds])
     each = list(zip(seeds.tolist(), speed.tolist(), strict=True))
     bold, cautious = (np.array([live(*one, Forced(plan))[0] for one in each]) for plan in COMMITMENTS)
-    mine = np.array([lived(agent, *one) for one in each])
+    mine = np.array([effectiveness(agent, *one) for one in each])
     mean = (bold + cautious) / 2
     floors, rows = dict[str, float](), dict[str, float]()
     if full:

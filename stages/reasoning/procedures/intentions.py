@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from stages.reasoning.procedures.beliefs import Believed, Condition
-from stages.reasoning.procedures.plans import ACHIEVE, CHOOSE, Option
+from stages.reasoning.procedures.plans import CHOOSE, Option
 from stages.reasoning.procedures.terms import Bindings, Term, is_ground, renamed, resolve, unify
 
 if TYPE_CHECKING:
+    from stages.reasoning.procedures.guards import Guard
     from stages.reasoning.procedures.interpreter import Interpreter
     from stages.reasoning.procedures.statements import Statement
 
@@ -337,96 +337,6 @@ class Parallel(Node):
 
     def children(self) -> Iterator[Node]:
         return iter(self.strands)
-
-
-class Wait(Node):
-    """Until something holds, or its time is over."""
-
-    __slots__ = ("condition", "strand", "until")
-
-    def __init__(self, parent: Strand, condition: Condition, until: int | None) -> None:
-        super().__init__(parent, parent.intention)
-        self.strand, self.condition, self.until = parent, condition, until
-
-    def look(self, it: Interpreter) -> None:
-        found = self.condition.first(it.beliefs, self.strand.bindings)
-        if found is None and (self.until is None or it.now < self.until):
-            return
-        it.unwatch(self)
-        if found is not None:
-            self.strand.bindings.update(found)
-        it.finish(self, found is not None)
-
-
-class Guard(Node):
-    """Something that must hold while a body runs. Preserved, the body fails when it does not; maintained, the body
-    stands still until it holds again, for which a goal is set.
-    """
-
-    __slots__ = ("condition", "held", "maintains", "repair", "strand")
-
-    def __init__(self, parent: Strand, condition: Condition, maintains: bool, body: Sequence[Statement]) -> None:
-        super().__init__(parent, parent.intention)
-        self.condition, self.maintains = condition, maintains
-        self.strand = Strand(self, self.intention, body, parent.bindings)
-        self.held: list[Node] = []
-        self.repair: Goal | None = None
-
-    def begin(self, it: Interpreter) -> bool:
-        """Begin the body, or the repair where what is to be maintained does not hold yet."""
-        it.watch(self, self.condition)
-        it.ready(self.strand)
-        if self.condition.first(it.beliefs, self.strand.bindings) is None:
-            if not self.maintains:
-                it.abort(self.strand)
-                it.unwatch(self)
-                return False
-            return self._mend(it)
-        return True
-
-    def look(self, it: Interpreter) -> None:
-        if self.repair is not None or self.condition.first(it.beliefs, self.strand.bindings) is not None:
-            return
-        if self.maintains:
-            if not self._mend(it):
-                it.finish(self, False)
-            return
-        it.abort(self.strand)
-        it.unwatch(self)
-        it.finish(self, False)
-
-    def _mend(self, it: Interpreter) -> bool:
-        """Hold the body, set the goal; False where no plan is for it."""
-        assert isinstance(self.condition, Believed)
-        goal = Goal(self, self.intention, ACHIEVE, resolve(self.condition.pattern, self.strand.bindings))
-        self.repair = goal
-        self.held = it.hold(self)
-        if goal.begin(it):
-            return True
-        self._give_up(it)
-        return False
-
-    def _give_up(self, it: Interpreter) -> None:
-        it.release(self)
-        it.abort(self.strand)
-        it.unwatch(self)
-
-    def child_done(self, it: Interpreter, child: Node, ok: bool) -> bool | None:
-        if child is not self.repair:
-            it.unwatch(self)
-            return ok
-        self.repair = None
-        if not ok or self.condition.first(it.beliefs, self.strand.bindings) is None:
-            self._give_up(it)
-            return False
-        for node in it.release(self):
-            it.ready(node)
-        return None
-
-    def children(self) -> Iterator[Node]:
-        yield self.strand
-        if self.repair is not None:
-            yield self.repair
 
 
 def inside(node: Node, top: Node) -> bool:

@@ -13,7 +13,8 @@ from typing import Any
 
 from devmind.errors import nearest
 from stages.reasoning.procedures.beliefs import Beliefs, Condition, Fact
-from stages.reasoning.procedures.intentions import Goal, Guard, Intention, Node, Strand, inside
+from stages.reasoning.procedures.guards import Guard
+from stages.reasoning.procedures.intentions import Goal, Intention, Node, Strand, inside
 from stages.reasoning.procedures.plans import ACHIEVE, BELIEVED, FORGOTTEN, Library, Option, Plan
 from stages.reasoning.procedures.terms import Open, PlanError, Term, is_ground, resolve, show
 from stages.reasoning.procedures.utilities import Utilities

@@ -15,15 +15,14 @@ a comment; where a line ends says nothing.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from devmind.errors import nearest
 from stages.reasoning.procedures.beliefs import All, Believed, Compared, Condition, Either, Not
 from stages.reasoning.procedures.plans import ACHIEVE, CHOOSE, KINDS, Library, Place, Plan
+from stages.reasoning.procedures.scanning import Token, tokens_of
 from stages.reasoning.procedures.statements import (
     Achieve,
     Act,
@@ -51,22 +50,6 @@ VERBS = (
 CLAUSES = ("for", "when", "utility", "priority", "do", "failing")
 TOP = ("plan", "believe", "achieve")
 RESERVED = frozenset({*VERBS, *CLAUSES, "plan", "else", "or", "and", "not", "in", "all", "within", "as", "mod"})
-_TOKEN = re.compile(
-    r"""(?P<blank>[ \t\r\n]+|\#[^\n]*)
-    | (?P<number>\d+\.\d+|\d+)
-    | (?P<word>[a-z]\w*)
-    | (?P<variable>[A-Z_]\w*)
-    | (?P<text>"[^"\n]*")
-    | (?P<sign><=|>=|!=|->|[-+*/=<>(){}\[\],])""",
-    re.VERBOSE,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _Token:
-    kind: str
-    text: str
-    place: Place
 
 
 def read_file(path: Path) -> Library:
@@ -89,19 +72,7 @@ def read(text: str, file: str = "plans") -> Library:
     Raises:
         PlanError: it is not as it should be; the sentence says `file`, line and column.
     """
-    return _Reader(_tokens(text, file)).library()
-
-
-def read_goal(text: str) -> Term:
-    """A goal or fact as it is typed: `on(a, b)`.
-
-    Raises:
-        PlanError: it is none.
-    """
-    reader = _Reader(_tokens(text, "the goal"))
-    goal = reader.fact()
-    reader.expect("end")
-    return goal
+    return _Reader(tokens_of(text, file)).library()
 
 
 def check(library: Library, actions: Sequence[str], sensed: Sequence[str] = ()) -> list[str]:
@@ -133,40 +104,20 @@ def _every(body: Body) -> list[Statement]:
     return found
 
 
-def _tokens(text: str, file: str) -> list[_Token]:
-    found, at, line, begins = [], 0, 1, 0
-    while at < len(text):
-        place = Place(file, line, at - begins + 1)
-        match = _TOKEN.match(text, at)
-        if match is None:
-            what = (
-                "a text that ends on its line with '\"'" if text[at] == '"' else "a word, a number or a sign of plans"
-            )
-            raise PlanError(f"{place}: expected {what}, got {text[at : at + 20].splitlines()[0]!r}.")
-        if match.lastgroup != "blank":
-            found.append(_Token(str(match.lastgroup), match[0], place))
-        newlines = match[0].count("\n")
-        if newlines:
-            line += newlines
-            begins = at + match[0].rindex("\n") + 1
-        at = match.end()
-    return [*found, _Token("end", "the end of the file", Place(file, line, at - begins + 1))]
-
-
 class _Reader:
     """Recursive descent; each method reads one thing and leaves what follows."""
 
-    def __init__(self, tokens: list[_Token]) -> None:
+    def __init__(self, tokens: list[Token]) -> None:
         self.tokens, self.at = tokens, 0
         self.names: dict[str, Var] = {}
 
     # -- tokens --------------------------------------------------------------------------------------------------
 
     @property
-    def next(self) -> _Token:
+    def next(self) -> Token:
         return self.tokens[self.at]
 
-    def take(self) -> _Token:
+    def take(self) -> Token:
         token = self.next
         self.at += token.kind != "end"
         return token
@@ -180,16 +131,14 @@ class _Reader:
             return True
         return False
 
-    def error(self, wanted: str, token: _Token | None = None, hint: str = "") -> PlanError:
+    def error(self, wanted: str, token: Token | None = None, hint: str = "") -> PlanError:
         token = token or self.next
         got = token.text if token.kind == "end" else f"'{token.text}'"
         return PlanError(f"{token.place}: expected {wanted}, got {got}{hint or '.'}")
 
-    def expect(self, text: str, where: str = "") -> _Token:
-        if text == "end" and self.next.kind == "end":
-            return self.next
+    def expect(self, text: str, where: str = "") -> Token:
         if not self.has(text):
-            raise self.error("nothing more" if text == "end" else f"'{text}'{where}")
+            raise self.error(f"'{text}'{where}")
         return self.take()
 
     def word(self, what: str) -> str:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from stages.reasoning.procedures.beliefs import Believed, Condition
-from stages.reasoning.procedures.intentions import AGAIN, Branch, Goal, Guard, Loop, Parallel, Strand, Wait
+from stages.reasoning.procedures.guards import Guard, Wait
+from stages.reasoning.procedures.intentions import AGAIN, Branch, Goal, Loop, Parallel, Strand
 from stages.reasoning.procedures.plans import ACHIEVE, TEST, Place
 from stages.reasoning.procedures.terms import LIST, Bindings, Open, PlanError, Term, Var, resolve, show, unify
 

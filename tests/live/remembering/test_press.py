@@ -59,10 +59,10 @@ def test_what_was_shown_before_is_kept() -> None:
 
 
 def test_what_is_held_up_is_there_without_a_press_until_it_is_put_down() -> None:
-    assert empty_room().lately(None) is None
+    assert empty_room().recent(None) is None
     holding = pressed(10)
     holding.end()
-    shown = holding.lately(with_thing(58, 80, 50))
+    shown = holding.recent(with_thing(58, 80, 50))
     assert shown is not None
     kept = shown.payload()
     assert np.array_equal(kept["sight"], shown.picture())
@@ -72,7 +72,7 @@ def test_what_is_held_up_is_there_without_a_press_until_it_is_put_down() -> None
     assert not red.any()
     for tick in range(58, 70):
         holding.see(scene(tick), tick / 10)
-    assert holding.lately(scene(70)) is None
+    assert holding.recent(scene(70)) is None
 
 
 def test_the_scene_before_is_kept_without_the_thing() -> None:

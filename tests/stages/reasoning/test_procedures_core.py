@@ -11,7 +11,7 @@ from stages.reasoning.procedures.beliefs import Beliefs
 from stages.reasoning.procedures.intentions import AGAIN
 from stages.reasoning.procedures.interpreter import Interpreter
 from stages.reasoning.procedures.plans import ACHIEVE
-from stages.reasoning.procedures.reading import check, read, read_goal
+from stages.reasoning.procedures.reading import check, read
 from stages.reasoning.procedures.terms import Open, PlanError, Var, resolve, show, unify
 from stages.reasoning.procedures.utilities import QTable
 
@@ -332,6 +332,7 @@ def test_of_many_plans_and_beliefs_the_applicable_ones_are_those_a_search_of_all
 
 def test_a_goal_is_read_as_it_is_shown() -> None:
     for text in ("on(a, table)", "raining", "at([1, 2.5, x], f(g))"):
-        assert show(read_goal(text)) == text
-    with pytest.raises(PlanError, match=r"the goal, line 1, column 4: expected nothing more"):
-        read_goal("on b")
+        ((goal, priority),) = read(f"achieve {text} priority 3").goals
+        assert (show(goal), priority) == (text, 3)
+    with pytest.raises(PlanError, match=r"plans, line 1, column 12: expected 'plan', 'believe' or 'achieve'"):
+        read("achieve on b")

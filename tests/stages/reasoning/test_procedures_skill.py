@@ -46,11 +46,11 @@ def test_who_knows_how_worlds_end_reaches_the_ceiling_and_shuffled_answers_fall_
         best[seed, rate] = max(values, key=values.__getitem__)
         return values[best[seed, rate]]
 
-    monkeypatch.setattr(exam, "lived", knowing)
+    monkeypatch.setattr(exam, "effectiveness", knowing)
     found = exam._tileworld(None, context, "retention")  # type: ignore[arg-type]
     assert found.score == pytest.approx(found.ceiling)
     shuffle = dict(zip(best, np.random.default_rng(0).permutation(list(best.values())), strict=True))
-    monkeypatch.setattr(exam, "lived", lambda agent, *one: live(*one, Forced(str(shuffle[one])))[0])
+    monkeypatch.setattr(exam, "effectiveness", lambda agent, *one: live(*one, Forced(str(shuffle[one])))[0])
     told = exam._tileworld(None, context, "full")  # type: ignore[arg-type]
     assert told.interval()[0] <= max(told.floors.values()) + 0.02 * told.ceiling
     assert not exam.GATE.judge({exam.NAME: told}).passed
