@@ -49,7 +49,10 @@ def agent_option(means: str) -> Any:
 
 AgentOption = Annotated[
     Path | None,
-    agent_option("Saved agent, or 'newborn'; else the newest milestone in ./checkpoints, else the newborn."),
+    agent_option(
+        "Saved agent, or one that comes with devmind ('newborn', 'after-memory'); else the newest milestone in "
+        "./checkpoints, else the newborn."
+    ),
 ]
 
 

@@ -44,7 +44,10 @@ DataOption = Annotated[
     typer.Option("--data", metavar="DIR", help="Folder of labelled recordings ('devmind data get' makes one)."),
 ]
 AgentOption = Annotated[
-    Path | None, agent_option("Saved agent to go on from, or 'newborn'; else the newest that fits.")
+    Path | None,
+    agent_option(
+        "Saved agent to go on from, or 'newborn'; else the newest that fits, else one that comes with devmind."
+    ),
 ]
 ExperienceOption = Annotated[
     list[Path] | None,
