@@ -22,7 +22,17 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import numpy as np
 
 from devmind.algorithms.selection import halving_table, softmax
-from devmind.algorithms.tree_walks import GUMBEL, PUCT, Arrays, Manner, back_up, descend, improved_at_roots
+from devmind.algorithms.tree_walks import (
+    GUMBEL,
+    PUCT,
+    Arrays,
+    Manner,
+    back_up,
+    descend,
+    enter,
+    evaluate,
+    improved_at_roots,
+)
 
 Array = np.ndarray
 
@@ -184,31 +194,19 @@ class Tree(Generic[S]):
     def _expand(self, tree: Array, parent: Array, action: Array, expand: Expand[S]) -> None:
         nodes = self.visits.shape[1]
         found = expand(self.states.take(tree * nodes + parent), action)
-        node = self.size[tree].copy()
-        self.size[tree] += 1
+        reward, discount = _floats(found.reward), _floats(found.discount)
+        over = np.ascontiguousarray(found.terminal, np.bool_)
+        node = enter(self.arrays, tree, parent, action, self.size, reward, discount, over)
         self.states.put(tree * nodes + node, found.states)
-        self.child[tree, parent, action] = node
-        self.parent[tree, node], self.way[tree, node] = parent, action
-        self.reward[tree, parent, action] = found.reward
-        # Not left to the caller alone: a terminal that is worth something would be searched as if it went on.
-        self.discount[tree, parent, action] = np.where(found.terminal, 0.0, found.discount)
-        self.terminal[tree, node] = found.terminal
         self._evaluate(tree, node, found)
 
     def _evaluate(self, tree: Array, node: Array, found: Roots[S]) -> None:
-        """Write down what was said of nodes that are new."""
-        over, at = self.terminal[tree, node], (tree, node)
-        legal = found.legal & ~over[:, None]
-        value = np.where(over, 0.0, found.value)
-        self.logits[at] = np.where(legal, found.logits, 0.0)
-        # Behind an end nothing is legal, and nothing is asked of a prior.
-        self.prior[at] = softmax(found.logits, legal | over[:, None])
-        self.legal[at] = legal
-        self.lower[at], self.upper[at] = (np.where(over, 0.0, bound[at]) for bound in (self.lower, self.upper))
-        self.visits[at] = 1
-        self.raw_value[at] = self.value[at] = np.clip(value, self.lower[at], self.upper[at])
-        self.child_lower[at] = np.where(legal, self.lower[at][:, None], -np.inf)
-        self.child_upper[at] = np.where(legal, self.upper[at][:, None], -np.inf)
+        legal = np.ascontiguousarray(found.legal, np.bool_)
+        evaluate(self.arrays, tree, node, _floats(found.logits), _floats(found.value), legal)
+
+
+def _floats(x: Array) -> Array:
+    return np.ascontiguousarray(x, np.float64)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""The two compiled loops of a tree search: down from each root to where something new is met, and back up with it."""
+"""The compiled loops of a tree search: down from each root to where something new is met, and back up with it."""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -99,6 +100,60 @@ def _choose(of: Arrays, tree: int, node: int, manner: Manner, open_: Array, scor
         return select_halving(logits, manner.noise[tree], scores, legal, open_, visits, manner.table)
     improve(logits, legal, scores)
     return select_improving(scores, open_, visits)
+
+
+@njit(cache=True, error_model="numpy")
+def evaluate(of: Arrays, trees: Array, nodes: Array, logits: Array, value: Array, legal: Array) -> None:
+    """Write down what was said of nodes that are new; of terminals nothing but that they are worth nothing more."""
+    for n in range(len(trees)):
+        tree, node = trees[n], nodes[n]
+        over = of.terminal[tree, node]
+        if over:
+            of.lower[tree, node] = of.upper[tree, node] = 0.0
+        low, high, top, total = of.lower[tree, node], of.upper[tree, node], -np.inf, 0.0
+        worth = 0.0 if over else value[n]
+        of.visits[tree, node] = 1
+        of.raw_value[tree, node] = of.value[tree, node] = min(max(worth, low), high)
+        prior = of.prior[tree, node]
+        for a in range(len(prior)):
+            able = legal[n, a] and not over
+            of.legal[tree, node, a] = able
+            of.logits[tree, node, a] = logits[n, a] if able else 0.0
+            of.child_lower[tree, node, a] = low if able else -np.inf
+            of.child_upper[tree, node, a] = high if able else -np.inf
+            if able:
+                top = max(top, logits[n, a])
+        for a in range(len(prior)):
+            prior[a] = math.exp(logits[n, a] - top) if of.legal[tree, node, a] else 0.0
+            total += prior[a]
+        if total > 0:
+            for a in range(len(prior)):
+                prior[a] /= total
+
+
+@njit(cache=True, error_model="numpy")
+def enter(
+    of: Arrays,
+    trees: Array,
+    parents: Array,
+    actions: Array,
+    size: Array,
+    reward: Array,
+    discount: Array,
+    terminal: Array,
+) -> Array:
+    """Hang a new node under each of `parents` int64 [N] by `actions` int64 [N]; their numbers int64 [N]."""
+    nodes = np.empty(len(trees), np.int64)
+    for n in range(len(trees)):
+        tree, parent, action = trees[n], parents[n], actions[n]
+        node = size[tree]
+        nodes[n], size[tree] = node, node + 1
+        of.child[tree, parent, action], of.parent[tree, node], of.way[tree, node] = node, parent, action
+        of.reward[tree, parent, action] = reward[n]
+        # Not left to the caller alone: a terminal that is worth something would be searched as if it went on.
+        of.discount[tree, parent, action] = 0.0 if terminal[n] else discount[n]
+        of.terminal[tree, node] = terminal[n]
+    return nodes
 
 
 @njit(cache=True, error_model="numpy")

@@ -62,7 +62,9 @@ def test_every_node_of_mctx_is_found(case: dict[str, Any]) -> None:
             np.testing.assert_array_equal(mine, golden, err_msg=theirs)
     tree = found.tree
     values = np.where(tree.child_visits > 0, tree.reward + tree.discount * np.array(case["tree"]["children_values"]), 0)
-    np.testing.assert_allclose(tree.child_q, values, atol=2e-5)  # mctx keeps the child's value, here it is that of the way
+    np.testing.assert_allclose(
+        tree.child_q, values, atol=2e-5
+    )  # mctx keeps the child's value, here it is that of the way
     np.testing.assert_allclose(found.weights, case["found"]["weights"], atol=2e-5)
 
 
