@@ -238,7 +238,7 @@ def python_search(game: Any, network: torch.nn.Module) -> Any:
 
     bot = mcts.MCTSBot(
         game, 1.25, SIMULATIONS, Net(), child_selection_fn=mcts.SearchNode.puct_value, solve=True,
-        random_state=np.random.RandomState(0),  # noqa: NPY002
+        random_state=np.random.RandomState(0),
     )  # fmt: skip
     return bot.mcts_search(game.new_initial_state())
 
