@@ -58,9 +58,7 @@ def test_as_many_positions_are_some_turns_away_as_others_have_counted(rules: Cub
     assert found == counts
 
 
-@pytest.mark.parametrize(
-    ("sequence", "order"), [("R", 4), ("R U R' U'", 6), ("R U", 105), ("R U U D' B D'", 1260)]
-)
+@pytest.mark.parametrize(("sequence", "order"), [("R", 4), ("R U R' U'", 6), ("R U", 105), ("R U U D' B D'", 1260)])
 def test_sequences_have_their_known_orders(sequence: str, order: int) -> None:
     comes = np.arange(THREE.cells)
     for name in sequence.split():
