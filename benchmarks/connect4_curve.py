@@ -5,8 +5,8 @@
 
 The lesson `connect4` of the stage is taught alone, to a newborn of `--size` or to `--agent`, in `--steps` steps: its
 rates fall to zero by then, so a shorter one is a lesson of its own and not the beginning of a longer one. Behind every
-`--every` steps the search and the network alone answer positions of Pascal Pons' sets L2_R2, L3_R1, L1_R1 (`--positions 0`: all
-thousand of each). Minutes are CPU time of one thread, without the exams.
+`--every` steps the search and the network alone answer positions of Pascal Pons' sets L2_R2, L3_R1, L1_R1
+(`--positions 0`: all thousand of each). Minutes are CPU time of one thread, without the exams.
 
 Floors are of the same positions: the centre-most column, minimax of depth 5, the same search before anything was
 taught (step 0), and a search by rules alone, UCT with random games, of as many simulations and of as much time a move
