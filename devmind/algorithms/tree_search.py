@@ -33,6 +33,7 @@ from devmind.algorithms.tree_walks import (
     evaluate,
     improved_at_roots,
 )
+from devmind.errors import ConfigError
 
 Array = np.ndarray
 
@@ -194,19 +195,25 @@ class Tree(Generic[S]):
     def _expand(self, tree: Array, parent: Array, action: Array, expand: Expand[S]) -> None:
         nodes = self.visits.shape[1]
         found = expand(self.states.take(tree * nodes + parent), action)
-        reward, discount = _floats(found.reward), _floats(found.discount)
-        over = np.ascontiguousarray(found.terminal, np.bool_)
+        count = (len(tree),)
+        reward, discount = (_array(getattr(found, name), name, count) for name in ("reward", "discount"))
+        over = _array(found.terminal, "terminal", count, np.bool_)
         node = enter(self.arrays, tree, parent, action, self.size, reward, discount, over)
         self.states.put(tree * nodes + node, found.states)
         self._evaluate(tree, node, found)
 
     def _evaluate(self, tree: Array, node: Array, found: Roots[S]) -> None:
-        legal = np.ascontiguousarray(found.legal, np.bool_)
-        evaluate(self.arrays, tree, node, _floats(found.logits), _floats(found.value), legal)
+        each = len(tree), self.logits.shape[2]
+        logits, legal = _array(found.logits, "logits", each), _array(found.legal, "legal", each, np.bool_)
+        evaluate(self.arrays, tree, node, logits, _array(found.value, "value", each[:1]), legal)
 
 
-def _floats(x: Array) -> Array:
-    return np.ascontiguousarray(x, np.float64)
+def _array(x: Array, name: str, shape: tuple[int, ...], dtype: type = np.float64) -> Array:
+    """As the compiled loops take it; they look at no bounds, so shapes are looked at here."""
+    found = np.ascontiguousarray(x, dtype)
+    if found.shape != shape:
+        raise ConfigError(f"The search expected '{name}' of {list(shape)}, a row a state; got {list(found.shape)}.")
+    return found
 
 
 @dataclass(frozen=True)
@@ -249,12 +256,15 @@ def gumbel_search(
         considered: the most actions that are compared at the root.
         value_scale, visit_offset: how much values weigh against the prior (`completed_q`).
         bounds: the least and the greatest value of a state: values are proven, and rescaled by these.
+
+    Raises:
+        ConfigError: the roots, the noise or what `expand` said has another shape than the tree.
     """
-    noise = np.zeros(roots.logits.shape) if gumbel is None else np.ascontiguousarray(gumbel, np.float64)
+    noise = np.zeros(roots.logits.shape) if gumbel is None else _array(gumbel, "gumbel", roots.logits.shape)
     tree = Tree.at(roots, simulations + 1, bounds)
     considered = min(considered, roots.logits.shape[1])
     table = halving_table(considered, simulations)
-    manner = Manner(GUMBEL, *tree.ends, value_scale, visit_offset, noise, table)
+    manner = Manner(GUMBEL, *tree.ends, float(value_scale), float(visit_offset), noise, table)
     for trees in _unproven(tree, simulations):
         tree.simulate(trees, manner, expand)
     able, (completed, improved) = tree.unrefuted(), improved_at_roots(tree.arrays, manner)
@@ -288,7 +298,7 @@ def puct_search(
         mixed = (1 - noise_share) * prior + noise_share * np.where(roots.legal, noise, 0.0)
         roots = Roots(roots.states, np.log(np.maximum(mixed, np.finfo(np.float64).tiny)), roots.value, roots.legal)
     tree = Tree.at(roots, simulations + 1, bounds)
-    manner = Manner(PUCT, *tree.ends, init, base, np.zeros(roots.logits.shape), halving_table(1, 1))
+    manner = Manner(PUCT, *tree.ends, float(init), float(base), np.zeros(roots.logits.shape), halving_table(1, 1))
     for trees in _unproven(tree, simulations):
         tree.simulate(trees, manner, expand)
     able = tree.unrefuted()
