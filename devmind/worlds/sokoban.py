@@ -186,7 +186,7 @@ class SokobanRules:
 
     def text(self, state: Warehouse) -> list[str]:
         """Each state as a text that `read` takes."""
-        signs = {marks: sign for sign, marks in reversed(SIGNS.items())}
+        signs = {marks: sign for sign, marks in list(SIGNS.items())[::-1]}
         seen = self.observe(state)["board"].transpose(0, 2, 3, 1)
         return ["\n".join("".join(signs[tuple(cell)] for cell in line) for line in one.tolist()) for one in seen]
 
