@@ -1,46 +1,30 @@
-"""Which action a tree search tries next: PUCT, and Gumbel's with sequential halving and completed Q. Plain numpy.
+"""Which action a tree search tries next: PUCT, and Gumbel's with sequential halving and completed Q; compiled, by node.
 
-Every function works on N nodes with A actions each, and each row is decided by itself. Constants and formulas are those
-of mctx (https://github.com/google-deepmind/mctx), so that published settings carry over.
+Every function is told of one node with A actions, as rows of the tree's arrays, so each node is decided by itself.
+Constants and formulas are those of mctx (https://github.com/google-deepmind/mctx), so that published settings carry
+over.
 
     PUCT    Silver et al. 2017, "Mastering the game of Go without human knowledge"
     Gumbel  Danihelka et al. 2022, "Policy improvement by planning with Gumbel"
+
+The rows are: prior float [A], the softmax of logits float [A] among legal bool [A]; open bool [A], legal and worth
+trying, as its value is not known exactly, nor known to be no better than another's; visits int64 [A]; q float [A], its
+value to the player who acts, of no meaning where never visited. And numbers: raw, what the node was estimated to be
+worth before any search; value, after it; low and high, the least and the greatest value there can be, infinite where
+that is not known, and then values are compared with those of the other actions at the same node.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numba import njit
 
 Array = np.ndarray
-
-
-@dataclass(frozen=True)
-class Choices:
-    """What is known of the actions at N nodes.
-
-    Attributes:
-        logits: float [N, A], the prior's.
-        legal: bool [N, A], at least one a row.
-        open: bool [N, A], legal and worth trying: its value is not known exactly, nor known to be no better than
-            another's. A row without any is decided; what is selected there is of no consequence.
-        visits: int64 [N, A]; q: float [N, A], its value to the player who acts, of no meaning where never visited.
-        raw_value: float [N], what was estimated before any search; value: float [N], after it.
-        bounds: the lowest and the highest value there can be; None: not known, and values are compared with those of
-            the other actions at the same node.
-    """
-
-    logits: Array
-    legal: Array
-    open: Array
-    visits: Array
-    q: Array
-    raw_value: Array
-    value: Array
-    bounds: tuple[float, float] | None = None
+TINY = float(np.finfo(np.float32).tiny)
+"""The least probability of a prior where a mean is weighted by it."""
 
 
 def softmax(logits: Array, legal: Array) -> Array:
@@ -50,73 +34,128 @@ def softmax(logits: Array, legal: Array) -> Array:
     return powers / powers.sum(-1, keepdims=True)
 
 
-def mixed_value(choices: Choices) -> Array:
-    """The value of actions never visited, float [N]: raw estimate and visited actions' Q by prior (appendix D)."""
-    prior = np.maximum(softmax(choices.logits, choices.legal), np.finfo(np.float32).tiny)
-    weight = np.where(choices.visits > 0, prior, 0.0)
-    visited = (weight * np.where(choices.visits > 0, choices.q, 0.0)).sum(-1) / np.maximum(weight.sum(-1), 1e-300)
-    count = choices.visits.sum(-1)
-    return (choices.raw_value + count * visited) / (count + 1)
+@njit(cache=True, error_model="numpy")
+def completed_q(
+    prior: Array,
+    legal: Array,
+    visits: Array,
+    q: Array,
+    raw: float,
+    low: float,
+    high: float,
+    value_scale: float,
+    visit_offset: float,
+    out: Array,
+) -> None:
+    """Q of visited actions, a mixed value for the others, in 0..1 and scaled to stand beside logits, into `out` [A].
 
-
-def completed_q(choices: Choices, value_scale: float, visit_offset: float) -> Array:
-    """Q of visited actions, `mixed_value` for the others, in 0..1 and scaled to stand beside logits, float [N, A].
-
-    The scale is (visit_offset + most visits) * value_scale (equation 8).
+    Mixed are the raw estimate and visited actions' Q by prior (appendix D); the scale is (visit_offset + most visits) *
+    value_scale (equation 8).
     """
-    completed = np.where(choices.visits > 0, choices.q, mixed_value(choices)[:, None])
-    if choices.bounds is None:
-        low = np.where(choices.legal, completed, np.inf).min(-1, keepdims=True)
-        high = np.where(choices.legal, completed, -np.inf).max(-1, keepdims=True)
-    else:
-        low, high = (np.full((len(completed), 1), bound) for bound in choices.bounds)
-    unit = (completed - low) / np.maximum(high - low, 1e-8)
-    return (visit_offset + choices.visits.max(-1, keepdims=True)) * value_scale * unit
+    count, most, weight, mean = 0, 0, 0.0, 0.0
+    for a in range(len(prior)):
+        if visits[a] > 0:
+            share = max(prior[a], TINY)
+            weight += share
+            mean += share * q[a]
+            count += visits[a]
+            most = max(most, visits[a])
+    mixed = (raw + count * (mean / max(weight, 1e-300))) / (count + 1)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        low, high = np.inf, -np.inf
+        for a in range(len(prior)):
+            if legal[a]:
+                completed = q[a] if visits[a] > 0 else mixed
+                low, high = min(low, completed), max(high, completed)
+    for a in range(len(prior)):
+        completed = q[a] if visits[a] > 0 else mixed
+        out[a] = (visit_offset + most) * value_scale * ((completed - low) / max(high - low, 1e-8))
 
 
-def select_puct(choices: Choices, init: float, base: float) -> Array:
-    """The action with the highest upper confidence bound among those that are open, int64 [N].
+@njit(cache=True, error_model="numpy")
+def improve(logits: Array, legal: Array, out: Array) -> None:
+    """From completed Q in `out` [A] to softmax(logits + completed Q) in `out` (equation 11): what a policy should learn
+    from a search; 0 where not legal."""
+    top, total = -np.inf, 0.0
+    for a in range(len(out)):
+        if legal[a]:
+            top = max(top, logits[a] + out[a])
+    for a in range(len(out)):
+        out[a] = math.exp(logits[a] + out[a] - top) if legal[a] else 0.0
+        total += out[a]
+    for a in range(len(out)):
+        out[a] /= total
+
+
+@njit(cache=True, error_model="numpy")
+def select_improving(improved: Array, open_: Array, visits: Array) -> int:
+    """Below the root: the open action whose visits lag most behind the improved policy (equation 14)."""
+    count, best, chosen = 0, -np.inf, -1
+    for a in range(len(improved)):
+        count += visits[a]
+    for a in range(len(improved)):
+        score = improved[a] - visits[a] / (1 + count)
+        if open_[a] and (chosen < 0 or score > best):
+            best, chosen = score, a
+    return max(chosen, 0)
+
+
+@njit(cache=True, error_model="numpy")
+def select_halving(
+    logits: Array, noise: Array, completed: Array, legal: Array, open_: Array, visits: Array, table: Array
+) -> int:
+    """At the root: sequential halving among the actions of highest noise + logits.
+
+    Where none of those whose turn it is is open any more, the best open one is taken.
+
+    Args:
+        table: int64 [considered + 1, simulations], `considered_visits` of each number of actions.
+    """
+    able = count = 0
+    for a in range(len(logits)):
+        able += legal[a]
+        count += visits[a]
+    turn = table[min(able, len(table) - 1), min(count, table.shape[1] - 1)]
+    best, chosen, due = -np.inf, -1, False
+    for a in range(len(logits)):
+        score, mine = logits[a] + noise[a] + completed[a], visits[a] == turn
+        if open_[a] and (chosen < 0 or (mine and not due) or (mine == due and score > best)):
+            best, chosen, due = score, a, mine
+    return max(chosen, 0)
+
+
+@njit(cache=True, error_model="numpy")
+def select_puct(
+    prior: Array,
+    legal: Array,
+    open_: Array,
+    visits: Array,
+    q: Array,
+    value: float,
+    low: float,
+    high: float,
+    init: float,
+    base: float,
+) -> int:
+    """The action with the highest upper confidence bound among those that are open.
 
     An action never visited counts as the worst of those visited and of the node itself, as in mctx.
     """
-    count = choices.visits.sum(-1, keepdims=True) + 1
-    seen = np.where(choices.visits > 0, choices.q, choices.value[:, None])
-    low = np.minimum(choices.value[:, None], np.where(choices.legal, seen, np.inf).min(-1, keepdims=True))
-    high = np.maximum(choices.value[:, None], np.where(choices.legal, seen, -np.inf).max(-1, keepdims=True))
-    completed = np.where(choices.visits > 0, choices.q, low)
-    if choices.bounds is not None:
-        low, high = (np.full_like(low, bound) for bound in choices.bounds)
-    exploit = (completed - low) / np.maximum(high - low, 1e-8)
-    factor = init + np.log((count + base + 1) / base)
-    explore = np.sqrt(count) * factor * softmax(choices.logits, choices.legal) / (choices.visits + 1)
-    return _argmax(exploit + explore, choices.open)
-
-
-def select_improving(choices: Choices, value_scale: float, visit_offset: float) -> Array:
-    """Below the root: the open action whose visits lag most behind the improved policy (equation 14), int64 [N]."""
-    improved = improved_policy(choices, value_scale, visit_offset)
-    share = choices.visits / (1 + choices.visits.sum(-1, keepdims=True))
-    return _argmax(improved - share, choices.open)
-
-
-def improved_policy(choices: Choices, value_scale: float, visit_offset: float) -> Array:
-    """softmax(logits + completed Q), float [N, A] (equation 11): what a policy should learn from a search."""
-    return softmax(choices.logits + completed_q(choices, value_scale, visit_offset), choices.legal)
-
-
-def select_halving(
-    choices: Choices, gumbel: Array, simulations: int, considered: int, value_scale: float, visit_offset: float
-) -> Array:
-    """At the root: sequential halving among the `considered` actions of highest gumbel + logits, int64 [N].
-
-    Where none of those whose turn it is is open any more, the best open one is taken.
-    """
-    tables = np.array([considered_visits(m, simulations) for m in range(considered + 1)])
-    most = np.minimum(considered, choices.legal.sum(-1))
-    turn = tables[most, np.minimum(choices.visits.sum(-1), simulations - 1)]
-    scores = choices.logits + gumbel + completed_q(choices, value_scale, visit_offset)
-    due = choices.open & (choices.visits == turn[:, None])
-    return _argmax(scores, np.where(due.any(-1, keepdims=True), due, choices.open))
+    count, worst, greatest = 1, value, value
+    for a in range(len(prior)):
+        count += visits[a]
+        if visits[a] > 0 and legal[a]:
+            worst, greatest = min(worst, q[a]), max(greatest, q[a])
+    if not (math.isfinite(low) and math.isfinite(high)):
+        low, high = worst, greatest
+    explore = math.sqrt(count) * (init + math.log((count + base + 1) / base))
+    best, chosen = -np.inf, -1
+    for a in range(len(prior)):
+        exploit = ((q[a] if visits[a] > 0 else worst) - low) / max(high - low, 1e-8)
+        score = exploit + explore * prior[a] / (visits[a] + 1)
+        if open_[a] and (chosen < 0 or score > best):
+            best, chosen = score, a
+    return max(chosen, 0)
 
 
 @lru_cache(maxsize=256)
@@ -134,6 +173,10 @@ def considered_visits(considered: int, simulations: int) -> tuple[int, ...]:
     return tuple(sequence[:simulations])
 
 
-def _argmax(scores: Array, among: Array) -> Array:
-    """The first of the highest scores where `among`, int64 [N]."""
-    return np.where(among, scores, -np.inf).argmax(-1)
+@lru_cache(maxsize=64)
+def halving_table(considered: int, simulations: int) -> Array:
+    """`considered_visits` of 0 to `considered` actions, int64 [considered + 1, simulations]; not to be changed."""
+    table = np.array([considered_visits(m, simulations) for m in range(considered + 1)], np.int64)
+    table = table.reshape(considered + 1, simulations)
+    table.flags.writeable = False
+    return table

@@ -16,20 +16,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from devmind.algorithms.selection import (
-    Array,
-    Choices,
-    completed_q,
-    improved_policy,
-    select_halving,
-    select_improving,
-    select_puct,
-    softmax,
+from devmind.algorithms.selection import halving_table, softmax
+from devmind.algorithms.tree_walks import (
+    GUMBEL,
+    PUCT,
+    Arrays,
+    Manner,
+    back_up,
+    descend,
+    enter,
+    evaluate,
+    improved_at_roots,
 )
+from devmind.errors import ConfigError
+
+Array = np.ndarray
 
 
 class Rows(Protocol):
@@ -82,7 +88,6 @@ class Expanded(Roots[S]):
 
 Expand = Callable[[S, Array], Expanded[S]]
 """`(N states, actions int64 [N]) -> Expanded`; N changes from call to call and is never 0."""
-Select = Callable[[Choices], Array]
 
 
 @dataclass
@@ -95,7 +100,9 @@ class Tree(Generic[S]):
         terminal: bool [B, M].
         visits: int64; value, raw_value: float, with and before search, to the player whose turn it is there.
         lower, upper: float, between which the value is known to lie.
-        logits, legal, reward, discount: [B, M, A]; child: int64 [B, M, A], the node an action leads to, or -1.
+        logits, prior (their softmax), legal, reward, discount: [B, M, A].
+        parent, way: int64 [B, M], the node above, -1 of a root, and its action that leads here.
+        child: int64 [B, M, A], the node an action leads to, or -1.
         child_visits, child_q, child_lower, child_upper: [B, M, A], to the player who acts.
     """
 
@@ -109,9 +116,12 @@ class Tree(Generic[S]):
     lower: Array
     upper: Array
     logits: Array
+    prior: Array
     legal: Array
     reward: Array
     discount: Array
+    parent: Array
+    way: Array
     child: Array
     child_visits: Array
     child_q: Array
@@ -135,9 +145,12 @@ class Tree(Generic[S]):
             lower=np.full(each, low, np.float64),
             upper=np.full(each, high, np.float64),
             logits=np.zeros(of_actions),
+            prior=np.zeros(of_actions),
             legal=np.zeros(of_actions, bool),
             reward=np.zeros(of_actions),
             discount=np.zeros(of_actions),
+            parent=np.full(each, -1),
+            way=np.full(each, -1),
             child=np.full(of_actions, -1),
             child_visits=np.zeros(of_actions, np.int64),
             child_q=np.zeros(of_actions),
@@ -147,21 +160,10 @@ class Tree(Generic[S]):
         tree._evaluate(np.arange(batch), np.zeros(batch, np.int64), roots)
         return tree
 
-    def choices(self, tree: Array, node: Array) -> Choices:
-        """What is known of the actions at `node` int64 [N] of the trees `tree` int64 [N]."""
-        at = tree, node
-        lower, upper, known = self.child_lower[at], self.child_upper[at], self.lower[at][:, None]
-        legal = self.legal[at]
-        return Choices(
-            self.logits[at],
-            legal,
-            legal & (lower < upper) & (upper > known),
-            self.child_visits[at],
-            self.child_q[at],
-            self.raw_value[at],
-            self.value[at],
-            self.bounds,
-        )
+    @cached_property
+    def arrays(self) -> Arrays:
+        """The same numbers, for the compiled loops, which change them in place."""
+        return Arrays(*(getattr(self, name) for name in Arrays._fields))
 
     def unrefuted(self) -> Array:
         """Actions at the roots that may be best, by what is proven, bool [B, A]; all legal ones without `bounds`."""
@@ -169,78 +171,49 @@ class Tree(Generic[S]):
         return self.legal[:, 0] & ((self.child_lower[:, 0] >= known) | (self.child_upper[:, 0] > known))
 
     @property
+    def ends(self) -> tuple[float, float]:
+        """The bounds, infinite where there are none."""
+        low, high = self.bounds or (-np.inf, np.inf)
+        return float(low), float(high)
+
+    @property
     def proven(self) -> Array:
         """Whose root's value is known exactly, bool [B]."""
         return np.asarray(self.lower[:, 0] == self.upper[:, 0])
 
-    def simulate(self, trees: Array, root: Select, interior: Select, expand: Expand[S]) -> None:
+    def simulate(self, trees: Array, manner: Manner, expand: Expand[S]) -> None:
         """One simulation in each of `trees` int64 [N]: down to an action never tried or a node that is known, and back.
 
         All that is reached anew is expanded by one call.
         """
-        going, node = trees, np.zeros(len(trees), np.int64)
-        path: list[tuple[Array, Array, Array]] = []
-        new: list[tuple[Array, Array, Array]] = []
-        while len(going):
-            action = (interior if path else root)(self.choices(going, node))
-            path.append((going, node, action))
-            child = self.child[going, node, action]
-            fresh = child < 0
-            new.append((going[fresh], node[fresh], action[fresh]))
-            deeper = ~fresh & ~self.terminal[going, child] & (self.lower[going, child] < self.upper[going, child])
-            going, node = going[deeper], child[deeper]
-        tree, parent, tried = (np.concatenate(column) for column in zip(*new, strict=True))
-        if len(tree):
-            self._expand(tree, parent, tried, expand)
-        for going, node, action in reversed(path):
-            self._back_up(going, node, action)
+        node, action = descend(self.arrays, trees, manner)
+        fresh = self.child[trees, node, action] < 0
+        if fresh.any():
+            self._expand(trees[fresh], node[fresh], action[fresh], expand)
+        back_up(self.arrays, trees, node, action, self.bounds is not None)
 
     def _expand(self, tree: Array, parent: Array, action: Array, expand: Expand[S]) -> None:
         nodes = self.visits.shape[1]
         found = expand(self.states.take(tree * nodes + parent), action)
-        node = self.size[tree].copy()
-        self.size[tree] += 1
+        count = (len(tree),)
+        reward, discount = (_array(getattr(found, name), name, count) for name in ("reward", "discount"))
+        over = _array(found.terminal, "terminal", count, np.bool_)
+        node = enter(self.arrays, tree, parent, action, self.size, reward, discount, over)
         self.states.put(tree * nodes + node, found.states)
-        self.child[tree, parent, action] = node
-        self.reward[tree, parent, action] = found.reward
-        # Not left to the caller alone: a terminal that is worth something would be searched as if it went on.
-        self.discount[tree, parent, action] = np.where(found.terminal, 0.0, found.discount)
-        self.terminal[tree, node] = found.terminal
         self._evaluate(tree, node, found)
 
     def _evaluate(self, tree: Array, node: Array, found: Roots[S]) -> None:
-        """Write down what was said of nodes that are new."""
-        over, at = self.terminal[tree, node], (tree, node)
-        legal = found.legal & ~over[:, None]
-        value = np.where(over, 0.0, found.value)
-        self.logits[at] = np.where(legal, found.logits, 0.0)
-        self.legal[at] = legal
-        self.lower[at], self.upper[at] = (np.where(over, 0.0, bound[at]) for bound in (self.lower, self.upper))
-        self.visits[at] = 1
-        self.raw_value[at] = self.value[at] = np.clip(value, self.lower[at], self.upper[at])
-        self.child_lower[at] = np.where(legal, self.lower[at][:, None], -np.inf)
-        self.child_upper[at] = np.where(legal, self.upper[at][:, None], -np.inf)
+        each = len(tree), self.logits.shape[2]
+        logits, legal = _array(found.logits, "logits", each), _array(found.legal, "legal", each, np.bool_)
+        evaluate(self.arrays, tree, node, logits, _array(found.value, "value", each[:1]), legal)
 
-    def _back_up(self, tree: Array, node: Array, action: Array) -> None:
-        """Tell nodes of a visit to what `action` leads to; those below have been told."""
-        at, way = (tree, node), (tree, node, action)
-        below = tree, self.child[way]
-        self.child_visits[way] += 1
-        self.visits[at] += 1
-        reward, discount = self.reward[way], self.discount[way]
-        q = reward + discount * self.value[below]
-        if self.bounds is not None:
-            ends = reward + discount * self.lower[below], reward + discount * self.upper[below]
-            # Never less than what was known: sums of floats must not widen what an earlier visit has proven.
-            self.child_lower[way] = np.maximum(self.child_lower[way], np.minimum(*ends))
-            self.child_upper[way] = np.minimum(self.child_upper[way], np.maximum(*ends))
-            q = np.clip(q, self.child_lower[way], self.child_upper[way])
-            self.lower[at] = np.maximum(self.lower[at], self.child_lower[at].max(-1))
-            self.upper[at] = np.minimum(self.upper[at], self.child_upper[at].max(-1))
-        self.child_q[way] = q
-        visits = self.child_visits[at]
-        mean = (self.raw_value[at] + (visits * self.child_q[at]).sum(-1)) / (1 + visits.sum(-1))
-        self.value[at] = np.clip(mean, self.lower[at], self.upper[at])
+
+def _array(x: Array, name: str, shape: tuple[int, ...], dtype: type = np.float64) -> Array:
+    """As the compiled loops take it; they look at no bounds, so shapes are looked at here."""
+    found = np.ascontiguousarray(x, dtype)
+    if found.shape != shape:
+        raise ConfigError(f"The search expected '{name}' of {list(shape)}, a row a state; got {list(found.shape)}.")
+    return found
 
 
 @dataclass(frozen=True)
@@ -283,24 +256,21 @@ def gumbel_search(
         considered: the most actions that are compared at the root.
         value_scale, visit_offset: how much values weigh against the prior (`completed_q`).
         bounds: the least and the greatest value of a state: values are proven, and rescaled by these.
+
+    Raises:
+        ConfigError: the roots, the noise or what `expand` said has another shape than the tree.
     """
-    noise = np.zeros(roots.logits.shape) if gumbel is None else np.asarray(gumbel, np.float64)
+    noise = np.zeros(roots.logits.shape) if gumbel is None else _array(gumbel, "gumbel", roots.logits.shape)
     tree = Tree.at(roots, simulations + 1, bounds)
-    scale = (value_scale, visit_offset)
     considered = min(considered, roots.logits.shape[1])
+    table = halving_table(considered, simulations)
+    manner = Manner(GUMBEL, *tree.ends, float(value_scale), float(visit_offset), noise, table)
     for trees in _unproven(tree, simulations):
-        tree.simulate(
-            trees,
-            lambda at, trees=trees: select_halving(at, noise[trees], simulations, considered, *scale),  # type: ignore[misc]
-            lambda at: select_improving(at, *scale),
-            expand,
-        )
-    at = _roots_of(tree)
-    able = tree.unrefuted()
-    scores = np.where(_final(tree), at.logits + noise + completed_q(at, *scale), -np.inf)
-    weights = np.where(able, improved_policy(at, *scale), 0.0)
-    weights = _normalised(weights, able)
-    return Found(scores.argmax(-1), weights, tree.value[:, 0], tree.proven, at.visits, at.q, tree)
+        tree.simulate(trees, manner, expand)
+    able, (completed, improved) = tree.unrefuted(), improved_at_roots(tree.arrays, manner)
+    scores = np.where(_final(tree), tree.logits[:, 0] + noise + completed, -np.inf)
+    weights = _normalised(np.where(able, improved, 0.0), able)
+    return _found(tree, scores.argmax(-1), weights)
 
 
 def puct_search(
@@ -328,13 +298,13 @@ def puct_search(
         mixed = (1 - noise_share) * prior + noise_share * np.where(roots.legal, noise, 0.0)
         roots = Roots(roots.states, np.log(np.maximum(mixed, np.finfo(np.float64).tiny)), roots.value, roots.legal)
     tree = Tree.at(roots, simulations + 1, bounds)
-    select = lambda at: select_puct(at, init, base)  # noqa: E731
+    manner = Manner(PUCT, *tree.ends, float(init), float(base), np.zeros(roots.logits.shape), halving_table(1, 1))
     for trees in _unproven(tree, simulations):
-        tree.simulate(trees, select, select, expand)
-    at, able = _roots_of(tree), tree.unrefuted()
-    weights = _normalised(np.where(able, at.visits, 0).astype(float), able)
-    order = np.where(_final(tree), at.q, -np.inf)
-    return Found(order.argmax(-1), weights, tree.value[:, 0], tree.proven, at.visits, at.q, tree)
+        tree.simulate(trees, manner, expand)
+    able = tree.unrefuted()
+    weights = _normalised(np.where(able, tree.child_visits[:, 0], 0).astype(float), able)
+    order = np.where(_final(tree), tree.child_q[:, 0], -np.inf)
+    return _found(tree, order.argmax(-1), weights)
 
 
 def _unproven(tree: Tree[Any], simulations: int) -> Any:
@@ -346,9 +316,9 @@ def _unproven(tree: Tree[Any], simulations: int) -> Any:
         yield trees
 
 
-def _roots_of(tree: Tree[Any]) -> Choices:
-    batch = len(tree.size)
-    return tree.choices(np.arange(batch), np.zeros(batch, np.int64))
+def _found(tree: Tree[S], action: Array, weights: Array) -> Found[S]:
+    visits, q = tree.child_visits[:, 0].copy(), tree.child_q[:, 0].copy()
+    return Found(action, weights, tree.value[:, 0].copy(), tree.proven, visits, q, tree)
 
 
 def _final(tree: Tree[Any]) -> Array:

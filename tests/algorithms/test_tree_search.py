@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +11,7 @@ import pytest
 
 from devmind.algorithms.selection import considered_visits
 from devmind.algorithms.tree_search import Expanded, Found, Roots, gumbel_search, puct_search
+from devmind.errors import ConfigError
 from devmind.seeding import numpy_rng
 
 ACTIONS = 4
@@ -380,6 +381,20 @@ def test_all_trees_share_one_call_a_simulation() -> None:
     gumbel_search(game.roots(64), game.expand, 16)
     assert len(game.calls) <= 16
     assert game.calls[0] == 64
+
+
+@pytest.mark.parametrize("name", ["reward", "discount", "terminal", "logits", "value", "legal"])
+def test_what_has_another_shape_is_refused(name: str) -> None:
+    roots, expand = bandit([0.1, 0.9, 0.3])
+
+    def shorter(states: Numbers, actions: np.ndarray) -> Expanded[Numbers]:
+        found = expand(states, actions)
+        return replace(found, **{name: getattr(found, name)[..., :-1]})
+
+    with pytest.raises(ConfigError, match=f"The search expected '{name}' of "):
+        gumbel_search(roots(2), shorter, 4)
+    with pytest.raises(ConfigError, match=r"expected 'gumbel' of \[2, 3\]"):
+        gumbel_search(roots(2), expand, 4, gumbel=np.zeros((1, 3)))
 
 
 def test_noise_of_puct_is_mixed_into_the_prior() -> None:

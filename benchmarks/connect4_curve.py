@@ -1,0 +1,224 @@
+"""Connect-4: moves that lose value against minutes of the lesson, beside AlphaZero.jl's iterations; a table and an SVG.
+
+    OMP_NUM_THREADS=1 python benchmarks/connect4_curve.py --data FOLDER [--steps 300] [--every 60] [--positions 400]
+        [--simulations 200] [--agent DIR] [--out curve.svg]
+
+The lesson `connect4` of the stage is taught alone, to a newborn of `--size` or to `--agent`, in `--steps` steps: its
+rates fall to zero by then, so a shorter one is a lesson of its own and not the beginning of a longer one. Behind every
+`--every` steps the search and the network alone answer positions of Pascal Pons' sets L2_R2, L3_R1, L1_R1
+(`--positions 0`: all thousand of each). Minutes are CPU time of one thread, without the exams.
+
+Floors are of the same positions: the centre-most column, minimax of depth 5, the same search before anything was
+taught (step 0), and a search by rules alone, UCT with random games, of as many simulations and of as much time a move
+as the agent's takes. AlphaZero.jl's figures are read off a plot in its documentation (1.6 million parameters, 600
+simulations, one to two hours an iteration on an RTX 2070).
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from devmind import worlds
+from devmind.agent.agent import Agent
+from devmind.agent.config import AgentConfig
+from devmind.agent.threads import intra_op_threads
+from devmind.config import load
+from devmind.curriculum.exam import wilson
+from devmind.curriculum.examining import examination
+from devmind.curriculum.machine import gflops
+from devmind.curriculum.stage import Context
+from devmind.errors import ConfigError
+from devmind.worlds.boards import MnkRules
+from stages.reasoning import parts
+from stages.reasoning.connect4.exam import DEPTH, centre_most
+from stages.reasoning.connect4.positions import FOLDER, SETS, read
+from stages.reasoning.games import CONNECT4
+from stages.reasoning.judged import Judged, mistakes
+from stages.reasoning.lessons import lessons
+from stages.reasoning.random_games import visits
+from stages.reasoning.solver import minimax
+
+ALL = 1000
+ALPHAZERO: Mapping[str, Mapping[str, float]] = {
+    "L2_R2": {"0": 0.11, "3": 0.075, "5": 0.038, "15": 0.027},
+    "L3_R1": {"0": 0.010, "3": 0.003, "5": 0.0, "15": 0.0},
+    "L1_R1": {"0": 0.037, "3": 0.007, "5": 0.0, "15": 0.0},
+}
+"""Mistakes after iterations of AlphaZero.jl; 0 is its untrained network with 600 simulations."""
+
+
+class Row(NamedTuple):
+    """One point of a curve: minutes taught, and by set mistakes of search and of the network alone."""
+
+    step: int
+    minutes: float
+    searched: dict[str, float]
+    alone: dict[str, float]
+
+
+def main() -> None:
+    """Teach, ask, print, draw."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder with games/connect4/*.tsv")
+    parser.add_argument("--agent", type=Path, metavar="DIR", help="to begin with; else a newborn of --size")
+    parser.add_argument("--size", default="nursery")
+    parser.add_argument("--steps", type=int, help="of the lesson; by default as many as the stage plans")
+    parser.add_argument("--every", type=int, default=60, help="steps between two points of the curve")
+    parser.add_argument("--positions", type=int, default=400, help="of each set; 0: all")
+    parser.add_argument("--simulations", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, metavar="FILE.svg")
+    asked = parser.parse_args()
+    if asked.every < 1 or asked.positions < 0 or asked.simulations < 1 or (asked.steps or 1) < 1:
+        raise ConfigError("Expected at least one step, one step between points, and one simulation.")
+    with tempfile.TemporaryDirectory() as folder, intra_op_threads(1):
+        rows, floors = curve(asked, Path(folder))
+    if asked.out:
+        asked.out.write_text(plot(rows, floors, asked), encoding="utf-8")
+        print(f"plot: {asked.out}")
+
+
+def curve(asked: argparse.Namespace, folder: Path) -> tuple[list[Row], dict[str, dict[str, float]]]:
+    """Every point as soon as it is known, and floors by set."""
+    sets = [read(asked.data / FOLDER / f"{name}.tsv", asked.positions or ALL) for name in SETS]
+    size = Agent.from_pretrained(asked.agent).config.size if asked.agent else asked.size
+    context = Context(
+        load(size, sets=["device=cpu", "threads=1", "loggers=[]"]), asked.seed, "cpu", folder, worlds.make
+    )
+    agent = Agent.from_pretrained(asked.agent) if asked.agent else Agent(AgentConfig(size=size, seed=asked.seed))
+    parts.admit(agent)
+    lesson = next(one for one in lessons(context) if one.name == CONNECT4.name)
+    steps = asked.steps or lesson.steps
+    learner, batches = lesson.make_learner(agent, context), lesson.make_batches(agent, context, steps)
+    learner.steps = steps
+    n = len(sets[0].best)
+    print(f"one core of {gflops():.0f} GFLOP/s (float32); {size}, seed {asked.seed}, {steps} steps; n {n} a set,")
+    print(f"{asked.simulations} simulations; shares of moves that lose value: search / network alone")
+    print(f"{'step':>5} {'CPU min':>8}  " + "  ".join(f"{name:>15}" for name in SETS) + "   L2_R2, search, 95 %")
+    rows, spent_s = [point(agent, sets, asked.simulations, 0, 0.0)], 0.0
+    for step in range(steps):
+        begun_s = time.process_time()
+        agent.train()
+        torch.manual_seed(step)
+        learner.update(batches.make(step), step)
+        spent_s += time.process_time() - begun_s
+        if (step + 1) % asked.every == 0 or step + 1 == steps:
+            rows.append(point(agent, sets, asked.simulations, step + 1, spent_s / 60))
+    return rows, floors_of(agent, sets, asked)
+
+
+def point(agent: Agent, sets: Sequence[Judged], simulations: int, step: int, minutes: float) -> Row:
+    """Ask the agent."""
+    with examination(agent):
+        searched = {one.name: float(mistakes(one, agent, simulations).mean()) for one in sets}
+        alone = {one.name: float(mistakes(one, agent, 0).mean()) for one in sets}
+    n = len(sets[0].best)
+    low, high = wilson(round(searched[SETS[0]] * n), n)
+    told = "  ".join(f"{searched[name]:7.3f} /{alone[name]:6.3f}" for name in SETS)
+    print(f"{step:5} {minutes:8.2f}  {told}   [{low:.3f}, {high:.3f}]", flush=True)
+    return Row(step, minutes, searched, alone)
+
+
+def floors_of(agent: Agent, sets: Sequence[Judged], asked: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """By name and set; nothing of them was taught."""
+    rules = CONNECT4.rules
+    assert isinstance(rules, MnkRules)
+    some = sets[0].first(20)
+    begun_s = time.process_time()
+    with examination(agent):
+        for row in range(len(some.best)):
+            mistakes(Judged(CONNECT4, "", some.board.take([row]), some.best[[row]]), agent, asked.simulations)
+    of_a_move_s = (time.process_time() - begun_s) / len(some.best)
+    visits(rules, some.board, 10, asked.seed)
+    begun_s = time.process_time()
+    visits(rules, some.board, 2000, asked.seed)
+    as_long = max(1, round(2000 * len(some.best) * of_a_move_s / (time.process_time() - begun_s)))
+    by_rules = {
+        f"random games, {many:,} simulations": lambda one, many=many: visits(rules, one.board, many, asked.seed).argmax(
+            -1
+        )
+        for many in (asked.simulations, as_long)
+    }
+    players = {
+        "centre-most column": centre_most,
+        f"minimax depth {DEPTH}": lambda one: minimax(rules, one.board, DEPTH).argmax(-1),
+        **by_rules,
+    }
+    found = {who: {one.name: float(one.mistakes(play(one)).mean()) for one in sets} for who, play in players.items()}
+    found["by chance"] = {one.name: one.by_chance for one in sets}
+    print(f"\n{'floors':42} " + "  ".join(f"{name:>7}" for name in SETS))
+    for who, each in found.items():
+        print(f"{who:42} " + "  ".join(f"{each[name]:7.3f}" for name in SETS))
+    print(f"(the second takes as long as the agent's search of a move, {1000 * of_a_move_s:.0f} ms of CPU time)")
+    print(f"\n{'AlphaZero.jl, iteration':42} " + "  ".join(f"{name:>7}" for name in SETS))
+    for iteration in ALPHAZERO[SETS[0]]:
+        print(f"{iteration:42} " + "  ".join(f"{ALPHAZERO[name][iteration]:7.3f}" for name in SETS), flush=True)
+    return found
+
+
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM, RIGHT = 320, 260, 44, 40, 44, 62
+COLOURS = {"search": "#1f5fbf", "network alone": "#c0561f"}
+
+
+def plot(rows: Sequence[Row], floors: Mapping[str, Mapping[str, float]], asked: argparse.Namespace) -> str:
+    """A panel a set, with AlphaZero.jl's iterations as dashed lines; an SVG that needs nothing else."""
+    title = (
+        f"Connect-4: share of moves that lose value, {asked.simulations} simulations, n {asked.positions or ALL} a set"
+    )
+    panels = "".join(panel(name, rows, floors, number * WIDTH) for number, name in enumerate(SETS))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH * len(SETS)} {HEIGHT}" font-family="sans-serif" '
+        f'font-size="11"><rect width="100%" height="100%" fill="white"/><text x="{LEFT}" y="14">{title}</text>'
+        f"{panels}</svg>\n"
+    )
+
+
+def panel(name: str, rows: Sequence[Row], floors: Mapping[str, Mapping[str, float]], left: int) -> str:
+    """Mistakes over minutes of one set."""
+    deepest = max(floors[f"minimax depth {DEPTH}"][name], *(max(r.searched[name], r.alone[name]) for r in rows), 0.01)
+    longest = max(rows[-1].minutes, 1e-9)
+    x0, x1, y0, y1 = left + LEFT, left + WIDTH - RIGHT, HEIGHT - BOTTOM, TOP
+
+    def x(minutes: float) -> float:
+        return x0 + (x1 - x0) * minutes / longest
+
+    def y(share: float) -> float:
+        return y0 + (y1 - y0) * min(share, deepest) / deepest
+
+    drawn = [f'<path d="M{x0} {y1}V{y0}H{x1}" fill="none" stroke="black"/>']
+    drawn += [
+        f'<text x="{x0}" y="{y1 - 8}">{name}</text>',
+        f'<text x="{x1}" y="{y0 + 28}" text-anchor="end">CPU minutes</text>',
+    ]
+    for share in (0.0, deepest / 2, deepest):
+        drawn.append(f'<text x="{x0 - 4}" y="{y(share) + 4:.1f}" text-anchor="end">{100 * share:.3g} %</text>')
+    for minutes in (0.0, longest / 2, longest):
+        drawn.append(f'<text x="{x(minutes):.1f}" y="{y0 + 14}" text-anchor="middle">{minutes:.3g}</text>')
+    lines = {f"AZ.jl it. {it}": share for it, share in ALPHAZERO[name].items()}
+    lines[f"minimax {DEPTH}"] = floors[f"minimax depth {DEPTH}"][name]
+    taken = list[float]()
+    for label, share in lines.items():
+        if share > deepest:
+            continue
+        at = y(share)
+        drawn.append(f'<path d="M{x0} {at:.1f}H{x1}" stroke="#888" stroke-dasharray="3 3"/>')
+        if all(abs(at - other) > 10 for other in taken):
+            drawn.append(f'<text x="{x1 + 3}" y="{at + 4:.1f}" font-size="9" fill="#555">{label}</text>')
+            taken.append(at)
+    for number, (who, colour) in enumerate(COLOURS.items()):
+        each = [row.searched[name] if who == "search" else row.alone[name] for row in rows]
+        way = " ".join(f"{x(r.minutes):.1f},{y(share):.1f}" for r, share in zip(rows, each, strict=True))
+        drawn.append(f'<polyline points="{way}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        drawn.append(f'<text x="{x1}" y="{y1 - 8 + 12 * number}" text-anchor="end" fill="{colour}">{who}</text>')
+    return "".join(drawn)
+
+
+if __name__ == "__main__":
+    main()

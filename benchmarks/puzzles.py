@@ -1,0 +1,274 @@
+"""Puzzles beyond the exams: Lights Out 7 x 7, 15- and 24-puzzles, Rubik's cube and Sokoban, by A* and by Q*.
+
+    OMP_NUM_THREADS=1 python benchmarks/puzzles.py [--data FOLDER] [--agent DIR] [--n 20] [--nodes 5000] [--only cube]
+
+A row is a puzzle and what guides its search: the share of `--n` that is solved within `--nodes` states each; of those
+that are solved the states looked at, moves, and moves by the fewest where these are known; and states a CPU second.
+Guides by hand never say too much: lights left by five; Manhattan; the turns that a cube's corners need alone, by a
+table; pushes that each box needs alone. A weight below 1 on the moves made makes a search greedier: ways are longer
+then and no proof of anything. `--agent` adds Q* by what an agent was taught where its head fits, which is sliding
+puzzles. It was taught Lights Out 5 x 5, and no cube and no Sokoban: these rows say so.
+
+Data: `puzzles/lightsout7.tsv`, `puzzles/puzzle15.tsv` of the folder; the others, and these without it, are made from
+exam seeds, by moves by chance.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+
+import numpy as np
+
+from devmind.agent.agent import Agent
+from devmind.agent.threads import intra_op_threads
+from devmind.curriculum.exam import wilson
+from devmind.curriculum.machine import gflops
+from devmind.errors import ConfigError
+from devmind.seeding import EXAM_SEEDS_FROM, numpy_rng
+from devmind.worlds.cube import CubeRules
+from devmind.worlds.lights_out import LightsOutRules
+from devmind.worlds.sliding import SlidingRules
+from devmind.worlds.sokoban import SokobanRules, Warehouse
+from stages.reasoning.parts import SIDE
+from stages.reasoning.puzzles.algebra import Algebra
+from stages.reasoning.q_star import Guide, Solved, Step, q_star
+from stages.reasoning.sliding.exam import FIFTEEN_FILE, manhattan, read
+from stages.reasoning.sliding.lesson import costs
+
+LIGHTS_FILE = Path("puzzles", "lightsout7.tsv")
+CUBE_TURNS = (4, 6, 8, 20)
+CORNERS_DEPTH = {2: 8, 3: 6}
+"""Turns of which all positions of the corners are known: of more it is only known that they take more."""
+WEIGHTS = ((1.0, 1), (0.6, 8))
+"""Weight of moves made, and pairs taken from the queue at once."""
+
+
+@dataclass(frozen=True)
+class Puzzle:
+    """Instances of one puzzle, as Q* takes them; `fewest` int64 [P] where they are known."""
+
+    name: str
+    starts: np.ndarray
+    step: Step
+    solved: Solved
+    guides: dict[str, Guide]
+    fewest: np.ndarray | None = None
+    untaught: str = ""
+
+
+def main() -> None:
+    """Search, and print each row as soon as it is known."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="folder with puzzles/*.tsv")
+    parser.add_argument("--agent", type=Path, metavar="DIR", help="one that has been through reasoning")
+    parser.add_argument("--n", type=int, default=20, help="instances of each")
+    parser.add_argument("--nodes", type=int, default=5000, help="states each search may look at")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", nargs="+", choices=sorted(MAKERS), default=list(MAKERS))
+    asked = parser.parse_args()
+    if asked.n < 1:
+        raise ConfigError(f"--n asks for one instance at least; got {asked.n}.")
+    agent = Agent.from_pretrained(asked.agent).eval() if asked.agent else None
+    print(f"one core of {gflops():.0f} GFLOP/s (float32); n {asked.n}, at most {asked.nodes:,} states each")
+    head = f"{'puzzle, guide':60} {'solved':>6} {'95 %':>14} {'states':>8} {'moves':>6} {'by fewest':>9}"
+    print(f"{head} {'states/s':>9}")
+    with intra_op_threads(1):
+        for kind in asked.only:
+            for puzzle in MAKERS[kind](asked, agent):
+                show(puzzle, asked.nodes)
+
+
+def show(puzzle: Puzzle, nodes: int) -> None:
+    """A row for each guide and weight, and what could not be done."""
+    for guided, guide in puzzle.guides.items():
+        for weight, batch in WEIGHTS:
+            begun_s = time.process_time()
+            ways = q_star(puzzle.starts, puzzle.step, puzzle.solved, guide, nodes=nodes, batch=batch, weight=weight)
+            took_s = time.process_time() - begun_s
+            done = np.array([way.actions is not None for way in ways])
+            length = np.array([len(way.actions or []) for way in ways])
+            low, high = wilson(int(done.sum()), len(done))
+            row = f"{f'{puzzle.name}, {guided}, weight {weight}':60} {done.mean():6.2f} [{low:.3f}, {high:.3f}]"
+            if done.any():
+                states = np.mean([way.nodes for way in ways if way.actions is not None])
+                row += f" {states:8.0f} {length[done].mean():6.1f}"
+                known = puzzle.fewest is not None
+                row += f" {(length[done] / puzzle.fewest[done]).mean():9.3f}" if known else f" {'-':>9}"  # type: ignore[index]
+            else:
+                row += f" {'-':>8} {'-':>6} {'-':>9}"
+            print(f"{row} {sum(way.nodes for way in ways) / took_s:9,.0f}", flush=True)
+    if puzzle.untaught:
+        print(f"  {puzzle.untaught}", flush=True)
+
+
+def lights_out(asked: argparse.Namespace, agent: Agent | None) -> Iterator[Puzzle]:
+    """7 x 7, of the file or any pattern; algebra says how short each is."""
+    rules, file = LightsOutRules("7"), asked.data / LIGHTS_FILE if asked.data else None
+    if file is not None and file.is_file():
+        lines = file.read_text(encoding="utf-8").splitlines()[: asked.n]
+        lit = np.array([[int(word) for word in line.split()[: rules.cells]] for line in lines], np.int8)
+    else:
+        rng = numpy_rng("exam", EXAM_SEEDS_FROM, "lights 7", asked.seed)
+        lit = rng.integers(0, 2, (asked.n, rules.cells)).astype(np.int8)
+    begun_s = time.process_time()
+    algebra = Algebra.of(7)
+    if not algebra.solvable(lit).all():
+        raise ConfigError("A pattern of 7 x 7 lights can always be put out; this file's cannot.")
+    fewest = algebra.shortest(lit).sum(-1)
+    took_ms = 1000 * (time.process_time() - begun_s)
+    print(f"Lights Out 7x7: algebra mod 2 solves all by the fewest presses, {fewest.mean():.1f}, in {took_ms:.0f} ms")
+    few = np.zeros((asked.n, rules.cells), np.int8)
+    rng = numpy_rng("exam", EXAM_SEEDS_FROM, "lights 7 few", asked.seed)
+    for row in few:
+        row[rng.permutation(rules.cells)[:6]] = 1
+    untaught = f"agent: not asked, its head is of {SIDE} x {SIDE} lights" if agent else ""
+    guide = {"A* on lights left": partial(lights_left, rules)}
+    step, solved = (lambda s, a: s ^ rules.turns[a]), (lambda s: ~s.any(-1))
+    begun = rules.pressed(np.zeros_like(few), few)
+    yield Puzzle("Lights Out 7x7, 6 presses", begun, step, solved, guide, algebra.shortest(begun).sum(-1))
+    yield Puzzle("Lights Out 7x7", lit, step, solved, guide, fewest, untaught)
+
+
+def lights_left(rules: LightsOutRules, lit: np.ndarray) -> np.ndarray:
+    """A press turns five lights at most, float [N, presses]."""
+    return np.asarray(1 + (lit[:, None] ^ rules.turns).sum(-1) / 5.0)
+
+
+def sliding(asked: argparse.Namespace, agent: Agent | None) -> Iterator[Puzzle]:
+    """15-puzzles of the file, and 24-puzzles mixed by chance."""
+    file = asked.data / FIFTEEN_FILE if asked.data else None
+    for side in (4, 5):
+        rules, fewest = SlidingRules(str(side)), None
+        if side == 4 and file is not None and file.is_file():
+            tiles, fewest = read(file, asked.n)
+        else:
+            rng = numpy_rng("exam", EXAM_SEEDS_FROM, f"tiles {side}", asked.seed)
+            tiles, _ = rules.mixed(np.full(asked.n, 1000), rng)
+        guides: dict[str, Guide] = {"A* with Manhattan": partial(manhattan, side)}
+        if agent is not None:
+            guides["Q* by the agent"] = partial(costs, agent, side)
+        yield Puzzle(f"{side**2 - 1}-puzzle", tiles, rules.slid, rules.solved, guides, fewest)
+
+
+def cube(asked: argparse.Namespace, agent: Agent | None) -> Iterator[Puzzle]:
+    """Of both sides, after few turns and after many."""
+    for side in (2, 3):
+        rules = CubeRules(str(side))
+        for count in CUBE_TURNS:
+            rng = numpy_rng("exam", EXAM_SEEDS_FROM, f"cube {side}", count, asked.seed)
+            colours, _ = rules.mixed(np.full(asked.n, count), rng)
+            last = (side, count) == (3, CUBE_TURNS[-1])
+            untaught = "agent: not asked, no lesson teaches cubes" if agent and last else ""
+            name, guide = f"cube {side}, {count} turns by chance", {"A* with patterns": partial(cube_guide, rules)}
+            yield Puzzle(name, colours, rules.turned, rules.solved, guide, None, untaught)
+
+
+def cube_guide(rules: CubeRules, colours: np.ndarray) -> np.ndarray:
+    """What each turn leads to takes as many more as its corners alone, and as wrong stickers by those one turn moves:
+    float [N, turns]."""
+    n, many = len(colours), len(rules.names)
+    reached = rules.turned(np.repeat(colours, many, 0), np.tile(np.arange(many), n))
+    wrong = (reached != rules.goal).sum(-1) / (rules.moves[0] != np.arange(rules.cells)).sum()
+    (keys, turns), own = corners(rules.side), _corner_keys(rules, reached)
+    at = np.minimum(np.searchsorted(keys, own), len(keys) - 1)
+    deep = np.where(keys[at] == own, turns[at], CORNERS_DEPTH[rules.side] + 1)
+    return np.asarray(1.0 + np.maximum(np.ceil(wrong), deep)).reshape(n, many)
+
+
+def _corner_keys(rules: CubeRules, colours: np.ndarray) -> np.ndarray:
+    """A number for how the corners of each cube stand, int64 [N]."""
+    side = rules.side
+    places = np.concatenate(
+        [face * side**2 + np.array([0, side - 1, side**2 - side, side**2 - 1]) for face in range(6)]
+    )
+    drawn = numpy_rng("corners", 24).integers(0, 2**63, (24, 6), dtype=np.int64)
+    return np.bitwise_xor.reduce(drawn[np.arange(24), colours[:, places]], -1)
+
+
+@lru_cache
+def corners(side: int) -> tuple[np.ndarray, np.ndarray]:
+    """Keys of all ways in which a cube's corners can stand after CORNERS_DEPTH turns, sorted, and the fewest turns of
+    each; breadth first."""
+    rules = CubeRules(str(side))
+    level = rules.goal[None]
+    keys, depths = [_corner_keys(rules, level)], [np.zeros(1, np.int64)]
+    for depth in range(1, CORNERS_DEPTH[side] + 1):
+        n, many = len(level), len(rules.names)
+        reached = rules.turned(np.repeat(level, many, 0), np.tile(np.arange(many), n))
+        found, first = np.unique(_corner_keys(rules, reached), return_index=True)
+        new = ~np.isin(found, np.concatenate(keys))
+        level = reached[first[new]]
+        keys.append(found[new])
+        depths.append(np.full(len(level), depth))
+    every, deep = np.concatenate(keys), np.concatenate(depths)
+    order = every.argsort()
+    return every[order], deep[order]
+
+
+def sokoban(asked: argparse.Namespace, agent: Agent | None) -> Iterator[Puzzle]:
+    """Levels of exam seeds; each is searched by moves, with its walls and goals in its own state."""
+    for level in ("7-1", "8-2", "10-4"):
+        rules = SokobanRules(level)
+        state = rules.initial(EXAM_SEEDS_FROM + np.arange(asked.n) + 1000 * asked.seed)
+        far = rules.pushes(state)
+        starts = rows_of(rules, state, np.arange(asked.n))
+        guides: dict[str, Guide] = {"A* with pushes": partial(sokoban_guide, rules, state, far)}
+        untaught = "agent: not asked, no lesson teaches Sokoban" if agent and level == "10-4" else ""
+        step: Step = partial(sokoban_step, rules, state)
+        yield Puzzle(
+            f"Sokoban {level}", starts, step, lambda rows, state=state, rules=rules: done(rules, state, rows), guides,
+            None, untaught,
+        )  # fmt: skip
+
+
+def rows_of(rules: SokobanRules, state: Warehouse, level: np.ndarray) -> np.ndarray:
+    """What changes of a state as a row for Q*, int32 [N, cells + 2]: boxes, the player's cell, which level it is of."""
+    return np.concatenate([state.box, state.player[:, None], level[:, None]], 1).astype(np.int32)
+
+
+def state_of(rules: SokobanRules, state: Warehouse, rows: np.ndarray) -> Warehouse:
+    """The other way round."""
+    found = state.take(rows[:, -1])
+    found.box, found.player = rows[:, : rules.cells].astype(bool), rows[:, -2].astype(np.int64)
+    return found
+
+
+def sokoban_step(rules: SokobanRules, state: Warehouse, rows: np.ndarray, moves: np.ndarray) -> np.ndarray:
+    """A move that is not legal leaves all as it is, so the search drops it as a state it has seen."""
+    here = state_of(rules, state, rows)
+    able = rules.able(here)[np.arange(len(rows)), moves]
+    after = rows.copy()
+    if able.any():
+        after[able] = rows_of(rules, rules.step(here.take(able), {"walk": moves[able]}), rows[able, -1])
+    return after
+
+
+def done(rules: SokobanRules, state: Warehouse, rows: np.ndarray) -> np.ndarray:
+    """Whether every box is on a goal."""
+    return rules.solved(state_of(rules, state, rows))
+
+
+def sokoban_guide(rules: SokobanRules, state: Warehouse, far: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """1 and the pushes that every box needs alone, float [N, 4]; a thousand where it cannot be or loses a box."""
+    n, many = len(rows), len(rules.steps)
+    repeated, moves = np.repeat(rows, many, 0), np.tile(np.arange(many), n)
+    able = rules.able(state_of(rules, state, rows)).reshape(-1)
+    reached = sokoban_step(rules, state, repeated, moves)
+    pushes = far[reached[:, -1]]
+    boxes = reached[:, : rules.cells].astype(bool)
+    lost = (boxes & (pushes < 0)).any(-1) | ~able
+    return np.where(lost, 1000.0, 1.0 + np.where(boxes, np.maximum(pushes, 0), 0).sum(-1)).reshape(n, many)
+
+
+MAKERS: dict[str, Callable[[argparse.Namespace, Agent | None], Iterator[Puzzle]]] = {
+    "lights": lights_out, "sliding": sliding, "cube": cube, "sokoban": sokoban,
+}  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""The compiled loops of a tree search: down from each root to where something new is met, and back up with it."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from devmind.algorithms.selection import (
+    completed_q,
+    improve,
+    select_halving,
+    select_improving,
+    select_puct,
+)
+
+Array = np.ndarray
+GUMBEL, PUCT = 0, 1
+
+
+class Arrays(NamedTuple):
+    """The numbers of `Tree`, whose fields these are; arrays are [B, M, ...]."""
+
+    terminal: Array
+    visits: Array
+    value: Array
+    raw_value: Array
+    lower: Array
+    upper: Array
+    logits: Array
+    prior: Array
+    legal: Array
+    reward: Array
+    discount: Array
+    parent: Array
+    way: Array
+    child: Array
+    child_visits: Array
+    child_q: Array
+    child_lower: Array
+    child_upper: Array
+
+
+class Manner(NamedTuple):
+    """How actions are chosen.
+
+    Attributes:
+        kind: GUMBEL or PUCT.
+        low, high: bounds of values, or infinite.
+        first, second: `value_scale` and `visit_offset` of Gumbel's, `init` and `base` of PUCT.
+        noise: float [B, A], table: int64 [considered + 1, simulations]; of Gumbel's alone.
+    """
+
+    kind: int
+    low: float
+    high: float
+    first: float
+    second: float
+    noise: Array
+    table: Array
+
+
+@njit(cache=True, error_model="numpy")
+def descend(of: Arrays, trees: Array, manner: Manner) -> tuple[Array, Array]:
+    """For each of `trees` int64 [N] the last node int64 [N] of a way down, and the action int64 [N] chosen there.
+
+    A way ends with an action that was never tried, or that leads to a terminal or to a node whose value is known.
+    """
+    actions = of.logits.shape[2]
+    open_, scores = np.empty(actions, np.bool_), np.empty(actions)
+    nodes, chosen = np.empty(len(trees), np.int64), np.empty(len(trees), np.int64)
+    for n in range(len(trees)):
+        tree, node = trees[n], 0
+        while True:
+            action = _choose(of, tree, node, manner, open_, scores)
+            child = of.child[tree, node, action]
+            if child < 0 or of.terminal[tree, child] or of.lower[tree, child] >= of.upper[tree, child]:
+                break
+            node = child
+        nodes[n], chosen[n] = node, action
+    return nodes, chosen
+
+
+@njit(cache=True, error_model="numpy")
+def _choose(of: Arrays, tree: int, node: int, manner: Manner, open_: Array, scores: Array) -> int:
+    legal, visits, q = of.legal[tree, node], of.child_visits[tree, node], of.child_q[tree, node]
+    lower, upper, known = of.child_lower[tree, node], of.child_upper[tree, node], of.lower[tree, node]
+    prior, logits = of.prior[tree, node], of.logits[tree, node]
+    for a in range(len(open_)):
+        open_[a] = legal[a] and lower[a] < upper[a] and upper[a] > known
+    low, high = manner.low, manner.high
+    if manner.kind == PUCT:
+        value = of.value[tree, node]
+        return select_puct(prior, legal, open_, visits, q, value, low, high, manner.first, manner.second)
+    raw = of.raw_value[tree, node]
+    completed_q(prior, legal, visits, q, raw, low, high, manner.first, manner.second, scores)
+    if node == 0:
+        return select_halving(logits, manner.noise[tree], scores, legal, open_, visits, manner.table)
+    improve(logits, legal, scores)
+    return select_improving(scores, open_, visits)
+
+
+@njit(cache=True, error_model="numpy")
+def evaluate(of: Arrays, trees: Array, nodes: Array, logits: Array, value: Array, legal: Array) -> None:
+    """Write down what was said of nodes that are new; of terminals nothing but that they are worth nothing more."""
+    for n in range(len(trees)):
+        tree, node = trees[n], nodes[n]
+        over = of.terminal[tree, node]
+        if over:
+            of.lower[tree, node] = of.upper[tree, node] = 0.0
+        low, high, top, total = of.lower[tree, node], of.upper[tree, node], -np.inf, 0.0
+        worth = 0.0 if over else value[n]
+        of.visits[tree, node] = 1
+        of.raw_value[tree, node] = of.value[tree, node] = min(max(worth, low), high)
+        prior = of.prior[tree, node]
+        for a in range(len(prior)):
+            able = legal[n, a] and not over
+            of.legal[tree, node, a] = able
+            of.logits[tree, node, a] = logits[n, a] if able else 0.0
+            of.child_lower[tree, node, a] = low if able else -np.inf
+            of.child_upper[tree, node, a] = high if able else -np.inf
+            if able:
+                top = max(top, logits[n, a])
+        for a in range(len(prior)):
+            prior[a] = math.exp(logits[n, a] - top) if of.legal[tree, node, a] else 0.0
+            total += prior[a]
+        if total > 0:
+            for a in range(len(prior)):
+                prior[a] /= total
+
+
+@njit(cache=True, error_model="numpy")
+def enter(
+    of: Arrays,
+    trees: Array,
+    parents: Array,
+    actions: Array,
+    size: Array,
+    reward: Array,
+    discount: Array,
+    terminal: Array,
+) -> Array:
+    """Hang a new node under each of `parents` int64 [N] by `actions` int64 [N]; their numbers int64 [N]."""
+    nodes = np.empty(len(trees), np.int64)
+    for n in range(len(trees)):
+        tree, parent, action = trees[n], parents[n], actions[n]
+        node = size[tree]
+        nodes[n], size[tree] = node, node + 1
+        of.child[tree, parent, action], of.parent[tree, node], of.way[tree, node] = node, parent, action
+        of.reward[tree, parent, action] = reward[n]
+        # Not left to the caller alone: a terminal that is worth something would be searched as if it went on.
+        of.discount[tree, parent, action] = 0.0 if terminal[n] else discount[n]
+        of.terminal[tree, node] = terminal[n]
+    return nodes
+
+
+@njit(cache=True, error_model="numpy")
+def improved_at_roots(of: Arrays, manner: Manner) -> tuple[Array, Array]:
+    """Completed Q and the improved policy of the roots, float [B, A] each."""
+    completed = np.zeros_like(manner.noise)
+    for b in range(len(completed)):
+        prior, legal, visits, q = of.prior[b, 0], of.legal[b, 0], of.child_visits[b, 0], of.child_q[b, 0]
+        raw, low, high = of.raw_value[b, 0], manner.low, manner.high
+        completed_q(prior, legal, visits, q, raw, low, high, manner.first, manner.second, completed[b])
+    improved = completed.copy()
+    for b in range(len(completed)):
+        improve(of.logits[b, 0], of.legal[b, 0], improved[b])
+    return completed, improved
+
+
+@njit(cache=True, error_model="numpy")
+def back_up(of: Arrays, trees: Array, nodes: Array, actions: Array, bounded: bool) -> None:
+    """Tell every node above of a visit to what `actions` int64 [N] at `nodes` int64 [N] of `trees` lead to."""
+    for n in range(len(trees)):
+        tree, node, action = trees[n], nodes[n], actions[n]
+        while node >= 0:
+            _tell(of, tree, node, action, bounded)
+            node, action = of.parent[tree, node], of.way[tree, node]
+
+
+@njit(cache=True, error_model="numpy")
+def _tell(of: Arrays, tree: int, node: int, action: int, bounded: bool) -> None:
+    below = of.child[tree, node, action]
+    visits, q = of.child_visits[tree, node], of.child_q[tree, node]
+    visits[action] += 1
+    of.visits[tree, node] += 1
+    reward, discount = of.reward[tree, node, action], of.discount[tree, node, action]
+    worth = reward + discount * of.value[tree, below]
+    if bounded:
+        lower, upper = of.child_lower[tree, node], of.child_upper[tree, node]
+        one, other = reward + discount * of.lower[tree, below], reward + discount * of.upper[tree, below]
+        # Never less than what was known: sums of floats must not widen what an earlier visit has proven.
+        lower[action] = max(lower[action], min(one, other))
+        upper[action] = min(upper[action], max(one, other))
+        worth = min(max(worth, lower[action]), upper[action])
+        most, least = -np.inf, -np.inf
+        for a in range(len(q)):
+            most, least = max(most, upper[a]), max(least, lower[a])
+        of.lower[tree, node] = max(of.lower[tree, node], least)
+        of.upper[tree, node] = min(of.upper[tree, node], most)
+    q[action] = worth
+    total, count = of.raw_value[tree, node], 1
+    for a in range(len(q)):
+        total += visits[a] * q[a]
+        count += visits[a]
+    of.value[tree, node] = min(max(total / count, of.lower[tree, node]), of.upper[tree, node])

@@ -1,0 +1,185 @@
+"""Search by rules alone: UCT (Kocsis and Szepesvári 2006) whose leaves are judged by one game by chance; compiled.
+
+It is what a search without any network comes to: a floor for those that have one, and what OpenSpiel's MCTS is measured
+against. For games of k in a row on boards that fit into 64 bits: a column takes rows + 1 bits, so that no line runs
+over an edge.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from devmind.errors import ConfigError
+from devmind.seeding import numpy_rng
+from devmind.worlds.boards import Board, MnkRules
+
+Array = np.ndarray
+ONE = np.uint64(1)
+EXPLORE = 1.0
+"""How much a move that was tried little is worth beside one that has won much; results are -1 to 1."""
+MOST = 10_000_000
+"""Simulations of a search: each takes a node."""
+
+
+def visits(rules: MnkRules, board: Board, simulations: int, seed: int, explore: float = EXPLORE) -> Array:
+    """How often each move was tried, int64 [N, choices], by a search of each of N positions that have not ended.
+
+    The most visited move is the best one. Same seed, same visits.
+
+    Raises:
+        ConfigError: the board is too large, or the budget is less than one simulation or too many.
+    """
+    height = rules.rows + 1
+    if height * rules.columns > 64:
+        raise ConfigError(
+            f"A search by random games takes boards of up to 64 bits, (rows + 1) x columns; got '{rules.level}' with "
+            f"{height * rules.columns}."
+        )
+    if not 1 <= simulations <= MOST:
+        raise ConfigError(f"A search takes 1 to {MOST:,} simulations; got {simulations}.")
+    own, others = (bits(rules, board.marks == who) for who in (1, -1))
+    seeds = numpy_rng("random games", seed).integers(1, 2**63, len(own), dtype=np.uint64)
+    cells = _cells(rules)
+    found = np.zeros((len(own), rules.choices), np.int64)
+    for row in range(len(own)):
+        found[row] = _search(
+            own[row], others[row], cells, rules.falling, height, rules.k, simulations, explore, seeds[row]
+        )
+    return found
+
+
+def bits(rules: MnkRules, marked: Array) -> Array:
+    """Cells bool [N, cells] as numbers uint64 [N]: bit column * (rows + 1) + height above the floor."""
+    row, column = np.divmod(np.arange(rules.cells), rules.columns)
+    places = (column * (rules.rows + 1) + rules.rows - 1 - row).astype(np.uint64)
+    return np.asarray((marked.astype(np.uint64) << places).sum(-1, dtype=np.uint64))
+
+
+def _cells(rules: MnkRules) -> Array:
+    """Which bits a move may take, uint64 [choices]: a whole column where marks fall, else one cell."""
+    each = bits(rules, np.eye(rules.cells, dtype=bool))
+    if not rules.falling:
+        return each
+    columns = each.reshape(rules.rows, rules.columns)
+    return np.asarray(np.bitwise_or.reduce(columns, 0))
+
+
+@njit(cache=True, error_model="numpy")
+def _won(marks: np.uint64, height: int, k: int) -> bool:
+    """Whether there are k in a row: up, across, and along both diagonals."""
+    for step in (1, height, height - 1, height + 1):
+        line, have = marks, 1
+        while have < k:
+            more = min(have, k - have)
+            line &= line >> np.uint64(more * step)
+            have += more
+        if line:
+            return True
+    return False
+
+
+@njit(cache=True, error_model="numpy")
+def _place(taken: np.uint64, cells: np.uint64, falling: bool) -> np.uint64:
+    """The bit that a move sets: where marks fall, the lowest free one of its column; 0 where there is none."""
+    free = cells & ~taken
+    return free & (~free + ONE) if falling else free
+
+
+@njit(cache=True, error_model="numpy")
+def _game(
+    own: np.uint64, others: np.uint64, cells: Array, every: np.uint64, falling: bool, height: int, k: int, draw: Array
+) -> float:
+    """A game by chance to its end: 1, 0 or -1 to who is to move at its beginning. `draw` is the generator's state."""
+    sign, x, choices = 1.0, draw[0], np.uint64(len(cells))
+    while True:
+        taken = own | others
+        if taken == every:
+            break
+        bit = np.uint64(0)
+        while not bit:  # moves that cannot be made are drawn again, so those that can be are all as likely
+            # xorshift64* (Vigna 2016); the high half times the choices is even enough for so few.
+            x ^= x >> np.uint64(12)
+            x ^= x << np.uint64(25)
+            x ^= x >> np.uint64(27)
+            high = (x * np.uint64(2685821657736338717)) >> np.uint64(32)
+            bit = _place(taken, cells[(high * choices) >> np.uint64(32)], falling)
+        own |= bit
+        if _won(own, height, k):
+            draw[0] = x
+            return sign
+        own, others, sign = others, own, -sign
+    draw[0] = x
+    return 0.0
+
+
+@njit(cache=True, error_model="numpy", fastmath=True)
+def _best(tried: Array, won: Array, count: float, explore: float) -> int:
+    """The move of the highest upper confidence bound, the first that was never tried; `tried` is -1 where none is."""
+    best, chosen, log = np.float32(-1e30), 0, np.float32(np.log(count) * explore * explore)
+    for a in range(len(tried)):
+        if tried[a] == 0:
+            return a
+        if tried[a] > 0:
+            share = np.float32(1) / tried[a]
+            score = won[a] * share + np.sqrt(log * share)
+            if score > best:
+                best, chosen = score, a
+    return chosen
+
+
+@njit(cache=True, error_model="numpy")
+def _search(
+    own: np.uint64,
+    others: np.uint64,
+    cells: Array,
+    falling: bool,
+    height: int,
+    k: int,
+    simulations: int,
+    explore: float,
+    seed: np.uint64,
+) -> Array:
+    """Visits of the root's moves, int64 [A]."""
+    actions, nodes, every = len(cells), simulations + 1, np.uint64(0)
+    for a in range(actions):
+        every |= cells[a]
+    child, tried = np.zeros((nodes, actions), np.int32), np.zeros((nodes, actions), np.float32)
+    won, count, ended = np.zeros((nodes, actions), np.float32), np.zeros(nodes, np.int32), np.zeros(nodes, np.int8)
+    draw, way_nodes, way_moves = np.array([seed]), np.empty(65, np.int32), np.empty(65, np.int32)
+    size = 1
+    for a in range(actions):
+        if not _place(own | others, cells[a], falling):
+            tried[0, a] = -1
+    for _ in range(simulations):
+        mine, theirs, node, depth = own, others, 0, 0
+        while True:
+            move = _best(tried[node], won[node], max(count[node], 1), explore)
+            way_nodes[depth], way_moves[depth] = node, move
+            depth += 1
+            mine |= _place(mine | theirs, cells[move], falling)
+            below = child[node, move]
+            if below and not ended[below]:
+                mine, theirs, node = theirs, mine, below
+                continue
+            if below:
+                result = 1.0 if ended[below] == 1 else 0.0
+                break
+            child[node, move] = size
+            if _won(mine, height, k):
+                ended[size], result = 1, 1.0
+            elif mine | theirs == every:
+                ended[size], result = 2, 0.0
+            else:
+                for a in range(actions):
+                    if not _place(mine | theirs, cells[a], falling):
+                        tried[size, a] = -1
+                result = -_game(theirs, mine, cells, every, falling, height, k, draw)
+            size += 1
+            break
+        for d in range(depth - 1, -1, -1):
+            count[way_nodes[d]] += 1
+            tried[way_nodes[d], way_moves[d]] += 1
+            won[way_nodes[d], way_moves[d]] += result
+            result = -result
+    return np.maximum(tried[0], 0).astype(np.int64)

@@ -1,0 +1,77 @@
+"""The search by rules alone: known positions, the solver's answers, and sentences for what it cannot do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from devmind.errors import ConfigError
+from devmind.worlds.boards import MnkRules
+from stages.reasoning.connect4.positions import after
+from stages.reasoning.games import CONNECT4, TICTACTOE
+from stages.reasoning.judged import endings
+from stages.reasoning.random_games import bits, visits
+from stages.reasoning.solver import solve
+
+
+def test_every_simulation_tries_one_move_and_the_same_seed_tries_the_same() -> None:
+    board = CONNECT4.rules.of(np.concatenate([after("4").marks, after("4441").marks]))
+    found = visits(CONNECT4.rules, board, 500, seed=3)
+    assert found.sum(-1).tolist() == [500, 500]
+    assert np.array_equal(found, visits(CONNECT4.rules, board, 500, seed=3))
+    assert not np.array_equal(found, visits(CONNECT4.rules, board, 500, seed=4))
+
+
+def test_full_columns_and_taken_cells_are_never_tried() -> None:
+    full = visits(CONNECT4.rules, after("444444"), 200, seed=0)
+    assert full[0, 3] == 0
+    assert (np.delete(full[0], 3) > 0).all()
+    marks = np.zeros((1, 9), np.int8)
+    marks[0, [0, 4]] = 1, -1
+    assert (visits(TICTACTOE.rules, TICTACTOE.rules.of(marks), 200, seed=0)[0] > 0).tolist() == [
+        cell not in (0, 4) for cell in range(9)
+    ]
+
+
+@pytest.mark.parametrize("played", ["112233", "121212", "11223", "12121", "4455"])
+def test_a_win_is_taken_and_a_loss_is_averted(played: str) -> None:
+    rules, board = CONNECT4.rules, after(played)
+    best = visits(rules, board, 3000, seed=0).argmax(-1)
+    taken = rules.outcome(rules.step(board, {"place": best}))
+    wins = [
+        int(m)
+        for m in np.flatnonzero(rules.legal(board)["place"][0])
+        if rules.outcome(rules.step(board, {"place": np.array([m])})).reward[0] > 0
+    ]
+    if wins:
+        assert taken.reward[0] == 1
+    else:
+        reached = rules.step(board, {"place": best})
+        legal = np.flatnonzero(rules.legal(reached)["place"][0])
+        answers = rules.step(reached.take(np.zeros(len(legal), int)), {"place": legal})
+        assert not (rules.outcome(answers).reward > 0).any()
+
+
+def test_with_many_simulations_it_loses_nothing_in_tic_tac_toe_and_in_solved_ends() -> None:
+    game = solve(TICTACTOE.rules)
+    asked = np.flatnonzero(~game.ended)[::9]
+    moves = visits(TICTACTOE.rules, game.board.take(asked), 3000, seed=0).argmax(-1)
+    assert game.best[asked, moves].mean() > 0.98
+    ends = endings(CONNECT4, 40, 34, seed=0)
+    few, many = (ends.mistakes(visits(CONNECT4.rules, ends.board, n, seed=0).argmax(-1)).mean() for n in (10, 20_000))
+    assert many == 0 < few
+
+
+def test_bits_of_a_column_lie_in_a_row_from_the_floor_up() -> None:
+    board = after("3331")
+    assert bits(CONNECT4.rules, board.marks != 0).tolist() == [(0b111 << 14) | 1]
+
+
+def test_what_cannot_be_is_told() -> None:
+    large = MnkRules("9x9x5")
+    with pytest.raises(ConfigError, match="boards of up to 64 bits"):
+        visits(large, large.initial(np.zeros(1)), 10, seed=0)
+    for wrong in (0, -1, 20_000_000):
+        with pytest.raises(ConfigError, match="takes 1 to 10,000,000 simulations"):
+            visits(CONNECT4.rules, after("4"), wrong, seed=0)
+    assert visits(CONNECT4.rules, CONNECT4.rules.initial(np.zeros(0)), 10, seed=0).shape == (0, 7)
