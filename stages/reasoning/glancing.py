@@ -19,6 +19,9 @@ from devmind.learners.gradient import GradientLearner
 GLANCES = 4
 """Steps of the encoder a step of the trunk: at size nursery they cost half of it."""
 
+REHEARSAL_COST = 0.1
+"""Of a `CostLearner`: a rehearsal is without the steps of the sense of boards, and has a quarter of the rows."""
+
 
 class GlancingLearner(GradientLearner):
     """A GradientLearner that first takes some steps on heads which read the encoder's tokens alone.
@@ -57,9 +60,10 @@ class Costs:
     mean: float
     spread: float
 
-    def of(self, agent: Agent, board: np.ndarray) -> np.ndarray:
-        """The agent's answer, float [N, actions], for boards int8 [N, C, H, W]."""
-        found = agent.evaluate({"board": torch.from_numpy(board)}, [self.head])[self.head].mode()
+    def of(self, agent: Agent, board: np.ndarray, head: str = "") -> np.ndarray:
+        """The agent's answer, float [N, actions], for boards int8 [N, C, H, W]; by `head`, or by the trunk's."""
+        head = head or self.head
+        found = agent.evaluate({"board": torch.from_numpy(board)}, [head])[head].mode()
         return np.asarray(self.mean + self.spread * found.double().cpu().numpy())
 
     def batch(self, board: np.ndarray, cost: np.ndarray) -> Batch:
@@ -79,7 +83,7 @@ class Costs:
 
 
 class CostLearner(GlancingLearner):
-    """Value iteration by gradient; the sense of boards learns from further boards, whose bounds are their costs."""
+    """Costs by gradient; the sense of boards learns them from many more boards than the trunk is shown."""
 
     costs: ClassVar[Costs]
 
