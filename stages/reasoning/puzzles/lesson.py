@@ -4,8 +4,8 @@ Who made a scramble by k presses can undo it in k, through any of them; and in k
 undone in the end. That bounds all presses' costs at once, at no cost; up to MOST presses hardly any bound is above the
 fewest (presses that change nothing are twelve at least), so the network need not be asked what a press leads to.
 
-The sense of boards learns by a head that reads it alone, from GLANCES batches for each that the trunk is shown: such a
-step costs a fifth of one of the trunk, and what cannot be told is a matter of how many scrambles were met.
+The network that learns is the head that reads the sense of boards alone; the trunk's head takes over what that one
+knows (`glancing.CostLearner`).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ COSTS = Costs(parts.PRESSES, parts.GLANCES, mean=5.0, spread=2.0)
 HELD_OUT = 8
 """One of so many patterns is kept for exams, and never a lesson's."""
 GLANCES = 8
-"""Steps of the sense of boards a step of the trunk."""
-STEPS = {"tiny": 40, "nursery": 200, "child": 4000, "adult": 10000}
+"""Batches of an update, besides its own."""
+STEPS = {"tiny": 40, "nursery": 270, "child": 4000, "adult": 10000}
 ROWS, TINY_ROWS = 96, 64
 LEARNING_RATE = 3e-3
 MINUTES = 1.5

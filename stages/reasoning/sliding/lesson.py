@@ -5,8 +5,8 @@ which one in eight is kept for exams. Beyond it costs are learned by value itera
 where a move leads to, as the network says it. Who came by k moves can go back by k: that bounds all four costs. A move
 into the edge changes nothing and costs 1, so every move has a cost.
 
-The network that is asked and learns most is the head that reads the sense of boards alone, which costs a tenth of the
-trunk; the trunk's head is told the same costs in fewer steps.
+The network that learns is the head that reads the sense of boards alone, which costs an eighth of the trunk; the trunk's
+head takes over what that one knows (`glancing.CostLearner`).
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ FEW = 24
 DEEPEST_AT = 0.7
 """The share of the lesson after which they are mixed by up to MOST."""
 GLANCES = 8
-"""Steps of the sense of boards a step of the trunk."""
+"""Batches of an update, besides its own."""
 COSTS = Costs(parts.SLIDES, parts.SLIDE_GLANCES, mean=20.0, spread=10.0)
-STEPS = {"tiny": 40, "nursery": 440, "child": 20_000, "adult": 60_000}
+STEPS = {"tiny": 40, "nursery": 640, "child": 20_000, "adult": 60_000}
 ROWS, TINY_ROWS = 128, 32
 
 
@@ -77,6 +77,12 @@ class SlidingLearner(CostLearner):
         for turn in range(GLANCES):
             some = slice(turn * rows, (turn + 1) * rows)
             yield told(side, tiles[some], targets(self.agent, side, tiles[some], bound[some]))
+
+    def handed(self, batch: Any, step: int) -> Iterator[Batch]:
+        """Boards of both sides."""
+        for side in MOST:
+            tiles, bound = mixed(side, 512, FEW, numpy_rng("lesson", "sliding", "handed", self.seed, step, side), False)
+            yield told(side, tiles, bound)
 
 
 def side_of(update: int) -> int:
