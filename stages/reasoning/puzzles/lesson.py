@@ -42,7 +42,8 @@ def lesson(context: Context) -> Lesson:
     """Scrambles of 1 to 8 presses."""
     return gradient_lesson(
         context, "puzzles", COSTS.loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=LEARNING_RATE,
-        minutes=MINUTES, trains=parts.trained, learner=PuzzleLearner, skills=("puzzles",), rehearsal_cost=REHEARSAL_COST,
+        minutes=MINUTES, trains=parts.trained, learner=PuzzleLearner, skills=("puzzles",),
+        rehearsal_cost=REHEARSAL_COST,
     )  # fmt: skip
 
 

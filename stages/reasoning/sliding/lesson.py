@@ -5,8 +5,8 @@ which one in eight is kept for exams. Beyond it costs are learned by value itera
 where a move leads to, as the network says it. Who came by k moves can go back by k: that bounds all four costs. A move
 into the edge changes nothing and costs 1, so every move has a cost.
 
-The network that learns is the head that reads the sense of boards alone, which costs an eighth of the trunk; the trunk's
-head takes over what that one knows (`glancing.CostLearner`).
+The network that learns is the head that reads the sense of boards alone, which costs an eighth of the trunk; the
+trunk's head takes over what that one knows (`glancing.CostLearner`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def lesson(context: Context) -> Lesson:
     """Boards of 3 x 3 and of 4 x 4 in turn."""
     return gradient_lesson(
         context, "sliding", COSTS.loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=3e-3,
-        minutes=3.5, trains=parts.trained, learner=SlidingLearner, skills=("sliding",), rehearsal_cost=REHEARSAL_COST,
+        minutes=3.5, trains=parts.trained, learner=SlidingLearner, skills=("sliding",),
+        rehearsal_cost=REHEARSAL_COST,
     )  # fmt: skip
 
 
