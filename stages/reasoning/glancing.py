@@ -112,6 +112,11 @@ class CostLearner(GlancingLearner):
             hand_over(self.agent, self.costs, self.handed(batch, step))
         return {"loss": loss.detach()}
 
+    def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
+        """The errors of both heads: what the sense of boards unlearns of the glance is what is handed over again."""
+        loss, told = self.loss(self.agent, batch)
+        return loss + self.view_loss(batch), told
+
     def handed(self, batch: Any, step: int) -> Iterable[Batch]:
         """Boards on which the trunk's features are held against the tokens."""
         return self.views(batch, step)

@@ -50,7 +50,7 @@ def lesson(context: Context) -> Lesson:
     return gradient_lesson(
         context, "sliding", COSTS.loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=3e-3,
         minutes=3.5, trains=parts.trained, learner=SlidingLearner, skills=("sliding",),
-        rehearsal_cost=REHEARSAL_COST,
+        rehearsal_every=2, rehearsal_cost=REHEARSAL_COST,
     )  # fmt: skip
 
 

@@ -48,3 +48,12 @@ def test_the_lesson_changes_the_sense_of_boards_and_its_heads_and_not_the_trunk(
         f"encoders.{parts.BOARD}", f"heads.{COSTS.head}", f"heads.{COSTS.glance}"
     }  # fmt: skip
     assert unlike(agent, 200) < 0.2
+
+
+def test_a_rehearsal_holds_both_heads_to_the_costs(agent, tmp_path) -> None:
+    context = tiny_context(tmp_path)
+    learner = lesson.lesson(context).make_learner(agent, context)
+    loss, _ = learner.rehearse(lesson.make(agent, context, 0, 8))
+    loss.backward()
+    for name in (COSTS.head, COSTS.glance):
+        assert all(p.grad is not None and p.grad.any() for p in agent.head(name).read.squeeze.parameters()), name
