@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from devmind.agent.config import ANEW
 from devmind.agent.taps import taps_trunk
 from devmind.curriculum.stage import Batches, Context, Learner, Lesson, Rehearsed, Scalars
+from devmind.errors import ConfigError
 
 if TYPE_CHECKING:
     from devmind.agent.agent import Agent
@@ -94,9 +96,14 @@ class GradientLearner(Learner):
         trains: prefixes of parameter names to train ('' trains everything), by default `trainable(agent)`; all others
             are frozen meanwhile.
         decay_from: the share of the steps from which on rates fall.
+
+    Attributes:
+        slowed: by prefix of parameters' names, at what share of its rate what it names learns, where an earlier lesson
+            of the same stage has taught it (`slower`).
     """
 
     mixes: ClassVar[bool] = True
+    slowed: Mapping[str, float] = {}
 
     def __init__(
         self,
@@ -132,9 +139,13 @@ class GradientLearner(Learner):
     def groups(self, options: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
         """What is trained by kind, as an optimizer's groups with each kind's `options`.
 
-        What earlier stages have taught is in groups of its own, which learn more slowly (`rate_of`).
+        What earlier stages have taught, and what is `slowed`, is in groups of its own, which learn more slowly.
         """
-        share = rate_of(self.agent)
+        of_stage, slowed = rate_of(self.agent), self.slowed
+
+        def share(name: str) -> float:
+            return of_stage(name) * next((slow for prefix, slow in slowed.items() if name.startswith(prefix)), 1.0)
+
         found: dict[tuple[str, float], list[nn.Parameter]] = defaultdict(list)
         for name, parameter in self.trained_parameters():
             found[self.kind(name, parameter), share(name)].append(parameter)
@@ -188,6 +199,23 @@ class GradientLearner(Learner):
     def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
         """The lesson's own loss."""
         return self.loss(self.agent, batch)
+
+
+def slower(lesson: Lesson, slowed: Mapping[str, float]) -> Lesson:
+    """The lesson, whose learner changes what earlier lessons of its stage have taught at a share of its rate.
+
+    Args:
+        slowed: shares by prefix of parameters' names.
+    """
+
+    def make_learner(agent: Agent, context: Context) -> Learner:
+        learner = lesson.make_learner(agent, context)
+        if not isinstance(learner, GradientLearner):
+            raise ConfigError(f"The lesson '{lesson.name}' learns without rates; only a GradientLearner can be slowed.")
+        learner.slowed = slowed
+        return learner
+
+    return replace(lesson, make_learner=make_learner)
 
 
 def head_loss(head: str, target: str, scalar: str = "") -> Loss:

@@ -12,12 +12,19 @@ import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
-from devmind.agent.batch import Batch, collate_tick
+from devmind.agent.batch import Batch, collate_tick, to_device
 from devmind.curriculum.stage import Rehearsed, Scalars
 from devmind.learners.gradient import GradientLearner
 
+BOARD = "board"
 GLANCES = 4
 """Steps of the encoder a step of the trunk: at size nursery they cost half of it."""
+
+HAND_OVER_EVERY = 50
+"""Updates of a `CostLearner`: a lesson that is cut has handed over most of what it learned."""
+RIDGE = 0.1
+REHEARSAL_COST = 0.1
+"""Of a `CostLearner`: a rehearsal is without the steps of the sense of boards, and has a quarter of the rows."""
 
 
 class GlancingLearner(GradientLearner):
@@ -57,9 +64,10 @@ class Costs:
     mean: float
     spread: float
 
-    def of(self, agent: Agent, board: np.ndarray) -> np.ndarray:
-        """The agent's answer, float [N, actions], for boards int8 [N, C, H, W]."""
-        found = agent.evaluate({"board": torch.from_numpy(board)}, [self.head])[self.head].mode()
+    def of(self, agent: Agent, board: np.ndarray, head: str = "") -> np.ndarray:
+        """The agent's answer, float [N, actions], for boards int8 [N, C, H, W]; by `head`, or by the trunk's."""
+        head = head or self.head
+        found = agent.evaluate({"board": torch.from_numpy(board)}, [head])[head].mode()
         return np.asarray(self.mean + self.spread * found.double().cpu().numpy())
 
     def batch(self, board: np.ndarray, cost: np.ndarray) -> Batch:
@@ -79,10 +87,60 @@ class Costs:
 
 
 class CostLearner(GlancingLearner):
-    """Value iteration by gradient; the sense of boards learns from further boards, whose bounds are their costs."""
+    """Costs by gradient, learned by the head that reads the board's tokens alone; the trunk's head takes them over.
+
+    A step of the trunk costs as much as eight of the sense of boards, and its features of the board are nearly its
+    tokens, linearly: a head on them learns in hundreds of steps what least squares hands over at once. So the lesson
+    leaves the trunk alone, and unlearns nothing there; what rehearsals later change is kept right by their gradient.
+    """
 
     costs: ClassVar[Costs]
 
     def view_loss(self, view: Batch) -> Tensor:
         """Squared error of the costs as the board's tokens tell them."""
         return self.costs.error(self.agent, view, self.costs.glance)
+
+    def update(self, batch: Any, step: int) -> Scalars:
+        """Steps of the sense of boards; at the end, and now and then before, its costs are handed over."""
+        if isinstance(batch, Rehearsed):
+            return super().update(batch, step)
+        self.set_rates(step)
+        for view in (*self.views(batch, step), batch):
+            loss = self.view_loss(view)
+            self.descend(loss)
+        if (step + 1) % HAND_OVER_EVERY == 0 or step + 1 == self.steps:
+            hand_over(self.agent, self.costs, self.handed(batch, step))
+        return {"loss": loss.detach()}
+
+    def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
+        """The errors of both heads: what the sense of boards unlearns of the glance is what is handed over again."""
+        loss, told = self.loss(self.agent, batch)
+        return loss + self.view_loss(batch), told
+
+    def handed(self, batch: Any, step: int) -> Iterable[Batch]:
+        """Boards on which the trunk's features are held against the tokens."""
+        return self.views(batch, step)
+
+
+@torch.no_grad()
+def hand_over(agent: Agent, costs: Costs, batches: Iterable[Batch]) -> None:
+    """Make the trunk's head answer as the glance does: tokens as a linear map of features, then the glance's reader.
+
+    The map is by least squares, with a ridge of RIDGE, over the board's tokens in `batches`.
+    """
+    width = agent.config.width
+    squares, products = torch.zeros(width + 1, width + 1).double(), torch.zeros(width + 1, width).double()
+    for batch in batches:
+        batch = to_device(batch, agent.device)
+        seen = agent.encode_batch(batch, {BOARD})
+        tokens = seen.encoded[BOARD].tokens
+        features = agent.think(seen, batch["first"]).of_senses[BOARD].tokens
+        x = torch.cat((features, torch.ones_like(features[..., :1])), -1).flatten(0, -2).double().cpu()
+        squares += x.T @ x
+        products += x.T @ tokens.flatten(0, -2).double().cpu()
+    linear = torch.linalg.solve(squares + RIDGE * torch.eye(width + 1).double(), products)
+    told, glance = agent.head(costs.head).read, agent.head(costs.glance).read
+    weight, bias = glance.squeeze.weight.double().cpu(), glance.squeeze.bias.double().cpu()
+    told.squeeze.weight.copy_(weight @ linear[:-1].T)
+    told.squeeze.bias.copy_(weight @ linear[-1] + bias)
+    told.net.load_state_dict(glance.net.state_dict())

@@ -14,6 +14,7 @@ import numpy as np
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Batches, Context, Lesson
+from devmind.learners.gradient import slower
 from devmind.learners.review import review
 from devmind.seeding import numpy_rng
 from devmind.worlds.minigrid import installed
@@ -45,36 +46,41 @@ TINY: Mapping[str, int] = {"games": 8, "again": 8, "simulations": 8}
 """Of games at size tiny, which shows that all of it runs and teaches nothing."""
 REVIEW = {"tiny": 5, "nursery": 520, "child": 2000, "adult": 6000}
 """Steps of the lesson `review`."""
+FORMED: Mapping[str, float] = {f"encoders.{parts.BOARD}.": 0.3}
+"""At what share of their rate the sense of boards learns in lessons behind those that form it: all heads of the stage
+read it, and what each lesson bends it to is undone in the others (docs/log.md, 2026-11-25)."""
 OFTEN = frozenset({"navigate", "tictactoe", "explain", "sliding"})
 """What a review goes over twice in a round: later lessons undid most of these (docs/log.md, 2026-11-24)."""
 
 
 def lessons(context: Context) -> Sequence[Lesson]:
-    """What cells hold, games and a line of play in words, puzzles, values, a learned model, procedures, each rehearsing
-    those before it; then all in turn that can be undone.
+    """What cells hold and puzzles, which form the sense of boards; games, values, a learned model, procedures and a
+    line of play in words, by which that sense is changed little; each rehearsing those before it; then all in turn that
+    can be undone.
 
     `navigate` is first, as what stands where is what all the others ask of the sense of boards; it needs MiniGrid.
+    `explain` is last before the review, as what is taught last is kept best and it asks for most.
     """
-    found: list[Lesson] = []
-    for lesson in (
-        *([navigate.lesson(context)] if installed() else []),
+    forming = [*([navigate.lesson(context)] if installed() else []), puzzles.lesson(context), sliding.lesson(context)]
+    playing = [
         selfplay_lesson(context, TICTACTOE, rows=96, learning_rate=3e-3, minutes=1.0),
-        explain.lesson(context),
         selfplay_lesson(context, CONNECT4, rows=256, learning_rate=2e-3, minutes=10.0, rehearsal_every=2),
         # Enough games to play, not to play well.
         selfplay_lesson(context, OTHELLO, rows=128, learning_rate=2e-3, minutes=1.5),
-        puzzles.lesson(context),
-        sliding.lesson(context),
         values.lesson(context),
         imagine.lesson(context),
         procedures.lesson(context),
-    ):
+        explain.lesson(context),
+    ]
+    found: list[Lesson] = []
+    for lesson in (*forming, *(slower(one, FORMED) for one in playing)):
         found.append(replace(lesson, rehearses=tuple(one.name for one in found)))
     # Reviewed is what this stage's own lessons can undo; stages behind it leave the sense of boards alone.
     undone = [lesson.name for lesson in found if not lesson.unrehearsed or lesson.name == navigate.NAME]
     turns = [*undone, *(name for name in undone if name in OFTEN)]
     steps = REVIEW[context.config.size]
-    return [*found, review(found, turns, steps=steps, minutes=2.6, learning_rate=1e-3, trains=parts.trained)]
+    last = review(found, turns, steps=steps, minutes=2.6, learning_rate=1e-3, trains=parts.trained)
+    return [*found, slower(last, FORMED)]
 
 
 def selfplay_lesson(context: Context, game: Game, *, rows: int, learning_rate: float, **more: Any) -> Lesson:

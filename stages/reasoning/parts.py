@@ -26,6 +26,8 @@ by its encoder first, and that learns ten times as fast by itself.
 SLIDES, SLIDE_GLANCES = "sliding_q", "sliding_glance"
 """What each move of a sliding puzzle costs, all that follows included, on boards of any side; and the same from the
 board's tokens."""
+PUZZLE_HIDDEN = 256
+"""Of the heads of puzzles: costs of hundreds of thousands of boards are to be told apart by one."""
 SIDE = 5
 """Of the Lights Out that is taught."""
 SITUATION, WORTH = "situation", "worth"
@@ -69,8 +71,8 @@ def heads() -> list[tuple[str, str, str, dict[str, object]]]:
             (game.glance[0], "head.categorical", BOARD, choices),
             (game.glance[1], "head.value", BOARD, {}),
         ]
-    presses: dict[str, object] = {"shape": SIDE**2}
-    slides: dict[str, object] = {"shape": len(MOVES)}
+    presses: dict[str, object] = {"shape": SIDE**2, "hidden": PUZZLE_HIDDEN}
+    slides: dict[str, object] = {"shape": len(MOVES), "hidden": PUZZLE_HIDDEN}
     for told, glance, shape in ((PRESSES, GLANCES, presses), (SLIDES, SLIDE_GLANCES, slides)):
         found += [(told, "head.regression", TAP, shape), (glance, "head.regression", BOARD, shape)]
     actions: dict[str, object] = {"classes": ACTIONS}

@@ -54,5 +54,5 @@ class ReasoningStage:
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """What stands where in a room, games and what to say of them, puzzles, values, procedures; and a review."""
+        """What stands where in a room, puzzles, games and what to say of them, values, procedures; and a review."""
         return lessons(context)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from devmind.agent.agent import Agent
 from devmind.agent.config import ANEW, AgentConfig
 from devmind.curriculum.ablation import fresh_parts
-from devmind.learners.gradient import EARLIER, GradientLearner
+from devmind.curriculum.stage import Batches, Lesson
+from devmind.errors import ConfigError
+from devmind.learners.gradient import EARLIER, GradientLearner, slower
+from devmind.testing import tiny_context
 
 RATE = 2e-3
 
@@ -51,6 +56,22 @@ def test_what_an_earlier_stage_has_taught_learns_more_slowly(agent):
     for name, rate in found.items():
         slowed = 1.0 if name.startswith("heads.new.") else EARLIER["heads" if name.startswith("heads.") else "trunk"]
         assert rate == pytest.approx(slowed * RATE), name
+
+
+def test_what_an_earlier_lesson_has_taught_learns_more_slowly(agent, tmp_path):
+    def learner(agent, context):
+        return GradientLearner(agent, lambda *_: (torch.zeros(()), {}), seed=0, learning_rate=RATE, steps=100)
+
+    plain = Lesson("plain", learner, lambda *_: Batches(lambda _: None, 1), 1, 0.0)
+    made = slower(plain, {"encoders.board.": 0.25}).make_learner(agent, tiny_context(tmp_path))
+    made.set_rates(25)
+    of = {id(p): group["lr"] for group in made.optimizer.param_groups for p in group["params"]}
+    found = {name: of[id(p)] for name, p in made.trained_parameters()}
+    assert any(name.startswith("encoders.board.") for name in found)
+    for name, rate in found.items():
+        assert rate == pytest.approx((0.25 if name.startswith("encoders.board.") else 1.0) * RATE), name
+    with pytest.raises(ConfigError, match="only a GradientLearner can be slowed"):
+        slower(replace(plain, make_learner=lambda *_: object()), {}).make_learner(agent, tiny_context(tmp_path))
 
 
 def test_a_trunk_that_was_made_anew_is_no_earlier_stages(agent, tmp_path):

@@ -1,1 +1,1 @@
-"""Puzzles: what is taught by value iteration from scrambles, and examined by Q*."""
+"""Puzzles: what is taught by scrambles that prove what presses cost, and examined by Q*."""

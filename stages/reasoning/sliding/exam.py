@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ from stages.reasoning import parts
 from stages.reasoning.paired import ratio
 from stages.reasoning.puzzles.lesson import for_exams
 from stages.reasoning.q_star import Guide, Way, follow, q_star
-from stages.reasoning.sliding.lesson import MOST, costs, mixed, rules
+from stages.reasoning.sliding.lesson import MOST, costs, mixed, perimeter, rules
 
 PUZZLES, NODES = 1000, 400
 """8-puzzles, and of how many states of each Q is asked."""
@@ -90,20 +89,10 @@ def taught(context: Context, n: int) -> np.ndarray:
     return identities({"tiles": mixed(3, n, MOST[3], rng, held_out=False)[0]})
 
 
-@lru_cache
 def distances() -> tuple[np.ndarray, np.ndarray]:
     """Every 8-puzzle that can be solved, tiles int8 [181440, 9], and its fewest moves int64 [181440]: breadth first."""
-    base = 9 ** np.arange(9)
-    level, levels = rules(3).goal[None], list[np.ndarray]()
-    before = here = np.zeros(0, np.int64)
-    while len(level):
-        levels.append(level)
-        before, here = here, np.sort(level @ base)
-        reached = rules(3).slid(np.repeat(level, len(MOVES), 0), np.tile(np.arange(len(MOVES)), len(level)))
-        keys, first = np.unique(reached @ base, return_index=True)
-        new = ~np.isin(keys, before, assume_unique=True) & ~np.isin(keys, here, assume_unique=True)
-        level = reached[first[new]]
-    return np.concatenate(levels), np.repeat(np.arange(len(levels)), [len(one) for one in levels])
+    every = perimeter(3)
+    return every.tiles, every.fewest
 
 
 def puzzles(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,9 +1,12 @@
-"""The lesson sliding: what each move of a sliding puzzle costs, by value iteration from mixed boards.
+"""The lesson sliding: what each move costs on 3 x 3 and 4 x 4, from boards mixed by moves that go on from the goal.
 
-Approximate value iteration (Agostinelli et al. 2019): Q(s, a) = 1 + min Q(s'), where the network says what follows.
-Boards are mixed by moves that go on from the goal, first few, then more, so what it is asked about next to the goal is
-right before what hangs on it is learned. Who came by k moves can go back by k: that bounds all four costs. A move into
-the edge changes nothing and costs 1, so every move has a cost.
+What a search backwards from the goal has proven (`perimeter.py`) is taken as it is: that is all boards of 3 x 3, of
+which one in eight is kept for exams. Beyond it costs are learned by value iteration: one more than the cheapest move
+where a move leads to, as the network says it. Who came by k moves can go back by k: that bounds all four costs. A move
+into the edge changes nothing and costs 1, so every move has a cost.
+
+The network that learns is the head that reads the sense of boards alone, which costs an eighth of the trunk; the
+trunk's head takes over what that one knows (`glancing.CostLearner`).
 """
 
 from __future__ import annotations
@@ -21,17 +24,24 @@ from devmind.learners.gradient import gradient_lesson
 from devmind.seeding import numpy_rng
 from devmind.worlds.sliding import MOVES, SlidingRules
 from stages.reasoning import parts
-from stages.reasoning.glancing import GLANCES, CostLearner, Costs
+from stages.reasoning.glancing import REHEARSAL_COST, CostLearner, Costs
 from stages.reasoning.puzzles.lesson import for_exams
+from stages.reasoning.sliding.perimeter import Perimeter
 
-MOST = {3: 40, 4: 80}
-"""Sides that are taught in turn, and by how many moves their boards are mixed at most."""
-FEW = 12
-"""So few moves are nearly always the shortest way back."""
+MOST = {3: 100, 4: 80}
+"""By how many moves boards are mixed at most."""
+TURNS = (3, 3, 3, 4)
+"""Sides that are taught in turn."""
+NEAR = 200_000
+"""Boards whose costs are proven before the lesson begins, at most: every 8-puzzle, 15-puzzles within 15 moves."""
+FEW = 24
+"""Moves that mix the boards of 4 x 4 at the lesson's beginning: few enough that most of what they lead to is proven."""
 DEEPEST_AT = 0.7
-"""The share of the lesson after which boards are mixed by up to MOST."""
+"""The share of the lesson after which they are mixed by up to MOST."""
+GLANCES = 8
+"""Batches of an update, besides its own."""
 COSTS = Costs(parts.SLIDES, parts.SLIDE_GLANCES, mean=20.0, spread=10.0)
-STEPS = {"tiny": 40, "nursery": 600, "child": 20_000, "adult": 60_000}
+STEPS = {"tiny": 40, "nursery": 640, "child": 20_000, "adult": 60_000}
 ROWS, TINY_ROWS = 128, 32
 
 
@@ -40,6 +50,7 @@ def lesson(context: Context) -> Lesson:
     return gradient_lesson(
         context, "sliding", COSTS.loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=3e-3,
         minutes=3.5, trains=parts.trained, learner=SlidingLearner, skills=("sliding",),
+        rehearsal_every=2, rehearsal_cost=REHEARSAL_COST,
     )  # fmt: skip
 
 
@@ -49,22 +60,41 @@ def rules(side: int) -> SlidingRules:
     return SlidingRules(str(side))
 
 
+@lru_cache
+def perimeter(side: int) -> Perimeter:
+    """What is proven of boards of this side."""
+    return Perimeter.of(side, NEAR)
+
+
 class SlidingLearner(CostLearner):
-    """The sense of boards learns from boards that are few moves away."""
+    """The sense of boards learns from further boards."""
 
     costs = COSTS
 
     def views(self, batch: Any, step: int) -> Iterator[Batch]:
-        """Mixed by FEW moves at most, with their bounds as costs."""
+        """GLANCES batches like the trunk's own, all mixed at once."""
+        side, rows, rng = side_of(step), len(batch["first"]), numpy_rng("lesson", "sliding", "glance", self.seed, step)
+        tiles, bound = mixed(side, GLANCES * rows, deepest(side, step, self.steps), rng, held_out=False)
         for turn in range(GLANCES):
-            side, rng = side_of(step), numpy_rng("lesson", "sliding", "glance", self.seed, step, turn)
-            tiles, bound = mixed(side, len(batch["first"]), FEW, rng, held_out=False)
+            some = slice(turn * rows, (turn + 1) * rows)
+            yield told(side, tiles[some], targets(self.agent, side, tiles[some], bound[some]))
+
+    def handed(self, batch: Any, step: int) -> Iterator[Batch]:
+        """Boards of both sides."""
+        for side in MOST:
+            tiles, bound = mixed(side, 512, FEW, numpy_rng("lesson", "sliding", "handed", self.seed, step, side), False)
             yield told(side, tiles, bound)
 
 
 def side_of(update: int) -> int:
     """Which board an update is about."""
-    return list(MOST)[update % len(MOST)]
+    return TURNS[update % len(TURNS)]
+
+
+def deepest(side: int, update: int, steps: int) -> int:
+    """How many moves mix the boards of an update at most: more and more of them where not all is proven."""
+    share = 1.0 if side == 3 else min(1.0, update / max(1.0, steps * DEEPEST_AT))
+    return round(FEW + share * (MOST[side] - FEW))
 
 
 def costs(agent: Agent, side: int, tiles: np.ndarray) -> np.ndarray:
@@ -80,7 +110,7 @@ def mixed(side: int, n: int, most: int, rng: np.random.Generator, held_out: bool
     """
     kept: list[tuple[np.ndarray, np.ndarray]] = []
     while sum(len(tiles) for tiles, _ in kept) < n:
-        moves = rng.integers(1, most + 1, 2 * n)
+        moves = rng.integers(1, most + 1, n + n // 4 + 8)
         tiles, back = rules(side).mixed(moves, rng)
         bound = np.repeat(moves[:, None] + 2.0, len(MOVES), 1)
         bound[np.arange(len(moves)), back] = moves
@@ -93,16 +123,26 @@ def mixed(side: int, n: int, most: int, rng: np.random.Generator, held_out: bool
 
 
 def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0) -> dict[str, Any]:
-    """Mixed boards with their targets `cost` [rows, 1, 4]; the network is asked where every move leads to."""
-    side = side_of(update)
-    share = min(1.0, update / max(1.0, steps * DEEPEST_AT))
-    most = round(FEW + share * (MOST[side] - FEW))
-    rng = numpy_rng("lesson", "sliding", context.seed, update)
-    tiles, bound = mixed(side, rows, most, rng, held_out=False)
-    following = rules(side).slid(np.repeat(tiles, len(MOVES), 0), np.tile(np.arange(len(MOVES)), rows))
-    solved = rules(side).solved(following)
-    after = np.where(solved, 0.0, np.maximum(1.0, costs(agent, side, following).min(-1)))
-    return told(side, tiles, np.minimum(bound, 1 + after.reshape(rows, -1)))
+    """Mixed boards with their targets `cost` [rows, 1, 4]."""
+    side, rng = side_of(update), numpy_rng("lesson", "sliding", context.seed, update)
+    tiles, bound = mixed(side, rows, deepest(side, update, steps), rng, held_out=False)
+    return told(side, tiles, targets(agent, side, tiles, bound))
+
+
+def targets(agent: Agent, side: int, tiles: np.ndarray, bound: np.ndarray) -> np.ndarray:
+    """What each move costs, float [N, 4]: where all that it leads to is proven, that; else as the network has it.
+
+    Args:
+        bound: what each costs at most, float [N, 4].
+    """
+    following = rules(side).slid(np.repeat(tiles, len(MOVES), 0), np.tile(np.arange(len(MOVES)), len(tiles)))
+    proven = perimeter(side).distance(following)
+    after, far = proven.astype(float), np.flatnonzero(proven < 0)
+    if len(far):
+        board = rules(side).observe(rules(side).of(following[far]))["board"]
+        # What is not in the perimeter is farther than all that is.
+        after[far] = np.maximum(perimeter(side).depth + 1.0, COSTS.of(agent, board, COSTS.glance).min(-1))
+    return np.minimum(bound, 1 + after.reshape(len(tiles), -1))
 
 
 def told(side: int, tiles: np.ndarray, cost: np.ndarray) -> Batch:

@@ -16,7 +16,7 @@ from stages.reasoning.paired import ratio
 from stages.reasoning.puzzles.lesson import for_exams
 from stages.reasoning.sliding import exam, lesson
 from stages.reasoning.sliding.exam import distances, manhattan, puzzles, read, search
-from stages.reasoning.sliding.lesson import make, mixed, rules
+from stages.reasoning.sliding.lesson import make, mixed, perimeter, rules, targets
 
 
 @pytest.fixture(scope="module")
@@ -103,26 +103,69 @@ def test_with_the_true_costs_search_looks_at_the_way_alone(q: np.ndarray) -> Non
     assert [len(way.actions or ()) for way in by_hand] == fewest[:10].tolist()
 
 
-def test_where_the_network_is_right_targets_are_the_true_costs(
-    tmp_path: Path, q: np.ndarray, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_targets_of_3_by_3_are_the_true_costs_whatever_the_network_says(tmp_path: Path, q: np.ndarray) -> None:
     context, seen = tiny_context(tmp_path), []
 
-    def true(agent: object, side: int, tiles: np.ndarray) -> np.ndarray:
-        return looked_up(tiles, q).astype(float)
-
     def told(side: int, tiles: np.ndarray, cost: np.ndarray) -> dict[str, np.ndarray]:
-        seen.append((tiles, cost))
+        seen.append((side, tiles, cost))
         return {}
 
-    monkeypatch.setattr(lesson, "costs", true)
-    monkeypatch.setattr(lesson, "told", told)
-    for update in (0, 20, 38):
-        make(tiny_agent(), context, update, 32, 40)
-    for tiles, cost in seen:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lesson, "told", told)
+        for update in (0, 21, 38):
+            make(tiny_agent(), context, update, 32, 40)
+    for side, tiles, cost in seen:
+        assert side == 3
         assert (cost == looked_up(tiles, q)).all()
-    depth = [looked_up(tiles, q).min(1).mean() for tiles, _ in seen]
-    assert depth[0] < depth[-1]
+        assert not for_exams(tiles).any()
+    assert np.concatenate([looked_up(tiles, q).min(1) for _, tiles, _ in seen]).max() > 20
+
+
+def test_beyond_what_is_proven_the_network_is_asked_and_cut_from_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiles, bound = mixed(4, 400, 40, np.random.default_rng(0), held_out=False)
+    near = perimeter(4)
+    # Published counts of 15-puzzles by their fewest moves (OEIS A089473).
+    assert np.bincount(near.fewest)[:12].tolist() == [1, 2, 4, 10, 24, 54, 107, 212, 446, 946, 1948, 3938]
+    assert len(near.tiles) <= lesson.NEAR
+    known = near.distance(tiles)
+    assert (known[known >= 0] <= bound.min(1)[known >= 0]).all()
+    assert 0.1 < (known < 0).mean() < 0.9
+    asked = []
+
+    def says(number: float) -> None:
+        def of(self: object, agent: object, board: np.ndarray, head: str = "") -> np.ndarray:
+            asked.append((len(board), head))
+            return np.full((len(board), 4), number)
+
+        monkeypatch.setattr(type(lesson.COSTS), "of", of)
+
+    def told_by(number: float) -> np.ndarray:
+        says(number)
+        return targets(tiny_agent(), 4, tiles, bound)
+
+    low, middle, high = told_by(-50.0), told_by(near.depth + 3.0), told_by(500.0)
+    following = rules(4).slid(np.repeat(tiles, 4, 0), np.tile(np.arange(4), len(tiles)))
+    far = near.distance(following).reshape(-1, 4) < 0
+    assert asked == [(far.sum(), lesson.COSTS.glance)] * 3
+    assert (low[far] == np.minimum(bound, near.depth + 2)[far]).all()
+    assert (middle[far] == np.minimum(bound, near.depth + 4)[far]).all()
+    assert (high[far] == bound[far]).all()
+    assert (low[~far] == high[~far]).all()
+    assert (high <= bound).all()
+
+
+def test_views_are_as_deep_as_the_step_and_begin_anew_alike(tmp_path: Path) -> None:
+    agent, context = tiny_agent(), tiny_context(tmp_path)
+    parts.admit(agent)
+    learner = lesson.lesson(context).make_learner(agent, context)
+    learner.steps = 40
+    batch = make(agent, context, 3, 8, 40)
+    some = [one["senses"]["board"] for one in learner.views(batch, 3)]
+    assert len(some) == lesson.GLANCES
+    assert all(one.shape == batch["senses"]["board"].shape for one in some)
+    assert all((one == two["senses"]["board"]).all() for one, two in zip(some, learner.views(batch, 3), strict=True))
+    assert [lesson.deepest(4, update, 40) for update in (0, 14, 28, 39)] == [24, 52, 80, 80]
+    assert lesson.deepest(3, 0, 40) == 100
 
 
 def test_a_ratio_has_the_right_mean_and_its_bound_is_that_of_the_difference() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from devmind.testing import check_learner, tiny_agent, tiny_context
 from devmind.testing.parts import check_rehearsed
-from stages.reasoning.lessons import OFTEN
+from stages.reasoning.lessons import FORMED, OFTEN
 from stages.reasoning.stage import ReasoningStage
 
 SELF_PLAY_OF_MINUTES = pytest.param("othello", marks=[pytest.mark.slow, pytest.mark.timeout(900)])
@@ -44,3 +44,21 @@ def test_the_review_goes_over_all_that_the_stage_can_undo(tmp_path) -> None:
     rounds = Counter(batches.make(update)["of"] for update in range(len(taught) - 1 + len(OFTEN)))
     assert {name for name, times in rounds.items() if times == 2} == OFTEN
     assert set(rounds.values()) == {1, 2}
+
+
+def test_lessons_behind_those_that_form_the_sense_of_boards_change_it_little(tmp_path) -> None:
+    stage, agent, context = ReasoningStage(), tiny_agent(), tiny_context(tmp_path)
+    stage.admit(agent)
+    agent.config.stages = [stage.name]
+    lessons = {lesson.name: lesson for lesson in stage.lessons(context)}
+    assert list(lessons)[:3] == ["navigate", "puzzles", "sliding"]
+    assert list(lessons)[-2:] == ["explain", "review"]
+    for name, lesson in lessons.items():
+        learner = lesson.make_learner(agent, context)
+        of = {id(p): group["rate"] for group in learner.optimizer.param_groups for p in group["params"]}
+        named = {key: of[id(p)] for key, p in learner.trained_parameters()}
+        sense = [rate for key, rate in named.items() if key.startswith("encoders.board.")]
+        others = [rate for key, rate in named.items() if key.startswith("heads.sliding_q.")]
+        if sense and others:
+            share = 1.0 if name in ("navigate", "puzzles", "sliding") else FORMED["encoders.board."]
+            assert sense == pytest.approx([share * others[0]] * len(sense)), name
