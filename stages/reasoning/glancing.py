@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate_tick, to_device
+from devmind.agent.heads import Reader, ReaderHead
 from devmind.curriculum.stage import Rehearsed, Scalars
 from devmind.learners.gradient import GradientLearner
 
@@ -139,8 +140,17 @@ def hand_over(agent: Agent, costs: Costs, batches: Iterable[Batch]) -> None:
         squares += x.T @ x
         products += x.T @ tokens.flatten(0, -2).double().cpu()
     linear = torch.linalg.solve(squares + RIDGE * torch.eye(width + 1).double(), products)
-    told, glance = agent.head(costs.head).read, agent.head(costs.glance).read
-    weight, bias = glance.squeeze.weight.double().cpu(), glance.squeeze.bias.double().cpu()
-    told.squeeze.weight.copy_(weight @ linear[:-1].T)
-    told.squeeze.bias.copy_(weight @ linear[-1] + bias)
+    told, glance = (_reader(agent, name) for name in (costs.head, costs.glance))
+    into, out = told.squeeze, glance.squeeze
+    assert isinstance(into, nn.Linear)
+    assert isinstance(out, nn.Linear)
+    weight, bias = out.weight.double().cpu(), out.bias.double().cpu()
+    into.weight.copy_(weight @ linear[:-1].T)
+    into.bias.copy_(weight @ linear[-1] + bias)
     told.net.load_state_dict(glance.net.state_dict())
+
+
+def _reader(agent: Agent, name: str) -> Reader:
+    head = agent.head(name)
+    assert isinstance(head, ReaderHead)
+    return head.read
