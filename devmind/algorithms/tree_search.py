@@ -210,7 +210,7 @@ class Tree(Generic[S]):
 
 def _array(x: Array, name: str, shape: tuple[int, ...], dtype: type = np.float64) -> Array:
     """As the compiled loops take it; they look at no bounds, so shapes are looked at here."""
-    found = np.ascontiguousarray(x, dtype)
+    found: Array = np.ascontiguousarray(x, dtype)
     if found.shape != shape:
         raise ConfigError(f"The search expected '{name}' of {list(shape)}, a row a state; got {list(found.shape)}.")
     return found
