@@ -7,11 +7,12 @@ symbols and noise that led to good plans are gone on with, by as many network ca
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from devmind.agent.agent import Agent
 from devmind.algorithms.diffusion.pipeline import Watch
 from devmind.algorithms.diffusion.tree import Grown, Shape, grown, named
 from devmind.seeding import torch_generator
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
 
 NOWHERE = 50.0
 """What it costs a plan that it leads where no trip ever was, in the critic's marks: more than any way is long."""
+
+
+def search_in_a_tree(agent: Agent, simulations: int) -> None:
+    """Let this agent's planner search with so many simulations from now on; 0: draw candidates again."""
+    from stages.planning.parts import ROUTE
+
+    head: Any = agent.head(ROUTE)
+    head.tree = Shape(simulations) if simulations else None
 
 
 def searched(
