@@ -263,9 +263,7 @@ class _Grower:
             symbols = self.tokens.step(logits, jump - 1 - step, symbols, share).prev_sample
         return symbols
 
-    def _told(
-        self, x: Tensor, level: float, symbols: Tensor, row: Tensor, guidance: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def _told(self, x: Tensor, level: float, symbols: Tensor, row: Tensor, guidance: Tensor) -> tuple[Tensor, Tensor]:
         """The clean trajectory and logits of the symbols, as the network tells them under a guidance [n]."""
         x = torch.where(self.fixed[row][..., None], self.held[row], x)
         clean, logits = self._asked(x, level, symbols, row, self.present, self.hints[0])

@@ -102,9 +102,7 @@ class PolicyGradient:
     def update(self, plans: Plans, generator: torch.Generator) -> tuple[float, float]:
         """One step for the beginnings and goals of these; the mean worth of what was drawn, and its spread."""
         n = len(plans)
-        place, goal, maze = (
-            value.repeat_interleave(self.each, 0) for value in (plans.place, plans.goal, plans.maze)
-        )
+        place, goal, maze = (value.repeat_interleave(self.each, 0) for value in (plans.place, plans.goal, plans.maze))
         drawn = self.draw(place, goal, maze, generator)
         worth = self.worth(self.head.unscaled(drawn.plans), maze)
         by_goal = worth.unflatten(0, (n, self.each))

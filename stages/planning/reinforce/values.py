@@ -69,9 +69,7 @@ class StrideValues(nn.Module):
             `PlannerHead`. hidden: width of the networks.
     """
 
-    def __init__(
-        self, cell: float, cells: int, mazes: int, middle: float, spread: float, hidden: int = 128
-    ) -> None:
+    def __init__(self, cell: float, cells: int, mazes: int, middle: float, spread: float, hidden: int = 128) -> None:
         super().__init__()
         self.cell, self.cells, self.mazes, self.middle, self.spread = cell, cells, mazes, middle, spread
         self.begins, self.ends = (nn.Embedding(mazes * cells**2, CODE) for _ in range(2))
