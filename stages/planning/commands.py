@@ -146,7 +146,9 @@ def _carry_out(room: str, agent: Path | None, said: str | None, seed: int) -> No
     show.line(f"told: {found.said}")
     show.line(found.answer)
     if not found.declined:
-        came = "stuck: no way leads on" if found.stuck else "done" if found.rewarded or said else "not what was wanted"
+        show.line(found.first)
+        came = "done" if found.rewarded or said else "not what was wanted"
+        came = f"stuck: {found.last.removesuffix('.')}" if found.stuck else came
         show.line(f"{came}, {show.counted(found.steps, 'step')}")
     if not found.done or not (found.rewarded or said):
         raise typer.Exit(1)
