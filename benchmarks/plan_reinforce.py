@@ -12,9 +12,10 @@ planner of size nursery. From that one agent go on, each from the same weights:
     policy gradient   `--gradient` steps over denoising; plans are worth what their strides cost on foot, by that V
     IQL's marks       nothing more; of the candidates V chooses in place of the critic of strides
 
-All walk the same episodes of OGBench's five tasks; beside each stands the paired difference with its 95 % interval
-(bootstrap), of weighted regression to as many more steps, of all else to the agent as it is. HIQL's published figure is 0.79 (OGBench's
-table, 1,000,000 steps of data).
+Of all, the first plans of the same `--asked` episodes are looked at: whether the chosen one leads through no wall. With
+`--episodes` above 0 all walk the same episodes of OGBench's five tasks. Beside each stands the paired difference with
+its 95 % interval (bootstrap), of weighted regression to as many more steps, of all else to the agent as it is. HIQL's
+published figure is 0.79 (OGBench's table, 1,000,000 steps of data). With `--out` it goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -26,30 +27,39 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from devmind.acting import Actor
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
-from devmind.acting import Actor
 from devmind.config import RunConfig
 from devmind.curriculum.exam import wilson
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
 from devmind.worlds import make as make_world
+from devmind.worlds.pointmaze import TASKS, PointMazeRules
 from stages.planning import parts
 from stages.planning.following import TRUNK
 from stages.planning.planner import PlannerHead
 from stages.planning.reinforce.finetune import PolicyGradient, advantages, own_trips, weights
-from stages.planning.reinforce.plans import Plans, drawn, teach, walked
+from stages.planning.reinforce.plans import Plans, asked_alone, drawn, holding, teach, walked
 from stages.planning.reinforce.values import StrideValues, teach_values
 from stages.planning.route import exam, trips
 from stages.planning.route.exam import Walked
 
 MAZE, ROWS, RATE, TUNED = "medium", 256, 2e-3, 5e-4
 """Batches and learning rates: of the lesson, and of what goes on from it."""
+
+
+class Came(NamedTuple):
+    """Of one agent: whether each first plan holds, its walks, and what teaching it took."""
+
+    holds: np.ndarray
+    walked: Walked
+    spent_s: float
 
 
 def main() -> None:
@@ -67,6 +77,7 @@ def main() -> None:
     parser.add_argument("--values", type=int, default=2000, help="steps of implicit Q-learning")
     parser.add_argument("--plans", type=int, default=30_000)
     parser.add_argument("--episodes", type=int, default=100)
+    parser.add_argument("--asked", type=int, default=400, help="episodes whose first plan is looked at")
     parser.add_argument("--walks", type=int, default=120, help="of its own, from which it learns online")
     parser.add_argument("--ticks", type=int, default=400, help="after which an episode is cut; OGBench's are 1,000")
     run(parser.parse_args())
@@ -81,26 +92,43 @@ def run(asked: argparse.Namespace) -> None:
     agent = base(asked, data)
     values = values_of(head_of(agent), shown, asked)
     found = known(asked.out)
-    print(f"{'':18} {'arrived':>8} {'95 %':>16} {'SPL':>6}  {'beside':10} {'arrived':>24} {'SPL':>24} {'CPU s':>6}")
     for name, (way, beside) in ways(asked, data, values).items():
         if name not in found and (asked.only is None or name in asked.only):
             begun_s = time.process_time()
             taught = gone_on(agent, way)
             spent_s = time.process_time() - begun_s
-            found[name] = (walk(taught, asked), spent_s)
+            none = Walked(np.zeros(0), np.zeros(0))
+            found[name] = Came(planned(taught, asked), walk(taught, asked) if asked.episodes else none, spent_s)
             if asked.out is not None:
-                told = {each: (w.arrived.tolist(), w.spl.tolist(), s) for each, (w, s) in found.items()}
+                told = {
+                    each: (c.holds.tolist(), c.walked.arrived.tolist(), c.walked.spl.tolist(), c.spent_s)
+                    for each, c in found.items()
+                }
                 asked.out.write_text(json.dumps(told), encoding="utf-8")
         if name in found:
-            row(name, *found[name], beside, found.get(beside, (None, 0.0))[0])
+            row(name, found[name], beside, found.get(beside))
 
 
-def known(out: Path | None) -> dict[str, tuple[Walked, float]]:
+def planned(agent: Agent, asked: argparse.Namespace) -> np.ndarray:
+    """Whether the first plan holds, in so many of the exam's episodes, float [N]."""
+    rules, head = PointMazeRules(MAZE + TASKS), head_of(agent)
+    seen = rules.observe(rules.initial(exam_seeds(asked.asked, asked.seed, "route", MAZE)))
+    place, goal, which = (torch.from_numpy(seen[sense]) for sense in ("body", "goal", "maze"))
+    with torch.inference_mode():
+        found = head.search(asked_alone(head, place, goal, which))
+    chosen = found.plans[torch.arange(len(place)), found.chosen]
+    return holding(MAZE, chosen.numpy()).astype(float)
+
+
+def known(out: Path | None) -> dict[str, Came]:
     """Rows that were measured before."""
     if out is None or not out.exists():
         return {}
     told = json.loads(out.read_text(encoding="utf-8"))
-    return {name: (Walked(np.array(arrived), np.array(spl)), s) for name, (arrived, spl, s) in told.items()}
+    return {
+        name: Came(np.array(holds), Walked(np.array(arrived), np.array(spl)), spent_s)
+        for name, (holds, arrived, spl, spent_s) in told.items()
+    }
 
 
 def base(asked: argparse.Namespace, data: Plans) -> Agent:
@@ -211,14 +239,19 @@ def ways(asked: argparse.Namespace, data: Plans, values: StrideValues) -> dict[s
     }
 
 
-def row(name: str, ours: Walked, spent_s: float, what: str, beside: Walked | None) -> None:
-    """One line."""
-    n = len(ours.arrived)
-    low, high = wilson(int(ours.arrived.sum()), n)
-    told = f"{name:18} {ours.arrived.mean():8.3f}   [{low:.3f}, {high:.3f}] {ours.spl.mean():6.3f}"
-    if beside is not None:
-        told += f"  {what:10} {paired(ours.arrived, beside.arrived):>24} {paired(ours.spl, beside.spl):>24}"
-    print(told + f" {spent_s:6.0f}", flush=True)
+def row(name: str, ours: Came, what: str, beside: Came | None) -> None:
+    """One line of each measure."""
+    measures = ("first plan holds", "arrived", "SPL")
+    of = [(c.holds, c.walked.arrived, c.walked.spl) for c in (ours, beside) if c is not None]
+    for number, measure in enumerate(measures):
+        mine, *other = (each[number] for each in of)
+        if not len(mine):
+            continue
+        low, high = wilson(int(mine.sum()), len(mine))
+        told = f"{name:16} {measure:17} {len(mine):4} {mine.mean():6.3f}"
+        told += f" [{low:.3f}, {high:.3f}]" if number < 2 else " " * 15
+        told += f"  beside {what} {paired(mine, other[0])}" if other and len(other[0]) else ""
+        print(told + ("" if number else f"; taught in {ours.spent_s:.0f} CPU s"), flush=True)
 
 
 def paired(ours: np.ndarray, theirs: np.ndarray) -> str:

@@ -74,9 +74,7 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, nargs="*", default=[1, 2, 4, 8, 16, 50])
     parser.add_argument("--simulations", type=int, nargs="*", default=[20, 60], help="of a tree of plans")
     parser.add_argument("--ticks", type=int, help="after which episodes are cut; by default 1,000")
-    parser.add_argument(
-        "--no-trunk", action="store_true", help="its features are silenced: it was taught alone"
-    )
+    parser.add_argument("--no-trunk", action="store_true", help="its features are silenced: it was taught alone")
     parser.add_argument("--out", type=Path, metavar="FILE.svg", help="the plot of success")
     asked = parser.parse_args()
     print(f"one core {gflops():.0f} GFLOP/s (float32); torch {torch.__version__}, {cores()} core(s)")

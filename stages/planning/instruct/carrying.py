@@ -60,4 +60,6 @@ def carried_out(agent: Agent, room: str, seed: int, said: str | None = None) -> 
             break
     stuck = bool(policy.told.stuck[0]) or (not rewarded and not bool(policy.told.over[0]))
     rooms.close()
-    return Carried(rooms.said[0], answer, first, policy.told.belief(), steps, rewarded, declined, stuck and not rewarded)
+    return Carried(
+        rooms.said[0], answer, first, policy.told.belief(), steps, rewarded, declined, stuck and not rewarded
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -13,6 +12,7 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.agent.taps import Tapped
 from devmind.learners.gradient import GradientLearner
+from devmind.worlds.pointmaze import UNIT, maze
 from stages.planning.following import GOAL, MAZE, PLACE, Route
 from stages.planning.parts import ROUTE, STRIDE
 from stages.planning.planner import PlannerHead
@@ -29,6 +29,8 @@ from stages.planning.route.trips import (
 
 PARTS = ("denoiser", "begins", "ends", "dynamics", "sound")
 """Of the planner, those that plans teach."""
+LOOKED_AT = 8
+"""Places of a stride, where it is asked whether it leads through a wall."""
 
 
 @dataclass
@@ -149,4 +151,8 @@ def teach(
     agent.eval()
 
 
-Progress = Callable[[int, Any], None]
+def holding(name: str, plans: np.ndarray) -> np.ndarray:
+    """Whether plans [N, H, 2] of the maze `name` lead through no wall, bool [N]: by the maze itself, for measuring."""
+    share = np.arange(LOOKED_AT)[:, None] / LOOKED_AT
+    along = plans[:, :-1, None] + share * (plans[:, 1:, None] - plans[:, :-1, None])
+    return np.asarray(maze(name).inside(along.reshape(len(plans), -1, 2) * UNIT).all(1))
