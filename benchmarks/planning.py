@@ -12,7 +12,8 @@ horizon of 64 points; ours reads a condition and denoises symbols too, the UNet 
 agent's candidates, and by candidates with its steps. How many episodes arrive is given with 95 % intervals (Wilson),
 and drawn into `--out` (SVG).
 **A tree of plans** (Monte Carlo Tree Diffusion, `--simulations`) stands beside as many candidates as take the same
-number of network calls, on the same episodes, with the paired difference and its interval (bootstrap).
+number of network calls, on the same episodes, with the paired difference and its interval (bootstrap): first plans
+that lead through no wall, and, unless `--ticks 0` leaves the walks out, arrival and SPL.
 """
 
 from __future__ import annotations
@@ -39,9 +40,11 @@ from devmind.curriculum.machine import gflops
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
 from devmind.worlds import make as make_world
+from devmind.worlds.pointmaze import TASKS, PointMazeRules
 from stages.planning import parts
 from stages.planning.following import TRUNK
 from stages.planning.planner import PlannerHead
+from stages.planning.reinforce.plans import asked_alone, holding
 from stages.planning.route import exam
 from stages.planning.tree import search_in_a_tree
 
@@ -250,34 +253,42 @@ def beside_candidates(agent: Agent, context: Context, asked: argparse.Namespace)
     """A tree of plans, and candidates that know nothing of each other, for as many calls of the network."""
     head, usual = head_of(agent), head_of(agent).candidates
     seeds = exam_seeds(asked.episodes, context.seed, "route", asked.maze)
-    rng, one = numpy_rng("beside candidates"), head.word_steps + head.steps
-    if asked.simulations:
-        print(f"\n{'':26} {'calls':>6} {'arrived':>8} {'95 %':>16} {'SPL':>6} {'ms a plan':>10} {'CPU s':>7}")
+    one = head.word_steps + head.steps
     for simulations in asked.simulations:
         search_in_a_tree(agent, simulations)
-        calls = calls_of(agent)
-        found = []
+        calls, found = calls_of(agent), []
         for tree in (simulations, 0):
             search_in_a_tree(agent, tree)
             head.candidates = usual if tree else max(1, round(calls / one))
-            begun_s = time.process_time()
-            walked = walk_of(agent, context, asked, seeds)
-            spent_s = time.process_time() - begun_s
-            low, high = wilson(int(walked.arrived.sum()), len(seeds))
-            plan_ms = float(np.median([ticks(agent)[0] for _ in range(5)]))
             name = f"tree, {tree} simulations" if tree else f"{head.candidates} candidates"
-            print(
-                f"{name:26} {calls_of(agent):6.0f} {walked.arrived.mean():8.3f}   [{low:.3f}, {high:.3f}] "
-                f"{walked.spl.mean():6.3f} {plan_ms:10.1f} {spent_s:7.0f}",
-                flush=True,
-            )
-            found.append(walked)
+            plan_ms = float(np.median([ticks(agent)[0] for _ in range(5)]))
+            print(f"\n{name}: {calls_of(agent)} calls, {plan_ms:.0f} ms a plan of one row", flush=True)
+            begun_s = time.process_time()
+            told = {"first plans hold": first_plans(agent, asked, seeds)}
+            print(f"  first plans of {len(seeds)} rows: {time.process_time() - begun_s:.0f} CPU s", flush=True)
+            if asked.ticks != 0:
+                walked = walk_of(agent, context, asked, seeds)
+                told |= {"arrived": walked.arrived, "SPL": walked.spl}
+            for what, values in told.items():
+                low, high = wilson(int(values.sum()), len(values))
+                print(f"  {what:18} {values.mean():.3f}" + ("" if what == "SPL" else f" [{low:.3f}, {high:.3f}]"))
+            found.append(told)
         head.candidates = usual
-        for what in ("arrived", "spl"):
-            apart = getattr(found[0], what) - getattr(found[1], what)
+        for what, ours in found[0].items():
+            apart, rng = ours - found[1][what], numpy_rng("beside candidates")
             means = apart[rng.integers(len(apart), size=(2000, len(apart)))].mean(1)
             low, high = np.quantile(means, [0.025, 0.975])
-            print(f"  the tree's {what} above theirs: {apart.mean():+.3f} [{low:+.3f}, {high:+.3f}]", flush=True)
+            print(f"the tree's above theirs, {what}: {apart.mean():+.3f} [{low:+.3f}, {high:+.3f}]", flush=True)
+
+
+@torch.inference_mode()
+def first_plans(agent: Agent, asked: argparse.Namespace, seeds: np.ndarray) -> np.ndarray:
+    """Whether the first plan of each episode leads through no wall, float [N]; the trunk has no part in it."""
+    rules, head = PointMazeRules(asked.maze + TASKS), head_of(agent)
+    seen = rules.observe(rules.initial(seeds))
+    found = head.search(asked_alone(head, *(torch.from_numpy(seen[sense]) for sense in ("body", "goal", "maze"))))
+    chosen = found.plans[torch.arange(len(seeds)), found.chosen]
+    return holding(asked.maze, chosen.numpy()).astype(float)
 
 
 @torch.inference_mode()
