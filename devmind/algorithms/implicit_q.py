@@ -1,9 +1,10 @@
 """Implicit Q-learning: what actions are worth by data alone, no action outside of it being asked for. Pure functions.
 
 Kostrikov, Nair, Levine 2022, "Offline reinforcement learning with implicit Q-learning" (arXiv 2110.06169). V is an
-upper expectile of Q over the actions that the data took; Q is a step's reward and V of where it led. With an expectile of 0.5
-that is the value of whoever made the data, towards 1 the best that its own actions can be put together to. Actions are
-then taken in proportion to exp(advantage) (advantage-weighted regression: Peng et al. 2019, arXiv 1910.00177).
+upper expectile of Q over the actions that the data took; Q is a step's reward and V of where it led. With an expectile
+of 0.5 that is the value of whoever made the data, towards 1 the best that its own actions can be put together to.
+Actions are then taken in proportion to exp(advantage) (advantage-weighted regression: Peng et al. 2019, arXiv
+1910.00177).
 """
 
 from __future__ import annotations

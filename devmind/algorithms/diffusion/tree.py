@@ -221,8 +221,8 @@ class _Grower:
         return Expanded(state, logits, value, legal, np.where(over, value, 0.0), np.where(over, 0.0, 1.0), over)
 
     def _thought(self, state: Partial) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """An even prior, the worth of the whole plan beside the root's, in 0..1, which actions there are, and whether it is denoised to the
-        end."""
+        """An even prior, the worth of the whole plan beside the root's, in 0..1, which actions there are, and whether
+        it is denoised to the end."""
         n = len(state.row)
         told = self.worth(state.clean, state.whole, state.row).double()
         self.about = told if self.about is None else self.about  # the roots' own, by row
