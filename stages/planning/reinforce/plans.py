@@ -74,7 +74,7 @@ def drawn(trips: list[Trips], n: int, rng: np.random.Generator, pairs: tuple[int
     Args:
         pairs: how many pairs of places are drawn, of which the one with the longest detour is taken.
     """
-    rows = []
+    rows: list[tuple[np.ndarray, ...]] = []
     while len(rows) < n:
         which = trips[int(rng.integers(len(trips)))]
         tried = [stretch(which, rng) for _ in range(rng.choice(pairs))]
@@ -85,7 +85,7 @@ def drawn(trips: list[Trips], n: int, rng: np.random.Generator, pairs: tuple[int
 
 def walked(trips: Trips, rng: np.random.Generator, each: int) -> Plans:
     """Plans out of whole trips that were walked, `each` of each: to its end, from its beginning and from later on."""
-    rows = []
+    rows: list[tuple[np.ndarray, ...]] = []
     for begin, stop in zip(trips.begin[:-1].tolist(), trips.begin[1:].tolist(), strict=True):
         end = stop - 1
         if end - begin >= STRIDE:

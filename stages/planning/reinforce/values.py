@@ -31,8 +31,8 @@ CODE = 64
 
 @dataclass
 class Strides:
-    """N strides of trips: here, there and goal [N, 2], maze [N, mazes], and share [N]: of the stride until the goal was
-    reached, 1 where it was not."""
+    """N strides of trips: here, there and goal [N, 2], maze [N, mazes]; ends bool [N], the goal is reached with it;
+    share [N], of the stride until then, or until the trip ended, else 1."""
 
     here: Tensor
     there: Tensor
@@ -57,8 +57,8 @@ def strides_of(trips: list[Trips], n: int, rng: np.random.Generator) -> Strides:
     there = np.where(ends, until, np.minimum(at + STRIDE, end))
     share = (there - at) / STRIDE
     numbers = (which.at[at], which.at[there], goal, np.repeat(one_hot(which.maze)[None], n, 0), share)
-    columns = (torch.from_numpy(np.asarray(column, np.float32)) for column in numbers)
-    return Strides(*columns, torch.from_numpy(ends))
+    here, to, aim, maze, part = (torch.from_numpy(np.asarray(column, np.float32)) for column in numbers)
+    return Strides(here, to, aim, maze, part, torch.from_numpy(ends))
 
 
 class StrideValues(nn.Module):
