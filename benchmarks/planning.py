@@ -11,6 +11,9 @@ horizon of 64 points; ours reads a condition and denoises symbols too, the UNet 
 **Success** needs an agent that was taught `route`: the exam's own episodes of one maze, by denoising steps with the
 agent's candidates, and by candidates with its steps. How many episodes arrive is given with 95 % intervals (Wilson),
 and drawn into `--out` (SVG).
+**A tree of plans** (Monte Carlo Tree Diffusion, `--simulations`) stands beside as many candidates as take the same
+number of network calls, on the same episodes, with the paired difference and its interval (bootstrap): first plans
+that lead through no wall, and, unless `--ticks 0` leaves the walks out, arrival and SPL.
 """
 
 from __future__ import annotations
@@ -35,11 +38,15 @@ from devmind.config import RunConfig
 from devmind.curriculum.exam import wilson
 from devmind.curriculum.machine import gflops
 from devmind.curriculum.stage import Context
-from devmind.seeding import exam_seeds
+from devmind.seeding import exam_seeds, numpy_rng
 from devmind.worlds import make as make_world
+from devmind.worlds.pointmaze import TASKS, PointMazeRules
 from stages.planning import parts
+from stages.planning.following import TRUNK
 from stages.planning.planner import PlannerHead
+from stages.planning.reinforce.plans import asked_alone, holding
 from stages.planning.route import exam
+from stages.planning.tree import search_in_a_tree
 
 COLD_S, WARM_S, RATIO = 0.5, 0.1, 0.5
 """Goals."""
@@ -68,6 +75,9 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=100, help="of each setting")
     parser.add_argument("--steps", type=int, nargs="*", default=[1, 2, 5, 10, 20], help="of denoising")
     parser.add_argument("--candidates", type=int, nargs="*", default=[1, 2, 4, 8, 16, 50])
+    parser.add_argument("--simulations", type=int, nargs="*", default=[20, 60], help="of a tree of plans")
+    parser.add_argument("--ticks", type=int, help="after which episodes are cut; by default 1,000")
+    parser.add_argument("--no-trunk", action="store_true", help="its features are silenced: it was taught alone")
     parser.add_argument("--out", type=Path, metavar="FILE.svg", help="the plot of success")
     asked = parser.parse_args()
     print(f"one core {gflops():.0f} GFLOP/s (float32); torch {torch.__version__}, {cores()} core(s)")
@@ -83,7 +93,9 @@ def main() -> None:
     if asked.agent is not None:
         with tempfile.TemporaryDirectory() as folder, intra_op_threads(1):
             context = Context(RunConfig(size=agent.config.size), 0, "cpu", Path(folder), make_world)
+            head_of(agent).silenced = frozenset({TRUNK} if asked.no_trunk else ())
             drawn = success(agent, context, asked)
+            beside_candidates(agent, context, asked)
         if asked.out is not None:
             asked.out.write_text(plot(drawn, asked.maze, asked.episodes), encoding="utf-8")
             print(f"plot: {asked.out}")
@@ -216,9 +228,7 @@ def success(agent: Agent, context: Context, asked: argparse.Namespace) -> dict[s
                 # As the agent's own: a plan that goes on from the last one takes more than half as many.
                 head.steps, head.warm_steps = setting, max(1, round(setting * usual[1] / usual[0]))
             begun_s = time.process_time()
-            with torch.inference_mode():
-                actor = Actor(agent, len(seeds), effectors=[parts.WALK])
-                walked = exam.walk(actor, context, asked.maze, seeds)
+            walked = walk_of(agent, context, asked, seeds)
             low, high = wilson(int(walked.arrived.sum()), len(seeds))
             plan_ms = float(np.median([ticks(agent)[0] for _ in range(5)]))
             came = Came(setting, float(walked.arrived.mean()), low, high, float(walked.spl.mean()), plan_ms)
@@ -230,6 +240,66 @@ def success(agent: Agent, context: Context, asked: argparse.Namespace) -> dict[s
             )
     head.steps, head.warm_steps, head.candidates = usual
     return found
+
+
+def walk_of(agent: Agent, context: Context, asked: argparse.Namespace, seeds: np.ndarray) -> exam.Walked:
+    """The exam's episodes, as the agent is now."""
+    with torch.inference_mode():
+        actor = Actor(agent, len(seeds), effectors=[parts.WALK])
+        return exam.walk(actor, context, asked.maze, seeds, ticks=asked.ticks)
+
+
+def beside_candidates(agent: Agent, context: Context, asked: argparse.Namespace) -> None:
+    """A tree of plans, and candidates that know nothing of each other, for as many calls of the network."""
+    head, usual = head_of(agent), head_of(agent).candidates
+    seeds = exam_seeds(asked.episodes, context.seed, "route", asked.maze)
+    one = head.word_steps + head.steps
+    for simulations in asked.simulations:
+        search_in_a_tree(agent, simulations)
+        calls, found = calls_of(agent), []
+        for tree in (simulations, 0):
+            search_in_a_tree(agent, tree)
+            head.candidates = usual if tree else max(1, round(calls / one))
+            name = f"tree, {tree} simulations" if tree else f"{head.candidates} candidates"
+            plan_ms = float(np.median([ticks(agent)[0] for _ in range(5)]))
+            print(f"\n{name}: {calls_of(agent)} calls, {plan_ms:.0f} ms a plan of one row", flush=True)
+            begun_s = time.process_time()
+            told = {"first plans hold": first_plans(agent, asked, seeds)}
+            print(f"  first plans of {len(seeds)} rows: {time.process_time() - begun_s:.0f} CPU s", flush=True)
+            if asked.ticks != 0:
+                walked = walk_of(agent, context, asked, seeds)
+                told |= {"arrived": walked.arrived, "SPL": walked.spl}
+            for what, values in told.items():
+                low, high = wilson(int(values.sum()), len(values))
+                print(f"  {what:18} {values.mean():.3f}" + ("" if what == "SPL" else f" [{low:.3f}, {high:.3f}]"))
+            found.append(told)
+        head.candidates = usual
+        for what, ours in found[0].items():
+            apart, rng = ours - found[1][what], numpy_rng("beside candidates")
+            means = apart[rng.integers(len(apart), size=(2000, len(apart)))].mean(1)
+            low, high = np.quantile(means, [0.025, 0.975])
+            print(f"the tree's above theirs, {what}: {apart.mean():+.3f} [{low:+.3f}, {high:+.3f}]", flush=True)
+
+
+@torch.inference_mode()
+def first_plans(agent: Agent, asked: argparse.Namespace, seeds: np.ndarray) -> np.ndarray:
+    """Whether the first plan of each episode leads through no wall, float [N]; the trunk has no part in it."""
+    rules, head = PointMazeRules(asked.maze + TASKS), head_of(agent)
+    seen = rules.observe(rules.initial(seeds))
+    found = head.search(asked_alone(head, *(torch.from_numpy(seen[sense]) for sense in ("body", "goal", "maze"))))
+    chosen = found.plans[torch.arange(len(seeds)), found.chosen]
+    return holding(asked.maze, chosen.numpy()).astype(float)
+
+
+@torch.inference_mode()
+def calls_of(agent: Agent) -> int:
+    """Calls of the network for a plan from noise alone; a call of n rows counts n."""
+    counted: list[int] = []
+    hook = head_of(agent).denoiser.register_forward_hook(lambda _, given, __: counted.append(len(given[0])))
+    actor = Actor(agent, 1, effectors=[parts.WALK])
+    actor(make_world("pointmaze", "medium", [0]).observe(), np.array([True]))
+    hook.remove()
+    return sum(counted)
 
 
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 340, 240, 44, 34, 44

@@ -51,6 +51,15 @@ def imagine(
     steps: Annotated[
         int | None, typer.Option("--steps", min=1, metavar="N", help="Of denoising; by default as the agent was made.")
     ] = None,
+    simulations: Annotated[
+        int | None,
+        typer.Option(
+            "--simulations",
+            min=1,
+            metavar="N",
+            help="Search a tree of partly denoised plans with so many simulations, in place of candidates.",
+        ),
+    ] = None,
     horizon: Annotated[
         int | None, typer.Option("--horizon", min=2, metavar="N", help="Points of a plan; by default those it learned.")
     ] = None,
@@ -72,9 +81,10 @@ def imagine(
     from devmind.worlds.pointmaze import MAZES, PointMazeRules
     from stages.planning import film
     from stages.planning.parts import ROUTE
+    from stages.planning.tree import search_in_a_tree
 
     if env.startswith(("BabyAI-", "MiniGrid-")):
-        if start or waypoint or symbols or steps or horizon or film_ or page:
+        if start or waypoint or symbols or steps or simulations or horizon or film_ or page:
             raise ConfigError("In a room an instruction is carried out: it takes --agent, --goal and --seed alone.")
         _carry_out(env, agent, goal, seed)
         return
@@ -86,6 +96,10 @@ def imagine(
     begin = _place(start or (goal if goal and goal.startswith("task") else "task1"), rules, 0, "--start")
     rules.between(begin[None], end[None])  # it says what is wrong with them
     taught = taught_agent(agent, "planning", ROUTE, "to plan")
+    if simulations:
+        if steps:
+            raise ConfigError("A tree has levels of its own: give --simulations or --steps, not both.")
+        search_in_a_tree(taught, simulations)
     if page:
         if waypoint or symbols or steps or horizon or film_:
             raise ConfigError(
@@ -132,7 +146,9 @@ def _carry_out(room: str, agent: Path | None, said: str | None, seed: int) -> No
     show.line(f"told: {found.said}")
     show.line(found.answer)
     if not found.declined:
-        came = "stuck: no way leads on" if found.stuck else "done" if found.rewarded or said else "not what was wanted"
+        show.line(found.first)
+        came = "done" if found.rewarded or said else "not what was wanted"
+        came = f"stuck: {found.last.removesuffix('.')}" if found.stuck else came
         show.line(f"{came}, {show.counted(found.steps, 'step')}")
     if not found.done or not (found.rewarded or said):
         raise typer.Exit(1)

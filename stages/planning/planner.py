@@ -30,6 +30,7 @@ from devmind.algorithms.diffusion import (
 )
 from devmind.algorithms.diffusion.pipeline import Watch
 from devmind.algorithms.diffusion.schedules import noised
+from devmind.algorithms.diffusion.tree import Shape
 from devmind.errors import ConfigError
 from devmind.seeding import torch_generator
 from stages.planning.belief import BeliefHead
@@ -44,6 +45,7 @@ from stages.planning.following import (
     Route,
     interpolated,
 )
+from stages.planning.tree import searched
 
 LEFT_OUT = 0.25
 """Share of the tokens of the condition that is left out in teaching."""
@@ -70,6 +72,7 @@ class PlannerHead(BeliefHead):
             in teaching.
         length_price: what a unit of a plan's length costs it in the critic's marks.
         pace: how far one walks in a tick; sure: of a cell that cannot be entered, when it is taken for closed.
+        simulations: of a Monte Carlo search over partly denoised plans in place of candidates (`tree`); 0: none.
     """
 
     carries: ClassVar[bool] = True
@@ -107,6 +110,7 @@ class PlannerHead(BeliefHead):
         length_price: float = 1.0,
         pace: float = 0.02,
         sure: float = 0.99,
+        simulations: int = 0,
     ) -> None:
         super().__init__(inlet)
         if inlet.n_tokens < 4:
@@ -119,6 +123,7 @@ class PlannerHead(BeliefHead):
         self.horizon, self.stride, self.follow, self.candidates = horizon, stride, follow, candidates
         self.steps, self.warm_steps, self.warm = steps, warm_steps, warm
         self.word_steps, self.surprise = word_steps, surprise
+        self.tree = Shape(simulations) if simulations else None
         self.scheduler = make_scheduler(scheduler, levels)
         self.read_width = max(inlet.width, 2 * SPREAD_OUT)
         self.denoiser = HybridDenoiser(
@@ -208,11 +213,13 @@ class PlannerHead(BeliefHead):
             generator: draws the noise, which is the same for all rows; without, `number` says which noise it is.
             given, words: what is held besides place and goal: waypoints {point: [B, 2]}, symbols {number: int64 [B]}.
             watch: is told of each step, of rows [B * N].
-            candidates: how many; by default the planner's own number.
+            candidates: how many; by default the planner's own number, or as many as a search in a tree meets.
 
         Raises:
             ConfigError: more steps than there are noise levels, or a waypoint beyond the horizon.
         """
+        if self.tree is not None and candidates is None:
+            return searched(self, read, self.tree, start, generator, given, words, watch, number)
         b, n = len(read.place), candidates or self.candidates
         device = read.place.device
         draws = generator or torch_generator("planner", self.horizon, n, number, device=device)

@@ -18,6 +18,7 @@ class Carried:
 
     Attributes:
         said, answer: the instruction, and what the agent answered to it.
+        first, last: what it would have had to know after its first view, and how its errand stood at the end.
         steps: that were taken.
         rewarded: the room says that its own mission is done.
         declined, stuck: it did not begin; it found no way on.
@@ -25,6 +26,8 @@ class Carried:
 
     said: str
     answer: str
+    first: str
+    last: str
     steps: int
     rewarded: bool
     declined: bool
@@ -44,10 +47,11 @@ def carried_out(agent: Agent, room: str, seed: int, said: str | None = None) -> 
         MomentError: the instruction is too long a page.
     """
     rooms = Rooms(room, np.array([seed]), None if said is None else [said])
-    policy, steps, rewarded, answer, declined = Instructed(agent), 0, False, "", False
+    policy, steps, rewarded, answer, first, declined = Instructed(agent), 0, False, "", "", False
     for tick in rollout(policy, rooms):
         if not tick.tick:
             answer, declined = policy.told.answer_to(rooms.said[0]), bool(policy.told.declined[0])
+            first = policy.told.belief()
         over = policy.over
         if over is not None and over.all() and not tick.ended.all():
             break
@@ -56,4 +60,6 @@ def carried_out(agent: Agent, room: str, seed: int, said: str | None = None) -> 
             break
     stuck = bool(policy.told.stuck[0]) or (not rewarded and not bool(policy.told.over[0]))
     rooms.close()
-    return Carried(rooms.said[0], answer, steps, rewarded, declined, stuck and not rewarded)
+    return Carried(
+        rooms.said[0], answer, first, policy.told.belief(), steps, rewarded, declined, stuck and not rewarded
+    )

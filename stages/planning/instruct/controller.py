@@ -39,6 +39,26 @@ class Errand:
         """Nothing will be done any more: the plan is carried out, or stuck."""
         return self.stuck or self.at >= len(self.plan)
 
+    @property
+    def lacks(self) -> Subgoal | None:
+        """The next subgoal, where nothing that it may be about is on the map: one has to know where it is first."""
+        goal = None if self.at >= len(self.plan) else self.plan[self.at]
+        held = goal is not None and goal.verb == PICK_UP and self.map.carried in goal.classes
+        return None if goal is None or held or self.map.where(goal.classes) else goal
+
+    @property
+    def belief(self) -> str:
+        """How the errand stands, in a sentence: what it would have to know first, or why it goes on no more."""
+        if self.at >= len(self.plan):
+            return "done, as far as I see."
+        kind, lacks = self.plan[self.at].kind, self.lacks is not None
+        if self.stuck:
+            return (
+                f"there is no {kind}: I have looked wherever I can come to." if lacks
+                else f"I know of a {kind}, and no way leads on."
+            )  # fmt: skip
+        return f"I would have to know first where a {kind} is: I look for one." if lacks else f"I know of a {kind}."
+
     def begin(self, plan: Plan) -> None:
         """Take up another plan, with the map as it is; the same one again changes nothing."""
         if plan != self.plan:

@@ -155,6 +155,13 @@ class Instruction(Output):
         """Whose errand came to a point from which no way leads on, bool [B]."""
         return self.after["numbers"][:, STUCK] > 0
 
+    def belief(self, row: int = 0) -> str:
+        """How the errand of a row stands, in a sentence: which thing it would have to know of first, and looks for;
+        that there is none; that it is done. '' where none was begun."""
+        kept = {name: value.cpu().numpy() for name, value in self.after.items()}
+        begun = kept["numbers"][row, INSTRUCTED] and not kept["numbers"][row, DECLINED]
+        return self.head.errand(kept, row).belief if begun else ""
+
     def answer_to(self, text: str, row: int = 0) -> str:
         """What is answered to an instruction, in a sentence: the plan, or which word is not known."""
         if not bool(self.declined.flatten()[row]):

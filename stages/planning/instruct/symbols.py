@@ -41,9 +41,13 @@ class Subgoal(NamedTuple):
             return frozenset(door(colour, state) for colour in colours for state in range(LOCKED + 1))
         return frozenset(thing(NOUNS[self.noun], colour) for colour in colours)
 
+    @property
+    def kind(self) -> str:
+        """What it is about, without an article: "red ball"."""
+        return ("" if self.colour == ANY else f"{COLOURS[self.colour]} ") + NOUNS[self.noun]
+
     def __str__(self) -> str:
-        colour = "" if self.colour == ANY else f" {COLOURS[self.colour]}"
-        return f"{VERBS[self.verb]} {'a' if self.colour == ANY else 'the'}{colour} {NOUNS[self.noun]}"
+        return f"{VERBS[self.verb]} {'a' if self.colour == ANY else 'the'} {self.kind}"
 
 
 Plan = tuple[Subgoal, ...]

@@ -107,17 +107,20 @@ def _maze(agent: Agent, context: Context, level: str, name: str) -> list[Measure
     return found
 
 
-def walk(policy: Policy, context: Context, name: str, seeds: np.ndarray, rule: bool = False) -> Walked:
+def walk(
+    policy: Policy, context: Context, name: str, seeds: np.ndarray, rule: bool = False, ticks: int | None = None
+) -> Walked:
     """Let a policy walk OGBench's tasks, until all have arrived or 1,000 ticks are over.
 
     Args:
+        ticks: after which episodes are cut, for experiments.
         rule: it is one without memory and chance, so it may be cut when nobody gets any further.
     """
     world = context.make_world("pointmaze", name + TASKS, seeds)
     goal, at = world.truth()["goal"], world.truth()["at"]
     least, far, mark = shortest(name, at, goal), np.zeros(len(seeds)), at
     arrived = np.zeros(len(seeds), bool)
-    for tick in rollout(policy, world):
+    for tick in rollout(policy, world, ticks):
         now = world.truth()["at"]
         far, at = far + np.linalg.norm(now - at, axis=1), now
         arrived |= tick.reward > 0

@@ -50,6 +50,16 @@ def test_a_page_shows_the_film_the_candidates_and_the_way(folder: Path, tmp_path
     assert data["arrived"] == (came.exit_code == 0)
 
 
+def test_a_tree_of_plans_is_searched_and_shown(folder: Path, tmp_path: Path) -> None:
+    page = tmp_path / "plan.html"
+    came = plan(folder, "--goal", "0,1", "--start", "0,-1", "--show", str(page), "--simulations", "9")
+    assert came.exit_code in (0, 1), came.output
+    assert "10 candidates" in came.output
+    data = json.loads(re.search(r"const data = (\{.*\})", page.read_text())[1])  # type: ignore[index]
+    assert len(data["frames"]) == len(data["marks"]) == 10
+    assert data["marks"][data["chosen"]] == max(data["marks"])
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -59,6 +69,7 @@ def test_a_page_shows_the_film_the_candidates_and_the_way(folder: Path, tmp_path
         (["--start", "nan,0"], "start is two finite numbers"),
         (["--horizon", "64"], "learned plans of 26 points"),
         (["--steps", "101"], "denoised in 1 to 100 steps"),
+        (["--steps", "5", "--simulations", "5"], "--simulations or --steps, not both"),
         (["--waypoint", "30:0,0"], "the last one is 25"),
         (["--waypoint", "here"], "takes a point's number"),
         (["--symbols", "east,wset"], "did you mean 'west'"),

@@ -18,6 +18,7 @@ from devmind.testing import check_head, tiny_agent
 from stages.planning import parts
 from stages.planning.parts import HORIZON, LENGTH, ROUTE, WALK
 from stages.planning.planner import PlannerHead, interpolated
+from stages.planning.tree import search_in_a_tree
 
 pytest.importorskip("ogbench")
 FOLLOW = 48
@@ -167,6 +168,37 @@ def test_the_critic_chooses_and_what_is_given_is_held(agent: Agent) -> None:
         head.search(read, steps=101)
     with pytest.raises(ConfigError, match="point 26 cannot be given"):
         head.search(read, given={HORIZON: place})
+
+
+def test_it_searches_a_tree_of_plans_which_are_held_at_their_ends(agent: Agent) -> None:
+    head = head_of(agent)
+    search_in_a_tree(agent, 12)
+    kept, _ = lived(agent, np.arange(2), 3)
+    again, _ = lived(agent, np.arange(2), 3)
+    assert torch.equal(kept[0]["plan"], again[0]["plan"])
+    read, shown = read_of(agent), []
+    place = torch.tensor([[0.4, 0.4], [0.8, 1.2]])
+    found = head.search(
+        read,
+        given={5: place},
+        words={0: torch.tensor([1, 4])},
+        watch=lambda number, x, clean, symbols: shown.append((x, symbols)),
+    )
+    n = found.plans.shape[1]
+    assert n == 13
+    assert found.marks.isfinite().all()
+    assert torch.equal(found.chosen, found.marks.argmax(-1))
+    for at, where in ((0, read.place), (5, place), (-1, read.goal)):
+        torch.testing.assert_close(found.plans[:, :, at], where[:, None].expand(-1, n, -1), atol=1e-5, rtol=0)
+    assert found.symbols[:, :, 0].tolist() == [[1] * n, [4] * n]
+    # The film shows one more plan at a time, and what is not met yet is the best so far.
+    assert len(shown) == n
+    assert shown[0][0].shape == (2 * n, HORIZON, 2)
+    torch.testing.assert_close(head.unscaled(shown[-1][0]).unflatten(0, (2, n)), found.plans)
+    # A way round asks for one plan between two places, which is drawn as ever.
+    assert head.search(read, candidates=1).plans.shape[1] == 1
+    search_in_a_tree(agent, 0)
+    assert head.search(read).plans.shape[1] == head.candidates
 
 
 def test_its_denoiser_is_saved_as_a_pipeline_of_diffusers(agent: Agent, tmp_path) -> None:

@@ -1,0 +1,267 @@
+"""What reinforcement adds to the planner on pointmaze-medium: implicit Q-learning, and a denoiser taught by returns.
+
+    OMP_NUM_THREADS=1 python benchmarks/plan_reinforce.py --steps 450 --more 120 --episodes 100
+
+The planner's head is taught alone, by places, goals and the maze as numbers (no trunk), in an agent of size tiny with a
+planner of size nursery. From that one agent go on, each from the same weights:
+
+    as it is          nothing more
+    more steps        `--more` steps of the same lesson
+    AWR, offline      as many, plans drawn by their advantage under V of implicit Q-learning
+    AWR, online       as many, half of the plans out of the agent's own walks
+    policy gradient   `--gradient` steps over denoising; plans are worth what their strides cost on foot, by that V
+    IQL's marks       nothing more; of the candidates V chooses in place of the critic of strides
+
+Of all, the first plans of the same `--asked` episodes are looked at: whether the chosen one leads through no wall. With
+`--episodes` above 0 all walk the same episodes of OGBench's five tasks. Beside each stands the paired difference with
+its 95 % interval (bootstrap), of weighted regression to as many more steps, of all else to the agent as it is. HIQL's
+published figure is 0.79 (OGBench's table, 1,000,000 steps of data). With `--out` it goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from devmind.acting import Actor
+from devmind.agent.agent import Agent
+from devmind.agent.config import AgentConfig
+from devmind.config import RunConfig
+from devmind.curriculum.exam import wilson
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
+from devmind.worlds import make as make_world
+from devmind.worlds.pointmaze import TASKS, PointMazeRules
+from stages.planning import parts
+from stages.planning.following import TRUNK
+from stages.planning.planner import PlannerHead
+from stages.planning.reinforce.finetune import PolicyGradient, advantages, own_trips, weights
+from stages.planning.reinforce.plans import Plans, asked_alone, drawn, holding, teach, walked
+from stages.planning.reinforce.values import StrideValues, teach_values
+from stages.planning.route import exam, trips
+from stages.planning.route.exam import Walked
+
+MAZE, ROWS, RATE, TUNED = "medium", 256, 2e-3, 5e-4
+"""Batches and learning rates: of the lesson, and of what goes on from it."""
+
+
+class Came(NamedTuple):
+    """Of one agent: whether each first plan holds, its walks, and what teaching it took."""
+
+    holds: np.ndarray
+    walked: Walked
+    spent_s: float
+
+
+def main() -> None:
+    """Teach, go on in each way, walk, and print each row as soon as it is known."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--base", type=Path, metavar="DIR", help="taught before; else it is taught, and saved here")
+    parser.add_argument("--only", nargs="+", metavar="ROW", help="of the rows, those that are to be measured now")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE.json", help="what each episode came to, by row; rows in it are not run again"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=450, help="of the lesson")
+    parser.add_argument("--more", type=int, default=120)
+    parser.add_argument("--gradient", type=int, default=60, help="steps of the policy gradient")
+    parser.add_argument("--values", type=int, default=2000, help="steps of implicit Q-learning")
+    parser.add_argument("--plans", type=int, default=30_000)
+    parser.add_argument("--episodes", type=int, default=100)
+    parser.add_argument("--asked", type=int, default=400, help="episodes whose first plan is looked at")
+    parser.add_argument("--walks", type=int, default=120, help="of its own, from which it learns online")
+    parser.add_argument("--ticks", type=int, default=400, help="after which an episode is cut; OGBench's are 1,000")
+    run(parser.parse_args())
+
+
+def run(asked: argparse.Namespace) -> None:
+    """All of it."""
+    torch.set_num_threads(1)
+    shown = trips.made(MAZE, asked.seed, 50_000)
+    joined = trips.joined(shown, 12_000, numpy_rng(asked.seed, "joined", MAZE))
+    data = drawn([joined], asked.plans, numpy_rng(asked.seed, "plans"))
+    agent = base(asked, data)
+    values = values_of(head_of(agent), shown, asked)
+    found = known(asked.out)
+    for name, (way, beside) in ways(asked, data, values).items():
+        if name not in found and (asked.only is None or name in asked.only):
+            begun_s = time.process_time()
+            taught = gone_on(agent, way)
+            spent_s = time.process_time() - begun_s
+            none = Walked(np.zeros(0), np.zeros(0))
+            found[name] = Came(planned(taught, asked), walk(taught, asked) if asked.episodes else none, spent_s)
+            if asked.out is not None:
+                told = {
+                    each: (c.holds.tolist(), c.walked.arrived.tolist(), c.walked.spl.tolist(), c.spent_s)
+                    for each, c in found.items()
+                }
+                asked.out.write_text(json.dumps(told), encoding="utf-8")
+        if name in found:
+            row(name, found[name], beside, found.get(beside))
+
+
+def planned(agent: Agent, asked: argparse.Namespace) -> np.ndarray:
+    """Whether the first plan holds, in so many of the exam's episodes, float [N]."""
+    rules, head = PointMazeRules(MAZE + TASKS), head_of(agent)
+    seen = rules.observe(rules.initial(exam_seeds(asked.asked, asked.seed, "route", MAZE)))
+    place, goal, which = (torch.from_numpy(seen[sense]) for sense in ("body", "goal", "maze"))
+    with torch.inference_mode():
+        found = head.search(asked_alone(head, place, goal, which))
+    chosen = found.plans[torch.arange(len(place)), found.chosen]
+    return holding(MAZE, chosen.numpy()).astype(float)
+
+
+def known(out: Path | None) -> dict[str, Came]:
+    """Rows that were measured before."""
+    if out is None or not out.exists():
+        return {}
+    told = json.loads(out.read_text(encoding="utf-8"))
+    return {
+        name: Came(np.array(holds), Walked(np.array(arrived), np.array(spl)), spent_s)
+        for name, (holds, arrived, spl, spent_s) in told.items()
+    }
+
+
+def base(asked: argparse.Namespace, data: Plans) -> Agent:
+    """The agent that all begin with."""
+    if asked.base is not None and asked.base.exists():
+        return Agent.from_pretrained(asked.base).eval()
+    torch.manual_seed(asked.seed)
+    agent = Agent(AgentConfig(size="tiny"))
+    options = parts.SIZES["tiny"]
+    parts.SIZES["tiny"] = parts.SIZES["nursery"]  # a planner of that size, in an agent whose trunk is not asked
+    parts.admit(agent)
+    parts.SIZES["tiny"] = options
+    begun_s = time.process_time()
+    teach(agent, data, asked.steps, ROWS, RATE, asked.seed)
+    print(f"taught in {time.process_time() - begun_s:.0f} CPU s", flush=True)
+    if asked.base is not None:
+        agent.save_pretrained(asked.base)
+    return agent.eval()
+
+
+def head_of(agent: Agent) -> PlannerHead:
+    """The planner."""
+    head = agent.head(parts.ROUTE)
+    assert isinstance(head, PlannerHead)
+    return head
+
+
+def values_of(head: PlannerHead, shown: trips.Trips, asked: argparse.Namespace) -> StrideValues:
+    """Values learned from the oracle's own trips; kept beside the agent that all begin with."""
+    torch.manual_seed(asked.seed)
+    values = StrideValues(head.cell, head.cells, head.mazes, head.middle, head.spread)
+    kept = None if asked.base is None else asked.base.with_suffix(".values.pt")
+    if kept is not None and kept.exists():
+        values.load_state_dict(torch.load(kept, weights_only=True))
+        return values
+    begun_s = time.process_time()
+    told = teach_values(values, [shown], asked.values, numpy_rng(asked.seed, "values"))
+    print(f"implicit Q-learning: {told[-1]}, {time.process_time() - begun_s:.0f} CPU s", flush=True)
+    if kept is not None:
+        torch.save(values.state_dict(), kept)
+    return values
+
+
+def gone_on(agent: Agent, way: Callable[[Agent], Any]) -> Agent:
+    """Another agent with the same weights, taught in this way."""
+    other = copy.deepcopy(agent)
+    way(other)
+    return other.eval()
+
+
+def walk(agent: Agent, asked: argparse.Namespace) -> Walked:
+    """The exam's episodes, the trunk being silent."""
+    seeds = exam_seeds(asked.episodes, asked.seed, "route", MAZE)
+    context = Context(RunConfig(size="tiny"), asked.seed, "cpu", Path(tempfile.gettempdir()), make_world)
+    head_of(agent).silenced = frozenset({TRUNK})
+    with torch.inference_mode():
+        actor = Actor(agent, len(seeds), effectors=[parts.WALK])
+        return exam.walk(actor, context, MAZE, seeds, ticks=asked.ticks)
+
+
+def ways(asked: argparse.Namespace, data: Plans, values: StrideValues) -> dict[str, tuple[Callable[[Agent], Any], str]]:
+    """By name, how an agent goes on, and what it stands beside."""
+
+    def marked(agent: Agent) -> None:
+        head_of(agent).marks = values.marks  # type: ignore[method-assign]
+
+    def more(agent: Agent) -> None:
+        teach(agent, data, asked.more, ROWS, TUNED, asked.seed + 1)
+
+    def offline(agent: Agent) -> None:
+        told = advantages(values, data)
+        print(f"  advantages, strides: mean {told.mean():.2f}, standard deviation {told.std():.2f}")
+        teach(agent, data, asked.more, ROWS, TUNED, asked.seed + 1, weights(values, data))
+
+    def online(agent: Agent) -> None:
+        head_of(agent).silenced = frozenset({TRUNK})
+        seeds = lesson_seeds(asked.walks, asked.seed, "own walks")
+        own = walked(own_trips(agent, MAZE, seeds, asked.ticks), numpy_rng(asked.seed, "own walks"), 8)
+        both = own.joined(data)
+        print(f"  {len(own)} plans of its own walks, {len(own) // 8} of {asked.walks} arrived", flush=True)
+        share = weights(values, both)
+        mine, others = share[: len(own)], share[len(own) :]
+        teach(
+            agent, both, asked.more, ROWS, TUNED, asked.seed + 1, torch.cat((mine / mine.sum(), others / others.sum()))
+        )
+
+    def gradient(agent: Agent) -> None:
+        def worth(plans: torch.Tensor, maze: torch.Tensor) -> torch.Tensor:
+            with torch.no_grad():
+                return values.marks(plans[:, None], maze)[:, 0]
+
+        learner = PolicyGradient(agent, worth, 1e-4)
+        draws = torch.Generator().manual_seed(asked.seed)
+        found = []
+        for _ in range(asked.gradient):
+            found.append(learner.update(data.rows(torch.randint(len(data), (32,), generator=draws)), draws))
+        first, last = (np.mean([one[0] for one in some]) for some in (found[:10], found[-10:]))
+        spread = np.mean([one[1] for one in found])
+        print(f"  worth of drawn plans {first:.2f} to {last:.2f}, spread within a goal {spread:.2f}", flush=True)
+
+    return {
+        "as it is": (lambda agent: None, ""),
+        "IQL's marks": (marked, "as it is"),
+        "more steps": (more, "as it is"),
+        "AWR, offline": (offline, "more steps"),
+        "AWR, online": (online, "more steps"),
+        "policy gradient": (gradient, "as it is"),
+    }
+
+
+def row(name: str, ours: Came, what: str, beside: Came | None) -> None:
+    """One line of each measure."""
+    measures = ("first plan holds", "arrived", "SPL")
+    of = [(c.holds, c.walked.arrived, c.walked.spl) for c in (ours, beside) if c is not None]
+    for number, measure in enumerate(measures):
+        mine, *other = (each[number] for each in of)
+        if not len(mine):
+            continue
+        low, high = wilson(int(mine.sum()), len(mine))
+        told = f"{name:16} {measure:17} {len(mine):4} {mine.mean():6.3f}"
+        told += f" [{low:.3f}, {high:.3f}]" if number < 2 else " " * 15
+        told += f"  beside {what} {paired(mine, other[0])}" if other and len(other[0]) else ""
+        print(told + ("" if number else f"; taught in {ours.spent_s:.0f} CPU s"), flush=True)
+
+
+def paired(ours: np.ndarray, theirs: np.ndarray) -> str:
+    """The mean difference on the same episodes with its 95 % interval, by bootstrap."""
+    apart = ours - theirs
+    rng = numpy_rng("paired")
+    means = apart[rng.integers(len(apart), size=(2000, len(apart)))].mean(1)
+    low, high = np.quantile(means, [0.025, 0.975])
+    return f"{apart.mean():+.3f} [{low:+.3f}, {high:+.3f}]"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,310 @@
+"""Monte Carlo Tree Diffusion: a tree search over plans that are partly denoised (Yoon et al. 2025, ICML).
+
+A node is a plan denoised up to some level: first some of its symbols are known, then all of them and a trajectory with
+less and less noise. An action is how to go on: how much the condition counts (the guidance level, the paper's
+meta-action) and which noise is drawn (the branch). A node is worth what its plan comes to when it is denoised to the
+end in one jump ("jumpy DDIM" there): what the network tells of the clean trajectory. So a network call does both, it
+denoises and it simulates. The search is `devmind.algorithms.tree_search`, which knows nothing of plans.
+
+Unlike the paper all points of a trajectory have one noise level, as the denoiser was taught; what is denoised first and
+chooses between ways is the symbols. Every plan that was met is returned, the best of them is not always at the end of
+the most visited path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.algorithms.diffusion.denoiser import HybridDenoiser
+from devmind.algorithms.diffusion.pipeline import HybridPipeline
+from devmind.algorithms.diffusion.schedules import noised
+from devmind.algorithms.tree_search import Expanded, Roots, puct_search
+from devmind.errors import ConfigError
+
+Worth = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""`(trajectories [N, H, C], symbols int64 [N, L], which row each is of, int64 [N]) -> [N]`, higher is better."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Of a tree.
+
+    Attributes:
+        simulations: nodes that are added to the root, at most.
+        word_levels: in how many steps the symbols are known; levels: of noise that a trajectory goes through.
+        guidances: how much the condition may count; 1: as it was taught. Another one costs two network calls.
+        branches: noises that are tried for each.
+        jump: steps in which a simulation fills up the symbols that are not known.
+        explore: PUCT's constant.
+        scale: two plans that differ by so much in worth differ much.
+    """
+
+    simulations: int = 40
+    word_levels: int = 5
+    levels: int = 3
+    guidances: tuple[float, ...] = (1.0, 2.0)
+    branches: int = 2
+    jump: int = 1
+    explore: float = 1.25
+    scale: float = 2.0
+
+    def __post_init__(self) -> None:
+        least = self.simulations, self.word_levels, self.levels, len(self.guidances), self.branches, self.jump
+        if min(least) < 1:
+            raise ConfigError(
+                "A tree of plans needs at least one simulation, level of words and of noise, guidance, branch and step "
+                f"of a jump; got {least}."
+            )
+
+    @property
+    def actions(self) -> int:
+        """Ways to go on at a node; number `guidance * branches + branch`."""
+        return len(self.guidances) * self.branches
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Of a whole tree: luck, Gumbel noise [word_levels, branches, L, words]; points, normal, [levels, branches, H, C].
+
+    Number 0 of the luck may be zero: the likeliest words.
+    """
+
+    luck: Tensor
+    points: Tensor
+
+
+@dataclass
+class Grown:
+    """All plans that were met, of B rows.
+
+    Attributes:
+        trajectory: [B, M, H, C]; symbols: int64 [B, M, L]; worth: [B, M], -inf where a tree has fewer nodes.
+        depth: int64 [B, M], levels above each; the root's is 0.
+        calls: of the network, all rows together; a call of n rows counts n.
+    """
+
+    trajectory: Tensor
+    symbols: Tensor
+    worth: Tensor
+    depth: Tensor
+    calls: int
+
+
+@dataclass
+class Partial:
+    """Rows of the search: N plans denoised up to `depth` int64 [N], of the problems `row` int64 [N].
+
+    Attributes:
+        symbols: int64 [N, L], the mask where they are not known; logits: [N, L, words] of these.
+        whole: int64 [N, L], all symbols, and clean: [N, H, C], the trajectory, when they are denoised in one jump.
+    """
+
+    row: Tensor
+    depth: Tensor
+    symbols: Tensor
+    logits: Tensor
+    whole: Tensor
+    clean: Tensor
+
+    def take(self, index: Any) -> Partial:
+        """See `Rows`."""
+        at = torch.as_tensor(np.asarray(index), device=self.row.device)
+        return Partial(*(getattr(self, one.name)[at] for one in fields(self)))
+
+    def put(self, index: Any, other: Partial) -> None:
+        """See `Rows`."""
+        at = torch.as_tensor(np.asarray(index), device=self.row.device)
+        for one in fields(self):
+            getattr(self, one.name)[at] = getattr(other, one.name)
+
+
+@torch.no_grad()
+def grown(
+    pipeline: HybridPipeline,
+    condition: Tensor,
+    present: Tensor,
+    noise: Noise,
+    worth: Worth,
+    shape: Shape,
+    given: Mapping[int, Tensor] | None = None,
+    words: Mapping[int, Tensor] | None = None,
+    start: Tensor | None = None,
+    begin: float = 1.0,
+    told: bool = True,
+) -> Grown:
+    """Search for plans of B rows; see `HybridPipeline.__call__` for what is given.
+
+    Args:
+        start: plans [B, H, C] that trajectories begin from, noised to the level `begin`.
+    """
+    grower = _Grower(pipeline, condition, present, noise, worth, shape, given or {}, words or {}, start, begin, told)
+    roots = grower.roots()
+    # Worths lie in 0..1 there: so what is denoised to the end is known exactly, and is not gone to again.
+    tree = puct_search(roots, grower.expand, shape.simulations, init=shape.explore, bounds=(0.0, 1.0)).tree
+    b, states = len(condition), tree.states
+    apart = [value.unflatten(0, (b, -1)) for value in (states.clean, states.whole, states.depth)]
+    there = torch.from_numpy(np.arange(tree.visits.shape[1]) < tree.size[:, None]).to(condition.device)
+    value = worth(states.clean, states.whole, states.row).unflatten(0, (b, -1))
+    marks = torch.where(there, value, -torch.inf)
+    return Grown(apart[0], apart[1], marks, apart[2], grower.calls)
+
+
+class _Grower:
+    """What the search asks: what actions at nodes lead to."""
+
+    def __init__(
+        self,
+        pipeline: HybridPipeline,
+        condition: Tensor,
+        present: Tensor,
+        noise: Noise,
+        worth: Worth,
+        shape: Shape,
+        given: Mapping[int, Tensor],
+        words: Mapping[int, Tensor],
+        start: Tensor | None,
+        begin: float,
+        told: bool,
+    ) -> None:
+        self.network, self.scheduler, self.tokens = pipeline.denoiser, pipeline.scheduler, pipeline.token_scheduler
+        self.condition, self.present, self.noise, self.worth, self.shape = condition, present, noise, worth, shape
+        form = self.network.config
+        self.length, self.mask, self.calls, n = form.length, form.words, 0, len(condition)
+        self.start, self.begin = start, begin
+        self.word_levels = shape.word_levels if form.length and told else 0
+        device = condition.device
+        self.held = torch.zeros(n, form.horizon, form.channels, device=device)
+        self.fixed = torch.zeros(n, form.horizon, dtype=torch.bool, device=device)
+        for at, value in given.items():
+            self.held[:, at], self.fixed[:, at] = value.to(self.held.dtype), True
+        self.first = torch.full((n, form.length), form.words, device=device)
+        for at, word in words.items():
+            self.first[:, at] = word
+        self.guides = torch.tensor(shape.guidances, device=device)
+        none = torch.zeros_like(present)
+        remembers = isinstance(self.network, HybridDenoiser)
+        self.about: Tensor | None = None
+        self.hints = [self.network.hint(condition, here) if remembers else None for here in (present, none)]
+
+    def roots(self) -> Roots[Partial]:
+        """Plans of which nothing is known yet."""
+        row = torch.arange(len(self.condition), device=self.condition.device)
+        depth = torch.zeros_like(row)
+        state = self._reached(row, depth, self.first, None, depth, torch.ones_like(row, dtype=torch.float32))
+        return Roots(state, *self._thought(state)[:3])
+
+    def expand(self, states: Partial, actions: np.ndarray) -> Expanded[Partial]:
+        """See `tree_search.Expand`."""
+        action = torch.from_numpy(actions).to(states.row.device)
+        branch, guidance = action % self.shape.branches, self.guides[action // self.shape.branches]
+        parts, order = [], []
+        for depth in states.depth.unique().tolist():
+            at = (states.depth == depth).nonzero().squeeze(-1)
+            here = states.take(at.cpu().numpy())
+            symbols = here.symbols
+            if depth < self.word_levels:
+                self.tokens.set_timesteps(self.word_levels, (0, 0), symbols.device)
+                drawn = here.logits + self.noise.luck[depth, branch[at]]
+                symbols = self.tokens.step(drawn, self.word_levels - 1 - depth, symbols).prev_sample
+            clean = here.clean if depth >= self.word_levels else None
+            parts.append(self._reached(here.row, here.depth + 1, symbols, clean, branch[at], guidance[at]))
+            order.append(at)
+        back = torch.cat(order).argsort()
+        state = Partial(*(torch.cat([getattr(part, one.name) for part in parts])[back] for one in fields(Partial)))
+        logits, value, legal, over = self._thought(state)
+        return Expanded(state, logits, value, legal, np.where(over, value, 0.0), np.where(over, 0.0, 1.0), over)
+
+    def _thought(self, state: Partial) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """An even prior, the worth of the whole plan beside the root's, in 0..1, which actions there are, and whether
+        it is denoised to the end."""
+        n = len(state.row)
+        told = self.worth(state.clean, state.whole, state.row).double()
+        self.about = told if self.about is None else self.about  # the roots' own, by row
+        worth = (0.5 + 0.5 * ((told - self.about[state.row]) / self.shape.scale).tanh()).cpu().numpy()
+        over = (state.depth == self.word_levels + self.shape.levels - 1).cpu().numpy()
+        return np.zeros((n, self.shape.actions)), worth, np.ones((n, self.shape.actions), bool), over
+
+    def _reached(
+        self, row: Tensor, depth: Tensor, symbols: Tensor, clean: Tensor | None, branch: Tensor, guidance: Tensor
+    ) -> Partial:
+        """Plans at one depth: what the network tells of them, and what they are when denoised to the end.
+
+        Args:
+            clean: what was told of the trajectory at a level above; None: nothing, it is all noise.
+        """
+        at = int(depth[0])
+        left, level = max(0, at - self.word_levels), self._level(max(0, at - self.word_levels))
+        noise = self.noise.points[left, branch]
+        source = clean if clean is not None else None if self.start is None else self.start[row]
+        x = noise if source is None else self._noised(source, noise, level)
+        whole, logits = symbols, x.new_zeros(len(row), self.length, self.mask)
+        if at < self.word_levels:
+            _, logits = self._told(x, level, symbols, row, guidance)
+            whole = self._filled(x, level, symbols, logits, row, guidance)
+        told, _ = self._told(x, level, whole, row, guidance)
+        return Partial(row, depth, symbols, logits, whole, told)
+
+    def _filled(
+        self, x: Tensor, level: float, symbols: Tensor, logits: Tensor, row: Tensor, guidance: Tensor
+    ) -> Tensor:
+        """All symbols, in `jump` steps, the likeliest ones."""
+        jump = self.shape.jump
+        share = float((symbols == self.mask).float().mean(-1).max())
+        self.tokens.set_timesteps(jump, (0, 0), symbols.device)
+        for step in range(jump):
+            if step:
+                _, logits = self._told(x, level, symbols, row, guidance)
+            symbols = self.tokens.step(logits, jump - 1 - step, symbols, share).prev_sample
+        return symbols
+
+    def _told(self, x: Tensor, level: float, symbols: Tensor, row: Tensor, guidance: Tensor) -> tuple[Tensor, Tensor]:
+        """The clean trajectory and logits of the symbols, as the network tells them under a guidance [n]."""
+        x = torch.where(self.fixed[row][..., None], self.held[row], x)
+        clean, logits = self._asked(x, level, symbols, row, self.present, self.hints[0])
+        guided = (guidance != 1.0).nonzero().squeeze(-1)
+        if len(guided):
+            of, none = row[guided], torch.zeros_like(self.present)
+            free, free_logits = self._asked(x[guided], level, symbols[guided], of, none, self.hints[1])
+            share = guidance[guided][:, None, None]
+            clean = clean.index_put((guided,), free + share * (clean[guided] - free))
+            logits = logits.index_put((guided,), free_logits + share * (logits[guided] - free_logits))
+        return torch.where(self.fixed[row][..., None], self.held[row], clean), logits
+
+    def _asked(
+        self, x: Tensor, level: float, symbols: Tensor, row: Tensor, present: Tensor, hints: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        self.calls += len(row)
+        masked = (symbols == self.mask).float().mean(-1) if self.length else x.new_zeros(len(row))
+        known = {} if hints is None else {"hint": hints[row]}
+        told: tuple[Tensor, Tensor] = self.network(
+            x, self.fixed[row], x.new_full((len(row),), level), symbols, masked, self.condition[row], present[row],
+            **known,
+        )  # fmt: skip
+        return told
+
+    def _level(self, number: int) -> float:
+        """How much noise there is at the levels of a trajectory, in 0..1, from `begin` down."""
+        return self.begin * (1 - number / self.shape.levels)
+
+    def _noised(self, clean: Tensor, noise: Tensor, level: float) -> Tensor:
+        levels = self.scheduler.config.num_train_timesteps
+        index = min(levels - 1, max(0, round(level * levels) - 1))
+        return noised(self.scheduler, clean, noise, torch.full((len(clean),), index, device=clean.device))[0]
+
+
+def named(shape: Shape, form: Mapping[str, Any], generator: torch.Generator, device: torch.device) -> Noise:
+    """The noise of a tree for a denoiser of the configuration `form`; the first branch takes the likeliest words."""
+    sizes: Sequence[int] = (shape.word_levels, shape.branches, form["length"], form["words"])
+    luck = torch.rand(*sizes, generator=generator, device=generator.device).clamp_min(1e-9).log().neg()
+    luck = luck.clamp_min(1e-9).log().neg()
+    luck[:, 0] = 0.0
+    points = torch.randn(
+        shape.levels, shape.branches, form["horizon"], form["channels"], generator=generator, device=generator.device
+    )
+    return Noise(luck.to(device), points.to(device))

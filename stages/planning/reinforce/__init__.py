@@ -1,0 +1,1 @@
+"""Reinforcement of the planner: what strides are worth by implicit Q-learning, and a denoiser taught by returns."""

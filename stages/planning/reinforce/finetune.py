@@ -1,0 +1,183 @@
+"""Teaching the planner's denoiser by what plans come to: weighted regression, and a policy gradient over its steps.
+
+Weighted regression (AWR: Peng et al. 2019) learns plans as in the lesson, those oftener that came to more than what was
+expected from their beginning; plans are others' trips (offline) or the agent's own walks (online). The policy gradient
+(DDPO: Black et al. 2023, arXiv 2305.13301) takes denoising for a walk of several steps, in each of which words and a
+less noisy trajectory are drawn, and makes steps likelier that led to plans which are worth more than others to the same
+goal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from devmind.acting import Actor, rollout
+from devmind.agent.agent import Agent
+from devmind.algorithms.diffusion.schedules import noised
+from devmind.algorithms.implicit_q import advantage_weights
+from devmind.worlds import make as make_world
+from stages.planning.parts import ROUTE, STRIDE, WALK
+from stages.planning.planner import PlannerHead
+from stages.planning.reinforce.plans import PARTS, Plans, asked_alone
+from stages.planning.reinforce.values import DISCOUNT, StrideValues
+from stages.planning.route.trips import Trips
+
+TEMPERATURE = 1.0
+"""Of advantages, in strides."""
+LAST = 0.03
+"""How far the last step's trajectory is drawn from what the network tells, in the denoiser's numbers."""
+Return = Callable[[Tensor, Tensor], Tensor]
+"""`(plans [N, H, 2] in the senses' units, maze [N, mazes]) -> [N]`."""
+
+
+def advantages(values: StrideValues, plans: Plans) -> Tensor:
+    """By how many strides each way [N] was shorter than what was expected from its beginning."""
+    gone = plans.ticks / STRIDE
+    with torch.no_grad():
+        expected = values.value(plans.place, plans.goal, plans.maze)
+    return -(1 - DISCOUNT**gone) / (1 - DISCOUNT) - expected
+
+
+def weights(values: StrideValues, plans: Plans) -> Tensor:
+    """How often each plan [N] is to be learned, in proportion."""
+    return advantage_weights(advantages(values, plans), TEMPERATURE, 20.0)
+
+
+def own_trips(agent: Agent, maze: str, seeds: np.ndarray, ticks: int) -> Trips:
+    """Walks of the agent's own Actor from any cell to any other: those that arrived."""
+    world = make_world("pointmaze", maze, seeds)
+    goal = world.observe()["goal"]
+    at, walk, there = [world.observe()["body"]], [], np.full(len(seeds), -1)
+    with torch.inference_mode():
+        for tick in rollout(Actor(agent, len(seeds), effectors=[WALK]), world, ticks):
+            at.append(tick.following["body"])
+            walk.append(tick.actions[WALK])
+            there = np.where((tick.reward > 0) & (there < 0), len(walk), there)
+    rows = np.flatnonzero(there > 0)
+    places = [np.stack([one[row] for one in at[: there[row] + 1]]) for row in rows]
+    walks = [np.stack([*(one[row] for one in walk[: there[row]]), np.zeros(2)]).astype(np.float32) for row in rows]
+    begin = np.concatenate(([0], np.cumsum([len(one) for one in places])))
+    return Trips(maze, np.concatenate(places), np.concatenate(walks), begin, goal[rows], int(len(seeds) * len(walk)))
+
+
+@dataclass
+class Drawing:
+    """How plans of N rows were drawn: what each step began from, and what it came to.
+
+    Attributes:
+        words: of each step (symbols before int64 [N, L], after).
+        points: of each step (trajectory before [N, H, C], its level, after, the level there).
+        plans: [N, H, C], in the denoiser's numbers.
+    """
+
+    words: list[tuple[Tensor, Tensor]]
+    points: list[tuple[Tensor, float, Tensor, float]]
+    plans: Tensor
+
+
+class PolicyGradient:
+    """Descends minus the plans' worth, weighted by how likely each of their steps was (REINFORCE, on its own draws).
+
+    Args:
+        worth: what is to be made more of.
+        each: plans that are drawn for a goal; a plan's advantage is beside the others of its goal.
+        word_steps, levels: in how many steps words and trajectories are drawn.
+    """
+
+    def __init__(
+        self, agent: Agent, worth: Return, rate: float, each: int = 4, word_steps: int = 4, levels: int = 3
+    ) -> None:
+        head = agent.head(ROUTE)
+        assert isinstance(head, PlannerHead)
+        self.head, self.worth, self.each, self.word_steps, self.levels = head, worth, each, word_steps, levels
+        parts = [getattr(head, part) for part in PARTS[:3]]
+        self.optimizer = torch.optim.AdamW([p for part in parts for p in part.parameters()], lr=rate)
+
+    def update(self, plans: Plans, generator: torch.Generator) -> tuple[float, float]:
+        """One step for the beginnings and goals of these; the mean worth of what was drawn, and its spread."""
+        n = len(plans)
+        place, goal, maze = (value.repeat_interleave(self.each, 0) for value in (plans.place, plans.goal, plans.maze))
+        drawn = self.draw(place, goal, maze, generator)
+        worth = self.worth(self.head.unscaled(drawn.plans), maze)
+        by_goal = worth.unflatten(0, (n, self.each))
+        beside = (by_goal - by_goal.mean(1, keepdim=True)).flatten()
+        advantage = beside / beside.std().clamp_min(1e-6)
+        loss = -(advantage * self.log_prob(drawn, place, goal, maze)).mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_([p for group in self.optimizer.param_groups for p in group["params"]], 1.0)
+        self.optimizer.step()
+        return float(worth.mean()), float(by_goal.std(1).mean())
+
+    @torch.no_grad()
+    def draw(self, place: Tensor, goal: Tensor, maze: Tensor, generator: torch.Generator) -> Drawing:
+        """Plans of N rows, each by noise of its own."""
+        head, form = self.head, self.head.denoiser.config
+        tokens, n, mask = head.pipeline.token_scheduler, len(place), form.words
+        symbols = torch.full((n, form.length), mask)
+        x = torch.randn(n, form.horizon, form.channels, generator=generator)
+        drawing = Drawing([], [], x)
+        tokens.set_timesteps(self.word_steps, (0, 0))
+        for step in range(self.word_steps):
+            _, logits = self._told(x, 1.0, symbols, place, goal, maze)
+            luck = torch.rand(logits.shape, generator=generator).clamp_min(1e-9).log().neg().clamp_min(1e-9).log().neg()
+            after = tokens.step(logits + luck, self.word_steps - 1 - step, symbols).prev_sample
+            drawing.words.append((symbols, after))
+            symbols = after
+        for step in range(self.levels):
+            level, below = (1 - k / self.levels for k in (step, step + 1))
+            clean, _ = self._told(x, level, symbols, place, goal, maze)
+            mean, spread = self._mean(clean, below)
+            after = mean + spread * torch.randn(x.shape, generator=generator)
+            drawing.points.append((x, level, after, below))
+            x = after
+        drawing.plans = self._held(x, place, goal)
+        return drawing
+
+    def log_prob(self, drawing: Drawing, place: Tensor, goal: Tensor, maze: Tensor) -> Tensor:
+        """How likely all steps were, [N], a mean over words and numbers so that both count."""
+        mask, total = self.head.denoiser.config.words, torch.zeros(len(place))
+        x = drawing.points[0][0]
+        for before, after in drawing.words:
+            _, logits = self._told(x, 1.0, before, place, goal, maze)
+            new = (before == mask) & (after != mask)
+            chosen = logits.log_softmax(-1).gather(-1, after.clamp_max(mask - 1)[..., None]).squeeze(-1)
+            total = total + (chosen * new).sum(-1) / before.shape[1]
+        symbols = drawing.words[-1][1]
+        for x, level, after, below in drawing.points:
+            clean, _ = self._told(x, level, symbols, place, goal, maze)
+            mean, spread = self._mean(clean, below)
+            total = total - ((after - mean) / spread).square()[:, 1:-1].mean((1, 2)) / (2 * len(drawing.points))
+        return total
+
+    def _told(
+        self, x: Tensor, level: float, symbols: Tensor, place: Tensor, goal: Tensor, maze: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        route = asked_alone(self.head, place, goal, maze)
+        x = self._held(x, place, goal)
+        given = F.pad(torch.zeros(len(x), x.shape[1] - 2, dtype=torch.bool), (1, 1), value=True)
+        masked = (symbols == self.head.denoiser.config.words).float().mean(-1)
+        clean, logits = self.head.denoiser(
+            x, given, torch.full((len(x),), level), symbols, masked, route.thought, route.present
+        )
+        return self._held(clean, place, goal), logits
+
+    def _held(self, x: Tensor, place: Tensor, goal: Tensor) -> Tensor:
+        """With place and goal at the ends."""
+        ends = self.head.scaled(torch.stack((place, goal), 1))
+        return torch.cat((ends[:, :1], x[:, 1:-1], ends[:, 1:]), 1)
+
+    def _mean(self, clean: Tensor, level: float) -> tuple[Tensor, float]:
+        """Mean and spread of what is drawn at a level; the last step's is near to what was told."""
+        if level <= 1e-6:
+            return clean, LAST
+        levels = self.head.scheduler.config.num_train_timesteps
+        index, one = torch.tensor([max(0, round(level * levels) - 1)]), torch.ones(1, 1, 1)
+        share = noised(self.head.scheduler, one, 0 * one, index)[0]
+        return share * clean, float(noised(self.head.scheduler, 0 * one, one, index)[0])

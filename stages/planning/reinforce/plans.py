@@ -1,0 +1,158 @@
+"""Plans as numbers alone, one a row: what the planner learns from where it is taught without the trunk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.agent.taps import Tapped
+from devmind.learners.gradient import GradientLearner
+from devmind.worlds.pointmaze import UNIT, maze
+from stages.planning.following import GOAL, MAZE, PLACE, Route
+from stages.planning.parts import ROUTE, STRIDE
+from stages.planning.planner import PlannerHead
+from stages.planning.route.trips import (
+    AHEAD,
+    PAIRS,
+    Trips,
+    detour_ticks,
+    goal_of,
+    one_hot,
+    plan_between,
+    stretch,
+)
+
+PARTS = ("denoiser", "begins", "ends", "dynamics", "sound")
+"""Of the planner, those that plans teach."""
+LOOKED_AT = 8
+"""Places of a stride, where it is asked whether it leads through a wall."""
+
+
+@dataclass
+class Plans:
+    """N plans, with leading dimension [N].
+
+    Attributes:
+        place, goal: [N, 2], where they begin and end; maze: [N, mazes], one-hot.
+        plan: [N, H, 2]; symbols: int64 [N, L].
+        ahead: [N, 2], a place some ticks later, and walk: [N, 2], what was commanded to come there.
+        ticks: [N], that the way took.
+    """
+
+    place: Tensor
+    goal: Tensor
+    maze: Tensor
+    plan: Tensor
+    symbols: Tensor
+    ahead: Tensor
+    walk: Tensor
+    ticks: Tensor
+
+    def __len__(self) -> int:
+        return len(self.place)
+
+    def rows(self, index: Tensor) -> Plans:
+        """Some of them; a row may be named several times."""
+        return Plans(**{name: value[index] for name, value in self._each()})
+
+    def joined(self, other: Plans) -> Plans:
+        """These and those."""
+        return Plans(**{name: torch.cat((value, getattr(other, name))) for name, value in self._each()})
+
+    def _each(self) -> list[tuple[str, Tensor]]:
+        return [(one.name, getattr(self, one.name)) for one in fields(self)]
+
+
+def drawn(trips: list[Trips], n: int, rng: np.random.Generator, pairs: tuple[int, ...] = PAIRS) -> Plans:
+    """`n` plans out of trips, of goals and beginnings as the lesson `route` has them.
+
+    Args:
+        pairs: how many pairs of places are drawn, of which the one with the longest detour is taken.
+    """
+    rows: list[tuple[np.ndarray, ...]] = []
+    while len(rows) < n:
+        which = trips[int(rng.integers(len(trips)))]
+        tried = [stretch(which, rng) for _ in range(rng.choice(pairs))]
+        rows.append(_row(which, *max(tried, key=lambda pair: detour_ticks(which, *pair))[1:], rng))
+    columns = (torch.from_numpy(np.stack(column)) for column in zip(*rows, strict=True))
+    return Plans(*columns)
+
+
+def walked(trips: Trips, rng: np.random.Generator, each: int) -> Plans:
+    """Plans out of whole trips that were walked, `each` of each: to its end, from its beginning and from later on."""
+    rows: list[tuple[np.ndarray, ...]] = []
+    for begin, stop in zip(trips.begin[:-1].tolist(), trips.begin[1:].tolist(), strict=True):
+        end = stop - 1
+        if end - begin >= STRIDE:
+            rows += [
+                _row(trips, end, begin if not k else int(rng.integers(begin, end - 1)), end, rng) for k in range(each)
+            ]
+    columns = (torch.from_numpy(np.stack(column)) for column in zip(*rows, strict=True))
+    return Plans(*columns)
+
+
+def _row(trips: Trips, end: int, at: int, there: int, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    goal = goal_of(trips, end, there)
+    plan, symbols = plan_between(trips, at, there, goal)
+    later = min(at + int(rng.integers(*AHEAD)), end)
+    ticks = np.float32(there - at)
+    return (trips.at[at], goal, one_hot(trips.maze), plan, symbols, trips.at[later], trips.walk[at], np.array(ticks))
+
+
+def asked_alone(head: PlannerHead, place: Tensor, goal: Tensor, maze: Tensor) -> Route:
+    """What the planner reads of places, goals [N, 2] and mazes [N, mazes], the trunk being silent."""
+    tokens = torch.zeros(len(place), head.inlet.n_tokens, head.inlet.width, device=place.device)
+    present = torch.zeros(tokens.shape[:-1], dtype=torch.bool, device=place.device)
+    present[:, PLACE:] = True
+    tokens[:, PLACE, :2], tokens[:, GOAL, :2], tokens[:, MAZE, : maze.shape[1]] = place, goal, maze
+    route: Route = head(Tapped(tokens, present))
+    return route
+
+
+def losses(head: PlannerHead, plans: Plans) -> dict[str, Tensor]:
+    """What the planner learns of plans, by name (`PlannerHead.losses`)."""
+    route = asked_alone(head, plans.place, plans.goal, plans.maze)
+    of = {"plan": plans.plan, "symbols": plans.symbols, "ahead": plans.ahead, "walk": plans.walk}
+    return head.losses(of, route.thought, route.present, route.maze, None)
+
+
+def learner(agent: Agent, seed: int, steps: int, learning_rate: float) -> GradientLearner:
+    """Teaches the planner by batches of `Plans`, and nothing else of the agent."""
+
+    def loss(agent: Agent, batch: Any) -> tuple[Tensor, dict[str, Tensor]]:
+        head: Any = agent.head(ROUTE)
+        told = losses(head, batch)
+        return torch.stack(list(told.values())).sum(), {name: value.detach() for name, value in told.items()}
+
+    trains = tuple(f"heads.{ROUTE}.{part}." for part in PARTS)
+    return GradientLearner(agent, loss, seed=seed, learning_rate=learning_rate, steps=steps, trains=trains)
+
+
+def teach(
+    agent: Agent, plans: Plans, steps: int, rows: int, rate: float, seed: int, weights: Tensor | None = None
+) -> None:
+    """Teach the planner for so many steps of `rows` plans.
+
+    Args:
+        weights: [N], how often each plan is drawn, in proportion; by default all alike.
+    """
+    learns = learner(agent, seed, steps, rate)
+    generator = torch.Generator().manual_seed(seed)
+    share = torch.ones(len(plans)) if weights is None else weights
+    torch.manual_seed(seed)
+    agent.train()
+    for step in range(steps):
+        learns.update(plans.rows(torch.multinomial(share, rows, replacement=True, generator=generator)), step)
+    agent.eval()
+
+
+def holding(name: str, plans: np.ndarray) -> np.ndarray:
+    """Whether plans [N, H, 2] of the maze `name` lead through no wall, bool [N]: by the maze itself, for measuring."""
+    share = np.arange(LOOKED_AT)[:, None] / LOOKED_AT
+    along = plans[:, :-1, None] + share * (plans[:, 1:, None] - plans[:, :-1, None])
+    return np.asarray(maze(name).inside(along.reshape(len(plans), -1, 2) * UNIT).all(1))

@@ -1,0 +1,141 @@
+"""What strides of a plan are worth, by implicit Q-learning from trips that others walked.
+
+A stride is an option of `STRIDE` ticks: from a place `s` one is at a place `s'` after it. V(s, g) is what it costs to
+come from `s` to `g`, in strides, by the best that pieces of trips can be put together to; Q(s, s', g) the same when the
+next stride leads to `s'`. So V between two neighbouring points of a plan says whether they are neighbours on foot: a
+stride through a wall costs many. Goals are places that the same trip comes to later, or anywhere (hindsight, as in Park
+et al. 2023, "HIQL").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from devmind.algorithms.diffusion import SPREAD_OUT, spread_out
+from devmind.algorithms.implicit_q import follow, q_loss, q_target, value_loss
+from stages.planning.critic import STANDING, mlp
+from stages.planning.parts import STRIDE
+from stages.planning.route.trips import Trips, one_hot
+
+DISCOUNT = 0.98
+"""Of a stride."""
+EXPECTILE = 0.9
+ELSEWHERE = 0.3
+"""Share of the goals that are places of any trip."""
+CODE = 64
+
+
+@dataclass
+class Strides:
+    """N strides of trips: here, there and goal [N, 2], maze [N, mazes]; ends bool [N], the goal is reached with it;
+    share [N], of the stride until then, or until the trip ended, else 1."""
+
+    here: Tensor
+    there: Tensor
+    goal: Tensor
+    maze: Tensor
+    share: Tensor
+    ends: Tensor
+
+
+def strides_of(trips: list[Trips], n: int, rng: np.random.Generator) -> Strides:
+    """`n` strides, each with a goal of its own."""
+    which = trips[int(rng.integers(len(trips)))]
+    at = rng.integers(len(which.at), size=n)
+    trip = np.searchsorted(which.begin, at, "right") - 1
+    end = which.begin[trip + 1] - 1
+    at = np.minimum(at, np.maximum(which.begin[trip], end - 1))
+    until = at + 1 + (rng.random(n) * (end - at)).astype(np.int64).clip(0)
+    until = np.minimum(until, end)
+    anywhere = rng.random(n) < ELSEWHERE
+    goal = np.where(anywhere[:, None], which.at[rng.integers(len(which.at), size=n)], which.at[until])
+    ends = ~anywhere & (until - at <= STRIDE)
+    there = np.where(ends, until, np.minimum(at + STRIDE, end))
+    share = (there - at) / STRIDE
+    numbers = (which.at[at], which.at[there], goal, np.repeat(one_hot(which.maze)[None], n, 0), share)
+    here, to, aim, maze, part = (torch.from_numpy(np.asarray(column, np.float32)) for column in numbers)
+    return Strides(here, to, aim, maze, part, torch.from_numpy(ends))
+
+
+class StrideValues(nn.Module):
+    """V, twin Q and the target of both.
+
+    Args:
+        cell, cells, mazes: side of a cell, how many along each axis, in how many mazes; middle, spread: see
+            `PlannerHead`. hidden: width of the networks.
+    """
+
+    def __init__(self, cell: float, cells: int, mazes: int, middle: float, spread: float, hidden: int = 128) -> None:
+        super().__init__()
+        self.cell, self.cells, self.mazes, self.middle, self.spread = cell, cells, mazes, middle, spread
+        self.begins, self.ends = (nn.Embedding(mazes * cells**2, CODE) for _ in range(2))
+        seen = 4 * SPREAD_OUT + mazes + CODE
+        self.v = mlp(seen, hidden, 1)
+        self.q, self.slow = (mlp(seen + 2 * SPREAD_OUT + 2, hidden, 2) for _ in range(2))
+        self.slow.load_state_dict(self.q.state_dict())
+        self.slow.requires_grad_(False)
+
+    def value(self, here: Tensor, goal: Tensor, maze: Tensor) -> Tensor:
+        """V [...], what it costs to come from `here` to `goal` [..., 2], at most 0, of the order of minus strides."""
+        told: Tensor = self.v(self._pair(here, goal, maze)).squeeze(-1)
+        return told
+
+    def worth(self, here: Tensor, there: Tensor, goal: Tensor, maze: Tensor) -> Tensor:
+        """Q [...], the lesser of both: the same when the next stride leads `there`."""
+        told: Tensor = self.q(self._stride(here, there, goal, maze)).amin(-1)
+        return told
+
+    def marks(self, plans: Tensor, maze: Tensor) -> Tensor:
+        """Of plans [B, N, H, 2]: what their strides cost on foot, [B, N]; `maze` [B, mazes]."""
+        here, there = plans[..., :-1, :], plans[..., 1:, :]
+        moving = (there - here).norm(dim=-1) > STANDING
+        which = maze[:, None, None].expand(*here.shape[:-1], maze.shape[-1])
+        return (self.value(here, there, which).clamp_max(0) * moving).sum(-1)
+
+    def losses(self, of: Strides) -> dict[str, Tensor]:
+        """What is learned, by name."""
+        # A stride costs what it takes of 1; who is not there yet goes on from where it leads.
+        after = torch.where(of.ends, 0.0, self.value(of.there, of.goal, of.maze).detach())
+        target = q_target(-of.share, DISCOUNT**of.share, after)
+        stride = self._stride(of.here, of.there, of.goal, of.maze)
+        value = value_loss(self.value(of.here, of.goal, of.maze), self.slow(stride).T, EXPECTILE)
+        return {"value": value.mean(), "q": q_loss(self.q(stride).T, target).mean()}
+
+    def followed(self) -> None:
+        """The targets go a little of the way to what was learned; after each step."""
+        follow(self.slow, self.q, 0.01)
+
+    def _pair(self, here: Tensor, goal: Tensor, maze: Tensor) -> Tensor:
+        code = self.begins(self._numbered(here, maze)) * self.ends(self._numbered(goal, maze))
+        numbers = [spread_out((place - self.middle) / self.spread) for place in (here, goal)]
+        return torch.cat((*numbers, maze[..., : self.mazes], code), -1)
+
+    def _stride(self, here: Tensor, there: Tensor, goal: Tensor, maze: Tensor) -> Tensor:
+        aside = 4 * (there - here) / self.spread
+        return torch.cat((self._pair(here, goal, maze), spread_out((there - self.middle) / self.spread), aside), -1)
+
+    def _numbered(self, place: Tensor, maze: Tensor) -> Tensor:
+        across, down = ((place / self.cell).round().long() + 1).clamp(0, self.cells - 1).unbind(-1)
+        return maze[..., : self.mazes].argmax(-1) * self.cells**2 + down * self.cells + across
+
+
+def teach_values(
+    values: StrideValues, trips: list[Trips], steps: int, rng: np.random.Generator, rows: int = 512, rate: float = 1e-3
+) -> list[dict[str, float]]:
+    """Learn from trips for so many steps; what was lost, step by step."""
+    optimizer = torch.optim.AdamW([p for p in values.parameters() if p.requires_grad], lr=rate, weight_decay=1e-4)
+    told = []
+    for step in range(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = rate * min(1.0, 2 * (1 - step / steps))
+        losses = values.losses(strides_of(trips, rows, rng))
+        optimizer.zero_grad()
+        torch.stack(list(losses.values())).sum().backward()
+        optimizer.step()
+        values.followed()
+        told.append({name: float(value.detach()) for name, value in losses.items()})
+    return told

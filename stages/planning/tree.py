@@ -1,0 +1,99 @@
+"""The planner's search over partly denoised plans: the critic's marks are what a node is worth.
+
+Monte Carlo Tree Diffusion (`devmind.algorithms.diffusion.tree`) in place of candidates that know nothing of each other:
+symbols and noise that led to good plans are gone on with, by as many network calls as are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.algorithms.diffusion.pipeline import Watch
+from devmind.algorithms.diffusion.tree import Grown, Shape, grown, named
+from devmind.seeding import torch_generator
+from stages.planning.following import SYMBOLS, Candidates, Route
+
+if TYPE_CHECKING:
+    from stages.planning.planner import PlannerHead
+
+NOWHERE = 50.0
+"""What it costs a plan that it leads where no trip ever was, in the critic's marks: more than any way is long."""
+
+
+def search_in_a_tree(agent: Agent, simulations: int) -> None:
+    """Let this agent's planner search with so many simulations from now on; 0: draw candidates again."""
+    from stages.planning.parts import ROUTE
+
+    head: Any = agent.head(ROUTE)
+    head.tree = Shape(simulations) if simulations else None
+
+
+def searched(
+    head: PlannerHead,
+    read: Route,
+    shape: Shape,
+    start: Tensor | None,
+    generator: torch.Generator | None,
+    given: Mapping[int, Tensor] | None,
+    words: Mapping[int, Tensor] | None,
+    watch: Watch | None,
+    number: int,
+) -> Candidates:
+    """All plans that a search met, for each of B rows; see `PlannerHead.search`.
+
+    Args:
+        watch: is told of the plans at each number of nodes, the best one so far in the place of those to come.
+    """
+    found = tree_of(head, read, shape, start, generator, given, words, number)
+    plans = head.unscaled(found.trajectory)
+    # Trees differ in size: in the place of a node that is missing stands the root's plan, which is never chosen.
+    if watch is not None:
+        for nodes in range(1, 1 + plans.shape[1]):
+            best = found.worth[:, :nodes].argmax(-1)
+            at = torch.arange(plans.shape[1], device=best.device)[None].repeat(len(best), 1)
+            at[:, nodes:] = best[:, None]
+            rows = torch.arange(len(best), device=best.device)[:, None]
+            x, symbols = found.trajectory[rows, at].flatten(0, 1), found.symbols[rows, at].flatten(0, 1)
+            watch(nodes - 1, x, x, symbols)
+    return Candidates(plans, found.symbols, found.worth, found.worth.argmax(-1))
+
+
+def tree_of(
+    head: PlannerHead,
+    read: Route,
+    shape: Shape,
+    start: Tensor | None = None,
+    generator: torch.Generator | None = None,
+    given: Mapping[int, Tensor] | None = None,
+    words: Mapping[int, Tensor] | None = None,
+    number: int = 0,
+) -> Grown:
+    """The whole search."""
+    device = read.place.device
+    draws = generator or torch_generator("planner's tree", head.horizon, number, device=device)
+    nothing = torch.zeros(len(read.place), head.cells**2, dtype=torch.bool, device=device)
+    ends = {0: read.place, -1: read.goal}
+
+    def worth(clean: Tensor, symbols: Tensor, row: Tensor) -> Tensor:
+        plans, maze = head.unscaled(clean)[:, None], read.maze[row]
+        nowhere = head.leads_into(plans, maze, nothing[row])
+        return (head.marks(plans, maze) - NOWHERE * nowhere)[:, 0]
+
+    return grown(
+        head.pipeline,
+        read.thought,
+        read.present,
+        named(shape, head.denoiser.config, draws, device),
+        worth,
+        shape,
+        {at: head.scaled(value) for at, value in {**(given or {}), **ends}.items()},
+        words,
+        None if start is None else head.scaled(start),
+        1.0 if start is None else head.warm,
+        SYMBOLS not in head.silenced,
+    )

@@ -1,0 +1,190 @@
+"""Reinforcement of the planner: plans as numbers, values of strides, and a denoiser taught by what plans come to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.seeding import numpy_rng
+from devmind.testing import tiny_agent
+from devmind.worlds.pointmaze import MAZES, UNIT, maze
+from stages.planning import parts
+from stages.planning.parts import HORIZON, STRIDE
+from stages.planning.planner import PlannerHead, interpolated
+from stages.planning.reinforce import plans
+from stages.planning.reinforce.finetune import PolicyGradient, advantages, own_trips, weights
+from stages.planning.reinforce.values import StrideValues, strides_of, teach_values
+from stages.planning.route import trips
+
+pytest.importorskip("ogbench")
+
+
+@pytest.fixture(scope="module")
+def shown() -> trips.Trips:
+    return trips.made("medium", 0, 4_000)
+
+
+@pytest.fixture
+def agent() -> Agent:
+    agent = tiny_agent()
+    parts.admit(agent)
+    return agent.eval()
+
+
+def head_of(agent: Agent) -> PlannerHead:
+    head: Any = agent.head(parts.ROUTE)
+    return head
+
+
+def test_plans_begin_and_end_where_they_say_and_lead_through_no_wall(shown: trips.Trips) -> None:
+    rng = numpy_rng("plans")
+    for found in (plans.drawn([shown], 40, rng), plans.walked(shown, rng, 2)):
+        assert len(found) >= 40
+        torch.testing.assert_close(found.plan[:, 0], found.place)
+        assert (found.plan[:, -1] - found.goal).norm(dim=-1).max() < 0.11 or (found.ticks > STRIDE * HORIZON).any()
+        assert plans.holding("medium", found.plan.numpy()).mean() > 0.9  # corners are cut, as strides are straight
+    both = found.joined(found.rows(torch.tensor([3, 3])))
+    assert len(both) == len(found) + 2
+    assert torch.equal(both.plan[-1], found.plan[3])
+
+
+def test_a_plan_through_a_wall_does_not_hold() -> None:
+    where = maze("medium")
+    free, wall = where.centres(np.array([1, 1])), where.centres(np.array([1, 3]))
+    assert where.walls[1, 3]
+    straight = torch.tensor(np.stack((free, wall)) / UNIT, dtype=torch.float32)[None]
+    through = interpolated(straight, torch.linspace(0, 1, HORIZON)[None]).numpy()
+    still = np.repeat((free / UNIT)[None, None], HORIZON, 1)
+    assert plans.holding("medium", np.concatenate((through, still))).tolist() == [False, True]
+
+
+def test_what_is_asked_alone_is_read_as_by_a_silenced_trunk(agent: Agent) -> None:
+    head, which = head_of(agent), torch.eye(len(MAZES))[[1, 2]]
+    route = plans.asked_alone(head, torch.tensor([[0.1, 0.2], [0.3, 0.4]]), torch.ones(2, 2), which)
+    assert route.place.tolist() == torch.tensor([[0.1, 0.2], [0.3, 0.4]]).tolist()
+    assert torch.equal(route.maze[:, : len(MAZES)], which)
+    assert not route.present[:, 1:-3].any()
+    assert route.present[:, [0, -3, -2, -1]].all()
+
+
+def test_a_taught_planner_loses_less_and_nothing_else_of_the_agent_changes(agent: Agent, shown: trips.Trips) -> None:
+    data, head = plans.drawn([shown], 60, numpy_rng("taught")), head_of(agent)
+    before = {name: value.clone() for name, value in agent.named_parameters()}
+
+    def lost() -> float:
+        torch.manual_seed(0)
+        return float(plans.losses(head, data)["trajectory"])
+
+    first = lost()
+    plans.teach(agent, data, 40, 32, 3e-3, seed=0)
+    assert lost() < 0.8 * first
+    own = tuple(f"heads.{parts.ROUTE}.{part}." for part in plans.PARTS)
+    for name, value in agent.named_parameters():
+        assert name.startswith(own) or torch.equal(value, before[name]), name
+
+
+def test_plans_that_count_more_are_learned(agent: Agent, shown: trips.Trips) -> None:
+    """Weights of zero leave a plan out, whatever it is."""
+    data = plans.drawn([shown], 20, numpy_rng("weights"))
+    other = plans.Plans(**{**vars(data.rows(torch.arange(20))), "plan": torch.full_like(data.plan, torch.nan)})
+    share = torch.cat((torch.ones(20), torch.zeros(20)))
+    plans.teach(agent, data.joined(other), 3, 16, 1e-3, seed=0, weights=share)
+    assert all(value.isfinite().all() for value in agent.parameters())
+
+
+def test_strides_have_ends_and_goals_of_their_own_trip(shown: trips.Trips) -> None:
+    found = strides_of([shown], 500, numpy_rng("strides"))
+    far = (found.there - found.here).norm(dim=-1)
+    assert far.max() <= STRIDE * 0.021
+    torch.testing.assert_close(found.there[found.ends], found.goal[found.ends])
+    assert (found.share[~found.ends] <= 1).all()
+    assert (found.share[found.ends] > 0).all()
+    assert 0.02 < found.ends.float().mean() < 0.9
+
+
+def test_values_learn_what_is_near_on_foot(shown: trips.Trips) -> None:
+    torch.manual_seed(0)
+    values = StrideValues(0.4, 16, len(MAZES), 1.5, 1.0, hidden=64)
+    told = teach_values(values, [shown], 250, numpy_rng("values"), rows=256)
+    assert np.mean([one["q"] for one in told[-20:]]) < 0.5 * np.mean([one["q"] for one in told[:5]])
+    where, which = maze("medium"), torch.eye(len(MAZES))[[1]]
+    free = where.free
+    steps = where.steps_to(tuple(free[0]))
+    begin = torch.tensor(where.centres(free[0]) / UNIT, dtype=torch.float32)
+
+    def cost(cells: np.ndarray) -> float:
+        goal = torch.tensor(where.centres(cells) / UNIT, dtype=torch.float32)
+        with torch.no_grad():
+            return -float(values.value(begin.expand_as(goal), goal, which.expand(len(goal), -1)).mean())
+
+    by_steps = [cost(np.argwhere(steps == n)) for n in (0, 1, 2)]
+    assert by_steps == sorted(by_steps)
+    # Of two plans the one with more strides costs more, and standing still costs nothing.
+    still = begin.expand(1, 1, HORIZON, 2)
+    assert values.marks(still, which).item() == 0.0
+
+
+def test_advantages_are_above_zero_for_shorter_ways_than_expected(shown: trips.Trips) -> None:
+    data = plans.drawn([shown], 30, numpy_rng("advantages"))
+    values = StrideValues(0.4, 16, len(MAZES), 1.5, 1.0)
+    quick = plans.Plans(**{**vars(data), "ticks": data.ticks / 2})
+    assert (advantages(values, quick) > advantages(values, data)).all()
+    assert (weights(values, quick) >= weights(values, data)).all()
+
+
+def test_the_policy_gradient_makes_more_of_what_is_worth_more(agent: Agent, shown: trips.Trips) -> None:
+    """Plans are worth their share of one word, and of points to the right: both come oftener."""
+    data = plans.drawn([shown], 16, numpy_rng("gradient"))
+    drawn: list[torch.Tensor] = []
+
+    class Seen(PolicyGradient):
+        def draw(self, *args: Any) -> Any:
+            drawing = super().draw(*args)
+            drawn.append((drawing.words[-1][1] == 1).float().mean(-1))
+            return drawing
+
+    learner = Seen(agent, lambda found, maze: drawn[-1] + found[:, 1:-1, 0].mean(1), 3e-3)
+    generator = torch.Generator().manual_seed(0)
+    told = [learner.update(data, generator)[0] for _ in range(30)]
+    assert np.mean(told[-5:]) > np.mean(told[:5]) + 0.2
+    assert torch.stack(drawn[-5:]).mean() > torch.stack(drawn[:5]).mean()
+
+
+def test_drawn_steps_are_as_likely_as_they_were_drawn(agent: Agent, shown: trips.Trips) -> None:
+    """What is drawn again from its own record has the same mean; words that were kept are counted once."""
+    data = plans.drawn([shown], 4, numpy_rng("steps"))
+    learner = PolicyGradient(agent, lambda found, maze: found[:, 0, 0], 1e-3)
+    drawing = learner.draw(data.place, data.goal, data.maze, torch.Generator().manual_seed(1))
+    words = parts.WORDS
+    assert (drawing.words[0][0] == len(words)).all()
+    assert (drawing.words[-1][1] < len(words)).all()
+    for (_, after), (before, _) in zip(drawing.words, drawing.words[1:], strict=False):
+        assert torch.equal(after, before)
+    told = learner.log_prob(drawing, data.place, data.goal, data.maze)
+    # Normal noise: minus a half of its mean square a step, beside words that no network sure of nothing foresees.
+    assert (told < -0.3).all()
+    torch.testing.assert_close(drawing.plans[:, 0], head_of(agent).scaled(data.place))
+    torch.testing.assert_close(drawing.plans[:, -1], head_of(agent).scaled(data.goal))
+
+
+def test_own_walks_are_those_that_arrived(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    oracle = trips.oracle("medium")
+
+    class Walks:
+        """The oracle in the place of an Actor, which an untaught agent would not arrive with."""
+
+        def __init__(self, *args: Any, **options: Any) -> None: ...
+
+        def __call__(self, senses: Any, first: np.ndarray) -> Any:
+            return oracle(senses, first)
+
+    monkeypatch.setattr("stages.planning.reinforce.finetune.Actor", Walks)
+    found = own_trips(agent, "medium", np.arange(6), 60)
+    assert 0 < len(found) < 6
+    for begin, end, goal in zip(found.begin, found.begin[1:], found.goal, strict=False):
+        assert np.linalg.norm(found.at[end - 1] - goal) * UNIT <= 1.0
+        assert np.linalg.norm(found.at[begin] - goal) * UNIT > 1.0
