@@ -169,13 +169,7 @@ class TabletopRules:
 
     def observe(self, state: Table) -> dict[str, Any]:
         """The hand, things and places."""
-        hand = np.column_stack((state.hand, state.closed, state.held >= 0))
-        seen = {}
-        for name, at, kinds in (("things", state.things, state.kinds), ("places", state.places, state.place_kinds)):
-            there = kinds >= 0
-            kind = np.where(there, 2.0 * kinds / (KINDS - 1) - 1, 0.0)
-            seen[name] = np.concatenate((at, kind[..., None], there[..., None]), -1).reshape(len(at), -1)
-        return {name: value.astype(np.float32) for name, value in {"hand": hand, **seen}.items()}
+        return observed(state)
 
     def truth(self, state: Table) -> dict[str, np.ndarray]:
         """What is sorted, and which thing is held."""
@@ -186,6 +180,17 @@ class TabletopRules:
 
     def _ended(self, state: Table) -> np.ndarray:
         return self._done(state) | (state.tick >= self.horizon)
+
+
+def observed(state: Table) -> dict[str, np.ndarray]:
+    """What is sensed of tables: see `TabletopRules`."""
+    hand = np.column_stack((state.hand, state.closed, state.held >= 0))
+    seen = {}
+    for name, at, kinds in (("things", state.things, state.kinds), ("places", state.places, state.place_kinds)):
+        there = kinds >= 0
+        kind = np.where(there, 2.0 * kinds / (KINDS - 1) - 1, 0.0)
+        seen[name] = np.concatenate((at, kind[..., None], there[..., None]), -1).reshape(len(at), -1)
+    return {name: value.astype(np.float32) for name, value in {"hand": hand, **seen}.items()}
 
 
 def _scattered(n: int, rng: np.random.Generator) -> np.ndarray:
