@@ -24,7 +24,7 @@ from stages.planning import parts
 from stages.planning.arrange.demonstrations import carried_out, held_out, plans, shuffled
 
 NAME = "arrange"
-STEPS = {"tiny": 20, "nursery": 1000, "child": 4000, "adult": 8000}
+STEPS = {"tiny": 20, "nursery": 1200, "child": 4000, "adult": 8000}
 ROWS, TINY_ROWS, TICKS = 16, 8, 4
 SHOWN = 2
 """Right plans that each Moment is shown with: most of what the lesson costs is spent on plans, not on the trunk."""

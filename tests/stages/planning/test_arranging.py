@@ -230,7 +230,7 @@ def examined(agent: Agent, tmp_path: Path, level: str = "retention", scale: floa
 
 
 @pytest.mark.slow
-def test_who_knows_right_plans_passes_and_shuffled_plans_fall(agent: Agent, knowing: Knowing, tmp_path: Path) -> None:
+def test_who_knows_right_plans_passes_beside_floors_and_rows(agent: Agent, knowing: Knowing, tmp_path: Path) -> None:
     best = examined(agent, tmp_path, "full", 0.04)
     assert all(measure.score == measure.ceiling for measure in best.values())
     assert exam.GATE.judge(best).decisions[0].passed
@@ -242,8 +242,13 @@ def test_who_knows_right_plans_passes_and_shuffled_plans_fall(agent: Agent, know
     assert three.rows["confused plans, hybrid"] == 0.0 < three.rows["confused plans, trajectory only"] == 1.0
     assert head_of(agent).way == HYBRID, "what an exam changes it puts back"
     assert not head_of(agent).silenced
+
+
+def test_right_plans_sort_every_table_and_shuffled_ones_do_not(agent: Agent, knowing: Knowing, tmp_path: Path) -> None:
+    best = examined(agent, tmp_path, scale=0.03)
+    assert all(measure.score == 1.0 for measure in best.values())
     knowing.others = True  # shuffled: each table gets another one's plan
-    worse = examined(agent, tmp_path)
+    worse = examined(agent, tmp_path, scale=0.03)
     verdict = exam.GATE.judge(worse)
     assert not any(decision.passed for decision in verdict.decisions)
     assert worse[exam.THREE].score < 0.3
