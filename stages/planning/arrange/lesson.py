@@ -31,7 +31,7 @@ SHOWN = 2
 LEVELS = ("two", "three", "three" + SORTED)
 TABLES, TINY_TABLES = 3_000, 40
 """Of each level."""
-MINUTES = 6.0
+MINUTES = 3.5
 ALONE = (
     "It trains senses and a head of its own alone, on what the trunk makes of them, and nothing behind changes these."
 )
