@@ -22,7 +22,7 @@ from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng, torch_generator
 from devmind.worlds.tabletop import LEVELS as LEVEL_THINGS
 from devmind.worlds.tabletop import SORTED, Table, TabletopRules
 from stages.planning.arrange.demonstrations import arranged, plans, shuffled
-from stages.planning.arrange.imagining import VARIANTS, Imaginer, scene
+from stages.planning.arrange.imagining import VARIANTS, Imaginer, confusion, scene
 
 LEVELS = ("two", "three")
 TAUGHT = (*LEVELS, "three" + SORTED)
@@ -67,24 +67,11 @@ def sorted_by(imaginer: Imaginer, level: str, seeds: np.ndarray, steps: int, rou
     return arranged(TabletopRules(level), tables(level, seeds), imagine, rounds)[0].astype(float)
 
 
-def confusion(imaginer: Imaginer, level: str, seeds: np.ndarray) -> tuple[float, float]:
+def confused(imaginer: Imaginer, level: str, seeds: np.ndarray) -> tuple[float, float]:
     """Mode changes of a plan while it is denoised, and the share of plans that are about anything twice."""
-    table = tables(level, seeds)
-    spots = torch.from_numpy(np.concatenate((table.things, table.places), 1)).float()
-    # What is not there lies far away from everything.
-    spots[torch.from_numpy(np.concatenate((table.kinds, table.place_kinds), 1) < 0)] = torch.inf
-    about: list[torch.Tensor] = []
-    steps = 2 * LEVEL_THINGS[level]
-
-    def watch(number: int, noised: torch.Tensor, told: torch.Tensor, symbols: torch.Tensor) -> None:
-        apart = (told[:, :steps, None, :2] - spots[:, None]).norm(dim=-1)
-        about.append(apart.argmin(-1))
-
-    imaginer.draw(scene(table), torch_generator("arrange", imaginer.variant, level), watch=watch)
-    told = torch.stack(about[-imaginer.steps :])
-    changes = (told[1:] != told[:-1]).sum((0, 2)).float().mean()
-    last = told[-1].sort(-1).values
-    return float(changes), float((last[:, 1:] == last[:, :-1]).any(-1).float().mean())
+    seen = scene(tables(level, seeds))
+    chance = imaginer.chance(len(seen), torch_generator("arrange", imaginer.variant, level))
+    return confusion(imaginer, seen, seen.any(-1), chance, 2 * LEVEL_THINGS[level])
 
 
 def main() -> None:
@@ -107,7 +94,7 @@ def main() -> None:
                 half = Z95 * one.std() / len(one) ** 0.5
                 longer = sorted_by(imaginer, level, asked[level], 5 * imaginer.steps).mean()
                 again = sorted_by(imaginer, level, asked[level], imaginer.steps, rounds=2).mean()
-                changes, twice = confusion(imaginer, level, asked[level])
+                changes, twice = confused(imaginer, level, asked[level])
                 print(
                     f"seed {seed}  {variant:10}  {level:5}  sorted {one.mean():.3f} ± {half:.3f}  in five times the "
                     f"steps {longer:.3f}  with a second plan {again:.3f}  mode changes {changes:.2f}  "

@@ -24,6 +24,8 @@ LEVELS = {"two": 2, "three": 3, "four": 4}
 """Things to sort, by level."""
 SORTED = "-begun"
 """Behind a level's name: some of the things, by the seed, are in their places already."""
+MOVED = "-moved"
+"""Behind a level's name: on the way, at a tick by the seed, a thing that does not lie in the hand lies elsewhere."""
 THINGS, PLACES, KINDS = 4, 4, 2
 """As many rows as the senses have for things and for places; and kinds, which have two places each."""
 RADIUS, PLACE_RADIUS, GRASP = 0.08, 0.12, 0.07
@@ -34,6 +36,8 @@ PACE = 0.1
 APART = 0.3
 """Least distance between the middles of things, places and the hand as an episode begins."""
 TICKS_A_THING = 60
+MOVES_FROM, MOVES_BEFORE = 10, 50
+"""The ticks between which a thing is moved."""
 PASSES = 4
 """In which overlaps are pushed apart."""
 
@@ -42,7 +46,8 @@ PASSES = 4
 class Table(Struct):
     """hand float64 [N, 2]; things [N, THINGS, 2], of kinds int64 [N, THINGS], -1: none; places [N, PLACES, 2], of kinds
     [N, PLACES]; held int64 [N], the number of the thing in the hand, -1: none; closed bool [N]; tick int64 [N]; over
-    bool [N]: it had ended before this tick."""
+    bool [N]: it had ended before this tick. moves int64 [N]: before which tick a thing is moved, -1: none is; onto
+    [N, 2], where to; order int64 [N, THINGS]: the first of them that is not sorted and not held is moved."""
 
     hand: np.ndarray
     things: np.ndarray
@@ -53,6 +58,9 @@ class Table(Struct):
     closed: np.ndarray
     tick: np.ndarray
     over: np.ndarray
+    moves: np.ndarray
+    onto: np.ndarray
+    order: np.ndarray
 
     @property
     def inside(self) -> np.ndarray:
@@ -77,7 +85,8 @@ class TabletopRules:
     Reward 1 when all things are sorted, which ends the episode; truncated after 60 ticks a thing.
 
     Args:
-        level: "two", "three" or "four" things; with "-begun" some of them are in their places already.
+        level: "two", "three" or "four" things; with "-begun" some of them are in their places already, with "-moved"
+            one of them is moved on the way.
 
     Raises:
         WorldError: there is no such level.
@@ -86,10 +95,10 @@ class TabletopRules:
     name = "tabletop"
 
     def __init__(self, level: str = "three") -> None:
-        known = [*LEVELS, *(one + SORTED for one in LEVELS)]
+        known = [*LEVELS, *(one + what for what in (SORTED, MOVED) for one in LEVELS)]
         if level not in known:
             raise WorldError(f"The world 'tabletop' has no level '{level}'{nearest(level, known)}")
-        self.level, self.n_things = level, LEVELS[level.removesuffix(SORTED)]
+        self.level, self.n_things = level, LEVELS[level.removesuffix(SORTED).removesuffix(MOVED)]
         self.horizon = TICKS_A_THING * self.n_things
         hand = spaces.Box(-1.0, 1.0, (4,), np.float32)
         row = spaces.Box(-1.0, 1.0, (4 * THINGS,), np.float32)
@@ -98,20 +107,24 @@ class TabletopRules:
 
     def initial(self, seeds: np.ndarray) -> Table:
         """The table of each seed: kinds, and where everything lies."""
-        n, spots = len(seeds), np.zeros((len(seeds), 1 + THINGS + PLACES, 2))
+        n, moving = len(seeds), self.level.endswith(MOVED)
+        spots = np.zeros((n, 1 + THINGS + PLACES + moving, 2))
         kinds = np.full((n, THINGS), -1)
         place_kinds = np.tile(np.arange(PLACES) % KINDS, (n, 1))
         begun = np.zeros((n, THINGS), bool)
+        moves, order = np.full(n, -1), np.tile(np.arange(THINGS), (n, 1))
         for row, seed in enumerate(seeds):
             rng = numpy_rng("tabletop", self.level, int(seed))
-            spots[row] = _scattered(1 + THINGS + PLACES, rng)
+            spots[row] = _scattered(spots.shape[1], rng)
             # No kind has more things than places.
             kinds[row, : self.n_things] = rng.permutation(place_kinds[row])[: self.n_things]
             place_kinds[row] = rng.permutation(place_kinds[row])
             if self.level.endswith(SORTED):
                 done = rng.permutation(self.n_things)[: rng.integers(1, self.n_things)]
                 begun[row, done] = True
-        hand, things, places = spots[:, 0], spots[:, 1 : 1 + THINGS].copy(), spots[:, 1 + THINGS :]
+            if moving:
+                moves[row], order[row] = rng.integers(MOVES_FROM, MOVES_BEFORE), rng.permutation(THINGS)
+        hand, things, places = spots[:, 0], spots[:, 1 : 1 + THINGS].copy(), spots[:, 1 + THINGS : 1 + THINGS + PLACES]
         for row, thing in np.argwhere(begun):
             free = [
                 place
@@ -120,8 +133,9 @@ class TabletopRules:
             ]
             things[row, thing] = places[row, free[0]]
         things[kinds < 0] = 0.0
-        none = np.zeros(n, bool)
-        return Table(hand, things, kinds, places, place_kinds, np.full(n, -1), none, np.zeros(n, np.int64), none.copy())
+        none, onto = np.zeros(n, bool), spots[:, -1] if moving else np.zeros((n, 2))
+        still = np.full(n, -1), none, np.zeros(n, np.int64), none.copy()
+        return Table(hand, things, kinds, places, place_kinds, *still, moves, onto, order)
 
     def legal(self, state: Table) -> Mapping[str, np.ndarray]:
         """Every movement is legal."""
@@ -137,7 +151,7 @@ class TabletopRules:
         on, rows = ~over, np.arange(n)
         hand = np.where(on[:, None], np.clip(state.hand + PACE * np.clip(move, -1, 1), -1, 1), state.hand)
         closed = np.where(on, grip > 0, state.closed)
-        things = state.things.copy()
+        things = _moved(state, on)
         here = np.where((state.kinds >= 0), np.linalg.norm(things - hand[:, None], axis=-1), np.inf)
         new = on & closed & ~state.closed & (here.min(1) <= GRASP)
         held = np.where(on & ~closed, -1, np.where(new, here.argmin(1), state.held))
@@ -155,13 +169,7 @@ class TabletopRules:
 
     def observe(self, state: Table) -> dict[str, Any]:
         """The hand, things and places."""
-        hand = np.column_stack((state.hand, state.closed, state.held >= 0))
-        seen = {}
-        for name, at, kinds in (("things", state.things, state.kinds), ("places", state.places, state.place_kinds)):
-            there = kinds >= 0
-            kind = np.where(there, 2.0 * kinds / (KINDS - 1) - 1, 0.0)
-            seen[name] = np.concatenate((at, kind[..., None], there[..., None]), -1).reshape(len(at), -1)
-        return {name: value.astype(np.float32) for name, value in {"hand": hand, **seen}.items()}
+        return observed(state)
 
     def truth(self, state: Table) -> dict[str, np.ndarray]:
         """What is sorted, and which thing is held."""
@@ -174,6 +182,17 @@ class TabletopRules:
         return self._done(state) | (state.tick >= self.horizon)
 
 
+def observed(state: Table) -> dict[str, np.ndarray]:
+    """What is sensed of tables: see `TabletopRules`."""
+    hand = np.column_stack((state.hand, state.closed, state.held >= 0))
+    seen = {}
+    for name, at, kinds in (("things", state.things, state.kinds), ("places", state.places, state.place_kinds)):
+        there = kinds >= 0
+        kind = np.where(there, 2.0 * kinds / (KINDS - 1) - 1, 0.0)
+        seen[name] = np.concatenate((at, kind[..., None], there[..., None]), -1).reshape(len(at), -1)
+    return {name: value.astype(np.float32) for name, value in {"hand": hand, **seen}.items()}
+
+
 def _scattered(n: int, rng: np.random.Generator) -> np.ndarray:
     """`n` places [n, 2] of the table that are apart from each other."""
     while True:
@@ -183,6 +202,17 @@ def _scattered(n: int, rng: np.random.Generator) -> np.ndarray:
                 found.append(spot)
             if len(found) == n:
                 return np.array(found)
+
+
+def _moved(state: Table, on: np.ndarray) -> np.ndarray:
+    """Things [N, THINGS, 2], one of them elsewhere in the rows `on` in which it is time for it."""
+    things, rows = state.things.copy(), np.arange(len(state))
+    now = on & (state.tick == state.moves)
+    open_ = (state.kinds >= 0) & ~state.sorted & (np.arange(THINGS) != state.held[:, None])
+    asked = np.take_along_axis(open_, state.order, 1)
+    now &= asked.any(1)
+    things[rows[now], state.order[rows[now], asked[now].argmax(1)]] = state.onto[now]
+    return things
 
 
 def _pushed(

@@ -1,5 +1,6 @@
 """What the stage adds to an agent: the senses `goal`, `maze` and `draft`, the effector `walk`, planner and judge; the
-senses `returns` and `account`, and the head that trades; the head that is instructed, by `text` and `board`.
+senses `returns` and `account`, and the head that trades; the head that is instructed, by `text` and `board`; the senses
+`hand`, `things` and `places`, the effector `arm`, and the head that arranges.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from devmind.agent.text import add_text
 from devmind.learners.gradient import trainable
 from devmind.worlds.market import SEEN
 from devmind.worlds.pointmaze import MAZES
+from devmind.worlds.tabletop import PLACES, THINGS
 from stages.planning.judge import draft_size
 
 NAME = "planning"
@@ -27,6 +29,15 @@ INSTRUCT, TEXT, BOARD, CHOOSE = "instruct", "text", "board", "choose"
 """The head that is instructed, what it hears and sees, and what it acts with: MiniGrid's actions."""
 VIEW_CELLS = "view_cells"
 """The head of an earlier stage that reads cells of views; the one that is instructed begins with what that learned."""
+ARRANGE, ARM = "arrange", "arm"
+"""The head that arranges, and what it acts with."""
+TABLE = {"hand": 4, "things": 4 * THINGS, "places": 4 * PLACES}
+"""The senses of a table, and how many numbers each has."""
+ARRANGE_SIZES: dict[str, dict[str, int]] = {
+    "tiny": {"width": 32, "layers": 1, "attention_heads": 2, "steps": 2, "word_steps": 2, "candidates": 2},
+    "child": {"width": 128, "layers": 4},
+    "adult": {"width": 256, "layers": 6, "attention_heads": 8, "steps": 20, "candidates": 16},
+}
 SENSES = ("body", "goal", "maze")
 TAP = ("trunk:body", "trunk:goal", "trunk:maze", "trunk", "raw:body", "raw:goal", "raw:maze")
 WORDS = ("there", "east", "south", "west", "north")
@@ -72,6 +83,8 @@ def admit(agent: Agent) -> None:
         agent.add_head(JUDGE, "head.planning-judge", tap=f"raw:{DRAFT}", stage=NAME, options=dict(told))
     if INSTRUCT not in agent.heads:
         _instruct(agent)
+    if ARRANGE not in agent.heads:
+        _arrange(agent)
 
 
 def _instruct(agent: Agent) -> None:
@@ -84,6 +97,17 @@ def _instruct(agent: Agent) -> None:
     agent.add_head(INSTRUCT, "head.planning-instruct", tap=tap, effector=CHOOSE, stage=NAME, options=options)
     if VIEW_CELLS in agent.heads:
         agent.head(INSTRUCT).start_from(agent.head(VIEW_CELLS))
+
+
+def _arrange(agent: Agent) -> None:
+    """The senses of a table, and the head that arranges what lies on it."""
+    for sense, size in TABLE.items():
+        if sense not in agent.encoders:
+            agent.add_encoder(sense, "encoder.vector", stage=NAME, options={"size": size})
+    tap = (*(f"trunk:{sense}" for sense in TABLE), "trunk", *(f"raw:{sense}" for sense in TABLE))
+    options: dict[str, Any] = dict(ARRANGE_SIZES.get(agent.config.size, {}))
+    agent.add_effector(ARM, (3,))
+    agent.add_head(ARRANGE, "head.planning-arrange", tap=tap, effector=ARM, stage=NAME, options=options)
 
 
 def trained(agent: Agent) -> tuple[str, ...]:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson, Skill
 from stages.planning import parts
+from stages.planning.arrange import exam as arrange_exam
+from stages.planning.arrange import lesson as arrange_lesson
 from stages.planning.criticise import exam as criticise_exam
 from stages.planning.criticise import lesson as criticise_lesson
 from stages.planning.instruct import exam as instruct_exam
@@ -25,6 +27,13 @@ SKILLS: Sequence[Skill] = (
         route_exam.GATE,
         "ways through OGBench's mazes, imagined whole and followed",
         route_exam.taught,
+    ),
+    Skill(
+        "arrange",
+        arrange_exam.examine,
+        arrange_exam.GATE,
+        "which thing goes where and the hand's way there, imagined together and followed",
+        arrange_exam.taught,
     ),
     Skill(
         "trade",
@@ -67,11 +76,11 @@ class PlanningStage:
     skills = SKILLS
 
     def admit(self, agent: Agent) -> None:
-        """Add the senses of goals, mazes, markets and plans, planner, judge, who trades and who is
-        instructed."""
+        """Add the senses of goals, mazes, markets and plans, planner, judge, who trades, who is
+        instructed and who arranges."""
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Route, replan, trade, criticise, instruct."""
-        own = route_lesson, replan_lesson, trade_lesson, criticise_lesson, instruct_lesson
+        """Route, replan, trade, criticise, instruct, arrange."""
+        own = route_lesson, replan_lesson, trade_lesson, criticise_lesson, instruct_lesson, arrange_lesson
         return [each.lesson(context) for each in own]

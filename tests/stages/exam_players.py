@@ -66,6 +66,7 @@ ELSEWHERE: Mapping[str, str] = {
     "criticise": "tests/stages/planning/test_criticise.py",
     "replan": "tests/stages/planning/test_replan.py",
     "instruct": "tests/stages/planning/test_instruct.py",
+    "arrange": "tests/stages/planning/test_arranging.py",
 }
 """Skills whose exams have these tests in a file of their own: a night, games and pages need a player of their kind."""
 

@@ -9,7 +9,18 @@ import pytest
 
 from devmind.errors import WorldError
 from devmind.testing import check_world
-from devmind.worlds.tabletop import APART, LEVELS, PACE, RADIUS, SORTED, Table, TabletopRules
+from devmind.worlds.tabletop import (
+    APART,
+    LEVELS,
+    MOVED,
+    MOVES_BEFORE,
+    MOVES_FROM,
+    PACE,
+    RADIUS,
+    SORTED,
+    Table,
+    TabletopRules,
+)
 
 SEEDS = np.arange(200)
 
@@ -22,7 +33,7 @@ def go(rules: TabletopRules, state: Table, aim: np.ndarray, grip: float, ticks: 
     return state
 
 
-@pytest.mark.parametrize("level", [*LEVELS, *(level + SORTED for level in LEVELS)])
+@pytest.mark.parametrize("level", [*LEVELS, *(level + what for what in (SORTED, MOVED) for level in LEVELS)])
 def test_laws_hold_at_every_level(level: str) -> None:
     check_world(TabletopRules(level))
 
@@ -122,3 +133,27 @@ def test_sorting_the_last_thing_is_rewarded_once_and_ends_the_episode() -> None:
             reward += rules.outcome(state).reward
     assert (reward == 1).all()
     assert rules.outcome(state).terminal.all()
+
+
+def test_one_thing_is_moved_once_to_a_free_spot_and_never_one_that_is_held() -> None:
+    rules = TabletopRules("three" + MOVED)
+    state = rules.initial(SEEDS)
+    begun, changes = state.things.copy(), np.zeros(len(SEEDS), int)
+    still = np.tile([0.0, 0.0, -1.0], (len(SEEDS), 1))
+    for tick in range(MOVES_BEFORE):
+        before, state = state, rules.step(state, {"arm": still})
+        moved = (state.things != before.things).any(-1).sum(1)
+        assert ((moved == 1) == (before.moves == tick)).all()
+        changes += moved
+    assert (changes == 1).all()
+    assert MOVES_FROM <= state.moves.min() <= state.moves.max() < MOVES_BEFORE
+    far = np.linalg.norm(state.things[:, :3] - begun[:, :3], axis=-1).max(1)
+    assert far.min() >= APART
+    # What the hand holds stays in it; another thing is moved then.
+    held = rules.initial(SEEDS)
+    held = go(rules, held, held.things[:, 0].copy(), -1.0, 9)
+    assert (held.tick < held.moves).all()
+    near = np.linalg.norm(held.hand - held.things[:, 0], axis=1) < 0.05
+    held = go(rules, held, held.hand, 1.0, MOVES_BEFORE)
+    assert near.sum() > 20
+    np.testing.assert_allclose(held.things[near, 0], held.hand[near])

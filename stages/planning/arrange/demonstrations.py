@@ -6,7 +6,7 @@ the things and the place for each of them are drawn anew each time, so all plans
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -50,20 +50,29 @@ def plans(table: Table, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarra
     return points.astype(np.float32), words
 
 
-def shuffled(table: Table, rng: np.random.Generator) -> Table:
-    """The same tables with things and places in another order, so that no number means anything by itself."""
+def shuffled(table: Table, rng: np.random.Generator, together: int = 1) -> Table:
+    """The same tables with things and places in another order, so that no number means anything by itself; each
+    `together` that stand behind one another in the same order."""
     table = table.copy()
     for names in (("things", "kinds"), ("places", "place_kinds")):
-        order = rng.random(getattr(table, names[1]).shape).argsort(1)
+        order = rng.random((len(table) // together, THINGS)).argsort(1).repeat(together, 0)
         for name in names:
             value = getattr(table, name)
             index = order if value.ndim == 2 else order[..., None]
             setattr(table, name, np.take_along_axis(value, index, 1))
+        if names[0] == "things":
+            table.held = np.where(table.held < 0, -1, (order == table.held[:, None]).argmax(1))
     return table
 
 
-def follow(rules: TabletopRules, table: Table, points: np.ndarray) -> Table:
-    """The tables after plans [N, H, 3] were carried out: straight to each point, then its grip."""
+def held_out(table: Table) -> np.ndarray:
+    """Whether a table holds what no lesson shows, bool [N]: a thing of the second kind in the upper right quarter."""
+    there = (table.kinds == 1) & (table.things > 0).all(-1)
+    return np.asarray(there.any(1))
+
+
+def carried_out(rules: TabletopRules, table: Table, points: np.ndarray) -> Iterator[Table]:
+    """The tables after each tick of carrying plans [N, H, 3] out: straight to each point, then its grip."""
     n = len(table)
     at, waited, grip = np.zeros(n, int), np.zeros(n, int), np.full(n, -1.0)
     for _ in range((PATIENCE + 2) * points.shape[1]):
@@ -77,7 +86,12 @@ def follow(rules: TabletopRules, table: Table, points: np.ndarray) -> Table:
         move = np.where((going & ~there)[:, None], apart / PACE, 0.0)
         table = rules.step(table, {"arm": np.column_stack((np.clip(move, -1, 1), grip))})
         at, waited = at + there, np.where(there, 0, waited + 1)
-    return table
+        yield table
+
+
+def follow(rules: TabletopRules, table: Table, points: np.ndarray) -> Table:
+    """The tables after plans [N, H, 3] were carried out."""
+    return [table, *carried_out(rules, table, points)][-1]
 
 
 def arranged(

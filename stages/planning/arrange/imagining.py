@@ -8,39 +8,45 @@ draws the symbols, and another one the points, which knows the symbols that were
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from devmind.agent.output import masked_mean
 from devmind.algorithms.diffusion import SPREAD_OUT, HybridPipeline, MaskedTokens, make_scheduler, spread_out
-from devmind.algorithms.diffusion.pipeline import Watch
+from devmind.algorithms.diffusion.pipeline import Drawn, Watch
 from devmind.algorithms.diffusion.schedules import noised
 from devmind.algorithms.diffusion.tokens import TokenDenoiser
 from devmind.errors import ConfigError, nearest
-from devmind.worlds.tabletop import PLACES, THINGS, Table
+from devmind.worlds.tabletop import PLACES, THINGS, Table, observed
 from stages.planning.arrange.demonstrations import CHANNELS, HORIZON, LENGTH, WORDS
 
 VARIANTS = ("masked", "trajectory", "numbers", "separate")
 FEATURES, TOLD_BY = 2 * SPREAD_OUT + 5, 1 + THINGS + PLACES
 """Numbers of a thing in the condition, and how many of them: the hand, things, places."""
+HALF = 0.5
+"""Above this a thing's last number says that there is one."""
 WORDS_FIRST, WORDS_KNOWN = 0.35, 0.35
 """Shares of what is taught: symbols of a trajectory that is noise, and trajectories whose symbols are known."""
 
 
 def scene(table: Table) -> Tensor:
     """What a table is to the denoiser, [N, TOLD_BY, FEATURES]; a thing that is not there is zeros."""
-    n = len(table)
-    spots = np.concatenate((table.hand[:, None], table.things, table.places), 1)
-    none = np.zeros((n, 1))
-    kinds = np.concatenate((none, 2.0 * table.kinds - 1, 2.0 * table.place_kinds - 1), 1)
-    there = np.concatenate((none + 1, table.kinds >= 0, table.place_kinds >= 0), 1)
-    roles = np.broadcast_to(np.eye(3)[[0, *[1] * THINGS, *[2] * PLACES]], (n, TOLD_BY, 3))
-    marks = np.concatenate((kinds[..., None], there[..., None], roles), -1)
-    told = torch.cat((spread_out(torch.from_numpy(spots).float()), torch.from_numpy(marks).float()), -1)
-    return told * torch.from_numpy(there)[..., None].float()
+    return scene_of(**{name: torch.from_numpy(value) for name, value in observed(table).items()})
+
+
+def scene_of(hand: Tensor, things: Tensor, places: Tensor) -> Tensor:
+    """The same of what is sensed, [..., 4], [..., 4 * THINGS] and [..., 4 * PLACES]: see `TabletopRules`."""
+    lead = hand.shape[:-1]
+    things, places = things.unflatten(-1, (THINGS, 4)), places.unflatten(-1, (PLACES, 4))
+    own = torch.cat((hand[..., :2], torch.zeros_like(hand[..., :1]), torch.ones_like(hand[..., :1])), -1)
+    rows = torch.cat((own[..., None, :], things, places), -2)
+    spots, kinds, there = rows[..., :2], rows[..., 2:3], rows[..., 3:] > HALF
+    roles = F.one_hot(torch.tensor([0, *[1] * THINGS, *[2] * PLACES], device=hand.device), 3).to(hand.dtype)
+    marks = torch.cat((kinds, there.to(hand.dtype), roles.expand(*lead, TOLD_BY, 3)), -1)
+    return torch.cat((spread_out(spots), marks), -1) * there
 
 
 class Imaginer(nn.Module):
@@ -50,6 +56,8 @@ class Imaginer(nn.Module):
         variant: one of `VARIANTS`.
         width, layers, attention_heads: of each denoiser; levels: of noise; steps: of denoising points; word_steps: in
             which symbols are drawn before the points.
+        before: tokens of the condition that stand before those of the scene, and are no things; features: numbers of
+            each token of the condition, of which the first are those of the scene.
 
     Raises:
         ConfigError: there is no such variant.
@@ -64,6 +72,8 @@ class Imaginer(nn.Module):
         levels: int = 100,
         steps: int = 10,
         word_steps: int = 6,
+        before: int = 0,
+        features: int = FEATURES,
     ) -> None:
         super().__init__()
         if variant not in VARIANTS:
@@ -71,18 +81,31 @@ class Imaginer(nn.Module):
         self.variant, self.steps, self.word_steps = variant, steps, word_steps
         self.channels = CHANNELS + WORDS if variant == "numbers" else CHANNELS
         length = LENGTH if variant in ("masked", "separate") else 0
-        sizes = FEATURES, TOLD_BY, width, layers, attention_heads
-        separate = variant == "separate"
+        sizes: Any = features, before + TOLD_BY, width, layers, attention_heads
+        named: Any = {"named": before + 1}
+        separate, numbers = variant == "separate", variant == "numbers"
         only = "points" if separate else ""
-        numbers = variant == "numbers"
-        self.denoiser = TokenDenoiser(self.channels, HORIZON, WORDS, length, *sizes, only=only, numbers=numbers)
-        self.namer = TokenDenoiser(CHANNELS, HORIZON, WORDS, LENGTH, *sizes, only="symbols") if separate else None
+        self.denoiser = TokenDenoiser(
+            self.channels, HORIZON, WORDS, length, *sizes, only=only, numbers=numbers, **named
+        )
+        self.namer = None
+        if separate:
+            self.namer = TokenDenoiser(CHANNELS, HORIZON, WORDS, LENGTH, *sizes, only="symbols", **named)
         self.scheduler = make_scheduler("ddim", levels)
 
     def losses(
-        self, condition: Tensor, points: Tensor, words: Tensor, generator: torch.Generator | None = None
+        self,
+        condition: Tensor,
+        points: Tensor,
+        words: Tensor,
+        generator: torch.Generator | None = None,
+        present: Tensor | None = None,
     ) -> dict[str, Tensor]:
-        """What is learned, by name, from points [B, H, 3] and words int64 [B, L] of scenes [B, K, D]."""
+        """What is learned, by name, from points [B, H, 3] and words int64 [B, L] of scenes [B, K, D].
+
+        Args:
+            present: bool [B, K]; by default what is not all zeros.
+        """
         n, device = len(points), points.device
         clean = points if self.variant != "numbers" else torch.cat((points, 2 * F.one_hot(words, WORDS) - 1.0), -1)
 
@@ -98,7 +121,7 @@ class Imaginer(nn.Module):
         noise = torch.randn(clean.shape, generator=generator, device=device)
         x, level = noised(self.scheduler, clean, noise, index)
         given = torch.zeros(points.shape[:2], dtype=torch.bool, device=device)
-        present = condition.any(-1)
+        present = condition.any(-1) if present is None else present
         share = torch.where(phase > 1 - WORDS_KNOWN, 0.0, uniform(n))
         hidden = uniform(*words.shape) < share[:, None]
         shown = torch.zeros_like(hidden) if self.namer is not None else hidden
@@ -114,7 +137,6 @@ class Imaginer(nn.Module):
             found["symbols"] = masked_mean(nats, hidden)
         return found
 
-    @torch.no_grad()
     def draw(
         self,
         condition: Tensor,
@@ -126,17 +148,40 @@ class Imaginer(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Points [B, H, 3] and symbols int64 [B, L] of scenes; points {number: [B, C]} and symbols {number: int64 [B]}
         may be given. `trajectory` tells no symbols: [B, 0]. `watch` sees the points denoised, in `steps`."""
-        n, device = len(condition), condition.device
-        present = condition.any(-1)
-        noise = torch.randn(n, HORIZON, self.channels, generator=generator, device=device)
-        luck = torch.rand(n, LENGTH, WORDS, generator=generator, device=device).clamp_min(1e-9).log().neg()
-        luck = luck.clamp_min(1e-9).log().neg()
-        held = dict(words or {})
+        drawn = self.drawn(
+            condition, self.chance(len(condition), generator, condition.device), given, words, steps, watch
+        )
+        return drawn.trajectory, drawn.symbols
+
+    def chance(
+        self, n: int, generator: torch.Generator | None, device: torch.device | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """What `n` plans are made of: noise [n, H, C], and luck [n, L, words] (Gumbel) by which symbols are drawn."""
+        there = device if generator is None else generator.device
+        noise = torch.randn(n, HORIZON, self.channels, generator=generator, device=there)
+        luck = torch.rand(n, LENGTH, WORDS, generator=generator, device=there).clamp_min(1e-9).log().neg()
+        return noise.to(device), luck.clamp_min(1e-9).log().neg().to(device)
+
+    @torch.no_grad()
+    def drawn(
+        self,
+        condition: Tensor,
+        chance: tuple[Tensor, Tensor],
+        given: Mapping[int, Tensor] | None = None,
+        words: Mapping[int, Tensor] | None = None,
+        steps: int | None = None,
+        watch: Watch | None = None,
+        present: Tensor | None = None,
+    ) -> Drawn:
+        """As `draw`, of the given chance; with the log probability of the symbols that were drawn."""
+        noise, luck = chance
+        present = condition.any(-1) if present is None else present
+        held, sure = dict(words or {}), None
         if self.namer is not None:
             told = self._pipeline(self.namer)(
                 condition, present, noise, words=held, steps=1, luck=luck, words_first=self.word_steps
             )
-            held = dict(enumerate(told.symbols.unbind(1)))
+            held, sure = dict(enumerate(told.symbols.unbind(1))), told.log_prob
         first = self.word_steps if self.variant == "masked" else 0
         named = self.denoiser.config["length"] > 0
         drawn = self._pipeline(self.denoiser)(
@@ -146,7 +191,27 @@ class Imaginer(nn.Module):
         points, symbols = drawn.trajectory, drawn.symbols
         if self.variant == "numbers":
             points, symbols = points[..., :CHANNELS], points[..., CHANNELS:].argmax(-1)
-        return points, symbols
+        return Drawn(points, symbols, drawn.log_prob if sure is None else sure)
 
     def _pipeline(self, denoiser: TokenDenoiser) -> HybridPipeline:
         return HybridPipeline(denoiser, self.scheduler, MaskedTokens(WORDS))
+
+
+def confusion(
+    imaginer: Imaginer, condition: Tensor, present: Tensor, chance: tuple[Tensor, Tensor], steps: int
+) -> tuple[float, float]:
+    """How often a step of a plan, as it is told, changes what it is about while it is denoised (mode changes, summed
+    over a plan's first `steps`), and the share of plans that are about anything twice, in the end (confused)."""
+    spots = condition[:, -THINGS - PLACES :, :2]
+    # What is not there lies far away from everything.
+    spots = spots.masked_fill(~present[:, -THINGS - PLACES :, None], torch.inf)
+    about: list[Tensor] = []
+
+    def watch(number: int, noised: Tensor, told: Tensor, symbols: Tensor) -> None:
+        about.append((told[:, :steps, None, :2] - spots[:, None]).norm(dim=-1).argmin(-1))
+
+    imaginer.drawn(condition, chance, watch=watch, present=present)
+    told = torch.stack(about[-imaginer.steps :])
+    changes = (told[1:] != told[:-1]).sum((0, 2)).float().mean()
+    last = told[-1].sort(-1).values
+    return float(changes), float((last[:, 1:] == last[:, :-1]).any(-1).float().mean())

@@ -1,0 +1,161 @@
+"""What the head that arranges says at a tick: which plan it follows, when it makes a new one, and the hand's command.
+
+How a plan is carried out is no matter of learning: straight to the next key point, then its grip. A new plan is made
+when the last one is at its end, and when the table contradicts it: a thing lies elsewhere than the plan had it, or the
+hand closed and holds nothing. Who carries something puts it down first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.output import Output
+from devmind.seeding import torch_generator
+from devmind.worlds.tabletop import PACE, THINGS
+from stages.planning.arrange.demonstrations import LENGTH, NEAR, PATIENCE, THERE
+from stages.planning.arrange.imagining import HALF
+
+if TYPE_CHECKING:
+    from stages.planning.arrange.head import ArrangeHead
+
+TRUNK, REPLANNING = "trunk", "replanning"
+"""What can be silenced."""
+ELSEWHERE, IN_HAND = 0.1, 1e-3
+"""A thing that is further than this from where the plan had it lies elsewhere; what is nearer to a hand that holds
+something than this is what it holds."""
+CLOSED, HOLDS = 2, 3
+"""Where these stand in what is sensed of the hand."""
+
+
+@dataclass
+class Arranging(Output):
+    """The command [..., 3] that follows each Moment's plan.
+
+    Attributes:
+        condition, present: what plans are imagined of [..., K, D], and which of it is there, bool [..., K].
+        here: whether hand, things and places are sensed, bool [...]; hand [..., 4] and things [..., 4 * THINGS].
+        before, after: what was kept (`ArrangeHead.nothing`).
+    """
+
+    head: ArrangeHead
+    condition: Tensor
+    present: Tensor
+    here: Tensor
+    hand: Tensor
+    things: Tensor
+    before: Mapping[str, Tensor] | None = None
+    after: dict[str, Tensor] = field(default_factory=dict)
+    told: Tensor | None = None
+
+    def loss(self, target: Any, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        """Sum of the losses of `losses`."""
+        return torch.stack(list(self.losses(target, mask, generator).values())).sum()
+
+    def losses(
+        self, target: Mapping[str, Tensor], mask: Tensor | None = None, generator: torch.Generator | None = None
+    ) -> dict[str, Tensor]:
+        """What is learned, by name, from `points` [..., P, H, 3] and `words` int64 [..., P, L] of P right plans."""
+        rows = self.here if mask is None else mask & self.here
+        points, words = target["points"][rows], target["words"][rows]
+        read = (value[rows].repeat_interleave(points.shape[1], 0) for value in (self.condition, self.present))
+        return self.head.losses(points.flatten(0, 1), words.flatten(0, 1), *read, generator)
+
+    def prepare(self, generator: torch.Generator | None = None) -> None:
+        """Go on with each row's plan, and make new ones where they are due, or contradicted by the table."""
+        head, here = self.head, self.here
+        before = self.before or head.nothing(len(here), here.device)
+        made, holds = before["made"], self.hand[:, HOLDS] > HALF
+        seen = self.things.unflatten(-1, (THINGS, 4))
+        spots, there = seen[..., :2], seen[..., 3] > HALF
+        near = (spots - self.hand[:, None, :2]).norm(dim=-1) <= IN_HAND
+        lay = torch.where((holds[:, None] & near)[..., None], spots, before["lay"])
+        elsewhere = (there & ((spots - lay).norm(dim=-1) > ELSEWHERE)).any(-1)
+        missed = (self.hand[:, CLOSED] > HALF) & ~holds
+        wants = before["due"] | elsewhere | missed | (before["at"] >= head.follow) | (made == 0)
+        due = here & wants & ~holds
+        if REPLANNING in head.silenced:
+            due = here & (made == 0)
+        self.after = {
+            **before,
+            "lay": torch.where((due | (made == 0))[:, None, None], spots, lay),
+            "due": wants & ~due,
+            "made": made + due.long(),
+            **{name: torch.where(due, 0, before[name]) for name in ("at", "waited")},
+            "grip": torch.where(due, -1.0, before["grip"]),
+        }
+        rows = due.nonzero().squeeze(-1)
+        if len(rows):
+            self._plan(rows, made[rows], generator)
+        self._follow()
+
+    def _plan(self, rows: Tensor, number: Tensor, generator: torch.Generator | None) -> None:
+        """Make these rows' plans; `number` int64 [n], how many each had before."""
+        imaginer, n, device = self.head.imaginer, self.head.candidates, rows.device
+        if generator is not None:
+            chance = imaginer.chance(len(rows) * n, generator, device)
+        else:
+            # Known by the table and the plan's number, so that rows are independent and a replay repeats them.
+            each = [
+                imaginer.chance(n, torch_generator("arrange", int(made), _named(row)), device)
+                for made, row in zip(number.tolist(), torch.cat((self.hand, self.things), -1)[rows], strict=True)
+            ]
+            chance = torch.cat([noise for noise, _ in each]), torch.cat([luck for _, luck in each])
+        condition, present = (value[rows].repeat_interleave(n, 0) for value in (self.condition, self.present))
+        drawn = imaginer.drawn(condition, chance, present=present)
+        chosen = torch.arange(len(rows), device=device) * n + drawn.log_prob.unflatten(0, (-1, n)).argmax(-1)
+        symbols = drawn.symbols if drawn.symbols.shape[1] else drawn.symbols.new_full((len(condition), LENGTH), THERE)
+        self.after["plan"] = self.after["plan"].index_put((rows,), drawn.trajectory[chosen])
+        self.after["symbols"] = self.after["symbols"].index_put((rows,), symbols[chosen])
+
+    def _follow(self) -> None:
+        """Straight to the next key point, then its grip; an open hand behind the last one."""
+        after, here = self.after, self.here
+        at, last = after["at"], after["plan"].shape[1] - 1
+        going = here & (at < self.head.follow)
+        aim = after["plan"][torch.arange(len(at), device=at.device), at.clamp_max(last)]
+        apart = aim[:, :2] - self.hand[:, :2]
+        there = going & ((apart.abs().amax(-1) <= NEAR) | (after["waited"] >= PATIENCE))
+        grip = torch.where(there, torch.where(aim[:, 2] > 0, 1.0, -1.0), after["grip"])
+        grip = torch.where(here & ~going, -1.0, grip)
+        move = torch.where((going & ~there)[:, None], apart / PACE, 0.0)
+        self.told = torch.cat((move.clamp(-1, 1), grip[:, None]), -1)
+        waited = torch.where(there, 0, after["waited"] + going.long())
+        self.after |= {"at": at + there.long(), "waited": waited, "grip": grip}
+
+    def kept(self) -> dict[str, Tensor]:
+        """plan [B, H, 3] and symbols int64 [B, L]; int64 [B]: at, the key point that comes next, waited, ticks on the
+        way to it, and made, plans so far; grip [B]; lay [B, THINGS, 2], where things lay for the plan; due bool [B], a
+        new plan is made as soon as the hand is empty.
+        """
+        return self.after
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        lead = self.here.shape
+        flat = self if len(lead) == 1 else self._flattened()
+        if flat.told is None:
+            flat.prepare(generator)
+        assert flat.told is not None
+        return flat.told.reshape(*lead, -1)
+
+    def mode(self) -> Tensor:
+        """The command when each plan is made of noise that is known by the table and the plan's number."""
+        return self.sample(None)
+
+    def _flattened(self) -> Arranging:
+        lead = self.here.ndim - 1
+        each: Callable[[Tensor], Tensor] = lambda value: value.flatten(0, lead)  # noqa: E731
+        read = self.condition, self.present, self.here, self.hand, self.things
+        return Arranging(self.head, *(each(value) for value in read))
+
+
+def _named(row: Tensor) -> int:
+    """A number for what is sensed of a table."""
+    numbers = np.ascontiguousarray(row.detach().float().cpu().numpy())
+    return int.from_bytes(blake2b(numbers.tobytes(), digest_size=4).digest(), "little")

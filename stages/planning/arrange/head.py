@@ -1,0 +1,129 @@
+"""The head that arranges: it imagines which thing goes where and the hand's way there, and follows that.
+
+A plan is six key points of the hand and six symbols, denoised together (`imagining`): symbols by masks first, then the
+points. Of several that are drawn it follows the one whose symbols the network was surest of. Plan and progress are kept
+in the agent's state, so a plan is followed in life, in exams and in replay alike; see `following`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from devmind.agent.heads import Head, Inlet
+from devmind.agent.taps import Tapped
+from devmind.errors import ConfigError
+from devmind.worlds.tabletop import PLACES, THINGS
+from stages.planning.arrange.demonstrations import CHANNELS, HORIZON, LENGTH
+from stages.planning.arrange.following import TRUNK, Arranging
+from stages.planning.arrange.imagining import FEATURES, Imaginer, scene_of
+
+RAW = 3
+"""The last tokens that are tapped: hand, things and places as numbers."""
+LEFT_OUT, ALL_LEFT_OUT = 0.25, 0.1
+"""Shares in teaching: of the trunk's features, each for itself, and of tables without any of them."""
+HYBRID, TRAJECTORY = "masked", "trajectory"
+
+
+class ArrangeHead(Head):
+    """Taps the trunk's features, and `raw:hand`, `raw:things`, `raw:places` last.
+
+    Args:
+        width, layers, attention_heads, levels, steps, word_steps: see `Imaginer`.
+        candidates: plans drawn, of which one is followed.
+        follow: key points of a plan after which a new one is made.
+        controls: further ways of imagining, taught on the same batches. They act only where an exam asks them to, for
+            comparison; the trajectory alone is what the skill's gate compares with.
+
+    Raises:
+        ConfigError: it taps too little, or the numbers are none that go together.
+    """
+
+    carries: ClassVar[bool] = True
+    silenced: frozenset[str] = frozenset()
+    """For rows and floors of exams: TRUNK: its features are taken away; REPLANNING: the first plan is all there is."""
+
+    def __init__(
+        self,
+        inlet: Inlet,
+        width: int = 64,
+        layers: int = 3,
+        attention_heads: int = 4,
+        levels: int = 100,
+        steps: int = 10,
+        word_steps: int = 6,
+        candidates: int = 4,
+        follow: int = HORIZON,
+        controls: Sequence[str] = (TRAJECTORY,),
+    ) -> None:
+        super().__init__(inlet)
+        if inlet.n_tokens <= RAW or inlet.width < 4 * max(THINGS, PLACES):
+            raise ConfigError(
+                "A head that arranges taps the trunk, and 'raw:hand', 'raw:things' and 'raw:places' last."
+            )
+        if candidates < 1 or not 2 <= follow <= HORIZON or follow % 2:
+            raise ConfigError(
+                f"A head that arranges draws one plan at least, and follows it for 2, 4 or {HORIZON} key points, as a "
+                f"thing takes two; got {candidates} and {follow}."
+            )
+        self.candidates, self.follow, self.thoughts = candidates, follow, inlet.n_tokens - RAW
+        sizes = width, layers, attention_heads, levels, steps, word_steps, self.thoughts, FEATURES + inlet.width
+        self.ways = nn.ModuleDict({way: Imaginer(way, *sizes) for way in (HYBRID, *controls)})
+        self.way = HYBRID
+
+    @property
+    def imaginer(self) -> Imaginer:
+        """Who imagines: the hybrid, where an exam asks for no control."""
+        found = self.ways[self.way]
+        assert isinstance(found, Imaginer)
+        return found
+
+    def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Arranging:
+        tokens = (tapped.tokens * tapped.present[..., None]).float()
+        hand, things, places = tokens[..., -RAW:, :].unbind(-2)
+        here = tapped.present[..., -RAW:].all(-1)
+        scene = scene_of(hand[..., :4], things[..., : 4 * THINGS], places[..., : 4 * PLACES])
+        present = torch.cat((tapped.present[..., :-RAW], scene.any(-1) & here[..., None]), -1)
+        if TRUNK in self.silenced:
+            present[..., : self.thoughts] = False
+        # The trunk's features stand in numbers of their own: a plan cannot point at them.
+        thought = F.pad(tokens[..., :-RAW, :], (FEATURES, 0))
+        condition = torch.cat((thought, F.pad(scene, (0, self.inlet.width))), -2)
+        return Arranging(self, condition, present, here, hand[..., :4], things[..., : 4 * THINGS], kept)
+
+    def nothing(self, n: int, device: torch.device) -> dict[str, Tensor]:
+        """What is kept of N rows without a plan."""
+        return {
+            "plan": torch.zeros(n, HORIZON, CHANNELS, device=device),
+            "symbols": torch.zeros(n, LENGTH, dtype=torch.int64, device=device),
+            **{name: torch.zeros(n, dtype=torch.int64, device=device) for name in ("at", "waited", "made")},
+            "grip": torch.zeros(n, device=device),
+            "lay": torch.zeros(n, THINGS, 2, device=device),
+            "due": torch.zeros(n, dtype=torch.bool, device=device),
+        }
+
+    def losses(
+        self,
+        points: Tensor,
+        words: Tensor,
+        condition: Tensor,
+        present: Tensor,
+        generator: torch.Generator | None = None,
+    ) -> dict[str, Tensor]:
+        """What is learned of plans [n, H, 3] and words int64 [n, L], by way and name."""
+
+        def kept(*shape: int, share: float) -> Tensor:
+            return torch.rand(*shape, generator=generator, device=present.device) >= share
+
+        some = kept(len(points), self.thoughts, share=LEFT_OUT) & kept(len(points), 1, share=ALL_LEFT_OUT)
+        present = present & F.pad(some, (0, present.shape[1] - self.thoughts), value=True)
+        found = {}
+        for way, imaginer in self.ways.items():
+            assert isinstance(imaginer, Imaginer)
+            told = imaginer.losses(condition, points, words, generator, present)
+            found |= {name if way == HYBRID else f"{way}/{name}": value for name, value in told.items()}
+        return found

@@ -1,0 +1,99 @@
+"""The lesson arrange: stretches of a scripted hand's sorting, and for each Moment right plans from there on.
+
+Which plan of all that are right is drawn anew each time it is shown. The head's control, which imagines the trajectory
+alone, is taught on the same Moments for as long: so the exam compares two that had the same lesson.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.agent.batch import clip
+from devmind.curriculum.stage import Context, Lesson
+from devmind.learners.gradient import gradient_lesson
+from devmind.seeding import lesson_seeds, numpy_rng
+from devmind.worlds.tabletop import SORTED, Table, TabletopRules, observed
+from stages.planning import parts
+from stages.planning.arrange.demonstrations import carried_out, held_out, plans, shuffled
+
+NAME = "arrange"
+STEPS = {"tiny": 20, "nursery": 1200, "child": 4000, "adult": 8000}
+ROWS, TINY_ROWS, TICKS = 16, 8, 4
+SHOWN = 2
+"""Right plans that each Moment is shown with: most of what the lesson costs is spent on plans, not on the trunk."""
+LEVELS = ("two", "three", "three" + SORTED)
+TABLES, TINY_TABLES = 3_000, 40
+"""Of each level."""
+MINUTES = 3.5
+ALONE = (
+    "It trains senses and a head of its own alone, on what the trunk makes of them, and nothing behind changes these."
+)
+
+
+def lesson(context: Context) -> Lesson:
+    """Stretches of four Moments."""
+    tables = TINY_TABLES if context.config.size == "tiny" else TABLES
+
+    def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0) -> dict[str, Any]:
+        return batch(context.seed, tables, update, rows)
+
+    return gradient_lesson(
+        context, NAME, loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=2e-3, minutes=MINUTES,
+        trains=lambda agent: TRAINS, prefetch=True, skills=(NAME,), rehearsal_every=0, unrehearsed=ALONE,
+    )  # fmt: skip
+
+
+TRAINS: Sequence[str] = (f"heads.{parts.ARRANGE}.", *(f"encoders.{sense}." for sense in parts.TABLE))
+
+
+@lru_cache(maxsize=2)
+def stretches(seed: int, tables: int) -> Table:
+    """Two stretches of `TICKS` Moments of each table that is not held out; Moments of one behind one another."""
+    found = []
+    for level in LEVELS:
+        rules, rng = TabletopRules(level), numpy_rng(seed, NAME, level)
+        begun = rules.initial(lesson_seeds(tables, seed, NAME, level))
+        begun = begun.take(~held_out(begun))
+        states = [begun, *carried_out(rules, begun, plans(begun, rng)[0])]
+        over = np.stack([state.sorted.sum(1) == rules.n_things for state in states])
+        ends = np.where(over.any(0), over.argmax(0), len(states))
+        every = Table.concat(states)
+        for _ in range(2):
+            # Few Moments before the first grasp are met in life, but each episode begins with them.
+            first = np.where(rng.random(len(begun)) < 0.3, 0, rng.random(len(begun)) * ends).astype(int)
+            ticks = np.minimum(first[:, None] + np.arange(TICKS), len(states) - 1)
+            found.append(every.take((ticks * len(begun) + np.arange(len(begun))[:, None]).ravel()))
+    return Table.concat(found)
+
+
+def batch(seed: int, tables: int, update: int, rows: int) -> dict[str, Any]:
+    """`rows` stretches, with `points` [B, T, SHOWN, H, 3] and `words` [B, T, SHOWN, L] of plans at each Moment;
+    `learned` bool [B, T] names those in which there is something to plan, and the hand is empty."""
+    rng, data = numpy_rng(seed, NAME, update), stretches(seed, tables)
+    which = rng.integers(0, len(data) // TICKS, rows)
+    table = data.take((which[:, None] * TICKS + np.arange(TICKS)).ravel())
+    table = shuffled(table, rng, TICKS)
+    points, words = (np.stack(part, 1) for part in zip(*(plans(table, rng) for _ in range(SHOWN)), strict=True))
+    learned = (table.held < 0) & ((table.kinds >= 0) & ~table.sorted).any(1)
+    told = {"points": points, "words": words, "learned": learned}
+
+    def apart(value: np.ndarray) -> Tensor:
+        return torch.from_numpy(value).unflatten(0, (rows, TICKS))
+
+    found = clip({name: apart(value) for name, value in observed(table).items()})
+    return found | {name: apart(value) for name, value in told.items()}
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """What is told of noised points and of masked symbols, by way of imagining."""
+    output: Any = agent.forward(dict(batch), [parts.ARRANGE])[parts.ARRANGE]
+    target = {name: batch[name].to(agent.device) for name in ("points", "words")}
+    told = output.losses(target, batch["learned"].to(agent.device))
+    return torch.stack(list(told.values())).sum(), {name: value.detach() for name, value in told.items()}
