@@ -209,11 +209,22 @@ def test_what_is_felt_fades_and_a_cell_found_closed_stays_so(agent: Agent) -> No
     none, _ = head.felt(before, place, torch.zeros(1, dtype=torch.bool))
     assert not none.any(), "in the first tick nothing was done yet"
     head.stops = lambda *felt: torch.tensor([[9.0, -9.0, -9.0, -9.0]])  # type: ignore[method-assign]
-    closed = head.noticed(before["closed"], pushed, moved, place)
-    assert closed.nonzero().tolist() == [[0, int(head.square(torch.tensor([0.8, 0.4])))]]
-    head.stops = lambda *felt: torch.full((1, 4), -9.0)  # type: ignore[method-assign]
-    assert torch.equal(head.noticed(closed, pushed, moved, place), closed)
-    assert not head.noticed(closed, pushed, moved, torch.tensor([[0.8, 0.4]])).any(), "one is in it, so it is open"
+    which, evidence = torch.eye(len(MAZES))[:1], before["evidence"]
+    ticks = 0
+    while not head.closed(evidence, which).any():
+        evidence, ticks = head.weighed(evidence, pushed, moved, place), ticks + 1
+    assert ticks > 1, "one tick is no proof"
+    found = int(head.square(torch.tensor([0.8, 0.4])))
+    assert head.closed(evidence, which).nonzero().tolist() == [[0, found]]
+    head.stops = lambda *felt: torch.zeros(1, 4)  # type: ignore[method-assign]
+    assert head.closed(head.weighed(evidence, pushed, moved, torch.tensor([[2.0, 2.0]])), which)[0, found]
+    assert not head.closed(head.weighed(evidence, pushed, moved, torch.tensor([[0.8, 0.4]])), which).any(), "one is in"
+    for _ in range(100):
+        evidence = head.weighed(evidence, pushed, moved, torch.tensor([[2.0, 2.0]]))
+    assert not head.closed(evidence, which).any(), "what little was found is forgotten"
+    evidence = torch.full_like(evidence, 99.0)
+    head.space.weight.data.fill_(-1.0)
+    assert not head.closed(evidence, which).any(), "that a wall is one is no news"
 
 
 def test_the_lesson_goes_on_where_it_was_stopped(tmp_path) -> None:
@@ -236,7 +247,7 @@ def test_what_walkers_felt_is_what_the_maze_has(agent: Agent) -> None:
 
 def test_some_seconds_of_the_lesson_tell_walls_by_feeling(agent: Agent) -> None:
     data, rules = [trips.made("medium", 0, 4_000)], PointMazeRules("medium")
-    trains = ("heads.route.space.", "heads.route.stopped.")
+    trains = ("heads.route.space", "heads.route.stopped", "heads.route.counts")
     learner = GradientLearner(agent, lesson.loss, seed=0, learning_rate=1e-2, trains=trains)
     learner.steps = 120
     learner.begin(0)
