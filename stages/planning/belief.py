@@ -10,7 +10,7 @@ and what was believed falsely is forgotten; nothing else tells of closed cells.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -113,18 +113,32 @@ class BeliefHead(StrideHead):
 
     def leads_into(self, plans: Tensor, maze: Tensor, closed: Tensor) -> Tensor:
         """Whether plans [B, N, H, 2] lead into a cell that is `closed`, bool [B, cells^2], or into one of the mazes [B,
-        mazes] in which no trip ever was; bool [B, N].
+        mazes] in which no trip ever was; or past the corner where two such cells meet. bool [B, N].
         """
         share = torch.arange(ALONG, device=plans.device)[:, None] / ALONG
         places = plans[..., :-1, None, :] + share * (plans[..., 1:, None, :] - plans[..., :-1, None, :])
         places = torch.cat((places.flatten(-3, -2), plans[..., -1:, :]), -2)
         inside = places / self.cell
         aside, number = (inside - inside.round()).abs().amax(-1), self.square(places)
+        walls = self.room(maze) < 0
 
-        def there(cells: Tensor, deep: float) -> Tensor:
-            return cells[:, None].expand(-1, number.shape[1], -1).gather(-1, number) & (aside < deep)
+        def there(cells: Tensor, number: Tensor) -> Tensor:
+            return cells[:, None].expand(-1, number.shape[1], -1).gather(-1, number)
 
-        return (there(closed, CLOSED_DEEP) | there(self.room(maze) < 0, DEEP)).any(-1)
+        deep = (there(closed, number) & (aside < CLOSED_DEEP)) | (there(walls, number) & (aside < DEEP))
+        return deep.any(-1) | self._squeezes(number, walls | closed, there)
+
+    def _squeezes(self, number: Tensor, shut: Tensor, there: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """Whether ways through cells of these numbers [B, N, K] go from one to another that has no side in common with
+        it, and neither has the way round their corner; cells that are shut and only grazed are passed over."""
+        order = torch.arange(number.shape[-1], device=number.device)
+        last = torch.where(there(shut, number), 0, order).cummax(-1).values
+        number = number.gather(-1, last)
+        one, other = number[..., :-1], number[..., 1:]
+        (down, across), (lower, further) = ((n // self.cells, n % self.cells) for n in (one, other))
+        apart = (down - lower).abs() + (across - further).abs()
+        corner = there(shut, lower * self.cells + across) & there(shut, down * self.cells + further)
+        return ((apart == 2) & corner | (apart > 2)).any(-1)
 
     def belief_losses(self, of: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """What is learned, by name.

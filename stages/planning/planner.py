@@ -71,6 +71,7 @@ class PlannerHead(BeliefHead):
         length_price: what a unit of a plan's length costs it in the critic's marks.
         pace: how far one walks in a tick; sure: log odds from which on a cell
             is taken for closed.
+        guidance: how far the critic's gradient pulls what is denoised, in each step; 0: not at all.
     """
 
     carries: ClassVar[bool] = True
@@ -108,6 +109,7 @@ class PlannerHead(BeliefHead):
         length_price: float = 1.0,
         pace: float = 0.02,
         sure: float = 6.0,
+        guidance: float = 0.0,
     ) -> None:
         super().__init__(inlet)
         if inlet.n_tokens < 4:
@@ -119,7 +121,7 @@ class PlannerHead(BeliefHead):
             )
         self.horizon, self.stride, self.follow, self.candidates = horizon, stride, follow, candidates
         self.steps, self.warm_steps, self.warm = steps, warm_steps, warm
-        self.word_steps, self.surprise = word_steps, surprise
+        self.word_steps, self.surprise, self.guidance = word_steps, surprise, guidance
         self.scheduler = make_scheduler(scheduler, levels)
         self.read_width = max(inlet.width, 2 * SPREAD_OUT)
         self.denoiser = HybridDenoiser(
@@ -244,6 +246,7 @@ class PlannerHead(BeliefHead):
             luck=luck.repeat(b, 1, 1),
             told=SYMBOLS not in self.silenced,
             words_first=self.word_steps if word_steps is None else word_steps,
+            guide=self.guide(each(read.maze)) if self.guidance else None,
         )
         plans = self.unscaled(drawn.trajectory).unflatten(0, (b, n))
         marks = self.marks(plans, read.maze)

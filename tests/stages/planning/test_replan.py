@@ -95,7 +95,7 @@ def planner(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Agent:
         against = (
             ((pushed - moved) @ side.T > 0.4) & ((inside @ side.T) > 0.2) & ((inside @ side.T.flip(1)).abs() < 0.3)
         )
-        return torch.where(against, 9.0, -9.0)
+        return torch.where(against, 9.0, 0.0)  # who is not stopped has learned nothing
 
     for name, own in (("search", shortest), ("inverse", straight), ("stops", stops)):
         monkeypatch.setattr(head, name, MethodType(own, head))
