@@ -26,12 +26,11 @@ TRUNK, SYMBOLS, BELIEF, REPLANNING = "trunk", "symbols", "belief", "replanning"
 """What can be silenced."""
 GONE, REACHED = 0.05, 0.12
 """A goal that is further than this from where it was has moved; and how near one comes to a place on the way round."""
-STALLED, SLOW = 16, 0.25
-"""Who has come no further along his plan for so many ticks gets no further; slower than this share of a tick's walking
-counts as no further."""
+SLOW = 0.25
+"""Who is slower than this share of a tick's walking comes no further along his plan."""
 WITHIN, BACK = 17, 5
 """Places of the next stride at which one may be; points of the way back to the middle of a cell."""
-TRIES = 2
+TRIES = 4
 """Searches, with noise of their own, that find no plan before it is said that there is none."""
 
 
@@ -97,7 +96,7 @@ class Route(Output):
         cold |= (age >= head.stride) & (aside > head.surprise)
         none = before["none"] & ~elsewhere
         due = here & ~none & (cold | (age >= head.follow))
-        back = here & ~none & ~due & (stalled >= STALLED)
+        back = here & ~none & ~due & (stalled >= head.patience)
         if REPLANNING in head.silenced:
             due, back = here & (age == 0), torch.zeros_like(back)
         afresh = due | back

@@ -71,6 +71,7 @@ class PlannerHead(BeliefHead):
         length_price: what a unit of a plan's length costs it in the critic's marks.
         pace: how far one walks in a tick; sure: log odds from which on a cell
             is taken for closed.
+        patience: who has come no further along his plan for so many ticks gets no further, and goes back.
         guidance: how far the critic's gradient pulls what is denoised, in each step; 0: not at all.
     """
 
@@ -108,8 +109,9 @@ class PlannerHead(BeliefHead):
         levels: int = 100,
         length_price: float = 1.0,
         pace: float = 0.02,
-        sure: float = 6.0,
+        sure: float = 8.0,
         guidance: float = 0.0,
+        patience: int = 16,
     ) -> None:
         super().__init__(inlet)
         if inlet.n_tokens < 4:
@@ -121,7 +123,7 @@ class PlannerHead(BeliefHead):
             )
         self.horizon, self.stride, self.follow, self.candidates = horizon, stride, follow, candidates
         self.steps, self.warm_steps, self.warm = steps, warm_steps, warm
-        self.word_steps, self.surprise, self.guidance = word_steps, surprise, guidance
+        self.word_steps, self.surprise, self.guidance, self.patience = word_steps, surprise, guidance, patience
         self.scheduler = make_scheduler(scheduler, levels)
         self.read_width = max(inlet.width, 2 * SPREAD_OUT)
         self.denoiser = HybridDenoiser(

@@ -20,7 +20,7 @@ from stages.planning.parts import STRIDE
 from stages.planning.route.lesson import levels, shown
 from stages.planning.route.trips import Trips, one_hot
 
-STEPS = {"tiny": 20, "nursery": 1600, "child": 2000, "adult": 2000}
+STEPS = {"tiny": 20, "nursery": 800, "child": 2000, "adult": 2000}
 ROWS = {"tiny": 16}
 TICKS = 32
 """That each walker walks."""

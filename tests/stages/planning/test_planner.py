@@ -27,7 +27,8 @@ FOLLOW = 48
 def agent() -> Agent:
     agent = tiny_agent()
     parts.admit(agent)
-    head_of(agent).surprise = np.inf  # who was taught nothing goes where no plan has him
+    # Who was taught nothing goes where no plan has him, and comes no further.
+    head_of(agent).surprise, head_of(agent).patience = np.inf, 10**6
     return agent.eval()
 
 
