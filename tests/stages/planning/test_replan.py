@@ -35,7 +35,7 @@ SEEDS = np.arange(1_000_000, 1_000_005)
 @pytest.fixture(autouse=True)
 def short_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Enough to go round anything here, and no more of standing at a wall."""
-    monkeypatch.setattr(pointmaze, "MAX_TICKS", 400)
+    monkeypatch.setattr(pointmaze, "MAX_TICKS", 500)
 
 
 @pytest.fixture
@@ -198,6 +198,20 @@ def test_a_plan_leads_into_cells_that_it_crosses_and_not_into_those_that_it_graz
     assert not head.leads_into(plans, torch.eye(len(MAZES))[1:2], torch.zeros_like(cells)).any()
     middles = head.middles()
     assert torch.equal(head.square(middles), torch.arange(head.cells**2))
+
+
+def test_no_plan_leads_past_the_corner_where_two_shut_cells_meet(agent: Agent) -> None:
+    """From cell to cell over their common corner: free cells beside it, one of them closed, both."""
+    head, side = head_of(agent), head_of(agent).cell
+    plan = interpolated(torch.tensor([[[0.0, 0.0], [side, side]]]), torch.linspace(0, 1, HORIZON)[None])[None]
+    cells, which = torch.zeros(1, head.cells**2, dtype=torch.bool), torch.eye(len(MAZES))[:1]
+    assert not head.leads_into(plan, which, cells).any()
+    cells[0, head.square(torch.tensor([side, 0.0]))] = True
+    assert not head.leads_into(plan, which, cells).any(), "it only grazes that cell, and the other one is free"
+    cells[0, head.square(torch.tensor([0.0, side]))] = True
+    assert head.leads_into(plan, which, cells).all()
+    # A little aside, so that one of both is grazed: it is passed over, and the corner is seen all the same.
+    assert head.leads_into(plan + torch.tensor([0.04, -0.04]), which, cells).all()
 
 
 def test_what_is_felt_fades_and_a_cell_found_closed_stays_so(agent: Agent) -> None:
