@@ -144,8 +144,8 @@ class BeliefHead(StrideHead):
         """What is learned, by name.
 
         Args:
-            of: `pushed`, `moved`, `at` [..., T, 2] of T ticks in a row, and `wall` [..., T, 4], whether each cell beside
-                is one; `been` [..., 2], places of trips, and `maze` [..., mazes], in which.
+            of: `pushed`, `moved`, `at` [..., T, 2] of T ticks in a row, and `wall` [..., T, 4], whether each cell
+                beside is one; `been` [..., 2], places of trips, and `maze` [..., mazes], in which.
         """
         told, wall = self.stops(of["pushed"], of["moved"], of["at"]), of["wall"].to(of["at"].dtype)
         been = SCALE * self.space(self.numbered(of["been"], of["maze"]))
@@ -155,7 +155,9 @@ class BeliefHead(StrideHead):
         added, cell = [], self.square(of["at"])
         for tick in range(cell.shape[-1]):
             now = self.counted(told[..., tick, :].detach())
-            stayed = cell[..., tick] == cell[..., tick - 1] if tick else torch.zeros_like(cell[..., 0], dtype=torch.bool)
+            stayed = (
+                cell[..., tick] == cell[..., tick - 1] if tick else torch.zeros_like(cell[..., 0], dtype=torch.bool)
+            )
             added.append(now + torch.where(stayed[..., None], added[-1], 0.0) if tick else now)
         return {
             "stops": F.binary_cross_entropy_with_logits(told, wall),

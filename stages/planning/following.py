@@ -116,7 +116,9 @@ class Route(Output):
             for fresh in (True, False):
                 rows = (due & (before["made"] == number) & ((cold | around) == fresh)).nonzero().squeeze(-1)
                 if len(rows):
-                    self._plan(rows, None if fresh else head.shifted(before["plan"][rows], along[rows]), number, generator)
+                    self._plan(
+                        rows, None if fresh else head.shifted(before["plan"][rows], along[rows]), number, generator
+                    )
         self._back(back)
         self.after |= {"last": self.place, "goal": self.goal}
         self.after["told"] = self.command()
@@ -175,9 +177,7 @@ class Route(Output):
 
     def and_of(self, other: Route) -> Route:
         """These rows and behind them those of another, of the same head."""
-        ours, theirs = (
-            (read.thought, read.present, read.place, read.goal, read.maze) for read in (self, other)
-        )
+        ours, theirs = ((read.thought, read.present, read.place, read.goal, read.maze) for read in (self, other))
         return Route(self.head, *(torch.cat(both) for both in zip(ours, theirs, strict=True)))
 
     def kept(self) -> dict[str, Tensor]:

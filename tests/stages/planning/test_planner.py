@@ -192,7 +192,8 @@ def test_who_asks_himself_reads_what_he_would_read_there_but_of_the_trunk(agent:
     told = asked.present[0]
     assert torch.equal(asked.thought[:, told], read.thought[:, told])
     both = read.and_of(asked)
-    assert len(both.place) == 4 and torch.equal(both.goal[2:], read.goal)
+    assert len(both.place) == 4
+    assert torch.equal(both.goal[2:], read.goal)
 
 
 def test_who_is_held_up_is_not_late_and_goes_back_when_he_loses_patience(agent: Agent) -> None:
