@@ -19,7 +19,7 @@ STEPS = {"tiny": 20, "nursery": 1000, "child": 6000, "adult": 20_000}
 ROWS, ROWS_ELSE = {"tiny": 4}, 14
 TICKS = 16
 ASKED, ASKED_ELSE = {"tiny": 8}, 320
-"""Plans of a batch that the planner is asked for by numbers alone: without the trunk one costs a fifth."""
+"""Plans of a batch that the planner is asked for by numbers alone: without the trunk one costs a third."""
 MINUTES = 6.0
 LEARNING_RATE = 2e-3
 LEVELS = {"tiny": ("medium",)}
