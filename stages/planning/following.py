@@ -29,7 +29,7 @@ GONE, REACHED = 0.05, 0.12
 SLOW = 0.25
 """Who is slower than this share of a tick's walking comes no further along his plan."""
 WITHIN, BACK = 17, 5
-"""Places of the next stride at which one may be; points of the way back to the middle of a cell."""
+"""Places of the next stride at which one may be; points of a way within a cell."""
 TRIES = 4
 """Searches, with noise of their own, that find no plan before it is said that there is none."""
 
@@ -136,13 +136,16 @@ class Route(Output):
 
     def _back(self, rows: Tensor) -> None:
         """Who gets no further goes back to the middle of his cell first, bool [B], and plans anew from there."""
-        head, middle = self.head, self.head.middles()[self.head.square(self.place)]
-        share = torch.linspace(0, 1, BACK, device=middle.device).clamp_max(1.0)
-        share = torch.cat((share, share.new_ones(head.horizon - BACK)))[:, None]
-        plan = self.place[:, None] + share * (middle - self.place)[:, None]
+        middle = self.head.middles()[self.head.square(self.place)]
+        plan = self._straight(self.place, middle)
         self.after["plan"] = torch.where(rows[:, None, None], plan, self.after["plan"])
         self.after["via"] = torch.where(rows[:, None], middle, self.after["via"])
         self.after["around"] = self.after["around"] | rows
+
+    def _straight(self, place: Tensor, there: Tensor) -> Tensor:
+        """Plans [B, H, 2] within one's own cell, in which there is no wall."""
+        share = (torch.arange(self.head.horizon, device=place.device) / (BACK - 1)).clamp_max(1.0)[:, None]
+        return place[:, None] + share * (there - place)[:, None]
 
     def _plan(self, rows: Tensor, start: Tensor | None, number: int, generator: torch.Generator | None) -> None:
         """Make plan number `number` of these rows: to the goal, else round what is in the way; or say there is none."""
@@ -158,6 +161,10 @@ class Route(Output):
             after["around"][rows] &= into.all(-1)
             for row in into.all(-1).nonzero().squeeze(-1).tolist():
                 whole = int(rows[row])
+                if head.square(read.place[row]) == head.square(read.goal[row]):
+                    after["around"][whole] = False
+                    plan[row], symbols[row] = self._straight(read.place[row : row + 1], read.goal[row : row + 1])[0], 0
+                    continue
                 way = detour(head, read.rows(torch.tensor([row], device=rows.device)), closed[row], number)
                 after["around"][whole] = way is not None
                 if way is not None:

@@ -200,6 +200,18 @@ def test_a_plan_leads_into_cells_that_it_crosses_and_not_into_those_that_it_graz
     assert torch.equal(head.square(middles), torch.arange(head.cells**2))
 
 
+def test_in_its_own_cell_it_goes_straight_where_all_plans_are_refused(agent: Agent, monkeypatch) -> None:
+    head = head_of(agent)
+    monkeypatch.setattr(head, "leads_into", lambda plans, *_: torch.ones(plans.shape[:2], dtype=torch.bool))
+    at, goal = torch.tensor([[0.0, 0.0]]), torch.tensor([[0.1, -0.1]])
+    read = head.thinking(at, goal, torch.eye(len(MAZES))[:1])
+    read.prepare()
+    plan = read.after["plan"][0]
+    torch.testing.assert_close(plan[[0, -1]], torch.cat((at, goal)))
+    torch.testing.assert_close(plan[1] - plan[0], plan[2] - plan[1])
+    assert not read.after["around"].any()
+
+
 def test_no_plan_leads_past_the_corner_where_two_shut_cells_meet(agent: Agent) -> None:
     """From cell to cell over their common corner: free cells beside it, one of them closed, both."""
     head, side = head_of(agent), head_of(agent).cell
