@@ -152,7 +152,8 @@ class BeliefHead(StrideHead):
         # Against a place anywhere: who is there as often as chance would have it may as well be in a wall.
         anywhere = self.room(of["maze"])
         usual = self.counts[1].expand_as(wall)
-        added, cell = [], self.square(of["at"])
+        added: list[Tensor] = []
+        cell = self.square(of["at"])
         for tick in range(cell.shape[-1]):
             now = self.counted(told[..., tick, :].detach())
             stayed = (

@@ -184,8 +184,14 @@ class Route(Output):
 
     def and_of(self, other: Route) -> Route:
         """These rows and behind them those of another, of the same head."""
-        ours, theirs = ((read.thought, read.present, read.place, read.goal, read.maze) for read in (self, other))
-        return Route(self.head, *(torch.cat(both) for both in zip(ours, theirs, strict=True)))
+        return Route(
+            self.head,
+            torch.cat((self.thought, other.thought)),
+            torch.cat((self.present, other.present)),
+            torch.cat((self.place, other.place)),
+            torch.cat((self.goal, other.goal)),
+            torch.cat((self.maze, other.maze)),
+        )
 
     def kept(self) -> dict[str, Tensor]:
         """plan [B, H, 2], symbols int64 [B, L]; int64 [B]: age, ticks since it was made, 1 in the first, 0: none; and
