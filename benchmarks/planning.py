@@ -142,6 +142,7 @@ def ticks(agent: Agent) -> tuple[float, float, float]:
     cold = timed(lambda: actor(senses, np.array([True])))
     follows = timed(lambda: actor(senses, np.array([False])))
     actor.state.carry[f"kept.{parts.ROUTE}"]["age"].fill_(head.follow)
+    actor.state.carry[f"kept.{parts.ROUTE}"]["along"].fill_(head.follow / head.stride)
     # It stands where the plan has it to be by now, so that the plan is not contradicted, but gone on with.
     reached = actor.state.carry[f"kept.{parts.ROUTE}"]["plan"][:, head.follow // head.stride]
     there = {**senses, "body": reached.numpy().copy()}

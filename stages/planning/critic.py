@@ -6,6 +6,8 @@ decision making?"), inverse dynamics tell the command. Both are small networks o
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -20,6 +22,8 @@ STANDING, CRITICISED = 0.02, 4
 
 class StrideHead(Head):
     """A head with a critic of strides, `sound`, and inverse dynamics, `dynamics`."""
+
+    guidance: float
 
     def add_strides(self, hidden: int, middle: float, spread: float, length_price: float) -> None:
         """Make both networks; see `PlannerHead` for what the numbers are."""
@@ -37,6 +41,20 @@ class StrideHead(Head):
         told = self.soundness(plans[..., :-1, :], plans[..., 1:, :], maze[:, None, None])
         moving = strides > STANDING
         return (F.logsigmoid(told) * moving).sum(-1) - self.length_price * strides.sum(-1)
+
+    def guide(self, maze: Tensor) -> Callable[[Tensor], Tensor]:
+        """What pulls denoised plans [B, H, 2] to where the critic of strides finds them sounder, by its gradient."""
+
+        def pulled(clean: Tensor) -> Tensor:
+            # A life is stepped in inference mode, which keeps nothing that a gradient could go back through.
+            with torch.inference_mode(False), torch.enable_grad():
+                plan, which = self.unscaled(clean.clone()).requires_grad_(), maze.clone()
+                told = self.soundness(plan[:, :-1], plan[:, 1:], which[:, None])
+                moving = (plan[:, 1:] - plan[:, :-1]).detach().norm(dim=-1) > STANDING
+                (pull,) = torch.autograd.grad((F.logsigmoid(told) * moving).sum(), plan)
+            return clean + self.guidance * pull / self.spread
+
+        return pulled
 
     def soundness(self, here: Tensor, there: Tensor, maze: Tensor) -> Tensor:
         """Log odds [...] that one gets from `here` to `there` [..., 2] in a stride."""

@@ -26,7 +26,11 @@ TRUNK, SYMBOLS, BELIEF, REPLANNING = "trunk", "symbols", "belief", "replanning"
 """What can be silenced."""
 GONE, REACHED = 0.05, 0.12
 """A goal that is further than this from where it was has moved; and how near one comes to a place on the way round."""
-TRIES = 2
+SLOW = 0.25
+"""Who is slower than this share of a tick's walking comes no further along his plan."""
+WITHIN, BACK = 17, 5
+"""Places of the next stride at which one may be; points of a way within a cell."""
+TRIES = 4
 """Searches, with noise of their own, that find no plan before it is said that there is none."""
 
 
@@ -78,40 +82,70 @@ class Route(Output):
         here, age = self.present[..., [PLACE, GOAL]].all(-1), before["age"]
         believes = BELIEF not in head.silenced
         pushed, moved = head.felt(before, self.place, here & (age > 0))
-        closed = head.noticed(before["closed"], pushed, moved, self.place) if believes else before["closed"]
-        closed = torch.where(here[:, None], closed, before["closed"])
-        new = (closed != before["closed"]).any(-1)
+        evidence = head.weighed(before["evidence"], pushed, moved, self.place) if believes else before["evidence"]
+        evidence = torch.where(here[:, None], evidence, before["evidence"])
+        closed = head.closed(evidence, self.maze)
+        new = (closed & ~head.closed(before["evidence"], self.maze)).any(-1)
         elsewhere = (age > 0) & ((self.goal - before["goal"]).norm(dim=-1) > GONE) & believes
         around = before["around"] & ~elsewhere
         reached = around & ((self.place - before["via"]).norm(dim=-1) < REACHED)
-        into = head.leads_into(before["plan"][:, None], self.maze, closed)[:, 0]
-        expected = interpolated(before["plan"], (age / head.stride)[:, None])[:, 0]
+        along, aside = self._progress(before)
+        stalled = torch.where(along - before["along"] < SLOW / head.stride, before["stalled"] + 1, 0)
+        into = head.leads_into(head.shifted(before["plan"], along)[:, None], self.maze, closed)[:, 0]
         cold = (age == 0) | elsewhere | reached | (into & new)
-        cold |= (age >= head.stride) & ((self.place - expected).norm(dim=-1) > head.surprise)
+        cold |= (age >= head.stride) & (aside > head.surprise)
         none = before["none"] & ~elsewhere
         due = here & ~none & (cold | (age >= head.follow))
+        back = here & ~none & ~due & (stalled >= head.patience)
         if REPLANNING in head.silenced:
-            due = here & (age == 0)
+            due, back = here & (age == 0), torch.zeros_like(back)
+        afresh = due | back
         self.after = {
             **before,
-            "age": torch.where(due, 1, age + here.long()),
+            "age": torch.where(afresh, 1, age + here.long()),
+            "along": torch.where(afresh, 0.0, torch.where(here, along, before["along"])),
+            "stalled": torch.where(afresh, 0, torch.where(here, stalled, before["stalled"])),
             "made": before["made"] + due.long(),
-            "closed": closed,
-            "pushed": torch.where(new[:, None], 0.0, pushed),
-            "moved": torch.where(new[:, None], 0.0, moved),
+            "evidence": evidence,
             "around": around & ~reached,
             "failed": torch.where(elsewhere, 0, before["failed"]),
             "none": none,
         }
+        self.after |= {"pushed": pushed, "moved": moved}
         for number in before["made"][due].unique().tolist():
             for fresh in (True, False):
                 rows = (due & (before["made"] == number) & ((cold | around) == fresh)).nonzero().squeeze(-1)
                 if len(rows):
                     self._plan(
-                        rows, None if fresh else head.shifted(before["plan"][rows], age[rows]), number, generator
+                        rows, None if fresh else head.shifted(before["plan"][rows], along[rows]), number, generator
                     )
+        self._back(back)
         self.after |= {"last": self.place, "goal": self.goal}
         self.after["told"] = self.command()
+
+    def _progress(self, before: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """How far along its plan each row is, in strides, and how far aside of it, [B] each.
+
+        That is the nearest place of the stride that comes next, never one before: who is held up is not late for a plan
+        that has gone on without him, round the next corner.
+        """
+        ahead = before["along"][:, None] + torch.linspace(0, 1, WITHIN, device=self.place.device)
+        far = (interpolated(before["plan"], ahead) - self.place[:, None]).norm(dim=-1)
+        aside, at = far.min(-1)
+        return ahead.gather(1, at[:, None])[:, 0].clamp_max(self.head.horizon - 1.0), aside
+
+    def _back(self, rows: Tensor) -> None:
+        """Who gets no further goes back to the middle of his cell first, bool [B], and plans anew from there."""
+        middle = self.head.middles()[self.head.square(self.place)]
+        plan = self._straight(self.place, middle)
+        self.after["plan"] = torch.where(rows[:, None, None], plan, self.after["plan"])
+        self.after["via"] = torch.where(rows[:, None], middle, self.after["via"])
+        self.after["around"] = self.after["around"] | rows
+
+    def _straight(self, place: Tensor, there: Tensor) -> Tensor:
+        """Plans [B, H, 2] within one's own cell, in which there is no wall."""
+        share = (torch.arange(self.head.horizon, device=place.device) / (BACK - 1)).clamp_max(1.0)[:, None]
+        return place[:, None] + share * (there - place)[:, None]
 
     def _plan(self, rows: Tensor, start: Tensor | None, number: int, generator: torch.Generator | None) -> None:
         """Make plan number `number` of these rows: to the goal, else round what is in the way; or say there is none."""
@@ -120,20 +154,22 @@ class Route(Output):
         at = torch.arange(len(rows), device=rows.device)
         plan, symbols = found.plans[at, found.chosen], found.symbols[at, found.chosen]
         if BELIEF not in head.silenced:
-            closed = after["closed"][rows]
+            closed = head.closed(after["evidence"][rows], read.maze)
             into = head.leads_into(found.plans, read.maze, closed)
             best = found.marks.masked_fill(into, -torch.inf).argmax(-1)
             plan, symbols = found.plans[at, best], found.symbols[at, best]
             after["around"][rows] &= into.all(-1)
             for row in into.all(-1).nonzero().squeeze(-1).tolist():
-                one, whole = torch.tensor([row], device=rows.device), int(rows[row])
-                via = after["via"][whole][None] if bool(after["around"][whole]) else None
-                way = detour(head, read.rows(one), closed[one], via, number)
-                contradicted = bool(after["closed"][whole].any())
+                whole = int(rows[row])
+                if head.square(read.place[row]) == head.square(read.goal[row]):
+                    after["around"][whole] = False
+                    plan[row], symbols[row] = self._straight(read.place[row : row + 1], read.goal[row : row + 1])[0], 0
+                    continue
+                way = detour(head, read.rows(torch.tensor([row], device=rows.device)), closed[row], number)
                 after["around"][whole] = way is not None
                 if way is not None:
                     plan[row], symbols[row], after["via"][whole] = way
-                elif contradicted:
+                elif bool(closed[row].any()):
                     # It waits where it is, and looks once more with other noise before it says so.
                     plan[row], symbols[row] = read.place[row], 0
                     after["failed"][whole] += 1
@@ -146,13 +182,27 @@ class Route(Output):
         """The same of some rows, without what was kept."""
         return self._each(lambda value: value[index])
 
+    def and_of(self, other: Route) -> Route:
+        """These rows and behind them those of another, of the same head."""
+        return Route(
+            self.head,
+            torch.cat((self.thought, other.thought)),
+            torch.cat((self.present, other.present)),
+            torch.cat((self.place, other.place)),
+            torch.cat((self.goal, other.goal)),
+            torch.cat((self.maze, other.maze)),
+        )
+
     def kept(self) -> dict[str, Tensor]:
         """plan [B, H, 2], symbols int64 [B, L]; int64 [B]: age, ticks since it was made, 1 in the first, 0: none; and
         made, how many were made so far, by which the noise of each is another one.
 
-        Of the belief: closed bool [B, cells^2]; pushed and moved [B, 2], commands of late and what came of them; last,
-        told and goal [B, 2], the tick's place, command and goal; via [B, 2], the place on the way round, where around,
-        bool [B], is true; failed int64 [B], searches that found nothing; none bool [B], there is no plan.
+        along [B], how far along the plan one is, in strides; stalled int64 [B], ticks since one came further.
+
+        Of the belief: evidence [B, cells^2], log odds that cells are closed; pushed and moved [B, 2], commands of late
+        and what came of them; last, told and goal [B, 2], the tick's place, command and goal; via [B, 2], the place on
+        the way round, where around, bool [B], is true; failed int64 [B], searches that found nothing; none bool [B],
+        there is no plan.
         """
         return self.after
 
@@ -177,10 +227,9 @@ class Route(Output):
         return Route(self.head, *read)
 
     def command(self) -> Tensor:
-        """What leads from where one is to where the plan is one stride later, [B, 2] in -1..1."""
+        """What leads from where one is to where the plan is one stride further on, [B, 2] in -1..1."""
         head = self.head
-        at = (self.after["age"].clamp_min(1) - 1).float() / head.stride + 1
-        aim = interpolated(self.after["plan"], at[:, None])[:, 0]
+        aim = interpolated(self.after["plan"], self.after["along"][:, None] + 1)[:, 0]
         command = head.inverse(self.place, aim, self.maze).clamp(-1, 1)
         return torch.where(self.after["none"][:, None], 0.0, command)
 

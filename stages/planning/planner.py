@@ -71,8 +71,11 @@ class PlannerHead(BeliefHead):
         width, layers, attention_heads, memory, pieces: of the denoiser; scheduler: see `SCHEDULERS`; levels: of noise
             in teaching.
         length_price: what a unit of a plan's length costs it in the critic's marks.
-        pace: how far one walks in a tick; sure: of a cell that cannot be entered, when it is taken for closed.
+        pace: how far one walks in a tick; sure: log odds from which on a cell
+            is taken for closed.
+        patience: who has come no further along his plan for so many ticks gets no further, and goes back.
         simulations: of a Monte Carlo search over partly denoised plans in place of candidates (`tree`); 0: none.
+        guidance: how far the critic's gradient pulls what is denoised, in each step; 0: not at all.
     """
 
     carries: ClassVar[bool] = True
@@ -109,7 +112,9 @@ class PlannerHead(BeliefHead):
         levels: int = 100,
         length_price: float = 1.0,
         pace: float = 0.02,
-        sure: float = 0.99,
+        sure: float = 8.0,
+        guidance: float = 0.0,
+        patience: int = 16,
         simulations: int = 0,
     ) -> None:
         super().__init__(inlet)
@@ -122,7 +127,7 @@ class PlannerHead(BeliefHead):
             )
         self.horizon, self.stride, self.follow, self.candidates = horizon, stride, follow, candidates
         self.steps, self.warm_steps, self.warm = steps, warm_steps, warm
-        self.word_steps, self.surprise = word_steps, surprise
+        self.word_steps, self.surprise, self.guidance, self.patience = word_steps, surprise, guidance, patience
         self.tree = Shape(simulations) if simulations else None
         self.scheduler = make_scheduler(scheduler, levels)
         self.read_width = max(inlet.width, 2 * SPREAD_OUT)
@@ -163,17 +168,17 @@ class PlannerHead(BeliefHead):
         pair = self.begins(self.numbered(place, maze)) * self.ends(self.numbered(goal, maze))
         return torch.cat((pair[..., None, :], tokens[..., 1:, :]), -2)
 
-    def asked(self, read: Route, place: Tensor, goal: Tensor) -> Route:
-        """What would be read at `place` with the goal `goal` [N, 2]; without the trunk's features: they are of what is.
-
-        Args:
-            read: of one row.
+    def thinking(self, place: Tensor, goal: Tensor, maze: Tensor) -> Route:
+        """What would be read at `place` with the goal `goal` [N, 2] in `maze` [N, K]; without the trunk's features:
+        they are of what is.
         """
-        n = len(place)
-        thought = self._between(read.thought.expand(n, -1, -1), place, goal, read.maze.expand(n, -1))
-        present = read.present.expand(n, -1).clone()
-        present[:, 1:PLACE] = False
-        return Route(self, thought, present, place, goal, read.maze.expand(n, -1))
+        n, told_by = len(place), self.denoiser.config["told_by"]
+        maze = F.pad(maze, (0, self.inlet.width - maze.shape[-1]))
+        tokens = place.new_zeros(n, told_by, self.read_width)
+        tokens[:, MAZE, : maze.shape[-1]] = maze
+        present = torch.zeros(n, told_by, dtype=torch.bool, device=place.device)
+        present[:, [0, PLACE, GOAL, MAZE]] = True
+        return Route(self, self._between(tokens, place, goal, maze), present, place, goal, maze)
 
     def nothing(self, n: int, device: torch.device) -> dict[str, Tensor]:
         """What is kept of N rows without a plan."""
@@ -183,7 +188,9 @@ class PlannerHead(BeliefHead):
             "symbols": torch.zeros(n, length, dtype=torch.int64, device=device),
             "age": torch.zeros(n, dtype=torch.int64, device=device),
             "made": torch.zeros(n, dtype=torch.int64, device=device),
-            "closed": torch.zeros(n, self.cells**2, dtype=torch.bool, device=device),
+            "evidence": torch.zeros(n, self.cells**2, device=device),
+            "along": torch.zeros(n, device=device),
+            "stalled": torch.zeros(n, dtype=torch.int64, device=device),
             **{name: torch.zeros(n, 2, device=device) for name in ("pushed", "moved", "last", "told", "goal", "via")},
             **{name: torch.zeros(n, dtype=torch.bool, device=device) for name in ("around", "none")},
             "failed": torch.zeros(n, dtype=torch.int64, device=device),
@@ -205,6 +212,7 @@ class PlannerHead(BeliefHead):
         steps: int | None = None,
         number: int = 0,
         candidates: int | None = None,
+        word_steps: int | None = None,
     ) -> Candidates:
         """Draw several plans for each of B rows and let the critic choose.
 
@@ -213,6 +221,7 @@ class PlannerHead(BeliefHead):
             generator: draws the noise, which is the same for all rows; without, `number` says which noise it is.
             given, words: what is held besides place and goal: waypoints {point: [B, 2]}, symbols {number: int64 [B]}.
             watch: is told of each step, of rows [B * N].
+            steps, word_steps: how many; by default the planner's own numbers.
             candidates: how many; by default the planner's own number, or as many as a search in a tree meets.
 
         Raises:
@@ -246,7 +255,8 @@ class PlannerHead(BeliefHead):
             watch=watch,
             luck=luck.repeat(b, 1, 1),
             told=SYMBOLS not in self.silenced,
-            words_first=self.word_steps,
+            words_first=self.word_steps if word_steps is None else word_steps,
+            guide=self.guide(each(read.maze)) if self.guidance else None,
         )
         plans = self.unscaled(drawn.trajectory).unflatten(0, (b, n))
         marks = self.marks(plans, read.maze)
@@ -303,7 +313,6 @@ class PlannerHead(BeliefHead):
         found["critic"] = self.critic_loss(plan, self.unscaled(told.detach()), maze, uniform(2, n, CRITICISED))
         return found | (self.belief_losses(of) if "wall" in of else {})
 
-    def shifted(self, plan: Tensor, ticks: Tensor) -> Tensor:
-        """What is left of plans [B, H, 2] after so many ticks, int64 [B]; the end is held."""
-        points = torch.arange(self.horizon, device=plan.device) + ticks[:, None] / self.stride
-        return interpolated(plan, points)
+    def shifted(self, plan: Tensor, along: Tensor) -> Tensor:
+        """What is left of plans [B, H, 2] so many strides along, [B]; the end is held."""
+        return interpolated(plan, torch.arange(self.horizon, device=plan.device) + along[:, None])

@@ -86,6 +86,7 @@ class HybridPipeline(DiffusionPipeline):
         luck: Tensor | None = None,
         told: bool = True,
         words_first: int = 0,
+        guide: Callable[[Tensor], Tensor] | None = None,
     ) -> Drawn:
         """Draw a plan for each row.
 
@@ -101,6 +102,8 @@ class HybridPipeline(DiffusionPipeline):
             words_first: steps in which all symbols are drawn before the first step of the trajectory; 0: both go
                 side by side. Where two ways are as good, symbols choose one, and the trajectory follows; drawn side by
                 side, a few steps lead to the mean of both.
+            guide: makes of the clean trajectories [B, H, C] that are told in a step better ones (classifier guidance:
+                Dhariwal, Nichol 2021); what is held stays.
             told: False leaves all symbols masked that are not given: the trajectory half alone.
 
         Raises:
@@ -144,6 +147,8 @@ class HybridPipeline(DiffusionPipeline):
             if guidance != 1.0:
                 free, free_logits = network(x, fixed, level, symbols, masked, condition, none, **free_hint)
                 clean, logits = free + guidance * (clean - free), free_logits + guidance * (logits - free_logits)
+            if guide is not None and number >= 0:
+                clean = guide(clean)
             clean = torch.where(fixed[..., None], held, clean)
             left = -1 - number if words_first else len(timesteps) - skipped - 1 - number
             if length and told and left >= 0:

@@ -16,13 +16,18 @@ from devmind.seeding import numpy_rng
 from devmind.worlds.pointmaze import CELL, PACE, RADIUS, UNIT, Maze, PointMazeRules
 from stages.planning import parts
 from stages.planning.belief import FADES, SIDES, BeliefHead
+from stages.planning.parts import STRIDE
 from stages.planning.route.lesson import levels, shown
 from stages.planning.route.trips import Trips, one_hot
 
-STEPS = {"tiny": 20, "nursery": 1600, "child": 2000, "adult": 2000}
+STEPS = {"tiny": 20, "nursery": 800, "child": 2000, "adult": 2000}
 ROWS = {"tiny": 16}
 TICKS = 32
 """That each walker walks."""
+GOING, NEARBY = 0.7, 1.2
+"""Share of walkers that go to places, and how far these are along each axis at most, in cells."""
+SLIPS = (0.0, 0.05, 0.3)
+"""Standard deviations of how hands slip."""
 MINUTES = 1.5
 LEARNING_RATE = 4e-3
 ALONE = "It trains a map and a sense of being stopped, parts of the planner that no later lesson changes."
@@ -32,7 +37,7 @@ def lesson(context: Context) -> Lesson:
     """The lesson as data."""
     size = context.config.size
     rows, rate = context.changed("replan", ROWS.get(size, 64), LEARNING_RATE)
-    trains = tuple(f"heads.{parts.ROUTE}.{part}." for part in ("space", "stopped"))
+    trains = tuple(f"heads.{parts.ROUTE}.{part}" for part in ("space", "stopped", "counts"))
 
     def learner(agent: Agent, context: Context) -> GradientLearner:
         return GradientLearner(agent, loss, seed=context.seed, learning_rate=rate, trains=trains)
@@ -52,22 +57,26 @@ def lesson(context: Context) -> Lesson:
 
 
 def batch(trips: list[Trips], rules: PointMazeRules, rows: int, rng: np.random.Generator) -> dict[str, Tensor]:
-    """What `rows` walkers felt in `TICKS` ticks, and places where trips were.
+    """What `rows` walkers felt in `TICKS` ticks [rows, TICKS], and places where trips were.
 
-    Walkers begin anywhere and keep a command for some ticks, mostly along a corridor's axis, some with a hand that
-    slips; so they run into walls, slide along them and get stuck at corners. Which cells beside theirs are walls is
-    what the lesson tells them.
+    Walkers begin anywhere. Each goes to a place nearby for some ticks, as who follows a plan does, through what is in
+    the way, or keeps a command; some have a hand that slips. So they run into walls, slide along them and get stuck at
+    corners. Which cells beside theirs are walls is what the lesson tells them.
     """
     at = _anywhere(rules.maze, rows, rng)
     state = rules.between(at, at)
     state.goal[:] = 1000.0  # nowhere, so that none arrives
-    command = _commands(rows, rng)
+    command, aim, goes = _commands(rows, rng), at, rng.random(rows) < GOING
+    slips = rng.choice(SLIPS, (rows, 1))
     pushed, moved = np.zeros((2, rows, 2))
     felt: list[tuple[np.ndarray, ...]] = []
     for tick in range(TICKS):
-        anew = rng.random(rows) < 0.06 if tick else np.ones(rows, bool)
-        command = np.where(anew[:, None], _commands(rows, rng), command)
-        told = np.clip(command + rng.normal(0, 0.15, (rows, 2)), -1, 1)
+        anew = (rng.random(rows) < 0.06 if tick else np.ones(rows, bool))[:, None]
+        command = np.where(anew, _commands(rows, rng), command)
+        aim = np.where(anew, state.at + rng.uniform(-NEARBY * CELL, NEARBY * CELL, (rows, 2)), aim)
+        towards = (aim - state.at) / (STRIDE * PACE)
+        towards = towards / np.maximum(1.0, np.linalg.norm(towards, axis=1, keepdims=True))
+        told = np.clip(np.where(goes[:, None], towards, command) + rng.normal(0, 1, (rows, 2)) * slips, -1, 1)
         before = state.at
         state = rules.step(state, {"walk": told})
         pushed = FADES * pushed + (1 - FADES) * told
@@ -75,7 +84,7 @@ def batch(trips: list[Trips], rules: PointMazeRules, rows: int, rng: np.random.G
         beside = state.at[:, None] + CELL * np.array(SIDES)
         felt.append((pushed, moved, state.at / UNIT, ~rules.maze.inside(beside)))
     told_of = {
-        name: torch.from_numpy(np.concatenate([one[k] for one in felt]).astype(np.float32))
+        name: torch.from_numpy(np.stack([one[k] for one in felt], 1).astype(np.float32))
         for k, name in enumerate(("pushed", "moved", "at", "wall"))
     }
     which = rng.integers(len(trips), size=4 * rows)

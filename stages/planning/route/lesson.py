@@ -16,8 +16,10 @@ from stages.planning import parts
 from stages.planning.route import trips
 
 STEPS = {"tiny": 20, "nursery": 1000, "child": 6000, "adult": 20_000}
-ROWS = {"tiny": 4}
+ROWS, ROWS_ELSE = {"tiny": 4}, 14
 TICKS = 16
+ASKED, ASKED_ELSE = {"tiny": 8}, 320
+"""Plans of a batch that the planner is asked for by numbers alone: without the trunk one costs a third."""
 MINUTES = 6.0
 LEARNING_RATE = 2e-3
 LEVELS = {"tiny": ("medium",)}
@@ -50,7 +52,7 @@ def taught(context: Context) -> list[trips.Trips]:
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
     size = context.config.size
-    rows, rate = context.changed("route", ROWS.get(size, 28), LEARNING_RATE)
+    rows, rate = context.changed("route", ROWS.get(size, ROWS_ELSE), LEARNING_RATE)
 
     def learner(agent: Agent, context: Context) -> GradientLearner:
         return GradientLearner(agent, loss, seed=context.seed, learning_rate=rate, trains=parts.trained(agent))
@@ -60,7 +62,7 @@ def lesson(context: Context) -> Lesson:
 
         def make(update: int) -> dict[str, Any]:
             rng = numpy_rng(context.seed, "route", update)
-            return trips.batch(ways, TICKS, context.rows(rows), rng)
+            return trips.batch(ways, TICKS, context.rows(rows), context.rows(ASKED.get(size, ASKED_ELSE)), rng)
 
         return Batches(make, steps, prefetch=True)
 
@@ -69,7 +71,13 @@ def lesson(context: Context) -> Lesson:
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """What is told of noised trajectories and masked symbols, commands, and strides that can be walked."""
-    output: Any = agent.forward(dict(batch), [parts.ROUTE])[parts.ROUTE]
-    target = {name: batch[name].to(agent.device) for name in ("plan", "symbols", "ahead", "walk")}
-    told = output.losses(target, batch["learned"].to(agent.device))
+    output: Any = agent.forward({name: value for name, value in batch.items() if name != "asked"}, [parts.ROUTE])
+    seen, learned = output[parts.ROUTE], batch["learned"].to(agent.device)
+    asked = {name: value.to(agent.device) for name, value in batch["asked"].items()}
+    of = {
+        name: torch.cat((batch[name].to(agent.device)[learned], asked[name]))
+        for name in ("plan", "symbols", "ahead", "walk")
+    }
+    thought = seen.head.thinking(asked["body"], asked["goal"], asked["maze"])
+    told = seen.rows(learned).and_of(thought).losses(of)
     return torch.stack(list(told.values())).sum(), {name: value.detach() for name, value in told.items()}

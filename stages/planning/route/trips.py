@@ -37,6 +37,8 @@ PAIRS = (1, 4)
 """How many pairs of places are drawn, of which the one with the longest detour is learned: where a wall is between."""
 AHEAD = (8, 20)
 """Ticks after which a place is where a command led to."""
+ASKED = ("body", "goal", "maze", "plan", "symbols", "ahead", "walk")
+"""What is known of a plan that the planner is asked for."""
 MOVES = {(0, 1): 1, (1, 0): 2, (0, -1): 3, (-1, 0): 4}
 """Words of steps (row, column) to the next cell."""
 
@@ -170,8 +172,11 @@ def moves(cells: np.ndarray) -> list[int]:
     return words
 
 
-def batch(trips: list[Trips], ticks: int, rows: int, rng: np.random.Generator) -> dict[str, Any]:
+def batch(trips: list[Trips], ticks: int, rows: int, asked: int, rng: np.random.Generator) -> dict[str, Any]:
     """Rows of consecutive Moments [rows, ticks], cut into pieces of trips, with what is to be planned in each.
+
+    Beside them `asked` plans, under that name: the same of as many Moments [asked], each from a stretch of its own, as
+    the planner asks itself (`PlannerHead.thinking`), without a past and without the trunk.
 
     A piece's goal is its trip's, or a place that its trip comes through later (hindsight: Andrychowicz et al. 2017). A
     plan's points are where the trip was after 0, 16, 32 ... ticks, the goal once it was reached. `learned` bool [rows,
@@ -183,6 +188,8 @@ def batch(trips: list[Trips], ticks: int, rows: int, rng: np.random.Generator) -
     senses = {name: stacked.pop(name) for name in ("body", "goal", "maze")}
     first = stacked.pop("first")
     here = torch.ones_like(first)
+    alone = [_piece(trips[rng.integers(len(trips))], 1, rng) for _ in range(asked)]
+    stacked["asked"] = {name: torch.from_numpy(np.concatenate([row[name] for row in alone])) for name in ASKED}
     return {"senses": senses, "present": dict.fromkeys(senses, here), "first": first, "valid": here, **stacked}
 
 

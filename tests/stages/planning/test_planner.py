@@ -28,7 +28,8 @@ FOLLOW = 48
 def agent() -> Agent:
     agent = tiny_agent()
     parts.admit(agent)
-    head_of(agent).surprise = np.inf  # who was taught nothing goes where no plan has him
+    # Who was taught nothing goes where no plan has him, and comes no further.
+    head_of(agent).surprise, head_of(agent).patience = np.inf, 10**6
     return agent.eval()
 
 
@@ -199,6 +200,50 @@ def test_it_searches_a_tree_of_plans_which_are_held_at_their_ends(agent: Agent) 
     assert head.search(read, candidates=1).plans.shape[1] == 1
     search_in_a_tree(agent, 0)
     assert head.search(read).plans.shape[1] == head.candidates
+
+
+def test_guidance_pulls_to_where_the_critic_finds_strides_sounder_and_holds_what_is_given(agent: Agent) -> None:
+    head, read = head_of(agent), read_of(agent)
+
+    def told(plans: Tensor) -> Tensor:
+        return head.soundness(plans[..., :-1, :], plans[..., 1:, :], read.maze[:, None, None])
+
+    with torch.inference_mode():  # as lives are stepped
+        alone = head.search(read, steps=2)
+        head.guidance = 0.02
+        pulled = head.search(read, steps=2)
+    assert told(pulled.plans).sum() > told(alone.plans).sum()
+    torch.testing.assert_close(pulled.plans[:, :, 0], alone.plans[:, :, 0])
+    torch.testing.assert_close(pulled.plans[:, :, -1], alone.plans[:, :, -1])
+
+
+def test_who_asks_himself_reads_what_he_would_read_there_but_of_the_trunk(agent: Agent) -> None:
+    head, read = head_of(agent), read_of(agent)
+    asked = head.thinking(read.place, read.goal, read.maze[:, :4])
+    assert asked.present.any(-1).all()
+    told = asked.present[0]
+    assert torch.equal(asked.thought[:, told], read.thought[:, told])
+    both = read.and_of(asked)
+    assert len(both.place) == 4
+    assert torch.equal(both.goal[2:], read.goal)
+
+
+def test_who_is_held_up_is_not_late_and_goes_back_when_he_loses_patience(agent: Agent) -> None:
+    head = head_of(agent)
+    head.patience = 3
+    actor = Actor(agent, 1, effectors=[WALK])
+    world = make_world("pointmaze", "medium", [0])
+    senses = world.observe()  # it stays where it is, whatever it does
+    kept = []
+    for tick in range(6):
+        actor(senses, np.array([tick == 0]))
+        kept.append({name: value.clone() for name, value in actor.state.carry[f"kept.{ROUTE}"].items()})
+    assert all(float(one["along"][0]) == 0.0 for one in kept)
+    assert [bool(one["around"][0]) for one in kept[:3]] == [False] * 3
+    back = next(one for one in kept if bool(one["around"][0]))
+    middle = head.middles()[head.square(torch.as_tensor(senses["body"]))]
+    torch.testing.assert_close(back["plan"][:, -1], middle)
+    torch.testing.assert_close(back["plan"][:, 0], torch.as_tensor(senses["body"]))
 
 
 def test_its_denoiser_is_saved_as_a_pipeline_of_diffusers(agent: Agent, tmp_path) -> None:

@@ -35,7 +35,7 @@ SEEDS = np.arange(1_000_000, 1_000_005)
 @pytest.fixture(autouse=True)
 def short_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Enough to go round anything here, and no more of standing at a wall."""
-    monkeypatch.setattr(pointmaze, "MAX_TICKS", 400)
+    monkeypatch.setattr(pointmaze, "MAX_TICKS", 500)
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def planner(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Agent:
         against = (
             ((pushed - moved) @ side.T > 0.4) & ((inside @ side.T) > 0.2) & ((inside @ side.T.flip(1)).abs() < 0.3)
         )
-        return torch.where(against, 9.0, -9.0)
+        return torch.where(against, 9.0, 0.0)  # who is not stopped has learned nothing
 
     for name, own in (("search", shortest), ("inverse", straight), ("stops", stops)):
         monkeypatch.setattr(head, name, MethodType(own, head))
@@ -200,6 +200,32 @@ def test_a_plan_leads_into_cells_that_it_crosses_and_not_into_those_that_it_graz
     assert torch.equal(head.square(middles), torch.arange(head.cells**2))
 
 
+def test_in_its_own_cell_it_goes_straight_where_all_plans_are_refused(agent: Agent, monkeypatch) -> None:
+    head = head_of(agent)
+    monkeypatch.setattr(head, "leads_into", lambda plans, *_: torch.ones(plans.shape[:2], dtype=torch.bool))
+    at, goal = torch.tensor([[0.0, 0.0]]), torch.tensor([[0.1, -0.1]])
+    read = head.thinking(at, goal, torch.eye(len(MAZES))[:1])
+    read.prepare()
+    plan = read.after["plan"][0]
+    torch.testing.assert_close(plan[[0, -1]], torch.cat((at, goal)))
+    torch.testing.assert_close(plan[1] - plan[0], plan[2] - plan[1])
+    assert not read.after["around"].any()
+
+
+def test_no_plan_leads_past_the_corner_where_two_shut_cells_meet(agent: Agent) -> None:
+    """From cell to cell over their common corner: free cells beside it, one of them closed, both."""
+    head, side = head_of(agent), head_of(agent).cell
+    plan = interpolated(torch.tensor([[[0.0, 0.0], [side, side]]]), torch.linspace(0, 1, HORIZON)[None])[None]
+    cells, which = torch.zeros(1, head.cells**2, dtype=torch.bool), torch.eye(len(MAZES))[:1]
+    assert not head.leads_into(plan, which, cells).any()
+    cells[0, head.square(torch.tensor([side, 0.0]))] = True
+    assert not head.leads_into(plan, which, cells).any(), "it only grazes that cell, and the other one is free"
+    cells[0, head.square(torch.tensor([0.0, side]))] = True
+    assert head.leads_into(plan, which, cells).all()
+    # A little aside, so that one of both is grazed: it is passed over, and the corner is seen all the same.
+    assert head.leads_into(plan + torch.tensor([0.04, -0.04]), which, cells).all()
+
+
 def test_what_is_felt_fades_and_a_cell_found_closed_stays_so(agent: Agent) -> None:
     head, place = head_of(agent), torch.tensor([[0.4, 0.4]])
     before = head.nothing(1, torch.device("cpu")) | {"told": torch.tensor([[1.0, 0.0]]), "last": place}
@@ -209,11 +235,22 @@ def test_what_is_felt_fades_and_a_cell_found_closed_stays_so(agent: Agent) -> No
     none, _ = head.felt(before, place, torch.zeros(1, dtype=torch.bool))
     assert not none.any(), "in the first tick nothing was done yet"
     head.stops = lambda *felt: torch.tensor([[9.0, -9.0, -9.0, -9.0]])  # type: ignore[method-assign]
-    closed = head.noticed(before["closed"], pushed, moved, place)
-    assert closed.nonzero().tolist() == [[0, int(head.square(torch.tensor([0.8, 0.4])))]]
-    head.stops = lambda *felt: torch.full((1, 4), -9.0)  # type: ignore[method-assign]
-    assert torch.equal(head.noticed(closed, pushed, moved, place), closed)
-    assert not head.noticed(closed, pushed, moved, torch.tensor([[0.8, 0.4]])).any(), "one is in it, so it is open"
+    which, evidence = torch.eye(len(MAZES))[:1], before["evidence"]
+    ticks = 0
+    while not head.closed(evidence, which).any():
+        evidence, ticks = head.weighed(evidence, pushed, moved, place), ticks + 1
+    assert ticks > 1, "one tick is no proof"
+    found = int(head.square(torch.tensor([0.8, 0.4])))
+    assert head.closed(evidence, which).nonzero().tolist() == [[0, found]]
+    head.stops = lambda *felt: torch.zeros(1, 4)  # type: ignore[method-assign]
+    assert head.closed(head.weighed(evidence, pushed, moved, torch.tensor([[2.0, 2.0]])), which)[0, found]
+    assert not head.closed(head.weighed(evidence, pushed, moved, torch.tensor([[0.8, 0.4]])), which).any(), "one is in"
+    for _ in range(100):
+        evidence = head.weighed(evidence, pushed, moved, torch.tensor([[2.0, 2.0]]))
+    assert not head.closed(evidence, which).any(), "what little was found is forgotten"
+    evidence = torch.full_like(evidence, 99.0)
+    head.space.weight.data.fill_(-1.0)
+    assert not head.closed(evidence, which).any(), "that a wall is one is no news"
 
 
 def test_the_lesson_goes_on_where_it_was_stopped(tmp_path) -> None:
@@ -236,7 +273,7 @@ def test_what_walkers_felt_is_what_the_maze_has(agent: Agent) -> None:
 
 def test_some_seconds_of_the_lesson_tell_walls_by_feeling(agent: Agent) -> None:
     data, rules = [trips.made("medium", 0, 4_000)], PointMazeRules("medium")
-    trains = ("heads.route.space.", "heads.route.stopped.")
+    trains = ("heads.route.space", "heads.route.stopped", "heads.route.counts")
     learner = GradientLearner(agent, lesson.loss, seed=0, learning_rate=1e-2, trains=trains)
     learner.steps = 120
     learner.begin(0)

@@ -68,7 +68,7 @@ def test_moves_leave_out_loops_and_cut_corners() -> None:
 
 
 def test_a_batch_asks_for_plans_from_where_one_is_to_the_goal(data: trips.Trips) -> None:
-    batch = trips.batch([data], 16, 6, np.random.default_rng(3))
+    batch = trips.batch([data], 16, 6, 5, np.random.default_rng(3))
     body, goal = batch["senses"]["body"], batch["senses"]["goal"]
     assert batch["plan"].shape == (6, 16, HORIZON, 2)
     learned = batch["learned"]
