@@ -14,10 +14,12 @@ from stages.language.caregiver.scene import COLOURS, NOUNS
 from stages.language.eye import COLOUR, FORM, THINGS
 
 NAME = "language"
-TEXT, SIGHT, BOARD = "text", "sight", "board"
+TEXT, SIGHT, BOARD, WORDS = "text", "sight", "board", "words"
 DETAIL = "detail"
 """What sight shows, finer, beside a page."""
 POINT, CHOOSE = "point", "choose"
+COPIED = "copied"
+"""Points at the memory whose name it is; the memory stage's own, where the agent has that."""
 OBJECTS, COLOUR_OF, NOUN_OF = "objects", "colours", "nouns"
 CALLED: Mapping[str, Mapping[str, Any]] = {
     OBJECTS: {"of": THINGS},
@@ -44,6 +46,8 @@ def admit(agent: Agent, tokenizer: str = "bytes") -> None:
             agent.add_head(head, "head.language-cells", DETAIL, stage=NAME, options=options)
     if POINT not in agent.heads:
         agent.add_head(POINT, "head.language-point", (DETAIL, "trunk"), stage=NAME)
+    if COPIED not in agent.heads:
+        agent.add_head(COPIED, "head.pointer", ("trunk:recalled", "trunk"), stage=NAME)
     if CHOOSE not in agent.heads:
         agent.add_head(CHOOSE, "head.categorical", effector=CHOOSE, stage=NAME, options={"classes": CHOICES})
 
