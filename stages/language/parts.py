@@ -18,8 +18,8 @@ TEXT, SIGHT, BOARD, WORDS = "text", "sight", "board", "words"
 DETAIL = "detail"
 """What sight shows, finer, beside a page."""
 POINT, CHOOSE = "point", "choose"
-COPIED = "copied"
-"""Points at the memory whose name it is; the memory stage's own, where the agent has that."""
+SOUGHT, RECOGNISED = "sought", "recognised"
+"""Heads that compare what is in view with what memories show (`new_words/heads.py`)."""
 OBJECTS, COLOUR_OF, NOUN_OF = "objects", "colours", "nouns"
 CALLED: Mapping[str, Mapping[str, Any]] = {
     OBJECTS: {"of": THINGS},
@@ -35,19 +35,20 @@ def admit(agent: Agent, tokenizer: str = "bytes") -> None:
     """Add every part that is not there yet; the memory stage may have brought `board` and `choose`."""
     if BOARD not in agent.encoders:
         agent.add_encoder(BOARD, stage=NAME)
-    if TEXT not in agent.encoders:
-        add_text(agent, tokenizer, stage=NAME)
     if SIGHT not in agent.encoders:
         agent.add_encoder(SIGHT, stage=NAME)
     if DETAIL not in agent.encoders:
         agent.add_encoder(DETAIL, "encoder.language-detail", stage=NAME)
+    if TEXT not in agent.encoders:
+        add_text(agent, tokenizer, stage=NAME, part="head.language-text", beside=(DETAIL,))
     for head, options in CALLED.items():
         if head not in agent.heads:
             agent.add_head(head, "head.language-cells", DETAIL, stage=NAME, options=options)
     if POINT not in agent.heads:
         agent.add_head(POINT, "head.language-point", (DETAIL, "trunk"), stage=NAME)
-    if COPIED not in agent.heads:
-        agent.add_head(COPIED, "head.pointer", ("trunk:recalled", "trunk"), stage=NAME)
+    for head in (SOUGHT, RECOGNISED):
+        if head not in agent.heads:
+            agent.add_head(head, f"head.language-{head}", (DETAIL, "trunk:recalled", "trunk"), stage=NAME)
     if CHOOSE not in agent.heads:
         agent.add_head(CHOOSE, "head.categorical", effector=CHOOSE, stage=NAME, options={"classes": CHOICES})
 

@@ -52,12 +52,11 @@ def named_apart(rng: np.random.Generator, question: str, colour: int, noun: int)
 
 
 def batch_of(
-    shown: Views, pages: Sequence[Page | Sequence[Page]], rng: np.random.Generator, meant: np.ndarray | None = None
+    shown: Views, pages: Sequence[Page], rng: np.random.Generator, meant: np.ndarray | None = None
 ) -> dict[str, Any]:
     """N pictures in the light that each page wants, and the pages, as a Batch of one Moment a row.
 
     Args:
-        pages: of each row one question, or several that are written below one another.
         meant: which things each page asks to point at, bool [N, K]; by default none.
 
     Returns:
@@ -75,7 +74,7 @@ def batch_of(
         for head, word in zip(CALLED, (1, *shown.pairs[row, thing]), strict=True):
             called[head][at] = word
     lit = in_light_of_one_colour(shown.sight, rng)
-    one_colour = np.array([any(page.one_colour for page in _several(each)) for each in pages])
+    one_colour = np.array([page.one_colour for page in pages])
     sight = np.where(one_colour[:, None, None, None], lit, shown.sight)
     always = torch.ones(len(pages), 1, dtype=torch.bool)
     return {
@@ -91,29 +90,17 @@ def batch_of(
     }
 
 
-def pages_of(texts: Sequence[Page | Sequence[Page]]) -> tuple[Tensor, Tensor]:
-    """Pages of bytes, and what is to be written behind each byte: int64 [N, L] each, -1 where there is none.
-
-    Of several questions each begins a line, as in what the caregiver says.
-    """
-    rows = []
-    for text in texts:
-        tokens, behind = [BEGIN], list[int]()
-        for number, page in enumerate(_several(text)):
-            question, said = (("\n" if number else "") + page.question).encode(), page.said.encode()
-            learned = range(len(said))[page.given : page.until]
-            tokens += [*question, *said]
-            behind += [-1] * len(question) + [byte if at in learned else -1 for at, byte in enumerate(said)]
-        rows.append((tokens, behind))
-    pages = torch.full((len(rows), max(len(tokens) for tokens, _ in rows)), -1)
+def pages_of(texts: Sequence[Page]) -> tuple[Tensor, Tensor]:
+    """Pages of bytes, and what is to be written behind each byte: int64 [N, L] each, -1 where there is none."""
+    rows = [(page.question.encode(), page.said.encode()) for page in texts]
+    pages = torch.full((len(rows), max(len(question) + len(said) for question, said in rows) + 1), -1)
     written = pages.clone()
-    for row, (tokens, behind) in enumerate(rows):
-        pages[row, : len(tokens)], written[row, : len(behind)] = torch.tensor(tokens), torch.tensor(behind)
+    for row, ((question, said), page) in enumerate(zip(rows, texts, strict=True)):
+        tokens = torch.tensor([BEGIN, *question, *said])
+        pages[row, : len(tokens)] = tokens
+        behind, learned = written[row, len(question) : len(tokens) - 1], slice(page.given, page.until)
+        behind[learned] = tokens[len(question) + 1 :][learned]
     return pages, written
-
-
-def _several(pages: Page | Sequence[Page]) -> Sequence[Page]:
-    return [pages] if isinstance(pages, Page) else pages
 
 
 def seen(boxes: np.ndarray) -> np.ndarray:

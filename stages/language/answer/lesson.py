@@ -35,12 +35,6 @@ ASKED = {
 """What is asked about what is seen; what is to be done is no question."""
 
 
-QUESTIONS, TRIES = 4, 12
-"""Questions about one picture, as a caregiver asks one after the other: the picture is drawn and seen once for all of
-them. So often another one is drawn where one had come already, or wants other light.
-"""
-IN_ANY_LIGHT = ("number", "name")
-"""Kinds of questions that are asked in light of one colour too."""
 IN_ONE_COLOUR = 0.7
 """Of the questions for a number, the share that is asked in light of one colour."""
 
@@ -76,51 +70,30 @@ def lesson(context: Context) -> Lesson:
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
-    """`rows` scenes of pairs that are taught, with QUESTIONS about each on one page."""
-    shown = scenes(context, lesson_seeds(rows, context.seed, "answer", update), TAUGHT)
+    """`rows` scenes of pairs that are taught, with a question about each."""
+    questions = asked(context, lesson_seeds(rows, context.seed, "answer", update), TAUGHT)
     rng = numpy_rng(context.seed, "answer", update)
-    return batch_of(shown, [_pages(rng, scene) for scene in shown.scenes], rng)
+    pages = [_page(rng, *each) for each in zip(questions.kinds, questions.questions, questions.answers, strict=True)]
+    return batch_of(questions.shown, pages, rng)
 
 
-def _pages(rng: np.random.Generator, scene: Scene) -> list[Page]:
-    """Different questions about a scene, which can all be answered in the light that the first one draws.
-
-    In light of one colour these are for a number and for what something is called behind any colour.
-    """
-    first = _page(rng, *_question(rng, scene))
-    pages = {first.question: first}
-    for _ in range(TRIES):
-        if len(pages) == QUESTIONS:
-            break
-        page = _page(rng, *_question(rng, scene, IN_ANY_LIGHT if first.one_colour else tuple(ASKED)))
-        if page.one_colour == first.one_colour:
-            pages.setdefault(page.question, page)
-    return list(pages.values())
-
-
-def _page(rng: np.random.Generator, kind: str, exchange: Exchange) -> Page:
+def _page(rng: np.random.Generator, kind: str, question: str, answer: str) -> Page:
     """What is learned of a question's answer, and in which light."""
-    question, answer = exchange
     if kind == "name":
         colour, noun = answer.strip(" .").split()[-2:]
         return named_apart(rng, question, COLOURS.index(colour), NOUNS.index(noun))
-    return Page(question, f" {answer}", one_colour=kind == "number" and bool(rng.random() < IN_ONE_COLOUR))
+    return Page(question, answer, one_colour=kind == "number" and bool(rng.random() < IN_ONE_COLOUR))
 
 
 def asked(context: Context, seeds: np.ndarray, of: Sequence[Pair]) -> Asked:
     """Scenes of two to four things of the pairs `of`, and a question about each: all kinds come as often."""
-    shown = scenes(context, seeds, of)
+    drawn = [_drawn(numpy_rng("answer", seed), of) for seed in seeds.tolist()]
+    pairs, cells = (np.stack(each) for each in zip(*drawn, strict=True))
+    shown = views(context, seeds, pairs, cells, of=of)
     said = [
         _question(numpy_rng("question", seed), scene) for seed, scene in zip(seeds.tolist(), shown.scenes, strict=True)
     ]
     return Asked(shown, [kind for kind, _ in said], [exchange for _, exchange in said])
-
-
-def scenes(context: Context, seeds: np.ndarray, of: Sequence[Pair]) -> Views:
-    """Scenes of two to four things of the pairs `of`."""
-    drawn = [_drawn(numpy_rng("answer", seed), of) for seed in seeds.tolist()]
-    pairs, cells = (np.stack(each) for each in zip(*drawn, strict=True))
-    return views(context, seeds, pairs, cells, of=of)
 
 
 def _drawn(rng: np.random.Generator, of: Sequence[Pair]) -> tuple[np.ndarray, np.ndarray]:
@@ -131,9 +104,9 @@ def _drawn(rng: np.random.Generator, of: Sequence[Pair]) -> tuple[np.ndarray, np
     return pairs, np.where(np.arange(MOST) < count, cells, -1)
 
 
-def _question(rng: np.random.Generator, scene: Scene, among: Sequence[str] = tuple(ASKED)) -> tuple[str, Exchange]:
-    """A kind of question `among` some, and one of that kind; where an answer is yes or no, both come as often."""
-    kinds = [(kind, found) for kind in among if (found := ASKED[kind](scene))]
+def _question(rng: np.random.Generator, scene: Scene) -> tuple[str, Exchange]:
+    """A kind of question, and one of that kind; where an answer is yes or no, both come as often."""
+    kinds = [(kind, found) for kind, ask in ASKED.items() if (found := ask(scene))]
     kind, found = kinds[int(rng.integers(len(kinds)))]
     answers = sorted({answer for _, answer in found})
     wanted = answers[int(rng.integers(len(answers)))]

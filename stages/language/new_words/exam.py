@@ -34,7 +34,7 @@ from stages.language.name.exam import UNNAMED, nearest
 from stages.language.name.lesson import WHAT, where
 from stages.language.name.scenes import THINGS, scenes
 from stages.language.new_words.lives import Lives, lives, teaching
-from stages.language.parts import COPIED, POINT, SIGHT, TEXT
+from stages.language.parts import RECOGNISED, SIGHT, SOUGHT, TEXT
 
 SAID, FOUND = "new_words/said", "new_words/found"
 GATE = Gate([Threshold(SAID, 0.85), Threshold(FOUND, 0.85)])
@@ -64,7 +64,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         Measure(FOUND, "found", found, 1 / THINGS, 1.0, rules.found(ahead) if rules else {}, rate=True, note=NOTE,
                 episodes=ahead.episodes(), rows=_found_rows(agent, ahead) if full else {})
     ]  # fmt: skip
-    if COPIED not in agent.heads:
+    if RECOGNISED not in agent.heads:
         return measures
     said = Asked(agent, near).said()
     right = (said == near.asked).astype(float)
@@ -93,7 +93,7 @@ class Asked:
         for part in self._parts():
             actor, recall = self._taught(part)
             output = actor.act(_tick(self.of.met.sight[part], [WHAT] * len(part)))
-            for entries, at in zip(recall.entries, pointed_at(output.outputs[COPIED]), strict=True):
+            for entries, at in zip(recall.entries, pointed_at(output.outputs[RECOGNISED]), strict=True):
                 words.append("" if at is None else entries[at].name or "")
         return np.array(words)
 
@@ -104,7 +104,7 @@ class Asked:
         for part in self._parts():
             actor, _ = self._taught(part)
             output = actor.act(_tick(self.of.met.sight[part], [asked[row] for row in part]))
-            found.append(nearest(output.outputs[POINT].mode().cpu().numpy(), self.of.met.boxes[part]))
+            found.append(nearest(output.outputs[SOUGHT].mode().cpu().numpy(), self.of.met.boxes[part]))
         return np.concatenate(found)
 
     def _parts(self) -> list[np.ndarray]:
@@ -127,7 +127,7 @@ class Asked:
                 kept = Moment(0.0, {SIGHT: looks[row], TEXT: said[row]})
                 memory.write(kept, keys[row], importance=1.0, name=name_in(said[row]))
         now_s[0] = LATER_S
-        heads = [head for head in (POINT, COPIED) if head in agent.heads]
+        heads = [head for head in (SOUGHT, RECOGNISED) if head in agent.heads]
         return Actor(agent, len(rows), effectors=(), heads=heads, recall=recall if self.memory else None), recall
 
 

@@ -12,7 +12,9 @@ from devmind import worlds
 from devmind.acting.recall import OwnMemories, brought_back, names_in
 from devmind.agent.agent import Agent
 from devmind.agent.batch import RECALLED_BUDGET, collate_tick
+from devmind.agent.heads import Inlet
 from devmind.agent.output import Categorical
+from devmind.agent.taps import Tapped
 from devmind.config import load
 from devmind.curriculum.examining import examination
 from devmind.curriculum.stage import Context
@@ -23,10 +25,13 @@ from devmind.testing import tiny_agent
 from stages.language import parts, seeing
 from stages.language.caregiver.grammar import VOCABULARY
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT
+from stages.language.eye import COLOUR, FORM, MOST
+from stages.language.eye import THINGS as THINGS_MAP
 from stages.language.name.scenes import THINGS
 from stages.language.new_words import exam, lesson
+from stages.language.new_words.heads import RecognisedHead, SoughtHead
 from stages.language.new_words.lives import in_another_light, invented, lives, teaching
-from stages.language.parts import COPIED, DETAIL, POINT, SIGHT, TEXT, WORDS
+from stages.language.parts import DETAIL, RECOGNISED, SIGHT, SOUGHT, TEXT, WORDS
 
 
 @pytest.fixture
@@ -88,7 +93,7 @@ def test_another_light_changes_how_bright_a_picture_is_and_little_of_its_colours
 
 def test_what_a_lesson_brings_back_stands_in_a_memorys_order(context: Context, agent: Agent) -> None:
     batch = lesson.lesson_batch(context, 3, 40)
-    recalled, place = lesson.brought_back(agent, batch)
+    recalled, place, shown = lesson.brought_back(agent, batch)
     senses, valid = recalled["senses"], recalled["valid"][:, 0]
     asked = batch["copied"] >= 0
     assert asked.sum() == 20
@@ -110,15 +115,19 @@ def test_what_a_lesson_brings_back_stands_in_a_memorys_order(context: Context, a
     before = batch["recalled"]["senses"][SIGHT][rows, 0, batch["copied"].clamp(0, THINGS - 1)]
     behind = senses[SIGHT][rows, 0, place.clamp_max(THINGS - 1)]
     assert torch.equal(before[known], behind[known])
+    sight = senses[SIGHT][:1, 0]
+    maps = agent.encode_senses({SIGHT: sight, TEXT: senses[TEXT][:1, 0]}, names=[DETAIL])[DETAIL].maps
+    codes = torch.cat((maps[FORM], maps[COLOUR]), -3)[0].flatten(2)
+    assert all((codes[at].mT == shown[0, at]).all(1).any() for at in range(THINGS)), "of one cell of the same picture"
     loss, scalars = lesson.loss(agent, batch)
     assert loss.isfinite()
-    assert {"says", "points"} <= set(scalars)
+    assert {"says", "points", "unlike"} <= set(scalars)
 
 
-def test_the_lesson_leaves_the_eye_alone_and_its_control_the_trunk_too(context: Context, agent: Agent) -> None:
+def test_the_lesson_and_its_control_change_the_two_heads_and_nothing_else(context: Context, agent: Agent) -> None:
     taught = lesson.lesson(context)
     assert taught.control is not None
-    for make, changes in ((taught.make_learner, ("trunk.", "heads.copied.")), (taught.control, ("heads.copied.",))):
+    for make in (taught.make_learner, taught.control):
         child = tiny_agent()
         child.add_encoder(SIGHT)
         parts.admit(child)
@@ -129,9 +138,54 @@ def test_the_lesson_leaves_the_eye_alone_and_its_control_the_trunk_too(context: 
         learner.begin(0)
         learner.update(lesson.lesson_batch(context, 0, 8), 0)
         changed = {name for name, value in child.state_dict().items() if not torch.equal(value, before[name])}
-        assert all(any(name.startswith(prefix) for name in changed) for prefix in changes)
-        assert not any(name.startswith((f"encoders.{DETAIL}.", f"encoders.{SIGHT}.")) for name in changed)
-        assert any(name.startswith("trunk.") for name in changed) == ("trunk." in changes)
+        assert {name.split(".")[1] for name in changed} == {RECOGNISED, SOUGHT}
+        assert all(name.startswith("heads.") for name in changed)
+
+
+def tapped(head, memories: torch.Tensor, codes: torch.Tensor, here: torch.Tensor, readout: torch.Tensor) -> Tapped:
+    """What a head reads of memories [R, D], cells [C, 64] that all hold a thing, and a readout [D]."""
+    things = torch.zeros(1, MOST, memories.shape[-1])
+    tokens = torch.cat((things, memories[None], readout[None, None]), 1)
+    present = torch.cat((torch.ones(1, MOST, dtype=torch.bool), here[None], torch.ones(1, 1, dtype=torch.bool)), 1)
+    form, colour = codes.unflatten(-1, (8, 8)).chunk(2)
+    return Tapped(tokens, present, {FORM: form[None], COLOUR: colour[None], THINGS_MAP: torch.zeros(1, 1, 8, 8)})
+
+
+def test_heads_compare_what_memories_show_with_what_is_in_view() -> None:
+    """Memories that show the codes of known cells: each is found there, and what is looked at is recognised."""
+    rng = torch.Generator().manual_seed(0)
+    inlet = Inlet(16, MOST + 5, {FORM: 8, COLOUR: 8, THINGS_MAP: 1})
+    codes = torch.randn(16, 64, generator=rng)
+    memories = codes[:, [3, 40, 27, 9]].mT.contiguous()
+    readout, here = torch.zeros(16), torch.ones(4, dtype=torch.bool)
+    found, known = SoughtHead(inlet), RecognisedHead(inlet)
+    with torch.no_grad():
+        for head in (found, known):
+            head.looked.weight.copy_(torch.eye(16))
+            head.looked.bias.zero_()
+            head.gain.fill_(20.0)
+        found.asks.bias.zero_()
+        found.asks.bias[0] = 100.0
+        found.answers.weight.zero_()
+        for at in range(4):  # which memory is sought is told by one number of each
+            marked = memories.clone()
+            found.answers.weight[0] = torch.linalg.lstsq(marked, torch.eye(4)[:, at : at + 1]).solution[:, 0]
+            found.answers.bias.zero_()
+            assert int(found(tapped(found, marked, codes, here, readout)).mode()) == (3, 40, 27, 9)[at]
+        for cell, at in ((3, 0), (40, 1), (27, 2), (9, 3)):
+            known.looks.bias.copy_(torch.where(torch.arange(64) == cell, 50.0, 0.0))
+            known.none.bias.fill_(5.0)
+            assert int(known(tapped(known, memories, codes, here, readout)).mode()) == at
+            gone = here & (torch.arange(4) != at)
+            others = known(tapped(known, memories, codes, gone, readout)).logits[0]
+            assert others[at] < -1e30, "what is absent cannot be pointed at"
+        nothing = found(tapped(found, memories, codes, torch.zeros(4, dtype=torch.bool), readout))
+        assert torch.equal(nothing.logits, torch.zeros(1, 64)), "without a memory it is one of the things in view"
+
+
+def test_who_begins_looks_at_the_middle() -> None:
+    head = RecognisedHead(Inlet(16, MOST + 5, {FORM: 8, COLOUR: 8, THINGS_MAP: 1}))
+    assert set(head.looks.bias.topk(4).indices.tolist()) == {27, 28, 35, 36}
 
 
 def key(*numbers: float) -> dict[str, Key]:
@@ -202,7 +256,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, turn) -> None:
                     if word in names:
                         points[row, (names.index(word) + (order[row] - row)) % len(names)] = 2.0
                     cells[row, middle[rows[order[row]]]] = 1.0
-            output.outputs[COPIED], output.outputs[POINT] = Categorical(points), Categorical(cells)
+            output.outputs[RECOGNISED], output.outputs[SOUGHT] = Categorical(points), Categorical(cells)
             return output
 
     current: list = []
@@ -247,7 +301,7 @@ def test_an_agent_that_cannot_point_at_memories_is_not_asked_what_a_thing_is_cal
     agent = tiny_agent()
     agent.add_encoder(SIGHT)
     parts.admit(agent)
-    agent.heads.pop(COPIED)
+    agent.heads.pop(RECOGNISED)
     with examination(agent.eval()):
         measures = {measure.name: measure for measure in exam.examine(agent, context, "glimpse")}
     assert set(measures) == {exam.FOUND}
