@@ -87,9 +87,7 @@ def names_in(text: str, known: Iterable[str]) -> list[str]:
     return [name for name in known if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)]
 
 
-def brought_back(
-    memory: Memory, keys: Mapping[str, Key], said: str = "", budget: int = RECALLED_BUDGET
-) -> list[Entry]:
+def brought_back(memory: Memory, keys: Mapping[str, Key], said: str = "", budget: int = RECALLED_BUDGET) -> list[Entry]:
     """What comes to mind, `budget` memories at most: of each taught name in what is `said` the example that is most
     like what is sensed, then all others that are, the most alike first.
     """

@@ -34,7 +34,11 @@ class LookingTextHead(TextHead):
     def __init__(self, inlet: Inlet, patched: bool = False) -> None:
         super().__init__(inlet, patched)
         width = inlet.width
-        self.asks, self.shows, self.tells = nn.Linear(width, width), nn.Linear(width, 2 * width), nn.Linear(width, width)
+        self.asks, self.shows, self.tells = (
+            nn.Linear(width, width),
+            nn.Linear(width, 2 * width),
+            nn.Linear(width, width),
+        )
         self.nothing = nn.Parameter(torch.zeros(width))
 
     def forward(self, tapped: Tapped, *targets: Any) -> Output:

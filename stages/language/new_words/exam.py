@@ -1,16 +1,15 @@
 """The skill `new_words`: a word that was taught once, by one look, is known again among things in view.
 
-Every life has a memory of its own. Four things are shown, one look each, with a sentence ("this is a zib."), and each is
-kept as a life keeps what it is taught: the picture, what was said, and under the name that the page's grammar finds in
-it. Nothing else remains: the question comes to an agent that begins anew. It is asked of all four in view, in another
-light and another place, "what is that?" of the one it looks at, and says the word of the memory it points at; and
-"where is the zib?", and points at a cell.
+Every life has a memory of its own. Four things are shown, one look each, with a sentence ("this is a zib."), and each
+is kept: the picture, what was said, and under the name that the page's grammar finds in it. Nothing else remains: the
+question comes to an agent that begins anew. It is asked of all four in view, in another light and another place, "what
+is that?" of the one it looks at, and says the word of the memory it points at; and "where is the zib?", and points at a
+cell.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch

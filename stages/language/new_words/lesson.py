@@ -1,12 +1,13 @@
 """The lesson `new_words`: to use a memory of one look at a thing, and of the word that was said with it.
 
-What is learned is no word, since in every life the words are others: it is to compare what is looked at with what comes
-to mind, and point at the memory that fits ("what is that?", the head `recognised`: its word is what is said); and to look
-for what was seen when a word was taught, and point at it in the picture ("where is the zib?", the head `sought`). Of
-some that are looked at nothing was taught, and then no memory fits.
+What is learned is no word, since in every life the words are others: it is to compare what is looked at with what
+comes to mind, and point at the memory that fits ("what is that?", the head `recognised`: its word is what is said); and
+to look for what was seen when a word was taught, and point at it in the picture ("where is the zib?", the head
+`sought`). Of some that are looked at nothing was taught, and then no memory fits.
 
 What comes to mind is what `devmind.acting.recall` would bring: what a name in the question stands for first, then what
-looks most alike. The eye and the senses stay as they are.
+looks most alike. The two heads learn, and nothing else: what they read of a memory passed through the trunk as it is,
+so a trunk that lets tokens through serves as well.
 """
 
 from __future__ import annotations
@@ -108,10 +109,10 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     """`rows` lives of pairs that are taught: in every second one the child is asked what it looks at, else where.
 
     Returns:
-        As `batch_of`, and `recalled` with all THINGS memories of each life; `shown` int64 [N, THINGS]: the cell in which
-        each memory has its thing; `named` and `unknown` bool [N, THINGS]:
-        which of them the question names, and which was never shown; `copied` int64 [N]: the one that is looked at,
-        RECALLED_BUDGET where none is of it, -1 where that is not asked.
+        As `batch_of`, and `recalled` with all THINGS memories of each life; `shown` int64 [N, THINGS]: the cell in
+        which each memory has its thing; `named` and `unknown` bool [N, THINGS]: which of them the question names, and
+        which was never shown; `copied` int64 [N]: the one that is looked at, RECALLED_BUDGET where none is of it, -1
+        where that is not asked.
     """
     what = np.arange(rows) % 2 == 0
     seeds = lesson_seeds(rows, context.seed, NAME, *(["begins", -update] if update < 0 else [update]))
@@ -185,8 +186,8 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 
 @torch.no_grad()
 def brought_back(agent: Agent, batch: Mapping[str, Any]) -> tuple[dict[str, Any], Tensor, Tensor]:
-    """The memories of each life in the order in which a memory would bring them back, the place of the one that is to be
-    `copied` among them, int64 [N], and form and colour of what each shows, as the eye has them, [N, THINGS, C].
+    """The memories of each life in the order in which a memory would bring them back, the place of the one that is to
+    be `copied` among them, int64 [N], and form and colour of what each shows, as the eye has them, [N, THINGS, C].
     """
     recalled, seen = batch["recalled"], batch["senses"][SIGHT]
     ask, kept = (agent.key(agent.encode_senses({SIGHT: x})[SIGHT]) for x in (seen, recalled["senses"][SIGHT][:, 0]))

@@ -1,4 +1,4 @@
-"""The head that writes with the picture before its eyes: byte by byte as all at once, and only where there is a picture."""
+"""The head that writes with the picture before its eyes: byte by byte as all at once, only where there is a picture."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_what_is_written_byte_by_byte_is_what_the_whole_page_expects(agent: Agen
     (one, other), _ = answered(agent, collate_tick({SIGHT: PICTURES, TEXT: asked}, np.ones(2, bool)), 6)
     for row, said in enumerate((one, other)):
         numbers = torch.tensor([[256, *asked[row].encode()]])
-        for at in range(6):
+        for _ in range(6):
             batch = collate([[Moment(0.0, {SIGHT: PICTURES[row], TEXT: "x"}, first=True)]])
             batch["senses"][TEXT] = numbers[None]
             with torch.no_grad():
