@@ -108,6 +108,9 @@ def trained(agent: Agent) -> tuple[str, ...]:
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     """`rows` lives of pairs that are taught: in every second one the child is asked what it looks at, else where.
 
+    Args:
+        update: of the lesson; below 0 lives that no update shows.
+
     Returns:
         As `batch_of`, and `recalled` with all THINGS memories of each life; `shown` int64 [N, THINGS]: the cell in
         which each memory has its thing; `named` and `unknown` bool [N, THINGS]: which of them the question names, and
@@ -115,7 +118,8 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
         where that is not asked.
     """
     what = np.arange(rows) % 2 == 0
-    seeds = lesson_seeds(rows, context.seed, NAME, *(["begins", -update] if update < 0 else [update]))
+    part: tuple[int | str, ...] = ("begins", -update) if update < 0 else (update,)
+    seeds = lesson_seeds(rows, context.seed, NAME, *part)
     of = lives(context, seeds, TAUGHT, TAUGHT, what, exam=False)
     rng = numpy_rng(context.seed, NAME, update)
     target = np.arange(THINGS) == of.met.target[:, None]

@@ -231,7 +231,10 @@ def test_a_page_without_a_name_changes_nothing_of_what_comes_to_mind(agent: Agen
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, turn, current: list) -> None:
-    """`current` holds the lives that are asked. Points at the memory whose picture is of the target's kind, and at its middle; of another row where shuffled."""
+    """Points at the memory of the thing that is asked for, and at its middle; of another row where shuffled.
+
+    `current` holds the lives that are asked.
+    """
     real = exam.Actor
 
     class Knowing:
