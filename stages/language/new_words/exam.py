@@ -1,10 +1,10 @@
 """The skill `new_words`: a word that was taught once, by one look, is known again among things in view.
 
 Every life has a memory of its own. Four things are shown, one look each, with a sentence ("this is a zib."), and each
-is kept: the picture, what was said, and under the name that the page's grammar finds in it. Nothing else remains: the
-question comes to an agent that begins anew. It is asked of all four in view, in another light and another place, "what
-is that?" of the one it looks at, and says the word of the memory it points at; and "where is the zib?", and points at a
-cell.
+is kept: the picture, what was said, and the name in it, which is the one that the page of a life would find there.
+Nothing else remains: the question comes to an agent that begins anew. It is asked of all four in view, in another light
+and another place, "what is that?" of the one it looks at, and says the word of the memory it points at; and "where is
+the zib?", and points at a cell.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from devmind.agent.pointing import pointed_at
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
-from devmind.live.remembering.teaching_sentences import name_in
 from devmind.memory import Memory, open_store
 from devmind.moment import Moment
 from devmind.seeding import exam_seeds, lesson_seeds
@@ -124,7 +123,7 @@ class Asked:
                 if self.untaught and thing == self.of.met.target[rows[row]]:
                     continue
                 kept = Moment(0.0, {SIGHT: looks[row], TEXT: said[row]})
-                memory.write(kept, keys[row], importance=1.0, name=name_in(said[row]))
+                memory.write(kept, keys[row], importance=1.0, name=str(self.of.words[rows[row], thing]))
         now_s[0] = LATER_S
         heads = [head for head in (SOUGHT, RECOGNISED) if head in agent.heads]
         return Actor(agent, len(rows), effectors=(), heads=heads, recall=recall if self.memory else None), recall

@@ -19,6 +19,7 @@ from devmind.agent.taps import Tapped
 from devmind.config import load
 from devmind.curriculum.examining import examination
 from devmind.curriculum.stage import Context
+from devmind.live.remembering.teaching_sentences import name_in
 from devmind.memory import Key, Memory, open_store
 from devmind.moment import Moment
 from devmind.seeding import exam_seeds, numpy_rng
@@ -61,6 +62,7 @@ def test_words_of_exams_are_in_no_lesson_and_none_is_the_caregivers() -> None:
     assert len(of_exams) > 200
     assert not of_lessons & of_exams
     assert not (of_lessons | of_exams) & VOCABULARY
+    assert all(name_in(teaching(word)) == word for word in of_exams), "the page finds the same name in it"
     assert teaching("zib") == "this is a zib."
     assert teaching("ugan") == "this is an ugan."
 
