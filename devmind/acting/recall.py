@@ -91,7 +91,7 @@ def brought_back(memory: Memory, keys: Mapping[str, Key], said: str = "", budget
     """What comes to mind, `budget` memories at most: of each taught name in what is `said` the example that is most
     like what is sensed, then all others that are, the most alike first.
     """
-    names = names_in(said, (name for name in memory.index.update().known)) if said else []
+    names = names_in(said, memory.index.update().known) if said else []
     named = [entry for name in names for entry in memory.recall(keys, 1, Filters(name=name))][:budget]
     if not named:
         return memory.recall(keys, budget)

@@ -51,8 +51,10 @@ NOTE = (
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """One value a life: the word that is said is the thing's own; what lies nearest to the cell pointed at is meant.
 
-    An agent without a head that points at memories is not asked what a thing is called.
+    An agent that was through this stage before it had the two heads is not asked, which the gate says.
     """
+    if not {SOUGHT, RECOGNISED} <= set(agent.heads):
+        return []
     n = context.episodes(EPISODES if level != "glimpse" else EPISODES // 5)
     full, seeds = level == "full", exam_seeds(n, context.seed, "new_words")
     near, ahead = (lives(context, seeds, HELD_OUT, PAIRS, np.full(n, looks), exam=True) for looks in (True, False))
@@ -62,8 +64,6 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         Measure(FOUND, "found", found, 1 / THINGS, 1.0, rules.found(ahead) if rules else {}, rate=True, note=NOTE,
                 episodes=ahead.episodes(), rows=_found_rows(agent, ahead) if full else {})
     ]  # fmt: skip
-    if RECOGNISED not in agent.heads:
-        return measures
     said = Asked(agent, near).said()
     right = (said == near.asked).astype(float)
     return [
@@ -125,8 +125,8 @@ class Asked:
                 kept = Moment(0.0, {SIGHT: looks[row], TEXT: said[row]})
                 memory.write(kept, keys[row], importance=1.0, name=str(self.of.words[rows[row], thing]))
         now_s[0] = LATER_S
-        heads = [head for head in (SOUGHT, RECOGNISED) if head in agent.heads]
-        return Actor(agent, len(rows), effectors=(), heads=heads, recall=recall if self.memory else None), recall
+        recalls = recall if self.memory else None
+        return Actor(agent, len(rows), effectors=(), heads=(SOUGHT, RECOGNISED), recall=recalls), recall
 
 
 class Rules:

@@ -309,17 +309,16 @@ def test_an_untaught_agent_stays_below_the_floors(context: Context, agent: Agent
     assert not exam.GATE.judge(measures).passed
 
 
-def test_an_agent_that_cannot_point_at_memories_is_not_asked_what_a_thing_is_called(context: Context) -> None:
+def test_an_agent_without_the_two_heads_is_not_asked_and_the_gate_says_so(context: Context) -> None:
     agent = tiny_agent()
     agent.add_encoder(SIGHT)
     parts.admit(agent)
     agent.heads.pop(RECOGNISED)
     with examination(agent.eval()):
-        measures = {measure.name: measure for measure in exam.examine(agent, context, "glimpse")}
-    assert set(measures) == {exam.FOUND}
-    verdict = exam.GATE.judge(measures)
+        assert exam.examine(agent, context, "full") == []
+    verdict = exam.GATE.judge({})
     assert not verdict.passed
-    assert any("was not measured" in decision.reason for decision in verdict.decisions)
+    assert all("was not measured" in decision.reason for decision in verdict.decisions)
 
 
 def test_lessons_have_taught_pairs_only(context: Context) -> None:
