@@ -7,6 +7,7 @@ recalled meets the names that people taught.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import torch
@@ -16,12 +17,13 @@ from devmind.agent.batch import RECALLED_BUDGET, Recall, collate_recalled, last_
 from devmind.agent.describing import encoder_hashes
 from devmind.agent.encoders import Encoded
 from devmind.agent.taps import Percepts
-from devmind.memory import Entry, Key, Memory
+from devmind.agent.text import from_bytes
+from devmind.memory import Entry, Filters, Key, Memory
 from devmind.memory.entry import BEFORE, VIEWS
 from devmind.moment import Sense
 
-SAID = "words"
-"""The sense that says what a memory is of."""
+SAID, PAGE = "words", "text"
+"""The sense that says what a memory is of, and that of what is said to the agent."""
 
 
 def payload(entry: Entry) -> dict[str, Sense]:
@@ -80,8 +82,27 @@ def keys_of(
     ]
 
 
+def names_in(text: str, known: Iterable[str]) -> list[str]:
+    """Names of `known` that stand in the text as whole words, whatever their case, in the order of `known`."""
+    return [name for name in known if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)]
+
+
+def brought_back(memory: Memory, keys: Mapping[str, Key], said: str = "", budget: int = RECALLED_BUDGET) -> list[Entry]:
+    """What comes to mind, `budget` memories at most: of each taught name in what is `said` the example that is most
+    like what is sensed, then all others that are, the most alike first.
+    """
+    names = names_in(said, memory.index.update().known) if said else []
+    named = [entry for name in names for entry in memory.recall(keys, 1, Filters(name=name))][:budget]
+    if not named:
+        return memory.recall(keys, budget)
+    other = [entry for entry in memory.recall(keys, budget) if entry.id not in {one.id for one in named}]
+    return [*named, *other][:budget]
+
+
 class OwnMemories:
     """Recall for N rows that have a memory each, for an Actor: called with the percepts of a tick, gives tokens.
+
+    A name in what is said to a row, a page of text, brings back what was taught by it before all else.
 
     Args:
         memories: one for each row.
@@ -98,8 +119,14 @@ class OwnMemories:
 
     def find(self, percepts: Percepts) -> list[list[Recall]]:
         """The memories nearest to what each row senses, with their ages by each memory's own clock."""
-        keys = keys_of(self.agent, percepts, self.senses, self.hashes)
-        self.entries = [memory.recall(own, RECALLED_BUDGET) for memory, own in zip(self.memories, keys, strict=True)]
+        keys, batch = keys_of(self.agent, percepts, self.senses, self.hashes), percepts.batch
+        heard = [""] * len(keys)
+        if PAGE in batch["senses"] and batch["senses"][PAGE].dtype == torch.uint8:
+            pages, here = from_bytes(batch["senses"][PAGE][:, 0]), batch["present"][PAGE][:, 0].tolist()
+            heard = [page if present else "" for page, present in zip(pages, here, strict=True)]
+        self.entries = [
+            brought_back(memory, own, said) for memory, own, said in zip(self.memories, keys, heard, strict=True)
+        ]
         return [
             [as_recall(entry, memory.now_s) for entry in found]
             for memory, found in zip(self.memories, self.entries, strict=True)

@@ -237,7 +237,13 @@ class Agent(Thinker):
 
     @torch.no_grad()
     def extend(
-        self, state: State, sense: str, value: Tensor, present: Tensor | None = None, heads: Iterable[str] = ()
+        self,
+        state: State,
+        sense: str,
+        value: Tensor,
+        present: Tensor | None = None,
+        heads: Iterable[str] = (),
+        began: Percepts | None = None,
     ) -> tuple[State, StepOutput]:
         """Add to the open Moment's last sense, which must be one that streams.
 
@@ -245,6 +251,7 @@ class Agent(Thinker):
             value: a reading of the sense for each row, [B, ...]; present: bool [B], rows that are extended, by default
                 all.
             heads: those wanted on the new tokens, which tap this sense or the trunk's features of it.
+            began: what the Moment began with, for heads that tap its other senses as well.
 
         Raises:
             DevmindError: the sense does not stream, or a row's Moment is not open.
@@ -257,6 +264,8 @@ class Agent(Thinker):
             )
         encoded = self.encode_senses({sense: value}, None if present is None else {sense: present})[sense]
         seen = self._extend_trunk(sense, encoded, state)
+        if began is not None:
+            seen.encoded = {**began.encoded, **seen.encoded}
         return state, StepOutput(outputs=self.run_heads(heads, seen))
 
     @torch.no_grad()

@@ -197,7 +197,7 @@ class PartHolder(Sensing, PreTrainedModel):
             assert declared is not None
             declared.check(entry["name"], output, answer)
         if isinstance(head, TextHead):
-            head.tie(self.encoder(str(entry["tap"]).removeprefix("trunk:")))
+            head.tie(self.encoder(tap_parts(entry["tap"])[0].removeprefix("trunk:")))
         self.heads[entry["name"]] = head.to(self.device)
 
     def _tell_of_silence(self, new: Mapping[str, Any]) -> None:

@@ -280,10 +280,13 @@ def add_text(
     stage: str = "newborn",
     sense: str = "text",
     own: bool = False,
+    part: str = "head.text",
+    beside: Sequence[str] = (),
 ) -> None:
     """Let the agent read and write pages: the encoder `text` and, on the trunk's features of it, the head `text`.
 
     Args:
+        part: the entry point of the head, a `TextHead`; beside: what else it taps, behind the trunk's features.
         tokenizer: bytes, patches, or the path of a `tokenizer.json` of the library tokenizers.
         own: take tokenizer and word tables of the pretrained decoder that the trunk came from.
 
@@ -302,7 +305,8 @@ def add_text(
     elif tokenizer not in TOKENIZERS:
         encoder = {"tokenizer": "bpe", "limit": limit, **_read_vocabulary(Path(tokenizer))}
     agent.add_encoder(sense, "encoder.text", stage=stage, options=encoder)
-    agent.add_head(sense, "head.text", tap=f"trunk:{sense}", stage=stage, options=head)
+    tap = (f"trunk:{sense}", *beside) if beside else f"trunk:{sense}"
+    agent.add_head(sense, part, tap=tap, stage=stage, options=head)
     with torch.no_grad():
         if "in" in tables:
             agent.encoder(sense).table.weight.copy_(tables["in"])  # type: ignore[union-attr,operator]

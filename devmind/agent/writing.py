@@ -52,7 +52,7 @@ class Writer:
         assert isinstance(encoder, TextEncoder)
         if sense not in percepts.encoded or not bool(percepts.encoded[sense].present.any(-1).all()):
             raise MomentError(f"Every row needs the beginning of a page ('{sense}') to go on from.")
-        self.agent, self.state, self.output, self.most = agent, state, output, most
+        self.agent, self.state, self.percepts, self.output, self.most = agent, state, percepts, output, most
         self.generator, self.sense, self.encoder, self.stops = generator, sense, encoder, frozenset(stops)
         self.at, self.sure = percepts.encoded[sense].present.sum(-1) - 1, list[Tensor]()
 
@@ -71,7 +71,7 @@ class Writer:
             if bool(alive.any()):
                 open_rows = torch.where(alive[:, None], said, -1)
                 self.state, self.output = self.agent.extend(
-                    self.state, self.sense, open_rows, alive, heads=[self.sense]
+                    self.state, self.sense, open_rows, alive, heads=[self.sense], began=self.percepts
                 )
                 self.at = torch.zeros_like(self.at)
             if self.stops:

@@ -39,6 +39,11 @@ class CutOuts:
         """Colour and noun of the known cut-out that is most alike, int64 [N, 2]."""
         return self.pairs[np.argmin((self.crops**2).sum(1) - 2 * crops @ self.crops.T, 1)]
 
+    def scores(self, crops: np.ndarray) -> np.ndarray:
+        """What both classifiers make of cut-outs [..., P]: their scores for each word side by side, [..., words]."""
+        flat = crops.reshape(-1, crops.shape[-1])
+        return np.concatenate([word.scores(flat) for word in self.words], 1).reshape(*crops.shape[:-1], -1)
+
     def fits(self, crops: np.ndarray, meant: np.ndarray) -> np.ndarray:
         """How well cut-outs [N, K, P] fit colours and nouns int64 [N, 2]: both classifiers' scores added, [N, K]."""
         total = np.zeros(crops.shape[:2])

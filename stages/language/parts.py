@@ -14,10 +14,12 @@ from stages.language.caregiver.scene import COLOURS, NOUNS
 from stages.language.eye import COLOUR, FORM, THINGS
 
 NAME = "language"
-TEXT, SIGHT, BOARD = "text", "sight", "board"
+TEXT, SIGHT, BOARD, WORDS = "text", "sight", "board", "words"
 DETAIL = "detail"
 """What sight shows, finer, beside a page."""
 POINT, CHOOSE = "point", "choose"
+SOUGHT, RECOGNISED = "sought", "recognised"
+"""Heads that compare what is in view with what memories show (`new_words/heads.py`)."""
 OBJECTS, COLOUR_OF, NOUN_OF = "objects", "colours", "nouns"
 CALLED: Mapping[str, Mapping[str, Any]] = {
     OBJECTS: {"of": THINGS},
@@ -33,17 +35,20 @@ def admit(agent: Agent, tokenizer: str = "bytes") -> None:
     """Add every part that is not there yet; the memory stage may have brought `board` and `choose`."""
     if BOARD not in agent.encoders:
         agent.add_encoder(BOARD, stage=NAME)
-    if TEXT not in agent.encoders:
-        add_text(agent, tokenizer, stage=NAME)
     if SIGHT not in agent.encoders:
         agent.add_encoder(SIGHT, stage=NAME)
     if DETAIL not in agent.encoders:
         agent.add_encoder(DETAIL, "encoder.language-detail", stage=NAME)
+    if TEXT not in agent.encoders:
+        add_text(agent, tokenizer, stage=NAME, part="head.language-text", beside=(DETAIL,))
     for head, options in CALLED.items():
         if head not in agent.heads:
             agent.add_head(head, "head.language-cells", DETAIL, stage=NAME, options=options)
     if POINT not in agent.heads:
         agent.add_head(POINT, "head.language-point", (DETAIL, "trunk"), stage=NAME)
+    for head in (SOUGHT, RECOGNISED):
+        if head not in agent.heads:
+            agent.add_head(head, f"head.language-{head}", (DETAIL, "trunk:recalled", "trunk"), stage=NAME)
     if CHOOSE not in agent.heads:
         agent.add_head(CHOOSE, "head.categorical", effector=CHOOSE, stage=NAME, options={"classes": CHOICES})
 

@@ -19,6 +19,8 @@ from stages.language.follow import lesson as follow_lesson
 from stages.language.grammar import exam as grammar_exam
 from stages.language.name import exam as name_exam
 from stages.language.name import lesson as name_lesson
+from stages.language.new_words import exam as new_words_exam
+from stages.language.new_words import lesson as new_words_lesson
 from stages.language.read import exam as read_exam
 from stages.language.read import lesson as read_lesson
 
@@ -45,6 +47,13 @@ SKILLS: Sequence[Skill] = (
         name_exam.GATE,
         "what is that, and where is the red ball: pairs never met",
         name_exam.shown_in_lessons,
+    ),
+    Skill(
+        "new_words",
+        new_words_exam.examine,
+        new_words_exam.GATE,
+        "invented words taught once, by one look: said and found among things in view",
+        new_words_lesson.taught,
     ),
     Skill(
         "answer",
@@ -80,7 +89,8 @@ class LanguageStage:
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Follow (with MiniGrid installed), read, name, answer, converse, each rehearsing those before it; a review.
+        """Follow (with MiniGrid installed), read, name, new words, answer, converse, each rehearsing those before it; a
+        review.
 
         `follow` comes first: taught last, it cost names more than it kept of itself (docs/log.md).
         """
@@ -89,6 +99,7 @@ class LanguageStage:
             *([follow_lesson] if installed() else []),
             read_lesson,
             name_lesson,
+            new_words_lesson,
             answer_lesson,
             converse_lesson,
         ):

@@ -48,6 +48,7 @@ ELSEWHERE: Mapping[str, str] = {
     "read": "tests/stages/language/test_reading.py",
     "grammar": "tests/stages/language/test_grammar.py",
     "name": "tests/stages/language/test_naming_things.py",
+    "new_words": "tests/stages/language/test_new_words.py",
     "answer": "tests/stages/language/test_answering_questions.py",
     "converse": "tests/stages/language/test_conversing.py",
     "follow": "tests/stages/language/test_following.py",

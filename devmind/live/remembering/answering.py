@@ -8,12 +8,12 @@ understanding.
 from __future__ import annotations
 
 import math
-import re
 import threading
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import NamedTuple
 
+from devmind.acting.recall import names_in
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate
 from devmind.agent.output import Output
@@ -53,7 +53,7 @@ def answer(
         writes: whether it has answered in its own words besides.
     """
     sensed, words = [seen(named.get("sight"), gaze_deg), heard(named.get("sound"))], about_words(text, known)
-    is_about_names = len(text.split()) <= FEW_WORDS or named_in(text, known)
+    is_about_names = len(text.split()) <= FEW_WORDS or names_in(text, known)
     sentences = [words, *sensed] if is_about_names else [*sensed, words]  # "what do you see?" is about no name
     return " ".join(sentence for sentence in [*sentences, "" if writes else CANNOT] if sentence)
 
@@ -126,14 +126,9 @@ def _place(pointed: Output) -> tuple[float, float]:
     return (2 * column + 1) / side - 1, (2 * row + 1) / side - 1
 
 
-def named_in(text: str, known: Mapping[str, int]) -> list[str]:
-    """Names of `known` that stand in the text as whole words, whatever their case."""
-    return [name for name in known if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)]
-
-
 def about_words(text: str, known: Mapping[str, int]) -> str:
     """What it knows of the names in the text; of a longer text without one, which names it knows."""
-    said = named_in(text, known)
+    said = names_in(text, known)
     if said:
         examples = (f"“{name}” ({counted(known[name], 'example')})" for name in said[:LISTED])
         return f"It knows {joined(list(examples))}."

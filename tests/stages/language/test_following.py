@@ -187,7 +187,14 @@ def test_without_minigrid_nothing_is_measured(context: Context, monkeypatch) -> 
     monkeypatch.setattr(exam, "installed", lambda: False)
     monkeypatch.setattr("stages.language.stage.installed", lambda: False)
     assert exam.examine(tiny_agent(), context, "full") == []
-    assert [one.name for one in LanguageStage().lessons(context)] == ["read", "name", "answer", "converse", "review"]
+    assert [one.name for one in LanguageStage().lessons(context)] == [
+        "read",
+        "name",
+        "new_words",
+        "answer",
+        "converse",
+        "review",
+    ]
 
 
 @pytest.mark.slow

@@ -1,0 +1,1 @@
+"""Words that were taught once, by one look."""

@@ -1,0 +1,89 @@
+"""Heads that compare what is in view with what memories show: where something is that was shown once, and which memory
+is of the thing that is looked at.
+
+Both rest on one learned comparison, of what a memory showed (as the trunk has it) with the form and the colour that
+the eye finds in a cell. The readout says which memory is sought, or at which cell it looks; no class of either head
+stands for a word, as with the pointers of Vinyals, Fortunato and Jaitly (2015, "Pointer networks").
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from devmind.agent.heads import Head, Inlet
+from devmind.agent.output import Categorical
+from devmind.agent.taps import Tapped
+from stages.language.eye import COLOUR, FORM, MOST, SIDE, THINGS
+
+
+class Compared(NamedTuple):
+    """Of memories and cells: `fits` [..., R, 64] of each with each; the memories [..., R, D] and which of them are
+    `here`, bool [..., R]; `things` [..., 64], whether each cell holds a thing; the readout [..., 1, D].
+    """
+
+    fits: Tensor
+    memories: Tensor
+    here: Tensor
+    things: Tensor
+    readout: Tensor
+
+
+class ComparingHead(Head):
+    """Taps (the sense of `DetailEncoder`, "trunk:recalled", "trunk"). The eye is not taught by it."""
+
+    def __init__(self, inlet: Inlet) -> None:
+        super().__init__(inlet)
+        self.looked = nn.Linear(inlet.width, inlet.map_channels[FORM] + inlet.map_channels[COLOUR])
+        self.gain = nn.Parameter(torch.tensor(2.0))
+
+    def codes(self, tapped: Tapped) -> Tensor:
+        """Form and colour of each cell, [..., C, 64]."""
+        return torch.cat((tapped.maps[FORM], tapped.maps[COLOUR]), -3).flatten(-2).detach()
+
+    def compare(self, tapped: Tapped) -> Compared:
+        """How well each memory fits to each cell."""
+        memories, readout = tapped.tokens[..., MOST:-1, :], tapped.tokens[..., -1:, :]
+        codes = self.codes(tapped)
+        things = tapped.maps[THINGS].flatten(-3).detach()
+        fits = (self.looked(memories) @ codes) * codes.shape[-2] ** -0.5 * self.gain
+        return Compared(fits, memories, tapped.present[..., MOST:-1], things, readout)
+
+
+class SoughtHead(ComparingHead):
+    """Which cell holds what the memory shows that is sought: `Categorical` [..., 64]. Without any memory it is one of
+    those that hold a thing.
+    """
+
+    def __init__(self, inlet: Inlet) -> None:
+        super().__init__(inlet)
+        self.asks, self.answers = nn.Linear(inlet.width, inlet.width), nn.Linear(inlet.width, inlet.width)
+
+    def forward(self, tapped: Tapped) -> Categorical:
+        found = self.compare(tapped)
+        meant = (self.asks(found.readout) * self.answers(found.memories)).sum(-1) * self.inlet.width**-0.5
+        meant = meant.masked_fill(~found.here, torch.finfo(meant.dtype).min).softmax(-1) * found.here
+        return Categorical((meant[..., None] * found.fits).sum(-2) + found.things)
+
+
+class RecognisedHead(ComparingHead):
+    """Which of R memories is of what is looked at, or none: `Categorical` [..., R + 1], the last of which is none."""
+
+    def __init__(self, inlet: Inlet) -> None:
+        super().__init__(inlet)
+        self.looks, self.none = nn.Linear(inlet.width, SIDE**2), nn.Linear(inlet.width, 1)
+        # Who begins looks at the middle: the gaze is there.
+        away = torch.arange(SIDE) - (SIDE - 1) / 2
+        with torch.no_grad():
+            self.looks.bias.copy_(-(away[:, None] ** 2 + away**2).flatten() / 2)
+
+    def forward(self, tapped: Tapped) -> Categorical:
+        found = self.compare(tapped)
+        # What is looked at lies where the middle cells meet, none of which is as sure as that of another thing may be.
+        at = (self.looks(found.readout)[..., 0, :] + F.logsigmoid(found.things)).softmax(-1)
+        fits = (found.fits * at[..., None, :]).sum(-1)
+        fits = fits.masked_fill(~found.here, torch.finfo(fits.dtype).min)
+        return Categorical(torch.cat((fits, self.none(found.readout)[..., 0]), -1))

@@ -1,0 +1,218 @@
+"""The lesson `new_words`: to use a memory of one look at a thing, and of the word that was said with it.
+
+What is learned is no word, since in every life the words are others: it is to compare what is looked at with what
+comes to mind, and point at the memory that fits ("what is that?", the head `recognised`: its word is what is said); and
+to look for what was seen when a word was taught, and point at it in the picture ("where is the zib?", the head
+`sought`). Of some that are looked at nothing was taught, and then no memory fits.
+
+What comes to mind is what `devmind.acting.recall` would bring: what a name in the question stands for first, then what
+looks most alike. The two heads learn, and nothing else: what they read of a memory passed through the trunk as it is,
+so a trunk that lets tokens through serves as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from devmind.agent.agent import Agent
+from devmind.agent.batch import RECALLED_BUDGET, encode_text, encode_words, to_device
+from devmind.agent.output import masked_mean
+from devmind.agent.taps import RECALLED
+from devmind.algorithms.ridge import fit_ridge
+from devmind.curriculum.stage import Batches, Context, Lesson
+from devmind.learners.gradient import TINY_ROWS, GradientLearner
+from devmind.seeding import lesson_seeds, numpy_rng
+from stages.language.caregiver.scene import TAUGHT
+from stages.language.eye import COLOUR, FORM
+from stages.language.name.lesson import WHAT, where
+from stages.language.name.scenes import THINGS
+from stages.language.new_words.lives import Lives, lives, teaching
+from stages.language.parts import DETAIL, RECOGNISED, SIGHT, SOUGHT, TEXT, WORDS
+from stages.language.seeing import Page, batch_of, cells
+
+NAME = "new_words"
+STEPS = {"tiny": 8, "nursery": 150, "child": 600, "adult": 2000}
+ROWS, EXAMPLES = 32, 8
+"""Lives of a batch, and batches of lives on which it begins."""
+STRANGE = 0.2
+"""Of those who are asked what they look at, the share to whom it was never shown before."""
+YOUNGEST_S, OLDEST_S = 3.0, 1e6
+_NAMED = 10.0
+"""More than any likeness: what is named comes first."""
+
+
+def lesson(context: Context) -> Lesson:
+    """The lesson as data."""
+
+    def make_batches(agent: Agent, context: Context, steps: int) -> Batches:
+        rows = context.rows(_rate(context)[0])
+        return Batches(lambda update: lesson_batch(context, update, rows), steps, prefetch=True)
+
+    return Lesson(
+        NAME, ComparingLearner, make_batches, STEPS[context.config.size], 1.0, skills=(NAME,), control=ComparingLearner
+    )
+
+
+class ComparingLearner(GradientLearner):
+    """Begins with a comparison in closed form: `looked` of both heads is the ridge regression, on memories of lessons,
+    of what the eye finds in their pictures on what the trunk makes of them. Found step by step it took longer than all
+    that is learned behind it.
+    """
+
+    def __init__(self, agent: Agent, context: Context) -> None:
+        super().__init__(agent, loss, seed=context.seed, learning_rate=_rate(context)[1], trains=trained(agent))
+        self.context = context
+
+    def begin(self, step: int) -> None:
+        """A lesson that goes on where it was stopped has begun already."""
+        if step == 0:
+            start_by_regression(self.agent, self.context)
+        super().begin(step)
+
+
+@torch.no_grad()
+def start_by_regression(agent: Agent, context: Context) -> None:
+    """Fit `looked` of both heads on EXAMPLES batches of lives that no step shows."""
+    made, shown = [], []
+    for number in range(1 if context.config.size == "tiny" else EXAMPLES):
+        batch = lesson_batch(context, -1 - number, _rate(context)[0])
+        batch = to_device(batch, agent.device)
+        recalled, _, codes = brought_back(agent, batch)
+        seen = agent.perceive({**batch, "recalled": recalled}, [agent.tap_of(SOUGHT)])
+        here = recalled["valid"][:, 0]
+        made.append(seen.of_senses[RECALLED].tokens[:, 0][here].cpu())
+        shown.append(codes[here].cpu())
+    fitted = fit_ridge(torch.cat(made).numpy(), torch.cat(shown).numpy())
+    for name in (SOUGHT, RECOGNISED):
+        looked: Any = agent.head(name).looked
+        looked.weight.copy_(torch.from_numpy(fitted.weights.T))
+        looked.bias.copy_(torch.from_numpy(fitted.intercept))
+
+
+def _rate(context: Context) -> tuple[int, float]:
+    """Rows of a batch and learning rate, which the configuration may change."""
+    return context.changed(NAME, TINY_ROWS if context.config.size == "tiny" else ROWS, 1e-3)
+
+
+def trained(agent: Agent) -> tuple[str, ...]:
+    """The two heads that compare."""
+    return tuple(f"heads.{head}." for head in (SOUGHT, RECOGNISED))
+
+
+def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
+    """`rows` lives of pairs that are taught: in every second one the child is asked what it looks at, else where.
+
+    Args:
+        update: of the lesson; below 0 lives that no update shows.
+
+    Returns:
+        As `batch_of`, and `recalled` with all THINGS memories of each life; `shown` int64 [N, THINGS]: the cell in
+        which each memory has its thing; `named` and `unknown` bool [N, THINGS]: which of them the question names, and
+        which was never shown; `copied` int64 [N]: the one that is looked at, RECALLED_BUDGET where none is of it, -1
+        where that is not asked.
+    """
+    what = np.arange(rows) % 2 == 0
+    part: tuple[int | str, ...] = ("begins", -update) if update < 0 else (update,)
+    seeds = lesson_seeds(rows, context.seed, NAME, *part)
+    of = lives(context, seeds, TAUGHT, TAUGHT, what, exam=False)
+    rng = numpy_rng(context.seed, NAME, update)
+    target = np.arange(THINGS) == of.met.target[:, None]
+    pages = [Page(WHAT if asked else where(word)) for asked, word in zip(what, of.asked, strict=True)]
+    batch = batch_of(of.met, pages, rng, target & ~what[:, None])
+    strange = what & (rng.random(rows) < STRANGE)
+    ages = np.exp(rng.uniform(np.log(YOUNGEST_S), np.log(OLDEST_S), (rows, THINGS)))
+    return batch | {
+        "recalled": memories(of, ages),
+        "shown": torch.from_numpy(cells(of.looks.boxes[:, 0]).reshape(rows, THINGS)),
+        "named": torch.from_numpy(target & ~what[:, None]),
+        "unknown": torch.from_numpy(target & strange[:, None]),
+        "copied": torch.from_numpy(np.where(strange, RECALLED_BUDGET, np.where(what, of.met.target, -1))),
+    }
+
+
+def memories(of: Lives, age_s: np.ndarray) -> dict[str, Any]:
+    """What each life keeps of its things, as what was recalled comes in a Batch: [N, 1, THINGS, ...]."""
+    rows, things = of.words.shape
+    said = [encode_text(teaching(word)) for word in of.words.reshape(-1).tolist()]
+    text = np.stack([np.pad(each, (0, max(map(len, said)) - len(each))) for each in said]).reshape(rows, things, -1)
+    words = np.stack([encode_words(word) for word in of.words.reshape(-1).tolist()]).reshape(rows, things, -1)
+    here = torch.ones(rows, 1, things, dtype=torch.bool)
+    senses = {SIGHT: of.taught, TEXT: text, WORDS: words}
+    return {
+        "senses": {name: torch.from_numpy(value)[:, None] for name, value in senses.items()},
+        "present": dict.fromkeys(senses, here),
+        "valid": here,
+        "age_s": torch.from_numpy(age_s).float()[:, None],
+    }
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Lives of lessons, int64 [about n]."""
+    seeds = lesson_seeds(n, context.seed, NAME, "episodes")
+    return np.concatenate([
+        lives(context, part, TAUGHT, TAUGHT, np.arange(len(part)) % 2 == 0, exam=False).episodes()
+        for part in np.array_split(seeds, -(-n // 500))
+    ])  # fmt: skip
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Cross-entropy of the memory that is pointed at, where that is asked, and of the cell, where that is; and how far
+    what the heads make of each memory is from what the eye finds in its picture.
+    """
+    recalled, place, shown = brought_back(agent, batch)
+    seen = agent.perceive({**batch, "recalled": recalled}, [agent.tap_of(head) for head in (SOUGHT, RECOGNISED)])
+    outputs: Any = agent.run_heads([SOUGHT, RECOGNISED], seen)
+    memories, here = seen.of_senses[RECALLED].tokens[:, 0], recalled["valid"][:, 0]
+    made = torch.stack([agent.head(head).looked(memories) for head in (SOUGHT, RECOGNISED)])  # type: ignore[operator]
+    unlike = F.mse_loss(made, shown.expand_as(made), reduction="none").mean((0, -1))
+    value = masked_mean(unlike, here)
+    scalars = {"unlike": value.detach()}
+    asked = batch["copied"] >= 0
+    if asked.any():
+        logits, wanted = outputs[RECOGNISED].logits[:, 0][asked], place[asked]
+        nats = F.cross_entropy(logits, wanted)
+        value = value + nats
+        scalars |= {"says": nats.detach(), "said right": (logits.argmax(-1) == wanted).float().mean()}
+    pointed = batch["pointed"]
+    if (asked := pointed.any(-1)).any():
+        nats = outputs[SOUGHT].loss(pointed, asked)
+        found = pointed.gather(-1, outputs[SOUGHT].mode()[..., None])[asked] > 0
+        value = value + nats
+        scalars |= {"points": nats.detach(), "cell right": found.float().mean()}
+    return value, scalars
+
+
+@torch.no_grad()
+def brought_back(agent: Agent, batch: Mapping[str, Any]) -> tuple[dict[str, Any], Tensor, Tensor]:
+    """The memories of each life in the order in which a memory would bring them back, the place of the one that is to
+    be `copied` among them, int64 [N], and form and colour of what each shows, as the eye has them, [N, THINGS, C].
+    """
+    recalled, seen = batch["recalled"], batch["senses"][SIGHT]
+    ask, kept = (agent.key(agent.encode_senses({SIGHT: x})[SIGHT]) for x in (seen, recalled["senses"][SIGHT][:, 0]))
+    alike = (kept * ask).sum(-1)
+    fits = alike + _NAMED * batch["named"] - _NAMED * batch["unknown"]
+    order = torch.sort(fits, dim=-1, descending=True, stable=True).indices
+
+    def turn(value: Tensor) -> Tensor:
+        at = order[:, None].reshape(len(order), 1, -1, *[1] * (value.ndim - 3))
+        return value.gather(2, at.expand(-1, -1, -1, *value.shape[3:]))
+
+    known = turn(~batch["unknown"][:, None])
+    in_order = {
+        "senses": {name: turn(value) for name, value in recalled["senses"].items()},
+        "present": {name: turn(value) & known for name, value in recalled["present"].items()},
+        "valid": turn(recalled["valid"]) & known,
+        "age_s": turn(recalled["age_s"]),
+    }
+    place = (order == batch["copied"][:, None]).int().argmax(-1)
+    pictures = in_order["senses"]
+    maps = agent.encode_senses({name: pictures[name][:, 0] for name in (SIGHT, TEXT)}, names=[DETAIL])[DETAIL].maps
+    codes = torch.cat((maps[FORM], maps[COLOUR]), -3).flatten(-2)
+    cell = batch["shown"].gather(1, order)[..., None, None].expand(*codes.shape[:-1], 1)
+    return in_order, torch.where(batch["copied"] < THINGS, place, batch["copied"]), codes.gather(-1, cell)[..., 0]

@@ -1,0 +1,110 @@
+"""Lives in which things get invented names: each is shown once with its word, and met again among the others.
+
+What a word means is a kind of thing, a colour and a form; the one that is met again has another size and texture, and
+lies elsewhere, in another light. Of each life's four things one has the colour of the one that is asked for and one its
+form, and all four have a word, so neither tells by itself which word it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from zlib import crc32
+
+import numpy as np
+
+from devmind.curriculum.episodes import identities
+from devmind.curriculum.stage import Context
+from devmind.seeding import numpy_rng
+from stages.language.caregiver.grammar import VOCABULARY, a
+from stages.language.caregiver.scene import Pair
+from stages.language.caregiver.views import CELLS, Views, views
+from stages.language.name.scenes import THINGS, Scenes, scenes
+
+SYLLABLES = tuple(before + vowel + behind for before in "bdfgjkmnprstvwz" for vowel in "aeiou" for behind in "bdgkmnpt")
+LONGEST_WORD = 2
+"""Syllables of an invented word: one or two."""
+KEPT_WORDS = 4
+"""One of so many invented words is kept for exams: no lesson says it."""
+BRIGHT, TINT = (0.7, 1.2), (0.92, 1.08)
+"""How much brighter a picture of another light is, and its red, green and blue by themselves."""
+
+
+@dataclass
+class Lives:
+    """N lives of four things.
+
+    Attributes:
+        looks: one look at each thing, alone; N * THINGS of them, life by life.
+        words: what each is called, str [N, THINGS].
+        met: all of them in view, another time; `met.target` is the one that is asked for.
+    """
+
+    looks: Views
+    words: np.ndarray
+    met: Scenes
+
+    @property
+    def taught(self) -> np.ndarray:
+        """The looks' pictures, uint8 [N, THINGS, 64, 64, 3]."""
+        return self.looks.sight.reshape(*self.words.shape, *self.looks.sight.shape[1:])
+
+    @property
+    def asked(self) -> np.ndarray:
+        """The word of the thing that is asked for, str [N]."""
+        return self.words[np.arange(len(self.words)), self.met.target]
+
+    def first(self, n: int) -> Lives:
+        """The first `n` lives."""
+        met = Scenes(**vars(self.met.rows(n)), target=self.met.target[:n])
+        return Lives(self.looks.rows(n * self.words.shape[1]), self.words[:n], met)
+
+    def episodes(self) -> np.ndarray:
+        """Which lives these are, int64 [N]: by what was seen."""
+        return identities({"taught": self.taught, "met": self.met.sight})
+
+
+def lives(
+    context: Context,
+    seeds: np.ndarray,
+    meant: Sequence[Pair],
+    others: Sequence[Pair],
+    looked_at: np.ndarray,
+    exam: bool,
+) -> Lives:
+    """The lives of seeds int64 [N], each a function of its own seed.
+
+    Args:
+        meant, others: as in `scenes`.
+        looked_at: bool [N]: the child looks at the thing that is asked for, instead of straight ahead.
+        exam: words of exams, which no lesson says; otherwise words of lessons, which are in no exam.
+    """
+    met = scenes(context, seeds, meant, others, looked_at)
+    rngs = [numpy_rng("taught once", seed) for seed in seeds.tolist()]
+    words = np.array([invented(rng, THINGS, exam) for rng in rngs])
+    looks = np.stack([rng.integers(0, 2**31, THINGS) for rng in rngs]).reshape(-1)
+    cells = np.concatenate([rng.integers(0, CELLS, (THINGS, 1)) for rng in rngs])
+    taught = views(context, looks, met.pairs.reshape(-1, 1, 2), cells, np.zeros(len(looks), np.int64))
+    lit = np.stack([in_another_light(each, rng) for each, rng in zip(met.sight, rngs, strict=True)])
+    return Lives(taught, words, replace(met, sight=lit))
+
+
+def in_another_light(sight: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A picture uint8 [H, W, 3] brighter or darker, and a little tinted."""
+    light = rng.uniform(*BRIGHT) * rng.uniform(*TINT, 3)
+    return np.clip(sight * light, 0, 255).astype(np.uint8)
+
+
+def invented(rng: np.random.Generator, count: int, exam: bool) -> list[str]:
+    """Different words that are no word of the caregiver's."""
+    found: dict[str, None] = {}
+    while len(found) < count:
+        word = "".join(rng.choice(SYLLABLES, int(rng.integers(1, LONGEST_WORD + 1))))
+        if (crc32(word.encode()) % KEPT_WORDS == 0) == exam and word not in VOCABULARY:
+            found[word] = None
+    return list(found)
+
+
+def teaching(word: str) -> str:
+    """What is said while a thing is shown: 'this is a zib.'"""
+    return f"this is {a(word)}."

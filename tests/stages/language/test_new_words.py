@@ -1,0 +1,327 @@
+"""Words taught once: lives, what a lesson's batch brings back, the exam, its floors, and what a name brings to mind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from zlib import crc32
+
+import numpy as np
+import pytest
+import torch
+
+from devmind import worlds
+from devmind.acting.recall import OwnMemories, brought_back, names_in
+from devmind.agent.agent import Agent
+from devmind.agent.batch import RECALLED_BUDGET, collate_tick
+from devmind.agent.heads import Inlet
+from devmind.agent.output import Categorical
+from devmind.agent.taps import Tapped
+from devmind.config import load
+from devmind.curriculum.examining import examination
+from devmind.curriculum.stage import Context
+from devmind.live.remembering.teaching_sentences import name_in
+from devmind.memory import Key, Memory, open_store
+from devmind.moment import Moment
+from devmind.seeding import exam_seeds, numpy_rng
+from devmind.testing import tiny_agent
+from stages.language import parts, seeing
+from stages.language.caregiver.grammar import VOCABULARY
+from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT
+from stages.language.eye import COLOUR, FORM, MOST
+from stages.language.eye import THINGS as THINGS_MAP
+from stages.language.name.scenes import THINGS
+from stages.language.new_words import exam, lesson
+from stages.language.new_words.heads import RecognisedHead, SoughtHead
+from stages.language.new_words.lives import KEPT_WORDS, in_another_light, invented, lives, teaching
+from stages.language.parts import DETAIL, RECOGNISED, SIGHT, SOUGHT, TEXT, WORDS
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return Context(load("tiny", sets=["exam.episodes_scale=0.03"]), 0, "cpu", tmp_path, worlds.make)
+
+
+@pytest.fixture(scope="module")
+def agent() -> Agent:
+    agent = tiny_agent()
+    for sense in (SIGHT, WORDS):
+        agent.add_encoder(sense)
+    parts.admit(agent)
+    return agent.eval()
+
+
+def of_exam(context: Context, n: int = 12, looked_at: bool = True):
+    return lives(context, exam_seeds(n, 0, "test"), HELD_OUT, PAIRS, np.full(n, looked_at), exam=True)
+
+
+def test_words_of_exams_are_in_no_lesson_and_none_is_the_caregivers() -> None:
+    of_lessons, of_exams = (
+        {word for seed in range(300) for word in invented(numpy_rng("test", seed), THINGS, exam)}
+        for exam in (False, True)
+    )
+    assert len(of_exams) > 200
+    assert not of_lessons & of_exams
+    assert not (of_lessons | of_exams) & VOCABULARY
+    assert all(name_in(teaching(word)) == word for word in of_exams), "the page finds the same name in it"
+    assert teaching("zib") == "this is a zib."
+    assert teaching("ugan") == "this is an ugan."
+
+
+def test_a_thing_is_met_again_in_another_look_among_all_that_were_taught(context: Context) -> None:
+    of = of_exam(context)
+    n = len(of.words)
+    assert of.taught.shape == (n, THINGS, 64, 64, 3)
+    assert all(len(set(row)) == THINGS for row in of.words.tolist())
+    np.testing.assert_array_equal(of.looks.pairs.reshape(n, THINGS, 2), of.met.pairs)
+    assert {tuple(pair) for pair in of.met.meant.tolist()} <= set(HELD_OUT)
+    seen = of.looks.boxes[:, 0]
+    assert np.abs((seen[:, :2] + seen[:, 2:]) / 2 - 32).max() < 6, "each is looked at when it is taught"
+    others = np.arange(THINGS) != of.met.target[:, None]
+    for word in range(2):  # neither the colour nor the form tells which of the words is meant
+        alike = (of.met.pairs[..., word] == of.met.meant[:, None, word]) & others
+        assert alike.any(1).all()
+    again = of_exam(context)
+    np.testing.assert_array_equal(again.taught, of.taught)
+    np.testing.assert_array_equal(again.words, of.words)
+    shown = lesson.lesson_batch(context, 0, 40)
+    assert set(np.unique(shown["copied"].numpy())) <= {-1, *range(THINGS), RECALLED_BUDGET}
+
+
+def test_another_light_changes_how_bright_a_picture_is_and_little_of_its_colours() -> None:
+    picture = np.full((8, 8, 3), (120, 60, 90), np.uint8)
+    lit = np.stack([in_another_light(picture, numpy_rng("light", i))[0, 0] for i in range(200)]).astype(float)
+    assert lit.sum(1).min() < 0.8 * 270 < 1.1 * 270 < lit.sum(1).max()
+    assert np.abs(lit / lit.sum(1, keepdims=True) - np.array([120, 60, 90]) / 270).max() < 0.05
+
+
+def test_what_a_lesson_brings_back_stands_in_a_memorys_order(context: Context, agent: Agent) -> None:
+    batch = lesson.lesson_batch(context, 3, 40)
+    recalled, place, shown = lesson.brought_back(agent, batch)
+    senses, valid = recalled["senses"], recalled["valid"][:, 0]
+    asked = batch["copied"] >= 0
+    assert asked.sum() == 20
+    strange = batch["copied"] == RECALLED_BUDGET
+    assert strange.any()
+    assert (valid.sum(1) == torch.where(strange, THINGS - 1, THINGS)).all()
+    rows = torch.arange(40)
+    pages = batch["senses"][TEXT][:, 0]
+    for row in rows.tolist():
+        page = bytes(n for n in pages[row].tolist() if 0 <= n < 256).decode()
+        word = bytes(senses[WORDS][row, 0, 0].tolist()).rstrip(b"\0").decode()
+        if not asked[row]:
+            assert page == f"where is the {word}?", "what is named comes first"
+            assert batch["pointed"][row].any()
+        else:
+            assert page == "what is that?"
+            assert not batch["pointed"][row].any()
+    known = asked & ~strange
+    before = batch["recalled"]["senses"][SIGHT][rows, 0, batch["copied"].clamp(0, THINGS - 1)]
+    behind = senses[SIGHT][rows, 0, place.clamp_max(THINGS - 1)]
+    assert torch.equal(before[known], behind[known])
+    sight = senses[SIGHT][:1, 0]
+    maps = agent.encode_senses({SIGHT: sight, TEXT: senses[TEXT][:1, 0]}, names=[DETAIL])[DETAIL].maps
+    codes = torch.cat((maps[FORM], maps[COLOUR]), -3)[0].flatten(2)
+    for at in range(THINGS):
+        alike = torch.isclose(codes[at].mT, shown[0, at], atol=1e-4).all(1)
+        assert alike.any(), "of one cell of the same picture"
+    loss, scalars = lesson.loss(agent, batch)
+    assert loss.isfinite()
+    assert {"says", "points", "unlike"} <= set(scalars)
+
+
+def test_the_lesson_and_its_control_change_the_two_heads_and_nothing_else(context: Context, agent: Agent) -> None:
+    taught = lesson.lesson(context)
+    assert taught.control is not None
+    for make in (taught.make_learner, taught.control):
+        child = tiny_agent()
+        child.add_encoder(SIGHT)
+        parts.admit(child)
+        child.config.stages = ["reflex", "language"]
+        before = {name: value.clone() for name, value in child.state_dict().items()}
+        learner = make(child, context)
+        learner.steps = taught.steps
+        learner.begin(0)
+        learner.update(lesson.lesson_batch(context, 0, 8), 0)
+        changed = {name for name, value in child.state_dict().items() if not torch.equal(value, before[name])}
+        assert {name.split(".")[1] for name in changed} == {RECOGNISED, SOUGHT}
+        assert all(name.startswith("heads.") for name in changed)
+
+
+def tapped(head, memories: torch.Tensor, codes: torch.Tensor, here: torch.Tensor, readout: torch.Tensor) -> Tapped:
+    """What a head reads of memories [R, D], cells [C, 64] that all hold a thing, and a readout [D]."""
+    things = torch.zeros(1, MOST, memories.shape[-1])
+    tokens = torch.cat((things, memories[None], readout[None, None]), 1)
+    present = torch.cat((torch.ones(1, MOST, dtype=torch.bool), here[None], torch.ones(1, 1, dtype=torch.bool)), 1)
+    form, colour = codes.unflatten(-1, (8, 8)).chunk(2)
+    return Tapped(tokens, present, {FORM: form[None], COLOUR: colour[None], THINGS_MAP: torch.zeros(1, 1, 8, 8)})
+
+
+def test_heads_compare_what_memories_show_with_what_is_in_view() -> None:
+    """Memories that show the codes of known cells: each is found there, and what is looked at is recognised."""
+    rng = torch.Generator().manual_seed(0)
+    inlet = Inlet(16, MOST + 5, {FORM: 8, COLOUR: 8, THINGS_MAP: 1})
+    codes = torch.randn(16, 64, generator=rng)
+    memories = codes[:, [3, 40, 27, 9]].mT.contiguous()
+    readout, here = torch.zeros(16), torch.ones(4, dtype=torch.bool)
+    found, known = SoughtHead(inlet), RecognisedHead(inlet)
+    with torch.no_grad():
+        for head in (found, known):
+            head.looked.weight.copy_(torch.eye(16))
+            head.looked.bias.zero_()
+            head.gain.fill_(20.0)
+        found.asks.bias.zero_()
+        found.asks.bias[0] = 100.0
+        found.answers.weight.zero_()
+        for at in range(4):  # which memory is sought is told by one number of each
+            marked = memories.clone()
+            found.answers.weight[0] = torch.linalg.lstsq(marked, torch.eye(4)[:, at : at + 1]).solution[:, 0]
+            found.answers.bias.zero_()
+            assert int(found(tapped(found, marked, codes, here, readout)).mode()) == (3, 40, 27, 9)[at]
+        for cell, at in ((3, 0), (40, 1), (27, 2), (9, 3)):
+            known.looks.bias.copy_(torch.where(torch.arange(64) == cell, 50.0, 0.0))
+            known.none.bias.fill_(5.0)
+            assert int(known(tapped(known, memories, codes, here, readout)).mode()) == at
+            gone = here & (torch.arange(4) != at)
+            others = known(tapped(known, memories, codes, gone, readout)).logits[0]
+            assert others[at] < -1e30, "what is absent cannot be pointed at"
+        nothing = found(tapped(found, memories, codes, torch.zeros(4, dtype=torch.bool), readout))
+        assert torch.equal(nothing.logits, torch.zeros(1, 64)), "without a memory it is one of the things in view"
+
+
+def test_who_begins_looks_at_the_middle() -> None:
+    head = RecognisedHead(Inlet(16, MOST + 5, {FORM: 8, COLOUR: 8, THINGS_MAP: 1}))
+    assert set(head.looks.bias.topk(4).indices.tolist()) == {27, 28, 35, 36}
+
+
+def key(*numbers: float) -> dict[str, Key]:
+    vector = np.zeros(64, np.float32)
+    vector[: len(numbers)] = numbers
+    return {SIGHT: Key(vector / np.linalg.norm(vector), "eye")}
+
+
+def test_a_name_that_is_said_brings_back_what_was_taught_by_it() -> None:
+    memory = Memory(open_store(None))
+    for name, at in (("zib", (1, 0)), ("dop", (0, 1)), (None, (0.9, 0.1)), ("zib", (0.5, 0.5)), ("zibber", (0, 1))):
+        memory.write(Moment(0.0, {TEXT: "x"}), key(*at), name=name)
+    brought = [entry.name for entry in brought_back(memory, key(0, 1), "where is the zib?")]
+    assert brought[0] == "zib"
+    assert len(brought) == RECALLED_BUDGET
+    assert set(brought[1:3]) == {"dop", "zibber"}, "then what is most like what is seen"
+    first = brought_back(memory, key(1, 0), "Where is the ZIB?")[0]
+    assert first.keys[SIGHT].vector[0] == 1, "of two examples the one that is most like what is seen"
+    assert len(brought_back(memory, key(1, 0), "zib dop zibber", budget=2)) == 2
+    assert [one.id for one in brought_back(memory, key(1, 0), "what is that?")] == [
+        one.id for one in memory.recall(key(1, 0))
+    ]
+    assert names_in("the zib-dop", ["dop", "zi", "zib"]) == ["dop", "zib"]
+
+
+def test_a_page_without_a_name_changes_nothing_of_what_comes_to_mind(agent: Agent) -> None:
+    picture = numpy_rng("test").integers(0, 256, (1, 64, 64, 3)).astype(np.uint8)
+    found = []
+    for said in ("", "what is that?", "where is the zib?"):
+        memory = Memory(open_store(None))
+        recall = OwnMemories(agent, [memory], (SIGHT,))
+        for at, name in enumerate(("dop", "gan", "rem", "tuk", "zib")):
+            vector = key(1, -at)[SIGHT].vector
+            memory.write(Moment(0.0, {TEXT: name}), {SIGHT: Key(vector, recall.hashes[SIGHT])}, name=name)
+        recall(agent.encode(agent.new_state(1), collate_tick({SIGHT: picture, TEXT: [said]}, np.ones(1, bool))))
+        found.append([entry.name for entry in recall.entries[0]])
+    assert found[0] == found[1]
+    assert len(found[2]) == RECALLED_BUDGET
+    assert found[2][0] == "zib"
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, turn, current: list) -> None:
+    """Points at the memory of the thing that is asked for, and at its middle; of another row where shuffled.
+
+    `current` holds the lives that are asked.
+    """
+    real = exam.Actor
+
+    class Knowing:
+        of: exam.Lives
+        rows: np.ndarray
+
+        def __init__(self, agent, n, **more) -> None:
+            self.agent, self.n, self.recall = agent, n, more["recall"]
+            self.real = real(agent, n, **more)
+
+        def act(self, batch):
+            output = self.real.act(batch)
+            seen = batch["senses"][SIGHT][:, 0].numpy()
+            of = current[0]
+            at = {sight.tobytes(): row for row, sight in enumerate(of.met.sight)}
+            rows = [at[one.tobytes()] for one in seen]
+            points, cells = torch.zeros(self.n, RECALLED_BUDGET + 1), torch.zeros(self.n, 64)
+            points[:, -1] = 1.0
+            order = turn(self.n)
+            middle = seeing.cells(of.met.boxes)[np.arange(len(of.words)), of.met.target]
+            for row in range(self.n):
+                if self.recall is not None:
+                    names = [entry.name for entry in self.recall.entries[row]]
+                    word = of.asked[rows[row]]
+                    if word in names:
+                        points[row, (names.index(word) + (order[row] - row)) % len(names)] = 2.0
+                    cells[row, middle[rows[order[row]]]] = 1.0
+            output.outputs[RECOGNISED], output.outputs[SOUGHT] = Categorical(points), Categorical(cells)
+            return output
+
+    ask = exam.Asked.__init__
+
+    def remembered(self, agent, of, *given, **more):
+        current[:] = [of]
+        ask(self, agent, of, *given, **more)
+
+    monkeypatch.setattr(exam.Asked, "__init__", remembered)
+    monkeypatch.setattr(exam, "Actor", Knowing)
+
+
+def test_who_knows_is_right_and_shuffled_answers_are_not(context: Context, agent: Agent, monkeypatch) -> None:
+    current: list = []
+
+    def judged(turn) -> dict[str, float]:
+        with monkeypatch.context() as patch:
+            answering(patch, turn, current)
+            found = exam.examine(agent, context, "full")
+        of = current[0]
+        assert {tuple(pair) for pair in of.met.meant.tolist()} <= set(HELD_OUT)
+        assert all(crc32(word.encode()) % KEPT_WORDS == 0 for word in of.words.flat), "words that no lesson says"
+        for measure in found:
+            assert measure.rows["memory off"] <= 0.5, "who lives by memory knows nothing without it"
+        said = next(measure for measure in found if measure.name == exam.SAID)
+        assert said.rows["says no word for what was never shown"] == 1.0
+        return {measure.name: measure.score for measure in found}
+
+    with examination(agent):
+        assert judged(np.arange) == {exam.SAID: 1.0, exam.FOUND: 1.0}
+        shuffled = judged(lambda n: np.roll(np.arange(n), 1))
+    assert shuffled[exam.SAID] == 0.0
+    assert shuffled[exam.FOUND] < 0.6
+
+
+def test_an_untaught_agent_stays_below_the_floors(context: Context, agent: Agent) -> None:
+    with examination(agent):
+        measures = {measure.name: measure for measure in exam.examine(agent, context, "full")}
+    for measure in measures.values():
+        assert not measure.score > 0.8
+        assert max(measure.floors.values()) > measure.chance + 0.2, "rules that see the looks do better than chance"
+    assert not exam.GATE.judge(measures).passed
+
+
+def test_an_agent_without_the_two_heads_is_not_asked_and_the_gate_says_so(context: Context) -> None:
+    agent = tiny_agent()
+    agent.add_encoder(SIGHT)
+    parts.admit(agent)
+    agent.heads.pop(RECOGNISED)
+    with examination(agent.eval()):
+        assert exam.examine(agent, context, "full") == []
+    verdict = exam.GATE.judge({})
+    assert not verdict.passed
+    assert all("was not measured" in decision.reason for decision in verdict.decisions)
+
+
+def test_lessons_have_taught_pairs_only(context: Context) -> None:
+    of = lives(context, np.arange(30), TAUGHT, TAUGHT, np.zeros(30, bool), exam=False)
+    assert {tuple(pair) for pair in of.met.pairs.reshape(-1, 2).tolist()} <= set(TAUGHT)
+    assert len(np.unique(lesson.taught(context, 40))) == 40
