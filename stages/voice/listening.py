@@ -70,7 +70,7 @@ def repeat(agent: Agent, moments: list[np.ndarray]) -> tuple[np.ndarray, np.ndar
     _check(agent, CODEC)
     codes = torch.stack([output.action[UTTER][0] for output in _lived(agent, moments, effectors=(UTTER,))])
     with torch.inference_mode():
-        mel = decode(agent, levels_of(codes)[None]).flatten(1, 2)
+        mel = decode(agent, levels_of(codes)[None]).flatten(1, 2).cpu()
     return codes.cpu().numpy(), sound_of(mel)[0, : len(moments) * TICK_SAMPLES].numpy()
 
 

@@ -26,7 +26,7 @@ def _back() -> Tensor:
 def magnitudes(mel: Tensor) -> Tensor:
     """Magnitudes [N, 257, F] that fit log-mel [N, F, 64]."""
     power = (10.0 ** (2.0 * mel - 2.0) - 1e-6).clamp_min(0.0)
-    return (power @ _back()).clamp_min(0.0).sqrt().mT
+    return (power @ _back().to(power.device)).clamp_min(0.0).sqrt().mT
 
 
 def sound_of(mel: Tensor, rounds: int = ROUNDS) -> Tensor:

@@ -94,7 +94,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 def heard_by(agent: Agent, sound: Tensor) -> Tensor:
     """Log-mel [N, F, 64] of the Moments of sound [N, T x 1600], as the ear hears them."""
     output: Any = agent(as_batch(sound), [CODEC])[CODEC]
-    return output.mel.flatten(1, 2)
+    return output.mel.flatten(1, 2).cpu()
 
 
 def repeated(agent: Agent, sound: Tensor) -> tuple[Tensor, Tensor]:
@@ -180,7 +180,7 @@ def _digits(agent: Agent, context: Context, level: str, others: Others) -> list[
     if every is None:
         return []
     unseen = unmet(agent, every)
-    rows = np.linspace(0, len(unseen.labels) - 1, min(DIGITS_ASKED, len(unseen.labels))).astype(int)
+    rows = np.linspace(0, len(unseen.labels) - 1, min(context.episodes(DIGITS_ASKED), len(unseen.labels))).astype(int)
     asked = unseen.take(rows[::5] if level == "glimpse" else rows)
     waves, known = ([spoken(of, row) for row in range(len(of.labels))] for of in (asked, every))
     # Halves by content, so that a glimpse's are the full exam's.
