@@ -290,7 +290,8 @@ class Agent(Thinker):
             if self.encoder(name).uses_previous or self.encoder(name).effector is not None:
                 state.carry.pop(f"encoder.{name}", None)
                 if name in percepts.encoded and self.encoder(name).uses_previous:
-                    reading, present = batch["senses"][name][:, 0], batch["present"][name][:, 0]
+                    read = self.encoder(name).of or name
+                    reading, present = batch["senses"][read][:, 0], batch["present"][read][:, 0]
                     state.carry[f"encoder.{name}"] = {"reading": reading, "present": present}
 
     def _act(

@@ -50,8 +50,8 @@ class Perceiver(PartHolder):
                 done = _done(batch, encoder.effector, last)
                 if done is not None:
                     senses[name], present[name] = _one_later(*done, last, batch["first"])
-            elif name in senses and encoder.uses_previous:
-                previous[name] = _one_later(senses[name], present[name], last, batch["first"])
+            elif encoder.uses_previous and (read := encoder.of or name) in senses:
+                previous[name] = _one_later(senses[read], present[read], last, batch["first"])
         encoded = self.encode_senses(senses, present, previous, names)
         return Perceived(encoded, raw_vectors(batch["senses"], batch["present"], self.raw_senses))
 

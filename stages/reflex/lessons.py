@@ -13,6 +13,7 @@ from devmind.curriculum.stage import Batches, Context, Lesson
 from devmind.learners.gradient import Loss, gradient_lesson
 from devmind.learners.policy import Drill, PolicyLearner
 from devmind.learners.ppo import PPO
+from devmind.sessions.spoken import speaker_group
 from stages.reflex import recordings, together
 from stages.reflex.bind import lesson as bind
 from stages.reflex.foresee import lesson as foresee
@@ -134,7 +135,7 @@ def groups(context: Context) -> tuple[str, ...]:
     """What of the run's recordings the lessons use, for the agent's `trained_on`."""
     pictured = see.source_group(recordings.pictures(context.data), context.seed)
     speakers = sorted(set(hear.lesson_clips(context).speakers)) if hear.has_speech(context) else []
-    return (pictured, *(recordings.speaker_group(name) for name in speakers))
+    return (pictured, *(speaker_group(name) for name in speakers))
 
 
 def perceive_cycle(context: Context) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ SAT = {
     "language": "grammar",
     "reasoning": "tictactoe",
     "planning": "criticise",
+    "voice": "hear_words",
 }
 """By stage, in the order of raising, the skill that is examined: of each the one whose whole exam takes least."""
 

@@ -68,6 +68,8 @@ ELSEWHERE: Mapping[str, str] = {
     "replan": "tests/stages/planning/test_replan.py",
     "instruct": "tests/stages/planning/test_instruct.py",
     "arrange": "tests/stages/planning/test_arranging.py",
+    "hear_words": "tests/stages/voice/test_hear_words.py",
+    "echo": "tests/stages/voice/test_echo.py",
 }
 """Skills whose exams have these tests in a file of their own: a night, games and pages need a player of their kind."""
 

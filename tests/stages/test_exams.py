@@ -50,7 +50,7 @@ def of(names: Mapping[str, object] | None = None, slow: tuple[str, ...] = SLOW) 
 def agent() -> Agent:
     """An untaught agent with the parts of every stage."""
     agent = tiny_agent()
-    for name in ("reflex", "memory", "language", "reasoning", "planning"):
+    for name in ("reflex", "memory", "language", "reasoning", "planning", "voice"):
         STAGES[name].admit(agent)
         agent.config.stages = [*agent.config.stages, name]
     return agent.eval()

@@ -13,7 +13,7 @@ from devmind.curriculum.start import load_stage
 from devmind.testing import tiny_agent, tiny_context
 from devmind.testing.parts import taught_hash
 
-STAGES = ("memory", "language", "reasoning", "planning")
+STAGES = ("memory", "language", "voice", "reasoning", "planning")
 Parts = dict[tuple[str, str], dict[str, Any]]
 
 

@@ -22,10 +22,10 @@ from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.errors import ExamError
 from devmind.seeding import exam_seeds, lesson_seeds
+from devmind.sessions.spoken import CLIP_SAMPLES, Clips, clips, speaker_group
 from stages.reflex.exhibits import wav
 from stages.reflex.hear.lesson import CLASSES, as_sound, sounds
 from stages.reflex.parts import on_trunk
-from stages.reflex.recordings import CLIP_SAMPLES, Clips, clips, speaker_group
 
 NORMAL_FRAMES = 32
 FLOOR_PENALTY, READ_OUT_PENALTY = 3000.0, 1000.0

@@ -22,7 +22,7 @@ from devmind.curriculum.stage import Context
 from devmind.learners.gradient import head_loss
 from devmind.moment import TICK_SAMPLES
 from devmind.seeding import lesson_seeds, numpy_rng, torch_generator
-from stages.reflex.recordings import CLIP_TICKS, Clips, clips, held_out_speaker
+from devmind.sessions.spoken import CLIP_TICKS, Clips, clips, held_out_speaker
 
 TICKS = 5
 CLASSES = ("quiet", "sphere tone", "box tone", "cylinder tone", "voice", "bang", "contact")

@@ -10,12 +10,13 @@ import torch
 from devmind.config import load
 from devmind.curriculum.start import make_context
 from devmind.errors import ExamError
+from devmind.sessions.spoken import clips, held_out_speaker, speaker_group
 from devmind.testing import tiny_agent
 from stages.reflex import parts
 from stages.reflex.hear import exam as hear_exam
 from stages.reflex.hear import lesson as hear
 from stages.reflex.lessons import groups
-from stages.reflex.recordings import clips, held_out_speaker, pictures, speaker_group, split_pictures
+from stages.reflex.recordings import pictures, split_pictures
 from stages.reflex.see import exam as see_exam
 from stages.reflex.see import lesson as see
 

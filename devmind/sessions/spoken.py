@@ -1,0 +1,96 @@
+"""Labelled recordings of spoken digits, by speakers: `speech/*/{digit}_{speaker}_{take}.wav` in a folder of data.
+
+Stages that listen share them: one speaker is held out of lessons, the same one for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from devmind.errors import ExamError
+from devmind.moment import SOUND_RATE_HZ
+from devmind.seeding import derive_seed
+
+CLIP_TICKS = 10
+CLIP_SAMPLES = CLIP_TICKS * SOUND_RATE_HZ // 10
+
+
+@dataclass(frozen=True)
+class Clips:
+    """waves float32 [N, 16000] (one second at 16 kHz, the speech in its middle), labels int64 [N], speakers str [N];
+    lengths int64 [N], samples of the speech.
+    """
+
+    waves: np.ndarray
+    lengths: np.ndarray
+    labels: np.ndarray
+    speakers: np.ndarray
+
+    def take(self, index: np.ndarray) -> Clips:
+        """The rows `index` (int or bool)."""
+        return Clips(self.waves[index], self.lengths[index], self.labels[index], self.speakers[index])
+
+
+@lru_cache(maxsize=2)
+def clips(data: Path | None) -> Clips | None:
+    """All spoken digits of the folder, resampled to 16 kHz, or None when it has none."""
+    files = sorted(data.glob("speech/*/*.wav")) if data else []
+    named = [(path, path.stem.split("_")) for path in files]
+    named = [(path, parts) for path, parts in named if len(parts) >= 3 and parts[0].isdigit() and int(parts[0]) < 10]
+    if not named:
+        return None
+    waves, lengths = zip(*(_centred(_read_wave(path)) for path, _ in named), strict=True)
+    labels = np.array([int(parts[0]) for _, parts in named], dtype=np.int64)
+    speakers = np.array(["_".join(parts[1:-1]) for _, parts in named])
+    return Clips(np.stack(waves), np.array(lengths), labels, speakers)
+
+
+def _read_wave(path: Path) -> np.ndarray:
+    """float32 [S] at 16 kHz, channels mixed."""
+    import soundfile
+    import soxr
+
+    try:
+        wave, rate_hz = soundfile.read(path, dtype="float32", always_2d=True)
+    except soundfile.LibsndfileError as error:
+        raise ExamError(
+            f"The recording {path} cannot be read ({error}); remove it or replace it by a sound file."
+        ) from error
+    mono = wave.mean(axis=1)
+    return mono if rate_hz == SOUND_RATE_HZ else soxr.resample(mono, rate_hz, SOUND_RATE_HZ)
+
+
+def _centred(mono: np.ndarray) -> tuple[np.ndarray, int]:
+    """One second around the speech [16000], peak at 0.5, and the speech's length in samples; mono is float32 [S]."""
+    loud = np.flatnonzero(np.abs(mono) > 0.02 * np.abs(mono).max(initial=1e-9))
+    if len(loud):
+        mono = mono[loud[0] : loud[-1] + 1]
+    mono = mono[:CLIP_SAMPLES]
+    wave = np.zeros(CLIP_SAMPLES, dtype=np.float32)
+    start = (CLIP_SAMPLES - len(mono)) // 2
+    wave[start : start + len(mono)] = 0.5 * mono / max(1e-6, float(np.abs(mono).max(initial=0)))
+    return wave, len(mono)
+
+
+def held_out_speaker(speakers: Sequence[str], seed: int, named: str | None) -> str:
+    """The speaker kept out of the lessons: the one named, else by hash of seed and name.
+
+    Raises:
+        ExamError: the named one does not speak here.
+    """
+    known = sorted(set(speakers))
+    if named is not None and named in known:
+        return named
+    if named is not None:
+        raise ExamError(f"exam.holdout={named} is no speaker of the data; it has {', '.join(known)}.")
+    return min(known, key=lambda name: derive_seed(seed, "holdout", name))
+
+
+def speaker_group(name: str) -> str:
+    """How a speaker is listed in the agent's `trained_on`."""
+    return f"speaker:{name}"

@@ -1,0 +1,1 @@
+"""The caregiver: what she says, and with which voices."""

@@ -1,0 +1,117 @@
+"""What the caregiver says, and in whose voices: lessons have voices, phrases and words that exams do not have.
+
+espeak-ng speaks where it is installed (the extra `voice`), with its voices, accents, speeds and pitches; else devmind's
+own small synthesiser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from devmind.moment import SOUND_RATE_HZ
+from devmind.seeding import numpy_rng
+from stages.voice.caregiver import espeak, formants
+
+DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+COLOURS = ("red", "green", "blue", "yellow")
+NOUNS = ("ball", "box", "can")
+MANY = {"ball": "balls", "box": "boxes", "can": "cans"}
+NEW_WORDS = ("apple", "garden", "window", "music", "river", "button", "paper", "cookie")
+"""Words that no lesson speaks, to be repeated."""
+TAUGHT_VOICES = (
+    "m1", "m2", "m3", "m5", "m7", "f1", "f4", "adam", "Alex", "anika", "antonio", "belinda", "benjamin", "boris",
+    "caleb", "david", "edward", "Gene", "iven", "john", "klatt2", "linda", "Mario", "max", "Michael", "pedro",
+    "steph", "travis", "zac", "aunty",
+)  # fmt: skip
+UNSEEN_VOICES = ("m4", "m6", "m8", "Andrea", "Annie", "ian", "norbert", "quincy", "shelby", "paul")
+"""espeak-ng's variants. Those with breath in them are left out: their noise is another one at every start."""
+ACCENTS = ("en-us", "en", "en-gb-scotland", "en-gb-x-rp")
+
+
+def phrases() -> list[tuple[str, int, str, str]]:
+    """(phrase, digit, colour, noun): "two red balls", "one green box"."""
+    return [
+        (f"{DIGITS[n]} {colour} {noun if n == 1 else MANY[noun]}", n, colour, noun)
+        for n in range(10)
+        for colour in COLOURS
+        for noun in NOUNS
+    ]
+
+
+def is_held_out(number: int, colour: str, noun: str) -> bool:
+    """Whether a phrase is left for exams: 24 of 120, each word of which stands in others that are taught."""
+    return (number + 2 * COLOURS.index(colour) + 3 * NOUNS.index(noun)) % 5 == 0
+
+
+TAUGHT_PHRASES = tuple(phrase for phrase, n, colour, noun in phrases() if not is_held_out(n, colour, noun))
+UNSEEN_PHRASES = tuple(phrase for phrase, n, colour, noun in phrases() if is_held_out(n, colour, noun))
+WORDS = (*DIGITS, *COLOURS, *NOUNS, *MANY.values())
+"""Every word that is taught."""
+
+
+@dataclass(frozen=True)
+class Bank:
+    """Utterances.
+
+    Attributes:
+        texts: [N]; voices: [N], whose each is, by name; speaker: who made them all.
+        waves: float32 [S] each at 16 kHz, their peak at 0.5.
+    """
+
+    texts: tuple[str, ...]
+    voices: tuple[str, ...]
+    waves: tuple[np.ndarray, ...]
+    speaker: str
+
+    def take(self, rows: Sequence[int] | np.ndarray) -> Bank:
+        """Some of them."""
+        at = [int(row) for row in rows]
+        texts, voices = tuple(self.texts[i] for i in at), tuple(self.voices[i] for i in at)
+        return Bank(texts, voices, tuple(self.waves[i] for i in at), self.speaker)
+
+
+def speaker() -> str:
+    """Who lends the caregiver a voice on this machine."""
+    return "espeak-ng" if espeak.installed() else "devmind's formant synthesiser"
+
+
+@lru_cache(maxsize=6)
+def bank(name: str, seed: int, n: int, texts: tuple[str, ...], unseen: bool, by: str | None = None) -> Bank:
+    """`n` utterances of `texts`, drawn by name and seed.
+
+    Args:
+        unseen: in the voices of exams, else in those of lessons.
+        by: who speaks (`speaker()` by default).
+    """
+    rng, by = numpy_rng("voice", name, seed), by or speaker()
+    said = tuple(texts[int(i)] for i in rng.integers(len(texts), size=n))
+    speeds = rng.integers(140, 230, n)  # words a minute
+    pitches = rng.integers(20, 81, n)
+    if by != "espeak-ng":
+        drawn = [formants.Voice.drawn(unseen, rng) for _ in range(n)]
+        waves = [
+            formants.speak(text, voice, speed / 170) for text, voice, speed in zip(said, drawn, speeds, strict=True)
+        ]
+        return Bank(said, tuple(voice.name for voice in drawn), tuple(levelled(wave) for wave in waves), by)
+    variants = UNSEEN_VOICES if unseen else TAUGHT_VOICES
+    voices = [f"{ACCENTS[int(rng.integers(4))]}+{variants[int(rng.integers(len(variants)))]}" for _ in range(n)]
+    told = [(said[i], voices[i], int(speeds[i]), int(pitches[i])) for i in range(n)]
+    rate_hz, spoken = espeak.speak(told)
+    return Bank(said, tuple(v.partition("+")[2] for v in voices), tuple(_resampled(w, rate_hz) for w in spoken), by)
+
+
+def _resampled(samples: np.ndarray, rate_hz: int) -> np.ndarray:
+    import soxr
+
+    return levelled(soxr.resample(samples.astype(np.float32) / 32_768, rate_hz, SOUND_RATE_HZ))
+
+
+def levelled(wave: np.ndarray) -> np.ndarray:
+    """Sound float32 [S] without the silence on either side, its peak at 0.5."""
+    loud = np.flatnonzero(np.abs(wave) > 0.02 * np.abs(wave).max(initial=1e-9))
+    wave = wave[loud[0] : loud[-1] + 1] if len(loud) else wave
+    return (0.5 / max(1e-6, float(np.abs(wave).max(initial=0.0))) * wave).astype(np.float32)

@@ -1,0 +1,108 @@
+"""The codec: what is heard as a few whole numbers a Moment, and sound made of them again.
+
+Finite scalar quantisation (Mentzer et al. 2023, arXiv 2309.15505): each number of a small code is squashed and rounded
+to one of a few levels, and learning passes through the rounding as if it were not there. There is no codebook, so none
+can collapse.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from devmind.agent.heads import Head, Inlet
+from devmind.agent.output import Output, masked_mean
+from devmind.agent.taps import Tapped
+from stages.voice.ear import BEFORE, FRAMES, MEL, TOKENS
+
+LEVELS = (7, 5, 5, 5, 5)
+"""Of each number in a code; odd, so that nothing is a level: 4,375 codes, 12.1 bits."""
+GROUPS = 2
+"""Codes a token: 4 x 2 codes are 97 bits a Moment, 970 bits a second."""
+CODES = math.prod(LEVELS)
+SIZE = GROUPS * len(LEVELS)
+"""Numbers a token, before and after they are rounded."""
+
+
+def quantised(free: Tensor) -> Tensor:
+    """Free numbers [..., 10] squashed and rounded to whole levels, about zero; the gradient is the squashed ones'."""
+    half = _halves(free)
+    squashed = free.tanh() * half
+    return squashed + (squashed.round() - squashed).detach()
+
+
+def codes_of(rounded: Tensor) -> Tensor:
+    """Whole levels [..., 10] as codes int64 [..., 2] in 0..4374."""
+    levels = (rounded + _halves(rounded)).round().long().unflatten(-1, (GROUPS, len(LEVELS)))
+    return (levels * _places(rounded.device)).sum(-1)
+
+
+def levels_of(codes: Tensor) -> Tensor:
+    """Codes int64 [..., 2] as whole levels float32 [..., 10]."""
+    sizes = torch.tensor(LEVELS, device=codes.device)
+    levels = (codes[..., None] // _places(codes.device) % sizes).flatten(-2).float()
+    return levels - _halves(levels)
+
+
+def _halves(like: Tensor) -> Tensor:
+    return torch.tensor([(level - 1) / 2 for level in LEVELS] * GROUPS, device=like.device)
+
+
+def _places(device: torch.device) -> Tensor:
+    return torch.tensor([math.prod(LEVELS[:at]) for at in range(len(LEVELS))], device=device)
+
+
+@dataclass
+class Heard(Output):
+    """What the codec makes of Moments [...]: whole levels `rounded` [..., 4, 10]; `mel` [..., 8, 64], what it heard."""
+
+    rounded: Tensor
+    mel: Tensor
+
+    def mode(self) -> Tensor:
+        """Codes int64 [..., 4, 2]."""
+        return codes_of(self.rounded)
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        return self.mode()
+
+    def loss(self, target: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        """Mean distance of `target` [..., 8, 64], what a decoder made of it, from what was heard."""
+        return masked_mean((target - self.mel).abs(), mask)
+
+
+class CodecHead(Head):
+    """An arc for `utter`: it answers each Moment of speech with the codes of what it just heard, and knows how a row of
+    codes sounds.
+
+    Coded frame by frame pair, with 6 frames before it; decoded with two tokens (50 ms) on either side, which is what a
+    speaker has to wait.
+    """
+
+    def __init__(self, inlet: Inlet, hidden: int | None = None) -> None:
+        super().__init__(inlet)
+        mels, hidden = inlet.map_channels[MEL], hidden or max(32, inlet.width)
+        self.coder = nn.Sequential(
+            nn.Conv1d(mels, hidden, 3), nn.GELU(),
+            nn.Conv1d(hidden, hidden, 3, stride=2), nn.GELU(),
+            nn.Conv1d(hidden, SIZE, 1),
+        )  # fmt: skip
+        self.decoder = nn.Sequential(
+            nn.Conv1d(SIZE, 2 * hidden, 3, padding=1), nn.GELU(),
+            nn.Conv1d(2 * hidden, 2 * hidden, 3, padding=1), nn.GELU(),
+            nn.Conv1d(2 * hidden, 2 * mels, 1),
+        )  # fmt: skip
+
+    def forward(self, tapped: Tapped) -> Heard:
+        mel = tapped.maps[MEL].flatten(-2)
+        lead = mel.shape[:-2]
+        free = self.coder(mel.flatten(0, -3) if lead else mel[None])[..., -TOKENS:].mT
+        return Heard(quantised(free).unflatten(0, lead), mel.mT[..., BEFORE : BEFORE + FRAMES, :])
+
+    def decode(self, rounded: Tensor) -> Tensor:
+        """Log-mel [N, 2 L, 64] of whole levels [N, L, 10]."""
+        pairs = self.decoder(rounded.mT).mT
+        return pairs.unflatten(-1, (2, -1)).flatten(1, 2)

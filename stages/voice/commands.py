@@ -1,0 +1,63 @@
+"""The commands of the stage: `devmind hear` writes what is said in a recording, `devmind echo` says it again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from devmind.cli import show
+from devmind.cli.agents import AgentOption, agent_folder
+from devmind.cli.house import group
+from devmind.cli.paths import existing
+from devmind.errors import ConfigError
+
+hear = group("Write what is said in a recording.")
+echo = group("Say a recording again by the codec.")
+
+Recording = Annotated[Path, typer.Argument(metavar="FILE", help="A sound file of any rate, such as a WAV or a FLAC.")]
+Seconds = Annotated[
+    float, typer.Option("--seconds", min=0.1, max=3600, metavar="S", help="How much of it, from the beginning.")
+]
+
+
+@hear.command("hear")
+def write_what_is_said(file: Recording, agent: AgentOption = None, seconds: Seconds = 60.0) -> None:
+    """Let an agent listen to a recording, tick by tick, and print the words as they come."""
+    existing(file, "FILE", "file")
+    from devmind.agent.agent import Agent
+    from devmind.agent.threads import intra_op_threads
+    from stages.voice.listening import hear, moments_of
+
+    moments = moments_of(file, seconds, show.line)
+    with intra_op_threads(1):
+        heard = ""
+        for _, signs in hear(Agent.from_pretrained(agent_folder(agent)).eval(), moments):
+            typer.echo(signs, nl=False)
+            heard += signs
+    typer.echo("" if heard.strip() else "no word was heard")
+
+
+@echo.command("echo")
+def say_again(
+    file: Recording,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The WAV file that is written.")],
+    agent: AgentOption = None,
+    seconds: Seconds = 60.0,
+) -> None:
+    """Let an agent repeat a recording by its codec alone, and write how that sounds."""
+    existing(file, "FILE", "file")
+    if out.suffix.lower() != ".wav" or out.exists():
+        raise ConfigError(f"OUT must be a new .wav file; got '{out}'. Choose another name.")
+    from devmind.agent.agent import Agent
+    from devmind.agent.threads import intra_op_threads
+    from devmind.checkpointing.files import write_atomically
+    from stages.voice.exhibits import wav
+    from stages.voice.listening import moments_of, repeat
+
+    moments = moments_of(file, seconds, show.line)
+    with intra_op_threads(1):
+        _, sound = repeat(Agent.from_pretrained(agent_folder(agent)).eval(), moments)
+    write_atomically(out, wav(sound))
+    show.path("echo", out)

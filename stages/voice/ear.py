@@ -1,0 +1,72 @@
+"""The ear for speech: sound once more, finer, where it comes from one place to one ear.
+
+The ear of earlier stages tells what kind of sound it is and from where, and stays as it is. This one hears a tenth of a
+second with the tenth before it, learns along with the words, and gives four tokens a Moment. It has no part in Moments
+of two ears (the nursery's, whose sounds are placed in a room), so nothing that was learned there changes by it, to the
+bit; a recording, a caregiver's voice and a microphone come over one.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from devmind.agent.encoders import Encoded, Encoder
+from devmind.agent.features import log_mel
+from devmind.moment import TICK_SAMPLES
+
+TOKENS, MELS, N_FFT, HOP = 4, 64, 512, 200
+FRAMES = TICK_SAMPLES // HOP
+"""Frames a Moment: 8, of 32 ms, one in 12.5 ms; each ends where its 12.5 ms end, so none waits for what comes later."""
+BEFORE = FRAMES - 1
+"""Frames of the Moment before that are whole."""
+MEL = "mel"
+"""The map of log-mel [64, 1, 15]: the frames of the Moment before, then its own 8."""
+
+
+class EarEncoder(Encoder):
+    """Log-mel of 200 ms through three convolutions over time to four tokens, one for 25 ms.
+
+    Each token sees 14 frames at most (188 ms), and nothing that comes later than its own last frame. Sound longer than
+    a tick is heard from its last 100 ms, shorter sound as its end.
+    """
+
+    of = "sound"
+    uses_previous = True
+    sense_dims: int = 2
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width, n_tokens=TOKENS)
+        hidden = 2 * width
+        self.net = nn.Sequential(
+            nn.Conv1d(MELS, hidden, 3), nn.GELU(),
+            nn.Conv1d(hidden, hidden, 3, stride=2), nn.GELU(),
+            nn.Conv1d(hidden, hidden, 3), nn.GELU(),
+            nn.Conv1d(hidden, width, 1),
+        )  # fmt: skip
+        self.map_channels = {MEL: MELS}
+
+    def encode(self, x: Tensor, previous: Tensor | None, previous_present: Tensor | None) -> Encoded:
+        now = _one_ear(x)
+        before = torch.zeros_like(now)
+        if previous is not None and previous_present is not None:
+            before = _one_ear(previous) * previous_present[:, None]
+        mel = frames(torch.cat((before, now), -1))
+        tokens = self.net(mel.mT).mT
+        here = self.all_present(tokens) & (x.shape[1] == 1)
+        return Encoded(tokens, here, {MEL: mel.mT[:, :, None]})
+
+
+def frames(sound: Tensor) -> Tensor:
+    """Log-mel of the whole frames in sound [N, S], S a multiple of HOP: [N, S // HOP - 1, 64].
+
+    The frame number j ends with sample 200 (j + 2) and is 512 long; the first is not all there, its rest is silence.
+    """
+    return log_mel(sound[:, 2 * HOP - N_FFT // 2 :], N_FFT, HOP, MELS)[:, :-1]
+
+
+def _one_ear(sound: Tensor) -> Tensor:
+    """Sound [N, C, S] as one tick of one ear, [N, 1600]."""
+    mono = sound.float().mean(1)
+    return F.pad(mono, (max(0, TICK_SAMPLES - mono.shape[-1]), 0))[:, -TICK_SAMPLES:]

@@ -1,0 +1,1 @@
+"""The skill echo: to repeat what was heard, by the codec alone."""

@@ -1,0 +1,252 @@
+"""The exam of echo: words that no lesson spoke, in voices never met, are repeated by the codec alone.
+
+Whether a repetition is understood is said by a recogniser that knows recordings as they were, of the same words and
+other takes; it never heard a codec, and the agent never hears it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.moment import TICK_SAMPLES
+from devmind.sessions.spoken import clips
+from stages.voice.caregiver.speech import DIGITS, NEW_WORDS, bank
+from stages.voice.codec import LEVELS, SIZE, levels_of
+from stages.voice.ear import BEFORE, FRAMES, MELS, frames
+from stages.voice.echo.lesson import decode
+from stages.voice.exhibits import spectra, wav
+from stages.voice.hear_words.exam import UNTAUGHT, unmet, untaught
+from stages.voice.hear_words.lesson import heard, spoken, utterances
+from stages.voice.hear_words.lesson import taught as lesson_utterances
+from stages.voice.moments import as_batch, in_a_row
+from stages.voice.parts import CODEC
+from stages.voice.recogniser import Recogniser
+from stages.voice.vocoder import sound_of
+
+DIGIT, WORD, ERROR = "echo/digits", "echo/words", "echo/error"
+GATE = Gate([
+    Threshold(DIGIT, 0.85, when_absent="skip"), Threshold(WORD, 0.85),
+    Threshold(ERROR, None, beats_floor=True, lower_is_better=True),
+])  # fmt: skip
+WORDS_ASKED, DIGITS_ASKED = 200, 400
+JUDGED_BY = 800
+"""Originals of the new words that the recogniser is fitted on."""
+DB = 20.0
+"""Decibels in one of log-mel as it is here."""
+ORIGINAL, PHASES = "the originals", "log-mel as it was, and Griffin-Lim"
+HELD, LINEAR = "each Moment's first frame, held", "principal components, as many bits"
+COPIED = "the frame before, again"
+UNIT = "repetitions understood"
+PAUSE_SAMPLES = 3_200
+"""Between an original and its echo, in the report."""
+Others = Mapping[str, Callable[[Tensor], Tensor]]
+"""By name, who else repeats: sound [N, T x 1600] to log-mel [N, F, 64]."""
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """N sounds and what became of them.
+
+    Attributes:
+        mel: what was heard, [N, F, 64]; frames: how many of the F count, [N].
+        by: by who repeated them, log-mel [N, F, 64].
+    """
+
+    mel: Tensor
+    frames: Tensor
+    by: Mapping[str, Tensor]
+
+    def sounds(self, name: str) -> list[np.ndarray]:
+        """Each as sound float32 [S], as `name` repeats it."""
+        parts = [sound_of(some) for some in self.by[name].split(50)]
+        whole = torch.cat(parts).numpy()
+        samples = self.frames.numpy() * (TICK_SAMPLES // FRAMES)
+        return [wave[:n] for wave, n in zip(whole, samples, strict=True)]
+
+    def error_db(self, name: str) -> np.ndarray:
+        """Mean distance of log-mel of each, float64 [N]."""
+        far = (self.by[name] - self.mel).abs().mean(-1)
+        counts = torch.arange(far.shape[1]) < self.frames[:, None]
+        return (DB * (far * counts).sum(1) / self.frames).double().numpy()
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """Digits of speakers never met, where there are recordings; the caregiver's new words; how far log-mel is off."""
+    full = level == "full"
+    others: dict[str, Callable[[Tensor], Tensor]] = {}
+    if full:
+        fresh, linear = untaught(agent), Linear.of(_lesson_mel(context))
+        others = {UNTAUGHT: lambda sound: repeated(fresh, sound)[1], HELD: lambda sound: held(heard_by(agent, sound)),
+                  LINEAR: lambda sound: linear(heard_by(agent, sound))}  # fmt: skip
+    return [*_digits(agent, context, level, others), *_words(agent, context, level, others)]
+
+
+def heard_by(agent: Agent, sound: Tensor) -> Tensor:
+    """Log-mel [N, F, 64] of the Moments of sound [N, T x 1600], as the ear hears them."""
+    output: Any = agent(as_batch(sound), [CODEC])[CODEC]
+    return output.mel.flatten(1, 2).cpu()
+
+
+def repeated(agent: Agent, sound: Tensor) -> tuple[Tensor, Tensor]:
+    """What was heard and what is said again, through the effector's whole numbers: log-mel [N, F, 64] each."""
+    output: Any = agent(as_batch(sound), [CODEC])[CODEC]
+    return output.mel.flatten(1, 2), decode(agent, levels_of(output.mode())).flatten(1, 2)
+
+
+def held(mel: Tensor) -> Tensor:
+    """The first frame of each Moment for all of it."""
+    return mel[:, ::FRAMES].repeat_interleave(FRAMES, 1)
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A codec of twenty lines: principal components of pairs of frames, rounded to as many levels as the agent's."""
+
+    mean: Tensor
+    axes: Tensor
+    scale: Tensor
+
+    @staticmethod
+    def of(mel: Tensor) -> Linear:
+        """Fitted on log-mel [N, F, 64], F even."""
+        pairs = mel.unflatten(1, (-1, 2)).flatten(2).flatten(0, 1)
+        mean = pairs.mean(0)
+        _, sizes, axes = torch.linalg.svd(pairs - mean, full_matrices=False)
+        return Linear(mean, axes[:SIZE], sizes[:SIZE] / len(pairs) ** 0.5)
+
+    def __call__(self, mel: Tensor) -> Tensor:
+        levels = torch.tensor(sorted(LEVELS * (SIZE // len(LEVELS)), reverse=True))  # most for what varies most
+        half = (levels - 1) / 2
+        step = 2.0 * self.scale / half
+        pairs = mel.unflatten(1, (-1, 2)).flatten(2)
+        rounded = ((pairs - self.mean) @ self.axes.mT / step).round().clamp(-half, half)
+        return (rounded * step @ self.axes + self.mean).unflatten(-1, (2, MELS)).flatten(1, 2)
+
+
+def _lesson_mel(context: Context) -> Tensor:
+    """Log-mel [N, F, 64] of up to 300 utterances of lessons, as they were."""
+    sound, _ = in_a_row(utterances(context).waves[:300])
+    return frames(torch.cat((torch.zeros(len(sound), TICK_SAMPLES), sound), 1))[:, BEFORE:]
+
+
+def _all_of(agent: Agent, waves: Sequence[np.ndarray], others: Others) -> Repeated:
+    sound, counts = in_a_row(waves)
+    kept: dict[str, list[Tensor]] = {"agent": [], PHASES: [], **{name: [] for name in others}}
+    for some in sound.split(50):
+        mel, again = repeated(agent, some)
+        kept["agent"].append(again.cpu())
+        kept[PHASES].append(mel.cpu())
+        for name, repeat in others.items():
+            kept[name].append(repeat(some).cpu())
+    by = {name: torch.cat(parts) for name, parts in kept.items()}
+    return Repeated(by[PHASES], FRAMES * counts, by)
+
+
+def _words(agent: Agent, context: Context, level: str, others: Others) -> list[Measure]:
+    """The caregiver's new words, and how far the log-mel of their repetitions is off."""
+    whole = bank("echo exam", context.seed, context.episodes(WORDS_ASKED), NEW_WORDS, True)
+    asked = whole.take(np.arange(context.episodes(WORDS_ASKED, level)))
+    known = bank("echo judge", context.seed, max(32, context.episodes(JUDGED_BY)), NEW_WORDS, True)
+    judge = Recogniser.of(known.waves, np.array(known.texts))
+    told = _all_of(agent, asked.waves, others)
+    judged = _judged(told, asked.waves, np.array(asked.texts), asked.voices, judge.named, others)
+    of_whom = f"words and voices of no lesson, spoken by {asked.speaker}; {_stored(context, 'words', judge)}"
+    recognised = Measure(WORD, UNIT, chance=1 / len(NEW_WORDS), ceiling=1.0, rate=True, note=of_whom, **judged)
+    floors = {name: float(told.error_db(name).mean()) for name in others}
+    if others:
+        before = torch.cat((told.mel[:, :1], told.mel[:, :-1]), 1)
+        floors[COPIED] = float(replace(told, by={COPIED: before}).error_db(COPIED).mean())
+    error = Measure(
+        ERROR, "dB of log-mel", told.error_db("agent"), max(_flat_db(told), 1e-3), 0.0, floors, higher_is_better=False,
+        episodes=judged["episodes"], groups=judged["groups"],
+        note="mean distance from what was heard; chance is each sound's mean frame",
+    )  # fmt: skip
+    return [recognised, error]
+
+
+def _digits(agent: Agent, context: Context, level: str, others: Others) -> list[Measure]:
+    """Digits of speakers never met. Each half of them is judged by who knows the other half, and all other speakers."""
+    every = clips(context.data)
+    if every is None:
+        return []
+    unseen = unmet(agent, every)
+    rows = np.linspace(0, len(unseen.labels) - 1, min(context.episodes(DIGITS_ASKED), len(unseen.labels))).astype(int)
+    asked = unseen.take(rows[::5] if level == "glimpse" else rows)
+    waves, known = ([spoken(of, row) for row in range(len(of.labels))] for of in (asked, every))
+    # Halves by content, so that a glimpse's are the full exam's.
+    half, half_of_known = heard(waves) % 2, heard(known) % 2
+    strange, words = np.isin(every.speakers, list(set(unseen.speakers))), np.array(DIGITS)
+    use = [~strange | (half_of_known != side) for side in (0, 1)]
+    judges = [Recogniser.of([known[i] for i in np.flatnonzero(one)], words[every.labels[one]]) for one in use]
+
+    def named(sounds: Sequence[np.ndarray]) -> np.ndarray:
+        return np.where(half == 0, *(judge.named(sounds) for judge in judges))
+
+    told = _all_of(agent, waves, others)
+    stored = "; ".join(_stored(context, f"digits-{side}", judge) for side, judge in enumerate(judges))
+    note = (
+        f"speakers never met: {', '.join(sorted(set(asked.speakers)))}, whom the judge knows by other takes; {stored}"
+    )
+    judged = _judged(told, waves, words[asked.labels], asked.speakers, named, others)
+    return [Measure(DIGIT, UNIT, chance=0.1, ceiling=1.0, rate=True, note=note, **judged)]
+
+
+def _judged(
+    told: Repeated,
+    waves: Sequence[np.ndarray],
+    words: np.ndarray,
+    voices: Sequence[str] | np.ndarray,
+    named: Callable[[Sequence[np.ndarray]], np.ndarray],
+    others: Others,
+) -> dict[str, Any]:
+    """Of a Measure values (whether each repetition is named rightly), episodes, groups, floors, rows and exhibits."""
+    said = told.sounds("agent")
+    right = named(said) == words
+    share = lambda sounds: float((named(sounds) == words).mean())  # noqa: E731
+    found: dict[str, Any] = {"values": right.astype(float), "episodes": heard(list(waves))}
+    found["groups"] = np.unique(voices, return_inverse=True)[1]
+    if others:
+        found["floors"] = {name: share(told.sounds(name)) for name in others}
+        found["rows"] = {ORIGINAL: share(waves), PHASES: share(told.sounds(PHASES))}
+        captions = [f"{voice} says '{word}', then the echo" for voice, word in zip(voices, words, strict=True)]
+        found["exhibits"] = _exhibits(waves, said, captions, right)
+    return found
+
+
+def _flat_db(told: Repeated) -> float:
+    counts = (torch.arange(told.mel.shape[1]) < told.frames[:, None])[..., None]
+    flat = (told.mel * counts).sum(1, keepdim=True) / told.frames[:, None, None]
+    return float(replace(told, by={"flat": flat.expand_as(told.mel)}).error_db("flat").mean())
+
+
+def _stored(context: Context, name: str, judge: Recogniser) -> str:
+    """Keep the recogniser beside the run, and say which it is."""
+    judge.save(context.out / "recognisers" / f"{name}.npz")
+    return f"judged by ridge on {judge.n} original recordings, SHA-256 {judge.sha256[:12]}"
+
+
+def _exhibits(
+    waves: Sequence[np.ndarray], said: Sequence[np.ndarray], captions: Sequence[str], right: np.ndarray
+) -> tuple[Exhibit, ...]:
+    """Two that were understood and three that were not: to be heard one after the other, and seen side by side."""
+    pause, shown = np.zeros(PAUSE_SAMPLES, np.float32), list[Exhibit]()
+    for i in (*np.flatnonzero(right)[:2], *np.flatnonzero(~right)[:3]):
+        together = wav(np.concatenate((waves[i], pause, said[i])))
+        kind: Literal["example", "failure"] = "example" if right[i] else "failure"
+        shown.append(Exhibit(kind, captions[i], spectra(waves[i], said[i]), together, ("original", "echo")))
+    return tuple(shown)
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Utterances that lessons show: int64 [about n]."""
+    return lesson_utterances(context, n)

@@ -1,0 +1,1 @@
+"""The skill hear_words: what was said, as words."""

@@ -1,0 +1,90 @@
+"""An agent listens to a sound file Moment by Moment, as in a life, and says what it hears as it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from devmind.acting import Actor
+from devmind.agent.agent import Agent
+from devmind.agent.batch import collate_tick
+from devmind.errors import ConfigError, SessionError, nearest
+from devmind.moment import TICK_HZ, TICK_SAMPLES
+from devmind.sessions.sounds import Warn, file_ticks
+from stages.voice.codec import levels_of
+from stages.voice.echo.lesson import decode
+from stages.voice.parts import CODEC, SOUND, UTTER, WORDS
+from stages.voice.spelling import BLANK, SIGNS, joined
+from stages.voice.vocoder import sound_of
+
+SILENT = 1e-4
+"""A peak below this, of a whole file, is silence: 80 dB below the loudest that a file can hold."""
+CLIPPED, MOST_CLIPPED = 0.999, 0.01
+"""Of the samples so many at the limit, at most, before it is told that the recording is clipped."""
+AFTER = 2
+"""Moments of quiet behind a file, in which the last word is finished."""
+
+
+def moments_of(path: Path, seconds: float, warn: Warn) -> list[np.ndarray]:
+    """The first `seconds` of a sound file as Moments of one ear, float32 [1600] each at 16 kHz.
+
+    A last part of a Moment is left out.
+
+    Raises:
+        SessionError: nothing can be read, it is shorter than a Moment, or all of it is silence.
+    """
+    most, found = round(seconds * TICK_HZ), list[np.ndarray]()
+    for _, sound in file_ticks(path, TICK_SAMPLES, warn):
+        if len(found) == most:
+            warn(f"'{path}' goes on behind {seconds:g} s, which is not heard; give more --seconds.")
+            break
+        found.append(sound.mean(0))
+    if not found:
+        raise SessionError(f"'{path}' is shorter than a Moment, which is 0.1 s; give a longer recording.")
+    whole = np.concatenate(found)
+    peak = float(np.abs(whole).max())
+    if peak < SILENT:
+        raise SessionError(f"'{path}' is silent: its peak is {peak:.1e} of what it can hold; give a louder recording.")
+    if float((np.abs(whole) >= CLIPPED).mean()) > MOST_CLIPPED:
+        warn(f"'{path}' is clipped, so words may be missed; record it more softly.")
+    return found
+
+
+def hear(agent: Agent, moments: list[np.ndarray]) -> Iterator[tuple[float, str]]:
+    """(seconds, signs) whenever something new was heard, one Moment after another."""
+    _check(agent, WORDS)
+    before = BLANK
+    for number, output in enumerate(_lived(agent, moments, heads=(WORDS,))):
+        frames = output.outputs[WORDS].mode()[0].cpu().numpy()
+        signs, before = joined(frames, before), int(frames[-1])
+        if signs:
+            yield (number + 1) / TICK_HZ, "".join(SIGNS[sign] for sign in signs)
+
+
+def repeat(agent: Agent, moments: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """What the agent utters at each Moment, codes int64 [T, 4, 2], and how that sounds, float32 [1600 T]."""
+    _check(agent, CODEC)
+    codes = torch.stack([output.action[UTTER][0] for output in _lived(agent, moments, effectors=(UTTER,))])
+    with torch.inference_mode():
+        mel = decode(agent, levels_of(codes)[None]).flatten(1, 2).cpu()
+    return codes.cpu().numpy(), sound_of(mel)[0, : len(moments) * TICK_SAMPLES].numpy()
+
+
+def _lived(
+    agent: Agent, moments: list[np.ndarray], heads: tuple[str, ...] = (), effectors: tuple[str, ...] = ()
+) -> Iterator[Any]:
+    quiet = [np.zeros(TICK_SAMPLES, np.float32)] * (AFTER if heads else 0)
+    actor = Actor(agent, 1, effectors=effectors, heads=heads, trunk=bool(heads))
+    for number, sound in enumerate([*moments, *quiet]):
+        yield actor.act(collate_tick({SOUND: sound[None, None]}, np.array([number == 0])))
+
+
+def _check(agent: Agent, head: str) -> None:
+    if head not in agent.heads:
+        raise ConfigError(
+            f"This agent has no head '{head}'{nearest(head, agent.heads)} Raise it first: devmind stage run voice."
+        )

@@ -1,0 +1,46 @@
+"""VoiceStage: its five members. Each skill has a folder with its lesson and its exam."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.stage import Context, Lesson, Skill
+from stages.voice import parts
+from stages.voice.echo import exam as echo_exam
+from stages.voice.echo import lesson as echo_lesson
+from stages.voice.hear_words import exam as hear_exam
+from stages.voice.hear_words import lesson as hear_lesson
+
+SKILLS: Sequence[Skill] = (
+    Skill(
+        "hear_words",
+        hear_exam.examine,
+        hear_exam.GATE,
+        "what was said, spelt: by voices, speakers and in phrases never met",
+        hear_lesson.taught,
+    ),
+    Skill(
+        "echo",
+        echo_exam.examine,
+        echo_exam.GATE,
+        "words never met, repeated so that an independent recogniser understands them",
+        echo_exam.taught,
+    ),
+)
+
+
+class VoiceStage:
+    """Voice: to hear words, and to say again what was heard; on the same trunk."""
+
+    name = parts.NAME
+    requires = ("language",)
+    skills = SKILLS
+
+    def admit(self, agent: Agent) -> None:
+        """Add an ear for speech, heads that spell, and a codec."""
+        parts.admit(agent)
+
+    def lessons(self, context: Context) -> Sequence[Lesson]:
+        """Listen, codec."""
+        return [hear_lesson.lesson(context), echo_lesson.lesson(context)]

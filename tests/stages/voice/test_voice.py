@@ -1,0 +1,152 @@
+"""The stage as a whole: its laws, its ear, and what it does with bad sounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.agent.batch import clip
+from devmind.errors import ConfigError, SessionError
+from devmind.testing import check_stage, tiny_agent
+from stages.voice import parts
+from stages.voice.caregiver import espeak, formants
+from stages.voice.caregiver.speech import NEW_WORDS, TAUGHT_VOICES, UNSEEN_VOICES, WORDS, bank
+from stages.voice.listening import hear, moments_of, repeat
+from stages.voice.moments import as_batch, in_a_row
+from stages.voice.spelling import read_off
+from stages.voice.stage import VoiceStage
+
+
+@pytest.fixture(scope="module")
+def agent() -> Agent:
+    agent = tiny_agent()
+    parts.admit(agent)
+    return agent.eval()
+
+
+def noise(seconds: float, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, 0.1, round(16_000 * seconds)).astype(np.float32)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_stage_keeps_the_laws_of_stages() -> None:
+    check_stage(VoiceStage(), steps=2)
+
+
+def test_what_is_heard_and_said_moment_by_moment_is_what_is_heard_and_said_at_once(agent: Agent) -> None:
+    """The ear sees the Moment before, the trunk all of them, and the signs of a Moment go on in the next."""
+    wave = noise(1.0)
+    moments = list(wave.reshape(-1, 1600))
+    padded = np.concatenate((wave, np.zeros(2 * 1600, np.float32)))
+    with torch.inference_mode():
+        outputs: Any = agent(as_batch(torch.from_numpy(padded)[None]), [parts.WORDS, parts.CODEC])
+    streamed = "".join(signs for _, signs in hear(agent, moments))
+    frames = outputs[parts.WORDS].numbers().flatten(1, 2)
+    assert streamed.strip() == read_off(frames, [frames.shape[1]])[0]
+    codes, sound = repeat(agent, moments)
+    np.testing.assert_array_equal(codes, outputs[parts.CODEC].mode()[0, :10].numpy())
+    assert codes.shape == (10, 4, 2)
+    assert sound.shape == wave.shape
+
+
+def test_what_two_ears_hear_is_no_speech_and_changes_nothing(agent: Agent) -> None:
+    """The nursery's Moments keep their features to the bit, though the agent has an ear for speech now."""
+    sound = torch.from_numpy(noise(0.6).reshape(1, 3, 2, 1600))
+    before, after = tiny_agent(), tiny_agent()
+    for one in (before, after):
+        one.add_encoder(parts.SOUND)
+    parts.admit(after)
+    with torch.inference_mode():
+        seen = [one.eval().perceive(clip({parts.SOUND: sound}), ["trunk"]) for one in (before, after)]
+    assert not seen[1].encoded[parts.LISTEN].present.any()
+    assert torch.equal(seen[0].readout, seen[1].readout)  # type: ignore[arg-type]
+    with torch.inference_mode():
+        one_ear = after.perceive(clip({parts.SOUND: sound[:, :, :1]}), ["trunk"])
+    assert one_ear.encoded[parts.LISTEN].present.all()
+
+
+def test_a_token_hears_nothing_that_comes_later(agent: Agent) -> None:
+    first, other = noise(0.4), noise(0.4)
+    other[2 * 1600 + 800 :] = 0.0
+    with torch.inference_mode():
+        tokens = [
+            agent.perceive(as_batch(torch.from_numpy(wave)[None]), [parts.LISTEN]).encoded[parts.LISTEN].tokens[0]
+            for wave in (first, other)
+        ]
+    same = torch.isclose(tokens[0], tokens[1], atol=1e-6).all(-1).flatten()
+    assert same.tolist() == [True] * 10 + [False] * 6
+
+
+def write(path: Path, wave: np.ndarray, rate_hz: int = 16_000) -> Path:
+    soundfile.write(path, wave, rate_hz)
+    return path
+
+
+@pytest.mark.parametrize("rate_hz", [8_000, 11_025, 44_100, 96_000])
+def test_a_recording_of_any_rate_is_heard(agent: Agent, tmp_path: Path, rate_hz: int) -> None:
+    wave = np.stack([0.3 * np.sin(np.arange(rate_hz) * 2 * np.pi * 300 / rate_hz)] * 2, 1)
+    moments = moments_of(write(tmp_path / "a.wav", wave, rate_hz), 60.0, print)
+    assert 9 <= len(moments) <= 10
+    assert all(moment.shape == (1600,) for moment in moments)
+    list(hear(agent, moments))
+
+
+def test_bad_recordings_get_a_clear_answer(agent: Agent, tmp_path: Path) -> None:
+    told: list[str] = []
+    with pytest.raises(SessionError, match="silent"):
+        moments_of(write(tmp_path / "silence.wav", np.zeros(16_000)), 60.0, told.append)
+    with pytest.raises(SessionError, match="shorter than a Moment"):
+        moments_of(write(tmp_path / "short.wav", noise(0.001)), 60.0, told.append)
+    (tmp_path / "no.wav").write_text("no sound")
+    with pytest.raises(SessionError, match="cannot be read as sound"):
+        moments_of(tmp_path / "no.wav", 60.0, told.append)
+    assert not told
+    assert len(moments_of(write(tmp_path / "loud.wav", np.sign(noise(0.5))), 60.0, told.append)) == 5
+    assert "clipped" in told.pop()
+    hour = write(tmp_path / "hour.wav", np.tile((3000 * noise(1.0)).astype(np.int16), 3600))
+    assert len(moments_of(hour, 2.0, told.append)) == 20
+    assert "goes on behind 2 s" in told.pop()
+    with pytest.raises(ConfigError, match="devmind stage run voice"):
+        list(hear(tiny_agent(), [noise(0.1)]))
+
+
+def test_voices_words_and_phrases_of_exams_are_in_no_lesson() -> None:
+    assert not set(TAUGHT_VOICES) & set(UNSEEN_VOICES)
+    assert not set(WORDS) & set(NEW_WORDS)
+    rng = np.random.default_rng(0)
+    taught, unseen = ({formants.Voice.drawn(of, rng).name for _ in range(200)} for of in (False, True))
+    assert not taught & unseen
+    assert len(taught) > 10
+    assert len(unseen) > 5
+
+
+@pytest.mark.parametrize("by", ["espeak-ng", "devmind's formant synthesiser"])
+def test_the_same_seed_says_the_same_and_other_voices_sound_otherwise(by: str) -> None:
+    if by == "espeak-ng" and not espeak.installed():
+        pytest.skip("espeakng-loader is not installed (extra 'voice')")
+    once = bank("test", 0, 24, WORDS, False, by)
+    bank.cache_clear()
+    again, other = bank("test", 0, 24, WORDS, False, by), bank("test", 0, 24, WORDS, True, by)
+    assert once.texts == again.texts
+    assert all(np.array_equal(a, b) for a, b in zip(once.waves, again.waves, strict=True))
+    assert once.texts == other.texts
+    assert not any(np.array_equal(a, b) for a, b in zip(once.waves, other.waves, strict=True))
+    for wave in once.waves:
+        assert 0.1 < len(wave) / 16_000 < 2.0
+        assert np.isclose(np.abs(wave).max(), 0.5)
+        assert np.isfinite(wave).all()
+
+
+def test_sounds_in_a_row_have_quiet_on_either_side() -> None:
+    sound, counts = in_a_row([noise(0.25), noise(0.5)])
+    assert counts.tolist() == [4, 7]
+    assert sound.shape == (2, 7 * 1600)
+    assert sound[:, :800].abs().max() < 1e-3
+    assert sound[0, 800 + 4000 :].abs().max() < 1e-3
