@@ -151,9 +151,9 @@ class GradientLearner(Learner):
             found[self.kind(name, parameter), share(name)].append(parameter)
         decays = {"matrix": {"weight_decay": self.weight_decay}, "vector": {"weight_decay": 0.0}}
         made = []
-        for (kind, slowed), parameters in found.items():
+        for (kind, part), parameters in found.items():
             group = {"params": parameters, "rate": self.learning_rate, **({**decays, **options}[kind])}
-            made.append(group | {"rate": group["rate"] * slowed})
+            made.append(group | {"rate": group["rate"] * part})
         return made
 
     @property

@@ -10,6 +10,7 @@ the zib?", and points at a cell.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -90,8 +91,8 @@ class Asked:
         words: list[str] = []
         for part in self._parts():
             actor, recall = self._taught(part)
-            output = actor.act(_tick(self.of.met.sight[part], [WHAT] * len(part)))
-            for entries, at in zip(recall.entries, pointed_at(output.outputs[RECOGNISED]), strict=True):
+            recognised: Any = actor.act(_tick(self.of.met.sight[part], [WHAT] * len(part))).outputs[RECOGNISED]
+            for entries, at in zip(recall.entries, pointed_at(recognised), strict=True):
                 words.append("" if at is None else entries[at].name or "")
         return np.array(words)
 

@@ -204,14 +204,14 @@ def brought_back(agent: Agent, batch: Mapping[str, Any]) -> tuple[dict[str, Any]
         return value.gather(2, at.expand(-1, -1, -1, *value.shape[3:]))
 
     known = turn(~batch["unknown"][:, None])
+    pictures = {name: turn(value) for name, value in recalled["senses"].items()}
     in_order = {
-        "senses": {name: turn(value) for name, value in recalled["senses"].items()},
+        "senses": pictures,
         "present": {name: turn(value) & known for name, value in recalled["present"].items()},
         "valid": turn(recalled["valid"]) & known,
         "age_s": turn(recalled["age_s"]),
     }
     place = (order == batch["copied"][:, None]).int().argmax(-1)
-    pictures = in_order["senses"]
     maps = agent.encode_senses({name: pictures[name][:, 0] for name in (SIGHT, TEXT)}, names=[DETAIL])[DETAIL].maps
     codes = torch.cat((maps[FORM], maps[COLOUR]), -3).flatten(-2)
     cell = batch["shown"].gather(1, order)[..., None, None].expand(*codes.shape[:-1], 1)

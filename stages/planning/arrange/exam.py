@@ -196,7 +196,8 @@ def _rows(agent: Agent, three: Tables, values: np.ndarray) -> dict[str, float]:
 
 def _imagined(agent: Agent, tables: Tables) -> dict[str, float]:
     """How the hybrid's and the trajectories' first plans come about."""
-    found, n = {}, len(tables.seeds)
+    found: dict[str, float] = {}
+    n = len(tables.seeds)
     actor = _actor(agent, tables)
     actor(tables.world().observe(), np.ones(n, bool))
     read: Any = actor.output.outputs[parts.ARRANGE]

@@ -7,7 +7,7 @@ hand closed and holds nothing. Who carries something puts it down first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -64,8 +64,10 @@ class Arranging(Output):
         """What is learned, by name, from `points` [..., P, H, 3] and `words` int64 [..., P, L] of P right plans."""
         rows = self.here if mask is None else mask & self.here
         points, words = target["points"][rows], target["words"][rows]
-        read = (value[rows].repeat_interleave(points.shape[1], 0) for value in (self.condition, self.present))
-        return self.head.losses(points.flatten(0, 1), words.flatten(0, 1), *read, generator)
+        condition, present = (
+            value[rows].repeat_interleave(points.shape[1], 0) for value in (self.condition, self.present)
+        )
+        return self.head.losses(points.flatten(0, 1), words.flatten(0, 1), condition, present, generator)
 
     def prepare(self, generator: torch.Generator | None = None) -> None:
         """Go on with each row's plan, and make new ones where they are due, or contradicted by the table."""
@@ -150,9 +152,9 @@ class Arranging(Output):
 
     def _flattened(self) -> Arranging:
         lead = self.here.ndim - 1
-        each: Callable[[Tensor], Tensor] = lambda value: value.flatten(0, lead)  # noqa: E731
         read = self.condition, self.present, self.here, self.hand, self.things
-        return Arranging(self.head, *(each(value) for value in read))
+        condition, present, here, hand, things = (value.flatten(0, lead) for value in read)
+        return Arranging(self.head, condition, present, here, hand, things)
 
 
 def _named(row: Tensor) -> int:

@@ -121,7 +121,7 @@ class ArrangeHead(Head):
 
         some = kept(len(points), self.thoughts, share=LEFT_OUT) & kept(len(points), 1, share=ALL_LEFT_OUT)
         present = present & F.pad(some, (0, present.shape[1] - self.thoughts), value=True)
-        found = {}
+        found: dict[str, Tensor] = {}
         for way, imaginer in self.ways.items():
             assert isinstance(imaginer, Imaginer)
             told = imaginer.losses(condition, points, words, generator, present)

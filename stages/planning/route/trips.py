@@ -189,8 +189,9 @@ def batch(trips: list[Trips], ticks: int, rows: int, asked: int, rng: np.random.
     first = stacked.pop("first")
     here = torch.ones_like(first)
     alone = [_piece(trips[rng.integers(len(trips))], 1, rng) for _ in range(asked)]
-    stacked["asked"] = {name: torch.from_numpy(np.concatenate([row[name] for row in alone])) for name in ASKED}
-    return {"senses": senses, "present": dict.fromkeys(senses, here), "first": first, "valid": here, **stacked}
+    thinking = {name: torch.from_numpy(np.concatenate([row[name] for row in alone])) for name in ASKED}
+    present = dict.fromkeys(senses, here)
+    return {"senses": senses, "present": present, "first": first, "valid": here, "asked": thinking, **stacked}
 
 
 def stretch(trips: Trips, rng: np.random.Generator) -> tuple[int, int, int, int]:
