@@ -58,16 +58,16 @@ def pack(source: Path, out: Path) -> int:
 
 
 def seal_exams(folder: Path, exams: Sequence[Path]) -> None:
-    """Put the scores in the files `exams`, of one stage each, beside the packed agent in `folder`, as its results.
+    """Put the scores in the files `exams`, of a stage or one of its skills each, beside the packed agent in `folder`.
 
-    The last of them says whether the gate of its last stage was passed.
+    They are its results, and have passed where all of them have.
 
     Raises:
         CheckpointError: one of them is of another agent.
     """
     sha256 = Agent.from_pretrained(folder).sha256()
     skills: list[dict[str, Any]] = []
-    passed = False
+    passed = True
     for path in exams:
         found = json.loads(path.read_text(encoding="utf-8"))
         if found["agent_sha256"] != sha256:
@@ -75,7 +75,7 @@ def seal_exams(folder: Path, exams: Sequence[Path]) -> None:
                 f"The scores in '{path}' are of another agent than '{folder}' holds; examine that one."
             )
         skills.append({"measures": [{"name": name, **row} for name, row in found["skills"].items()]})
-        passed = found["passed"]
+        passed &= found["passed"]
     results = {"verdict": {"passed": passed}, "skills": skills, "agent_sha256": sha256}
     seal(folder, RESULTS, json.dumps(results, indent=1).encode())
 
