@@ -15,6 +15,7 @@ from devmind.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from devmind.agent.agent import Agent
+    from stages.planning.film import Told
 
 plan = group("Imagine a way through a maze and go it, or carry out an instruction in a room.")
 
@@ -75,8 +76,6 @@ def imagine(
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of a room.")] = 0,
 ) -> None:
     """Imagine several plans to a goal, choose one, and follow it; given points and moves hold in the first plan."""
-    import numpy as np
-
     from devmind.agent.threads import intra_op_threads
     from devmind.worlds.pointmaze import MAZES, PointMazeRules
     from stages.planning import film
@@ -119,6 +118,18 @@ def imagine(
             steps=steps,
             horizon=horizon,
         )
+    _tell(told)
+    if film_ is not None:
+        film_.write_text(film.page(told), encoding="utf-8")
+        show.path("page", film_)
+    if not told.arrived:
+        raise typer.Exit(1)
+
+
+def _tell(told: Told) -> None:
+    """What was imagined and chosen, and what came of it."""
+    import numpy as np
+
     chosen = told.found.chosen
     show.line(
         f"{show.counted(told.found.marks.shape[1], 'candidate')}, marks {told.found.marks.min():.1f} to "
@@ -129,11 +140,6 @@ def imagine(
     came = f"arrived after {show.counted(len(told.walked) - 1, 'tick')}" if told.arrived else "did not arrive"
     came += " and says that there is no plan" if told.none else ""
     show.line(f"{came}, {far:.1f} units gone; {show.counted(told.plans, 'plan')} made on the way")
-    if film_ is not None:
-        film_.write_text(film.page(told), encoding="utf-8")
-        show.path("page", film_)
-    if not told.arrived:
-        raise typer.Exit(1)
 
 
 def _carry_out(room: str, agent: Path | None, said: str | None, seed: int) -> None:
