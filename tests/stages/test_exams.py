@@ -139,6 +139,8 @@ ALARMED = ("startle", "startle/move_trunk")
         "maze",
         "values",
         "navigate",
+        "route",
+        "replan",
     )
 )
 def test_an_untaught_agent_stays_at_the_floors(stage: Stage, skill: Skill, agent: Agent, tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ CLOSED, MOVED, NO_WAY = "replan/closed", "replan/moved", "replan/no way"
 GATE = Gate([Threshold(name, 0.90, beats_floor=name != MOVED) for name in (CLOSED, MOVED, NO_WAY)])
 EPISODES, GLIMPSE = 240, 40
 """Of each kind, in all mazes together."""
+TICKS = {"tiny": 100}
+"""After which episodes are cut at a size that only tries the machinery: who was taught nothing walks to the end."""
 OPEN_LOOP, CLOCK, UNTAUGHT = "open loop: the first plan", "by the clock, nothing remembered", "untaught agent"
 
 
@@ -150,7 +152,8 @@ def _gone(
     parts = []
     for name, seeds in _seeds(context, level, what).items():
         actor = Actor(agent, len(seeds), effectors=[WALK])
-        parts.append(walk(actor, context, name, seeds, lambda actor=actor: said(actor)))  # type: ignore[misc]
+        ticks = TICKS.get(context.config.size)
+        parts.append(walk(actor, context, name, seeds, lambda actor=actor: said(actor), ticks))  # type: ignore[misc]
         for effector, heads in ({} if counts is None else actor.counts).items():
             mine = counts.setdefault(effector, {})  # type: ignore[union-attr]
             for head, number in heads.items():
@@ -163,11 +166,18 @@ def said(actor: Actor) -> np.ndarray:
     return np.asarray(actor.state.carry[f"kept.{ROUTE}"]["none"].cpu().numpy())
 
 
-def walk(policy: Policy, context: Context, name: str, seeds: np.ndarray, said: Callable[[], np.ndarray]) -> Came:
-    """Let a policy walk until every row has arrived or says that there is no plan, or 1,000 ticks are over."""
+def walk(
+    policy: Policy,
+    context: Context,
+    name: str,
+    seeds: np.ndarray,
+    said: Callable[[], np.ndarray],
+    ticks: int | None = None,
+) -> Came:
+    """Let a policy walk until every row has arrived or says that there is no plan, or `ticks` (1,000) are over."""
     world = context.make_world("pointmaze", name, seeds)
     arrived, none = np.zeros((2, len(seeds)), bool)
-    for tick in rollout(policy, world):
+    for tick in rollout(policy, world, ticks):
         arrived |= tick.reward > 0
         none = said() & ~arrived
         if (arrived | none).all():
