@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from devmind.agent.agent import Agent
 from devmind.curriculum.rehearsal import rehearsals
 from devmind.curriculum.start import load_stage
 from devmind.testing import tiny_agent, tiny_context
@@ -18,15 +19,23 @@ Parts = dict[tuple[str, str], dict[str, Any]]
 
 
 def added(*stages: str) -> Parts:
-    """What an agent of `reflex` and these stages has, by kind and name."""
+    """What an agent of `reflex`, these stages and those that they require has, by kind and name."""
     agent = tiny_agent()
     for name in ("reflex", *stages):
-        load_stage(name).admit(agent)
+        _admitted(name, agent)
     return {
         (kind, entry["name"]): {key: value for key, value in entry.items() if key not in ("stage", "seed")}
         for kind, entries in (("encoder", agent.config.encoders), ("head", agent.config.heads))
         for entry in entries
     }
+
+
+def _admitted(name: str, agent: Agent) -> None:
+    """As in a run: what a stage requires comes before it."""
+    stage = load_stage(name)
+    for required in stage.requires:
+        _admitted(required, agent)
+    stage.admit(agent)
 
 
 @pytest.mark.parametrize(("one", "other"), combinations(STAGES, 2))
