@@ -54,9 +54,11 @@ def lesson(context: Context) -> Lesson:
         rows = context.rows(_rate(context)[0])
         return Batches(lambda update: lesson_batch(context, update, rows), steps, prefetch=True)
 
+    # It trains two heads that nothing else has a part in, so there is nothing to rehearse.
     return Lesson(
-        NAME, ComparingLearner, make_batches, STEPS[context.config.size], 1.0, skills=(NAME,), control=ComparingLearner
-    )
+        NAME, ComparingLearner, make_batches, STEPS[context.config.size], 1.0, rehearsal_every=0, skills=(NAME,),
+        control=ComparingLearner,
+    )  # fmt: skip
 
 
 class ComparingLearner(GradientLearner):
