@@ -11,6 +11,7 @@ from devmind.agent.config import AgentConfig
 from devmind.agent.device import pick_device
 from devmind.checkpointing.milestones import newest_milestone
 from devmind.config import RunConfig
+from devmind.curriculum.progress import say
 from devmind.curriculum.stage import Context, Stage
 from devmind.errors import ConfigError
 from devmind.raised import SIZE, most_raised
@@ -49,6 +50,9 @@ def starting_agent(stage: Stage, config: RunConfig, given: Path | None, runs: Pa
     folder = Path(given) if given else newest_milestone(runs, stage.requires) if stage.requires else None
     if folder is None and stage.requires and config.size == SIZE:
         folder = most_raised(stage.requires, without=stage.name)
+        if folder is not None:
+            say(f"nothing below {runs} has been through {', '.join(stage.requires)}: going on from '{folder.name}', "
+                "which comes with devmind")  # fmt: skip
     if folder is None:
         born = AgentConfig(
             size=config.size, seed=config.seed, pretrained=config.trunk.pretrained, window=config.trunk.window or 0
