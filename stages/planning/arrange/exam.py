@@ -126,6 +126,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             gap,
             0.0,
             1.0,
+            floors={"trajectories alone": 0.0},
             episodes=three.episodes,
             reference=REFERENCE,
             note="paired on each table of three things; the control imagines points alone, by a network of the same "
