@@ -148,6 +148,18 @@ def test_the_first_plan_alone_does_not_do_where_a_thing_is_moved(agent: Agent, k
     assert (made == 1).all()
 
 
+def test_a_thing_that_lies_elsewhere_makes_a_new_plan_at_once(agent: Agent, knowing: Knowing) -> None:
+    actor, still = Actor(agent, len(SEEDS), effectors=[parts.ARM]), np.zeros(len(SEEDS), bool)
+    senses = dict(make_world("tabletop", "three", SEEDS).observe())
+    actor(senses, ~still)
+    actor(senses, still)
+    assert (kept(actor)["made"] == 1).all()
+    things = np.array(senses["things"])
+    things[0, :2] += 0.3
+    actor(senses | {"things": things}, still)
+    assert kept(actor)["made"].tolist() == [2] + [1] * (len(SEEDS) - 1)
+
+
 def test_who_carries_something_puts_it_down_before_a_new_plan(agent: Agent, knowing: Knowing) -> None:
     actor, world = Actor(agent, len(SEEDS), effectors=[parts.ARM]), make_world("tabletop", "three" + MOVED, SEEDS)
     for tick in rollout(actor, world, 60):
