@@ -32,6 +32,9 @@ FORGETS = 0.999
 """What is left of the evidence on a cell a tick later, where one is not beside it."""
 SUREST = 3.0
 """Evidence counts up to so many times what is asked for; so 1,100 ticks forget what was surest."""
+SELDOM = 0.1
+"""Trips have to be in a cell so many times as often as chance would have it, for it to count as one where one can be:
+few trips end in a dead end."""
 SCALE = 10.0
 """By which numbers of cells are multiplied, so that they are learned as fast as all else."""
 
@@ -149,7 +152,7 @@ class BeliefHead(StrideHead):
         """
         told, wall = self.stops(of["pushed"], of["moved"], of["at"]), of["wall"].to(of["at"].dtype)
         been = SCALE * self.space(self.numbered(of["been"], of["maze"]))
-        # Against a place anywhere: who is there as often as chance would have it may as well be in a wall.
+        # Against a place anywhere, which trips come to by chance.
         anywhere = self.room(of["maze"])
         usual = self.counts[1].expand_as(wall)
         added: list[Tensor] = []
@@ -164,5 +167,5 @@ class BeliefHead(StrideHead):
             "stops": F.binary_cross_entropy_with_logits(told, wall),
             "usual": F.binary_cross_entropy_with_logits(usual, wall),
             "added": F.binary_cross_entropy_with_logits(self.counts[1].detach() + torch.stack(added, -2), wall),
-            "room": F.softplus(-been).mean() + F.softplus(anywhere).mean(),
+            "room": F.softplus(-been).mean() + SELDOM * F.softplus(anywhere).mean(),
         }

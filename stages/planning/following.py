@@ -28,8 +28,8 @@ GONE, REACHED = 0.05, 0.12
 """A goal that is further than this from where it was has moved; and how near one comes to a place on the way round."""
 SLOW = 0.25
 """Who is slower than this share of a tick's walking comes no further along his plan."""
-WITHIN, BACK = 17, 5
-"""Places of the next stride at which one may be; points of a way within a cell."""
+WITHIN = 17
+"""Places of the next stride at which one may be."""
 TRIES = 4
 """Searches, with noise of their own, that find no plan before it is said that there is none."""
 
@@ -135,17 +135,21 @@ class Route(Output):
         return ahead.gather(1, at[:, None])[:, 0].clamp_max(self.head.horizon - 1.0), aside
 
     def _back(self, rows: Tensor) -> None:
-        """Who gets no further goes back to the middle of his cell first, bool [B], and plans anew from there."""
-        middle = self.head.middles()[self.head.square(self.place)]
-        plan = self._straight(self.place, middle)
+        """Who gets no further goes back to the middle of his cell first, bool [B], and plans anew from there; in the
+        goal's own cell he goes to the goal."""
+        square = self.head.square(self.place)
+        home = square == self.head.square(self.goal)
+        there = torch.where(home[:, None], self.goal, self.head.middles()[square])
+        plan = self._straight(self.place, there)
         self.after["plan"] = torch.where(rows[:, None, None], plan, self.after["plan"])
-        self.after["via"] = torch.where(rows[:, None], middle, self.after["via"])
-        self.after["around"] = self.after["around"] | rows
+        self.after["via"] = torch.where(rows[:, None], there, self.after["via"])
+        self.after["around"] = self.after["around"] | (rows & ~home)
 
     def _straight(self, place: Tensor, there: Tensor) -> Tensor:
-        """Plans [B, H, 2] within one's own cell, in which there is no wall."""
-        share = (torch.arange(self.head.horizon, device=place.device) / (BACK - 1)).clamp_max(1.0)[:, None]
-        return place[:, None] + share * (there - place)[:, None]
+        """Plans [B, H, 2] within one's own cell, in which there is no wall: no further than a stride."""
+        plan = there[:, None].repeat(1, self.head.horizon, 1)
+        plan[:, 0] = place
+        return plan
 
     def _plan(self, rows: Tensor, start: Tensor | None, number: int, generator: torch.Generator | None) -> None:
         """Make plan number `number` of these rows: to the goal, else round what is in the way; or say there is none."""

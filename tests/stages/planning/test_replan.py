@@ -208,9 +208,37 @@ def test_in_its_own_cell_it_goes_straight_where_all_plans_are_refused(agent: Age
     read = head.thinking(at, goal, torch.eye(len(MAZES))[:1])
     read.prepare()
     plan = read.after["plan"][0]
-    torch.testing.assert_close(plan[[0, -1]], torch.cat((at, goal)))
-    torch.testing.assert_close(plan[1] - plan[0], plan[2] - plan[1])
+    torch.testing.assert_close(plan[[0, 1, -1]], torch.cat((at, goal, goal)))
     assert not read.after["around"].any()
+
+
+def test_who_gets_no_further_goes_to_the_middle_of_his_cell_and_in_the_goals_cell_to_the_goal(agent: Agent) -> None:
+    head = head_of(agent)
+    at, goal = torch.tensor([[0.1, 0.05]] * 2), torch.tensor([[-0.1, -0.15], [0.8, 0.0]])
+    read = head.thinking(at, goal, torch.eye(len(MAZES))[[0, 0]])
+    stalled = torch.full((2,), head.patience)
+    plan = at[:, None].repeat(1, HORIZON, 1)
+    kept = {"age": torch.ones(2, dtype=torch.int64), "stalled": stalled, "plan": plan, "goal": goal, "last": at}
+    read.before = head.nothing(2, torch.device("cpu")) | kept
+    read.prepare()
+    torch.testing.assert_close(read.after["plan"][:, 1], torch.stack((goal[0], torch.zeros(2))))
+    assert read.after["around"].tolist() == [False, True]
+
+
+def test_a_dead_end_to_which_few_trips_lead_counts_as_a_place_where_one_can_be(agent: Agent) -> None:
+    """`large` has one to which they come 0.4 times as often as chance would have it."""
+    head, n = head_of(agent), 5_000
+    often, seldom = torch.zeros(2), torch.tensor([0.4, 0.0])
+    few = (torch.arange(n) < 0.4 * n / head.cells**2)[:, None]
+    of = {"been": torch.where(few, seldom, often), "maze": torch.eye(len(MAZES))[[1]].expand(n, -1)}
+    of |= {name: torch.zeros(1, 2, 2) for name in ("pushed", "moved", "at")} | {"wall": torch.zeros(1, 2, 4)}
+    learned = torch.optim.AdamW([head.space.weight], 1e-2)
+    for _ in range(200):
+        learned.zero_grad()
+        head.belief_losses(of)["room"].backward()
+        learned.step()
+    room = head.room(of["maze"][:1])[0] > 0
+    assert room.nonzero().flatten().tolist() == [int(head.square(one)) for one in (often, seldom)]
 
 
 def test_no_plan_leads_past_the_corner_where_two_shut_cells_meet(agent: Agent) -> None:
