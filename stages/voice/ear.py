@@ -20,7 +20,9 @@ TOKENS, MELS, N_FFT, HOP = 2, 64, 512, 200
 FRAMES = TICK_SAMPLES // HOP
 """Frames a Moment: 8, of 32 ms, one in 12.5 ms; each ends where its 12.5 ms end, so none waits for what comes later."""
 BEFORE = FRAMES - 1
-"""Frames of the Moment before that are whole."""
+"""Frames of the Moment before; the first is not all there, as it begins before that Moment."""
+LEAD = BEFORE - 1
+"""So many of them are whole, and heard."""
 SHIFT, SCALE = 1.2, 1.6
 """What is added to log-mel, and by what it is multiplied then, before it is convolved: speech comes to zero and one."""
 MEL = "mel"
@@ -30,7 +32,7 @@ MEL = "mel"
 class EarEncoder(Encoder):
     """Log-mel of 200 ms through three convolutions over time to two tokens, one for 50 ms.
 
-    Each token sees 11 frames (157 ms), and nothing that comes later than its own last frame. Sound longer than a tick
+    Each token sees 9 frames (132 ms), and nothing that comes later than its own last frame. Sound longer than a tick
     is heard from its last 100 ms, shorter sound as its end.
     """
 
@@ -43,7 +45,7 @@ class EarEncoder(Encoder):
         self.net = nn.Sequential(
             nn.Conv1d(MELS, width, 3), nn.GELU(),
             nn.Conv1d(width, width, 3, stride=2), nn.GELU(),
-            nn.Conv1d(width, width, 4, stride=2),
+            nn.Conv1d(width, width, 3, stride=2),
         )  # fmt: skip
         self.map_channels = {MEL: MELS}
 
@@ -53,16 +55,16 @@ class EarEncoder(Encoder):
         if previous is not None and previous_present is not None:
             before = _one_ear(previous) * previous_present[:, None]
         mel = frames(torch.cat((before, now), -1))
-        tokens = self.convolved(mel)
+        tokens = self.convolved(mel[:, BEFORE - LEAD :])
         here = self.all_present(tokens) & (x.shape[1] == 1)
         return Encoded(tokens, here, {MEL: mel.mT[:, :, None]})
 
     def convolved(self, mel: Tensor) -> Tensor:
-        """Log-mel [N, 7 + 8 T, 64] of T Moments in a row as tokens [N, 2 T, D], not yet normed."""
+        """Log-mel [N, 6 + 8 T, 64] of T Moments in a row as tokens [N, 2 T, D], not yet normed."""
         return self.net(((mel + SHIFT) * SCALE).mT).mT
 
     def tokens_of(self, mel: Tensor) -> Tensor:
-        """What `forward` makes of T Moments one by one, at once: log-mel [N, 7 + 8 T, 64] to tokens [N, T, 2, D]."""
+        """What `forward` makes of T Moments one by one, at once: log-mel [N, 6 + 8 T, 64] to tokens [N, T, 2, D]."""
         return self.norm(self.convolved(mel)).unflatten(1, (-1, TOKENS))
 
 
@@ -71,7 +73,8 @@ def frames(sound: Tensor) -> Tensor:
 
     The frame number j ends with sample 200 (j + 2) and is 512 long; the first is not all there, its rest is silence.
     """
-    return log_mel(sound[:, 2 * HOP - N_FFT // 2 :], N_FFT, HOP, MELS)[:, :-1]
+    # Padded so, frame k ends with sample 200 k: the first two are not wanted.
+    return log_mel(F.pad(sound, (N_FFT // 2, 0)), N_FFT, HOP, MELS)[:, 2:-1]
 
 
 def _one_ear(sound: Tensor) -> Tensor:

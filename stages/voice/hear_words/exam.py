@@ -25,6 +25,7 @@ from stages.voice.hear_words.lesson import heard, spoken, utterances
 from stages.voice.moments import as_batch, in_a_row
 from stages.voice.parts import WORDS, WORDS_ARC
 from stages.voice.recogniser import Recogniser, nearest, time_normalised
+from stages.voice.small_net import named_by_small_net
 from stages.voice.transcript import errors, likeliest, read_off, word_error_rate
 
 DIGIT, CAREGIVER = "hear_words/digits", "hear_words/caregiver"
@@ -91,9 +92,7 @@ def _digits(agent: Agent, fresh: Agent | None, every: Clips, level: str) -> Meas
         wanted = [DIGITS[label] for label in unseen.labels]
         rows = {
             OFF: _share(likeliest(found[WORDS_ARC], counts, DIGITS), unseen.labels),
-            "without a list of ten words": float(
-                np.mean([a == b for a, b in zip(texts, wanted, strict=True)])
-            ),
+            "without a list of ten words": float(np.mean([a == b for a, b in zip(texts, wanted, strict=True)])),
             "characters wrong in that": _character_errors(texts, wanted),
         }
     return Measure(
@@ -119,6 +118,7 @@ def _digit_floors(every: Clips, unseen: Clips, waves: Sequence[np.ndarray]) -> d
     rule = Recogniser.of(taught, known.labels).ridge
     return {
         "time-normalised log-mel + ridge": _share(rule.predict(asked), unseen.labels),
+        "a small network on that": _share(named_by_small_net(taught, known.labels, waves), unseen.labels),
         "nearest neighbour": _share(known.labels[nearest(time_normalised(taught), asked)], unseen.labels),
     }
 

@@ -25,7 +25,7 @@ from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import gradient_lesson
 from devmind.moment import TICK_SAMPLES
 from devmind.seeding import numpy_rng, torch_generator
-from stages.voice.ear import BEFORE, FRAMES, HOP, MELS, TOKENS, EarEncoder, frames
+from stages.voice.ear import FRAMES, HOP, LEAD, MELS, TOKENS, EarEncoder, frames
 from stages.voice.hear_words.lesson import alike, groups, shares, sources, where
 from stages.voice.moments import in_a_row
 from stages.voice.parts import LISTEN
@@ -67,7 +67,7 @@ def batch(context: Context, update: int, rows: int, steps: int) -> dict[str, Any
     """About `rows` utterances of one source that are about as long, disguised.
 
     Returns:
-        mel: [N, 7 + 8 T, 64]; texts; spans: where speech begins and ends in tokens, [N, 2]; guided: how much they are
+        mel: [N, 6 + 8 T, 64]; texts; spans: where speech begins and ends in tokens, [N, 2]; guided: how much they are
         to be looked for at equal places, 1 to 0.
     """
     rng, every = numpy_rng(context.seed, "listen", update), heard_once(*where(context))
@@ -79,7 +79,7 @@ def batch(context: Context, update: int, rows: int, steps: int) -> dict[str, Any
 
 
 def disguised(mels: Sequence[Tensor], generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Log-mel [N, 7 + 8 T, 64] as by other voices in other rooms, and where speech is in it, in tokens [N, 2].
+    """Log-mel [N, 6 + 8 T, 64] as by other voices in other rooms, and where speech is in it, in tokens [N, 2].
 
     Speed, the axis of tones (Jaitly and Hinton 2013), colour, loudness, a telephone's band, bands and moments taken
     away (Park et al. 2019, SpecAugment), and coloured noise that does not stand still.
@@ -89,10 +89,10 @@ def disguised(mels: Sequence[Tensor], generator: torch.Generator) -> tuple[Tenso
     speed, before = draw(np.log(SLOWEST), np.log(FASTEST)).exp(), draw(4, 14)
     took = spoken / speed
     moments = int(((before + took + 10).max() / FRAMES).ceil())
-    frame = torch.arange(BEFORE + FRAMES * moments)[None].float()
+    frame = torch.arange(LEAD + FRAMES * moments)[None].float()
     longest = max(map(len, mels))
     source = torch.stack([torch.cat((mel, mel[-1:].expand(longest - len(mel), -1))) for mel in mels])
-    time = ((frame - BEFORE - before) * speed + _BEFORE).clamp(0, longest - 1) * 2 / (longest - 1) - 1
+    time = ((frame - LEAD - before) * speed + _BEFORE).clamp(0, longest - 1) * 2 / (longest - 1) - 1
     tone = torch.linspace(0, 1, MELS)[None]
     warped = tone * draw(np.log(1 - WARP), np.log(1 + WARP)).exp() + draw(-BEND, BEND) * torch.sin(np.pi * tone)
     tones = (warped * 2 - 1).clamp(-1, 1)
