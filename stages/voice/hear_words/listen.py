@@ -36,8 +36,8 @@ STEPS = {"tiny": 8, "nursery": 1600, "child": 8000, "adult": 20_000}
 ALONE = "It trains an ear and an arc of its own, which no later lesson changes."
 GUIDED = 0.4
 """The share of the steps in which words are also looked for at equal places, less and less."""
-SLOWEST, FASTEST = 0.75, 1.3
-WARP, BEND = 0.15, 0.06
+SLOWEST, FASTEST = 0.8, 1.25
+WARP, BEND = 0.12, 0.04
 """Of the axis of tones: other lengths of the vocal tract, and other proportions."""
 SILENCE = -2.0
 """Log-mel of nothing."""
@@ -70,19 +70,26 @@ def batch(context: Context, update: int, rows: int, steps: int) -> dict[str, Any
         mel: [N, 6 + 8 T, 64]; texts; spans: where speech begins and ends in tokens, [N, 2]; guided: how much they are
         to be looked for at equal places, 1 to 0.
     """
-    rng, every = numpy_rng(context.seed, "listen", update), heard_once(*where(context))
+    mels, texts = drawn(context, "listen", update, rows)
+    mel, spans = disguised(mels, torch_generator(context.seed, "listen", update))
+    guided = max(0.0, 1.0 - update / max(1.0, GUIDED * steps))
+    return {"mel": mel, "spans": spans, "texts": texts, "guided": guided}
+
+
+def drawn(context: Context, lesson: str, update: int, rows: int) -> tuple[list[Tensor], list[str]]:
+    """Log-mel and texts of about `rows` utterances of one source that are about as long: half as many of phrases."""
+    rng, every = numpy_rng(context.seed, lesson, update), heard_once(*where(context))
     source = every[int(rng.choice(len(every), p=shares(len(every))))]
     index = alike(rng, len(source.texts), rows if " " not in source.texts[0] else max(2, rows // 2))
-    mel, spans = disguised([source.mels[i] for i in index], torch_generator(context.seed, "listen", update))
-    guided = max(0.0, 1.0 - update / max(1.0, GUIDED * steps))
-    return {"mel": mel, "spans": spans, "texts": [source.texts[i] for i in index], "guided": guided}
+    return [source.mels[i] for i in index], [source.texts[i] for i in index]
 
 
-def disguised(mels: Sequence[Tensor], generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def disguised(mels: Sequence[Tensor], generator: torch.Generator, gently: bool = False) -> tuple[Tensor, Tensor]:
     """Log-mel [N, 6 + 8 T, 64] as by other voices in other rooms, and where speech is in it, in tokens [N, 2].
 
     Speed, the axis of tones (Jaitly and Hinton 2013), colour, loudness, a telephone's band, bands and moments taken
-    away (Park et al. 2019, SpecAugment), and coloured noise that does not stand still.
+    away (Park et al. 2019, SpecAugment), and coloured noise that does not stand still; `gently`: nothing is taken away,
+    and the noise is faint.
     """
     n, draw = len(mels), lambda low, high: low + (high - low) * torch.rand(len(mels), 1, generator=generator)
     spoken = torch.tensor([[float(len(mel) - _BEFORE - _AFTER)] for mel in mels])
@@ -102,13 +109,13 @@ def disguised(mels: Sequence[Tensor], generator: torch.Generator) -> tuple[Tenso
     colour = F.interpolate(0.2 * torch.randn(n, 1, 7, generator=generator), MELS, mode="linear", align_corners=True)
     mel = mel + colour + draw(-0.5, 0.25)[..., None]
     bin_ = torch.arange(MELS)[None]
-    gone = bin_ > torch.where(draw(0, 1) < 0.5, draw(42, 50), torch.full((n, 1), MELS))
-    for start, width, share, at in ((draw(0, 60), 12, 0.7, bin_), (draw(0, 1) * size[1], 7, 0.5, frame)):
-        hidden = (at >= start) & (at < start + draw(0, width) * (draw(0, 1) < share))
+    gone = bin_ > torch.where(draw(0, 1) < 0.3, draw(42, 50), torch.full((n, 1), MELS))
+    for start, width, share, at in ((draw(0, 60), 12, 0.3, bin_), (draw(0, 1) * size[1], 6, 0.25, frame)):
+        hidden = (at >= start) & (at < start + draw(0, width) * (draw(0, 1) < share * (not gently)))
         mel = mel.masked_fill(hidden[:, None] if at is bin_ else hidden[..., None], SILENCE)
     mel = mel.masked_fill(gone[:, None], SILENCE)
     hiss = F.interpolate(0.2 * torch.randn(n, 1, 4, generator=generator), MELS, mode="linear")
-    noise = draw(-2.2, -0.6)[..., None] + hiss + 0.12 * torch.randn(size, generator=generator)
+    noise = draw(-2.2, -1.6 if gently else -1.1)[..., None] + hiss + 0.12 * torch.randn(size, generator=generator)
     # Powers add up: log-mel is half a decade of power a unit.
     natural = 2.0 * np.log(10.0)
     mel = torch.logaddexp(mel * natural, noise * natural) / natural

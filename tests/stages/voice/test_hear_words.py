@@ -106,7 +106,9 @@ def knowing(turn: Callable[[int], np.ndarray]) -> Any:
         counts = real(agent, waves[:1], heads)[1].max() * 0 + 64
         texts = [knowing.texts[wave.tobytes()] for wave in waves]  # type: ignore[attr-defined]
         frames = logits_of([texts[i] for i in turn(len(texts))], 64)
-        return dict.fromkeys(heads, frames), counts.repeat(len(waves))
+        # The arc knows nothing: its head does not count for the trunk's.
+        by_head = {head: frames * (head == parts.WORDS) for head in heads}
+        return by_head, counts.repeat(len(waves))
 
     return told
 
