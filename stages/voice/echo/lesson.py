@@ -36,7 +36,7 @@ def lesson(context: Context) -> Lesson:
 
 
 def batch(context: Context, update: int, rows: int) -> dict[str, Any]:
-    """About `rows` utterances in other voices and rooms: log-mel of each Moment and the one before, [N, T, 64, 1, 15]."""
+    """About `rows` utterances in other voices and rooms: log-mel of Moments and those before, [N, T, 64, 1, 15]."""
     mels, _ = drawn(context, "codec", update, rows)
     mel, _ = disguised(mels, torch_generator(context.seed, "codec", update), gently=True)
     return {"mel": moments_in(mel)}
