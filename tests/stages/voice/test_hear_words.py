@@ -180,7 +180,7 @@ def test_the_arc_steps_as_it_answers_at_once_and_forgets_at_an_episodes_begin(ag
 def test_words_are_looked_for_at_equal_places_behind_most_of_what_was_heard() -> None:
     wanted = listen.flat_start(["two red", "one"], torch.tensor([[2.0, 18.0], [0.0, 4.0]]), 24)
     two, red, one = numbered("two red one")
-    # Eight places of two tokens each: a word stands from 0.6 of its four places on, and two tokens longer than they last.
+    # Eight places of two tokens each: a word stands from 0.6 of its four on, and two tokens longer than they last.
     assert wanted[0].tolist() == [0] * 7 + [two] * 5 + [0] * 3 + [red] * 5 + [0] * 4
     assert (wanted[1] == one).nonzero().max() < 6
 
