@@ -16,10 +16,12 @@ from torch import Tensor, nn
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Output, masked_mean
 from devmind.agent.taps import Tapped
-from stages.voice.ear import BEFORE, FRAMES, MEL, TOKENS
+from stages.voice.ear import BEFORE, FRAMES, MEL
 
 LEVELS = (7, 5, 5, 5, 5)
 """Of each number in a code; odd, so that nothing is a level: 4,375 codes, 12.1 bits."""
+TOKENS = 4
+"""In which a Moment is coded: one for a pair of frames, 25 ms."""
 GROUPS = 2
 """Codes a token: 4 x 2 codes are 97 bits a Moment, 970 bits a second."""
 CODES = math.prod(LEVELS)

@@ -32,11 +32,11 @@ def write_what_is_said(file: Recording, agent: AgentOption = None, seconds: Seco
 
     moments = moments_of(file, seconds, show.line)
     with intra_op_threads(1):
-        heard = ""
-        for _, signs in hear(Agent.from_pretrained(agent_folder(agent)).eval(), moments):
-            typer.echo(signs, nl=False)
-            heard += signs
-    typer.echo("" if heard.strip() else "no word was heard")
+        heard = 0
+        for _, words in hear(Agent.from_pretrained(agent_folder(agent)).eval(), moments):
+            typer.echo(f" {words}" if heard else words, nl=False)
+            heard += 1
+    typer.echo("" if heard else "no word was heard")
 
 
 @echo.command("echo")

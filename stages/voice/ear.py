@@ -1,7 +1,7 @@
 """The ear for speech: sound once more, finer, where it comes from one place to one ear.
 
 The ear of earlier stages tells what kind of sound it is and from where, and stays as it is. This one hears a tenth of a
-second with the tenth before it, learns along with the words, and gives four tokens a Moment. It has no part in Moments
+second with the tenth before it, is taught by the words, and gives two tokens a Moment. It has no part in Moments
 of two ears (the nursery's, whose sounds are placed in a room), so nothing that was learned there changes by it, to the
 bit; a recording, a caregiver's voice and a microphone come over one.
 """
@@ -16,20 +16,24 @@ from devmind.agent.encoders import Encoded, Encoder
 from devmind.agent.features import log_mel
 from devmind.moment import TICK_SAMPLES
 
-TOKENS, MELS, N_FFT, HOP = 4, 64, 512, 200
+TOKENS, MELS, N_FFT, HOP = 2, 64, 512, 200
 FRAMES = TICK_SAMPLES // HOP
 """Frames a Moment: 8, of 32 ms, one in 12.5 ms; each ends where its 12.5 ms end, so none waits for what comes later."""
 BEFORE = FRAMES - 1
-"""Frames of the Moment before that are whole."""
+"""Frames of the Moment before; the first is not all there, as it begins before that Moment."""
+LEAD = BEFORE - 1
+"""So many of them are whole, and heard."""
+SHIFT, SCALE = 1.2, 1.6
+"""What is added to log-mel, and by what it is multiplied then, before it is convolved: speech comes to zero and one."""
 MEL = "mel"
 """The map of log-mel [64, 1, 15]: the frames of the Moment before, then its own 8."""
 
 
 class EarEncoder(Encoder):
-    """Log-mel of 200 ms through three convolutions over time to four tokens, one for 25 ms.
+    """Log-mel of 200 ms through three convolutions over time to two tokens, one for 50 ms.
 
-    Each token sees 14 frames at most (188 ms), and nothing that comes later than its own last frame. Sound longer than
-    a tick is heard from its last 100 ms, shorter sound as its end.
+    Each token sees 9 frames (132 ms), and nothing that comes later than its own last frame. Sound longer than a tick
+    is heard from its last 100 ms, shorter sound as its end.
     """
 
     of = "sound"
@@ -38,12 +42,10 @@ class EarEncoder(Encoder):
 
     def __init__(self, width: int) -> None:
         super().__init__(width, n_tokens=TOKENS)
-        hidden = 2 * width
         self.net = nn.Sequential(
-            nn.Conv1d(MELS, hidden, 3), nn.GELU(),
-            nn.Conv1d(hidden, hidden, 3, stride=2), nn.GELU(),
-            nn.Conv1d(hidden, hidden, 3), nn.GELU(),
-            nn.Conv1d(hidden, width, 1),
+            nn.Conv1d(MELS, width, 3), nn.GELU(),
+            nn.Conv1d(width, width, 3, stride=2), nn.GELU(),
+            nn.Conv1d(width, width, 3, stride=2),
         )  # fmt: skip
         self.map_channels = {MEL: MELS}
 
@@ -53,9 +55,17 @@ class EarEncoder(Encoder):
         if previous is not None and previous_present is not None:
             before = _one_ear(previous) * previous_present[:, None]
         mel = frames(torch.cat((before, now), -1))
-        tokens = self.net(mel.mT).mT
+        tokens = self.convolved(mel[:, BEFORE - LEAD :])
         here = self.all_present(tokens) & (x.shape[1] == 1)
         return Encoded(tokens, here, {MEL: mel.mT[:, :, None]})
+
+    def convolved(self, mel: Tensor) -> Tensor:
+        """Log-mel [N, 6 + 8 T, 64] of T Moments in a row as tokens [N, 2 T, D], not yet normed."""
+        return self.net(((mel + SHIFT) * SCALE).mT).mT
+
+    def tokens_of(self, mel: Tensor) -> Tensor:
+        """What `forward` makes of T Moments one by one, at once: log-mel [N, 6 + 8 T, 64] to tokens [N, T, 2, D]."""
+        return self.norm(self.convolved(mel)).unflatten(1, (-1, TOKENS))
 
 
 def frames(sound: Tensor) -> Tensor:
@@ -63,7 +73,8 @@ def frames(sound: Tensor) -> Tensor:
 
     The frame number j ends with sample 200 (j + 2) and is 512 long; the first is not all there, its rest is silence.
     """
-    return log_mel(sound[:, 2 * HOP - N_FFT // 2 :], N_FFT, HOP, MELS)[:, :-1]
+    # Padded so, frame k ends with sample 200 k: the first two are not wanted.
+    return log_mel(F.pad(sound, (N_FFT // 2, 0)), N_FFT, HOP, MELS)[:, 2:-1]
 
 
 def _one_ear(sound: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from devmind.sessions.sounds import Warn, file_ticks
 from stages.voice.codec import levels_of
 from stages.voice.echo.lesson import decode
 from stages.voice.parts import CODEC, SOUND, UTTER, WORDS
-from stages.voice.spelling import BLANK, SIGNS, joined
+from stages.voice.transcript import BLANK, KNOWN, joined
 from stages.voice.vocoder import sound_of
 
 SILENT = 1e-4
@@ -55,14 +55,14 @@ def moments_of(path: Path, seconds: float, warn: Warn) -> list[np.ndarray]:
 
 
 def hear(agent: Agent, moments: list[np.ndarray]) -> Iterator[tuple[float, str]]:
-    """(seconds, signs) whenever something new was heard, one Moment after another."""
+    """(seconds, words) whenever something new was heard, one Moment after another."""
     _check(agent, WORDS)
     before = BLANK
     for number, output in enumerate(_lived(agent, moments, heads=(WORDS,))):
         frames = output.outputs[WORDS].mode()[0].cpu().numpy()
-        signs, before = joined(frames, before), int(frames[-1])
-        if signs:
-            yield (number + 1) / TICK_HZ, "".join(SIGNS[sign] for sign in signs)
+        words, before = joined(frames, before), int(frames[-1])
+        if words:
+            yield (number + 1) / TICK_HZ, " ".join(KNOWN[word] for word in words)
 
 
 def repeat(agent: Agent, moments: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

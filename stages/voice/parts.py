@@ -1,17 +1,21 @@
-"""What the stage adds to an agent: an ear for speech, heads that spell what they hear, a codec that says it again."""
+"""What the stage adds to an agent: an ear for speech, heads that say which words it hears, a codec that
+says it again.
+"""
 
 from __future__ import annotations
 
 from devmind.agent.agent import Agent
 from devmind.learners.gradient import trainable
 from stages.voice.ear import TOKENS
-from stages.voice.spelling import SIGNS
+from stages.voice.transcript import KNOWN
 
 NAME = "voice"
 SOUND, LISTEN = "sound", "listen"
 """The sense, and what hears it once more."""
 WORDS, WORDS_ARC = "heard_words", "heard_words_arc"
-"""What spells on the trunk's features of speech, and what does on the ear's tokens alone."""
+"""What tells words by the trunk's features of speech, and the arc that does by the ear's tokens alone."""
+NOTE = "note"
+"""The effector of that arc: int64 [2] a Moment, the word that was just said or 0, in `transcript.KNOWN`."""
 CODEC, UTTER = "codec", "utter"
 """The head and its effector: codes int64 [4, 2] a Moment."""
 
@@ -22,17 +26,22 @@ def admit(agent: Agent) -> None:
         agent.add_encoder(SOUND, stage=NAME)
     if LISTEN not in agent.encoders:
         agent.add_encoder(LISTEN, "encoder.voice-ear", stage=NAME)
-    spells = {"classes": len(SIGNS), "slots": TOKENS}
-    for head, tap in ((WORDS_ARC, LISTEN), (WORDS, f"trunk:{LISTEN}")):
-        if head not in agent.heads:
-            agent.add_head(head, "head.categorical", tap, stage=NAME, options=spells)
+    if WORDS_ARC not in agent.heads:
+        options = {"words": len(KNOWN)}
+        agent.add_head(WORDS_ARC, "head.voice-words", LISTEN, effector=NOTE, stage=NAME, options=options)
+    if WORDS not in agent.heads:
+        told = {"classes": len(KNOWN), "slots": TOKENS}
+        agent.add_head(WORDS, "head.categorical", f"trunk:{LISTEN}", stage=NAME, options=told)
     if CODEC not in agent.heads:
         agent.add_head(CODEC, "head.voice-codec", LISTEN, effector=UTTER, stage=NAME)
 
 
 def trained(agent: Agent) -> tuple[str, ...]:
-    """What the lesson of words changes: the trunk, the ear, the heads that spell, earlier heads on the trunk."""
-    return tuple(prefix for prefix in trainable(agent, NAME) if prefix != f"heads.{CODEC}.")
+    """What the lesson of the trunk changes: the trunk, its head of words, earlier heads on the trunk; not the ear, and
+    no arc.
+    """
+    fixed = {f"encoders.{LISTEN}.", f"heads.{WORDS_ARC}.", f"heads.{CODEC}."}
+    return tuple(prefix for prefix in trainable(agent, NAME) if prefix not in fixed)
 
 
 def trained_without_trunk(agent: Agent) -> tuple[str, ...]:

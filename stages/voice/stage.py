@@ -11,13 +11,14 @@ from stages.voice.echo import exam as echo_exam
 from stages.voice.echo import lesson as echo_lesson
 from stages.voice.hear_words import exam as hear_exam
 from stages.voice.hear_words import lesson as hear_lesson
+from stages.voice.hear_words import listen
 
 SKILLS: Sequence[Skill] = (
     Skill(
         "hear_words",
         hear_exam.examine,
         hear_exam.GATE,
-        "what was said, spelt: by voices, speakers and in phrases never met",
+        "which words were said: by voices, speakers and in phrases never met",
         hear_lesson.taught,
     ),
     Skill(
@@ -38,9 +39,9 @@ class VoiceStage:
     skills = SKILLS
 
     def admit(self, agent: Agent) -> None:
-        """Add an ear for speech, heads that spell, and a codec."""
+        """Add an ear for speech, heads that tell words, and a codec."""
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Listen, codec."""
-        return [hear_lesson.lesson(context), echo_lesson.lesson(context)]
+        """Listen, codec, words."""
+        return [listen.lesson(context), echo_lesson.lesson(context), hear_lesson.lesson(context)]

@@ -1,17 +1,25 @@
-"""The lesson `codec`: speech as whole numbers and back, in log-mel, of the voices and words of lessons."""
+"""The lesson `codec`: speech as whole numbers and back, in log-mel, of the voices and words of lessons.
+
+Like `listen` it learns from log-mel that was made once, and needs no trunk.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
+from devmind.agent.taps import Tapped
 from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import gradient_lesson
+from devmind.seeding import torch_generator
 from stages.voice.codec import CodecHead
-from stages.voice.hear_words.lesson import groups, lesson_batch
+from stages.voice.ear import BEFORE, FRAMES, LEAD, MEL, TOKENS
+from stages.voice.hear_words.lesson import groups
+from stages.voice.hear_words.listen import disguised, drawn
 from stages.voice.parts import CODEC
 
 STEPS = {"tiny": 8, "nursery": 1500, "child": 6000, "adult": 20_000}
@@ -22,22 +30,30 @@ def lesson(context: Context) -> Lesson:
     """The lesson as data."""
     return gradient_lesson(
         context, "codec", loss, lambda agent, context, update, rows, steps: batch(context, update, rows),
-        steps=STEPS, rows=16, learning_rate=2e-3, minutes=1.5, trains=lambda agent: (f"heads.{CODEC}.",), prefetch=True,
+        steps=STEPS, rows=24, learning_rate=2e-3, minutes=1.5, trains=lambda agent: (f"heads.{CODEC}.",), prefetch=True,
         skills=("echo",), learns_from=groups(context), rehearsal_every=0, unrehearsed=ALONE,
     )  # fmt: skip
 
 
 def batch(context: Context, update: int, rows: int) -> dict[str, Any]:
-    """What the lesson `listen` hears, from other random numbers."""
-    # Its own updates begin behind those of `listen`.
-    made = lesson_batch(context, 1_000_000 + update, rows)
-    del made["texts"]
-    return made
+    """About `rows` utterances in other voices and rooms: log-mel of Moments and those before, [N, T, 64, 1, 15]."""
+    mels, _ = drawn(context, "codec", update, rows)
+    mel, _ = disguised(mels, torch_generator(context.seed, "codec", update), gently=True)
+    return {"mel": moments_in(mel)}
+
+
+def moments_in(mel: Tensor) -> Tensor:
+    """Log-mel [N, 6 + 8 T, 64] as the ear's map of all Moments but the first, which has no whole one before it:
+    [N, T - 1, 64, 1, 15].
+    """
+    return mel[:, LEAD + FRAMES - BEFORE :].unfold(1, BEFORE + FRAMES, FRAMES)[:, :, :, None]
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Mean distance in log-mel of what is decoded from what was heard."""
-    output: Any = agent(dict(batch), [CODEC])[CODEC]
+    mel = batch["mel"].to(agent.device)
+    nothing = mel.new_zeros(*mel.shape[:2], TOKENS, agent.config.width)
+    output: Any = agent.head(CODEC)(Tapped(nothing, torch.ones_like(nothing[..., 0], dtype=torch.bool), {MEL: mel}))
     decoded = decode(agent, output.rounded)
     value = output.loss(decoded)
     return value, {"codec": value.detach(), "codec db": 20.0 * value.detach()}

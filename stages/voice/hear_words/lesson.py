@@ -1,21 +1,24 @@
-"""The lesson `listen`: what the caregiver says, in many voices, is spelt; and the digits of `--data`, where there are.
+"""The lesson `words`: the trunk learns to tell words, from what is said and from the arc, which knows them already.
 
 One speaker is kept out of the lessons, the same that other stages keep out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from devmind.agent.agent import Agent
+from devmind.algorithms.muon import Muon
 from devmind.curriculum.episodes import identities
 from devmind.curriculum.stage import Context, Lesson
-from devmind.learners.gradient import gradient_lesson
+from devmind.learners.gradient import GradientLearner, gradient_lesson
 from devmind.seeding import numpy_rng, torch_generator
 from devmind.sessions.spoken import Clips, clips, held_out_speaker, speaker_group
 from stages.voice.caregiver.speech import DIGITS, TAUGHT_PHRASES, WORDS, Bank, bank
@@ -23,7 +26,7 @@ from stages.voice.moments import as_batch, in_a_row, varied
 from stages.voice.parts import WORDS as HEAD
 from stages.voice.parts import WORDS_ARC as ARC
 from stages.voice.parts import trained, trained_without_trunk
-from stages.voice.spelling import ctc
+from stages.voice.transcript import ctc
 
 STEPS = {"tiny": 8, "nursery": 600, "child": 6000, "adult": 20_000}
 UTTERANCES = {"tiny": 24}
@@ -31,13 +34,29 @@ UTTERANCES_ELSE = 2400
 """In the lesson's bank; each is met in another room every time."""
 ALONE = 0.4
 """The share of single words among them."""
+MUON_RATE = 0.02
+"""Of the trunk's matrices, before it is slowed as what earlier stages have taught is."""
+BY_ITSELF = 0.5
+"""What missing the words weighs, beside missing what the arc says of each frame."""
+
+
+class TrunkLearner(GradientLearner):
+    """Muon on the trunk's matrices, AdamW on the rest."""
+
+    def kind(self, name: str, parameter: nn.Parameter) -> str:
+        kind = super().kind(name, parameter)
+        return "trunk" if kind == "matrix" and name.startswith("trunk.decoder.layers.") else kind
+
+    def make_optimizer(self) -> torch.optim.Optimizer:
+        trunk = {"orthogonal": True, "rate": MUON_RATE, "weight_decay": self.weight_decay, "betas": (0.95, 0.95)}
+        return Muon(self.groups({"trunk": trunk}), lr=self.learning_rate, betas=(0.9, 0.95))
 
 
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
     return gradient_lesson(
-        context, "listen", loss, lambda agent, context, update, rows, steps: lesson_batch(context, update, rows),
-        steps=STEPS, rows=20, learning_rate=3e-3, minutes=4.5, trains=trained, prefetch=True,
+        context, "words", loss, lambda agent, context, update, rows, steps: lesson_batch(context, update, rows),
+        steps=STEPS, rows=24, learning_rate=2e-3, minutes=2.5, trains=trained, prefetch=True, learner=TrunkLearner,
         control_trains=trained_without_trunk, skills=("hear_words",), learns_from=groups(context),
     )  # fmt: skip
 
@@ -50,35 +69,79 @@ def groups(context: Context) -> tuple[str, ...]:
 
 def lesson_clips(context: Context) -> Clips | None:
     """The recorded digits of every speaker but the one held out; None without recordings."""
-    every = clips(context.data)
-    if every is None:
-        return None
-    out = held_out_speaker(list(every.speakers), context.seed, context.config.exam.holdout)
-    return every.take(every.speakers != out)
+    return _taught_clips(context.data, context.seed, context.config.exam.holdout)
+
+
+def _taught_clips(data: Path | None, seed: int, holdout: str | None) -> Clips | None:
+    every = clips(data)
+    return None if every is None else every.take(every.speakers != held_out_speaker([*every.speakers], seed, holdout))
 
 
 def utterances(context: Context) -> Bank:
     """What the caregiver says in lessons."""
-    n = UTTERANCES.get(context.config.size, UTTERANCES_ELSE)
+    return _taught_bank(context.seed, context.config.size)
+
+
+def _taught_bank(seed: int, size: str) -> Bank:
+    n = UTTERANCES.get(size, UTTERANCES_ELSE)
     single = round(ALONE * n)
-    words = bank("words", context.seed, single, WORDS, False)
-    said = bank("phrases", context.seed, n - single, TAUGHT_PHRASES, False)
+    words = bank("words", seed, single, WORDS, False)
+    said = bank("phrases", seed, n - single, TAUGHT_PHRASES, False)
     return Bank(words.texts + said.texts, words.voices + said.voices, words.waves + said.waves, said.speaker)
 
 
+Waves = tuple[tuple[np.ndarray, ...], tuple[str, ...]]
+
+
+Where = tuple[Path | None, int, str, str | None]
+"""What utterances follow from: the folder of data, the seed, the size and who is held out."""
+
+
+def where(context: Context) -> Where:
+    """Of a context, what utterances follow from."""
+    return context.data, context.seed, context.config.size, context.config.exam.holdout
+
+
+@lru_cache(maxsize=2)
+def sources(data: Path | None, seed: int, size: str, holdout: str | None) -> tuple[Waves, ...]:
+    """What is listened to in lessons, the shortest first: the caregiver's words, her phrases, and the recorded digits
+    where there are: (waves, texts) each.
+    """
+    every, known = _taught_bank(seed, size), _taught_clips(data, seed, holdout)
+    single = np.array([" " not in text for text in every.texts])
+    found = [every.take(np.flatnonzero(single)), every.take(np.flatnonzero(~single))]
+    made: list[tuple[Sequence[np.ndarray], Sequence[str]]] = [(one.waves, one.texts) for one in found]
+    if known is not None:
+        rows = range(len(known.labels))
+        made.append(([spoken(known, row) for row in rows], [DIGITS[label] for label in known.labels]))
+    shortest = [np.argsort([len(wave) for wave in waves], kind="stable") for waves, _ in made]
+    return tuple(
+        (tuple(waves[i] for i in order), tuple(texts[i] for i in order))
+        for (waves, texts), order in zip(made, shortest, strict=True)
+    )
+
+
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
-    """`rows` utterances of the caregiver, or, in every second batch, spoken digits of the recordings."""
-    rng, known = numpy_rng(context.seed, "listen", update), lesson_clips(context)
-    if known is not None and update % 2:
-        index = rng.integers(0, len(known.labels), rows)
-        waves = [spoken(known, int(i)) for i in index]
-        texts = [DIGITS[int(known.labels[i])] for i in index]
-    else:
-        drawn = (every := utterances(context)).take(rng.integers(0, len(every.texts), rows))
-        waves, texts = list(drawn.waves), list(drawn.texts)
+    """About `rows` utterances of one source that are about as long, as sound, in other rooms and voices."""
+    rng, every = numpy_rng(context.seed, "words", update), sources(*where(context))
+    waves, texts = every[int(rng.choice(len(every), p=shares(len(every))))]
+    index = alike(rng, len(texts), rows if " " not in texts[0] else max(2, rows // 2))
     # A fifth longer than it is, as it may be played that much slower.
-    sound, counts = in_a_row([np.pad(wave, (0, len(wave) // 5)) for wave in waves])
-    return as_batch(varied(sound, torch_generator(context.seed, "listen", update))) | {"texts": texts, "counts": counts}
+    sound, counts = in_a_row([np.pad(waves[i], (0, len(waves[i]) // 5)) for i in index])
+    made = as_batch(varied(sound, torch_generator(context.seed, "words", update)))
+    return made | {"texts": [texts[i] for i in index], "counts": counts}
+
+
+def shares(n: int) -> list[float]:
+    """How often each of `n` sources is drawn: recordings most, where there are."""
+    return [0.2, 0.3, 0.5] if n == 3 else [0.4, 0.6]
+
+
+def alike(rng: np.random.Generator, n: int, rows: int) -> np.ndarray:
+    """`rows` of 0..n - 1 out of a stretch of a fifth of them: sorted by length, they are about as long."""
+    width = min(n, max(4 * rows, n // 5))
+    start = int(np.clip(rng.integers(-width // 2, n - width // 2), 0, n - width))
+    return start + rng.integers(0, width, rows)
 
 
 def spoken(known: Clips, row: int) -> np.ndarray:
@@ -88,16 +151,16 @@ def spoken(known: Clips, row: int) -> np.ndarray:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Nats a sign of what was said, by the head on the trunk and by the ear alone, which helps the ear early."""
+    """Nats a word: of what was said, and of what the arc says of each frame, by the head on the trunk."""
     outputs = agent(dict(batch), [HEAD, ARC])
-    frames = {name: outputs[name].numbers().flatten(1, 2) for name in (HEAD, ARC)}
-    each = frames[HEAD].shape[1] // len(batch["first"][0])
-    signs = torch.tensor([len(text) for text in batch["texts"]])
-    nats = {}
-    for name, logits in frames.items():
-        missed = ctc(logits, each * batch["counts"], batch["texts"])
-        nats[name] = (missed / signs).clamp_max(50.0).mean().to(agent.device)
-    return nats[HEAD] + 0.5 * nats[ARC], {"words": nats[HEAD].detach(), "words by ear": nats[ARC].detach()}
+    logits, arc = (outputs[name].numbers().flatten(1, 2) for name in (HEAD, ARC))
+    each = logits.shape[1] // batch["first"].shape[1]
+    words = torch.tensor([len(text.split()) for text in batch["texts"]])
+    missed = (ctc(logits, each * batch["counts"], batch["texts"]) / words).clamp_max(50.0).mean().to(agent.device)
+    teacher = arc.detach().softmax(-1)
+    apart = -(teacher * logits.log_softmax(-1)).sum((-1, -2)) / words.to(agent.device)
+    value = BY_ITSELF * missed + apart.clamp_max(100.0).mean()
+    return value, {"words": missed.detach(), "apart from the arc": apart.mean().detach()}
 
 
 def taught(context: Context, n: int) -> np.ndarray:

@@ -19,7 +19,7 @@ from stages.voice.caregiver.speech import NEW_WORDS, bank
 from stages.voice.codec import CODES, LEVELS, codes_of, levels_of, quantised
 from stages.voice.ear import frames
 from stages.voice.echo import exam, lesson
-from stages.voice.moments import in_a_row
+from stages.voice.moments import as_batch, in_a_row
 from stages.voice.recogniser import Recogniser
 from stages.voice.stage import SKILLS, VoiceStage
 from stages.voice.vocoder import magnitudes, sound_of
@@ -73,11 +73,22 @@ def test_log_mel_becomes_sound_of_that_log_mel_as_well_as_with_librosa() -> None
 def test_a_short_lesson_halves_the_error(agent: Agent, tmp_path: Path) -> None:
     pupil, context = tiny_agent(1), tiny_context(tmp_path)
     parts.admit(pupil)
-    learner = GradientLearner(pupil, lesson.loss, seed=0, learning_rate=1e-2, trains=("heads.codec.",), steps=40)
+    learner = GradientLearner(pupil, lesson.loss, seed=0, learning_rate=1e-2, trains=("heads.codec.",), steps=60)
     learner.begin(0)
     batch = lesson.batch(context, 0, 8)
-    losses = [float(learner.update(batch, step)["codec"]) for step in range(40)]
+    losses = [float(learner.update(batch, step)["codec"]) for step in range(60)]
     assert losses[-1] < 0.5 * losses[0]
+
+
+def test_the_lesson_hears_what_the_ear_hears(agent: Agent) -> None:
+    """Cut out of a row of frames, a Moment with the one before it is what the ear gives the codec."""
+    sound = torch.randn(1, 5 * 1600, generator=torch.Generator().manual_seed(0)) * 0.1
+    with torch.inference_mode():
+        heard = agent.perceive(as_batch(sound), [parts.LISTEN]).encoded[parts.LISTEN].maps["mel"][0, 1:, :, 0]
+    row = frames(torch.cat((torch.zeros(1, 1600), sound), 1))[:, 1:]
+    windows = lesson.moments_in(row)[0, :, :, 0]
+    # Frame 0 of a Moment begins before its 200 ms, so what the ear has of it is not whole.
+    torch.testing.assert_close(windows[..., 1:], heard[..., 1:], atol=1e-5, rtol=1e-5)
 
 
 def test_the_judge_knows_originals_and_is_kept_with_its_hash(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from stages.voice.caregiver import espeak, formants
 from stages.voice.caregiver.speech import NEW_WORDS, TAUGHT_VOICES, UNSEEN_VOICES, WORDS, bank
 from stages.voice.listening import hear, moments_of, repeat
 from stages.voice.moments import as_batch, in_a_row
-from stages.voice.spelling import read_off
 from stages.voice.stage import VoiceStage
+from stages.voice.transcript import read_off
 
 
 @pytest.fixture(scope="module")
@@ -41,15 +41,15 @@ def test_the_stage_keeps_the_laws_of_stages() -> None:
 
 
 def test_what_is_heard_and_said_moment_by_moment_is_what_is_heard_and_said_at_once(agent: Agent) -> None:
-    """The ear sees the Moment before, the trunk all of them, and the signs of a Moment go on in the next."""
+    """The ear sees the Moment before, the trunk all of them, and the words of a Moment go on in the next."""
     wave = noise(1.0)
     moments = list(wave.reshape(-1, 1600))
     padded = np.concatenate((wave, np.zeros(2 * 1600, np.float32)))
     with torch.inference_mode():
         outputs: Any = agent(as_batch(torch.from_numpy(padded)[None]), [parts.WORDS, parts.CODEC])
-    streamed = "".join(signs for _, signs in hear(agent, moments))
+    streamed = " ".join(words for _, words in hear(agent, moments))
     frames = outputs[parts.WORDS].numbers().flatten(1, 2)
-    assert streamed.strip() == read_off(frames, [frames.shape[1]])[0]
+    assert streamed == read_off(frames, [frames.shape[1]])[0]
     codes, sound = repeat(agent, moments)
     np.testing.assert_array_equal(codes, outputs[parts.CODEC].mode()[0, :10].numpy())
     assert codes.shape == (10, 4, 2)
@@ -81,7 +81,7 @@ def test_a_token_hears_nothing_that_comes_later(agent: Agent) -> None:
             for wave in (first, other)
         ]
     same = torch.isclose(tokens[0], tokens[1], atol=1e-6).all(-1).flatten()
-    assert same.tolist() == [True] * 10 + [False] * 6
+    assert same.tolist() == [True] * 5 + [False] * 3
 
 
 def write(path: Path, wave: np.ndarray, rate_hz: int = 16_000) -> Path:

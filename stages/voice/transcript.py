@@ -1,7 +1,8 @@
-"""Words as signs, and signs as words: connectionist temporal classification (Graves et al. 2006, ICML).
+"""Sound as a row of words: connectionist temporal classification (Graves et al. 2006, ICML) over whole words.
 
-A head gives 40 frames a second, each a sign or nothing; a sign that goes on is one, and nothing between two makes them
-two.
+A head gives 20 frames a second, each a word that is known or nothing; a word that goes on is one, and nothing between
+two makes them two. Words, not letters: English is not written as it is spoken, and a letter a frame took ten times the
+steps to begin to be learned (docs/log.md, 2026-11-25).
 """
 
 from __future__ import annotations
@@ -13,41 +14,43 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from stages.voice.caregiver.speech import WORDS
+
 BLANK = 0
-SIGNS = ("", " ", *"abcdefghijklmnopqrstuvwxyz")
+KNOWN = ("", *WORDS)
 """What a frame may be; the first is nothing."""
-_NUMBER = {sign: number for number, sign in enumerate(SIGNS)}
+_NUMBER = {word: number for number, word in enumerate(KNOWN)}
 
 
-def spelt(text: str) -> list[int]:
-    """The numbers of a text's signs; KeyError of one that is none."""
-    return [_NUMBER[sign] for sign in text]
+def numbered(text: str) -> list[int]:
+    """The numbers of a text's words; KeyError of one that is not known."""
+    return [_NUMBER[word] for word in text.split()]
 
 
 def read_off(logits: Tensor, counts: Sequence[int] | Tensor) -> list[str]:
-    """The likeliest sign of each frame, one after another, as a text: logits [N, L, 28], of which `counts` frames."""
+    """The likeliest word of each frame, one after another, as a text: logits [N, L, W], of which `counts` frames."""
     best = logits.argmax(-1).cpu().numpy()
-    return ["".join(SIGNS[s] for s in joined(row[: int(n)])).strip() for row, n in zip(best, counts, strict=True)]
+    return [" ".join(KNOWN[word] for word in joined(row[: int(n)])) for row, n in zip(best, counts, strict=True)]
 
 
 def joined(frames: np.ndarray, before: int = BLANK) -> list[int]:
-    """Signs int64 [L] of frames without those that only go on, and without nothing; `before` is the frame before."""
+    """Words int64 [L] of frames without those that only go on, and without nothing; `before` is the frame before."""
     kept = (frames != np.concatenate(([before], frames[:-1]))) & (frames != BLANK)
-    return [int(sign) for sign in frames[kept]]
+    return [int(word) for word in frames[kept]]
 
 
 def ctc(logits: Tensor, counts: Tensor, texts: Sequence[str]) -> Tensor:
-    """Nats a row [N] by which logits [N, L, 28] miss `texts`; 'inf' where there are too few frames for it."""
-    signs = [spelt(text) for text in texts]
-    lengths = torch.tensor([len(one) for one in signs])
-    target = torch.tensor([sign for one in signs for sign in one])
+    """Nats a row [N] by which logits [N, L, W] miss `texts`; 'inf' where there are too few frames for it."""
+    words = [numbered(text) for text in texts]
+    lengths = torch.tensor([len(one) for one in words])
+    target = torch.tensor([word for one in words for word in one])
     return F.ctc_loss(
         logits.float().log_softmax(-1).transpose(0, 1).cpu(), target, counts.cpu(), lengths, BLANK, reduction="none"
     )
 
 
 def likeliest(logits: Tensor, counts: Tensor, words: Sequence[str]) -> np.ndarray:
-    """Which of `words` logits [N, L, 28] fit best, int64 [N]."""
+    """Which of `words` logits [N, L, W] fit best, int64 [N]."""
     losses = torch.stack([ctc(logits, counts, [word] * len(logits)) for word in words])
     return losses.argmin(0).numpy()
 

@@ -1,0 +1,174 @@
+"""The lesson `listen`: the ear and the arc that tells words learn together, without the trunk.
+
+They learn from log-mel that is made once and disguised anew every time, forty times as fast as from sound through the
+trunk. Where a word stands in a recording nobody says; connectionist temporal classification finds out, but begins
+slowly. So at first each word of a text is also looked for where it would be if all letters took as long (a flat start,
+as hidden Markov models of speech are begun: Young et al., The HTK Book).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from devmind.agent.agent import Agent
+from devmind.agent.taps import Tapped
+from devmind.curriculum.stage import Context, Lesson
+from devmind.learners.gradient import gradient_lesson
+from devmind.moment import TICK_SAMPLES
+from devmind.seeding import numpy_rng, torch_generator
+from stages.voice.ear import FRAMES, HOP, LEAD, MELS, TOKENS, EarEncoder, frames
+from stages.voice.hear_words.lesson import alike, groups, shares, sources, where
+from stages.voice.moments import in_a_row
+from stages.voice.parts import LISTEN
+from stages.voice.parts import WORDS_ARC as ARC
+from stages.voice.transcript import ctc, numbered
+
+STEPS = {"tiny": 8, "nursery": 1600, "child": 8000, "adult": 20_000}
+ALONE = "It trains an ear and an arc of its own, which no later lesson changes."
+GUIDED = 0.4
+"""The share of the steps in which words are also looked for at equal places, less and less."""
+SLOWEST, FASTEST = 0.8, 1.25
+WARP, BEND = 0.12, 0.04
+"""Of the axis of tones: other lengths of the vocal tract, and other proportions."""
+SILENCE = -2.0
+"""Log-mel of nothing."""
+_BEFORE, _AFTER = FRAMES - 1, 2 * FRAMES
+"""Frames that are kept before and behind the speech."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Utterances from one place, the shortest first: log-mel [F, 64] each with a Moment before it and two behind."""
+
+    mels: tuple[Tensor, ...]
+    texts: tuple[str, ...]
+
+
+def lesson(context: Context) -> Lesson:
+    """The lesson as data."""
+    return gradient_lesson(
+        context, "listen", loss, lambda agent, context, update, rows, steps: batch(context, update, rows, steps),
+        steps=STEPS, rows=48, learning_rate=3e-3, minutes=1.5, prefetch=True, skills=("hear_words",),
+        trains=lambda agent: (f"encoders.{LISTEN}.", f"heads.{ARC}."), learns_from=groups(context),
+        rehearsal_every=0, unrehearsed=ALONE,
+    )  # fmt: skip
+
+
+def batch(context: Context, update: int, rows: int, steps: int) -> dict[str, Any]:
+    """About `rows` utterances of one source that are about as long, disguised.
+
+    Returns:
+        mel: [N, 6 + 8 T, 64]; texts; spans: where speech begins and ends in tokens, [N, 2]; guided: how much they are
+        to be looked for at equal places, 1 to 0.
+    """
+    mels, texts = drawn(context, "listen", update, rows)
+    mel, spans = disguised(mels, torch_generator(context.seed, "listen", update))
+    guided = max(0.0, 1.0 - update / max(1.0, GUIDED * steps))
+    return {"mel": mel, "spans": spans, "texts": texts, "guided": guided}
+
+
+def drawn(context: Context, lesson: str, update: int, rows: int) -> tuple[list[Tensor], list[str]]:
+    """Log-mel and texts of about `rows` utterances of one source that are about as long: half as many of phrases."""
+    rng, every = numpy_rng(context.seed, lesson, update), heard_once(*where(context))
+    source = every[int(rng.choice(len(every), p=shares(len(every))))]
+    index = alike(rng, len(source.texts), rows if " " not in source.texts[0] else max(2, rows // 2))
+    return [source.mels[i] for i in index], [source.texts[i] for i in index]
+
+
+def disguised(mels: Sequence[Tensor], generator: torch.Generator, gently: bool = False) -> tuple[Tensor, Tensor]:
+    """Log-mel [N, 6 + 8 T, 64] as by other voices in other rooms, and where speech is in it, in tokens [N, 2].
+
+    Speed, the axis of tones (Jaitly and Hinton 2013), colour, loudness, a telephone's band, bands and moments taken
+    away (Park et al. 2019, SpecAugment), and coloured noise that does not stand still; `gently`: nothing is taken away,
+    and the noise is faint.
+    """
+    n, draw = len(mels), lambda low, high: low + (high - low) * torch.rand(len(mels), 1, generator=generator)
+    spoken = torch.tensor([[float(len(mel) - _BEFORE - _AFTER)] for mel in mels])
+    speed, before = draw(np.log(SLOWEST), np.log(FASTEST)).exp(), draw(4, 14)
+    took = spoken / speed
+    moments = int(((before + took + 10).max() / FRAMES).ceil())
+    frame = torch.arange(LEAD + FRAMES * moments)[None].float()
+    longest = max(map(len, mels))
+    source = torch.stack([torch.cat((mel, mel[-1:].expand(longest - len(mel), -1))) for mel in mels])
+    time = ((frame - LEAD - before) * speed + _BEFORE).clamp(0, longest - 1) * 2 / (longest - 1) - 1
+    tone = torch.linspace(0, 1, MELS)[None]
+    warped = tone * draw(np.log(1 - WARP), np.log(1 + WARP)).exp() + draw(-BEND, BEND) * torch.sin(np.pi * tone)
+    tones = (warped * 2 - 1).clamp(-1, 1)
+    size = (n, frame.shape[1], MELS)
+    grid = torch.stack((tones[:, None].expand(size), time[..., None].expand(size)), -1)
+    mel = F.grid_sample(source[:, None], grid, align_corners=True)[:, 0]
+    colour = F.interpolate(0.2 * torch.randn(n, 1, 7, generator=generator), MELS, mode="linear", align_corners=True)
+    mel = mel + colour + draw(-0.5, 0.25)[..., None]
+    bin_ = torch.arange(MELS)[None]
+    gone = bin_ > torch.where(draw(0, 1) < 0.3, draw(42, 50), torch.full((n, 1), MELS))
+    for start, width, share, at in ((draw(0, 60), 12, 0.3, bin_), (draw(0, 1) * size[1], 6, 0.25, frame)):
+        hidden = (at >= start) & (at < start + draw(0, width) * (draw(0, 1) < share * (not gently)))
+        mel = mel.masked_fill(hidden[:, None] if at is bin_ else hidden[..., None], SILENCE)
+    mel = mel.masked_fill(gone[:, None], SILENCE)
+    hiss = F.interpolate(0.2 * torch.randn(n, 1, 4, generator=generator), MELS, mode="linear")
+    noise = draw(-2.2, -1.6 if gently else -1.1)[..., None] + hiss + 0.12 * torch.randn(size, generator=generator)
+    # Powers add up: log-mel is half a decade of power a unit.
+    natural = 2.0 * np.log(10.0)
+    mel = torch.logaddexp(mel * natural, noise * natural) / natural
+    return mel, torch.cat((before, before + took), 1) * TOKENS / FRAMES
+
+
+@lru_cache(maxsize=2)
+def heard_once(data: Path | None, seed: int, size: str, holdout: str | None) -> tuple[Source, ...]:
+    """Every source's log-mel, made once."""
+    found = []
+    for waves, texts in sources(data, seed, size, holdout):
+        mels: list[Tensor] = []
+        for start in range(0, len(waves), 50):
+            some = waves[start : start + 50]
+            sound, _ = in_a_row(some, before=TICK_SAMPLES, after=2 * TICK_SAMPLES)
+            # Its first frame ends with sample 400: the Moment before the speech is seven frames.
+            mels += [
+                row[: _BEFORE + len(wave) // HOP + _AFTER].clone()
+                for row, wave in zip(frames(sound), some, strict=True)
+            ]
+        found.append(Source(tuple(mels), texts))
+    return tuple(found)
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Nats a word of what was said by the arc, and of each frame's word at equal places as far as it is guided."""
+    ear = agent.encoder(LISTEN)
+    assert isinstance(ear, EarEncoder)
+    tokens = ear.tokens_of(batch["mel"].to(agent.device))
+    here = torch.ones(tokens.shape[:-1], dtype=torch.bool, device=agent.device)
+    output: Any = agent.head(ARC)(Tapped(tokens, here))
+    logits = output.logits.flatten(1, 2)
+    counts = torch.full((len(logits),), logits.shape[1])
+    words = torch.tensor([len(text.split()) for text in batch["texts"]])
+    nats = (ctc(logits, counts, batch["texts"]) / words).clamp_max(50.0).mean().to(agent.device)
+    guided, value = batch["guided"], nats
+    if guided:
+        wanted = flat_start(batch["texts"], batch["spans"], logits.shape[1]).to(agent.device)
+        value = (1.0 - 0.8 * guided) * nats + 2.0 * guided * F.cross_entropy(logits.transpose(1, 2), wanted)
+    return value, {"words by the arc": nats.detach()}
+
+
+def flat_start(texts: Sequence[str], spans: Tensor, n: int, behind: float = 2.0) -> Tensor:
+    """Which word each of `n` tokens would be if all letters took as long, int64 [N, n]; 0 where none has ended.
+
+    A word is known when most of it was heard: it stands from 0.6 of it on until it ends, and `behind` tokens longer.
+    """
+    at, wanted = torch.arange(n) + 0.5, torch.zeros(len(texts), n, dtype=torch.int64)
+    for row, text in enumerate(texts):
+        begin, end = spans[row].tolist()
+        letter = (end - begin) / (len(text) + 1)
+        for number, word in zip(numbered(text), text.split(), strict=True):
+            whole = (len(word) + 1) * letter
+            wanted[row][(at >= begin + 0.6 * whole) & (at < begin + whole + behind)] = number
+            begin += whole
+    return wanted
