@@ -30,6 +30,8 @@ LONGEST = 32
 PAGE, POINT, THERE = "text", "point", "there."
 """The sense and head of pages, the head that says which part of the picture is meant, and the word with which it
 points."""
+QUESTIONS = frozenset(("what", "where", "who", "which", "how", "is", "are", "do", "does", "can"))
+"""Words with which a question begins."""
 LAPSE_S = 60.0
 """After so long a silence what was said before is over."""
 FEW_WORDS = 3
@@ -108,7 +110,7 @@ class Dialogue:
         heads = [POINT] if POINT in agent.heads else []
         seen = {} if sight is None else {"sight": sight}
         try:
-            turn = talk.turn(collate([[Moment(now_s, {**seen, PAGE: text}, first=anew)]]), LONGEST, heads)
+            turn = talk.turn(collate([[Moment(now_s, {**seen, PAGE: as_in_lessons(text)}, first=anew)]]), LONGEST, heads)
         except MomentError:
             return None
         self._talk, self._said_s = talk, now_s
@@ -121,9 +123,25 @@ class Dialogue:
 
 def _place(pointed: Output) -> tuple[float, float]:
     """The middle of the likeliest cell of a square of them."""
-    side = math.isqrt(pointed.numbers().shape[-1])
-    row, column = divmod(int(pointed.mode().flatten()[0]), side)
+    return middle_of(int(pointed.mode().flatten()[0]), math.isqrt(pointed.numbers().shape[-1]))
+
+
+def middle_of(cell: int, side: int = 8) -> tuple[float, float]:
+    """The middle of a cell of `side` by `side`, counted row by row: -1 to 1 from left to right and from top to bottom."""
+    row, column = divmod(cell, side)
     return (2 * column + 1) / side - 1, (2 * row + 1) / side - 1
+
+
+def as_in_lessons(text: str) -> str:
+    """What was typed as the caregiver writes: small letters, single blanks, a mark at the end.
+
+    A capital letter at the beginning, which a telephone writes by itself, and a mark that was left out are no other
+    question.
+    """
+    plain = " ".join(text.lower().split())
+    if not plain or plain[-1] in ".?!":
+        return plain
+    return plain + ("?" if plain.split("'")[0].split()[0] in QUESTIONS else ".")
 
 
 def about_words(text: str, known: Mapping[str, int]) -> str:
