@@ -110,7 +110,9 @@ class Dialogue:
         heads = [POINT] if POINT in agent.heads else []
         seen = {} if sight is None else {"sight": sight}
         try:
-            turn = talk.turn(collate([[Moment(now_s, {**seen, PAGE: as_in_lessons(text)}, first=anew)]]), LONGEST, heads)
+            turn = talk.turn(
+                collate([[Moment(now_s, {**seen, PAGE: as_in_lessons(text)}, first=anew)]]), LONGEST, heads
+            )
         except MomentError:
             return None
         self._talk, self._said_s = talk, now_s

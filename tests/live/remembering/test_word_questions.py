@@ -42,7 +42,8 @@ def test_these_ask_where_it_is(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["what colour is that?", "is that a zib?", "what is that zib made of?", "what is the time?", "hello", "", "?"]
+    "text",
+    ["what colour is that?", "is that a zib?", "what is that zib made of?", "what is the time?", "hello", "", "?"],
 )
 def test_these_ask_neither(text: str) -> None:
     assert not asks_what(text)
