@@ -236,9 +236,9 @@ class Commands:
         sight = held if held is not None and is_about_one(text) else life.sees
         if learned := answer_by_look(agent, life.memory, life.child.hashes, text, sight):
             found["learned"] = learned
-        if learned is None or learned.points is None:
-            if written := self._dialogue.reply(agent, text, sight, time.monotonic()):
-                found["own"] = written
+        is_pointing = learned is not None and learned.points is not None
+        if not is_pointing and (written := self._dialogue.reply(agent, text, sight, time.monotonic())):
+            found["own"] = written
         return found
 
 

@@ -8,6 +8,7 @@ understanding.
 from __future__ import annotations
 
 import math
+import re
 import threading
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -55,7 +56,7 @@ def answer(
         writes: whether it has answered in its own words besides.
     """
     sensed, words = [seen(named.get("sight"), gaze_deg), heard(named.get("sound"))], about_words(text, known)
-    is_about_names = len(text.split()) <= FEW_WORDS or names_in(text, known)
+    is_about_names = (len(text.split()) <= FEW_WORDS and not is_question(text)) or names_in(text, known)
     sentences = [words, *sensed] if is_about_names else [*sensed, words]  # "what do you see?" is about no name
     return " ".join(sentence for sentence in [*sentences, "" if writes else CANNOT] if sentence)
 
@@ -129,7 +130,7 @@ def _place(pointed: Output) -> tuple[float, float]:
 
 
 def middle_of(cell: int, side: int = 8) -> tuple[float, float]:
-    """The middle of a cell of `side` by `side`, counted row by row: -1 to 1 from left to right and from top to bottom."""
+    """The middle of a cell, counted row by row of `side` by `side`: -1 to 1, from left to right and top to bottom."""
     row, column = divmod(cell, side)
     return (2 * column + 1) / side - 1, (2 * row + 1) / side - 1
 
@@ -143,7 +144,13 @@ def as_in_lessons(text: str) -> str:
     plain = " ".join(text.lower().split())
     if not plain or plain[-1] in ".?!":
         return plain
-    return plain + ("?" if plain.split("'")[0].split()[0] in QUESTIONS else ".")
+    return plain + ("?" if is_question(plain) else ".")
+
+
+def is_question(text: str) -> bool:
+    """Whether it begins as a question does: "what is that", "Where's the cup?"; "cup?" alone is a name."""
+    first = re.match(r"\W*(\w+)", text.lower())
+    return first is not None and first[1] in QUESTIONS
 
 
 def about_words(text: str, known: Mapping[str, int]) -> str:
@@ -154,7 +161,7 @@ def about_words(text: str, known: Mapping[str, int]) -> str:
         return f"It knows {joined(list(examples))}."
     if not known:
         return "It was taught no name yet."
-    if len(text.split()) <= FEW_WORDS:
+    if len(text.split()) <= FEW_WORDS and not is_question(text):
         word = text.strip(" .,!?")
         near = get_close_matches(word, known, 1)
         hint = f"it knows “{near[0]}”" if near else "show it one and teach it"

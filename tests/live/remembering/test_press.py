@@ -203,9 +203,9 @@ def test_the_scene_before_is_a_stranger_to_the_name(agent: Agent) -> None:
     kept = dict(pressed(10).take())
     empty = kept[BEFORE][0]
     likely = []
-    for payload in (kept, {sense: value for sense, value in kept.items() if sense != BEFORE}):
+    for shown in (kept, {sense: value for sense, value in kept.items() if sense != BEFORE}):
         child = ShowAndTell(agent, Memory(open_store(None)))
-        child.teach("brick", Moment(0.0, payload))
+        child.teach("brick", Moment(0.0, shown))
         likely.append(child.ask(Moment(0.0, {"sight": empty}))["sight"].confidence)
     assert likely[0] < likely[1]
 

@@ -1,4 +1,4 @@
-"""Which questions are answered by words that were taught once; `test_new_words.py` compares the answers with the exam's."""
+"""Which questions are answered by words that were taught once; `test_new_words.py` compares answers with the exam's."""
 
 from __future__ import annotations
 

@@ -195,10 +195,18 @@ def test_what_it_writes_and_says_stands_in_the_dialogue_with_how_sure_it_is(seei
         page.fill("#words", "where is the ball?")
         page.press("#words", "Enter")
         page.locator("#talk .it", has_text=f"“there.” 80 % sure; it points {says}").wait_for()
+        page.locator("#fovea #points:visible").wait_for()
+        place = page.evaluate("['left', 'top'].map(side => parseFloat(points.style[side]))")
+        assert place == pytest.approx([50 * (1 - points[0]), 50 * (1 + points[1])]), "in the picture, which is a mirror"
+    life.own = {"learned": {"text": "wug", "sure": 0.7, "points": None}} | {"own": {"text": "a red ball.", "sure": 0.9}}
+    page.fill("#words", "what is that?")
+    page.press("#words", "Enter")
+    last = page.locator("#talk .it", has_text="“wug” 70 % sure, by what it was shown")
+    assert "“a red ball.” 90 % sure" in last.inner_text()
     life.extra = {"says": "look, a ball"}
     page.locator("#talk .it", has_text="look, a ball").wait_for()
     page.wait_for_timeout(500)
-    assert page.locator("#talk li").count() == 3 + 2 * 3, "what it says again and again stands there once"
+    assert page.locator("#talk li").count() == 3 + 2 * 4, "what it says again and again stands there once"
 
 
 def test_the_switch_tells_the_life_whether_it_may_ask(seeing: Page, life: FakeLife) -> None:
