@@ -195,9 +195,11 @@ def test_what_it_writes_and_says_stands_in_the_dialogue_with_how_sure_it_is(seei
         page.fill("#words", "where is the ball?")
         page.press("#words", "Enter")
         page.locator("#talk .it", has_text=f"“there.” 80 % sure; it points {says}").wait_for()
-        page.locator("#fovea #points:visible").wait_for()
-        place = page.evaluate("['left', 'top'].map(side => parseFloat(points.style[side]))")
-        assert place == pytest.approx([50 * (1 - points[0]), 50 * (1 + points[1])]), "in the picture, which is a mirror"
+        page.locator("#fovea #pointing:visible").wait_for()
+        mark = "document.querySelector('#pointing').style"
+        place = page.evaluate(f"['left', 'top'].map(side => parseFloat({mark}[side]))")
+        side = -1 if page.locator("#stage.mirrored").count() else 1
+        assert place == pytest.approx([50 * (1 + side * points[0]), 50 * (1 + points[1])])
     life.own = {"learned": {"text": "wug", "sure": 0.7, "points": None}} | {"own": {"text": "a red ball.", "sure": 0.9}}
     page.fill("#words", "what is that?")
     page.press("#words", "Enter")
