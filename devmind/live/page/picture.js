@@ -55,7 +55,8 @@ export async function drawWide(jpeg) {
 /** Mark for a while where it points in what it looks at: -1 to 1 from its left to its right, from top to bottom. */
 export function point([across, down]) {
   const mark = at("pointing") ?? make("div", { id: "pointing" });
-  Object.assign(mark.style, { left: fromLeft((1 + across) / 2, 0), top: `${50 * (1 + down)}%` });
+  mark.style.setProperty("--across", `${50 * (1 + across)}%`);
+  mark.style.top = `${50 * (1 + down)}%`;
   mark.hidden = false;
   fovea.append(mark);
   clearTimeout(point.timer);
