@@ -32,7 +32,7 @@ class TaughtAnswer(NamedTuple):
     Attributes:
         words: the word of the memory that is of what is looked at, '' where none is.
         sure: the probability of that, float64 [N].
-        cells: the likeliest cell of the picture, row by row, int64 [N]; of `sides` by `sides` cells.
+        cells: the likeliest cell of the picture, counted row by row, int64 [N].
         cells_sure: the probability of that cell, float64 [N].
     """
 

@@ -14,6 +14,7 @@ import numpy as np
 from devmind.acting.recall import names_in
 from devmind.acting.taught_words import WHAT, answers_by_looks, ask, memories_of, where
 from devmind.agent.agent import Agent
+from devmind.errors import StoreError
 from devmind.live.remembering.answering import THERE, OwnWords, middle_of
 from devmind.memory import Memory
 from devmind.moment import Sense
@@ -48,7 +49,8 @@ def answer_by_look(
 ) -> OwnWords | None:
     """What the agent says, or where it points, by what was taught with one look.
 
-    None where nothing of the two is asked, nothing is seen, or it has no word for it or no heads for words taught once.
+    None where nothing of the two is asked, nothing is seen, it has no word for it or no heads for words taught once, or
+    the memory's keys are another agent's.
 
     Args:
         hashes: of the encoders that made the memory's keys.
@@ -62,7 +64,10 @@ def answer_by_look(
     if not (names if is_where else known and asks_what(text)):
         return None
     question = where(names[0]) if is_where else WHAT
-    found = ask(agent, memories_of(agent, [memory], hashes), sight[None], [question])
+    try:
+        found = ask(agent, memories_of(agent, [memory], hashes), sight[None], [question])
+    except StoreError:
+        return None
     if is_where:
         return OwnWords(THERE, float(found.cells_sure[0]), middle_of(int(found.cells[0])))
     return OwnWords(found.words[0], float(found.sure[0]), None) if found.words[0] else None

@@ -76,6 +76,8 @@ def test_what_has_no_word_is_not_answered(agent: Agent) -> None:
     assert pointing.text == "there."
     assert pointing.points is not None
     assert 0 < pointing.sure <= 1
+    strange = child.hashes | {"sight": "0" * 32}
+    assert answer_by_look(agent, memory, strange, "where is the zib?", PICTURE) is None, "another agent's memory"
     without = tiny_agent()
     without.add_encoder("sight")
     assert answer("where is the zib?", of=without.eval()) is None
