@@ -56,6 +56,9 @@ def main() -> None:
     options.add_argument("--last", type=int, default=FORWARD, help="random steps are MiniGrid's actions up to this one")
     options.add_argument("--steps", type=int, default=400)
     options.add_argument("--rate", type=float, default=1e-3, help="of learning")
+    options.add_argument(
+        "--own", type=float, default=0.0, help="share of episodes of its own, told by the bot (DAgger)"
+    )
     options.add_argument("--episodes", type=int, default=512, help="of the exam")
     options.add_argument("--size", default="nursery")
     options.add_argument("--seed", type=int, default=0)
@@ -85,7 +88,8 @@ def row(folder: Path, given: argparse.Namespace, way: str, seeds: np.ndarray, ra
     agent.train()
     for step in range(given.steps):
         torch.manual_seed(step)
-        scalars = learner.update(lesson.lesson_batch(context, step, 32, given.room), step)
+        batch = lesson.mixed_batch(agent, context, step, 32, given.own, given.room)
+        scalars = learner.update(batch, step)
         right = 0.95 * right + 0.05 * float(scalars["as the bot"])
         if step % 50 == 49:
             print(f"  {way} step {step + 1}: loss {float(scalars['loss']):.3f}, as the bot {right:.3f}", flush=True)

@@ -19,7 +19,7 @@ from devmind.agent.encoders import Encoded
 from devmind.agent.taps import Percepts
 from devmind.agent.text import from_bytes
 from devmind.memory import Entry, Filters, Key, Memory
-from devmind.memory.entry import BEFORE, VIEWS
+from devmind.memory.entry import BEFORE, LOOKED, VIEWS
 from devmind.moment import Sense
 
 SAID, PAGE = "words", "text"
@@ -29,11 +29,13 @@ SAID, PAGE = "words", "text"
 def payload(entry: Entry) -> dict[str, Sense]:
     """An entry's senses as they come back: of a longer sound the last tick, the name as words where none were heard.
 
-    What a press kept besides (further views, the scene before) is for telling names, and does not come back.
+    Of what a press kept besides, the look at the thing comes back as sight: the crop, further views and the scene
+    before are for telling names.
     """
     said = {} if entry.name is None or entry.senses.get(SAID) else {SAID: entry.name}
-    senses = {sense: value for sense, value in entry.senses.items() if sense not in (VIEWS, BEFORE)}
-    return {**last_tick(senses), **said}
+    senses = {sense: value for sense, value in entry.senses.items() if sense not in (VIEWS, BEFORE, LOOKED)}
+    seen = {"sight": entry.senses[LOOKED]} if LOOKED in entry.senses else {}
+    return {**last_tick(senses), **seen, **said}
 
 
 def said_in(entry: Entry) -> str:
@@ -87,16 +89,20 @@ def names_in(text: str, known: Iterable[str]) -> list[str]:
     return [name for name in known if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)]
 
 
-def brought_back(memory: Memory, keys: Mapping[str, Key], said: str = "", budget: int = RECALLED_BUDGET) -> list[Entry]:
+def brought_back(
+    memory: Memory,
+    keys: Mapping[str, Key],
+    said: str = "",
+    budget: int = RECALLED_BUDGET,
+    named: bool | None = None,
+) -> list[Entry]:
     """What comes to mind, `budget` memories at most: of each taught name in what is `said` the example that is most
-    like what is sensed, then all others that are, the most alike first.
+    like what is sensed, then all others that are, the most alike first; with `named` examples of a name alone.
     """
     names = names_in(said, memory.index.update().known) if said else []
-    named = [entry for name in names for entry in memory.recall(keys, 1, Filters(name=name))][:budget]
-    if not named:
-        return memory.recall(keys, budget)
-    other = [entry for entry in memory.recall(keys, budget) if entry.id not in {one.id for one in named}]
-    return [*named, *other][:budget]
+    meant = [entry for name in names for entry in memory.recall(keys, 1, Filters(name=name))][:budget]
+    alike = memory.recall(keys, budget, Filters(named=named))
+    return [*meant, *(entry for entry in alike if entry.id not in {one.id for one in meant})][:budget]
 
 
 class OwnMemories:
@@ -107,14 +113,23 @@ class OwnMemories:
     Args:
         memories: one for each row.
         senses: by which they are asked.
+        hashes: `encoder_hashes(agent)`, where the caller has them: they take a while.
+        named: only examples of a name come to mind.
 
     Attributes:
         entries: what came back last, by row.
     """
 
-    def __init__(self, agent: Agent, memories: Sequence[Memory], senses: Iterable[str]) -> None:
-        self.agent, self.memories, self.senses = agent, list(memories), tuple(senses)
-        self.hashes = encoder_hashes(agent)
+    def __init__(
+        self,
+        agent: Agent,
+        memories: Sequence[Memory],
+        senses: Iterable[str],
+        hashes: Mapping[str, str] | None = None,
+        named: bool | None = None,
+    ) -> None:
+        self.agent, self.memories, self.senses, self.named = agent, list(memories), tuple(senses), named
+        self.hashes = encoder_hashes(agent) if hashes is None else hashes
         self.entries: list[list[Entry]] = [[] for _ in memories]
 
     def find(self, percepts: Percepts) -> list[list[Recall]]:
@@ -125,7 +140,8 @@ class OwnMemories:
             pages, here = from_bytes(batch["senses"][PAGE][:, 0]), batch["present"][PAGE][:, 0].tolist()
             heard = [page if present else "" for page, present in zip(pages, here, strict=True)]
         self.entries = [
-            brought_back(memory, own, said) for memory, own, said in zip(self.memories, keys, heard, strict=True)
+            brought_back(memory, own, said, named=self.named)
+            for memory, own, said in zip(self.memories, keys, heard, strict=True)
         ]
         return [
             [as_recall(entry, memory.now_s) for entry in found]

@@ -184,6 +184,10 @@ class GradientLearner(Learner):
         # The Trainer's autocast is for forward passes.
         with torch.autocast(loss.device.type, enabled=False):
             loss.backward()
+        self.step_down()
+
+    def step_down(self) -> None:
+        """One optimizer step by the gradients that stand at the parameters."""
         nn.utils.clip_grad_norm_([p for _, p in self.trained_parameters()], 1.0, foreach=True)
         self.optimizer.step()
 

@@ -9,20 +9,24 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from devmind.acting.recall import PAGE
+from devmind.acting.taught_words import teaching
 from devmind.agent.threads import stepping_threads
 from devmind.errors import ConfigError, StoreError, nearest
-from devmind.live.remembering.answering import Dialogue, answer, learned
+from devmind.live.remembering.answering import Dialogue, OwnWords, answer, learned
 from devmind.live.remembering.asking import STEADY_S
 from devmind.live.remembering.remembered import as_shown, remembered
 from devmind.live.remembering.show_and_tell import proper_name
 from devmind.live.remembering.teaching_sentences import is_short_reply, name_in, name_in_reply
+from devmind.live.remembering.word_questions import answer_by_look, is_about_one
 from devmind.memory import Entry
-from devmind.memory.entry import VIEWS
+from devmind.memory.entry import LOOKED, VIEWS
 from devmind.moment import Moment, Sense
 
 if TYPE_CHECKING:
@@ -82,6 +86,8 @@ class Commands:
         """
         name = name_in_reply(name, self.life.child.names.known()) if of == ASKED else proper_name(name)
         since_s, shown, unseen = self._asked() if of == ASKED else self._pressed(of)
+        if LOOKED in shown.senses:  # a press of the button says what the sentence does
+            shown = replace(shown, senses={**shown.senses, PAGE: teaching(name)})
         entry = self.life.child.teach(name, shown, self.life.recorded(since_s, shown.time_s))
         self._taught.append(entry)
         if "sight" in shown.senses:
@@ -197,7 +203,8 @@ class Commands:
         """Words for it, typed or turned into text by a voice: a sentence that gives a name teaches that name.
 
         `answer` is a sentence; `taught` is the answer of `teach`, where it was taught; `own` is what it writes itself,
-        where it can write: `OwnWords`.
+        where it can write, and `learned` what it answers by words that were taught: `OwnWords` each. A word that was
+        taught is found by what was shown with it, and then it writes nothing besides.
         """
         life, known = self.life, self.life.child.names.known()
         if life.loop.paused:
@@ -211,16 +218,28 @@ class Commands:
             # What it asked about may have been put down to type the answer.
             taught = self._teach(name, ASKED if is_asked and life.holding.square is None else "auto")
             return {"answer": taught["answer"], "taught": taught}
-        written = self._dialogue.reply(life.loop.agent, text, life.sees, time.monotonic())
+        own = self._in_own_words(text)
 
         def tell() -> str:
             life.room.say(text)
             gaze = life.room.fovea
             sees = None if life.room.frame is None else (gaze.pan_deg, gaze.tilt_deg)
-            return answer(text, known, life.naming.of(life.recent, life.holding.above), sees, written is not None)
+            return answer(text, known, life.naming.of(life.recent, life.holding.above), sees, bool(own))
 
-        said = {"answer": self._between(tell)}
-        return said if written is None else {**said, "own": {**written._asdict(), "sure": round(written.sure, 3)}}
+        told = {what: {**words._asdict(), "sure": round(words.sure, 3)} for what, words in own.items()}
+        return {"answer": self._between(tell), **told}
+
+    def _in_own_words(self, text: str) -> dict[str, OwnWords]:
+        """`own` and `learned` of `_say`, as far as there are any."""
+        life, found = self.life, dict[str, OwnWords]()
+        agent, held = life.loop.agent, life.holding.looked
+        sight = held if held is not None and is_about_one(text) else life.sees
+        if learned := answer_by_look(agent, life.memory, life.child.hashes, text, sight):
+            found["learned"] = learned
+        is_pointing = learned is not None and learned.points is not None
+        if not is_pointing and (written := self._dialogue.reply(agent, text, sight, time.monotonic())):
+            found["own"] = written
+        return found
 
 
 def is_fit(name: str, value: Any) -> bool:

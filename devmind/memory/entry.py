@@ -15,6 +15,10 @@ VIEWS, BEFORE = "views", "before"
 """Parts of a payload beside the senses, uint8 [n, H, W, 3]: an example seen over a press of the button, and the scene
 before it, whose key has the features of all its crops one after the other.
 """
+LOOKED = "looked"
+"""A part beside them too, uint8 [H, W, 3]: the thing as it is seen by who looks at it, with what is round it. It comes
+back as `sight`, and the vector of that key is of it.
+"""
 _LENGTH_TOLERANCE = 1e-3
 
 

@@ -12,6 +12,7 @@ TERMS = {
     "entropy": ("entropy of the policy", "nats"),
     "clipped": ("updates clipped", "share"),
     "reward": ("reward", "reward"),
+    "gradient norm": ("norm of the gradient", "norm"),
 }
 """A logged number that is named by a term of the field -> what a reader calls it, and its unit."""
 UNITS = {"right": "share right", "accuracy": "share right", "deg": "degrees", "m": "metres", "s": "seconds"}
@@ -25,6 +26,7 @@ def curve_words(name: str) -> tuple[str, str]:
     *of, last = name.split("/")
     word = last.replace("_", " ")
     title, unit = TERMS.get(word) or (word.removesuffix(" deg"), UNITS.get(word.rpartition(" ")[2], "loss"))
+    unit = "cosine" if of == ["cosine"] else unit
     return ": ".join([*(part.replace("_", " ") for part in of), title]), unit
 
 

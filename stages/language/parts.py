@@ -14,7 +14,7 @@ from stages.language.caregiver.scene import COLOURS, NOUNS
 from stages.language.eye import COLOUR, FORM, THINGS
 
 NAME = "language"
-TEXT, SIGHT, BOARD, WORDS = "text", "sight", "board", "words"
+TEXT, SIGHT, SOUND, BOARD, WORDS = "text", "sight", "sound", "board", "words"
 DETAIL = "detail"
 """What sight shows, finer, beside a page."""
 POINT, CHOOSE = "point", "choose"
@@ -35,8 +35,9 @@ def admit(agent: Agent, tokenizer: str = "bytes") -> None:
     """Add every part that is not there yet; the memory stage may have brought `board` and `choose`."""
     if BOARD not in agent.encoders:
         agent.add_encoder(BOARD, stage=NAME)
-    if SIGHT not in agent.encoders:
-        agent.add_encoder(SIGHT, stage=NAME)
+    for sense in (SIGHT, SOUND):
+        if sense not in agent.encoders:
+            agent.add_encoder(sense, stage=NAME)
     if DETAIL not in agent.encoders:
         agent.add_encoder(DETAIL, "encoder.language-detail", stage=NAME)
     if TEXT not in agent.encoders:

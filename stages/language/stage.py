@@ -23,6 +23,7 @@ from stages.language.new_words import exam as new_words_exam
 from stages.language.new_words import lesson as new_words_lesson
 from stages.language.read import exam as read_exam
 from stages.language.read import lesson as read_lesson
+from stages.language.senses import lesson as senses_lesson
 
 REVIEW = {"tiny": 4, "nursery": 500, "child": 2000, "adult": 6000}
 """Steps of the lesson `review`."""
@@ -89,8 +90,8 @@ class LanguageStage:
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Follow (with MiniGrid installed), read, name, new words, answer, converse, each rehearsing those before it; a
-        review.
+        """Follow (with MiniGrid installed), read, name, senses, new words, answer, converse, each rehearsing those
+        before it; a review.
 
         `follow` comes first: taught last, it cost names more than it kept of itself (docs/log.md).
         """
@@ -99,6 +100,7 @@ class LanguageStage:
             *([follow_lesson] if installed() else []),
             read_lesson,
             name_lesson,
+            senses_lesson,
             new_words_lesson,
             answer_lesson,
             converse_lesson,

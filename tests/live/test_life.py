@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from devmind.acting import taught_words
 from devmind.acting.recall import payload
 from devmind.agent.agent import Agent
 from devmind.agent.output import Categorical
@@ -25,6 +27,7 @@ from devmind.live.commands import PAUSED
 from devmind.live.learning.learner import Handover
 from devmind.live.life import Life
 from devmind.live.recording import Recording
+from devmind.live.remembering import word_questions
 from devmind.live.remembering.answering import CANNOT, OwnWords
 from devmind.live.remembering.asking import WHAT
 from devmind.live.remembering.held import Square
@@ -36,6 +39,7 @@ from devmind.sessions.reader import Session
 from devmind.testing import tiny_agent
 from devmind.worlds.room import Room
 from sensors.synthetic import SyntheticCamera, SyntheticMicrophone
+from stages.language import parts as parts_of_language
 from stages.reflex import parts
 from tests.agent.conftest import shake
 
@@ -274,8 +278,43 @@ def test_who_can_write_answers_in_its_own_words_beside_what_it_knows(
     monkeypatch.setattr("devmind.live.commands.Dialogue.reply", lambda *given: own)
     said = home.life.do("say", {"text": "what is that?"})
     assert said["own"] == {"text": "a red ball.", "sure": 0.914, "points": None}
-    assert said["answer"].startswith("It was taught no name yet.")
+    assert said["answer"].endswith("It was taught no name yet.")
     assert CANNOT not in said["answer"]
+
+
+def test_a_word_that_was_taught_is_said_and_found_by_the_heads_that_exams_ask(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taught by a sentence and by the button; what is said of it is what `ask` gives for the look that is held up."""
+    agent = Agent.from_pretrained(run)
+    parts_of_language.admit(agent)
+    for parameter in agent.head("recognised").none.parameters():
+        torch.nn.init.constant_(parameter, -30.0)
+    agent.save_pretrained(tmp_path / "talking")
+    with Home(tmp_path / "talking", tmp_path) as home:
+        monkeypatch.setattr(home.life.holding, "_finder", StillFinder())
+        home.wait(lambda: home.life.holding.looked is not None)
+        life = home.life
+        assert "learned" not in life.do("say", {"text": "What is that?"}), "no word was taught"
+        life.do("say", {"text": "Look, this is my wug!"})
+        life.do("teach", {"name": "dax", "of": "seen"})
+        wug, dax = life.memory.store.find(Filters(named=True))
+        assert (wug.senses["text"], dax.senses["text"]) == ("this is a wug.", "this is a dax."), "as lessons say it"
+        asked: list[tuple[Any, ...]] = []
+        real = taught_words.ask
+        monkeypatch.setattr(word_questions, "ask", lambda *given: asked.append((*given, real(*given))) or asked[-1][-1])
+        said = life.do("say", {"text": "What's that"})
+        _, recall, sight, questions, found = asked[-1]
+        assert questions == ["what is that?"]
+        assert {entry.name for entry in recall.entries[0]} == {"wug", "dax"}
+        assert sight.shape == (1, 64, 64, 3)
+        assert said["learned"] == {"text": found.words[0], "sure": round(float(found.sure[0]), 3), "points": None}
+        told = life.do("say", {"text": "where is the WUG?"})
+        assert asked[-1][3] == ["where is the wug?"]
+        assert asked[-1][1].entries[0][0].name == "wug", "what is named comes first"
+        assert told["learned"]["text"] == "there."
+        assert "own" not in told, "it points once"
+        assert "learned" not in life.do("say", {"text": "where is the cup?"})
 
 
 def test_a_short_answer_means_what_it_asked_about_also_when_that_was_put_down(

@@ -2,6 +2,7 @@
 
 import { at, make, percent, tell } from "./dom.js";
 import { PERHAPS, showTaught, undo } from "./naming.js";
+import { point } from "./picture.js";
 
 const THIRD = 1 / 3;
 const KEPT = 12; // lines
@@ -32,8 +33,11 @@ async function converse(link, changed, form, text, command, words) {
     const done = await link.do(command, words);
     const taught = done.taught ?? (command === "teach" && done);
     if (taught) showTaught(link, taught, changed);
-    const own = done.own ? [`“${done.own.text}” `, sure(aside(done.own)), make("br")] : [];
-    line.replaceChildren(...own, done.answer, ...(taught ? [" ", undoButton(link, changed)] : []));
+    const own = [[done.learned, ", by what it was shown"], [done.own, ""]].filter(([words]) => words);
+    const said = own.flatMap(([words, by]) => [`“${words.text}” `, sure(aside(words) + by), make("br")]);
+    const pointing = [done.learned, done.own].find((words) => words?.points);
+    if (pointing) point(pointing.points);
+    line.replaceChildren(...said, done.answer, ...(taught ? [" ", undoButton(link, changed)] : []));
   } catch (error) {
     line.classList.add("bad");
     line.replaceChildren(error.message);

@@ -7,6 +7,7 @@ const stage = at("stage");
 const cells = Array.from({ length: 16 }, () => make("i"));
 at("attention").append(...cells);
 const chips = Object.fromEntries([...document.querySelectorAll("[data-overlay]")].map((chip) => [chip.dataset.overlay, chip]));
+const POINTS_MS = 6000;
 const GONE_MS = 500; // a frame that is missing here and there does not make the square flicker
 let seenMs = -Infinity;
 let isDrawing = false;
@@ -49,6 +50,17 @@ export async function drawWide(jpeg) {
   } finally {
     isDrawing = false;
   }
+}
+
+/** Mark for a while where it points in what it looks at: -1 to 1 from its left to its right, from top to bottom. */
+export function point([across, down]) {
+  const mark = at("pointing") ?? make("div", { id: "pointing" });
+  mark.style.setProperty("--across", `${50 * (1 + across)}%`);
+  mark.style.top = `${50 * (1 + down)}%`;
+  mark.hidden = false;
+  fovea.append(mark);
+  clearTimeout(point.timer);
+  point.timer = setTimeout(() => (mark.hidden = true), POINTS_MS);
 }
 
 /** Show one tick's fovea and overlays. */

@@ -8,6 +8,7 @@ understanding.
 from __future__ import annotations
 
 import math
+import re
 import threading
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -30,6 +31,8 @@ LONGEST = 32
 PAGE, POINT, THERE = "text", "point", "there."
 """The sense and head of pages, the head that says which part of the picture is meant, and the word with which it
 points."""
+QUESTIONS = frozenset(("what", "where", "who", "which", "how", "is", "are", "do", "does", "can"))
+"""Words with which a question begins."""
 LAPSE_S = 60.0
 """After so long a silence what was said before is over."""
 FEW_WORDS = 3
@@ -53,7 +56,7 @@ def answer(
         writes: whether it has answered in its own words besides.
     """
     sensed, words = [seen(named.get("sight"), gaze_deg), heard(named.get("sound"))], about_words(text, known)
-    is_about_names = len(text.split()) <= FEW_WORDS or names_in(text, known)
+    is_about_names = (len(text.split()) <= FEW_WORDS and not is_question(text)) or names_in(text, known)
     sentences = [words, *sensed] if is_about_names else [*sensed, words]  # "what do you see?" is about no name
     return " ".join(sentence for sentence in [*sentences, "" if writes else CANNOT] if sentence)
 
@@ -108,7 +111,9 @@ class Dialogue:
         heads = [POINT] if POINT in agent.heads else []
         seen = {} if sight is None else {"sight": sight}
         try:
-            turn = talk.turn(collate([[Moment(now_s, {**seen, PAGE: text}, first=anew)]]), LONGEST, heads)
+            turn = talk.turn(
+                collate([[Moment(now_s, {**seen, PAGE: as_in_lessons(text)}, first=anew)]]), LONGEST, heads
+            )
         except MomentError:
             return None
         self._talk, self._said_s = talk, now_s
@@ -121,9 +126,31 @@ class Dialogue:
 
 def _place(pointed: Output) -> tuple[float, float]:
     """The middle of the likeliest cell of a square of them."""
-    side = math.isqrt(pointed.numbers().shape[-1])
-    row, column = divmod(int(pointed.mode().flatten()[0]), side)
+    return middle_of(int(pointed.mode().flatten()[0]), math.isqrt(pointed.numbers().shape[-1]))
+
+
+def middle_of(cell: int, side: int = 8) -> tuple[float, float]:
+    """The middle of a cell, counted row by row of `side` by `side`: -1 to 1, from left to right and top to bottom."""
+    row, column = divmod(cell, side)
     return (2 * column + 1) / side - 1, (2 * row + 1) / side - 1
+
+
+def as_in_lessons(text: str) -> str:
+    """What was typed as the caregiver writes: small letters, single blanks, a mark at the end.
+
+    A capital letter at the beginning, which a telephone writes by itself, and a mark that was left out are no other
+    question.
+    """
+    plain = " ".join(text.lower().split())
+    if not plain or plain[-1] in ".?!":
+        return plain
+    return plain + ("?" if is_question(plain) else ".")
+
+
+def is_question(text: str) -> bool:
+    """Whether it begins as a question does: "what is that", "Where's the cup?"; "cup?" alone is a name."""
+    first = re.match(r"\W*(\w+)", text.lower())
+    return first is not None and first[1] in QUESTIONS
 
 
 def about_words(text: str, known: Mapping[str, int]) -> str:
@@ -134,7 +161,7 @@ def about_words(text: str, known: Mapping[str, int]) -> str:
         return f"It knows {joined(list(examples))}."
     if not known:
         return "It was taught no name yet."
-    if len(text.split()) <= FEW_WORDS:
+    if len(text.split()) <= FEW_WORDS and not is_question(text):
         word = text.strip(" .,!?")
         near = get_close_matches(word, known, 1)
         hint = f"it knows “{near[0]}”" if near else "show it one and teach it"

@@ -1,7 +1,8 @@
 """One press of the button that teaches: what is held up meanwhile, in one entry of memory with the scene before it.
 
-An entry of a press holds, besides `sight` (the crop that was shown), `views` (crops over the press) and `before` (crops
-of the scene without the thing, which are no examples of its name). All of them go with the entry: into an export, into
+An entry of a press holds, besides `sight` (the crop that was shown), `looked` (the thing as it is seen by who looks at
+it), `views` (crops over the press) and `before` (crops of the scene without the thing, which are no examples of its
+name). All of them go with the entry: into an export, into
 new keys when weights have changed, and away when the name is forgotten. What is made of them for fitting names
 (`turns`) is not stored.
 """
@@ -16,7 +17,7 @@ import numpy as np
 
 from devmind.errors import StoreError
 from devmind.live.remembering.held import HeldFinder, Square
-from devmind.memory.entry import BEFORE, VIEWS
+from devmind.memory.entry import BEFORE, LOOKED, VIEWS
 
 PRESS_S, LONGEST_S = 1.0, 10.0
 """A press lasts at least, and is looked at for at most, so long."""
@@ -29,9 +30,15 @@ RECENT = 20
 """Pictures of what is held up that are there without a press."""
 AROUND = ((0.2, 0.25), (0.8, 0.25), (0.2, 0.7), (0.8, 0.7))
 """Middles of squares beside the thing's own that show the scene, in fractions of the picture."""
-Seen = tuple[Square, np.ndarray]
-"""One picture of what is held up: the square, and the crop uint8 [64, 64, 3] in it."""
 TURNS_DEG, ZOOMS, LIGHTS = (-16.0, 16.0), (0.82, 1.2), (0.85, 1.15)
+
+
+class Seen(NamedTuple):
+    """One picture of what is held up: the square, the crop in it and the look at it, uint8 [64, 64, 3] each."""
+
+    square: Square
+    crop: np.ndarray
+    looked: np.ndarray
 
 
 class Holding:
@@ -39,7 +46,7 @@ class Holding:
 
     Attributes:
         square, crop: round what is held up, and what is in it, uint8 [64, 64, 3]; None while nothing is.
-        above: what is in the square above it, uint8 [64, 64, 3].
+        above: what is in the square above it; looked: what is seen by who looks at it; uint8 [64, 64, 3] each.
     """
 
     def __init__(self) -> None:
@@ -52,20 +59,24 @@ class Holding:
         self.square: Square | None = None
         self.crop: np.ndarray | None = None
         self.above: np.ndarray | None = None
+        self.looked: np.ndarray | None = None
 
     def see(self, frame: np.ndarray | None, time_s: float) -> None:
         """A tick has passed at `time_s`, with the camera's frame uint8 [H, W, 3] or without one."""
         self._now_s = time_s
         self.square = self._finder.see(frame, time_s)
-        self.crop = self.above = None
+        self.crop = self.above = self.looked = None
         if self.square and frame is not None:
-            self.crop, self.above = self.square.crop(frame), self.square.above(*frame.shape[:2]).crop(frame)
-            self._recent.append((self.square, self.crop))
+            size = frame.shape[:2]
+            squares = self.square, self.square.above(*size), self.square.looked_at(*size)
+            self.crop, self.above, self.looked = (square.crop(frame) for square in squares)
+            self._recent.append(Seen(self.square, self.crop, self.looked))
         elif self.square is None:
             self._recent.clear()
         self._remember_empty(frame)
         if self._pressed is not None and self._now_s - self._pressed.begun_s < LONGEST_S:
-            self._pressed.add(frame, self.square, self.crop, self._finder.moved)
+            seen = None if self.crop is None else self._recent[-1]
+            self._pressed.add(frame, seen, self._finder.moved)
 
     def _remember_empty(self, frame: np.ndarray | None) -> None:
         """A picture is of the empty scene when nothing comes up within a second after it either."""
@@ -158,18 +169,23 @@ class Showing(NamedTuple):
         """As an entry's payload (see above); takes some milliseconds."""
         every = np.linspace(0, len(self.seen) - 1, min(KEPT_VIEWS, len(self.seen))).round().astype(int)
         before = list(self._before())
-        payload = {"sight": self.picture(), VIEWS: np.stack([self.seen[at][1] for at in every])}
+        usual = self._usual()
+        views = np.stack([self.seen[at].crop for at in every])
+        payload = {"sight": usual.crop, LOOKED: usual.looked, VIEWS: views}
         return payload | ({BEFORE: np.stack(before)} if before else {})
 
     def picture(self) -> np.ndarray:
         """The crop whose square is the most usual one, uint8 [64, 64, 3]; `sight` of the payload."""
-        squares = np.array([square for square, _ in self.seen])
+        return self._usual().crop
+
+    def _usual(self) -> Seen:
+        squares = np.array([seen.square for seen in self.seen])
         apart = np.abs(squares - np.median(squares, axis=0)).sum(1)
-        return self.seen[int(apart.argmin())][1]
+        return self.seen[int(apart.argmin())]
 
     def _before(self) -> Iterator[np.ndarray]:
         """Crops of the scene: at the thing's own place and round it, from before it came; and round it as it is now."""
-        own = self.seen[len(self.seen) // 2][0]
+        own = self.seen[len(self.seen) // 2].square
         around = [Square(x, y, own.side) for x, y in AROUND]
         for frame in self.empties:
             yield from (square.crop(frame) for square in (own, *around))
@@ -186,14 +202,14 @@ class _Pressed:
         self.first: np.ndarray | None = None
         self.seen: list[Seen] = []
 
-    def add(self, frame: np.ndarray | None, square: Square | None, crop: np.ndarray | None, moved: bool) -> None:
+    def add(self, frame: np.ndarray | None, seen: Seen | None, moved: bool) -> None:
         if frame is None:
             return
         self.frame_count += 1
         self.moved |= moved
-        if square is not None and crop is not None:
+        if seen is not None:
             self.first = frame if self.first is None else self.first
-            self.seen.append((square, crop))
+            self.seen.append(seen)
 
 
 def turns(views: np.ndarray) -> list[np.ndarray]:

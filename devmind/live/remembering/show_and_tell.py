@@ -14,7 +14,7 @@ import numpy as np
 
 from devmind.errors import StoreError
 from devmind.memory import Entry, Key, Memory, Named, Names, Pointer, Strangers
-from devmind.memory.entry import BEFORE, VIEWS
+from devmind.memory.entry import BEFORE, LOOKED, VIEWS
 from devmind.moment import TICK_HZ, Moment, Sense
 
 if TYPE_CHECKING:
@@ -89,6 +89,11 @@ class ShowAndTell:
             _refuse_strange_keys(memory, _encoders(agent))
         self.rebuilt = self.refresh(agent)
 
+    @property
+    def hashes(self) -> dict[str, str]:
+        """What keys are made with, by sense."""
+        return dict(self._describer[1])
+
     def refresh(self, agent: Sensing) -> int:
         """From here on another agent describes; gives how many entries got new keys.
 
@@ -113,10 +118,12 @@ class ShowAndTell:
         shown = {sense: value for sense, value in senses.items() if sense in SHOWN}
         found = describe(agent, shown)
         keys = {sense: Key(what.vector, encoders[sense], what.features) for sense, what in found.items()}
-        views, before = senses.get(VIEWS), senses.get(BEFORE)
+        views, before, looked = senses.get(VIEWS), senses.get(BEFORE), senses.get(LOOKED)
         if "sight" in keys and isinstance(views, np.ndarray):
             every = [what.features for what in describe_many(agent, "sight", turns(views))]
             keys["sight"] = replace(keys["sight"], features=np.stack(every).mean(0))
+        if "sight" in keys and isinstance(looked, np.ndarray):  # names go by features, what is recalled by the vector
+            keys["sight"] = replace(keys["sight"], vector=describe(agent, {"sight": looked})["sight"].vector)
         if "sight" in keys and isinstance(before, np.ndarray):
             rows = np.concatenate([what.features for what in describe_many(agent, "sight", list(before))])
             keys[BEFORE] = Key(keys["sight"].vector, encoders[BEFORE], rows)

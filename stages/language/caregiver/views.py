@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import cv2
 import numpy as np
@@ -79,6 +80,21 @@ def views(
         looked_at: which thing the child looks at, int64 [N]; -1, and by default: straight ahead.
         of: pairs that may be spoken of.
     """
+    world, state = placed(context, seeds, pairs, cells, looked_at)
+    return as_views(world, world.restore(state)["sight"], pairs, of)
+
+
+def as_views(world: Any, sight: np.ndarray, pairs: np.ndarray, of: Sequence[Pair] = PAIRS) -> Views:
+    """What is seen now in a world whose things are these pairs, by its picture."""
+    truth = world.truth()
+    boxes = truth["boxes"][:, : pairs.shape[1]]
+    return Views(sight, pairs, boxes, [seen(truth, row, of) for row in range(len(sight))])
+
+
+def placed(
+    context: Context, seeds: np.ndarray, pairs: np.ndarray, cells: np.ndarray, looked_at: np.ndarray | None = None
+) -> tuple[Any, Any]:
+    """The nursery and its state with things put as in `views`, whose arguments these are; nothing is sensed yet."""
     world = context.make_world("nursery", LEVEL, seeds)
     state, many = world.state(), pairs.shape[1]
     state.present[:] = False
@@ -96,9 +112,7 @@ def views(
         state.pan = np.where(looked_at >= 0, truth["object_azimuth_deg"][at], state.pan)
         state.tilt = np.where(looked_at >= 0, truth["object_elevation_deg"][at], state.tilt)
         state.pan_before = state.pan.copy()
-    sight = world.restore(state)["sight"]
-    truth = world.truth()
-    return Views(sight, pairs, truth["boxes"][:, :many], [seen(truth, row, of) for row in range(len(seeds))])
+    return world, state
 
 
 def in_light_of_one_colour(sight: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -12,8 +13,10 @@ from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.agent.text import BEGIN
-from devmind.curriculum.stage import Context, Lesson
+from devmind.curriculum.stage import Batches, Context, Lesson
+from devmind.learners.gradient import TINY_ROWS
 from devmind.seeding import lesson_seeds, numpy_rng
+from stages.language.follow.dagger import own_episodes
 from stages.language.follow.rooms import SAID_EVERY, Demonstration, demonstrate
 from stages.language.parts import BOARD, CHOOSE, TEXT
 from stages.language.teaching import taught
@@ -29,16 +32,39 @@ LONGEST = 32
 """Ticks of an episode that are learned from; the bot takes six on average, 20 at most."""
 
 
-def lesson(context: Context) -> Lesson:
-    """The lesson as data."""
-    return taught(context, "follow", loss, lesson_batch, STEPS, 32, 1e-3, 5.0)
+def lesson(context: Context, own: float = 0.0) -> Lesson:
+    """The lesson as data.
+
+    Args:
+        own: the share of a batch's episodes that the agent lives through itself, told by the bot (DAgger); batches are
+            then made by the agent as it is, not ahead.
+    """
+    plain = taught(context, "follow", loss, lesson_batch, STEPS, 32, 1e-3, 5.0)
+    if not own:
+        return plain
+
+    def make_batches(agent: Agent, context: Context, steps: int) -> Batches:
+        rows = context.rows(context.changed("follow", TINY_ROWS if context.config.size == "tiny" else 32, 1e-3)[0])
+        return Batches(lambda update: mixed_batch(agent, context, update, rows, own), steps)
+
+    return replace(plain, make_batches=make_batches)
 
 
 def lesson_batch(context: Context, update: int, rows: int, room: str = ROOM) -> dict[str, Any]:
     """`rows` episodes of the room's pool, padded to one length."""
+    return episodes(_shown(context, update, rows, room))
+
+
+def mixed_batch(agent: Agent, context: Context, update: int, rows: int, own: float, room: str = ROOM) -> dict[str, Any]:
+    """`rows` episodes, of which the share `own` are the agent's, as it is now, with what the bot would have done."""
+    lived = own_episodes(agent, context, room, update, round(own * rows))
+    return episodes([*lived, *_shown(context, update, rows - len(lived), room)])
+
+
+def _shown(context: Context, update: int, rows: int, room: str) -> list[Demonstration]:
     size = POOL.get(context.config.size, POOL_ELSE)
     picked = numpy_rng(context.seed, "follow", update).integers(0, size, rows)
-    return episodes([_of_pool(room, context.seed, int(number)) for number in picked])
+    return [_of_pool(room, context.seed, int(number)) for number in picked]
 
 
 def _of_pool(room: str, seed: int, number: int) -> Demonstration:

@@ -10,16 +10,13 @@ the zib?", and points at a cell.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import torch
 
-from devmind.acting import Actor
 from devmind.acting.recall import OwnMemories, keys_of
+from devmind.acting.taught_words import TaughtAnswer, answers_by_looks, ask, look, memories_of
 from devmind.agent.agent import Agent
-from devmind.agent.batch import collate_tick
-from devmind.agent.pointing import pointed_at
+from devmind.algorithms.calibration import calibration_error
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
@@ -32,8 +29,8 @@ from stages.language.hand_rules import CutOuts
 from stages.language.name.exam import UNNAMED, nearest
 from stages.language.name.lesson import WHAT, where
 from stages.language.name.scenes import THINGS, scenes
-from stages.language.new_words.lives import Lives, lives, teaching
-from stages.language.parts import RECOGNISED, SIGHT, SOUGHT, TEXT
+from stages.language.new_words.lives import Lives, lives
+from stages.language.parts import SIGHT
 
 SAID, FOUND = "new_words/said", "new_words/found"
 GATE = Gate([Threshold(SAID, 0.85), Threshold(FOUND, 0.85)])
@@ -54,7 +51,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
     An agent that was through this stage before it had the two heads is not asked, which the gate says.
     """
-    if not {SOUGHT, RECOGNISED} <= set(agent.heads):
+    if not answers_by_looks(agent):
         return []
     n = context.episodes(EPISODES if level != "glimpse" else EPISODES // 5)
     full, seeds = level == "full", exam_seeds(n, context.seed, "new_words")
@@ -65,11 +62,12 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         Measure(FOUND, "found", found, 1 / THINGS, 1.0, rules.found(ahead) if rules else {}, rate=True, note=NOTE,
                 episodes=ahead.episodes(), rows=_found_rows(agent, ahead) if full else {})
     ]  # fmt: skip
-    said = Asked(agent, near).said()
+    answer = Asked(agent, near).answered([WHAT] * n)
+    said = np.array(answer.words)
     right = (said == near.asked).astype(float)
     return [
         Measure(SAID, "named rightly", right, 1 / THINGS, 1.0, rules.said(near) if rules else {}, rate=True, note=NOTE,
-                episodes=near.episodes(), rows=_said_rows(agent, near) if full else {},
+                episodes=near.episodes(), rows=_said_rows(agent, near, answer.sure, right) if full else {},
                 exhibits=_mistakes(near, right, said) if full else ()),
         *measures,
     ]  # fmt: skip
@@ -88,46 +86,37 @@ class Asked:
 
     def said(self) -> np.ndarray:
         """The word of the memory that each life points at when asked "what is that?", str [N]; "": it fits none."""
-        words: list[str] = []
-        for part in self._parts():
-            actor, recall = self._taught(part)
-            recognised: Any = actor.act(_tick(self.of.met.sight[part], [WHAT] * len(part))).outputs[RECOGNISED]
-            for entries, at in zip(recall.entries, pointed_at(recognised), strict=True):
-                words.append("" if at is None else entries[at].name or "")
-        return np.array(words)
+        return np.array(self.answered([WHAT] * len(self.of.words)).words)
 
     def found(self, questions: Sequence[str] | None = None) -> np.ndarray:
         """Which thing lies nearest to the cell that each life points at when asked "where is the zib?", int64 [N]."""
-        asked = [where(word) for word in self.of.asked] if questions is None else list(questions)
-        found = []
-        for part in self._parts():
-            actor, _ = self._taught(part)
-            output = actor.act(_tick(self.of.met.sight[part], [asked[row] for row in part]))
-            found.append(nearest(output.outputs[SOUGHT].mode().cpu().numpy(), self.of.met.boxes[part]))
-        return np.concatenate(found)
+        asked = [where(word) for word in self.of.asked] if questions is None else questions
+        return nearest(self.answered(asked).cells, self.of.met.boxes)
 
-    def _parts(self) -> list[np.ndarray]:
-        rows = np.arange(len(self.of.words))
-        return np.array_split(rows, -(-len(rows) // TOGETHER))
+    def answered(self, questions: Sequence[str]) -> TaughtAnswer:
+        """What each life answers to its question; on the page of a life the same function is asked."""
+        parts = []
+        for rows in np.array_split(np.arange(len(self.of.words)), -(-len(self.of.words) // TOGETHER)):
+            recall = self._taught(rows) if self.memory else None
+            parts.append(ask(self.agent, recall, self.of.met.sight[rows], [questions[row] for row in rows]))
+        words = [word for part in parts for word in part.words]
+        return TaughtAnswer(words, *(np.concatenate(each) for each in list(zip(*parts, strict=True))[1:]))
 
-    def _taught(self, rows: np.ndarray) -> tuple[Actor, OwnMemories]:
-        """Memories of these lives, in which each word was taught once, and who is asked by them."""
+    def _taught(self, rows: np.ndarray) -> OwnMemories:
+        """Memories of these lives, in which each word was taught once."""
         agent, now_s = self.agent, [0.0]
-        memories = [Memory(open_store(None), clock=lambda: now_s[0]) for _ in rows]
-        recall = OwnMemories(agent, memories, (SIGHT,))
+        recall = memories_of(agent, [Memory(open_store(None), clock=lambda: now_s[0]) for _ in rows])
         for thing in range(THINGS):
-            said = [teaching(word) for word in self.of.words[rows, thing]]
-            looks = self.of.taught[rows, thing]
-            percepts = agent.encode(agent.new_state(len(rows)), _tick(looks, said))
+            looks, names = self.of.taught[rows, thing], self.of.words[rows, thing].tolist()
+            kept = [Moment(0.0, look(sight, name)) for sight, name in zip(looks, names, strict=True)]
+            percepts = agent.encode(agent.new_state(len(rows)), kept)
             keys = keys_of(agent, percepts, (SIGHT,), recall.hashes)
-            for row, memory in enumerate(memories):
+            for row, memory in enumerate(recall.memories):
                 if self.untaught and thing == self.of.met.target[rows[row]]:
                     continue
-                kept = Moment(0.0, {SIGHT: looks[row], TEXT: said[row]})
-                memory.write(kept, keys[row], importance=1.0, name=str(self.of.words[rows[row], thing]))
+                memory.write(kept[row], keys[row], importance=1.0, name=names[row])
         now_s[0] = LATER_S
-        recalls = recall if self.memory else None
-        return Actor(agent, len(rows), effectors=(), heads=(SOUGHT, RECOGNISED), recall=recalls), recall
+        return recall
 
 
 class Rules:
@@ -163,17 +152,16 @@ def _likeness(one: np.ndarray, others: np.ndarray) -> np.ndarray:
     return -((one - others) ** 2).sum(-1)[:, None]
 
 
-def _tick(sight: np.ndarray, said: Sequence[str]) -> dict[str, torch.Tensor]:
-    return collate_tick({SIGHT: sight, TEXT: list(said)}, np.ones(len(said), bool))
-
-
-def _said_rows(agent: Agent, of: Lives) -> dict[str, float]:
-    """What is said when nothing comes to mind, and of what was never shown; of a quarter of the lives."""
-    of = of.first(_some(of))
+def _said_rows(agent: Agent, of: Lives, sure: np.ndarray, right: np.ndarray) -> dict[str, float]:
+    """What is said when nothing comes to mind, and of what was never shown, of a quarter of the lives; and how far from
+    its shares of right answers it is `sure` of them.
+    """
+    calibration, of = calibration_error(sure, right), of.first(_some(of))
     unknown = Asked(agent, of, untaught=True).said()
     return {
         "memory off": float((Asked(agent, of, memory=False).said() == of.asked).mean()),
         "says no word for what was never shown": float((unknown == "").mean()),
+        "calibration error of what it says": calibration,
     }
 
 

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from devmind.acting.taught_words import teaching
 from devmind.agent.agent import Agent
 from devmind.agent.batch import RECALLED_BUDGET, encode_text, encode_words, to_device
 from devmind.agent.output import masked_mean
@@ -32,7 +33,7 @@ from stages.language.caregiver.scene import TAUGHT
 from stages.language.eye import COLOUR, FORM
 from stages.language.name.lesson import WHAT, where
 from stages.language.name.scenes import THINGS
-from stages.language.new_words.lives import Lives, lives, teaching
+from stages.language.new_words.lives import Lives, lives
 from stages.language.parts import DETAIL, RECOGNISED, SIGHT, SOUGHT, TEXT, WORDS
 from stages.language.seeing import Page, batch_of, cells
 

@@ -16,7 +16,7 @@ import numpy as np
 from devmind.curriculum.episodes import identities
 from devmind.curriculum.stage import Context
 from devmind.seeding import numpy_rng
-from stages.language.caregiver.grammar import VOCABULARY, a
+from stages.language.caregiver.grammar import VOCABULARY
 from stages.language.caregiver.scene import Pair
 from stages.language.caregiver.views import CELLS, Views, views
 from stages.language.name.scenes import THINGS, Scenes, scenes
@@ -103,8 +103,3 @@ def invented(rng: np.random.Generator, count: int, exam: bool) -> list[str]:
         if (crc32(word.encode()) % KEPT_WORDS == 0) == exam and word not in VOCABULARY:
             found[word] = None
     return list(found)
-
-
-def teaching(word: str) -> str:
-    """What is said while a thing is shown: 'this is a zib.'"""
-    return f"this is {a(word)}."

@@ -11,7 +11,17 @@ import torch
 
 from devmind.agent.text import add_text
 from devmind.agent.writing import Conversation
-from devmind.live.remembering.answering import CANNOT, LAPSE_S, Dialogue, about_words, answer, learned, seen, where
+from devmind.live.remembering.answering import (
+    CANNOT,
+    LAPSE_S,
+    Dialogue,
+    about_words,
+    answer,
+    as_in_lessons,
+    learned,
+    seen,
+    where,
+)
 from devmind.memory import Named
 from devmind.testing import tiny_agent
 from stages.language import parts as parts_of_language
@@ -78,7 +88,7 @@ def test_who_was_taught_to_write_answers_itself_and_says_how_sure_it_is() -> Non
     assert found is not None
     assert (found.text, found.points) == (".", None)
     assert found.sure > 0.9
-    assert answer("what?", {}, {}, None, writes=True) == "It was taught no name yet. It sees nothing just now."
+    assert answer("what?", {}, {}, None, writes=True) == "It sees nothing just now. It was taught no name yet."
 
 
 def written(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
@@ -142,3 +152,23 @@ def test_nothing_and_more_than_a_page_are_not_answered_in_writing(said: str) -> 
     agent = tiny_agent()
     add_text(agent, "bytes", stage="language")
     assert Dialogue().reply(agent.eval(), said, None, 0.0) is None
+
+
+@pytest.mark.parametrize("said", ["What is that?", "what's this", "who is it?"])
+def test_a_short_question_is_no_name(said: str) -> None:
+    assert answer(said, {"cup": 1}, {"sight": CUP}, (0.0, 0.0)).startswith("It sees “cup”")
+    assert about_words(said, {"cup": 1}) == "It knows the name “cup”."
+
+
+@pytest.mark.parametrize(
+    ("typed", "asked"),
+    [
+        ("What is that", "what is that?"),
+        ("Where's  the cup?", "where's the cup?"),
+        ("No, the red one", "no, the red one."),
+        ("", ""),
+        ("!", "!"),
+    ],
+)
+def test_it_is_asked_as_in_lessons(typed: str, asked: str) -> None:
+    assert as_in_lessons(typed) == asked

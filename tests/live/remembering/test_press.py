@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 import torch
 
+from devmind.acting.recall import payload
 from devmind.agent.agent import Agent
 from devmind.errors import StoreError
 from devmind.live.remembering.held import Square
 from devmind.live.remembering.press import KEPT_VIEWS, Holding, turns
 from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.memory import Memory, open_store
-from devmind.memory.entry import BEFORE, VIEWS
+from devmind.memory.entry import BEFORE, LOOKED, VIEWS
 from devmind.memory.portable import export_memory, import_memory
 from devmind.moment import Moment, Sense
 from devmind.testing import tiny_agent
@@ -73,6 +74,21 @@ def test_what_is_held_up_is_there_without_a_press_until_it_is_put_down() -> None
     for tick in range(58, 70):
         holding.see(scene(tick), tick / 10)
     assert holding.recent(scene(70)) is None
+
+
+def test_a_look_shows_the_thing_in_the_middle_as_small_as_lessons_do() -> None:
+    kept = pressed(10).take()
+    red = (kept[LOOKED][..., 0] > 200) & (kept[LOOKED][..., 1] < 60)
+    rows, columns = np.nonzero(red)
+    assert abs(rows.mean() - 32) < 6
+    assert abs(columns.mean() - 32) < 6
+    wide = columns.max() - columns.min() + 1
+    assert 8 <= wide <= 24
+    crop = (kept["sight"][..., 0] > 200) & (kept["sight"][..., 1] < 60)
+    assert crop.sum() > 2 * red.sum()
+    assert Square(0.5, 0.5, 0.2).looked_at(480, 640).side == pytest.approx(0.7)
+    assert Square(0.5, 0.5, 0.5).looked_at(480, 640).side == 0.75, "no wider than the picture is high"
+    assert Square(0.5, 0.5, 0.9).looked_at(480, 640).side == 0.9
 
 
 def test_the_scene_before_is_kept_without_the_thing() -> None:
@@ -187,9 +203,9 @@ def test_the_scene_before_is_a_stranger_to_the_name(agent: Agent) -> None:
     kept = dict(pressed(10).take())
     empty = kept[BEFORE][0]
     likely = []
-    for payload in (kept, {sense: value for sense, value in kept.items() if sense != BEFORE}):
+    for shown in (kept, {sense: value for sense, value in kept.items() if sense != BEFORE}):
         child = ShowAndTell(agent, Memory(open_store(None)))
-        child.teach("brick", Moment(0.0, payload))
+        child.teach("brick", Moment(0.0, shown))
         likely.append(child.ask(Moment(0.0, {"sight": empty}))["sight"].confidence)
     assert likely[0] < likely[1]
 
@@ -201,7 +217,11 @@ def test_one_entry_holds_the_press_and_forgetting_takes_all_of_it(agent: Agent) 
     child.teach("brick", Moment(0.0, {"sight": scene()}))
     assert child.names.known() == {"brick": 2}, "a press counts once"
     [stored] = memory.get([entry.id])
-    assert stored.senses.keys() == {"sight", VIEWS, BEFORE}
+    assert stored.senses.keys() == {"sight", LOOKED, VIEWS, BEFORE}
+    seen = child.describe({"sight": stored.senses[LOOKED]})["sight"].vector
+    assert np.array_equal(stored.keys["sight"].vector, seen), "it is searched by what is seen by who looks at the thing"
+    assert payload(stored).keys() == {"sight", "words"}
+    assert payload(stored)["sight"] is stored.senses[LOOKED], "and comes back as that"
     assert stored.keys.keys() == {"sight", BEFORE}
     assert child.forget("brick") == 2
     assert len(memory.store.facts()) == 0

@@ -26,6 +26,11 @@ BEYOND = """() => [...document.querySelectorAll('#scroll *')].filter(part => {
     return !isInside && box.width > 0 && (box.right > innerWidth + 0.5 || box.left < -0.5);
 }).map(part => `${part.tagName}#${part.id}`)"""
 """Parts that stick out of the window; memories scroll in a strip of their own."""
+MARKED = """() => {
+    const mark = document.querySelector('#fovea #pointing').style;
+    return ['--across', 'top'].map(name => parseFloat(mark.getPropertyValue(name)));
+}"""
+"""Where the mark is in what it looks at, in per cent from its left and from the top."""
 
 
 @pytest.fixture
@@ -195,10 +200,16 @@ def test_what_it_writes_and_says_stands_in_the_dialogue_with_how_sure_it_is(seei
         page.fill("#words", "where is the ball?")
         page.press("#words", "Enter")
         page.locator("#talk .it", has_text=f"“there.” 80 % sure; it points {says}").wait_for()
+        assert page.evaluate(MARKED) == pytest.approx([50 * (1 + at) for at in points]), "marked in what it looks at"
+    life.own = {"learned": {"text": "wug", "sure": 0.7, "points": None}} | {"own": {"text": "a red ball.", "sure": 0.9}}
+    page.fill("#words", "what is that?")
+    page.press("#words", "Enter")
+    last = page.locator("#talk .it", has_text="“wug” 70 % sure, by what it was shown")
+    assert "“a red ball.” 90 % sure" in last.inner_text()
     life.extra = {"says": "look, a ball"}
     page.locator("#talk .it", has_text="look, a ball").wait_for()
     page.wait_for_timeout(500)
-    assert page.locator("#talk li").count() == 3 + 2 * 3, "what it says again and again stands there once"
+    assert page.locator("#talk li").count() == 3 + 2 * 4, "what it says again and again stands there once"
 
 
 def test_the_switch_tells_the_life_whether_it_may_ask(seeing: Page, life: FakeLife) -> None:

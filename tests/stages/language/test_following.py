@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 pytest.importorskip("minigrid")
 
@@ -190,11 +191,58 @@ def test_without_minigrid_nothing_is_measured(context: Context, monkeypatch) -> 
     assert [one.name for one in LanguageStage().lessons(context)] == [
         "read",
         "name",
+        "senses",
         "new_words",
         "answer",
         "converse",
         "review",
     ]
+
+
+def test_the_bot_tells_what_it_would_do_where_somebody_else_has_come() -> None:
+    """Who turns left for ever is told to do something else; who does as the bot says is told just that."""
+    from stages.language.follow.dagger import relabelled
+
+    seeds = [3, 4, 5]
+    turned = relabelled(lesson.ROOM, seeds, lambda senses, first: {"choose": np.zeros(3, np.int64)}, ticks=6)
+    assert len(turned) == 3
+    for one in turned:
+        assert len(one.choice) == len(one.done) == 6
+        assert (one.done == 0).all()
+        assert len(one.board) == 7
+        assert (one.choice != 0).any()
+        assert one.reward == 0
+    shown = [rooms.demonstrate(lesson.ROOM, seed) for seed in seeds]
+    plans = [one.choice if one is not None else np.zeros(1, np.int64) for one in shown]
+    at = iter(range(100))
+
+    def as_the_bot(senses, first):
+        tick = next(at)
+        return {"choose": np.array([plan[min(tick, len(plan) - 1)] for plan in plans])}
+
+    for one, expected in zip(relabelled(lesson.ROOM, seeds, as_the_bot), shown, strict=True):
+        assert expected is not None
+        np.testing.assert_array_equal(one.choice, expected.choice)
+        np.testing.assert_array_equal(one.board, expected.board)
+        assert one.reward == pytest.approx(expected.reward)
+
+
+def test_a_batch_may_hold_episodes_of_its_own(context: Context) -> None:
+    agent = tiny_agent()
+    parts.admit(agent)
+    agent.config.stages = ["reflex", "language"]
+    taught = lesson.lesson(context, own=0.5)
+    batch = taught.make_batches(agent.train(), context, 4).make(0)
+    plain = lesson.lesson(context).make_batches(agent, context, 4).make(0)
+    assert batch["choice"].shape[0] == plain["choice"].shape[0]
+    assert agent.training, "it goes on learning"
+    rows = plain["choice"].shape[0] // 2
+    own = batch["choice"][:rows][batch["valid"][:rows]]
+    assert ((own >= 0) & (own < 7)).all()
+    again = taught.make_batches(agent, context, 4).make(0)
+    assert torch.equal(again["choice"], batch["choice"])
+    value, _ = lesson.loss(agent, batch)
+    assert value.isfinite()
 
 
 @pytest.mark.slow

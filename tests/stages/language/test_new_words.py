@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from zlib import crc32
 
@@ -10,7 +11,9 @@ import pytest
 import torch
 
 from devmind import worlds
+from devmind.acting import taught_words
 from devmind.acting.recall import OwnMemories, brought_back, names_in
+from devmind.acting.taught_words import teaching
 from devmind.agent.agent import Agent
 from devmind.agent.batch import RECALLED_BUDGET, collate_tick
 from devmind.agent.heads import Inlet
@@ -19,8 +22,12 @@ from devmind.agent.taps import Tapped
 from devmind.config import load
 from devmind.curriculum.examining import examination
 from devmind.curriculum.stage import Context
+from devmind.live.remembering.answering import middle_of
+from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.live.remembering.teaching_sentences import name_in
-from devmind.memory import Key, Memory, open_store
+from devmind.live.remembering.word_questions import answer_by_look
+from devmind.memory import Entry, Key, Memory, open_store
+from devmind.memory.entry import LOOKED, VIEWS
 from devmind.moment import Moment
 from devmind.seeding import exam_seeds, numpy_rng
 from devmind.testing import tiny_agent
@@ -29,10 +36,11 @@ from stages.language.caregiver.grammar import VOCABULARY
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT
 from stages.language.eye import COLOUR, FORM, MOST
 from stages.language.eye import THINGS as THINGS_MAP
+from stages.language.name.lesson import WHAT, where
 from stages.language.name.scenes import THINGS
 from stages.language.new_words import exam, lesson
 from stages.language.new_words.heads import RecognisedHead, SoughtHead
-from stages.language.new_words.lives import KEPT_WORDS, in_another_light, invented, lives, teaching
+from stages.language.new_words.lives import KEPT_WORDS, in_another_light, invented, lives
 from stages.language.parts import DETAIL, RECOGNISED, SIGHT, SOUGHT, TEXT, WORDS
 
 
@@ -65,6 +73,8 @@ def test_words_of_exams_are_in_no_lesson_and_none_is_the_caregivers() -> None:
     assert all(name_in(teaching(word)) == word for word in of_exams), "the page finds the same name in it"
     assert teaching("zib") == "this is a zib."
     assert teaching("ugan") == "this is an ugan."
+    assert (teaching("Tom"), name_in(teaching("Tom"))) == ("this is Tom.", "Tom")
+    assert (taught_words.WHAT, taught_words.where("zib")) == (WHAT, where("zib")), "asked as in lessons"
 
 
 def test_a_thing_is_met_again_in_another_look_among_all_that_were_taught(context: Context) -> None:
@@ -237,7 +247,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, turn, current: list) -> None:
 
     `current` holds the lives that are asked.
     """
-    real = exam.Actor
+    real = taught_words.Actor
 
     class Knowing:
         of: exam.Lives
@@ -274,7 +284,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, turn, current: list) -> None:
         ask(self, agent, of, *given, **more)
 
     monkeypatch.setattr(exam.Asked, "__init__", remembered)
-    monkeypatch.setattr(exam, "Actor", Knowing)
+    monkeypatch.setattr(taught_words, "Actor", Knowing)
 
 
 def test_who_knows_is_right_and_shuffled_answers_are_not(context: Context, agent: Agent, monkeypatch) -> None:
@@ -298,6 +308,55 @@ def test_who_knows_is_right_and_shuffled_answers_are_not(context: Context, agent
         shuffled = judged(lambda n: np.roll(np.arange(n), 1))
     assert shuffled[exam.SAID] == 0.0
     assert shuffled[exam.FOUND] < 0.6
+
+
+def test_a_life_says_and_finds_what_the_exam_does_by_the_same_tokens(
+    context: Context, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taught by the page's way of teaching, and asked by its way of asking, each life gives the exam's answers."""
+    tokens: list[torch.Tensor] = []
+    real = taught_words.Actor.step
+
+    def noted(self, percepts, recalled=None):
+        tokens.append(self.recall(percepts).tokens)
+        return real(self, percepts, recalled)
+
+    monkeypatch.setattr(taught_words.Actor, "step", noted)
+    of, agent = of_exam(context, 5), copy.deepcopy(agent)
+    with torch.no_grad():  # sure of what it says, so that every life answers with one of the words
+        agent.heads[RECOGNISED].none.bias.fill_(-9.0)
+        agent.heads[RECOGNISED].gain.fill_(40.0)
+    for questions in ([WHAT] * 5, [where(word) for word in of.asked]):
+        tokens.clear()
+        examined = exam.Asked(agent, of).answered(questions)
+        [by_exam] = tokens
+        for row in range(5):
+            now_s = [0.0]
+            memory = Memory(open_store(None), clock=lambda now_s=now_s: now_s[0])
+            child = ShowAndTell(agent, memory)
+            for sight, name in zip(of.taught[row], of.words[row].tolist(), strict=True):
+                crop = np.roll(sight, 9, 0)  # names are told by it; it does not come back
+                child.teach(name, Moment(0.0, {SIGHT: crop, LOOKED: sight, VIEWS: crop[None], TEXT: teaching(name)}))
+            memory.write(Moment(0.0, {SIGHT: of.met.sight[row]}), child.describe({SIGHT: of.met.sight[row]}))
+            now_s[0] = exam.LATER_S
+            typed = questions[row].capitalize()
+            answered = answer_by_look(agent, memory, child.hashes, typed, of.met.sight[row])
+            assert answered is not None
+            torch.testing.assert_close(tokens[-1], by_exam[row : row + 1], atol=1e-5, rtol=1e-5)
+            if typed == "What is that?":
+                assert (answered.text, answered.points) == (examined.words[row], None)
+                assert answered.sure == pytest.approx(examined.sure[row], abs=1e-4)
+            else:
+                assert (answered.text, answered.points) == ("there.", middle_of(int(examined.cells[row])))
+                assert answered.sure == pytest.approx(examined.cells_sure[row], abs=1e-4)
+
+
+def test_several_memories_of_one_word_add_up(agent: Agent) -> None:
+    entries = [Entry(0.0, 1.0, name, {}, {}) for name in ("zib", "dop", "zib", None)]
+    told = taught_words._word(np.array([0.2, 0.3, 0.2, 0.05, 0.25]), entries)
+    assert told == ("zib", pytest.approx(0.4))
+    assert taught_words._word(np.array([0.2, 0.8]), entries[:1]) == ("", pytest.approx(0.8))
+    assert taught_words._word(np.array([1.0]), []) == ("", 1.0)
 
 
 def test_an_untaught_agent_stays_below_the_floors(context: Context, agent: Agent) -> None:

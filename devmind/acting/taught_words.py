@@ -1,0 +1,102 @@
+"""Words that were taught once, by one look: what is kept of them, and what is said and found by it later.
+
+There is one way, for the exam of new words and for the page of a life: a look at the thing and the sentence that named
+it are kept under the name; a question comes to an agent that begins anew, with what its memory brings back; the head
+`recognised` says which memory is of what is looked at, and the head `sought` in which cell of the picture that lies
+which the question names. Which stage brings these heads is not asked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from devmind.acting.actor import Actor
+from devmind.acting.recall import PAGE, OwnMemories
+from devmind.agent.agent import Agent
+from devmind.agent.batch import collate_tick
+from devmind.memory import Entry, Memory
+from devmind.moment import Sense
+
+SIGHT = "sight"
+RECOGNISED, SOUGHT = "recognised", "sought"
+WHAT = "what is that?"
+
+
+class TaughtAnswer(NamedTuple):
+    """What N rows answer by words that were taught once.
+
+    Attributes:
+        words: the word of the memory that is of what is looked at, '' where none is.
+        sure: the probability of that, float64 [N].
+        cells: the likeliest cell of the picture, counted row by row, int64 [N].
+        cells_sure: the probability of that cell, float64 [N].
+    """
+
+    words: list[str]
+    sure: np.ndarray
+    cells: np.ndarray
+    cells_sure: np.ndarray
+
+
+def teaching(name: str) -> str:
+    """What is said while a thing is shown: 'this is a zib.'; of a name with a capital letter 'this is Tom.'"""
+    article = "" if name[:1].isupper() else "an " if name[:1] in "aeiou" else "a "
+    return f"this is {article}{name}."
+
+
+def where(name: str) -> str:
+    """How it is asked for: 'where is the zib?'"""
+    return f"where is the {name}?"
+
+
+def look(sight: Sense, name: str) -> dict[str, Sense]:
+    """What is kept of one look at a thing that was named, by sense."""
+    return {SIGHT: sight, PAGE: teaching(name)}
+
+
+def answers_by_looks(agent: Agent) -> bool:
+    """Whether it has the heads, and the senses that they are asked by."""
+    return {RECOGNISED, SOUGHT} <= set(agent.heads) and {SIGHT, PAGE} <= set(agent.encoders)
+
+
+def memories_of(agent: Agent, memories: Sequence[Memory], hashes: Mapping[str, str] | None = None) -> OwnMemories:
+    """What comes to mind of words that were taught: examples of a name alone, by what is seen."""
+    return OwnMemories(agent, memories, (SIGHT,), hashes, named=True)
+
+
+def ask(agent: Agent, recall: OwnMemories | None, sight: np.ndarray, said: Sequence[str]) -> TaughtAnswer:
+    """Ask N rows that begin here.
+
+    Args:
+        recall: of `memories_of`; None: nothing comes to mind.
+        sight: uint8 [N, 64, 64, 3].
+        said: the question of each.
+    """
+    actor = Actor(agent, len(said), effectors=(), heads=(RECOGNISED, SOUGHT), recall=recall)
+    outputs: Any = actor.act(collate_tick({SIGHT: sight, PAGE: list(said)}, np.ones(len(said), bool))).outputs
+    shares = outputs[RECOGNISED].logits.double().softmax(-1).cpu().numpy()
+    entries = recall.entries if recall is not None else [[] for _ in said]
+    told = [_word(row, found) for row, found in zip(shares, entries, strict=True)]
+    cells = outputs[SOUGHT].logits.double().softmax(-1).cpu()
+    likeliest = torch.max(cells, -1)
+    return TaughtAnswer(
+        [word for word, _ in told],
+        np.array([sure for _, sure in told]),
+        likeliest.indices.numpy(),
+        likeliest.values.numpy(),
+    )
+
+
+def _word(shares: np.ndarray, entries: Sequence[Entry]) -> tuple[str, float]:
+    """The likeliest word by the probabilities [R + 1] of memories, the last of which is none: those of one word add up;
+    and how likely it is.
+    """
+    of = {"": float(shares[-1])}
+    for entry, share in zip(entries, shares, strict=False):
+        of[entry.name or ""] = of.get(entry.name or "", 0.0) + float(share)
+    word = max(of, key=of.__getitem__)
+    return word, of[word]

@@ -1,0 +1,90 @@
+"""Learning several losses in one step, and measuring how they go together.
+
+A batch has a part for each sense (or task), each with a loss of its own. Each part's gradient is taken by itself, as
+one backward pass over all of them would cost the same, so how large it is on what all parts share, and the cosine
+between any two, come for nothing: parts whose gradients point apart (a cosine below 0) undo each other (Yu et al.,
+2020, "Gradient surgery for multi-task learning").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.stage import Rehearsed, Scalars
+from devmind.learners.gradient import GradientLearner, Loss
+
+SHARED = ("trunk.",)
+"""Prefixes of the parameters on which gradients are compared."""
+
+
+def joint_loss(losses: Mapping[str, Loss], weights: Mapping[str, float]) -> Loss:
+    """The weighted sum of the losses of those parts that a batch has; `PART/loss` tells each."""
+
+    def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, Mapping[str, Tensor]]:
+        each = {part: losses[part](agent, batch[part])[0] for part in batch}
+        value = torch.stack([weights[part] * one for part, one in each.items()]).sum()
+        return value, {f"{part}/loss": one.detach() for part, one in each.items()}
+
+    return loss
+
+
+class JointLearner(GradientLearner):
+    """Steps down the weighted sum of the losses of a batch's parts; a subclass says what they are.
+
+    Told with every step: `PART/loss`, `PART/gradient norm` on what is shared, weighted as it is stepped by, and
+    `cosine/ONE with OTHER` of those gradients. Where nothing shared is trained, norms and cosines are left out.
+
+    Attributes:
+        losses: by part; weights: of each.
+    """
+
+    losses: ClassVar[Mapping[str, Loss]] = {}
+    weights: ClassVar[Mapping[str, float]] = {}
+
+    def update(self, batch: Any, step: int) -> Scalars:
+        """One step, with what its parts' gradients have to do with each other."""
+        if isinstance(batch, Rehearsed):
+            return super().update(batch, step)
+        self.set_rates(step)
+        names, parameters = zip(*self.trained_parameters(), strict=True)
+        shared = [at for at, name in enumerate(names) if name.startswith(SHARED)]
+        total: list[Tensor | None] = [None] * len(parameters)
+        value, told, on_shared = torch.zeros(()), dict[str, Any](), dict[str, Tensor]()
+        for part, of_part in batch.items():
+            loss, scalars = self.losses[part](self.agent, of_part)
+            # The Trainer's autocast is for forward passes.
+            with torch.autocast(loss.device.type, enabled=False):
+                found = torch.autograd.grad(self.weights[part] * loss, parameters, allow_unused=True)
+            total = [_sum(before, new) for before, new in zip(total, found, strict=True)]
+            value = value.to(loss.device) + self.weights[part] * loss.detach()
+            told |= {f"{part}/loss": loss.detach()} | {f"{part}/{name}": one for name, one in scalars.items()}
+            if shared:
+                on_shared[part] = torch.cat([_flat(found[at], parameters[at]) for at in shared])
+        for parameter, gradient in zip(parameters, total, strict=True):
+            parameter.grad = gradient
+        self.step_down()
+        return {"loss": value} | told | compared(on_shared)
+
+
+def _sum(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+    return other if one is None else one if other is None else one + other
+
+
+def _flat(gradient: Tensor | None, of: Tensor) -> Tensor:
+    return torch.zeros(of.numel(), device=of.device) if gradient is None else gradient.flatten()
+
+
+def compared(gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """`PART/gradient norm` and `cosine/ONE with OTHER` of gradients [P] by part; a cosine with nothing is 0."""
+    norms = {part: gradient.norm() for part, gradient in gradients.items()}
+    told = {f"{part}/gradient norm": norm for part, norm in norms.items()}
+    for one, other in combinations(gradients, 2):
+        product = (norms[one] * norms[other]).clamp_min(1e-12)
+        told[f"cosine/{one} with {other}"] = gradients[one] @ gradients[other] / product
+    return told

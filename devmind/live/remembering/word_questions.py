@@ -1,0 +1,73 @@
+"""Questions that are answered by words that were taught once: "what is that?" and "where is the zib?".
+
+Which of the two is asked goes by the form of the sentence, by hand; what is answered comes from the agent's heads and
+its memory, by the code that the exam of new words asks (`devmind.acting.taught_words`), in the words of lessons.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+
+from devmind.acting.recall import names_in
+from devmind.acting.taught_words import WHAT, answers_by_looks, ask, memories_of, where
+from devmind.agent.agent import Agent
+from devmind.errors import StoreError
+from devmind.live.remembering.answering import THERE, OwnWords, middle_of
+from devmind.memory import Memory
+from devmind.moment import Sense
+
+_OPENING = r"^\W*(?:(?:and|so|now|well|then|hey|look|ok|okay)\b\W*)*"
+_WHERE = re.compile(rf"{_OPENING}(?:can you |please )*(?:where|find|point (?:at|to))\b", re.IGNORECASE)
+_WHAT = re.compile(
+    rf"{_OPENING}(?:what|who)(?:['’]?s|\s+(?:is|are|do you call))\s+(?:this|that|it|these|those)\b(?:\s+thing)?\W*"
+    r"(?:called|named|again|then|now|here|there)?\W*$",
+    re.IGNORECASE,
+)
+_ONE_THING = re.compile(r"\b(?:this|that|it|these|those)\b", re.IGNORECASE)
+
+
+def asks_what(text: str) -> bool:
+    """Whether it asks what one thing is, as "what is that?" does."""
+    return _WHAT.search(text) is not None
+
+
+def asks_where(text: str) -> bool:
+    """Whether it asks where something is, as "where is the cup?" does."""
+    return _WHERE.search(text) is not None
+
+
+def is_about_one(text: str) -> bool:
+    """Whether it is about one thing that is shown: then that is looked at which is held up."""
+    return not asks_where(text) and _ONE_THING.search(text) is not None
+
+
+def answer_by_look(
+    agent: Agent, memory: Memory, hashes: Mapping[str, str], text: str, sight: Sense | None
+) -> OwnWords | None:
+    """What the agent says, or where it points, by what was taught with one look.
+
+    None where nothing of the two is asked, nothing is seen, it has no word for it or no heads for words taught once, or
+    the memory's keys are another agent's.
+
+    Args:
+        hashes: of the encoders that made the memory's keys.
+        sight: what it looks at, uint8 [64, 64, 3].
+    """
+    if not isinstance(sight, np.ndarray) or not answers_by_looks(agent):
+        return None
+    known = memory.index.update().known
+    names = names_in(text, known)
+    is_where = asks_where(text)
+    if not (names if is_where else known and asks_what(text)):
+        return None
+    question = where(names[0]) if is_where else WHAT
+    try:
+        found = ask(agent, memories_of(agent, [memory], hashes), sight[None], [question])
+    except StoreError:
+        return None
+    if is_where:
+        return OwnWords(THERE, float(found.cells_sure[0]), middle_of(int(found.cells[0])))
+    return OwnWords(found.words[0], float(found.sure[0]), None) if found.words[0] else None

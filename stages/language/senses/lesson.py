@@ -1,0 +1,141 @@
+"""The lesson `senses`: many senses in one step, of which whole ones are left out.
+
+A thing is looked at and sounds; its overtones follow its form, so "is that a ball, a box or a can?" can be answered by
+who sees it and by who hears it. Of each row both senses are there, or sight alone, or hearing alone; its colour is
+asked only of who sees. In the same step pages of text are read. Each of these four has a loss, and on the trunk a
+gradient, of its own (`devmind.learners.joint`): with every step it is told how large each is and how they go together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.stage import Context, Lesson
+from devmind.learners.joint import JointLearner, joint_loss
+from devmind.seeding import lesson_seeds, numpy_rng
+from devmind.worlds.nursery.chance import uniform
+from stages.language.caregiver.grammar import a
+from stages.language.caregiver.scene import COLOURS, NOUNS, TAUGHT, Pair
+from stages.language.caregiver.views import CELLS, Views, as_views, placed
+from stages.language.name.lesson import COLOUR, KIND
+from stages.language.parts import SIGHT, SOUND, TEXT
+from stages.language.read import lesson as read_lesson
+from stages.language.seeing import Page, batch_of, nats_of
+from stages.language.teaching import taught
+
+NAME = "senses"
+STEPS = {"tiny": 6, "nursery": 240, "child": 1200, "adult": 4000}
+ROWS = 32
+BOTH = "both"
+THINGS: Mapping[str, tuple[str, ...]] = {SIGHT: (SIGHT,), SOUND: (SOUND,), BOTH: (SIGHT, SOUND)}
+"""What is sensed of a thing, by the part of a step."""
+WEIGHTS = {SIGHT: 1.0, SOUND: 1.0, BOTH: 1.0, TEXT: 1.0}
+"""Of each part's loss, by measurement (`benchmarks/many_senses.py`)."""
+LOUDNESS = (0.8, 1.4)
+_PAGES = 1_000_000
+"""Pages from here on are not those of the lesson `read`."""
+
+
+@dataclass
+class Sounding:
+    """N things that are looked at and sound.
+
+    Attributes:
+        shown: pictures with one thing in the middle.
+        sound: what is heard of it meanwhile, float32 [N, 2, 1600].
+    """
+
+    shown: Views
+    sound: np.ndarray
+
+
+def lesson(context: Context) -> Lesson:
+    """The lesson as data."""
+    more = {"learner": SensesLearner, "skills": ("name", "read"), "learns_from": (read_lesson.group(context),)}
+    return taught(context, NAME, joint_loss(LOSSES, WEIGHTS), lesson_batch, STEPS, ROWS, 1e-3, 2.0, **more)
+
+
+def writing_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, Mapping[str, Tensor]]:
+    """Nats a byte of what is written behind the questions."""
+    output: Any = agent.forward(dict(batch), [TEXT])[TEXT]
+    nats, right = nats_of(output.logits, batch["written"])
+    return nats, {"said right": right}
+
+
+LOSSES = {SIGHT: writing_loss, SOUND: writing_loss, BOTH: writing_loss, TEXT: read_lesson.loss}
+
+
+class SensesLearner(JointLearner):
+    """The four parts of a step."""
+
+    losses, weights = LOSSES, WEIGHTS
+
+
+def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
+    """A step: of `rows` three quarters are things, each of which is seen, heard or both as it is drawn, and the others
+    pages of text; a Batch for each part.
+    """
+    pages = max(1, rows // 4)
+    rng = numpy_rng(context.seed, NAME, update)
+    kept = rng.integers(0, len(THINGS), rows - pages)
+    seeds = lesson_seeds(rows - pages, context.seed, NAME, update)
+    whole = things(context, seeds, [list(THINGS)[at] for at in kept], rng)
+    parts = {part: _rows(whole, np.flatnonzero(kept == at), THINGS[part]) for at, part in enumerate(THINGS)}
+    parts[TEXT] = read_lesson.lesson_batch(context, _PAGES + update, pages)
+    return {part: batch for part, batch in parts.items() if len(batch["first"])}
+
+
+def part_batch(context: Context, update: int, rows: int, part: str) -> dict[str, Any]:
+    """A step of one part alone, as `lesson_batch`: what is taught where one sense comes after the other."""
+    if part == TEXT:
+        return {TEXT: read_lesson.lesson_batch(context, _PAGES + update, rows)}
+    rng = numpy_rng(context.seed, NAME, update, part)
+    seeds = lesson_seeds(rows, context.seed, NAME, update, part)
+    return {part: _rows(things(context, seeds, [part] * rows, rng), np.arange(rows), THINGS[part])}
+
+
+def things(context: Context, seeds: np.ndarray, parts: list[str], rng: np.random.Generator) -> dict[str, Any]:
+    """A thing for each of `seeds`, with a question that what is sensed of it in its part can answer: as `batch_of`,
+    with sound.
+
+    Who sees it is asked for its form, in light of one colour, or its colour; who only hears it for its form.
+    """
+    of = sounding(context, seeds, TAUGHT)
+    pages = []
+    for part, (colour, noun) in zip(parts, of.shown.pairs[:, 0].tolist(), strict=True):
+        if part == SOUND or rng.random() < 0.5:
+            pages.append(Page(KIND, f" {a(NOUNS[noun])}.", one_colour=True))
+        else:
+            pages.append(Page(COLOUR, f" {COLOURS[colour]}."))
+    batch = batch_of(of.shown, pages, rng)
+    batch["senses"][SOUND] = torch.from_numpy(of.sound)[:, None]
+    batch["present"][SOUND] = batch["present"][SIGHT]
+    return batch
+
+
+def sounding(context: Context, seeds: np.ndarray, of: tuple[Pair, ...]) -> Sounding:
+    """A thing of one of the pairs `of` for each of seeds int64 [N], looked at; it sounds all the time."""
+    rng = [numpy_rng("sounding", seed) for seed in seeds.tolist()]
+    pairs = np.array([[of[int(one.integers(len(of)))]] for one in rng])
+    cells = np.array([[int(one.integers(CELLS))] for one in rng])
+    world, state = placed(context, seeds, pairs, cells, np.zeros(len(seeds), np.int64))
+    state.loudness[:, 0] = uniform(seeds, "loudness", *LOUDNESS)
+    sensed = world.restore(state)
+    return Sounding(as_views(world, sensed[SIGHT], pairs), sensed[SOUND])
+
+
+def _rows(batch: Mapping[str, Any], rows: np.ndarray, senses: tuple[str, ...]) -> dict[str, Any]:
+    """These rows of a batch of things, with no other senses than those and the page."""
+    at = torch.from_numpy(rows)
+    kept = {
+        about: {name: value[at] for name, value in batch[about].items() if name in (*senses, TEXT)}
+        for about in ("senses", "present")
+    }
+    return {**kept, **{name: batch[name][at] for name in ("first", "valid", "written")}}

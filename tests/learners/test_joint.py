@@ -1,0 +1,80 @@
+"""Several losses in one step: the same step as of their sum, and how their gradients go together."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.stage import Rehearsed
+from devmind.learners.gradient import GradientLearner
+from devmind.learners.joint import JointLearner, compared, joint_loss
+from devmind.testing import tiny_agent
+
+
+def reading(agent: Agent, sign: float) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """A loss on the trunk's first parameter alone."""
+    first = next(parameter for name, parameter in agent.named_parameters() if name.startswith("trunk."))
+    return sign * first.sum() + (first**2).sum(), {"size": first.detach().norm()}
+
+
+LOSSES = {"up": reading, "down": reading}
+WEIGHTS = {"up": 1.0, "down": 0.5}
+
+
+class Both(JointLearner):
+    """Two parts."""
+
+    losses, weights = LOSSES, WEIGHTS
+
+
+def learner_of(kind: type[GradientLearner], agent: Agent, **more) -> GradientLearner:
+    learner = kind(agent, joint_loss(LOSSES, WEIGHTS), seed=0, learning_rate=0.01, **{"trains": ("trunk.",), **more})
+    learner.steps = 10
+    return learner
+
+
+def test_a_step_is_that_of_the_weighted_sum_and_tells_each_part() -> None:
+    one, other = tiny_agent(), tiny_agent()
+    batch = {"up": 1.0, "down": -2.0}
+    told = learner_of(Both, one).update(batch, 0)
+    whole = learner_of(GradientLearner, other).update(batch, 0)
+    for name, value in one.state_dict().items():
+        torch.testing.assert_close(value, other.state_dict()[name])
+    assert float(told["loss"]) == pytest.approx(float(whole["loss"]), rel=1e-5)
+    assert float(told["up/loss"]) == pytest.approx(float(whole["up/loss"]))
+    names = {"loss", "cosine/up with down"}
+    names |= {f"{part}/{what}" for part in batch for what in ("loss", "size", "gradient norm")}
+    assert told.keys() == names
+    assert -1 <= float(told["cosine/up with down"]) < 0
+
+
+def test_a_part_that_a_step_lacks_is_left_out_and_a_rehearsal_is_as_always() -> None:
+    agent = tiny_agent()
+    learner = learner_of(Both, agent)
+    assert learner.update({"up": 1.0}, 0).keys() == {"loss", "up/loss", "up/size", "up/gradient norm"}
+    told = learner.update(Rehearsed(learner, {"up": 1.0, "down": 1.0}), 1)
+    assert told.keys() == {"rehearsal/loss", "rehearsal/up/loss", "rehearsal/down/loss"}
+
+
+def test_where_nothing_shared_is_trained_no_gradients_are_compared() -> None:
+    agent = tiny_agent()
+
+    def on_readout(agent: Agent, batch: float):
+        return batch * (agent.readout**2).sum(), {}
+
+    class Alone(JointLearner):
+        losses, weights = {"one": on_readout, "two": on_readout}, {"one": 1.0, "two": 1.0}
+
+    told = learner_of(Alone, agent, trains=("readout",)).update({"one": 1.0, "two": 2.0}, 0)
+    assert told.keys() == {"loss", "one/loss", "two/loss"}
+
+
+def test_known_cosines() -> None:
+    told = compared({"a": torch.tensor([3.0, 0.0]), "b": torch.tensor([1.0, 1.0]), "c": torch.zeros(2)})
+    assert float(told["a/gradient norm"]) == 3
+    assert float(told["cosine/a with b"]) == pytest.approx(0.5**0.5)
+    assert float(told["cosine/a with c"]) == 0
+    assert told.keys() == {
+        *(f"{name}/gradient norm" for name in "abc"), "cosine/a with b", "cosine/a with c", "cosine/b with c",
+    }  # fmt: skip

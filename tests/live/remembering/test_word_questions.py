@@ -1,0 +1,94 @@
+"""Which questions are answered by words that were taught once; `test_new_words.py` compares answers with the exam's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from devmind.agent.agent import Agent
+from devmind.live.remembering.show_and_tell import ShowAndTell
+from devmind.live.remembering.word_questions import answer_by_look, asks_what, asks_where, is_about_one
+from devmind.memory import Memory, open_store
+from devmind.moment import Moment
+from devmind.testing import tiny_agent
+from stages.language import parts
+
+PICTURE = np.random.default_rng(0).integers(0, 256, (64, 64, 3)).astype(np.uint8)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "what is that?",
+        "What's this",
+        "what is it called?",
+        "and what are these?",
+        "Who is that?",
+        "so, what is that thing?",
+        "what do you call that?",
+    ],
+)
+def test_these_ask_what_it_is(text: str) -> None:
+    assert asks_what(text)
+    assert not asks_where(text)
+    assert is_about_one(text)
+
+
+@pytest.mark.parametrize("text", ["where is the zib?", "Where's my zib", "find the zib!", "can you point at the zib?"])
+def test_these_ask_where_it_is(text: str) -> None:
+    assert asks_where(text)
+    assert not asks_what(text)
+    assert not is_about_one(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["what colour is that?", "is that a zib?", "what is that zib made of?", "what is the time?", "hello", "", "?"],
+)
+def test_these_ask_neither(text: str) -> None:
+    assert not asks_what(text)
+    assert not asks_where(text)
+
+
+@pytest.fixture(scope="module")
+def agent() -> Agent:
+    agent = tiny_agent()
+    for sense in ("sight", "words"):
+        agent.add_encoder(sense)
+    parts.admit(agent)
+    return agent.eval()
+
+
+def test_what_has_no_word_is_not_answered(agent: Agent) -> None:
+    memory = Memory(open_store(None))
+    child = ShowAndTell(agent, memory)
+
+    def answer(text: str, sight: np.ndarray | None = PICTURE, of: Agent = agent):
+        return answer_by_look(of, memory, child.hashes, text, sight)
+
+    assert answer("what is that?") is None, "nothing was taught"
+    child.teach("zib", Moment(0.0, {"sight": PICTURE, "text": "this is a zib."}))
+    assert answer("where is the dop?") is None, "that was not"
+    assert answer("is that a zib?") is None
+    assert answer("what is that?", None) is None, "nothing is seen"
+    pointing = answer("where is the ZIB?")
+    assert pointing is not None
+    assert pointing.text == "there."
+    assert pointing.points is not None
+    assert 0 < pointing.sure <= 1
+    strange = child.hashes | {"sight": "0" * 32}
+    assert answer_by_look(agent, memory, strange, "where is the zib?", PICTURE) is None, "another agent's memory"
+    without = tiny_agent()
+    without.add_encoder("sight")
+    assert answer("where is the zib?", of=without.eval()) is None
+
+
+def test_none_of_them_is_said_as_no_word(agent: Agent) -> None:
+    memory = Memory(open_store(None))
+    child = ShowAndTell(agent, memory)
+    child.teach("zib", Moment(0.0, {"sight": PICTURE, "text": "this is a zib."}))
+    bias = agent.heads["recognised"].none.bias
+    for leaning, said in ((50.0, None), (-50.0, "zib")):
+        bias.data.fill_(leaning)
+        found = answer_by_look(agent, memory, child.hashes, "what is that?", PICTURE)
+        assert (found and found.text) == said
