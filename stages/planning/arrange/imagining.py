@@ -28,7 +28,7 @@ FEATURES, TOLD_BY = 2 * SPREAD_OUT + 5, 1 + THINGS + PLACES
 """Numbers of a thing in the condition, and how many of them: the hand, things, places."""
 HALF = 0.5
 """Above this a thing's last number says that there is one."""
-WORDS_FIRST, WORDS_KNOWN = 0.35, 0.35
+WORDS_FIRST, WORDS_KNOWN = 0.5, 0.35
 """Shares of what is taught: symbols of a trajectory that is noise, and trajectories whose symbols are known."""
 
 
