@@ -170,7 +170,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 def taught(context: Context, n: int) -> np.ndarray:
     """Tables that lessons may show."""
-    return of_lessons(context.make_world, n, context.seed, "tabletop", lesson.LEVELS)
+    return of_lessons(context.make_world, n, context.seed, "tabletop", list(lesson.LEVELS))
 
 
 def _tables(context: Context, kind: str, level: str) -> Tables:

@@ -29,11 +29,12 @@ STEPS = {"tiny": 20, "nursery": 1200, "child": 4000, "adult": 8000}
 ROWS, TINY_ROWS, TICKS = 48, 8, 2
 """Stretches of a batch, and Moments of a stretch: what teaches is how many tables a batch has, not how many Moments of
 one (with 16 tables of four Moments, two plans each, symbols came twice as late)."""
-LEVELS = ("two", "three", "three" + SORTED)
-TABLES, TINY_TABLES = 3_000, 40
-"""Of each level."""
+LEVELS = {"two": 0.25, "three": 0.5, "three" + SORTED: 0.25}
+"""Levels that are shown, and their shares of the tables."""
+TABLES, TINY_TABLES = 9_000, 120
+"""Of all levels."""
 MUON_RATE = 0.02
-AT_FIRST = 0.35
+AT_FIRST = 0.5
 """Share of stretches that begin as the table does: so do all episodes."""
 MINUTES = 3.5
 ALONE = (
@@ -81,9 +82,9 @@ def stretches(seed: int, tables: int) -> Table:
     """Two stretches of `TICKS` Moments of each table that is not held out; Moments of one behind one another. They
     begin where a plan may be made, with an empty hand and something to sort; a share of them as the table begins."""
     found = []
-    for level in LEVELS:
+    for level, share in LEVELS.items():
         rules, rng = TabletopRules(level), numpy_rng(seed, NAME, level)
-        begun = rules.initial(lesson_seeds(tables, seed, NAME, level))
+        begun = rules.initial(lesson_seeds(round(share * tables), seed, NAME, level))
         begun = begun.take(~held_out(begun))
         states = [begun, *carried_out(rules, begun, plans(begun, rng)[0])]
         plans_there = np.stack([plannable(state) for state in states])

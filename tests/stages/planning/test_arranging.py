@@ -230,7 +230,7 @@ def test_the_lesson_goes_on_where_it_was_stopped_and_shows_nothing_that_is_held_
     check_learner(one, agent, context, steps=2)
     (skill,) = (skill for skill in stage.skills if skill.name == "arrange")
     check_episodes(skill, agent, tiny_context(tmp_path, "exam.episodes_scale=0.1"), 300)
-    data = lesson.stretches(0, 40)
+    data = lesson.stretches(0, 120)
     opening = data.take(np.arange(0, len(data), lesson.TICKS))
     untouched = opening.take(opening.tick == 0)
     assert len(untouched) > 20
@@ -239,7 +239,7 @@ def test_the_lesson_goes_on_where_it_was_stopped_and_shows_nothing_that_is_held_
 
 
 def test_plans_of_a_batch_are_right_where_they_are_learned() -> None:
-    batch = lesson.batch(0, 40, 3, 8)
+    batch = lesson.batch(0, 120, 3, 8)
     learned, words = batch["learned"], batch["words"]
     assert learned[:, 0].all()
     assert 0.5 < learned.float().mean() < 1.0
