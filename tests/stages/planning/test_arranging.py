@@ -239,7 +239,7 @@ def test_the_lesson_goes_on_where_it_was_stopped_and_shows_nothing_that_is_held_
 
 
 def test_plans_of_a_batch_are_right_where_they_are_learned() -> None:
-    batch = lesson.batch(0, 120, 3, 8)
+    batch = lesson.batch(0, 120, 3, 48)
     learned, words = batch["learned"], batch["words"]
     assert learned[:, 0].all()
     assert 0.5 < learned.float().mean() < 1.0
