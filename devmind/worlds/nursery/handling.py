@@ -17,7 +17,7 @@ from devmind.worlds.nursery.state import BOX, COLOUR_NAMES, CYLINDER, NurserySta
 
 PUSH, GRASP, PUT_IN = "push", "grasp", "put-in"
 TASKS = (PUSH, GRASP, PUT_IN)
-HORIZON = 30
+HORIZON = 40
 GOAL, ASKED, OTHER = 0, 1, 2
 """Slots: the pillar or the box, the thing that is asked for, and another thing."""
 PILLAR_COLOUR, BOX_COLOUR = COLOUR_NAMES.index("yellow"), COLOUR_NAMES.index("white")

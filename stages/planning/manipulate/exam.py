@@ -43,7 +43,7 @@ NOTES = {
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """The share of rooms of each task in which what is asked for is done within 3 s."""
+    """The share of rooms of each task in which what is asked for is done within 4 s."""
     found = []
     for task in TASKS:
         seeds = exam_seeds(context.episodes(EPISODES, level), context.seed, NAME, task)
