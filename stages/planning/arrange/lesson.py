@@ -36,7 +36,7 @@ TABLES, TINY_TABLES = 9_000, 120
 MUON_RATE = 0.02
 AT_FIRST = 0.5
 """Share of stretches that begin as the table does: so do all episodes."""
-MINUTES = 3.5
+MINUTES = 4.5
 ALONE = (
     "It trains senses and a head of its own alone, on what the trunk makes of them, and nothing behind changes these."
 )

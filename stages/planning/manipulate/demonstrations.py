@@ -23,6 +23,8 @@ TOLD_BY = 2 + COLOURS
 THERE = 1 + COLOURS
 """Symbols: the thing that is asked for (0), what has a colour (1 to 8), and none of these (9)."""
 FORM = Form(CHANNELS, HORIZON, THERE + 1, TOLD_BY, 3)
+HAND_SCALE_M = 0.75
+"""Of the hand's place as the body tells it (`devmind.worlds.spaces.BODY`)."""
 UNIT_M, MIDDLE_M = 0.4, np.array([0.45, 0.0, -0.25])
 BACK_M = 0.36
 """How far from the body the hand is, at most, before it goes for a thing: nearer than anything lies."""

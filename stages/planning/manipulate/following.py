@@ -19,7 +19,7 @@ from torch import Tensor
 from devmind.agent.output import Output
 from devmind.seeding import torch_generator
 from devmind.worlds.nursery.state import MAX_REACH_M
-from stages.planning.manipulate.demonstrations import HORIZON, MIDDLE_M, UNIT_M
+from stages.planning.manipulate.demonstrations import HAND_SCALE_M, HORIZON, MIDDLE_M, UNIT_M
 from stages.planning.manipulate.reading import losses as losses_of_places
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ SLOW = 0.5
 """The slow pace, as a share of the fast one."""
 HAND, HELD = slice(3, 6), 7
 """Where these stand in what is felt of the body."""
-HAND_SCALE_M = 0.75
 
 
 @dataclass

@@ -18,7 +18,16 @@ from devmind.agent.taps import Tapped
 from devmind.algorithms.diffusion import SPREAD_OUT, spread_out
 from devmind.errors import ConfigError
 from stages.planning.arrange.imagining import Imaginer
-from stages.planning.manipulate.demonstrations import CHANNELS, COLOURS, FORM, HORIZON, MIDDLE_M, TOLD_BY, UNIT_M
+from stages.planning.manipulate.demonstrations import (
+    CHANNELS,
+    COLOURS,
+    FORM,
+    HAND_SCALE_M,
+    HORIZON,
+    MIDDLE_M,
+    TOLD_BY,
+    UNIT_M,
+)
 from stages.planning.manipulate.following import Manipulating
 from stages.planning.manipulate.reading import SIGHT_TOKENS, Reading, in_room
 
@@ -26,7 +35,6 @@ THOUGHTS = 2
 """The first tokens that are tapped: the trunk's features of the body, and its readout."""
 BODY = 12
 """Numbers of the nursery's body; see `devmind.worlds.spaces.BODY`."""
-HAND_SCALE_M = 0.75
 FEATURES = 3 * SPREAD_OUT + 1 + TOLD_BY
 """Numbers of a thing in the condition: its place, how surely it is there, and which of the scene's things it is."""
 LEFT_OUT, ALL_LEFT_OUT = 0.25, 0.1
