@@ -1,6 +1,7 @@
 """What the stage adds to an agent: the senses `goal`, `maze` and `draft`, the effector `walk`, planner and judge; the
 senses `returns` and `account`, and the head that trades; the head that is instructed, by `text` and `board`; the senses
-`hand`, `things` and `places`, the effector `arm`, and the head that arranges.
+`hand`, `things` and `places`, the effector `arm`, and the head that arranges; the head that handles things in the
+nursery, by `sight`, `words` and `body`, with the effector `reach`.
 """
 
 from __future__ import annotations
@@ -37,6 +38,14 @@ ARRANGE_SIZES: dict[str, dict[str, int]] = {
     "tiny": {"width": 32, "layers": 1, "attention_heads": 2, "steps": 2, "word_steps": 2, "candidates": 2},
     "child": {"width": 128, "layers": 4},
     "adult": {"width": 256, "layers": 6, "attention_heads": 8, "steps": 20, "candidates": 16},
+}
+MANIPULATE, REACH, WHEREABOUTS = "manipulate", "reach", "whereabouts"
+"""The head that handles things, and what it acts with; the head of an earlier stage with whose reading it begins."""
+HANDLING = ("sight", "words", "body")
+MANIPULATE_SIZES: dict[str, dict[str, int]] = {
+    "tiny": {"width": 32, "layers": 1, "attention_heads": 2, "steps": 2, "word_steps": 2, "candidates": 1},
+    "child": {"width": 128, "layers": 4},
+    "adult": {"width": 256, "layers": 6, "attention_heads": 8, "steps": 20, "candidates": 8},
 }
 SENSES = ("body", "goal", "maze")
 TAP = ("trunk:body", "trunk:goal", "trunk:maze", "trunk", "raw:body", "raw:goal", "raw:maze")
@@ -85,6 +94,8 @@ def admit(agent: Agent) -> None:
         _instruct(agent)
     if ARRANGE not in agent.heads:
         _arrange(agent)
+    if MANIPULATE not in agent.heads:
+        _manipulate(agent)
 
 
 def _instruct(agent: Agent) -> None:
@@ -108,6 +119,20 @@ def _arrange(agent: Agent) -> None:
     options: dict[str, Any] = dict(ARRANGE_SIZES.get(agent.config.size, {}))
     agent.add_effector(ARM, (3,))
     agent.add_head(ARRANGE, "head.planning-arrange", tap=tap, effector=ARM, stage=NAME, options=options)
+
+
+def _manipulate(agent: Agent) -> None:
+    """The head that handles things; earlier stages bring its senses, its effector, and how places are read."""
+    for sense in HANDLING:
+        if sense not in agent.encoders:
+            agent.add_encoder(sense, stage=NAME)
+    if REACH not in agent.effectors:
+        agent.add_effector(REACH, (4,))
+    tap = ("trunk:body", "trunk", *HANDLING[:2], "raw:body")
+    options: dict[str, Any] = dict(MANIPULATE_SIZES.get(agent.config.size, {}))
+    agent.add_head(MANIPULATE, "head.planning-manipulate", tap=tap, effector=REACH, stage=NAME, options=options)
+    if WHEREABOUTS in agent.heads:
+        agent.head(MANIPULATE).start_from(agent.head(WHEREABOUTS))
 
 
 def trained(agent: Agent) -> tuple[str, ...]:

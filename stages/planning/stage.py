@@ -13,6 +13,8 @@ from stages.planning.criticise import exam as criticise_exam
 from stages.planning.criticise import lesson as criticise_lesson
 from stages.planning.instruct import exam as instruct_exam
 from stages.planning.instruct import lesson as instruct_lesson
+from stages.planning.manipulate import exam as manipulate_exam
+from stages.planning.manipulate import lesson as manipulate_lesson
 from stages.planning.replan import exam as replan_exam
 from stages.planning.replan import lesson as replan_lesson
 from stages.planning.route import exam as route_exam
@@ -34,6 +36,13 @@ SKILLS: Sequence[Skill] = (
         arrange_exam.GATE,
         "which thing goes where and the hand's way there, imagined together and followed",
         arrange_exam.taught,
+    ),
+    Skill(
+        "manipulate",
+        manipulate_exam.examine,
+        manipulate_exam.GATE,
+        "things of the nursery pushed, grasped and put in, by plans made of what is seen",
+        manipulate_exam.taught,
     ),
     Skill(
         "trade",
@@ -77,10 +86,18 @@ class PlanningStage:
 
     def admit(self, agent: Agent) -> None:
         """Add the senses of goals, mazes, markets and plans, planner, judge, who trades, who is
-        instructed and who arranges."""
+        instructed, who arranges and who handles things."""
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Route, replan, trade, criticise, instruct, arrange."""
-        own = route_lesson, replan_lesson, trade_lesson, criticise_lesson, instruct_lesson, arrange_lesson
+        """Route, replan, trade, criticise, instruct, arrange, manipulate."""
+        own = (
+            route_lesson,
+            replan_lesson,
+            trade_lesson,
+            criticise_lesson,
+            instruct_lesson,
+            arrange_lesson,
+            manipulate_lesson,
+        )
         return [each.lesson(context) for each in own]

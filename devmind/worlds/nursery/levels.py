@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from devmind.worlds.nursery import hiding, playroom, tasks
+from devmind.worlds.nursery import handling, hiding, playroom, tasks
 from devmind.worlds.nursery.goals import (
     ORIENTED_DEG,
     TRACKED_DEG,
@@ -66,7 +66,7 @@ def _startled(before: NurseryState, after: NurseryState, closing: bool) -> np.nd
 
 @dataclass(frozen=True)
 class NurseryLevel:
-    """One level. Every level may be judged by `succeeded`; only `reach` ends early.
+    """One level. Every level may be judged by `succeeded`; only `reach` and `handle/*` end early.
 
     Attributes:
         name: as in `NurseryRules(name)`.
@@ -76,7 +76,7 @@ class NurseryLevel:
         succeeded: state to bool [N].
         azimuth_only: the gaze's error counts azimuth alone.
         cued: `words` gives the target's colour in every tick.
-        touch_ends: touching any object ends the episode.
+        touch_ends: touching any object ends the episode; success_ends: success does.
         script: puts things where they are at a state's tick, in place, whatever the child does.
         asks: state to bool [N]: in which children `words` names the target now; None: in all, at every tick.
         facts: what else is true of a state, by name; part of `truth`.
@@ -90,6 +90,7 @@ class NurseryLevel:
     azimuth_only: bool = False
     cued: bool = False
     touch_ends: bool = False
+    success_ends: bool = False
     script: Callable[[NurseryState], None] | None = None
     asks: Judge | None = None
     facts: Callable[[NurseryState], dict[str, np.ndarray]] | None = None
@@ -104,6 +105,18 @@ def _hide(kind: str) -> NurseryLevel:
         script=hiding.script(kind),
         asks=hiding.asked(kind),
         facts=hiding.facts(kind),
+    )
+
+
+def _handle(task: str) -> NurseryLevel:
+    return NurseryLevel(
+        f"handle/{task}",
+        handling.HORIZON,
+        handling.spawn(task),
+        handling.reward(task),
+        handling.succeeded(task),
+        cued=True,
+        success_ends=True,
     )
 
 
@@ -136,5 +149,6 @@ LEVELS = {
         _hide("moved"),
         _hide("swapped"),
         _hide("a-not-b"),
+        *(_handle(task) for task in handling.TASKS),
     )
 }

@@ -77,11 +77,14 @@ class NurseryRules:
             if now.any():
                 reward = np.where(now, self.spec.reward(state, new, closing), reward)
         new.reward = np.where(over, 0.0, reward).astype(np.float32)
-        new.terminal = state.terminal | (~over & new.touch.any(axis=1) if self.spec.touch_ends else False)
+        ends = new.touch.any(axis=1) if self.spec.touch_ends else np.zeros(len(new), bool)
+        if self.spec.success_ends:
+            ends = self.spec.succeeded(new)
+        new.terminal = state.terminal | (~over & ends)
         return new
 
     def outcome(self, state: NurseryState) -> Outcome:
-        """Reward, terminal (only in `reach`) and truncation at the horizon."""
+        """Reward, terminal (only in `reach` and `handle/*`) and truncation at the horizon."""
         return Outcome(state.reward, state.terminal, ~state.terminal & (state.tick >= self.horizon))
 
     def observe(self, state: NurseryState) -> dict[str, Any]:

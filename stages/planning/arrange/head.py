@@ -26,6 +26,9 @@ RAW = 3
 """The last tokens that are tapped: hand, things and places as numbers."""
 LEFT_OUT, ALL_LEFT_OUT = 0.25, 0.1
 """Shares in teaching: of the trunk's features, each for itself, and of tables without any of them."""
+AJAR = 0.1
+"""How far the gate is open through which the trunk's features come, before anything is learned: what a trunk that was
+not taught about tables says of them is mostly noise, and symbols came later with it (docs/log.md, 2026-11-25)."""
 HYBRID, TRAJECTORY = "masked", "trajectory"
 
 
@@ -73,7 +76,7 @@ class ArrangeHead(Head):
         self.candidates, self.follow, self.thoughts = candidates, follow, inlet.n_tokens - RAW
         sizes = width, layers, attention_heads, levels, steps, word_steps, self.thoughts, FEATURES + inlet.width
         self.ways = nn.ModuleDict({way: Imaginer(way, *sizes) for way in (HYBRID, *controls)})
-        self.way = HYBRID
+        self.way, self.gate = HYBRID, nn.Parameter(torch.tensor(AJAR))
 
     @property
     def imaginer(self) -> Imaginer:
@@ -91,7 +94,7 @@ class ArrangeHead(Head):
         if TRUNK in self.silenced:
             present[..., : self.thoughts] = False
         # The trunk's features stand in numbers of their own: a plan cannot point at them.
-        thought = F.pad(tokens[..., :-RAW, :], (FEATURES, 0))
+        thought = F.pad(self.gate * tokens[..., :-RAW, :], (FEATURES, 0))
         condition = torch.cat((thought, F.pad(scene, (0, self.inlet.width))), -2)
         return Arranging(self, condition, present, here, hand[..., :4], things[..., : 4 * THINGS], kept)
 

@@ -8,6 +8,7 @@ draws the symbols, and another one the points, which knows the symbols that were
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,15 +22,30 @@ from devmind.algorithms.diffusion.schedules import noised
 from devmind.algorithms.diffusion.tokens import TokenDenoiser
 from devmind.errors import ConfigError, nearest
 from devmind.worlds.tabletop import PLACES, THINGS, Table, observed
-from stages.planning.arrange.demonstrations import CHANNELS, HORIZON, LENGTH, WORDS
+from stages.planning.arrange.demonstrations import CHANNELS, HORIZON, WORDS
 
 VARIANTS = ("masked", "trajectory", "numbers", "separate")
 FEATURES, TOLD_BY = 2 * SPREAD_OUT + 5, 1 + THINGS + PLACES
 """Numbers of a thing in the condition, and how many of them: the hand, things, places."""
 HALF = 0.5
 """Above this a thing's last number says that there is one."""
-WORDS_FIRST, WORDS_KNOWN = 0.35, 0.35
+WORDS_FIRST, WORDS_KNOWN = 0.5, 0.35
 """Shares of what is taught: symbols of a trajectory that is noise, and trajectories whose symbols are known."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """What plans and scenes are made of: numbers of a point, points (and symbols) of a plan, symbols there are, things
+    that a scene tells of, and numbers of a place."""
+
+    channels: int
+    horizon: int
+    words: int
+    told_by: int
+    pointed: int
+
+
+ARRANGING = Form(CHANNELS, HORIZON, WORDS, TOLD_BY, 2)
 
 
 def scene(table: Table) -> Tensor:
@@ -58,6 +74,7 @@ class Imaginer(nn.Module):
             which symbols are drawn before the points.
         before: tokens of the condition that stand before those of the scene, and are no things; features: numbers of
             each token of the condition, of which the first are those of the scene.
+        form: what a plan and a scene are made of.
 
     Raises:
         ConfigError: there is no such variant.
@@ -74,23 +91,26 @@ class Imaginer(nn.Module):
         word_steps: int = 6,
         before: int = 0,
         features: int = FEATURES,
+        form: Form = ARRANGING,
     ) -> None:
         super().__init__()
         if variant not in VARIANTS:
             raise ConfigError(f"There is no way of imagining '{variant}'{nearest(variant, VARIANTS)}")
-        self.variant, self.steps, self.word_steps = variant, steps, word_steps
-        self.channels = CHANNELS + WORDS if variant == "numbers" else CHANNELS
-        length = LENGTH if variant in ("masked", "separate") else 0
-        sizes: Any = features, before + TOLD_BY, width, layers, attention_heads
-        named: Any = {"named": before + 1}
+        self.variant, self.steps, self.word_steps, self.form = variant, steps, word_steps, form
+        self.channels = form.channels + form.words if variant == "numbers" else form.channels
+        length = form.horizon if variant in ("masked", "separate") else 0
+        sizes: Any = features, before + form.told_by, width, layers, attention_heads
+        named: Any = {"named": before + 1, "pointed": form.pointed}
         separate, numbers = variant == "separate", variant == "numbers"
         only = "points" if separate else ""
         self.denoiser = TokenDenoiser(
-            self.channels, HORIZON, WORDS, length, *sizes, only=only, numbers=numbers, **named
+            self.channels, form.horizon, form.words, length, *sizes, only=only, numbers=numbers, **named
         )
         self.namer = None
         if separate:
-            self.namer = TokenDenoiser(CHANNELS, HORIZON, WORDS, LENGTH, *sizes, only="symbols", **named)
+            self.namer = TokenDenoiser(
+                form.channels, form.horizon, form.words, form.horizon, *sizes, only="symbols", **named
+            )
         self.scheduler = make_scheduler("ddim", levels)
 
     def losses(
@@ -107,7 +127,11 @@ class Imaginer(nn.Module):
             present: bool [B, K]; by default what is not all zeros.
         """
         n, device = len(points), points.device
-        clean = points if self.variant != "numbers" else torch.cat((points, 2 * F.one_hot(words, WORDS) - 1.0), -1)
+        clean = (
+            points
+            if self.variant != "numbers"
+            else torch.cat((points, 2 * F.one_hot(words, self.form.words) - 1.0), -1)
+        )
 
         def uniform(*shape: int) -> Tensor:
             return torch.rand(*shape, generator=generator, device=device)
@@ -125,12 +149,12 @@ class Imaginer(nn.Module):
         share = torch.where(phase > 1 - WORDS_KNOWN, 0.0, uniform(n))
         hidden = uniform(*words.shape) < share[:, None]
         shown = torch.zeros_like(hidden) if self.namer is not None else hidden
-        asked = words.masked_fill(shown, WORDS)
+        asked = words.masked_fill(shown, self.form.words)
         told, logits = self.denoiser(x, given, level, asked, shown.float().mean(-1), condition, present)
         found = {"trajectory": 10 * (told - clean).square().mean()}
         if self.namer is not None:
             hidden = uniform(*words.shape) < uniform(n, 1)
-            masked = words.masked_fill(hidden, WORDS)
+            masked = words.masked_fill(hidden, self.form.words)
             _, logits = self.namer(x, given, level, masked, hidden.float().mean(-1), condition, present)
         if logits.shape[1]:
             nats = F.cross_entropy(logits.transpose(1, 2), words, reduction="none")
@@ -158,8 +182,9 @@ class Imaginer(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """What `n` plans are made of: noise [n, H, C], and luck [n, L, words] (Gumbel) by which symbols are drawn."""
         there = device if generator is None else generator.device
-        noise = torch.randn(n, HORIZON, self.channels, generator=generator, device=there)
-        luck = torch.rand(n, LENGTH, WORDS, generator=generator, device=there).clamp_min(1e-9).log().neg()
+        noise = torch.randn(n, self.form.horizon, self.channels, generator=generator, device=there)
+        luck = torch.rand(n, self.form.horizon, self.form.words, generator=generator, device=there)
+        luck = luck.clamp_min(1e-9).log().neg()
         return noise.to(device), luck.clamp_min(1e-9).log().neg().to(device)
 
     @torch.no_grad()
@@ -190,11 +215,12 @@ class Imaginer(nn.Module):
         )  # fmt: skip
         points, symbols = drawn.trajectory, drawn.symbols
         if self.variant == "numbers":
-            points, symbols = points[..., :CHANNELS], points[..., CHANNELS:].argmax(-1)
+            points, symbols = points.split((self.form.channels, self.form.words), -1)
+            symbols = symbols.argmax(-1)
         return Drawn(points, symbols, drawn.log_prob if sure is None else sure)
 
     def _pipeline(self, denoiser: TokenDenoiser) -> HybridPipeline:
-        return HybridPipeline(denoiser, self.scheduler, MaskedTokens(WORDS))
+        return HybridPipeline(denoiser, self.scheduler, MaskedTokens(self.form.words))
 
 
 def confusion(

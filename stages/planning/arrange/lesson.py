@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import clip
+from devmind.algorithms.muon import Muon
 from devmind.curriculum.stage import Context, Lesson
-from devmind.learners.gradient import gradient_lesson
+from devmind.learners.gradient import GradientLearner, gradient_lesson
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.tabletop import SORTED, Table, TabletopRules, observed
 from stages.planning import parts
@@ -25,20 +26,24 @@ from stages.planning.arrange.demonstrations import carried_out, held_out, plans,
 
 NAME = "arrange"
 STEPS = {"tiny": 20, "nursery": 1200, "child": 4000, "adult": 8000}
-ROWS, TINY_ROWS, TICKS = 16, 8, 4
-SHOWN = 2
-"""Right plans that each Moment is shown with: most of what the lesson costs is spent on plans, not on the trunk."""
-LEVELS = ("two", "three", "three" + SORTED)
-TABLES, TINY_TABLES = 3_000, 40
-"""Of each level."""
-MINUTES = 3.5
+ROWS, TINY_ROWS, TICKS = 48, 8, 2
+"""Stretches of a batch, and Moments of a stretch: what teaches is how many tables a batch has, not how many Moments of
+one (with 16 tables of four Moments, two plans each, symbols came twice as late)."""
+LEVELS = {"two": 0.25, "three": 0.5, "three" + SORTED: 0.25}
+"""Levels that are shown, and their shares of the tables."""
+TABLES, TINY_TABLES = 9_000, 120
+"""Of all levels."""
+MUON_RATE = 0.02
+AT_FIRST = 0.5
+"""Share of stretches that begin as the table does: so do all episodes."""
+MINUTES = 4.5
 ALONE = (
     "It trains senses and a head of its own alone, on what the trunk makes of them, and nothing behind changes these."
 )
 
 
 def lesson(context: Context) -> Lesson:
-    """Stretches of four Moments."""
+    """Stretches of two Moments."""
     tables = TINY_TABLES if context.config.size == "tiny" else TABLES
 
     def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0) -> dict[str, Any]:
@@ -46,43 +51,66 @@ def lesson(context: Context) -> Lesson:
 
     return gradient_lesson(
         context, NAME, loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=2e-3, minutes=MINUTES,
-        trains=lambda agent: TRAINS, prefetch=True, skills=(NAME,), rehearsal_every=0, unrehearsed=ALONE,
+        trains=lambda agent: TRAINS, learner=ArrangeLearner, prefetch=True, skills=(NAME,), rehearsal_every=0,
+        unrehearsed=ALONE,
     )  # fmt: skip
 
 
-TRAINS: Sequence[str] = (f"heads.{parts.ARRANGE}.", *(f"encoders.{sense}." for sense in parts.TABLE))
+class ArrangeLearner(GradientLearner):
+    """Muon on the head's linear maps, the hybrid's and the control's alike; AdamW on the rest.
+
+    By AdamW alone it takes some three times as many steps until symbols are right (docs/log.md, 2026-11-25).
+    """
+
+    def kind(self, name: str, parameter: nn.Parameter) -> str:
+        """Matrices of linear maps of the head are of a kind of their own."""
+        kind = super().kind(name, parameter)
+        return "map" if kind == "matrix" and name.startswith(HEAD) and name.endswith(".weight") else kind
+
+    def make_optimizer(self) -> torch.optim.Optimizer:
+        """Muon and AdamW as one optimizer."""
+        maps: dict[str, Any] = {"orthogonal": True, "rate": MUON_RATE, "weight_decay": self.weight_decay}
+        return Muon(self.groups({"map": maps}), lr=self.learning_rate, betas=(0.9, 0.95))
+
+
+HEAD = f"heads.{parts.ARRANGE}."
+TRAINS: Sequence[str] = (HEAD, *(f"encoders.{sense}." for sense in parts.TABLE))
 
 
 @lru_cache(maxsize=2)
 def stretches(seed: int, tables: int) -> Table:
-    """Two stretches of `TICKS` Moments of each table that is not held out; Moments of one behind one another."""
+    """Two stretches of `TICKS` Moments of each table that is not held out; Moments of one behind one another. They
+    begin where a plan may be made, with an empty hand and something to sort; a share of them as the table begins."""
     found = []
-    for level in LEVELS:
+    for level, share in LEVELS.items():
         rules, rng = TabletopRules(level), numpy_rng(seed, NAME, level)
-        begun = rules.initial(lesson_seeds(tables, seed, NAME, level))
+        begun = rules.initial(lesson_seeds(round(share * tables), seed, NAME, level))
         begun = begun.take(~held_out(begun))
         states = [begun, *carried_out(rules, begun, plans(begun, rng)[0])]
-        over = np.stack([state.sorted.sum(1) == rules.n_things for state in states])
-        ends = np.where(over.any(0), over.argmax(0), len(states))
+        plans_there = np.stack([plannable(state) for state in states])
         every = Table.concat(states)
         for _ in range(2):
-            # Few Moments before the first grasp are met in life, but each episode begins with them.
-            first = np.where(rng.random(len(begun)) < 0.3, 0, rng.random(len(begun)) * ends).astype(int)
+            later = np.where(plans_there, rng.random(plans_there.shape), -1.0).argmax(0)
+            first = np.where(rng.random(len(begun)) < AT_FIRST, 0, later)
             ticks = np.minimum(first[:, None] + np.arange(TICKS), len(states) - 1)
             found.append(every.take((ticks * len(begun) + np.arange(len(begun))[:, None]).ravel()))
     return Table.concat(found)
 
 
+def plannable(table: Table) -> np.ndarray:
+    """Where a plan may be made, bool [N]: the hand is empty, and something is to be sorted."""
+    return np.asarray((table.held < 0) & ((table.kinds >= 0) & ~table.sorted).any(1))
+
+
 def batch(seed: int, tables: int, update: int, rows: int) -> dict[str, Any]:
-    """`rows` stretches, with `points` [B, T, SHOWN, H, 3] and `words` [B, T, SHOWN, L] of plans at each Moment;
-    `learned` bool [B, T] names those in which there is something to plan, and the hand is empty."""
+    """`rows` stretches, with `points` [B, T, 1, H, 3] and `words` [B, T, 1, L] of a plan at each Moment; `learned`
+    bool [B, T] names those in which there is something to plan, and the hand is empty."""
     rng, data = numpy_rng(seed, NAME, update), stretches(seed, tables)
     which = rng.integers(0, len(data) // TICKS, rows)
     table = data.take((which[:, None] * TICKS + np.arange(TICKS)).ravel())
     table = shuffled(table, rng, TICKS)
-    points, words = (np.stack(part, 1) for part in zip(*(plans(table, rng) for _ in range(SHOWN)), strict=True))
-    learned = (table.held < 0) & ((table.kinds >= 0) & ~table.sorted).any(1)
-    told = {"points": points, "words": words, "learned": learned}
+    points, words = plans(table, rng)
+    told = {"points": points[:, None], "words": words[:, None], "learned": plannable(table)}
 
     def apart(value: np.ndarray) -> Tensor:
         return torch.from_numpy(value).unflatten(0, (rows, TICKS))

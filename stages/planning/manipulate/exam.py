@@ -1,0 +1,171 @@
+"""The exam of manipulate: rooms that no lesson had, in which the agent pushes, grasps and lifts, and puts in.
+
+Floors: the reach arc, which touches what is asked for; an untaught agent of the same size; chance. The ceiling is the
+script that lessons show, which is told where everything is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from devmind.acting import Actor, Policy, Senses, rollout
+from devmind.acting.rollout import Actions
+from devmind.agent.agent import Agent
+from devmind.agent.config import AgentConfig
+from devmind.agent.taps import taps_trunk
+from devmind.curriculum.episodes import of_lessons, of_worlds
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds, numpy_rng
+from devmind.worlds.nursery.handling import TASKS, held_out
+from devmind.worlds.nursery.state import HAND_HIGH, HAND_LOW, MAX_REACH_M
+from stages.planning import parts
+from stages.planning.manipulate import lesson
+from stages.planning.manipulate.demonstrations import HORIZON, MIDDLE_M, UNIT_M, plans
+from stages.planning.manipulate.following import NEAR_M, PATIENCE, SLOW
+from stages.planning.manipulate.head import TRUNK
+
+NAME = lesson.NAME
+GATE = Gate([Threshold(f"{NAME}/{task}", 0.75, beats_floor=True) for task in TASKS])
+EPISODES, FEW = 200, 40
+"""Of each task; and of floors and rows, as rooms have to be seen tick by tick."""
+REACH_ALONE, UNTAUGHT = "the reach skill alone", "untaught agent"
+NOTES = {
+    "push": "a thing is pushed until it lies within 0.1 m of a pillar",
+    "grasp": "the thing that is asked for is held above all things, whatever else was held before",
+    "put-in": "the thing that is asked for lies in a box, let go of",
+}
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """The share of rooms of each task in which what is asked for is done within 4 s."""
+    found = []
+    for task in TASKS:
+        seeds = exam_seeds(context.episodes(EPISODES, level), context.seed, NAME, task)
+        actor = handler(agent, len(seeds))
+        values = handled(actor, context, task, seeds)
+        floors, rows, ceiling = dict[str, float](), dict[str, float](), 1.0
+        if level == "full":
+            floors, rows, ceiling = _beside(agent, context, task, seeds, values)
+        found.append(
+            Measure(
+                f"{NAME}/{task}",
+                "episodes in which it is done",
+                values,
+                floors.pop("random", 0.0),
+                ceiling,
+                floors,
+                rate=True,
+                episodes=of_worlds(context.make_world, "nursery", f"handle/{task}", seeds),
+                rows=rows,
+                answered=actor.counts,
+                note=NOTES[task] + "; the ceiling is the script that lessons show, told where everything is",
+            )
+        )
+    return found
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Rooms that lessons may show."""
+    levels = [f"handle/{task}" for task in TASKS]
+    return of_lessons(context.make_world, n, context.seed, "nursery", levels)
+
+
+def handled(policy: Policy, context: Context, task: str, seeds: np.ndarray, told: bool = False) -> np.ndarray:
+    """Whether a policy does what is asked for in each room, float64 [N] of 0 and 1.
+
+    Args:
+        told: it is given the truth in place of the senses.
+    """
+    world = context.make_world("nursery", f"handle/{task}", seeds)
+    done = np.zeros(len(seeds), bool)
+
+    def knowing(senses: Senses, first: np.ndarray) -> Actions:
+        return policy(world.truth(), first)
+
+    for tick in rollout(knowing if told else policy, world):
+        done |= tick.terminated
+    return done.astype(np.float64)
+
+
+def handler(agent: Agent, n: int, without: Sequence[str] = ()) -> Actor:
+    """The agent, of whom the head that handles things alone moves the hand."""
+    return Actor(agent, n, effectors=[parts.REACH], without=without, standing={parts.REACH: (parts.MANIPULATE,)})
+
+
+def _beside(
+    agent: Agent, context: Context, task: str, seeds: np.ndarray, values: np.ndarray
+) -> tuple[dict[str, float], dict[str, float], float]:
+    """Floors, rows and the ceiling, in the first rooms."""
+    few = seeds[: context.episodes(FEW)]
+    n, found = len(few), {}
+
+    def share(policy: Policy, told: bool = False) -> float:
+        return float(handled(policy, context, task, few, told).mean())
+
+    found["random"] = share(at_random(numpy_rng(context.seed, NAME, "random")))
+    found[UNTAUGHT] = share(handler(untaught(agent), n))
+    if any(not taps_trunk(agent.tap_of(name)) for name in agent.heads_of(parts.REACH)):
+        found[REACH_ALONE] = share(Actor(agent, n, effectors=[parts.REACH], trunk=False))
+    rows = {"words off": share(handler(agent, n, ["words"])), "sight off": share(handler(agent, n, ["sight"]))}
+    with silenced(agent):
+        rows["the trunk's features silenced"] = share(handler(agent, n))
+    apart = held_out(context.make_world("nursery", f"handle/{task}", seeds).truth())
+    if apart.any() and not apart.all():
+        rows["with what no lesson shows: a blue or green thing on the left"] = float(values[apart].mean())
+        rows["without it"] = float(values[~apart].mean())
+    return found, rows, share(Script(task), told=True)
+
+
+@contextmanager
+def silenced(agent: Agent) -> Iterator[None]:
+    """Within it the head that handles things has nothing of the trunk."""
+    head: Any = agent.head(parts.MANIPULATE)
+    head.silenced = frozenset({TRUNK})
+    try:
+        yield
+    finally:
+        head.silenced = frozenset()
+
+
+def untaught(agent: Agent) -> Agent:
+    """A newborn of the same size that was admitted to the stage and taught nothing."""
+    newborn = Agent(AgentConfig(size=agent.config.size, seed=agent.config.seed)).to(agent.device)
+    parts.admit(newborn)
+    return newborn.eval()
+
+
+def at_random(rng: np.random.Generator) -> Policy:
+    """Another command each tick."""
+    return lambda senses, first: {parts.REACH: rng.uniform(-1, 1, (len(first), 4)).astype(np.float32)}
+
+
+class Script:
+    """Carries out the plans that lessons show, told where everything is; made anew when one is at its end."""
+
+    def __init__(self, task: str) -> None:
+        self.task = task
+
+    def __call__(self, truth: Mapping[str, Any], first: np.ndarray) -> Actions:
+        """`reach` float32 [N, 4]."""
+        n = len(first)
+        if first.all():
+            self.at, self.waited, self.grip = np.full(n, HORIZON), np.zeros(n, int), np.full(n, -1.0)
+            self.plan = np.zeros((n, *plans(truth, self.task)[0].shape[1:]))
+        anew = self.at >= HORIZON
+        self.plan = np.where(anew[:, None, None], plans(truth, self.task)[0], self.plan)
+        self.at, self.waited = np.where(anew, 0, self.at), np.where(anew, 0, self.waited)
+        aim = self.plan[np.arange(n), np.minimum(self.at, HORIZON - 1)]
+        apart = np.clip(aim[:, :3] * UNIT_M + MIDDLE_M, HAND_LOW, HAND_HIGH) - truth["hand"]
+        most = np.abs(apart).max(1)
+        there = (most <= NEAR_M) | (self.waited >= PATIENCE)
+        self.grip = np.where(there, np.sign(aim[:, 3]), self.grip)
+        pace = MAX_REACH_M * np.where(aim[:, 4] > 0, 1.0, SLOW)
+        move = np.where(there[:, None], 0.0, apart * np.minimum(1.0, pace / np.maximum(most, 1e-6))[:, None])
+        self.at, self.waited = self.at + there, np.where(there, 0, self.waited + 1)
+        return {parts.REACH: np.column_stack((move / MAX_REACH_M, self.grip)).astype(np.float32)}

@@ -1,0 +1,169 @@
+"""What the head that handles things says at a tick: which plan it follows, when it makes another, the hand's command.
+
+The hand goes towards the next key point, at the pace that the plan tells, by learned inverse dynamics; there it takes
+the point's grip. Who is still asked for something when a plan is at its end makes a new one, and so does who has closed
+the hand on nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.output import Output
+from devmind.seeding import torch_generator
+from devmind.worlds.nursery.state import MAX_REACH_M
+from stages.planning.manipulate.demonstrations import HAND_SCALE_M, HORIZON, MIDDLE_M, UNIT_M
+from stages.planning.manipulate.reading import losses as losses_of_places
+
+if TYPE_CHECKING:
+    from stages.planning.manipulate.head import ManipulateHead
+
+NEAR_M, PATIENCE = 0.02, 8
+"""How near to a point counts as there, along each axis, and ticks after which one goes on anyway."""
+SLOW = 0.5
+"""The slow pace, as a share of the fast one."""
+HAND, HELD = slice(3, 6), 7
+"""Where these stand in what is felt of the body."""
+
+
+@dataclass
+class Manipulating(Output):
+    """The command [..., 4] that follows each Moment's plan.
+
+    Attributes:
+        condition, present: what plans are imagined of [..., K, D], and which of it is there, bool [..., K].
+        here: whether a picture, a word and the body are sensed, bool [...]; who is asked for nothing does not answer.
+        places: as they are read [..., COLOURS + 1, 4]; body [..., 12].
+        before, after: what was kept (`ManipulateHead.nothing`).
+    """
+
+    head: ManipulateHead
+    condition: Tensor
+    present: Tensor
+    here: Tensor
+    places: Tensor
+    body: Tensor
+    before: Mapping[str, Tensor] | None = None
+    after: dict[str, Tensor] = field(default_factory=dict)
+    told: Tensor | None = None
+
+    def fires(self) -> Tensor:
+        """Who is asked for something answers, bool [...]."""
+        return self.here
+
+    def loss(self, target: Any, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        """Sum of the losses of `losses`."""
+        return torch.stack(list(self.losses(target, mask, generator).values())).sum()
+
+    def losses(
+        self, target: Mapping[str, Tensor], mask: Tensor | None = None, generator: torch.Generator | None = None
+    ) -> dict[str, Tensor]:
+        """What is learned, by name.
+
+        Args:
+            target: `points` [..., H, 5] and `words` int64 [..., H] of a right plan; `places` [..., COLOURS + 1, 4];
+                `hand` [..., 3] (units of plans), where the hand was a tick later, by the `command` [..., 4].
+        """
+        rows = self.here if mask is None else mask & self.here
+        points, words, places = (target[name][rows] for name in ("points", "words", "places"))
+        found = self.head.losses(points, words, self.condition[rows], self.present[rows], generator)
+        hand, following, command = self._hand()[rows], target["hand"][rows], target["command"][rows]
+        told = self.head.inverse(hand, following, command[..., 3:])
+        # An empty mean would be no number.
+        found["inverse"] = (told - command).square().sum() / command.numel() if command.numel() else told.sum()
+        return found | losses_of_places(self.places[rows], places)
+
+    def prepare(self, generator: torch.Generator | None = None) -> None:
+        """Go on with each row's plan, and make new ones where they are due."""
+        head, here = self.head, self.here
+        before = self.before or head.nothing(len(here), here.device)
+        holds = self.body[:, HELD] > 0.5
+        missed = (before["grip"] > 0) & ~holds
+        due = here & ((before["made"] == 0) | missed | (before["at"] >= HORIZON))
+        self.after = {
+            **before,
+            "made": before["made"] + due.long(),
+            **{name: torch.where(due, 0, before[name]) for name in ("at", "waited")},
+            "grip": torch.where(due, -1.0, before["grip"]),
+        }
+        rows = due.nonzero().squeeze(-1)
+        if len(rows):
+            self._plan(rows, before["made"][rows], generator)
+        self._follow()
+
+    def _plan(self, rows: Tensor, number: Tensor, generator: torch.Generator | None) -> None:
+        """Make these rows' plans; `number` int64 [n], how many each had before."""
+        imaginer, n, device = self.head.imaginer, self.head.candidates, rows.device
+        if generator is not None:
+            chance = imaginer.chance(len(rows) * n, generator, device)
+        else:
+            # Known by the hand's place and the plan's number, so that rows are independent and a replay repeats them.
+            each = [
+                imaginer.chance(n, torch_generator("manipulate", int(made), _named(row)), device)
+                for made, row in zip(number.tolist(), self.body[rows], strict=True)
+            ]
+            chance = torch.cat([noise for noise, _ in each]), torch.cat([luck for _, luck in each])
+        condition, present = (value[rows].repeat_interleave(n, 0) for value in (self.condition, self.present))
+        drawn = imaginer.drawn(condition, chance, present=present)
+        chosen = torch.arange(len(rows), device=device) * n + drawn.log_prob.unflatten(0, (-1, n)).argmax(-1)
+        for name, value in (("plan", drawn.trajectory), ("symbols", drawn.symbols)):
+            self.after[name] = self.after[name].index_put((rows,), value[chosen])
+
+    def _follow(self) -> None:
+        """Towards the next key point, then its grip; behind the last one still, with the grip as it is."""
+        after, here, hand = self.after, self.here, self._hand()
+        at, last = after["at"], after["plan"].shape[1] - 1
+        going = here & (at <= last)
+        aim = after["plan"][torch.arange(len(at), device=at.device), at.clamp_max(last)]
+        apart = (aim[:, :3] - hand) * (UNIT_M / MAX_REACH_M)
+        most = apart.abs().amax(-1)
+        there = going & ((most <= NEAR_M / MAX_REACH_M) | (after["waited"] >= PATIENCE))
+        grip = torch.where(there, torch.where(aim[:, 3] > 0, 1.0, -1.0), after["grip"])
+        pace = torch.where(aim[:, 4] > 0, 1.0, SLOW)
+        step = apart * (pace / most.clamp_min(1e-6)).clamp_max(1.0)[:, None]
+        step = torch.where((going & ~there)[:, None], step, 0.0) * (MAX_REACH_M / UNIT_M)
+        self.told = self.head.inverse(hand, hand + step, grip[:, None]).clamp(-1, 1)
+        waited = torch.where(there, 0, after["waited"] + going.long())
+        self.after |= {"at": at + there.long(), "waited": waited, "grip": grip}
+
+    def _hand(self) -> Tensor:
+        """Where the hand is [..., 3], in units of plans."""
+        middle = torch.as_tensor(MIDDLE_M, dtype=self.body.dtype, device=self.body.device)
+        return (HAND_SCALE_M * self.body[..., HAND] - middle) / UNIT_M
+
+    def kept(self) -> dict[str, Tensor]:
+        """plan [B, H, 5] and symbols int64 [B, H]; int64 [B]: at, the key point that comes next, waited, ticks on the
+        way to it, and made, plans so far; grip [B].
+        """
+        return self.after
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        lead = self.here.shape
+        flat = self if len(lead) == 1 else self._flattened()
+        if flat.told is None:
+            flat.prepare(generator)
+        assert flat.told is not None
+        return flat.told.reshape(*lead, -1)
+
+    def mode(self) -> Tensor:
+        """The command when each plan is made of noise that is known by the hand's place and the plan's number."""
+        return self.sample(None)
+
+    def _flattened(self) -> Manipulating:
+        lead = self.here.ndim - 1
+        read = self.condition, self.present, self.here, self.places, self.body
+        condition, present, here, places, body = (value.flatten(0, lead) for value in read)
+        return Manipulating(self.head, condition, present, here, places, body)
+
+
+def _named(row: Tensor) -> int:
+    """A number for what is felt of the body."""
+    numbers = np.ascontiguousarray(row.detach().float().cpu().numpy())
+    return int.from_bytes(blake2b(numbers.tobytes(), digest_size=4).digest(), "little")

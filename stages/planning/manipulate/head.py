@@ -1,0 +1,149 @@
+"""The head that handles things: it reads where they are, imagines what the hand does, and follows that.
+
+Beside arranging, whose denoiser it shares (`arrange.imagining`), things are seen and not told: a scene is what the head
+reads from the picture's tokens, under the trunk's features. How a point is reached is learned too (`Inverse`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from devmind.agent.heads import Head, Inlet
+from devmind.agent.taps import Tapped
+from devmind.algorithms.diffusion import SPREAD_OUT, spread_out
+from devmind.errors import ConfigError
+from stages.planning.arrange.imagining import Imaginer
+from stages.planning.manipulate.demonstrations import (
+    CHANNELS,
+    COLOURS,
+    FORM,
+    HAND_SCALE_M,
+    HORIZON,
+    MIDDLE_M,
+    TOLD_BY,
+    UNIT_M,
+)
+from stages.planning.manipulate.following import Manipulating
+from stages.planning.manipulate.reading import SIGHT_TOKENS, Reading, in_room
+
+THOUGHTS = 2
+"""The first tokens that are tapped: the trunk's features of the body, and its readout."""
+BODY = 12
+"""Numbers of the nursery's body; see `devmind.worlds.spaces.BODY`."""
+FEATURES = 3 * SPREAD_OUT + 1 + TOLD_BY
+"""Numbers of a thing in the condition: its place, how surely it is there, and which of the scene's things it is."""
+LEFT_OUT, ALL_LEFT_OUT = 0.25, 0.1
+"""Shares in teaching: of the trunk's features, each for itself, and of rooms without any of them."""
+TRUNK = "trunk"
+
+
+class Inverse(nn.Module):
+    """Inverse dynamics: from where the hand is to where it is wanted next, with which grip, to the command [..., 4]."""
+
+    def __init__(self, hidden: int = 64) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(7, hidden), nn.SiLU(), nn.Linear(hidden, 4))
+
+    def forward(self, hand: Tensor, following: Tensor, grip: Tensor) -> Tensor:
+        """hand, following [..., 3] in units of plans; grip [..., 1]. The way is told ten times as large."""
+        return self.layers(torch.cat((hand, 10 * (following - hand), grip), -1))
+
+
+class ManipulateHead(Head):
+    """Taps ("trunk:body", "trunk", "sight", "words", "raw:body"), in this order.
+
+    Args:
+        width, layers, attention_heads, levels, steps, word_steps: see `Imaginer`.
+        candidates: plans drawn, of which the one whose symbols are surest is followed.
+
+    Raises:
+        ConfigError: it taps something else.
+    """
+
+    carries: ClassVar[bool] = True
+    silenced: frozenset[str] = frozenset()
+    """For rows of exams: TRUNK: its features are taken away."""
+
+    def __init__(
+        self,
+        inlet: Inlet,
+        width: int = 64,
+        layers: int = 3,
+        attention_heads: int = 4,
+        levels: int = 100,
+        steps: int = 10,
+        word_steps: int = 6,
+        candidates: int = 2,
+    ) -> None:
+        super().__init__(inlet)
+        self.n_words = inlet.n_tokens - THOUGHTS - SIGHT_TOKENS - 1
+        if self.n_words < 1 or inlet.width < BODY:
+            raise ConfigError(
+                "A head that handles things taps ('trunk:body', 'trunk', 'sight', 'words', 'raw:body'), in this order."
+            )
+        self.candidates = candidates
+        self.read, self.inverse = Reading(inlet.width, COLOURS), Inverse()
+        self.imaginer = Imaginer(
+            "masked", width, layers, attention_heads, levels, steps, word_steps, THOUGHTS, FEATURES + inlet.width, FORM
+        )
+
+    def start_from(self, other: Head) -> None:
+        """Read places as `other` does."""
+        self.read.start_from(other)
+
+    def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Manipulating:
+        tokens = (tapped.tokens * tapped.present[..., None]).float()
+        parts = [THOUGHTS, SIGHT_TOKENS, self.n_words, 1]
+        thought, sight, words, body = tokens.split(parts, -2)
+        seen = [part.any(-1) for part in tapped.present.split(parts, -1)]
+        body = body.squeeze(-2)[..., :BODY].nan_to_num()
+        places = self.read(sight, words)
+        scene = self.scene(places, body)
+        there = torch.cat((torch.ones_like(places[..., :1, 0]), places[..., -1:, 0], places[..., :-1, 0]), -1) > 0
+        present = torch.cat((tapped.present[..., :THOUGHTS], there), -1)
+        if TRUNK in self.silenced:
+            present[..., :THOUGHTS] = False
+        # The trunk's features stand in numbers of their own: a plan cannot point at them.
+        condition = torch.cat((F.pad(thought, (FEATURES, 0)), F.pad(scene, (0, self.inlet.width))), -2)
+        return Manipulating(self, condition, present, seen[1] & seen[2] & seen[3], places, body, kept)
+
+    def scene(self, places: Tensor, body: Tensor) -> Tensor:
+        """What a room is to the denoiser, [..., TOLD_BY, FEATURES]: the hand, what is asked for, each colour."""
+        middle = torch.as_tensor(MIDDLE_M, dtype=body.dtype, device=body.device)
+        hand = (HAND_SCALE_M * body[..., None, 3:6] - middle) / UNIT_M
+        room = (in_room(places, body) - middle) / UNIT_M
+        spots = torch.cat((hand, room[..., -1:, :], room[..., :-1, :]), -2).clamp(-3, 3)
+        sure = torch.cat((torch.ones_like(hand[..., :1]), places[..., -1:, :1], places[..., :-1, :1]), -2).sigmoid()
+        which = torch.eye(TOLD_BY, dtype=body.dtype, device=body.device).expand(*spots.shape[:-1], TOLD_BY)
+        return torch.cat((spread_out(spots), sure, which), -1)
+
+    def nothing(self, n: int, device: torch.device) -> dict[str, Tensor]:
+        """What is kept of N rows without a plan."""
+        return {
+            "plan": torch.zeros(n, HORIZON, CHANNELS, device=device),
+            "symbols": torch.zeros(n, HORIZON, dtype=torch.int64, device=device),
+            **{name: torch.zeros(n, dtype=torch.int64, device=device) for name in ("at", "waited", "made")},
+            "grip": torch.full((n,), -1.0, device=device),
+        }
+
+    def losses(
+        self,
+        points: Tensor,
+        words: Tensor,
+        condition: Tensor,
+        present: Tensor,
+        generator: torch.Generator | None = None,
+    ) -> dict[str, Tensor]:
+        """What is learned of plans [n, H, 5] and words int64 [n, H], by name."""
+
+        def kept(*shape: int, share: float) -> Tensor:
+            return torch.rand(*shape, generator=generator, device=present.device) >= share
+
+        some = kept(len(points), THOUGHTS, share=LEFT_OUT) & kept(len(points), 1, share=ALL_LEFT_OUT)
+        present = present & F.pad(some, (0, present.shape[1] - THOUGHTS), value=True)
+        return self.imaginer.losses(condition, points, words, generator, present)

@@ -1,0 +1,120 @@
+"""The lesson manipulate: rooms as children see them, the hand anywhere, with a scripted hand's plan from there on.
+
+Each room is seen once, and something random is done in it for a tick: that teaches inverse dynamics. Where things are
+is taught too, as the tasks' rooms are seen from other places than those in which reflexes have learned to tell it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.agent.batch import clip, encode_words
+from devmind.algorithms.muon import Muon
+from devmind.curriculum.stage import Context, Lesson
+from devmind.learners.gradient import GradientLearner, gradient_lesson, slower
+from devmind.seeding import lesson_seeds, numpy_rng
+from devmind.worlds.nursery.handling import ASKED, TASKS, held_out
+from devmind.worlds.nursery.state import COLOUR_NAMES, HAND_HIGH, HAND_LOW
+from devmind.worlds.nursery.truth import places_by_colour
+from stages.planning import parts
+from stages.planning.manipulate.demonstrations import plans, units
+
+NAME = "manipulate"
+STEPS = {"tiny": 12, "nursery": 900, "child": 3000, "adult": 6000}
+ROWS, TINY_ROWS = 48, 8
+ROOMS, TINY_ROOMS = 1_500, 24
+"""Of each task."""
+AT_REST = 0.4
+"""Share of rooms in which the hand is where episodes begin; in the others it is anywhere."""
+MUON_RATE = 0.02
+MINUTES = 4
+READING_RATE = 0.3
+"""Of the lesson's rate, that of what reads places: reflexes have taught it."""
+ALONE = "It trains a head of its own alone, on tokens and features that nothing behind it changes."
+HEAD = f"heads.{parts.MANIPULATE}."
+TRAINS: Sequence[str] = (HEAD,)
+
+
+def lesson(context: Context) -> Lesson:
+    """Single Moments of rooms of all three tasks."""
+    rooms = TINY_ROOMS if context.config.size == "tiny" else ROOMS
+
+    def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0) -> dict[str, Any]:
+        return batch(context.seed, rooms, update, rows, context.make_world)
+
+    taught = gradient_lesson(
+        context, NAME, loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=2e-3, minutes=MINUTES,
+        trains=lambda agent: TRAINS, learner=ManipulateLearner, prefetch=True, skills=(NAME,), rehearsal_every=0,
+        unrehearsed=ALONE,
+    )  # fmt: skip
+    return slower(taught, {HEAD + "read.": READING_RATE})
+
+
+class ManipulateLearner(GradientLearner):
+    """Muon on the denoiser's linear maps, AdamW on the rest."""
+
+    def kind(self, name: str, parameter: torch.nn.Parameter) -> str:
+        """Matrices of the denoiser's linear maps are of a kind of their own."""
+        kind = super().kind(name, parameter)
+        return "map" if kind == "matrix" and name.startswith(HEAD + "imaginer.") and name.endswith(".weight") else kind
+
+    def make_optimizer(self) -> torch.optim.Optimizer:
+        """Muon and AdamW as one optimizer."""
+        maps: dict[str, Any] = {"orthogonal": True, "rate": MUON_RATE, "weight_decay": self.weight_decay}
+        return Muon(self.groups({"map": maps}), lr=self.learning_rate, betas=(0.9, 0.95))
+
+
+@lru_cache(maxsize=2)
+def rooms(seed: int, n: int, make_world: Callable[..., Any]) -> dict[str, np.ndarray]:
+    """What is sensed in `n` rooms of each task, none of them held out, and what is taught there; arrays [3 n, ...]."""
+    found: list[dict[str, np.ndarray]] = []
+    for task in TASKS:
+        rng = numpy_rng(seed, NAME, task)
+        world = make_world("nursery", f"handle/{task}", lesson_seeds(n, seed, NAME, task))
+        state = world.state()
+        anywhere = rng.uniform(HAND_LOW, HAND_HIGH, (n, 3))
+        state.hand = np.where(rng.random((n, 1)) < AT_REST, state.hand, anywhere)
+        senses = world.restore(state)
+        found.append(_taught(world, senses, task, rng))
+    return {name: np.concatenate([each[name] for each in found]) for name in found[0]}
+
+
+def _taught(world: Any, senses: Mapping[str, Any], task: str, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    truth = world.truth()
+    n, shown = len(truth["target"]), ~held_out(truth)
+    points, symbols = plans(truth, task)
+    places = places_by_colour(truth)
+    colour = truth["colour"][:, ASKED]
+    places = np.concatenate((places, places[np.arange(n), colour][:, None]), 1)
+    names = np.stack([encode_words(name) for name in COLOUR_NAMES])
+    command = rng.uniform(-1, 1, (n, 4)).astype(np.float32)
+    world.step({"reach": command})
+    found = {
+        "sight": senses["sight"], "body": senses["body"], "named": names[colour], "points": points, "words": symbols,
+        "places": places, "command": command, "hand": units(world.truth()["hand"]).astype(np.float32),
+    }  # fmt: skip
+    return {name: np.asarray(value)[shown] for name, value in found.items()}
+
+
+def batch(seed: int, n: int, update: int, rows: int, make_world: Callable[..., Any]) -> dict[str, Any]:
+    """`rows` Moments [B, 1] of rooms, with `points`, `words`, `places`, `command` and `hand`; see `Manipulating`."""
+    data = rooms(seed, n, make_world)
+    which = numpy_rng(seed, NAME, update).integers(0, len(data["sight"]), rows)
+    told = {name: torch.from_numpy(value[which])[:, None] for name, value in data.items()}
+    senses = {"sight": told.pop("sight"), "body": told.pop("body"), "words": told.pop("named")}
+    return clip(senses) | told
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """What is told of noised points and of masked symbols, of places, and of a command from what it did."""
+    output: Any = agent.forward(dict(batch), [parts.MANIPULATE])[parts.MANIPULATE]
+    names = "points", "words", "places", "command", "hand"
+    told = output.losses({name: batch[name].to(agent.device) for name in names})
+    return torch.stack(list(told.values())).sum(), {name: value.detach() for name, value in told.items()}

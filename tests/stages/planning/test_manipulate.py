@@ -1,0 +1,235 @@
+"""The skill manipulate: its script, its head's laws, how plans are followed and made anew, lesson, and exam."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from devmind import make_world
+from devmind.acting import rollout
+from devmind.agent.agent import Agent
+from devmind.agent.heads import Inlet
+from devmind.algorithms.diffusion.pipeline import Drawn
+from devmind.curriculum.examining import examination
+from devmind.errors import ConfigError
+from devmind.testing import check_episodes, check_head, check_learner, tiny_agent, tiny_context
+from devmind.worlds.nursery.handling import ASKED, GRASP, PUSH, PUT_IN, TASKS, held_out
+from devmind.worlds.nursery.state import COLOUR_NAMES
+from devmind.worlds.nursery.truth import places_by_colour
+from stages.planning import parts
+from stages.planning.arrange.imagining import Imaginer
+from stages.planning.manipulate import exam, lesson
+from stages.planning.manipulate.demonstrations import COLOURS, HORIZON, MIDDLE_M, THERE, UNIT_M, plans
+from stages.planning.manipulate.head import Inverse, ManipulateHead
+from stages.planning.manipulate.reading import Reading, in_room
+from stages.planning.stage import PlanningStage
+from stages.reflex.stage import ReflexStage
+
+SEEDS = np.arange(2_000_000, 2_000_016)
+YELLOW, WHITE = (COLOUR_NAMES.index(name) for name in ("yellow", "white"))
+
+
+@pytest.fixture
+def agent() -> Agent:
+    agent = tiny_agent()
+    parts.admit(agent)
+    agent.config.stages = ["planning"]
+    return agent.eval()
+
+
+def head_of(agent: Agent) -> ManipulateHead:
+    head: Any = agent.head(parts.MANIPULATE)
+    return head
+
+
+class Knowing:
+    """Stands for what is learned: places as they are (`of` a world), right plans, or those of other rooms, and how a
+    command moves the hand."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.world: Any = None
+        self.others, self.misses, self.made = False, 0, 0
+        monkeypatch.setattr(Reading, "forward", lambda reading, sight, words: self.places(sight))
+        monkeypatch.setattr(Imaginer, "drawn", lambda imaginer, condition, *args, **more: self.drawn(condition))
+        monkeypatch.setattr(Inverse, "forward", self.inverse)
+        make = exam.handled
+
+        def handled(policy: Any, context: Any, task: str, seeds: np.ndarray, told: bool = False) -> np.ndarray:
+            class Watched:
+                def make_world(watched, *given: Any) -> Any:  # noqa: N805
+                    self.world = context.make_world(*given)
+                    return self.world
+
+            return make(policy, Watched(), task, seeds, told)
+
+        monkeypatch.setattr(exam, "handled", handled)
+
+    def places(self, sight: Tensor) -> Tensor:
+        truth = self.world.truth()
+        places = places_by_colour(truth | {"visible": np.full(truth["visible"].shape, 99)})
+        places[..., 0] = 10 * places[..., 0] - 5
+        asked = truth["colour"][np.arange(len(places)), truth["target"]]
+        named = places[np.arange(len(places)), asked]
+        return torch.from_numpy(np.concatenate((places, named[:, None]), 1))
+
+    def drawn(self, condition: Tensor) -> Drawn:
+        scene = condition[:, -2 - COLOURS :].numpy()
+        metres = scene[..., :3].astype(np.float64) * UNIT_M + MIDDLE_M
+        there = condition[:, -COLOURS:, 27].numpy() > 0.5
+        points, words = np.zeros((len(scene), HORIZON, 5), np.float32), np.zeros((len(scene), HORIZON), np.int64)
+        for row in range(len(scene)):
+            task, goal = (PUSH, YELLOW) if there[row, YELLOW] else (PUT_IN, WHITE) if there[row, WHITE] else (GRASP, 0)
+            position = np.stack((metres[row, 2 + goal], metres[row, 1]))[None]
+            points[row], words[row] = (
+                part[0] for part in plans({"position": position, "size": np.full((1, 2), 0.052)}, task)
+            )
+        points[: self.misses, :, 0] -= 0.5
+        self.made, self.misses = self.made + len(points), 0
+        if self.others:
+            points[..., :2] = -points[..., :2]
+        return Drawn(torch.from_numpy(points), torch.from_numpy(words), torch.zeros(len(points)))
+
+    @staticmethod
+    def inverse(inverse: Inverse, hand: Tensor, following: Tensor, grip: Tensor) -> Tensor:
+        return torch.cat(((following - hand) * (UNIT_M / 0.1), grip), -1)
+
+
+@pytest.fixture
+def knowing(monkeypatch: pytest.MonkeyPatch) -> Knowing:
+    return Knowing(monkeypatch)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_script_does_what_is_asked_and_for_another_room_it_does_not(task: str, tmp_path: Path) -> None:
+    context, script = tiny_context(tmp_path), exam.Script(task)
+    assert exam.handled(script, context, task, SEEDS, told=True).all()
+
+    def elsewhere(truth: Any, first: np.ndarray) -> Any:
+        moved = truth | {name: np.roll(truth[name], 1, 0) for name in ("position", "size")}
+        return script(moved, first)
+
+    assert exam.handled(elsewhere, context, task, SEEDS, told=True).mean() < 0.3
+
+
+def test_symbols_name_what_points_lie_at() -> None:
+    for task in TASKS:
+        world = make_world("nursery", f"handle/{task}", SEEDS)
+        truth = world.truth()
+        points, words = plans(truth, task)
+        places = points[..., :3] * UNIT_M + MIDDLE_M
+        asked = truth["position"][:, ASKED]
+        near = np.linalg.norm(places - asked[:, None], axis=-1)
+        assert (near[words == 0] < 0.35).all()
+        if task != PUSH:
+            np.testing.assert_allclose(places[:, 1], asked, atol=1e-5)
+            assert (points[:, 0, 3] == -1).all()
+            assert (points[:, 1, 3] == 1).all()
+        assert set(np.unique(words)) == {0, THERE, *({PUSH: {1 + YELLOW}, PUT_IN: {1 + WHITE}}.get(task, set()))}
+
+
+def test_places_as_seen_are_places_in_the_room() -> None:
+    world = make_world("nursery", "handle/put-in", SEEDS)
+    truth = world.truth()
+    places = torch.from_numpy(places_by_colour(truth | {"visible": np.full(truth["visible"].shape, 99)}))
+    found = in_room(places, torch.from_numpy(world.observe()["body"])).numpy()
+    for row, slot in zip(*np.nonzero(truth["present"]), strict=True):
+        np.testing.assert_allclose(found[row, truth["colour"][row, slot]], truth["position"][row, slot], atol=1e-4)
+
+
+def test_the_head_keeps_the_laws_of_heads(agent: Agent) -> None:
+    target = {
+        "points": torch.zeros(3, 2, HORIZON, 5),
+        "words": torch.zeros(3, 2, HORIZON, dtype=torch.int64),
+        "places": torch.zeros(3, 2, COLOURS + 1, 4),
+        "hand": torch.zeros(3, 2, 3),
+        "command": torch.zeros(3, 2, 4),
+    }
+    check_head(head_of(agent), target)
+    with pytest.raises(ConfigError, match="'sight', 'words', 'raw:body'"):
+        ManipulateHead(Inlet(32, 3))
+    with pytest.raises(ConfigError, match="same slots and width"):
+        head_of(agent).start_from(agent.head(parts.TRADE))
+
+
+def test_it_begins_with_what_reflexes_read() -> None:
+    agent = tiny_agent()
+    ReflexStage().admit(agent)
+    other: Any = agent.head(parts.WHEREABOUTS)
+    parts.admit(agent)
+    sight, words = (torch.randn(3, n, other.inlet.width) for n in (16, 4))
+    torch.testing.assert_close(head_of(agent).read(sight, words), other.places(sight, words).places)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_right_plans_are_followed_to_the_end(agent: Agent, knowing: Knowing, tmp_path: Path, task: str) -> None:
+    context = tiny_context(tmp_path)
+    assert exam.handled(exam.handler(agent, len(SEEDS)), context, task, SEEDS).mean() > 0.9
+    assert knowing.made < 3 * len(SEEDS)
+    knowing.others = True
+    assert exam.handled(exam.handler(agent, len(SEEDS)), context, task, SEEDS).mean() < 0.3
+
+
+def test_who_closes_the_hand_on_nothing_makes_another_plan_at_once(agent: Agent, knowing: Knowing) -> None:
+    knowing.misses = len(SEEDS)
+    world = knowing.world = make_world("nursery", "handle/grasp", SEEDS)
+    actor, at, made = exam.handler(agent, len(SEEDS)), [], []
+    for _ in rollout(actor, world, 14):
+        kept = actor.state.carry[f"kept.{parts.MANIPULATE}"]
+        at.append(kept["at"].numpy())
+        made.append(kept["made"].numpy())
+    assert np.stack(at)[np.stack(made) == 1].max() == 2
+    assert (made[-1] >= 2).all()
+
+
+def test_who_is_asked_for_nothing_does_not_answer(agent: Agent, knowing: Knowing) -> None:
+    world = knowing.world = make_world("nursery", "handle/grasp", SEEDS)
+    actor = exam.handler(agent, len(SEEDS), ["words"])
+    for tick in rollout(actor, world, 3):
+        assert all((value == 0).all() for value in tick.actions.values())
+    assert knowing.made == 0
+
+
+def test_the_lesson_goes_on_where_it_was_stopped_and_shows_nothing_that_is_held_out(tmp_path: Path) -> None:
+    stage, agent, context = PlanningStage(), tiny_agent(), tiny_context(tmp_path)
+    stage.admit(agent)
+    agent.config.stages = [stage.name]
+    (one,) = (one for one in stage.lessons(context) if one.name == lesson.NAME)
+    check_learner(one, agent, context, steps=2)
+    (skill,) = (skill for skill in stage.skills if skill.name == lesson.NAME)
+    check_episodes(skill, agent, tiny_context(tmp_path, "exam.episodes_scale=0.02"), 30)
+    data = lesson.rooms(0, lesson.TINY_ROOMS, context.make_world)
+    assert len(data["sight"]) < 3 * lesson.TINY_ROOMS
+    blue_or_green = np.isin(data["named"][:, 0], [ord("b"), ord("g")])
+    left = data["places"][:, -1, 1] > 0
+    assert blue_or_green.any()
+    assert not (blue_or_green & left & (data["places"][:, -1, 0] > 0)).any()
+    assert held_out(make_world("nursery", "handle/grasp", np.arange(200)).truth()).mean() > 0.1
+
+
+def examined(agent: Agent, tmp_path: Path, level: str = "retention", scale: float = 0.05) -> dict[str, Any]:
+    context = tiny_context(tmp_path, f"exam.episodes_scale={scale}")
+    with examination(agent):
+        return {measure.name: measure for measure in exam.examine(agent, context, level)}
+
+
+def test_right_plans_pass_and_those_of_other_rooms_do_not(agent: Agent, knowing: Knowing, tmp_path: Path) -> None:
+    best = examined(agent, tmp_path, scale=0.08)
+    assert all(measure.score >= 0.9 for measure in best.values())
+    knowing.others = True
+    worse = examined(agent, tmp_path, scale=0.08)
+    assert not any(decision.passed for decision in exam.GATE.judge(worse).decisions)
+
+
+@pytest.mark.slow
+def test_the_whole_exam_has_floors_rows_and_a_ceiling(agent: Agent, knowing: Knowing, tmp_path: Path) -> None:
+    for measure in examined(agent, tmp_path, "full").values():
+        assert measure.ceiling == 1.0
+        assert measure.chance < 0.5
+        assert {"words off", "sight off", "the trunk's features silenced"} <= set(measure.rows)
+        assert measure.rows["words off"] == measure.rows["sight off"] == 0.0
+    assert not head_of(agent).silenced
