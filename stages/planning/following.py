@@ -69,7 +69,7 @@ class Route(Output):
 
         Args:
             target: `plan` [..., H, 2] and `symbols` int64 [..., L]; `ahead` [..., 2], where one was some ticks later,
-                and `walk` [..., 2], the command that was given; all that `BeliefHead.belief_losses` takes, if at all.
+                and `walk` [..., 2], the command that led there; all that `BeliefHead.belief_losses` takes, if at all.
         """
         rows = torch.ones_like(self.present[..., 0]) if mask is None else mask
         of = {name: value[rows] for name, value in target.items()}

@@ -34,7 +34,9 @@ def relabelled(name: str, seeds: Sequence[int] | np.ndarray, policy: Policy, tic
     """
     rooms = Instructed([room(name) for _ in seeds], np.asarray(seeds))
     bots: list[Bot | None] = [Bot(world) for world in rooms.rooms.worlds]  # type: ignore[arg-type]
-    boards, choices, done = ([[] for _ in seeds] for _ in range(3))
+    boards: list[list[np.ndarray]] = [[] for _ in seeds]
+    choices: list[list[int]] = [[] for _ in seeds]
+    done: list[list[int]] = [[] for _ in seeds]
     over, earned = np.zeros(len(bots), bool), np.zeros(len(bots))
 
     def told(senses: Senses, first: np.ndarray) -> Actions:

@@ -33,6 +33,8 @@ EARLY = 1.5
 NODE_TICKS, NEAR, GOALS = 4, 0.04, 16
 """Of the graph of trips: ticks between nodes, how near two trips have to come (in the senses' units), and ways that are
 read from each search."""
+COMMANDS = 4
+"""Ticks whose mean command is learned for a place ahead: the oracle's hand slips by more than half of what it does."""
 PAIRS = (1, 4)
 """How many pairs of places are drawn, of which the one with the longest detour is learned: where a wall is between."""
 AHEAD = (8, 20)
@@ -252,7 +254,7 @@ def _piece(trips: Trips, ticks: int, rng: np.random.Generator) -> dict[str, np.n
                 plan,
                 symbols,
                 trips.at[later],
-                trips.walk[tick],
+                trips.walk[tick : max(tick + 1, min(tick + COMMANDS, end))].mean(0),
             )
             for column, value in zip(row.values(), values, strict=True):
                 column.append(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -142,3 +143,17 @@ def test_floors_are_measured_and_a_rule_that_stands_still_is_cut(tmp_path, data:
     assert came["straight"] < 0.5
     assert came["random"] < 0.5
     assert ticks < 900
+
+
+def test_the_command_that_is_learned_is_the_mean_of_those_that_follow_and_never_of_another_trip() -> None:
+    """Trips of which the n-th has the command n throughout."""
+    shown = trips.made("medium", 0, 4_000)
+    number = np.repeat(np.arange(len(shown)), np.diff(shown.begin)).astype(np.float32)
+    marked = replace(shown, walk=np.stack((number, np.arange(len(number), dtype=np.float32)), 1))
+    told = trips.batch([marked], 8, 16, 4, np.random.default_rng(0))
+    which, tick = told["walk"].flatten(0, 1).numpy().T
+    assert (which == which.round()).all()
+    at = told["senses"]["body"]
+    begun = np.array([int(np.flatnonzero((shown.at == one).all(1))[0]) for one in at.flatten(0, 1).numpy()])
+    assert ((tick - begun >= 0) & (tick - begun <= (trips.COMMANDS - 1) / 2)).all()
+    assert (tick - begun == (trips.COMMANDS - 1) / 2).mean() > 0.7
