@@ -68,6 +68,7 @@ ELSEWHERE: Mapping[str, str] = {
     "replan": "tests/stages/planning/test_replan.py",
     "instruct": "tests/stages/planning/test_instruct.py",
     "arrange": "tests/stages/planning/test_arranging.py",
+    "manipulate": "tests/stages/planning/test_manipulate.py",
     "hear_words": "tests/stages/voice/test_hear_words.py",
     "echo": "tests/stages/voice/test_echo.py",
 }

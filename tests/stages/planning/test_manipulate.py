@@ -217,7 +217,7 @@ def examined(agent: Agent, tmp_path: Path, level: str = "retention", scale: floa
         return {measure.name: measure for measure in exam.examine(agent, context, level)}
 
 
-def test_right_plans_pass_and_those_of_other_rooms_do_not(agent: Agent, knowing: Knowing, tmp_path: Path) -> None:
+def test_right_plans_pass_and_plans_shuffled_among_rooms_do_not(agent: Agent, knowing: Knowing, tmp_path: Path) -> None:
     best = examined(agent, tmp_path, scale=0.08)
     assert all(measure.score >= 0.9 for measure in best.values())
     knowing.others = True
