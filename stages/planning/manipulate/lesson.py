@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from devmind.acting import rollout
 from devmind.agent.agent import Agent
 from devmind.agent.batch import clip, encode_words
 from devmind.algorithms.muon import Muon
@@ -95,7 +96,8 @@ def _taught(world: Any, senses: Mapping[str, Any], task: str, rng: np.random.Gen
     places = np.concatenate((places, places[np.arange(n), colour][:, None]), 1)
     names = np.stack([encode_words(name) for name in COLOUR_NAMES])
     command = rng.uniform(-1, 1, (n, 4)).astype(np.float32)
-    world.step({"reach": command})
+    for _ in rollout(lambda senses, first: {"reach": command}, world, 1):
+        pass
     found = {
         "sight": senses["sight"], "body": senses["body"], "named": names[colour], "points": points, "words": symbols,
         "places": places, "command": command, "hand": units(world.truth()["hand"]).astype(np.float32),

@@ -226,10 +226,21 @@ def test_right_plans_pass_and_plans_shuffled_among_rooms_do_not(agent: Agent, kn
 
 
 @pytest.mark.slow
-def test_the_whole_exam_has_floors_rows_and_a_ceiling(agent: Agent, knowing: Knowing, tmp_path: Path) -> None:
+def test_the_whole_exam_has_floors_rows_and_a_ceiling(
+    agent: Agent, knowing: Knowing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # No head can be made while `knowing` stands for what heads read.
+    monkeypatch.setattr(exam, "untaught", lambda agent: agent)
     for measure in examined(agent, tmp_path, "full").values():
         assert measure.ceiling == 1.0
         assert measure.chance < 0.5
         assert {"words off", "sight off", "the trunk's features silenced"} <= set(measure.rows)
         assert measure.rows["words off"] == measure.rows["sight off"] == 0.0
     assert not head_of(agent).silenced
+
+
+def test_who_was_taught_nothing_is_of_the_same_size_and_can_be_asked(agent: Agent) -> None:
+    newborn = exam.untaught(agent)
+    assert newborn.config.size == agent.config.size
+    assert not newborn.training
+    assert parts.MANIPULATE in newborn.heads
