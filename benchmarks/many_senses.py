@@ -25,6 +25,7 @@ from devmind.agent.agent import Agent
 from devmind.config import load
 from devmind.curriculum.examining import examination
 from devmind.curriculum.stage import Context, Scalars
+from devmind.learners.joint import JointLearner, JointLoss
 from devmind.seeding import exam_seeds
 from stages.language import parts
 from stages.language.answering import answers
@@ -34,7 +35,7 @@ from stages.language.name.lesson import COLOUR, KIND
 from stages.language.parts import SIGHT, SOUND, TEXT
 from stages.language.read.corpus import as_bytes, corpus
 from stages.language.read.pages import LENGTHS, page_batch, telling
-from stages.language.senses.lesson import BOTH, ROWS, THINGS, SensesLearner, lesson_batch, part_batch, sounding
+from stages.language.senses.lesson import BOTH, LOSSES, ROWS, THINGS, lesson_batch, part_batch, sounding
 
 TURNS = (SIGHT, SOUND, TEXT)
 TELL = 20
@@ -46,13 +47,9 @@ FIRST = 20
 
 def taught(start: Agent, context: Context, steps: int, rate: float, way: str, weights: dict[str, float]) -> Any:
     """The agent that comes of one way of teaching, and what was told of each step."""
-
-    class Weighted(SensesLearner):
-        pass
-
-    Weighted.weights = weights
     agent = copy.deepcopy(start).train()
-    learner = Weighted(agent, lambda *given: None, seed=context.seed, learning_rate=rate, trains=parts.trained(agent))
+    loss, trains = JointLoss(LOSSES, weights), parts.trained(agent)
+    learner = JointLearner(agent, loss, seed=context.seed, learning_rate=rate, trains=trains)
     learner.steps, told = steps, list[Scalars]()
     learner.begin(0)
     began_s = time.process_time()

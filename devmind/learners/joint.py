@@ -9,8 +9,9 @@ between any two, come for nothing: parts whose gradients point apart (a cosine b
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,29 +24,33 @@ SHARED = ("trunk.",)
 """Prefixes of the parameters on which gradients are compared."""
 
 
-def joint_loss(losses: Mapping[str, Loss], weights: Mapping[str, float]) -> Loss:
-    """The weighted sum of the losses of those parts that a batch has; `PART/loss` tells each."""
-
-    def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, Mapping[str, Tensor]]:
-        each = {part: losses[part](agent, batch[part])[0] for part in batch}
-        value = torch.stack([weights[part] * one for part, one in each.items()]).sum()
-        return value, {f"{part}/loss": one.detach() for part, one in each.items()}
-
-    return loss
-
-
-class JointLearner(GradientLearner):
-    """Steps down the weighted sum of the losses of a batch's parts; a subclass says what they are.
-
-    Told with every step: `PART/loss`, `PART/gradient norm` on what is shared, weighted as it is stepped by, and
-    `cosine/ONE with OTHER` of those gradients. Where nothing shared is trained, norms and cosines are left out.
+@dataclass(frozen=True)
+class JointLoss:
+    """The weighted sum of the losses of those parts that a batch has; `PART/loss` tells each.
 
     Attributes:
         losses: by part; weights: of each.
     """
 
-    losses: ClassVar[Mapping[str, Loss]] = {}
-    weights: ClassVar[Mapping[str, float]] = {}
+    losses: Mapping[str, Loss]
+    weights: Mapping[str, float]
+
+    def __call__(self, agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, Mapping[str, Tensor]]:
+        each = {part: self.losses[part](agent, batch[part])[0] for part in batch}
+        value = torch.stack([self.weights[part] * one for part, one in each.items()]).sum()
+        return value, {f"{part}/loss": one.detach() for part, one in each.items()}
+
+
+class JointLearner(GradientLearner):
+    """Steps down a `JointLoss`.
+
+    Told with every step: `PART/loss`, `PART/gradient norm` on what is shared, weighted as it is stepped by, and
+    `cosine/ONE with OTHER` of those gradients. Where nothing shared is trained, norms and cosines are left out.
+    """
+
+    def __init__(self, agent: Agent, loss: JointLoss, **more: Any) -> None:
+        super().__init__(agent, loss, **more)
+        self.joint = loss
 
     def update(self, batch: Any, step: int) -> Scalars:
         """One step, with what its parts' gradients have to do with each other."""
@@ -57,12 +62,13 @@ class JointLearner(GradientLearner):
         total: list[Tensor | None] = [None] * len(parameters)
         value, told, on_shared = torch.zeros(()), dict[str, Any](), dict[str, Tensor]()
         for part, of_part in batch.items():
-            loss, scalars = self.losses[part](self.agent, of_part)
+            weight = self.joint.weights[part]
+            loss, scalars = self.joint.losses[part](self.agent, of_part)
             # The Trainer's autocast is for forward passes.
             with torch.autocast(loss.device.type, enabled=False):
-                found = torch.autograd.grad(self.weights[part] * loss, parameters, allow_unused=True)
+                found = torch.autograd.grad(weight * loss, parameters, allow_unused=True)
             total = [_sum(before, new) for before, new in zip(total, found, strict=True)]
-            value = value.to(loss.device) + self.weights[part] * loss.detach()
+            value = value.to(loss.device) + weight * loss.detach()
             told |= {f"{part}/loss": loss.detach()} | {f"{part}/{name}": one for name, one in scalars.items()}
             if shared:
                 on_shared[part] = torch.cat([_flat(found[at], parameters[at]) for at in shared])

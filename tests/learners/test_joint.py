@@ -8,7 +8,7 @@ import torch
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Rehearsed
 from devmind.learners.gradient import GradientLearner
-from devmind.learners.joint import JointLearner, compared, joint_loss
+from devmind.learners.joint import JointLearner, JointLoss, compared
 from devmind.testing import tiny_agent
 
 
@@ -19,17 +19,11 @@ def reading(agent: Agent, sign: float) -> tuple[torch.Tensor, dict[str, torch.Te
 
 
 LOSSES = {"up": reading, "down": reading}
-WEIGHTS = {"up": 1.0, "down": 0.5}
+BOTH = JointLoss(LOSSES, {"up": 1.0, "down": 0.5})
 
 
-class Both(JointLearner):
-    """Two parts."""
-
-    losses, weights = LOSSES, WEIGHTS
-
-
-def learner_of(kind: type[GradientLearner], agent: Agent, **more) -> GradientLearner:
-    learner = kind(agent, joint_loss(LOSSES, WEIGHTS), seed=0, learning_rate=0.01, **{"trains": ("trunk.",), **more})
+def learner_of(kind: type[GradientLearner], agent: Agent, loss: JointLoss = BOTH, **more) -> GradientLearner:
+    learner = kind(agent, loss, seed=0, learning_rate=0.01, **{"trains": ("trunk.",), **more})
     learner.steps = 10
     return learner
 
@@ -37,7 +31,7 @@ def learner_of(kind: type[GradientLearner], agent: Agent, **more) -> GradientLea
 def test_a_step_is_that_of_the_weighted_sum_and_tells_each_part() -> None:
     one, other = tiny_agent(), tiny_agent()
     batch = {"up": 1.0, "down": -2.0}
-    told = learner_of(Both, one).update(batch, 0)
+    told = learner_of(JointLearner, one).update(batch, 0)
     whole = learner_of(GradientLearner, other).update(batch, 0)
     for name, value in one.state_dict().items():
         torch.testing.assert_close(value, other.state_dict()[name])
@@ -51,7 +45,7 @@ def test_a_step_is_that_of_the_weighted_sum_and_tells_each_part() -> None:
 
 def test_a_part_that_a_step_lacks_is_left_out_and_a_rehearsal_is_as_always() -> None:
     agent = tiny_agent()
-    learner = learner_of(Both, agent)
+    learner = learner_of(JointLearner, agent)
     assert learner.update({"up": 1.0}, 0).keys() == {"loss", "up/loss", "up/size", "up/gradient norm"}
     told = learner.update(Rehearsed(learner, {"up": 1.0, "down": 1.0}), 1)
     assert told.keys() == {"rehearsal/loss", "rehearsal/up/loss", "rehearsal/down/loss"}
@@ -63,10 +57,8 @@ def test_where_nothing_shared_is_trained_no_gradients_are_compared() -> None:
     def on_readout(agent: Agent, batch: float):
         return batch * (agent.readout**2).sum(), {}
 
-    class Alone(JointLearner):
-        losses, weights = {"one": on_readout, "two": on_readout}, {"one": 1.0, "two": 1.0}
-
-    told = learner_of(Alone, agent, trains=("readout",)).update({"one": 1.0, "two": 2.0}, 0)
+    alone = JointLoss({"one": on_readout, "two": on_readout}, {"one": 1.0, "two": 1.0})
+    told = learner_of(JointLearner, agent, alone, trains=("readout",)).update({"one": 1.0, "two": 2.0}, 0)
     assert told.keys() == {"loss", "one/loss", "two/loss"}
 
 
