@@ -24,10 +24,9 @@ from devmind.agent.heads import WithReadoutHead
 from devmind.agent.output import masked_mean
 from devmind.agent.prediction import predicting, residuals
 from devmind.agent.taps import Perceived
-from devmind.algorithms.muon import Muon
 from devmind.curriculum.stage import Context, Rehearsed, Scalars
 from devmind.errors import ConfigError
-from devmind.learners.gradient import GradientLearner
+from devmind.learners.muon import MuonLearner
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.nursery.state import NO_EVENT
 from devmind.worlds.side_by_side import Joined
@@ -245,8 +244,10 @@ def prepare(agent: Agent, context: Context) -> None:
     foresee.measure_whitening(agent, context)
 
 
-class TrunkLearner(GradientLearner):
+class TrunkLearner(MuonLearner):
     """Muon on the trunk's matrices, AdamW on the rest, more slowly on the copies; `prepare` before the first step."""
+
+    muon_rate = MUON_RATE
 
     def __init__(self, agent: Agent, context: Context, trains: Sequence[str] = TRAINS) -> None:
         super().__init__(agent, loss, seed=context.seed, learning_rate=1e-3, trains=trains, decay_from=DECAY_FROM)
@@ -271,19 +272,9 @@ class TrunkLearner(GradientLearner):
         return scalars
 
     def kind(self, name: str, parameter: nn.Parameter) -> str:
-        """Copies of arcs, and matrices of the trunk's layers, are of kinds of their own."""
-        if ".inner." in name:
-            return "copy"
-        kind = super().kind(name, parameter)
-        return "trunk" if kind == "matrix" and name.startswith("trunk.decoder.layers.") else kind
+        """Copies of arcs are of a kind of their own too."""
+        return "copy" if ".inner." in name else super().kind(name, parameter)
 
-    def make_optimizer(self) -> torch.optim.Optimizer:
-        """Muon and AdamW as one optimizer."""
-        trunk: dict[str, Any] = {
-            "orthogonal": True,
-            "rate": MUON_RATE,
-            "weight_decay": self.weight_decay,
-            "betas": (0.95, 0.95),
-        }
-        options = {"trunk": trunk, "copy": {"rate": COPY_RATE, "weight_decay": 0.0}}
-        return Muon(self.groups(options), lr=self.learning_rate, betas=(0.9, 0.95))
+    def options(self) -> dict[str, Mapping[str, Any]]:
+        """Copies learn slowly, and do not decay."""
+        return super().options() | {"copy": {"rate": COPY_RATE, "weight_decay": 0.0}}

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import clip
-from devmind.algorithms.muon import Muon
 from devmind.curriculum.stage import Context, Lesson
-from devmind.learners.gradient import GradientLearner, gradient_lesson
+from devmind.learners.gradient import gradient_lesson
+from devmind.learners.muon import MuonLearner
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.tabletop import SORTED, Table, TabletopRules, observed
 from stages.planning import parts
@@ -33,13 +33,25 @@ LEVELS = {"two": 0.25, "three": 0.5, "three" + SORTED: 0.25}
 """Levels that are shown, and their shares of the tables."""
 TABLES, TINY_TABLES = 9_000, 120
 """Of all levels."""
-MUON_RATE = 0.02
 AT_FIRST = 0.5
 """Share of stretches that begin as the table does: so do all episodes."""
 MINUTES = 4.5
 ALONE = (
     "It trains senses and a head of its own alone, on what the trunk makes of them, and nothing behind changes these."
 )
+
+
+HEAD = f"heads.{parts.ARRANGE}."
+TRAINS: Sequence[str] = (HEAD, *(f"encoders.{sense}." for sense in parts.TABLE))
+
+
+class ArrangeLearner(MuonLearner):
+    """Muon on the head's linear maps, the hybrid's and the control's alike.
+
+    By AdamW alone it takes some three times as many steps until symbols are right (docs/log.md, 2026-11-25).
+    """
+
+    orthogonal, muon_betas = (HEAD,), (0.9, 0.95)
 
 
 def lesson(context: Context) -> Lesson:
@@ -54,27 +66,6 @@ def lesson(context: Context) -> Lesson:
         trains=lambda agent: TRAINS, learner=ArrangeLearner, prefetch=True, skills=(NAME,), rehearsal_every=0,
         unrehearsed=ALONE,
     )  # fmt: skip
-
-
-class ArrangeLearner(GradientLearner):
-    """Muon on the head's linear maps, the hybrid's and the control's alike; AdamW on the rest.
-
-    By AdamW alone it takes some three times as many steps until symbols are right (docs/log.md, 2026-11-25).
-    """
-
-    def kind(self, name: str, parameter: nn.Parameter) -> str:
-        """Matrices of linear maps of the head are of a kind of their own."""
-        kind = super().kind(name, parameter)
-        return "map" if kind == "matrix" and name.startswith(HEAD) and name.endswith(".weight") else kind
-
-    def make_optimizer(self) -> torch.optim.Optimizer:
-        """Muon and AdamW as one optimizer."""
-        maps: dict[str, Any] = {"orthogonal": True, "rate": MUON_RATE, "weight_decay": self.weight_decay}
-        return Muon(self.groups({"map": maps}), lr=self.learning_rate, betas=(0.9, 0.95))
-
-
-HEAD = f"heads.{parts.ARRANGE}."
-TRAINS: Sequence[str] = (HEAD, *(f"encoders.{sense}." for sense in parts.TABLE))
 
 
 @lru_cache(maxsize=2)

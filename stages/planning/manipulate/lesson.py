@@ -17,9 +17,9 @@ from torch import Tensor
 from devmind.acting import rollout
 from devmind.agent.agent import Agent
 from devmind.agent.batch import clip, encode_words
-from devmind.algorithms.muon import Muon
 from devmind.curriculum.stage import Context, Lesson
-from devmind.learners.gradient import GradientLearner, gradient_lesson, slower
+from devmind.learners.gradient import gradient_lesson, slower
+from devmind.learners.muon import MuonLearner
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.nursery.handling import ASKED, TASKS, held_out
 from devmind.worlds.nursery.state import COLOUR_NAMES, HAND_HIGH, HAND_LOW
@@ -34,13 +34,18 @@ ROOMS, TINY_ROOMS = 1_500, 24
 """Of each task."""
 AT_REST = 0.4
 """Share of rooms in which the hand is where episodes begin; in the others it is anywhere."""
-MUON_RATE = 0.02
 MINUTES = 4
 READING_RATE = 0.3
 """Of the lesson's rate, that of what reads places: reflexes have taught it."""
 ALONE = "It trains a head of its own alone, on tokens and features that nothing behind it changes."
 HEAD = f"heads.{parts.MANIPULATE}."
 TRAINS: Sequence[str] = (HEAD,)
+
+
+class ManipulateLearner(MuonLearner):
+    """Muon on the denoiser's linear maps."""
+
+    orthogonal, muon_betas = (HEAD + "imaginer.",), (0.9, 0.95)
 
 
 def lesson(context: Context) -> Lesson:
@@ -56,20 +61,6 @@ def lesson(context: Context) -> Lesson:
         unrehearsed=ALONE,
     )  # fmt: skip
     return slower(taught, {HEAD + "read.": READING_RATE})
-
-
-class ManipulateLearner(GradientLearner):
-    """Muon on the denoiser's linear maps, AdamW on the rest."""
-
-    def kind(self, name: str, parameter: torch.nn.Parameter) -> str:
-        """Matrices of the denoiser's linear maps are of a kind of their own."""
-        kind = super().kind(name, parameter)
-        return "map" if kind == "matrix" and name.startswith(HEAD + "imaginer.") and name.endswith(".weight") else kind
-
-    def make_optimizer(self) -> torch.optim.Optimizer:
-        """Muon and AdamW as one optimizer."""
-        maps: dict[str, Any] = {"orthogonal": True, "rate": MUON_RATE, "weight_decay": self.weight_decay}
-        return Muon(self.groups({"map": maps}), lr=self.learning_rate, betas=(0.9, 0.95))
 
 
 @lru_cache(maxsize=2)

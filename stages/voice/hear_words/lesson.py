@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from devmind.agent.agent import Agent
-from devmind.algorithms.muon import Muon
 from devmind.curriculum.episodes import identities
 from devmind.curriculum.stage import Context, Lesson
-from devmind.learners.gradient import GradientLearner, gradient_lesson
+from devmind.learners.gradient import gradient_lesson
+from devmind.learners.muon import MuonLearner
 from devmind.seeding import numpy_rng, torch_generator
 from devmind.sessions.spoken import Clips, clips, held_out_speaker, speaker_group
 from stages.voice.caregiver.speech import DIGITS, TAUGHT_PHRASES, WORDS, Bank, bank
@@ -34,29 +34,15 @@ UTTERANCES_ELSE = 2400
 """In the lesson's bank; each is met in another room every time."""
 ALONE = 0.4
 """The share of single words among them."""
-MUON_RATE = 0.02
-"""Of the trunk's matrices, before it is slowed as what earlier stages have taught is."""
 BY_ITSELF = 0.5
 """What missing the words weighs, beside missing what the arc says of each frame."""
-
-
-class TrunkLearner(GradientLearner):
-    """Muon on the trunk's matrices, AdamW on the rest."""
-
-    def kind(self, name: str, parameter: nn.Parameter) -> str:
-        kind = super().kind(name, parameter)
-        return "trunk" if kind == "matrix" and name.startswith("trunk.decoder.layers.") else kind
-
-    def make_optimizer(self) -> torch.optim.Optimizer:
-        trunk = {"orthogonal": True, "rate": MUON_RATE, "weight_decay": self.weight_decay, "betas": (0.95, 0.95)}
-        return Muon(self.groups({"trunk": trunk}), lr=self.learning_rate, betas=(0.9, 0.95))
 
 
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
     return gradient_lesson(
         context, "words", loss, lambda agent, context, update, rows, steps: lesson_batch(context, update, rows),
-        steps=STEPS, rows=24, learning_rate=2e-3, minutes=2.5, trains=trained, prefetch=True, learner=TrunkLearner,
+        steps=STEPS, rows=24, learning_rate=2e-3, minutes=2.5, trains=trained, prefetch=True, learner=MuonLearner,
         control_trains=trained_without_trunk, skills=("hear_words",), learns_from=groups(context),
     )  # fmt: skip
 

@@ -21,6 +21,7 @@ from devmind.curriculum.examining import examine_skill
 from devmind.curriculum.stage import Context
 from devmind.errors import ExamError
 from devmind.learners.gradient import GradientLearner
+from devmind.learners.muon import MuonLearner
 from devmind.sessions.spoken import speaker_group
 from devmind.testing import tiny_agent, tiny_context
 from stages.voice import parts
@@ -206,7 +207,7 @@ def test_both_lessons_lessen_what_they_miss(tmp_path: Path) -> None:
     ear.begin(0)
     missed = [float(ear.update(batch, step)["words by the arc"]) for step in range(40)]
     assert missed[-1] < 0.5 * missed[1]
-    trunk = lesson.TrunkLearner(pupil, lesson.loss, seed=0, learning_rate=1e-2, trains=parts.trained(pupil), steps=30)
+    trunk = MuonLearner(pupil, lesson.loss, seed=0, learning_rate=1e-2, trains=parts.trained(pupil), steps=30)
     kept = {name: value.clone() for name, value in pupil.state_dict().items()}
     heard = lesson.lesson_batch(context, 0, 6)
     trunk.begin(0)

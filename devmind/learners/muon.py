@@ -1,0 +1,43 @@
+"""Learning with Muon on some matrices and AdamW on the rest (Jordan et al., 2024, "Muon")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+
+from devmind.algorithms.muon import Muon
+from devmind.learners.gradient import GradientLearner
+
+TRUNK = ("trunk.decoder.layers.",)
+"""Names of the trunk's matrices begin so."""
+
+
+class MuonLearner(GradientLearner):
+    """Muon on the linear maps that a subclass names, AdamW on everything else.
+
+    Attributes:
+        orthogonal: prefixes of the names of what Muon steps; its matrices are those whose names end with ".weight".
+        muon_rate: its rate, before it is slowed as what earlier stages have taught is. muon_betas: its momentum.
+    """
+
+    orthogonal: ClassVar[tuple[str, ...]] = TRUNK
+    muon_rate: ClassVar[float] = 0.02
+    muon_betas: ClassVar[tuple[float, float]] = (0.95, 0.95)
+
+    def kind(self, name: str, parameter: nn.Parameter) -> str:
+        """Matrices that Muon steps are of a kind of their own."""
+        kind = super().kind(name, parameter)
+        steps = kind == "matrix" and name.startswith(self.orthogonal) and name.endswith(".weight")
+        return "orthogonal" if steps else kind
+
+    def options(self) -> dict[str, Mapping[str, Any]]:
+        """Of each kind, what its groups have of their own."""
+        muon = {"rate": self.muon_rate, "weight_decay": self.weight_decay, "betas": self.muon_betas}
+        return {"orthogonal": {"orthogonal": True, **muon}}
+
+    def make_optimizer(self) -> torch.optim.Optimizer:
+        """Muon and AdamW as one optimizer."""
+        return Muon(self.groups(self.options()), lr=self.learning_rate, betas=(0.9, 0.95))
