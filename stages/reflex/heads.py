@@ -10,7 +10,6 @@ long. A word chooses among the slots by a soft attention, for the same reason: n
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -19,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from devmind.agent.cells import NUMBERS, SCALE_DEG, SIGHT_TOKENS, Cells, NamedCells
 from devmind.agent.detections import Detections
 from devmind.agent.encoders import mlp
 from devmind.agent.heads import Head, Inlet
@@ -26,11 +26,7 @@ from devmind.agent.output import Categorical, Normal, Output, Regression
 from devmind.agent.taps import Tapped
 from devmind.errors import ConfigError
 
-SIGHT_TOKENS, BODY_TOKENS = 16, 1
-NUMBERS = 4
-"""Of a place: in view (a logit), left and up of the gaze (/30 deg), log of the distance in metres."""
-SCALE_DEG = 30.0
-HALF_VIEW_DEG = 30.0
+BODY_TOKENS = 1
 LEAST_SURE = 0.5
 """Probability from which a slot's thing counts as detected."""
 
@@ -92,45 +88,12 @@ class Located(Output):
         )
 
 
-class Cells(nn.Module):
-    """Tokens of sight [..., 16, D], cell by cell from the top left, to a place for each slot."""
-
-    cells: Tensor
-
-    def __init__(self, width: int, slots: int) -> None:
-        super().__init__()
-        self.slots, narrow = slots, max(4, width // 8)
-        self.cell, self.squeeze = nn.Linear(width, width), nn.Linear(width, narrow)
-        self.scene = nn.Linear(SIGHT_TOKENS * narrow, width)
-        self.look = nn.Sequential(nn.GELU(), nn.Linear(width, slots * NUMBERS))
-        side = math.isqrt(SIGHT_TOKENS)
-        middle = 1 - (2 * torch.arange(side) + 1) / side
-        angle = torch.rad2deg(torch.atan(middle * math.tan(math.radians(HALF_VIEW_DEG)))) / SCALE_DEG
-        up, left = torch.meshgrid(angle, angle, indexing="ij")
-        self.register_buffer("cells", torch.stack((left, up), -1).reshape(SIGHT_TOKENS, 2), persistent=False)
-
-    def tell(self, sight: Tensor) -> tuple[Tensor, Tensor]:
-        """Places [..., S, 4] (see NUMBERS) and logits of the cells [..., S, 16]."""
-        scene = self.scene(self.squeeze(sight).flatten(-2))[..., None, :]
-        told = self.look(self.cell(sight) + scene).unflatten(-1, (self.slots, NUMBERS)).transpose(-3, -2)
-        logits = told[..., 0]
-        where = told[..., 1:] + F.pad(self.cells, (0, 1))
-        place = (logits.softmax(-1)[..., None] * where).sum(-2)
-        return torch.cat((logits.logsumexp(-1)[..., None], place), -1), logits
-
-
-class Places(Cells):
+class Places(NamedCells):
     """Tokens of sight [..., 16, D] and of words [..., W, D] to `Located`."""
 
-    def __init__(self, width: int, slots: int) -> None:
-        super().__init__(width, slots)
-        self.choose = nn.Linear(width, slots)
-
     def forward(self, sight: Tensor, words: Tensor) -> Located:
-        places, logits = self.tell(sight)
-        choice = self.choose(words.sum(-2)).softmax(-1)
-        named = (choice[..., None] * places).sum(-2, keepdim=True)
-        return Located(torch.cat((places, named), -2), logits, self.cells)
+        places, logits = self.tell_named(sight, words)
+        return Located(places, logits, self.cells)
 
     def start_from(self, other: Places) -> None:
         """Tell places as `other` does.

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from devmind.agent.cells import SIGHT_TOKENS
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.taps import Tapped
 from devmind.algorithms.diffusion import SPREAD_OUT, spread_out
@@ -29,7 +30,7 @@ from stages.planning.manipulate.demonstrations import (
     UNIT_M,
 )
 from stages.planning.manipulate.following import Manipulating
-from stages.planning.manipulate.reading import SIGHT_TOKENS, Reading, in_room
+from stages.planning.manipulate.reading import Reading, in_room
 
 THOUGHTS = 2
 """The first tokens that are tapped: the trunk's features of the body, and its readout."""

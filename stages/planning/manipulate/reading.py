@@ -1,51 +1,24 @@
 """How the head that handles things reads where they are: from tokens of the picture, and of the word that names one.
 
-The network is the one by which reflexes read places (`whereabouts`), so it can begin with what that has learned: each
-token of the picture answers for its own cell, and a softmax over cells picks the one that counts.
+The network is the one by which reflexes read places (`whereabouts`), so it can begin with what that has learned.
 """
 
 from __future__ import annotations
 
-import math
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
+from devmind.agent.cells import SCALE_DEG, NamedCells
 from devmind.agent.heads import Head
 from devmind.errors import ConfigError
 
-SIGHT_TOKENS, NUMBERS = 16, 4
-"""Of a place: in view (a logit), left and up of the gaze (/30 deg), log of the distance in metres."""
-SCALE_DEG = HALF_VIEW_DEG = 30.0
 
-
-class Reading(nn.Module):
+class Reading(NamedCells):
     """Tokens of sight [..., 16, D] and of words [..., W, D] to places [..., slots + 1, 4], the named one last."""
 
-    cells: Tensor
-
-    def __init__(self, width: int, slots: int) -> None:
-        super().__init__()
-        self.slots, narrow = slots, max(4, width // 8)
-        self.cell, self.squeeze = nn.Linear(width, width), nn.Linear(width, narrow)
-        self.scene = nn.Linear(SIGHT_TOKENS * narrow, width)
-        self.look = nn.Sequential(nn.GELU(), nn.Linear(width, slots * NUMBERS))
-        self.choose = nn.Linear(width, slots)
-        side = math.isqrt(SIGHT_TOKENS)
-        middle = 1 - (2 * torch.arange(side) + 1) / side
-        angle = torch.rad2deg(torch.atan(middle * math.tan(math.radians(HALF_VIEW_DEG)))) / SCALE_DEG
-        up, left = torch.meshgrid(angle, angle, indexing="ij")
-        self.register_buffer("cells", torch.stack((left, up), -1).reshape(SIGHT_TOKENS, 2), persistent=False)
-
     def forward(self, sight: Tensor, words: Tensor) -> Tensor:
-        scene = self.scene(self.squeeze(sight).flatten(-2))[..., None, :]
-        told = self.look(self.cell(sight) + scene).unflatten(-1, (self.slots, NUMBERS)).transpose(-3, -2)
-        where = told[..., 1:] + F.pad(self.cells, (0, 1))
-        place = (told[..., 0].softmax(-1)[..., None] * where).sum(-2)
-        places = torch.cat((told[..., 0].logsumexp(-1)[..., None], place), -1)
-        choice = self.choose(words.sum(-2)).softmax(-1)
-        return torch.cat((places, (choice[..., None] * places).sum(-2, keepdim=True)), -2)
+        return self.tell_named(sight, words)[0]
 
     def start_from(self, other: Head) -> None:
         """Read as a head that tells places of colours does.

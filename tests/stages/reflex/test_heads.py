@@ -7,10 +7,11 @@ import math
 import pytest
 import torch
 
+from devmind.agent.cells import HALF_VIEW_DEG, SCALE_DEG
 from devmind.agent.heads import Inlet, RegressionHead
 from devmind.agent.taps import Tapped
 from devmind.errors import ConfigError
-from stages.reflex.heads import HALF_VIEW_DEG, SCALE_DEG, PickHead, PickValueHead, Places, PlacesHead
+from stages.reflex.heads import PickHead, PickValueHead, Places, PlacesHead
 
 
 def silent(slots: int = 3) -> Places:

@@ -1,0 +1,60 @@
+"""Where things are, told cell by cell from the tokens of the picture.
+
+As in grid detectors (Redmon et al. 2016, "You only look once", arXiv 1506.02640) every token answers for its own
+cell with the same small network, and a softmax over cells picks the one that counts; so what is learned in one cell
+serves in all.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+SIGHT_TOKENS, NUMBERS = 16, 4
+"""Of a place: in view (a logit), left and up of the gaze (/30 deg), log of the distance in metres."""
+SCALE_DEG = HALF_VIEW_DEG = 30.0
+
+
+class Cells(nn.Module):
+    """Tokens of sight [..., 16, D], cell by cell from the top left, to a place for each slot."""
+
+    cells: Tensor
+
+    def __init__(self, width: int, slots: int) -> None:
+        super().__init__()
+        self.slots, narrow = slots, max(4, width // 8)
+        self.cell, self.squeeze = nn.Linear(width, width), nn.Linear(width, narrow)
+        self.scene = nn.Linear(SIGHT_TOKENS * narrow, width)
+        self.look = nn.Sequential(nn.GELU(), nn.Linear(width, slots * NUMBERS))
+        side = math.isqrt(SIGHT_TOKENS)
+        middle = 1 - (2 * torch.arange(side) + 1) / side
+        angle = torch.rad2deg(torch.atan(middle * math.tan(math.radians(HALF_VIEW_DEG)))) / SCALE_DEG
+        up, left = torch.meshgrid(angle, angle, indexing="ij")
+        self.register_buffer("cells", torch.stack((left, up), -1).reshape(SIGHT_TOKENS, 2), persistent=False)
+
+    def tell(self, sight: Tensor) -> tuple[Tensor, Tensor]:
+        """Places [..., S, 4] (see NUMBERS) and logits of the cells [..., S, 16]."""
+        scene = self.scene(self.squeeze(sight).flatten(-2))[..., None, :]
+        told = self.look(self.cell(sight) + scene).unflatten(-1, (self.slots, NUMBERS)).transpose(-3, -2)
+        logits = told[..., 0]
+        where = told[..., 1:] + F.pad(self.cells, (0, 1))
+        place = (logits.softmax(-1)[..., None] * where).sum(-2)
+        return torch.cat((logits.logsumexp(-1)[..., None], place), -1), logits
+
+
+class NamedCells(Cells):
+    """Tokens of words [..., W, D] besides, which name a slot."""
+
+    def __init__(self, width: int, slots: int) -> None:
+        super().__init__(width, slots)
+        self.choose = nn.Linear(width, slots)
+
+    def tell_named(self, sight: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
+        """Places [..., S + 1, 4] of all slots and then of the named one, and logits of the cells [..., S, 16]."""
+        places, logits = self.tell(sight)
+        choice = self.choose(words.sum(-2)).softmax(-1)
+        named = (choice[..., None] * places).sum(-2, keepdim=True)
+        return torch.cat((places, named), -2), logits
