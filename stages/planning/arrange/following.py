@@ -8,19 +8,16 @@ hand closed and holds nothing. Who carries something puts it down first.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from devmind.agent.output import Output
-from devmind.seeding import torch_generator
 from devmind.worlds.tabletop import PACE, THINGS
 from stages.planning.arrange.demonstrations import LENGTH, NEAR, PATIENCE, THERE
 from stages.planning.arrange.imagining import HALF
+from stages.planning.keypoints import KeyPoints
 
 if TYPE_CHECKING:
     from stages.planning.arrange.head import ArrangeHead
@@ -35,28 +32,23 @@ CLOSED, HOLDS = 2, 3
 
 
 @dataclass
-class Arranging(Output):
-    """The command [..., 3] that follows each Moment's plan.
+class Arranging(KeyPoints):
+    """The command [..., 3], from hand [..., 4] and things [..., 4 * THINGS].
 
-    Attributes:
-        condition, present: what plans are imagined of [..., K, D], and which of it is there, bool [..., K].
-        here: whether hand, things and places are sensed, bool [...]; hand [..., 4] and things [..., 4 * THINGS].
-        before, after: what was kept (`ArrangeHead.nothing`).
+    Kept are plan [B, H, 3] and symbols int64 [B, L]; int64 [B]: at, the key point that comes next, waited, ticks on the
+    way to it, and made, plans so far; grip [B]; lay [B, THINGS, 2], where things lay for the plan; due bool [B], a new
+    plan is made as soon as the hand is empty.
     """
 
     head: ArrangeHead
-    condition: Tensor
-    present: Tensor
-    here: Tensor
     hand: Tensor
     things: Tensor
-    before: Mapping[str, Tensor] | None = None
-    after: dict[str, Tensor] = field(default_factory=dict)
-    told: Tensor | None = None
 
-    def loss(self, target: Any, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        """Sum of the losses of `losses`."""
-        return torch.stack(list(self.losses(target, mask, generator).values())).sum()
+    name: ClassVar[str] = "arrange"
+
+    def sensed(self) -> Tensor:
+        """The table."""
+        return torch.cat((self.hand, self.things), -1)
 
     def losses(
         self, target: Mapping[str, Tensor], mask: Tensor | None = None, generator: torch.Generator | None = None
@@ -99,22 +91,11 @@ class Arranging(Output):
 
     def _plan(self, rows: Tensor, number: Tensor, generator: torch.Generator | None) -> None:
         """Make these rows' plans; `number` int64 [n], how many each had before."""
-        imaginer, n, device = self.head.imaginer, self.head.candidates, rows.device
-        if generator is not None:
-            chance = imaginer.chance(len(rows) * n, generator, device)
-        else:
-            # Known by the table and the plan's number, so that rows are independent and a replay repeats them.
-            each = [
-                imaginer.chance(n, torch_generator("arrange", int(made), _named(row)), device)
-                for made, row in zip(number.tolist(), torch.cat((self.hand, self.things), -1)[rows], strict=True)
-            ]
-            chance = torch.cat([noise for noise, _ in each]), torch.cat([luck for _, luck in each])
-        condition, present = (value[rows].repeat_interleave(n, 0) for value in (self.condition, self.present))
-        drawn = imaginer.drawn(condition, chance, present=present)
-        chosen = torch.arange(len(rows), device=device) * n + drawn.log_prob.unflatten(0, (-1, n)).argmax(-1)
-        symbols = drawn.symbols if drawn.symbols.shape[1] else drawn.symbols.new_full((len(condition), LENGTH), THERE)
-        self.after["plan"] = self.after["plan"].index_put((rows,), drawn.trajectory[chosen])
-        self.after["symbols"] = self.after["symbols"].index_put((rows,), symbols[chosen])
+        points, symbols = self.imagined(rows, number, generator)
+        if not symbols.shape[1]:
+            symbols = symbols.new_full((len(rows), LENGTH), THERE)
+        self.after["plan"] = self.after["plan"].index_put((rows,), points)
+        self.after["symbols"] = self.after["symbols"].index_put((rows,), symbols)
 
     def _follow(self) -> None:
         """Straight to the next key point, then its grip; an open hand behind the last one."""
@@ -130,34 +111,3 @@ class Arranging(Output):
         self.told = torch.cat((move.clamp(-1, 1), grip[:, None]), -1)
         waited = torch.where(there, 0, after["waited"] + going.long())
         self.after |= {"at": at + there.long(), "waited": waited, "grip": grip}
-
-    def kept(self) -> dict[str, Tensor]:
-        """plan [B, H, 3] and symbols int64 [B, L]; int64 [B]: at, the key point that comes next, waited, ticks on the
-        way to it, and made, plans so far; grip [B]; lay [B, THINGS, 2], where things lay for the plan; due bool [B], a
-        new plan is made as soon as the hand is empty.
-        """
-        return self.after
-
-    def sample(self, generator: torch.Generator | None = None) -> Tensor:
-        lead = self.here.shape
-        flat = self if len(lead) == 1 else self._flattened()
-        if flat.told is None:
-            flat.prepare(generator)
-        assert flat.told is not None
-        return flat.told.reshape(*lead, -1)
-
-    def mode(self) -> Tensor:
-        """The command when each plan is made of noise that is known by the table and the plan's number."""
-        return self.sample(None)
-
-    def _flattened(self) -> Arranging:
-        lead = self.here.ndim - 1
-        read = self.condition, self.present, self.here, self.hand, self.things
-        condition, present, here, hand, things = (value.flatten(0, lead) for value in read)
-        return Arranging(self.head, condition, present, here, hand, things)
-
-
-def _named(row: Tensor) -> int:
-    """A number for what is sensed of a table."""
-    numbers = np.ascontiguousarray(row.detach().float().cpu().numpy())
-    return int.from_bytes(blake2b(numbers.tobytes(), digest_size=4).digest(), "little")

@@ -8,17 +8,14 @@ the hand on nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from devmind.agent.output import Output
-from devmind.seeding import torch_generator
 from devmind.worlds.nursery.state import MAX_REACH_M
+from stages.planning.keypoints import KeyPoints
 from stages.planning.manipulate.demonstrations import HAND_SCALE_M, HORIZON, MIDDLE_M, UNIT_M
 from stages.planning.manipulate.reading import losses as losses_of_places
 
@@ -34,33 +31,28 @@ HAND, HELD = slice(3, 6), 7
 
 
 @dataclass
-class Manipulating(Output):
-    """The command [..., 4] that follows each Moment's plan.
+class Manipulating(KeyPoints):
+    """The command [..., 4], from `places` as they are read [..., COLOURS + 1, 4] and `body` [..., 12].
 
-    Attributes:
-        condition, present: what plans are imagined of [..., K, D], and which of it is there, bool [..., K].
-        here: whether a picture, a word and the body are sensed, bool [...]; who is asked for nothing does not answer.
-        places: as they are read [..., COLOURS + 1, 4]; body [..., 12].
-        before, after: what was kept (`ManipulateHead.nothing`).
+    `here` is where a picture, a word and the body are sensed: who is asked for nothing does not answer.
+
+    Kept are plan [B, H, 5] and symbols int64 [B, H]; int64 [B]: at, the key point that comes next, waited, ticks on the
+    way to it, and made, plans so far; grip [B].
     """
 
     head: ManipulateHead
-    condition: Tensor
-    present: Tensor
-    here: Tensor
     places: Tensor
     body: Tensor
-    before: Mapping[str, Tensor] | None = None
-    after: dict[str, Tensor] = field(default_factory=dict)
-    told: Tensor | None = None
+
+    name: ClassVar[str] = "manipulate"
+
+    def sensed(self) -> Tensor:
+        """The body."""
+        return self.body
 
     def fires(self) -> Tensor:
         """Who is asked for something answers, bool [...]."""
         return self.here
-
-    def loss(self, target: Any, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        """Sum of the losses of `losses`."""
-        return torch.stack(list(self.losses(target, mask, generator).values())).sum()
 
     def losses(
         self, target: Mapping[str, Tensor], mask: Tensor | None = None, generator: torch.Generator | None = None
@@ -100,21 +92,8 @@ class Manipulating(Output):
 
     def _plan(self, rows: Tensor, number: Tensor, generator: torch.Generator | None) -> None:
         """Make these rows' plans; `number` int64 [n], how many each had before."""
-        imaginer, n, device = self.head.imaginer, self.head.candidates, rows.device
-        if generator is not None:
-            chance = imaginer.chance(len(rows) * n, generator, device)
-        else:
-            # Known by the hand's place and the plan's number, so that rows are independent and a replay repeats them.
-            each = [
-                imaginer.chance(n, torch_generator("manipulate", int(made), _named(row)), device)
-                for made, row in zip(number.tolist(), self.body[rows], strict=True)
-            ]
-            chance = torch.cat([noise for noise, _ in each]), torch.cat([luck for _, luck in each])
-        condition, present = (value[rows].repeat_interleave(n, 0) for value in (self.condition, self.present))
-        drawn = imaginer.drawn(condition, chance, present=present)
-        chosen = torch.arange(len(rows), device=device) * n + drawn.log_prob.unflatten(0, (-1, n)).argmax(-1)
-        for name, value in (("plan", drawn.trajectory), ("symbols", drawn.symbols)):
-            self.after[name] = self.after[name].index_put((rows,), value[chosen])
+        for name, value in zip(("plan", "symbols"), self.imagined(rows, number, generator), strict=True):
+            self.after[name] = self.after[name].index_put((rows,), value)
 
     def _follow(self) -> None:
         """Towards the next key point, then its grip; behind the last one still, with the grip as it is."""
@@ -137,33 +116,3 @@ class Manipulating(Output):
         """Where the hand is [..., 3], in units of plans."""
         middle = torch.as_tensor(MIDDLE_M, dtype=self.body.dtype, device=self.body.device)
         return (HAND_SCALE_M * self.body[..., HAND] - middle) / UNIT_M
-
-    def kept(self) -> dict[str, Tensor]:
-        """plan [B, H, 5] and symbols int64 [B, H]; int64 [B]: at, the key point that comes next, waited, ticks on the
-        way to it, and made, plans so far; grip [B].
-        """
-        return self.after
-
-    def sample(self, generator: torch.Generator | None = None) -> Tensor:
-        lead = self.here.shape
-        flat = self if len(lead) == 1 else self._flattened()
-        if flat.told is None:
-            flat.prepare(generator)
-        assert flat.told is not None
-        return flat.told.reshape(*lead, -1)
-
-    def mode(self) -> Tensor:
-        """The command when each plan is made of noise that is known by the hand's place and the plan's number."""
-        return self.sample(None)
-
-    def _flattened(self) -> Manipulating:
-        lead = self.here.ndim - 1
-        read = self.condition, self.present, self.here, self.places, self.body
-        condition, present, here, places, body = (value.flatten(0, lead) for value in read)
-        return Manipulating(self.head, condition, present, here, places, body)
-
-
-def _named(row: Tensor) -> int:
-    """A number for what is felt of the body."""
-    numbers = np.ascontiguousarray(row.detach().float().cpu().numpy())
-    return int.from_bytes(blake2b(numbers.tobytes(), digest_size=4).digest(), "little")

@@ -111,7 +111,7 @@ class ManipulateHead(Head):
             present[..., :THOUGHTS] = False
         # The trunk's features stand in numbers of their own: a plan cannot point at them.
         condition = torch.cat((F.pad(thought, (FEATURES, 0)), F.pad(scene, (0, self.inlet.width))), -2)
-        return Manipulating(self, condition, present, seen[1] & seen[2] & seen[3], places, body, kept)
+        return Manipulating(self, condition, present, seen[1] & seen[2] & seen[3], places, body, before=kept)
 
     def scene(self, places: Tensor, body: Tensor) -> Tensor:
         """What a room is to the denoiser, [..., TOLD_BY, FEATURES]: the hand, what is asked for, each colour."""

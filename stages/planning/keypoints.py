@@ -1,0 +1,111 @@
+"""What heads that follow plans of key points have in common: plans are drawn for the rows in which one is due, and each
+tick has one command, whoever asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from hashlib import blake2b
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.output import Output
+from devmind.seeding import torch_generator
+
+Chance = tuple[Tensor, Tensor]
+"""Of plans: noise and luck (`Imaginer.chance`)."""
+
+
+@dataclass
+class KeyPoints(Output):
+    """The command that follows each Moment's plan.
+
+    Attributes:
+        head: which has the `Imaginer` and says how many `candidates` it draws.
+        condition, present: what plans are imagined of [..., K, D], and which of it is there, bool [..., K].
+        here: where all is sensed that the head needs, bool [...].
+        before, after: what was kept, and what is to be (`nothing` of the head).
+        told: the command of each row, once it was asked for.
+    """
+
+    head: Any
+    condition: Tensor
+    present: Tensor
+    here: Tensor
+    before: Mapping[str, Tensor] | None = field(default=None, kw_only=True)
+    after: dict[str, Tensor] = field(default_factory=dict, kw_only=True)
+    told: Tensor | None = field(default=None, kw_only=True)
+
+    name: ClassVar[str]
+    """By which its noise is drawn."""
+
+    def sensed(self) -> Tensor:
+        """What the noise of a row's plan goes by, [B, N]."""
+        raise NotImplementedError
+
+    def prepare(self, generator: torch.Generator | None = None) -> None:
+        """Go on with each row's plan or make new ones, and say the command."""
+        raise NotImplementedError
+
+    def losses(
+        self, target: Mapping[str, Tensor], mask: Tensor | None = None, generator: torch.Generator | None = None
+    ) -> dict[str, Tensor]:
+        """What is learned, by name."""
+        raise NotImplementedError
+
+    def loss(self, target: Any, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        """Sum of the losses of `losses`."""
+        return torch.stack(list(self.losses(target, mask, generator).values())).sum()
+
+    def imagined(self, rows: Tensor, number: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+        """Points [n, H, C] and symbols int64 [n, L or 0] of new plans for these rows: of the candidates the one whose
+        symbols are surest.
+
+        Without a generator noise is known by what is sensed and by the plan's `number` int64 [n], so that rows are
+        independent and a replay repeats them.
+        """
+        imaginer, n, device = self.head.imaginer, self.head.candidates, rows.device
+        chance: Chance
+        if generator is not None:
+            chance = imaginer.chance(len(rows) * n, generator, device)
+        else:
+            each = [
+                imaginer.chance(n, torch_generator(self.name, int(made), _number_of(row)), device)
+                for made, row in zip(number.tolist(), self.sensed()[rows], strict=True)
+            ]
+            chance = torch.cat([noise for noise, _ in each]), torch.cat([luck for _, luck in each])
+        condition, present = (value[rows].repeat_interleave(n, 0) for value in (self.condition, self.present))
+        drawn = imaginer.drawn(condition, chance, present=present)
+        chosen = torch.arange(len(rows), device=device) * n + drawn.log_prob.unflatten(0, (-1, n)).argmax(-1)
+        return drawn.trajectory[chosen], drawn.symbols[chosen]
+
+    def kept(self) -> dict[str, Tensor]:
+        """`after`."""
+        return self.after
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        lead = self.here.shape
+        flat = self if len(lead) == 1 else self._flattened()
+        if flat.told is None:
+            flat.prepare(generator)
+        assert flat.told is not None
+        return flat.told.reshape(*lead, -1)
+
+    def mode(self) -> Tensor:
+        """The command when each plan's noise is known by what is sensed and the plan's number."""
+        return self.sample(None)
+
+    def _flattened(self) -> Self:
+        """All Moments of a batch as rows, without what was kept."""
+        read = [getattr(self, one.name) for one in fields(self) if not one.kw_only and one.name != "head"]
+        return type(self)(self.head, *(value.flatten(0, self.here.ndim - 1) for value in read))
+
+
+def _number_of(row: Tensor) -> int:
+    """A number for what is sensed."""
+    numbers = np.ascontiguousarray(row.detach().float().cpu().numpy())
+    return int.from_bytes(blake2b(numbers.tobytes(), digest_size=4).digest(), "little")
