@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from devmind.acting import Actor
+from devmind.acting.taught_words import WHAT, where
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.curriculum.episodes import identities
@@ -19,7 +20,7 @@ from stages.language.answering import answers, png
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT
 from stages.language.eye import SIDE
 from stages.language.hand_rules import CutOuts
-from stages.language.name.lesson import WHAT, answer, where
+from stages.language.name.lesson import answer
 from stages.language.name.scenes import THINGS, Scenes, scenes
 from stages.language.parts import POINT, SIGHT, TEXT
 from stages.language.seeing import centres

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from devmind.acting.taught_words import WHAT, where
 from devmind.curriculum.stage import Context, Lesson
 from devmind.seeding import lesson_seeds, numpy_rng
 from stages.language.caregiver.grammar import a
@@ -21,18 +22,12 @@ from stages.language.seeing import Page, batch_of, loss, named_apart
 from stages.language.teaching import taught
 
 STEPS = {"tiny": 12, "nursery": 800, "child": 4000, "adult": 12000}
-WHAT = "what is that?"
 COLOUR = "what colour is that?"
 KIND = "is that a ball, a box or a can?"
 APART = 0.5
 """Of those who are asked what they look at, the share who are asked for the colour or the noun alone."""
 BY_NOUN = 0.5
 """Of those who are asked where something is, the share who are to go by its noun alone."""
-
-
-def where(name: str) -> str:
-    """'where is the red ball?'"""
-    return f"where is the {name}?"
 
 
 def answer(name: str) -> str:

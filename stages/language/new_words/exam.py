@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from devmind.acting.recall import OwnMemories, keys_of
-from devmind.acting.taught_words import TaughtAnswer, answers_by_looks, ask, look, memories_of
+from devmind.acting.taught_words import WHAT, TaughtAnswer, answers_by_looks, ask, look, memories_of, where
 from devmind.agent.agent import Agent
 from devmind.algorithms.calibration import calibration_error
 from devmind.curriculum.exam import Exhibit, Measure
@@ -27,7 +27,6 @@ from stages.language.answering import png
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT
 from stages.language.hand_rules import CutOuts
 from stages.language.name.exam import UNNAMED, nearest
-from stages.language.name.lesson import WHAT, where
 from stages.language.name.scenes import THINGS, scenes
 from stages.language.new_words.lives import Lives, lives
 from stages.language.parts import SIGHT

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from devmind.acting.taught_words import teaching
+from devmind.acting.taught_words import WHAT, teaching, where
 from devmind.agent.agent import Agent
 from devmind.agent.batch import RECALLED_BUDGET, encode_text, encode_words, to_device
 from devmind.agent.output import masked_mean
@@ -31,7 +31,6 @@ from devmind.learners.gradient import TINY_ROWS, GradientLearner
 from devmind.seeding import lesson_seeds, numpy_rng
 from stages.language.caregiver.scene import TAUGHT
 from stages.language.eye import COLOUR, FORM
-from stages.language.name.lesson import WHAT, where
 from stages.language.name.scenes import THINGS
 from stages.language.new_words.lives import Lives, lives
 from stages.language.parts import DETAIL, RECOGNISED, SIGHT, SOUGHT, TEXT, WORDS

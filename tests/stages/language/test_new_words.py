@@ -13,7 +13,7 @@ import torch
 from devmind import worlds
 from devmind.acting import taught_words
 from devmind.acting.recall import OwnMemories, brought_back, names_in
-from devmind.acting.taught_words import teaching
+from devmind.acting.taught_words import WHAT, teaching, where
 from devmind.agent.agent import Agent
 from devmind.agent.batch import RECALLED_BUDGET, collate_tick
 from devmind.agent.heads import Inlet
@@ -36,7 +36,6 @@ from stages.language.caregiver.grammar import VOCABULARY
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT
 from stages.language.eye import COLOUR, FORM, MOST
 from stages.language.eye import THINGS as THINGS_MAP
-from stages.language.name.lesson import WHAT, where
 from stages.language.name.scenes import THINGS
 from stages.language.new_words import exam, lesson
 from stages.language.new_words.heads import RecognisedHead, SoughtHead
