@@ -15,6 +15,7 @@ import numpy as np
 from devmind.acting import Actor, Policy, Senses, rollout
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
+from devmind.agent.batch import collate_tick
 from devmind.agent.config import AgentConfig
 from devmind.agent.taps import taps_trunk
 from devmind.curriculum.episodes import of_lessons, of_worlds
@@ -22,19 +23,22 @@ from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
-from devmind.worlds.nursery.handling import TASKS, held_out
+from devmind.worlds.nursery.handling import ASKED, BOX_COLOUR, GOAL, PILLAR_COLOUR, TASKS, held_out
 from devmind.worlds.nursery.state import HAND_HIGH, HAND_LOW, MAX_REACH_M
 from stages.planning import parts
 from stages.planning.manipulate import lesson
-from stages.planning.manipulate.demonstrations import HORIZON, MIDDLE_M, UNIT_M, plans
-from stages.planning.manipulate.following import NEAR_M, PATIENCE, SLOW
+from stages.planning.manipulate.demonstrations import HAND_SCALE_M, HORIZON, MIDDLE_M, UNIT_M, plans
+from stages.planning.manipulate.following import HAND, NEAR_M, PATIENCE, SLOW
 from stages.planning.manipulate.head import TRUNK
+from stages.planning.manipulate.reading import in_room
 
 NAME = lesson.NAME
 GATE = Gate([Threshold(f"{NAME}/{task}", 0.75, beats_floor=True) for task in TASKS])
 EPISODES, FEW = 200, 40
 """Of each task; and of floors and rows, as rooms have to be seen tick by tick."""
 REACH_ALONE, UNTAUGHT = "the reach skill alone", "untaught agent"
+BY_SCRIPT = "the script, on places as the head reads them"
+USUAL_SIZE_M = 0.05
 NOTES = {
     "push": "a thing is pushed until it lies within 0.1 m of a pillar",
     "grasp": "the thing that is asked for is held above all things, whatever else was held before",
@@ -113,6 +117,8 @@ def _beside(
     if any(not taps_trunk(agent.tap_of(name)) for name in agent.heads_of(parts.REACH)):
         found[REACH_ALONE] = share(Actor(agent, n, effectors=[parts.REACH], trunk=False))
     rows = {"words off": share(handler(agent, n, ["words"])), "sight off": share(handler(agent, n, ["sight"]))}
+    sight, script = Sight(agent, n), Script(task)
+    rows[BY_SCRIPT] = share(lambda senses, first: script(sight(senses, first), first))
     with silenced(agent):
         rows["the trunk's features silenced"] = share(handler(agent, n))
     apart = held_out(context.make_world("nursery", f"handle/{task}", seeds).truth())
@@ -143,6 +149,26 @@ def untaught(agent: Agent) -> Agent:
 def at_random(rng: np.random.Generator) -> Policy:
     """Another command each tick."""
     return lambda senses, first: {parts.REACH: rng.uniform(-1, 1, (len(first), 4)).astype(np.float32)}
+
+
+class Sight:
+    """What the script asks of a room, as the head reads it from what is seen: in place of the truth, for the row that
+    says what imagining adds to reading.
+    """
+
+    def __init__(self, agent: Agent, n: int) -> None:
+        self.actor = Actor(agent, n, effectors=(), heads=(parts.MANIPULATE,))
+
+    def __call__(self, senses: Senses, first: np.ndarray) -> dict[str, np.ndarray]:
+        """`position` [N, 2, 3] and `size` [N, 2] (ASKED and GOAL), and `hand` [N, 3], in metres."""
+        read: Any = self.actor.act(collate_tick(senses, first)).outputs[parts.MANIPULATE]
+        places = in_room(read.places, read.body).cpu().numpy().astype(np.float64)
+        likelier = read.places[:, [PILLAR_COLOUR, BOX_COLOUR], 0].argmax(-1).cpu().numpy()
+        goal = places[np.arange(len(places)), np.array([PILLAR_COLOUR, BOX_COLOUR])[likelier]]
+        hand = read.body[:, HAND].cpu().numpy() * HAND_SCALE_M
+        position = np.zeros((len(places), 2, 3))
+        position[:, ASKED], position[:, GOAL] = places[:, -1], goal
+        return {"position": position, "size": np.full((len(places), 2), USUAL_SIZE_M), "hand": hand}
 
 
 class Script:
