@@ -26,7 +26,7 @@ SHARED = ("trunk.",)
 
 @dataclass(frozen=True)
 class JointLoss:
-    """The weighted sum of the losses of those parts that a batch has; `PART/loss` tells each.
+    """The weighted sum of the losses of those parts that a batch has; told is `PART/loss`, and what each loss tells.
 
     Attributes:
         losses: by part; weights: of each.
@@ -36,9 +36,14 @@ class JointLoss:
     weights: Mapping[str, float]
 
     def __call__(self, agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, Mapping[str, Tensor]]:
-        each = {part: self.losses[part](agent, batch[part])[0] for part in batch}
-        value = torch.stack([self.weights[part] * one for part, one in each.items()]).sum()
-        return value, {f"{part}/loss": one.detach() for part, one in each.items()}
+        each = [self.of(agent, part, of_part) for part, of_part in batch.items()]
+        return torch.stack([loss for loss, _ in each]).sum(), {k: v for _, told in each for k, v in told.items()}
+
+    def of(self, agent: Agent, part: str, batch: Any) -> tuple[Tensor, dict[str, Tensor]]:
+        """One part's weighted loss, and what is told of it."""
+        loss, scalars = self.losses[part](agent, batch)
+        told = {f"{part}/loss": loss.detach()} | {f"{part}/{name}": one for name, one in scalars.items()}
+        return self.weights[part] * loss, told
 
 
 class JointLearner(GradientLearner):
@@ -62,14 +67,12 @@ class JointLearner(GradientLearner):
         total: list[Tensor | None] = [None] * len(parameters)
         value, told, on_shared = torch.zeros(()), dict[str, Any](), dict[str, Tensor]()
         for part, of_part in batch.items():
-            weight = self.joint.weights[part]
-            loss, scalars = self.joint.losses[part](self.agent, of_part)
+            loss, of_loss = self.joint.of(self.agent, part, of_part)
             # The Trainer's autocast is for forward passes.
             with torch.autocast(loss.device.type, enabled=False):
-                found = torch.autograd.grad(weight * loss, parameters, allow_unused=True)
+                found = torch.autograd.grad(loss, parameters, allow_unused=True)
             total = [_sum(before, new) for before, new in zip(total, found, strict=True)]
-            value = value.to(loss.device) + weight * loss.detach()
-            told |= {f"{part}/loss": loss.detach()} | {f"{part}/{name}": one for name, one in scalars.items()}
+            value, told = value.to(loss.device) + loss.detach(), told | of_loss
             if shared:
                 on_shared[part] = torch.cat([_flat(found[at], parameters[at]) for at in shared])
         for parameter, gradient in zip(parameters, total, strict=True):

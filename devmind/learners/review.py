@@ -57,6 +57,12 @@ class Review(GradientLearner):
             learner.load_state_dict(state["of"][name])
 
 
+def turn_of(turns: Sequence[str], update: int) -> tuple[str, int]:
+    """Whose turn it is at an update, where `turns` come again and again, and how often it had one before."""
+    again, at = divmod(update, len(turns))
+    return turns[at], again * turns.count(turns[at]) + turns[:at].count(turns[at])
+
+
 def review(
     lessons: Sequence[Lesson],
     turns: Sequence[str],
@@ -88,9 +94,8 @@ def review(
         of = {name: lesson.make_batches(agent, fewer, lesson.steps) for name, lesson in reviewed.items()}
 
         def make(update: int) -> dict[str, Any]:
-            again, at = divmod(update, len(turns))
-            name = turns[at]
-            return {"of": name, "batch": of[name].rehearsal(again * turns.count(name) + turns[:at].count(name))}
+            name, number = turn_of(turns, update)
+            return {"of": name, "batch": of[name].rehearsal(number)}
 
         return Batches(make, steps)
 

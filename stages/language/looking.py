@@ -2,59 +2,73 @@
 is looked at for it.
 
 The trunk alone learns late which thing a word means, where a head that points, by a dot product with what is in each
-cell, finds what is named after two hundred steps. So this head looks as that one does: the feature of each token of the
-page asks all things that the eye has found, by four attention heads (Vaswani et al., 2017, "Attention is all you
-need"), or none of them.
+cell, finds what is named after two hundred steps. So this head looks as that one does: the feature of each byte says
+which form, colour and place it looks for, and each thing that fits is looked at, all of them or none. Where to look is
+taught (`seeing.py`): the caregiver looks at what she asks about, and the child's gaze follows hers, as children's does
+(Tomasello and Farrar, 1986, "Joint attention and early language", Child Development 57).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from devmind.agent.encoders import mlp
 from devmind.agent.heads import Inlet
-from devmind.agent.output import Output
+from devmind.agent.output import Categorical, Output
 from devmind.agent.taps import Tapped
 from devmind.agent.text import TextHead
-from stages.language.eye import MOST
+from stages.language.eye import COLOUR, FORM, MOST, SIDE, THINGS
 
-LOOKS = 4
-"""Attention heads."""
+PLACE = 16
+"""Numbers of a place."""
+
+
+@dataclass
+class Written(Categorical):
+    """The next token, and what is looked at for it.
+
+    Attributes:
+        looked: logits [..., n, 64] of looking at each cell; None where there is no picture.
+    """
+
+    looked: Tensor | None = None
 
 
 class LookingTextHead(TextHead):
     """As `TextHead`; taps ("trunk:text", the sense of `DetailEncoder`). The eye is not taught by it.
 
-    In a Moment without a picture nothing is looked at.
+    What is looked at is a sum over cells, each weighted by how sure it is to hold a thing and to fit, so that one, two
+    and no things differ. In a Moment without a picture nothing is looked at.
     """
 
     def __init__(self, inlet: Inlet, patched: bool = False) -> None:
         super().__init__(inlet, patched)
-        width = inlet.width
-        self.asks, self.shows, self.tells = (
-            nn.Linear(width, width),
-            nn.Linear(width, 2 * width),
-            nn.Linear(width, width),
-        )
-        self.nothing = nn.Parameter(torch.zeros(width))
+        width, codes = inlet.width, inlet.map_channels[FORM] + inlet.map_channels[COLOUR]
+        self.places = nn.Parameter(torch.randn(SIDE**2, PLACE))
+        self.asks, self.shows = nn.Linear(width, codes + PLACE + 1), nn.Linear(codes + PLACE, width)
+        self.tells = mlp(2 * width, 2 * width, width)
 
     def forward(self, tapped: Tapped, *targets: Any) -> Output:
         """Logits of each token of the page."""
-        features, things = tapped.tokens[..., :-MOST, :], tapped.tokens[..., -MOST:, :].detach()
-        features = features + self.look(features, things, tapped.present[..., -MOST:])
-        return super().forward(Tapped(features, tapped.present[..., :-MOST]), *targets)
+        features, here = tapped.tokens[..., :-MOST, :], tapped.present[..., -MOST:].any(-1)
+        looked = None
+        if FORM in tapped.maps:
+            looked, seen = self.look(features, tapped)
+            told = self.tells(torch.cat((features, seen), -1))
+            features = features + told * here[..., None, None]
+        output = super().forward(Tapped(features, tapped.present[..., :-MOST]), *targets)
+        return Written(output.logits, looked=looked) if isinstance(output, Categorical) else output
 
-    def look(self, features: Tensor, things: Tensor, here: Tensor) -> Tensor:
-        """What features [..., n, D] see among things [..., MOST, D] that are `here`, bool [..., MOST]: [..., n, D]."""
-        keys, values = self.shows(things).chunk(2, -1)
-        nothing = self.nothing.expand(*keys.shape[:-2], 1, -1)
-        keys, values = torch.cat((keys, nothing), -2), torch.cat((values, torch.zeros_like(nothing)), -2)
-        here = F.pad(here, (0, 1), value=True)[..., None, None, :]
-        query, keys, values = (
-            each.unflatten(-1, (LOOKS, -1)).transpose(-3, -2) for each in (self.asks(features), keys, values)
-        )
-        seen = F.scaled_dot_product_attention(query, keys, values, attn_mask=here)
-        return self.tells(seen.transpose(-3, -2).flatten(-2))
+    def look(self, features: Tensor, tapped: Tapped) -> tuple[Tensor, Tensor]:
+        """For features [..., n, D], logits [..., n, 64] of looking at each cell, and what is seen there [..., n, D]."""
+        codes = torch.cat((tapped.maps[FORM], tapped.maps[COLOUR]), -3).flatten(-2).mT.detach()
+        things = tapped.maps[THINGS].flatten(-3).detach()
+        cells = torch.cat((codes, self.places.expand(*codes.shape[:-1], PLACE)), -1)
+        asks = self.asks(features)
+        looked = asks[..., :-1] @ cells.mT + asks[..., -1:]
+        weights = looked.sigmoid() * things.sigmoid()[..., None, :]
+        return looked, weights @ self.shows(cells)

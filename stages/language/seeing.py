@@ -57,11 +57,11 @@ def batch_of(
     """N pictures in the light that each page wants, and the pages, as a Batch of one Moment a row.
 
     Args:
-        meant: which things each page asks to point at, bool [N, K]; by default none.
+        meant: which things each page is about, bool [N, K]; by default none.
 
     Returns:
         Beside the Batch: `written` int64 [N, 1, L], what follows each byte of the page where that is learned, else -1;
-        `pointed` float [N, 1, 64], how probable it is that each cell is meant, zeros where none is asked for; `plain`
+        `pointed` float [N, 1, 64], how probable it is that each cell is meant, zeros where none is; `plain`
         and `lit`, the pictures uint8 [N, 64, 64, 3] in plain light and in light of one colour; `called` by head int64
         [N, 64]: whether the middle of a thing is in each cell, its colour and its noun; -1 where there is none.
     """
@@ -120,13 +120,17 @@ def cells(boxes: np.ndarray) -> np.ndarray:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Nats a byte of what is written, cross-entropy of the cell pointed at, and nats a thing of what is called."""
+    """Nats a byte of what is written and of where is looked for it, cross-entropy of the cell pointed at, and nats a
+    thing of what is called.
+    """
     pointed = batch["pointed"]
     points = pointed.any()
     outputs: Any = agent.forward(dict(batch), [TEXT, POINT] if points else [TEXT])
     says, right = nats_of(outputs[TEXT].logits, batch["written"])
     calls = nats_called(agent, batch, "plain", COLOUR_OF) + nats_called(agent, batch, "lit", NOUN_OF)
-    scalars = {"says": says.detach(), "said right": right, "calls": calls.detach()}
+    looks = nats_looked(outputs[TEXT], batch)
+    scalars = {"says": says.detach(), "said right": right, "calls": calls.detach(), "looks": looks.detach()}
+    says = says + looks
     if not points:
         return says + calls, scalars
     asked = pointed.any(-1)
@@ -142,6 +146,18 @@ def nats_called(agent: Agent, batch: Mapping[str, Any], light: str, head: str) -
     called = batch["called"]
     nats = [_each(outputs[name].logits, called[name]) * (called[name] >= 0) for name in (OBJECTS, head)]
     return torch.stack([each.sum() for each in nats]).sum() / (called[OBJECTS] > 0).sum().clamp_min(1)
+
+
+def nats_looked(output: Any, batch: Mapping[str, Any]) -> Tensor:
+    """Nats a byte of looking, for each that is written, at the things that the page is about and at no others; 0 of a
+    head that does not look.
+    """
+    if getattr(output, "looked", None) is None:
+        return torch.zeros(())
+    wanted, looked = torch.broadcast_tensors((batch["pointed"] > 0).float()[..., None, :], output.looked)
+    nats = F.binary_cross_entropy_with_logits(looked, wanted, reduction="none")
+    things = (batch["called"][OBJECTS] > 0)[:, None, None]
+    return masked_mean((nats * things).sum(-1), batch["written"] >= 0)
 
 
 def nats_of(logits: Tensor, written: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,26 +7,21 @@ from dataclasses import replace
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson, Skill
-from devmind.learners.review import review
 from devmind.worlds.minigrid import installed
 from stages.language import parts
 from stages.language.answer import exam as answer_exam
-from stages.language.answer import lesson as answer_lesson
 from stages.language.converse import exam as converse_exam
-from stages.language.converse import lesson as converse_lesson
 from stages.language.follow import exam as follow_exam
 from stages.language.follow import lesson as follow_lesson
 from stages.language.grammar import exam as grammar_exam
 from stages.language.name import exam as name_exam
-from stages.language.name import lesson as name_lesson
 from stages.language.new_words import exam as new_words_exam
 from stages.language.new_words import lesson as new_words_lesson
 from stages.language.read import exam as read_exam
 from stages.language.read import lesson as read_lesson
 from stages.language.senses import lesson as senses_lesson
+from stages.language.talk import lesson as talk_lesson
 
-REVIEW = {"tiny": 4, "nursery": 500, "child": 2000, "adult": 6000}
-"""Steps of the lesson `review`."""
 SKILLS: Sequence[Skill] = (
     Skill(
         "read",
@@ -90,21 +85,17 @@ class LanguageStage:
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Follow (with MiniGrid installed), read, name, senses, new words, answer, converse, each rehearsing those
-        before it; a review.
+        """Follow (with MiniGrid installed), read, senses, talk, new words, each rehearsing those before it.
 
-        `follow` comes first: taught last, it cost names more than it kept of itself (docs/log.md).
+        `talk` goes on with all but the last two, so there is no review.
         """
         found: list[Lesson] = []
         for each in (
             *([follow_lesson] if installed() else []),
             read_lesson,
-            name_lesson,
             senses_lesson,
+            talk_lesson,
             new_words_lesson,
-            answer_lesson,
-            converse_lesson,
         ):
             found.append(replace(each.lesson(context), rehearses=tuple(lesson.name for lesson in found)))
-        steps, turns = REVIEW[context.config.size], [lesson.name for lesson in found]
-        return [*found, review(found, turns, steps=steps, minutes=2.5, learning_rate=1e-3, trains=parts.trained)]
+        return found

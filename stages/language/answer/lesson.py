@@ -13,16 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from devmind.curriculum.stage import Context, Lesson
+from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
 from stages.language.caregiver import grammar
-from stages.language.caregiver.grammar import Exchange
-from stages.language.caregiver.scene import COLOURS, NOUNS, TAUGHT, Pair, Scene
+from stages.language.caregiver.grammar import AT, Exchange
+from stages.language.caregiver.scene import COLOURS, NOUNS, TAUGHT, Pair, Scene, Thing
 from stages.language.caregiver.views import CELLS, MOST, Views, views
-from stages.language.seeing import Page, batch_of, loss, named_apart
-from stages.language.teaching import taught
+from stages.language.seeing import Page, batch_of, named_apart
 
-STEPS = {"tiny": 12, "nursery": 2000, "child": 6000, "adult": 16000}
 ASKED = {
     "colour": grammar.colours,
     "place": grammar.places,
@@ -64,17 +62,32 @@ class Asked:
         return [f" {answer}" for _, answer in self.exchanges]
 
 
-def lesson(context: Context) -> Lesson:
-    """The lesson as data."""
-    return taught(context, "answer", loss, lesson_batch, STEPS, 32, 3e-3, 10.0)
-
-
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     """`rows` scenes of pairs that are taught, with a question about each."""
     questions = asked(context, lesson_seeds(rows, context.seed, "answer", update), TAUGHT)
     rng = numpy_rng(context.seed, "answer", update)
     pages = [_page(rng, *each) for each in zip(questions.kinds, questions.questions, questions.answers, strict=True)]
-    return batch_of(questions.shown, pages, rng)
+    meant = [
+        [tuple(pair) in about(question, scene) for pair in pairs]
+        for question, scene, pairs in zip(
+            questions.questions, questions.shown.scenes, questions.shown.pairs.tolist(), strict=True
+        )
+    ]
+    return batch_of(questions.shown, pages, rng, np.array(meant))
+
+
+def about(question: str, scene: Scene) -> set[Pair]:
+    """What a question is about: all things that are called as it says; where it names none, those that stand there."""
+    words = question.strip("?").split()
+    colours = [at for at, colour in enumerate(COLOURS) if colour in words]
+    nouns = [at for at, noun in enumerate(NOUNS) if noun in words or grammar.plural(noun) in words]
+
+    def meant(thing: Thing) -> bool:
+        if not nouns:
+            return AT[thing.place] in question
+        return thing.noun in nouns and (not colours or thing.colour in colours)
+
+    return {(thing.colour, thing.noun) for thing in scene.things if meant(thing)}
 
 
 def _page(rng: np.random.Generator, kind: str, question: str, answer: str) -> Page:

@@ -118,7 +118,7 @@ def placements(scene: Scene) -> Sequence[Exchange]:
 def numbers(scene: Scene) -> Sequence[Exchange]:
     """How many there are of each noun."""
     there = [thing.noun for thing in scene.things]
-    return [(f"how many {_plural(noun)} are there?", f"{COUNTS[there.count(n)]}.") for n, noun in enumerate(NOUNS)]
+    return [(f"how many {plural(noun)} are there?", f"{COUNTS[there.count(n)]}.") for n, noun in enumerate(NOUNS)]
 
 
 def unknowns(scene: Scene) -> Sequence[Exchange]:
@@ -157,7 +157,8 @@ def _alone(scene: Scene) -> list[Thing]:
     return [thing for thing in scene.things if there.count(thing.noun) == 1]
 
 
-def _plural(noun: str) -> str:
+def plural(noun: str) -> str:
+    """'balls', 'boxes'."""
     return noun + ("es" if noun.endswith("x") else "s")
 
 
@@ -193,7 +194,7 @@ INSTRUCTIONS = (
 )
 """The words of instructions that the caregiver's sentences lack."""
 VOCABULARY = frozenset(
-    " ".join((*COLOURS, *NOUNS, *map(_plural, NOUNS), *SHOWS, *AT, *VERBS, *COUNTS, INSTRUCTIONS))
+    " ".join((*COLOURS, *NOUNS, *map(plural, NOUNS), *SHOWS, *AT, *VERBS, *COUNTS, INSTRUCTIONS))
     .replace(",", "")
     .split()
 ) | frozenset(["what", "colour", "where", "is", "there", "how", "many", "are", "yes", "no", "unknown"])

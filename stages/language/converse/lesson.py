@@ -15,16 +15,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from devmind.curriculum.stage import Context, Lesson
+from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
 from stages.language.caregiver.scene import COLOURS, NOUNS, TAUGHT
 from stages.language.converse.games import NOUN, SAID, Games, completion, games, opening
 from stages.language.name.scenes import THINGS
 from stages.language.parts import TEXT
-from stages.language.seeing import Page, batch_of, loss
-from stages.language.teaching import taught
+from stages.language.seeing import Page, batch_of
 
-STEPS = {"tiny": 12, "nursery": 300, "child": 2000, "adult": 6000}
 THERE, WHICH = " there.", " which one?"
 MISUNDERSTOOD = 0.3
 """Of the games whose first words leave it open, the share in which the child has answered as if they did not."""
@@ -35,11 +33,6 @@ BY_NOUN = 0.35
 def repaired(completed: str) -> str:
     """What she says to who found another thing: 'no, the red one.'."""
     return f"no, {completed}"
-
-
-def lesson(context: Context) -> Lesson:
-    """The lesson as data."""
-    return taught(context, "converse", loss, lesson_batch, STEPS, 32, 3e-3, 2.5)
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:

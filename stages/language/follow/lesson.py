@@ -22,7 +22,7 @@ from stages.language.parts import BOARD, CHOOSE, TEXT
 from stages.language.teaching import taught
 
 ROOM = "BabyAI-GoToRedBallGrey-v0"
-STEPS = {"tiny": 12, "nursery": 400, "child": 3000, "adult": 9000}
+STEPS = {"tiny": 12, "nursery": 240, "child": 2000, "adult": 6000}
 POOL = {"tiny": 64}
 POOL_ELSE = 10_000
 """Demonstrations that a lesson draws from."""
@@ -39,7 +39,7 @@ def lesson(context: Context, own: float = 0.0) -> Lesson:
         own: the share of a batch's episodes that the agent lives through itself, told by the bot (DAgger); batches are
             then made by the agent as it is, not ahead.
     """
-    plain = taught(context, "follow", loss, lesson_batch, STEPS, 32, 1e-3, 5.0)
+    plain = taught(context, "follow", loss, lesson_batch, STEPS, 32, 1e-3, 3.0)
     if not own:
         return plain
 

@@ -13,15 +13,13 @@ from typing import Any
 import numpy as np
 
 from devmind.acting.taught_words import WHAT, where
-from devmind.curriculum.stage import Context, Lesson
+from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
 from stages.language.caregiver.grammar import a
 from stages.language.caregiver.scene import COLOURS, NOUNS, TAUGHT, name_of
 from stages.language.name.scenes import THINGS, scenes
-from stages.language.seeing import Page, batch_of, loss, named_apart
-from stages.language.teaching import taught
+from stages.language.seeing import Page, batch_of, named_apart
 
-STEPS = {"tiny": 12, "nursery": 800, "child": 4000, "adult": 12000}
 COLOUR = "what colour is that?"
 KIND = "is that a ball, a box or a can?"
 APART = 0.5
@@ -35,11 +33,6 @@ def answer(name: str) -> str:
     return f" {a(name)}."
 
 
-def lesson(context: Context) -> Lesson:
-    """The lesson as data."""
-    return taught(context, "name", loss, lesson_batch, STEPS, 32, 3e-3, 4.0)
-
-
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     """`rows` scenes of pairs that are taught: in every second one the child is asked what it looks at, else where."""
     what = np.arange(rows) % 2 == 0
@@ -48,6 +41,7 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     pages, meant = [], np.zeros((rows, THINGS), bool)
     for row, (colour, noun) in enumerate(shown.meant.tolist()):
         if what[row]:
+            meant[row, shown.target[row]] = True
             pages.append(_asked_what(rng, colour, noun))
         elif rng.random() < BY_NOUN:
             meant[row] = shown.pairs[row, :, 1] == noun

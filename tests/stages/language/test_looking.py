@@ -8,14 +8,19 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate, collate_tick
+from devmind.agent.heads import Inlet
+from devmind.agent.output import Categorical
+from devmind.agent.taps import Tapped
 from devmind.agent.text import TextHead
 from devmind.agent.writing import answered
 from devmind.moment import Moment
 from devmind.seeding import numpy_rng
 from devmind.testing import tiny_agent
 from stages.language import parts
-from stages.language.looking import LookingTextHead
-from stages.language.parts import DETAIL, SIGHT, TEXT
+from stages.language.eye import COLOUR, FORM, SIDE, THINGS
+from stages.language.looking import LookingTextHead, Written
+from stages.language.parts import DETAIL, OBJECTS, SIGHT, TEXT
+from stages.language.seeing import nats_looked
 
 PICTURES = numpy_rng("looking").integers(0, 256, (2, 64, 64, 3)).astype(np.uint8)
 
@@ -59,28 +64,64 @@ def test_the_picture_decides_what_is_written_and_only_where_it_is(agent: Agent) 
     torch.testing.assert_close(mixed[1], alone[0])
     assert not torch.allclose(mixed[0], alone[0])
     head = agent.head(TEXT)
-    features, things = torch.randn(2, 5, 16), torch.randn(2, 8, 16)
-    nothing = torch.zeros(2, 8, dtype=torch.bool)
-    torch.testing.assert_close(head.look(features, things, nothing), head.tells.bias.expand(2, 5, -1))
-    here = nothing.clone()
-    here[:, 3] = True
-    changed = things.clone()
-    changed[:, 4] += 1  # a thing that is not there
-    torch.testing.assert_close(head.look(features, things, here), head.look(features, changed, here))
-    changed[:, 3] += 1
-    assert not torch.allclose(head.look(features, things, here), head.look(features, changed, here))
+    maps = agent.encoder(DETAIL)(torch.from_numpy(PICTURES)).maps
+    tapped = Tapped(torch.zeros(2, 5, 16), torch.ones(2, 5, dtype=torch.bool), maps)
+    features = torch.randn(2, 5, 16)
+    looked, seen = head.look(features, tapped)
+    assert looked.shape == (2, 5, SIDE**2)
+    empty = Tapped(tapped.tokens, tapped.present, {**maps, THINGS: torch.full_like(maps[THINGS], -30.0)})
+    assert head.look(features, empty)[1].abs().max() < 1e-6 < seen.abs().max(), "where no thing is, nothing is seen"
+
+
+def test_what_is_seen_of_two_things_alike_is_twice_what_is_seen_of_one(agent: Agent) -> None:
+    head = LookingTextHead(Inlet(16, 13, {FORM: 4, COLOUR: 4, THINGS: 1}))
+    torch.nn.init.zeros_(head.places)
+    torch.nn.init.zeros_(head.asks.weight)
+    head.asks.bias.data[-1] = 30.0  # it looks at all there is
+    codes = torch.randn(1, 4, 1, 1).expand(1, 4, SIDE, SIDE)
+    here, seen = torch.full((1, 1, SIDE, SIDE), -30.0), []
+    for things in range(1, 4):
+        here[0, 0, 0, things] = 30.0
+        tapped = Tapped(torch.zeros(1, 1, 16), torch.ones(1, 1), {FORM: codes, COLOUR: codes, THINGS: here})
+        seen.append(head.look(torch.randn(1, 1, 16), tapped)[1])
+    torch.testing.assert_close(seen[1], 2 * seen[0])
+    torch.testing.assert_close(seen[2], 3 * seen[0])
+
+
+def test_where_to_look_is_taught_where_something_is_written(agent: Agent) -> None:
+    """At the things that the page is about, at no other thing, and cells without a thing do not matter."""
+    pointed = torch.zeros(1, 1, SIDE**2)
+    pointed[..., 9] = 1.0
+    called = torch.zeros(1, SIDE**2, dtype=torch.long)
+    called[0, [9, 20]] = 1
+    written = torch.full((1, 1, 3), -1)
+    written[..., 1] = 65
+    batch = {"pointed": pointed, "called": {OBJECTS: called}, "written": written}
+
+    def nats(**cells: float) -> float:
+        looked = torch.zeros(1, 1, 3, SIDE**2)
+        for cell, logit in cells.items():
+            looked[..., 1, int(cell[1:])] = logit
+        return float(nats_looked(Written(torch.zeros(1, 1, 3, 4), looked=looked), batch))
+
+    assert nats(c9=9.0, c20=-9.0) < 0.01
+    assert nats(c9=9.0, c20=9.0) > 8
+    assert nats(c9=9.0, c20=-9.0, c30=9.0) < 0.01
+    assert nats() == pytest.approx(2 * np.log(2))
+    assert nats_looked(Categorical(torch.zeros(1, 1, 3, 4)), batch) == 0
 
 
 def test_the_eye_is_not_taught_by_what_is_looked_at(agent: Agent) -> None:
     batch = collate([[Moment(0.0, {SIGHT: PICTURES[0], TEXT: "a"}, first=True)]])
     head = agent.head(TEXT)
     seen = agent.perceive(batch, [agent.tap_of(TEXT)])
-    things = seen.encoded[DETAIL].tokens
-    things.retain_grad()
+    maps = list(seen.encoded[DETAIL].maps.values())
+    for each in maps:
+        each.retain_grad()
     seen.of_senses[TEXT].tokens = seen.of_senses[TEXT].tokens.detach()
     agent.run_heads([TEXT], seen)[TEXT].logits.sum().backward()
-    assert things.grad is None or not things.grad.any()
-    assert head.tells.weight.grad is not None
+    assert all(each.grad is None or not each.grad.any() for each in maps)
+    assert head.shows.weight.grad.any()
     agent.zero_grad()
 
 

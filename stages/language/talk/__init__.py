@@ -1,0 +1,1 @@
+"""Name, answer and converse, batch by batch; reading and following come in between."""

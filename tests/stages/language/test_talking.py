@@ -1,0 +1,95 @@
+"""The lesson `talk`: whose turn it is, that each part is learned by its own loss, and what its control leaves alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from devmind import worlds
+from devmind.agent.agent import Agent
+from devmind.config import load
+from devmind.curriculum.stage import Context
+from devmind.testing import tiny_agent
+from stages.language import parts
+from stages.language.follow import lesson as follow
+from stages.language.name import lesson as name
+from stages.language.read import lesson as read
+from stages.language.talk import lesson
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return Context(load("tiny"), 0, "cpu", tmp_path, worlds.make)
+
+
+@pytest.fixture
+def agent() -> Agent:
+    agent = tiny_agent()
+    agent.add_encoder("sight")
+    parts.admit(agent)
+    agent.config.stages = ["reflex", "language"]
+    return agent
+
+
+def test_each_part_has_its_turns_and_goes_on_from_its_last(context: Context) -> None:
+    batches = [lesson.lesson_batch(context, update, 4) for update in range(2 * len(lesson.TURNS))]
+    assert [part for batch in batches for part in batch] == [*lesson.TURNS, *lesson.TURNS]
+    second = batches[len(lesson.TURNS) + lesson.TURNS.index("name")]["name"]
+    expected = name.lesson_batch(context, lesson.TURNS.count("name"), 4)
+    assert torch.equal(second["written"], expected["written"])
+    assert torch.equal(second["senses"]["sight"], expected["senses"]["sight"])
+    [pages] = [batch["read"]["pieces"] for batch in batches[: len(lesson.TURNS)] if "read" in batch]
+    assert len(pages) == 2
+    assert not torch.equal(pages, read.lesson_batch(context, 0, 2)["pieces"]), "pages of its own"
+
+
+def test_without_minigrid_nobody_follows(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lesson, "installed", lambda: False)
+    parts_met = {part for update in range(16) for part in lesson.lesson_batch(context, update, 2)}
+    assert parts_met == set(lesson.TURNS) - {"follow"}
+    assert "follow" not in lesson.lesson(context).skills
+
+
+def test_each_part_is_learned_by_its_own_loss(context: Context, agent: Agent) -> None:
+    learner = lesson.lesson(context).make_learner(agent, context)
+    learner.steps = len(lesson.TURNS)
+    learner.begin(0)
+    for update, part in enumerate(lesson.TURNS):
+        batch = lesson.lesson_batch(context, update, 4)
+        with torch.no_grad():
+            expected = {"read": read.loss, "follow": follow.loss}.get(part, lesson.seeing.loss)(agent, batch[part])[0]
+        told = learner.update(batch, update)
+        assert float(told["loss"]) == pytest.approx(float(expected), rel=1e-5)
+        assert {name.split("/")[0] for name in told if "/" in name} == {part}
+
+
+def test_the_trunk_learns_at_the_whole_rate(context: Context, agent: Agent) -> None:
+    learner = lesson.lesson(context).make_learner(agent, context)
+    names = {id(parameter): name for name, parameter in agent.named_parameters()}
+    by_rate = {
+        names[id(parameter)]: group["rate"] for group in learner.optimizer.param_groups for parameter in group["params"]
+    }
+    muon = {
+        names[id(parameter)]
+        for group in learner.optimizer.param_groups
+        if group.get("orthogonal")
+        for parameter in group["params"]
+    }
+    assert {rate for name, rate in by_rate.items() if name in muon} == {learner.muon_rate}
+    assert any(name.startswith("heads.text.tells.") for name in muon)
+    assert {rate for name, rate in by_rate.items() if name.startswith("trunk.") and name not in muon} == {3e-3}
+
+
+def test_the_control_learns_heads_and_leaves_the_trunk(context: Context, agent: Agent) -> None:
+    taught = lesson.lesson(context)
+    assert taught.control is not None
+    learner = taught.control(agent, context)
+    learner.steps = taught.steps
+    before = {name: value.clone() for name, value in agent.state_dict().items()}
+    learner.begin(0)
+    learner.update(lesson.lesson_batch(context, 0, 4), 0)
+    changed = {name for name, value in agent.state_dict().items() if not torch.equal(value, before[name])}
+    assert any(name.startswith("heads.text.") for name in changed)
+    assert not any(name.startswith(("trunk.", "encoders.sight.")) for name in changed)
