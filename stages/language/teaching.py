@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from devmind.curriculum.stage import Context, Lesson
-from devmind.learners.gradient import EARLIER, Loss, gradient_lesson
+from devmind.learners.gradient import Loss, gradient_lesson
 from devmind.learners.muon import TRUNK, MuonLearner
 from stages.language import parts
 
@@ -17,14 +17,9 @@ Make = Callable[[Context, int, int], Any]
 
 
 class LanguageLearner(MuonLearner):
-    """Muon on the trunk's matrices and on what is made of a look, at the whole rate.
-
-    At 0.3 of it, as in other stages, reading took 1.8 times the steps to 2.3 nats, and with AdamW three times those to
-    1.6 (docs/log.md, 2026-11-25); rehearsals, which learn at the same rate, are one of two steps in return.
-    """
+    """Muon on the trunk's matrices and on what is made of a look."""
 
     orthogonal: ClassVar[tuple[str, ...]] = (*TRUNK, f"heads.{parts.TEXT}.tells.")
-    earlier: ClassVar[Mapping[str, float]] = {**EARLIER, "trunk": 1.0}
 
 
 def taught(
