@@ -93,7 +93,7 @@ class Output:
         """
         return None
 
-    def plan(self, row: int = 0) -> Plan | None:
+    def planned(self, row: int = 0) -> Plan | None:
         """The plan that a row of a tick's answer follows, to be drawn; None: it follows none. Asked after `kept`."""
         return None
 

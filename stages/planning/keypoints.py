@@ -74,7 +74,7 @@ class KeyPoints(Output):
         """Where the hand is, as a point [C] of a plan; numbers behind its place may be left out."""
         raise NotImplementedError
 
-    def plan(self, row: int = 0) -> Plan | None:
+    def planned(self, row: int = 0) -> Plan | None:
         """The plan in the state of a row, once it has made one."""
         if not self.after or not int(self.after["made"][row]) or not bool(self.here[row]):
             return None

@@ -48,13 +48,13 @@ function placed(made, x, y, kinds = {}) {
 }
 
 function word({ word: text, closed }, index, next) {
-  const made = make("li", { textContent: `${text || "on"}${closed ? ", hand closed" : ""}` });
+  const made = make("li", { textContent: `${index + 1} ${text || "–"}${closed ? ", closed" : ""}` });
   made.classList.toggle("gone", index < next);
   if (index === next) made.setAttribute("aria-current", "step");
   return made;
 }
 
 function says({ head, number, share }) {
-  const sure = share === null ? "" : `; it gives these words ${percent(share)}`;
+  const sure = share === null ? "" : `, ${percent(share)} sure of its words`;
   return `Plan ${number} of ${head.replaceAll("_", " ")}${sure}:`;
 }

@@ -20,7 +20,7 @@ def planned(output: StepOutput, height: int, width: int) -> dict[str, Any] | Non
     """
     for effector, heads in output.answered.items():
         for name in [name for name, count in heads.items() if count and name in output.outputs]:
-            plan = output.outputs[name].plan(0)
+            plan = output.outputs[name].planned(0)
             if plan is not None:
                 return {"head": name, "effector": effector, **_drawable(plan, width / height)}
     return None

@@ -119,9 +119,7 @@ class Manipulating(KeyPoints):
 
     def halfwidths(self, points: np.ndarray) -> np.ndarray:
         """As a camera on the torso sees them that looks straight ahead."""
-        level = np.zeros(1)
-        column, line, _ = project((points[:, :3] * UNIT_M + MIDDLE_M)[None], level, level, WIDE_HALF_DEG)
-        return np.nan_to_num(np.column_stack((column[0], line[0])), posinf=BEHIND).clip(-BEHIND, BEHIND)
+        return in_picture(points[:, :3] * UNIT_M + MIDDLE_M)
 
     def word(self, symbol: int) -> str:
         """A colour, or what was asked for."""
@@ -135,3 +133,10 @@ class Manipulating(KeyPoints):
         """Where the hand is [..., 3], in units of plans."""
         middle = torch.as_tensor(MIDDLE_M, dtype=self.body.dtype, device=self.body.device)
         return (HAND_SCALE_M * self.body[..., HAND] - middle) / UNIT_M
+
+
+def in_picture(places_m: np.ndarray) -> np.ndarray:
+    """Places in the room [K, 3] as a camera on the torso sees them that looks straight ahead, [K, 2] (`Plan`)."""
+    level = np.zeros(1)
+    column, line, _ = project(places_m[None], level, level, WIDE_HALF_DEG)
+    return np.nan_to_num(np.column_stack((column[0], line[0])), posinf=BEHIND).clip(-BEHIND, BEHIND)
