@@ -185,7 +185,9 @@ def live(
     config = load_as(LiveConfig, LIVE, {} if hz is None else {"hz": hz}, sets or ())
     if world is not None:
         if demo or camera_ or mic or sensor:
-            raise ConfigError("A simulated world brings its senses: give --world, or --camera, --mic, --sensor, --demo.")
+            raise ConfigError(
+                "A simulated world brings its senses: give --world, or --camera, --mic, --sensor, --demo."
+            )
         asked = Doors({}, {"world": world})
     else:
         asked = Doors(_tape(demo), {"demo": str(demo)}) if demo else doors(camera_, mic, sensor or ())

@@ -110,7 +110,7 @@ class NurseryRules:
         return [COLOUR_NAMES[c] if now else "" for c, now in zip(colour, asked, strict=True)]
 
     def picture(self, state: NurseryState) -> np.ndarray:
-        """What is shown to who looks on, uint8 [N, H, W, 3]: the wide view straight ahead, whose width is 120 degrees."""
+        """The wide view straight ahead for who looks on, uint8 [N, H, W, 3]; its width is 120 degrees."""
         ahead = np.zeros(len(state))
         return frames(state, ahead, ahead, *PICTURE_PX)
 

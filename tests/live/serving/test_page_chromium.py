@@ -133,14 +133,19 @@ def test_what_is_wrong_is_told_until_it_is_mended(page: Page, life: FakeLife) ->
 
 @pytest.mark.slow
 def test_a_plan_is_drawn_into_the_picture_with_its_words_under_it(page: Page, life: FakeLife) -> None:
-    points = [{"x": 0.2, "y": 0.5, "word": "the cup", "closed": True}, {"x": 0.6, "y": 0.9, "word": "", "closed": False}]
+    points = [
+        {"x": 0.2, "y": 0.5, "word": "the cup", "closed": True},
+        {"x": 0.6, "y": 0.9, "word": "", "closed": False},
+    ]
     plan = {"head": "handles_things", "effector": "arm", "points": points, "at": 1, "now": [0.4, 0.5], "number": 2}
     life.extra = {"plan": plan | {"share": 0.834}}
     page.get_by_text("Plan 2 of handles things, 83 % sure of its words:").wait_for()
     assert page.locator("#plan-words li").all_inner_texts() == ["1 the cup, closed", "2 –"]
     assert page.locator("#plan-words .gone").inner_text() == "1 the cup, closed"
     assert page.locator("#plan-words [aria-current=step]").inner_text() == "2 –"
-    stage, mark, hand = (page.locator(at).bounding_box() or {} for at in ("#stage", "#plan .point.closed", "#plan .hand"))
+    stage, mark, hand = (
+        page.locator(at).bounding_box() or {} for at in ("#stage", "#plan .point.closed", "#plan .hand")
+    )
     # The page's own camera is shown as a mirror: so is what is drawn on it.
     for box, x, y in ((mark, 0.8, 0.5), (hand, 0.6, 0.5)):
         assert (box["x"] + box["width"] / 2 - stage["x"]) / stage["width"] == pytest.approx(x, abs=0.01)
