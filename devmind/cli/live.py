@@ -153,7 +153,7 @@ def live(
     ] = None,
     world: Annotated[
         str | None,
-        typer.Option("--world", metavar="NAME:LEVEL", help="A simulated world, such as nursery:handle/push."),
+        typer.Option("--world", metavar="NAME[:LEVEL]", help="A simulated world, such as nursery:handle/push."),
     ] = None,
     answers: Annotated[
         list[str] | None,
@@ -206,12 +206,10 @@ def _world(words: str | None, hz: float) -> WorldRoom | None:
     if words is None:
         return None
     name, _, level = words.partition(":")
-    if not level:
-        raise ConfigError(f"--world takes a world and its level, such as nursery:handle/push; got '{words}'.")
     from devmind.worlds import rules_of
     from devmind.worlds.world_room import WorldRoom
 
-    return WorldRoom(rules_of(name, level), hz=hz)
+    return WorldRoom(rules_of(name, level or None), hz=hz)
 
 
 def _answers(asked: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -277,7 +275,8 @@ def _live(options: LiveOptions, seconds: float | None, open_: bool) -> None:
     _sum_up(life)
     for file in files:
         show.path("session", file)
-    check_sensed(life.room)
+    if options.room is None:
+        check_sensed(life.room)
 
 
 class _Teller:
@@ -310,6 +309,8 @@ def _sum_up(life: Life) -> None:
         f"{show.counted(summary.ticks, 'tick')}, {summary.skipped} skipped; work {summary.work_ms(0.5):.1f} ms in the "
         f"median, {summary.work_ms(0.99):.1f} ms at the 99th percentile"
     )
+    if hasattr(life.room, "ended"):
+        show.line(f"{show.counted(life.room.ended, 'episode')} ended, {life.room.rewarded} with a reward")
     for reason, count in summary.late.items():
         show.line(f"skipped for {reason}: {show.counted(count, 'tick')}")
     for sense, count in summary.missing.items():

@@ -33,8 +33,8 @@ def make(name: str, level: str, seeds: np.ndarray | list[int], n: int | None = N
     return world
 
 
-def rules_of(name: str, level: str) -> Any:
-    """The rules of the world `name` at `level`.
+def rules_of(name: str, level: str | None = None) -> Any:
+    """The rules of the world `name` at `level`, by default the world's own default.
 
     Raises:
         WorldError: unknown world or level.
@@ -45,4 +45,5 @@ def rules_of(name: str, level: str) -> Any:
     known = plugins.available("worlds")
     if name not in known:
         raise WorldError(f"There is no world named '{name}'{nearest(name, known)}")
-    return known[name].load()(level)
+    rules = known[name].load()
+    return rules() if level is None else rules(level)

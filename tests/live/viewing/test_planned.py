@@ -118,10 +118,17 @@ def told(result: Any) -> str:
     return " ".join((result.output + str(result.exception or "")).split())
 
 
+def test_a_life_in_a_world_without_a_picture_ends_well(child: Agent, tmp_path: Path) -> None:
+    child.save_pretrained(tmp_path)
+    words = ["live", "--agent", str(tmp_path), "--no-page", "--private", "--seconds", "0.3", "--world", "cartpole"]
+    came = CliRunner().invoke(app, words)
+    assert came.exit_code == 0, told(came)
+    assert "episodes ended, " in told(came)
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--world", "nursery"], "takes a world and its level"),
         (["--world", "nursry:room"], "did you mean 'nursery'"),
         (["--world", "nursery:handle/puhs"], "did you mean 'handle/push'"),
         (["--world", "nursery:room", "--camera", "0"], "brings its senses"),
