@@ -142,3 +142,16 @@ def test_what_cannot_be_lived_is_said(child: Agent, tmp_path: Path, words: list[
     came = CliRunner().invoke(app, ["live", "--agent", str(tmp_path), "--no-page", "--private", *words])
     assert came.exit_code == 2, came.output
     assert says in told(came)
+
+
+@pytest.mark.parametrize(
+    ("cells", "says"),
+    [("3600,1,2,1,n/a,5", "line 3: close is a number; got 'n/a'"), ("7200,1,2,1,1,5", "bars are 3600 s apart")],
+)
+def test_a_file_of_prices_that_cannot_be_used_is_said_with_its_line(tmp_path: Path, cells: str, says: str) -> None:
+    rows = ["time,open,high,low,close,volume", "0,1,2,1,1,5", cells, *(f"{3600 * n},1,2,1,1,5" for n in range(3, 9))]
+    file = tmp_path / "prices.csv"
+    file.write_text("\n".join(rows) + "\n")
+    came = CliRunner().invoke(app, ["live", "--world", f"market:replay:{file}", "--no-page", "--private"])
+    assert came.exit_code == 2, came.output
+    assert says in told(came)
