@@ -111,7 +111,7 @@ class LiveLoop:
         self.paused, self.afresh, self.recalled = False, True, recalled
         moved = room.action_space.spaces if isinstance(room.action_space, spaces.Dict) else ()
         self.wanted = tuple(dict.fromkeys((*EFFECTORS, *moved))) if effectors is None else tuple(effectors)
-        self.standing = standing(agent, results) | answering(agent, answers)
+        self.standing: Standing = standing(agent, results) | answering(agent, answers)
 
     @property
     def effectors(self) -> list[str]:

@@ -72,7 +72,8 @@ def lived(child: Agent, world: str, level: str, head: str, effector: str, ticks:
     """A recorded life in a world, on a clock of its own."""
     clock = VirtualClock()
     room = WorldRoom(rules_of(world, level), now=clock.now, sleep=clock.sleep)
-    view, found = View(child), []
+    view = View(child)
+    found: list[Told] = []
     recording = Recording(path, {}, LiveConfig(frames=False))
 
     def watch(tick: Tick) -> None:
