@@ -143,10 +143,11 @@ def test_a_plan_is_drawn_into_the_picture_with_its_words_under_it(page: Page, li
     assert page.locator("#plan-words li").all_inner_texts() == ["1 the cup, closed", "2 –"]
     assert page.locator("#plan-words .gone").inner_text() == "1 the cup, closed"
     assert page.locator("#plan-words [aria-current=step]").inner_text() == "2 –"
+    # The page's own camera is shown as a mirror: so is what is drawn on it.
+    wait_for(page, "() => document.querySelector('#stage.mirrored #plan .hand')?.style.left === '60%'")
     stage, mark, hand = (
         page.locator(at).bounding_box() or {} for at in ("#stage", "#plan .point.closed", "#plan .hand")
     )
-    # The page's own camera is shown as a mirror: so is what is drawn on it.
     for box, x, y in ((mark, 0.8, 0.5), (hand, 0.6, 0.5)):
         assert (box["x"] + box["width"] / 2 - stage["x"]) / stage["width"] == pytest.approx(x, abs=0.01)
         assert (box["y"] + box["height"] / 2 - stage["y"]) / stage["height"] == pytest.approx(y, abs=0.01)
