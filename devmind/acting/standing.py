@@ -17,7 +17,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.saving import read_sealed
 from devmind.agent.taps import taps_trunk
 from devmind.bounds import damage
-from devmind.errors import CheckpointError
+from devmind.errors import CheckpointError, ConfigError, nearest
 
 RESULTS = "results.json"
 Standing = Mapping[str, tuple[str, ...]]
@@ -44,7 +44,7 @@ def read_results(folder: Path) -> dict[str, Any] | None:
     return results
 
 
-def standing(agent: Agent, results: Mapping[str, Any] | None = None) -> Standing:
+def standing(agent: Agent, results: Mapping[str, Any] | None = None) -> dict[str, tuple[str, ...]]:
     """The order of heads for every effector of `agent`, by its `results.json`; without one its arcs alone answer.
 
     Raises:
@@ -54,6 +54,30 @@ def standing(agent: Agent, results: Mapping[str, Any] | None = None) -> Standing
         skills = (results or {}).get("skills", ())
         measures = {measure["name"]: measure for skill in skills for measure in skill.get("measures", ())}
         return {effector: _in_order(agent, agent.heads_of(effector), measures) for effector in agent.effectors}
+
+
+def answering(agent: Agent, answers: Standing) -> dict[str, tuple[str, ...]]:
+    """Of what somebody wants to answer, by effector, what this agent has.
+
+    An earlier age of an agent may lack heads that it has later; `check_answering` is for the one that is asked.
+    """
+    found = {effector: tuple(name for name in heads if name in agent.heads) for effector, heads in answers.items()}
+    return {effector: heads for effector, heads in found.items() if heads}
+
+
+def check_answering(agent: Agent, answers: Standing) -> None:
+    """Refuse heads that the agent lacks, or that do not answer for that effector.
+
+    Raises:
+        ConfigError: with what there is.
+    """
+    for effector, heads in answers.items():
+        if effector not in agent.effectors:
+            raise ConfigError(f"The agent has no effector '{effector}'{nearest(effector, agent.effectors)}")
+        known = agent.heads_of(effector)
+        for name in heads:
+            if name not in known:
+                raise ConfigError(f"No head '{name}' of the agent answers for '{effector}'{nearest(name, known)}")
 
 
 def _in_order(agent: Agent, heads: list[str], measures: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:

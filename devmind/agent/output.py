@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from devmind.agent.detections import Detections
+from devmind.agent.plans import Plan
 from devmind.errors import ConfigError
 
 
@@ -90,6 +91,10 @@ class Output:
 
         Leading dimensions are flattened to rows.
         """
+        return None
+
+    def planned(self, row: int = 0) -> Plan | None:
+        """The plan that a row of a tick's answer follows, to be drawn; None: it follows none. Asked after `kept`."""
         return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from devmind.live.loop import LiveSummary
     from devmind.live.options import LiveOptions
     from devmind.live.rerun.viewer import RerunViewer
+    from devmind.worlds.world_room import WorldRoom
 
 TOLD_EVERY_S = 1.0
 RERUN = "rerun"
@@ -149,6 +151,16 @@ def live(
     demo: Annotated[
         Path | None, typer.Option("--demo", metavar="SESSION", help="A recording instead of camera and microphone.")
     ] = None,
+    world: Annotated[
+        str | None,
+        typer.Option("--world", metavar="NAME[:LEVEL]", help="A simulated world, such as nursery:handle/push."),
+    ] = None,
+    answers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--answers", metavar="EFFECTOR=HEAD", help="This head acts, whatever its exam says; may be repeated."
+        ),
+    ] = None,
     memory: MemoryOption = "memory",
     hz: Annotated[float | None, typer.Option("--hz", min=1, max=50, metavar="N", help="Ticks a second; 10.")] = None,
     seconds: SecondsOption = None,
@@ -171,14 +183,44 @@ def live(
     from devmind.config import LIVE, LiveConfig, load_as
 
     config = load_as(LiveConfig, LIVE, {} if hz is None else {"hz": hz}, sets or ())
-    asked = Doors(_tape(demo), {"demo": str(demo)}) if demo else doors(camera_, mic, sensor or ())
+    if world is not None:
+        if demo or camera_ or mic or sensor:
+            raise ConfigError(
+                "A simulated world brings its senses: give --world, or --camera, --mic, --sensor, --demo."
+            )
+        asked = Doors({}, {"world": world})
+    else:
+        asked = Doors(_tape(demo), {"demo": str(demo)}) if demo else doors(camera_, mic, sensor or ())
     from devmind.live.options import LiveOptions
 
     options = LiveOptions(
         agent_folder(agent), asked.sensors, voice(speaker), memory, record, private, learn, page, host, port,
-        _tls(cert, key), asked.details, config, _viewer(viewer),
+        _tls(cert, key), asked.details, config, _viewer(viewer), room=_world(world, config.hz),
+        answers=_answers(answers or ()),
     )  # fmt: skip
     _live(options, seconds, open_)
+
+
+def _world(words: str | None, hz: float) -> WorldRoom | None:
+    """The room of --world; None where none is asked for."""
+    if words is None:
+        return None
+    name, _, level = words.partition(":")
+    from devmind.worlds import rules_of
+    from devmind.worlds.world_room import WorldRoom
+
+    return WorldRoom(rules_of(name, level or None), hz=hz)
+
+
+def _answers(asked: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """By effector the heads of --answers, in their order."""
+    found: dict[str, tuple[str, ...]] = {}
+    for words in asked:
+        effector, is_given, head = words.partition("=")
+        if not is_given or not effector or not head:
+            raise ConfigError(f"--answers takes an effector and a head, such as reach=manipulate; got '{words}'.")
+        found[effector] = (*found.get(effector, ()), head)
+    return found
 
 
 def _viewer(name: str | None) -> RerunViewer | None:
@@ -233,7 +275,8 @@ def _live(options: LiveOptions, seconds: float | None, open_: bool) -> None:
     _sum_up(life)
     for file in files:
         show.path("session", file)
-    check_sensed(life.room)
+    if options.room is None:
+        check_sensed(life.room)
 
 
 class _Teller:
@@ -266,6 +309,8 @@ def _sum_up(life: Life) -> None:
         f"{show.counted(summary.ticks, 'tick')}, {summary.skipped} skipped; work {summary.work_ms(0.5):.1f} ms in the "
         f"median, {summary.work_ms(0.99):.1f} ms at the 99th percentile"
     )
+    if hasattr(life.room, "ended"):
+        show.line(f"{show.counted(life.room.ended, 'episode')} ended, {life.room.rewarded} with a reward")
     for reason, count in summary.late.items():
         show.line(f"skipped for {reason}: {show.counted(count, 'tick')}")
     for sense, count in summary.missing.items():

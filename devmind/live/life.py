@@ -12,10 +12,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
-from devmind.acting.standing import read_results, standing
+from devmind.acting.standing import Standing, answering, read_results, standing
 from devmind.agent.agent import Agent
 from devmind.agent.encoders import Encoded
 from devmind.agent.output import Output
@@ -61,6 +61,7 @@ class Life:
         remembering: what is recalled and what is kept, and when.
         command: starts such a life; the page says it when this one has ended.
         asks: whether it may ask by itself what something is; the page can change it.
+        answers: by effector the heads that may act, whatever its exams say.
     """
 
     def __init__(
@@ -79,9 +80,11 @@ class Life:
         command: str = "devmind live",
         results: Mapping[str, Any] | None = None,
         asks: bool = True,
+        answers: Standing = MappingProxyType({}),
     ) -> None:
         self.room, self.memory, self.recording, self.hub = room, memory, recording, hub
         self.speaker, self.learner, self.sure, self.command = speaker, learner, sure, command
+        self.answers = answers
         self.ages = {age.id: age for age in ages(folder)}
         self.age = next(age.id for age in self.ages.values() if age.taught and age.folder == folder.resolve())
         self.child, self.recent, self.holding = (
@@ -97,7 +100,7 @@ class Life:
         self.sees: Sense | None = None
         self._predicted: tuple[Moment, Mapping[str, Output]] | None = None
         watchers = {"recording": self._keep, "memory": self._remember, "page": self._show, "learner": self._learn}
-        self.loop = LiveLoop(agent, room, watchers=watchers, recalled=self._recall, results=results)
+        self.loop = LiveLoop(agent, room, watchers=watchers, recalled=self._recall, results=results, answers=answers)
         sha256 = agent.sha256()
         weights = learner.note(sha256) if learner else {"agent_sha256": sha256, "kept": None}
         self._weights: dict[str, Any] = {**weights, "heads": self._standing()}
@@ -290,7 +293,8 @@ class Life:
         if self.view:
             self.view = View(agent, self.sure, self.view)
         self.age, self.loop.afresh, self.loop.agent = age, True, agent
-        self.loop.standing = standing(agent, read_results(self.ages[age].folder))
+        results = read_results(self.ages[age].folder)
+        self.loop.standing = standing(agent, results) | answering(agent, self.answers)
         self.note("age", {"id": age})
         self._act_with({"agent_sha256": sha256, "kept": None})
 

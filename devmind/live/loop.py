@@ -11,13 +11,14 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
 from devmind.acting import Actor
-from devmind.acting.standing import standing
+from devmind.acting.standing import Standing, answering, standing
 from devmind.agent.acting import StepOutput
 from devmind.agent.agent import Agent
 from devmind.agent.encoders import Encoded
@@ -29,7 +30,7 @@ from devmind.moment import Action, Moment
 from devmind.worlds.room import Room
 
 EFFECTORS = ("look", "move", "say", "utter")
-"""What an agent has in a room: it has no hand there."""
+"""What an agent has in a room of its own senses: it has no hand there. A simulated one brings what moves in it."""
 MEASURED_TICKS = 36_000
 """An hour of ten a second: a life of weeks must not fill the memory with its own measurements."""
 
@@ -84,9 +85,10 @@ class LiveLoop:
     """One agent in one room. `agent`, `standing`, `paused` and `afresh` may be changed between ticks, by calls.
 
     Args:
-        effectors: which the agent answers for, of those it has.
+        effectors: which the agent answers for, of those it has; by default EFFECTORS and those of the room.
         recalled: what is stepped with besides, of `Agent.encode_recalled`; must be quick.
         results: of the agent's exams (`results.json`): they say which of its heads may act here.
+        answers: by effector the heads that may act here all the same, in order (`answering`).
         watchers: called with every tick, in order; what one raises ends the loop. Their names are those of `late`.
 
     Attributes:
@@ -98,16 +100,18 @@ class LiveLoop:
         self,
         agent: Agent,
         room: Room,
-        effectors: Sequence[str] = EFFECTORS,
+        effectors: Sequence[str] | None = None,
         watchers: Mapping[str, Callable[[Tick], None]] | None = None,
         recalled: Callable[[Moment], Encoded | None] = lambda _: None,
         results: Mapping[str, Any] | None = None,
+        answers: Standing = MappingProxyType({}),
     ) -> None:
         self.agent, self.room, self.watchers = agent, room, dict(watchers or {})
         self.summary, self.calls = LiveSummary(), CallQueue()
         self.paused, self.afresh, self.recalled = False, True, recalled
-        self.wanted = tuple(effectors)
-        self.standing = standing(agent, results)
+        moved = room.action_space.spaces if isinstance(room.action_space, spaces.Dict) else ()
+        self.wanted = tuple(dict.fromkeys((*EFFECTORS, *moved))) if effectors is None else tuple(effectors)
+        self.standing: Standing = standing(agent, results) | answering(agent, answers)
 
     @property
     def effectors(self) -> list[str]:
@@ -157,6 +161,7 @@ class LiveLoop:
             if stop() or (seconds is not None and info["time_s"] >= seconds):
                 break
             senses, _, _, _, info = self.room.step(look)
+            self.afresh = self.afresh or info.get("first", False)
 
     def warm_up(self) -> None:
         """A step nobody sees: what is loaded and allocated at the first one would cost the first seconds."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from devmind.acting.standing import read_results
+from devmind.acting.standing import check_answering, read_results
 from devmind.agent.agent import Agent
 from devmind.live.learning.learner import LiveLearner
 from devmind.live.life import Life
@@ -31,6 +31,7 @@ def open_life(options: LiveOptions) -> Iterator[tuple[Life, PageServer | None]]:
     if private:
         forbid_core_dumps()
     agent = Agent.from_pretrained(options.agent)
+    check_answering(agent, options.answers)
     with ExitStack() as stack:
         speaker = stack.enter_context(options.speaker) if options.speaker else None
         store = stack.enter_context(open_store(None if private else options.memory))
@@ -41,12 +42,12 @@ def open_life(options: LiveOptions) -> Iterator[tuple[Life, PageServer | None]]:
             if options.learn and options.record
             else None
         )
-        room = Room(options.sensors, config.hz, config.lag_s)
+        room = options.room or Room(options.sensors, config.hz, config.lag_s)
         life = stack.enter_context(
             Life(
                 agent, room, _memory(store, options), options.agent, recording, options.record is not None, hub,
                 speaker, learner, config.sure, config.memory, options.command, read_results(options.agent),
-                config.asks,
+                config.asks, options.answers,
             )
         )  # fmt: skip
         if learner:

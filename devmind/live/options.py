@@ -13,6 +13,7 @@ from devmind.live.serving.hosts import check_host, listen
 
 if TYPE_CHECKING:
     from devmind.live.rerun.viewer import RerunViewer
+    from devmind.worlds.room import Room
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class LiveOptions:
         details: kept in a recording's metadata.
         viewer: shows the life beside the page, or without one.
         command: what the page says to start such a life again.
+        room: a simulated one, in place of `sensors`.
+        answers: by effector the heads that may act, whatever the agent's exams say.
     """
 
     agent: Path
@@ -48,10 +51,12 @@ class LiveOptions:
     config: LiveConfig = field(default_factory=LiveConfig)
     viewer: RerunViewer | None = None
     command: str = "devmind live"
+    room: Room | None = None
+    answers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def check(self) -> None:
         """Raise ConfigError for options that exclude each other, and for a host or a port that cannot be had."""
-        if not self.sensors:
+        if not self.sensors and self.room is None:
             raise ConfigError("With neither camera nor microphone there is nothing to sense; give --camera or --mic.")
         if self.private and (self.record or self.learn):
             raise ConfigError("--private keeps everything in RAM, so it excludes --record and --learn; leave one out.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,16 +22,28 @@ def make(name: str, level: str, seeds: np.ndarray | list[int], n: int | None = N
     Raises:
         WorldError: unknown world or level, or `n` is not the number of seeds.
     """
+    from devmind.errors import WorldError
+    from devmind.worlds.adapter import VectorWorld
+
+    count = len(seeds) if n is None else n
+    if count != len(seeds):
+        raise WorldError(f"Expected one seed for each of {count} children; got {len(seeds)} seeds.")
+    world = VectorWorld(rules_of(name, level), count)
+    world.begin(seeds)
+    return world
+
+
+def rules_of(name: str, level: str | None = None) -> Any:
+    """The rules of the world `name` at `level`, by default the world's own default.
+
+    Raises:
+        WorldError: unknown world or level.
+    """
     from devmind import plugins
     from devmind.errors import WorldError, nearest
-    from devmind.worlds.adapter import VectorWorld
 
     known = plugins.available("worlds")
     if name not in known:
         raise WorldError(f"There is no world named '{name}'{nearest(name, known)}")
-    count = len(seeds) if n is None else n
-    if count != len(seeds):
-        raise WorldError(f"Expected one seed for each of {count} children; got {len(seeds)} seeds.")
-    world = VectorWorld(known[name].load()(level), count)
-    world.begin(seeds)
-    return world
+    rules = known[name].load()
+    return rules() if level is None else rules(level)

@@ -36,11 +36,19 @@ class Fovea:
     def turn(self, look: np.ndarray) -> None:
         """Move by a command [2] in -1..1 of up to 25 degrees; the frame's edge stops it."""
         self.look = np.clip(np.asarray(look, np.float32).reshape(2), -1.0, 1.0)
-        self.pan_deg += MAX_TURN_DEG * float(self.look[0])
-        self.tilt_deg += MAX_TURN_DEG * float(self.look[1])
+        self._look_at(
+            self.pan_deg + MAX_TURN_DEG * float(self.look[0]), self.tilt_deg + MAX_TURN_DEG * float(self.look[1])
+        )
+
+    def follow(self, body: np.ndarray) -> None:
+        """Look where a head does that feels `body` [12]."""
+        pan_deg = math.degrees(math.atan2(float(body[PAN_SIN]), float(body[PAN_COS])))
+        self._look_at(pan_deg, MAX_TILT_DEG * float(body[TILT]))
+
+    def _look_at(self, pan_deg: float, tilt_deg: float) -> None:
         edge_deg = math.degrees(math.atan(WIDE_HALF - SIGHT_HALF))
-        self.pan_deg = min(max(self.pan_deg, -edge_deg), edge_deg)
-        self.tilt_deg = min(max(self.tilt_deg, -edge_deg), edge_deg)
+        self.pan_deg = min(max(pan_deg, -edge_deg), edge_deg)
+        self.tilt_deg = min(max(tilt_deg, -edge_deg), edge_deg)
 
     def box(self, height: int, width: int) -> tuple[int, int, int]:
         """(top, left, side) in pixels of what the fovea covers of a frame (`sessions.pictures.fovea_box`)."""

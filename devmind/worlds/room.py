@@ -182,10 +182,14 @@ class Room(gym.Env[Any, Any]):
                     senses[name] = sensor.read_window(tick_s - self.dt_s, tick_s)
         for name in self.sensors:
             self.health.missing[name] += name not in senses
-        if self._said:
-            words, self._said = _fitting(self._said)
-            senses |= {"words": words} if words else {}
-        return senses | self._look_at(senses.pop("sight", None))
+        return senses | self._words() | self._look_at(senses.pop("sight", None))
+
+    def _words(self) -> dict[str, Sense]:
+        """What was said since the last tick, as much as one holds."""
+        if not self._said:
+            return {}
+        words, self._said = _fitting(self._said)
+        return {"words": words} if words else {}
 
     def _look_at(self, frame: Any) -> dict[str, Sense]:
         """Fovea, change and gaze; nothing of them without a frame."""

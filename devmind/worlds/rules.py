@@ -97,6 +97,8 @@ class Rules(Protocol, Generic[State]):
     the state; `observe` is a pure function of the state; a child whose episode has ended stays ended and earns nothing
     more, so that rows of different length can be stepped together.
 
+    Rules may have `picture(state)` besides, uint8 [N, H, W, 3]: what is shown to who looks on (`WorldRoom`), no sense.
+
     Attributes:
         horizon: no episode lasts longer than so many steps; None where there is no such limit.
     """

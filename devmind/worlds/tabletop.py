@@ -40,6 +40,9 @@ MOVES_FROM, MOVES_BEFORE = 10, 50
 """The ticks between which a thing is moved."""
 PASSES = 4
 """In which overlaps are pushed apart."""
+PICTURE_PX = 480
+TABLE_RGB, HAND_RGB, KINDS_RGB = (38, 44, 51), (235, 235, 235), ((232, 140, 60), (80, 160, 235))
+"""Of what is shown: the table, the hand, and what is of each kind."""
 
 
 @dataclass
@@ -171,6 +174,10 @@ class TabletopRules:
         """The hand, things and places."""
         return observed(state)
 
+    def picture(self, state: Table) -> np.ndarray:
+        """What is shown to who looks on, uint8 [N, S, S, 3]: the table from above, y upwards."""
+        return np.stack([_drawn(state, row) for row in range(len(state))])
+
     def truth(self, state: Table) -> dict[str, np.ndarray]:
         """What is sorted, and which thing is held."""
         return {"sorted": state.sorted, "things": state.kinds >= 0, "held": state.held.copy()}
@@ -239,3 +246,21 @@ def _away(apart: np.ndarray) -> np.ndarray:
     """How far discs whose middles are `apart` [..., 2] have to go to touch only."""
     far = np.linalg.norm(apart, axis=-1, keepdims=True)
     return np.asarray(apart / np.maximum(far, 1e-12) * np.maximum(2 * RADIUS - far, 0.0))
+
+
+def _drawn(state: Table, row: int) -> np.ndarray:
+    """The table from above, uint8 [S, S, 3]: places as rings, things as discs, the hand as a ring, filled if closed."""
+    picture = np.full((PICTURE_PX, PICTURE_PX, 3), TABLE_RGB, np.uint8)
+    middles = (np.arange(PICTURE_PX) + 0.5) / PICTURE_PX * 2 - 1
+
+    def disc(at: np.ndarray, radius: float, rgb: tuple[int, int, int], width: float | None = None) -> None:
+        far = np.hypot(middles[None] - at[0], -middles[:, None] - at[1])
+        picture[(far <= radius) & (far >= (0 if width is None else radius - width))] = rgb
+
+    for at, kind in zip(state.places[row], state.place_kinds[row], strict=True):
+        disc(at, PLACE_RADIUS, KINDS_RGB[kind], 0.015)
+    for at, kind in zip(state.things[row], state.kinds[row], strict=True):
+        if kind >= 0:
+            disc(at, RADIUS, KINDS_RGB[kind])
+    disc(state.hand[row], RADIUS / 2, HAND_RGB, None if state.closed[row] else 0.015)
+    return picture

@@ -156,6 +156,8 @@ def _carry_out(room: str, agent: Path | None, said: str | None, seed: int) -> No
         came = "done" if found.rewarded or said else "not what was wanted"
         came = f"stuck: {found.last.removesuffix('.')}" if found.stuck else came
         show.line(f"{came}, {show.counted(found.steps, 'step')}")
+    if found.declined and said:
+        raise typer.Exit(2)  # as for any other word that is not known
     if not found.done or not (found.rewarded or said):
         raise typer.Exit(1)
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from devmind.agent.output import Output
+from devmind.agent.plans import Plan
 from devmind.seeding import torch_generator
 
 Chance = tuple[Tensor, Tensor]
@@ -61,9 +62,38 @@ class KeyPoints(Output):
         """Sum of the losses of `losses`."""
         return torch.stack(list(self.losses(target, mask, generator).values())).sum()
 
-    def imagined(self, rows: Tensor, number: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-        """Points [n, H, C] and symbols int64 [n, L or 0] of new plans for these rows: of the candidates the one whose
-        symbols are surest.
+    def halfwidths(self, points: np.ndarray) -> np.ndarray:
+        """Where points [K, C] of a plan are drawn, [K, 2]; see `devmind.agent.plans.Plan`."""
+        raise NotImplementedError
+
+    def word(self, symbol: int) -> str:
+        """What a symbol is called in a picture; "" for one that says nothing."""
+        raise NotImplementedError
+
+    def now(self, row: int) -> np.ndarray:
+        """Where the hand is, as a point [C] of a plan; numbers behind its place may be left out."""
+        raise NotImplementedError
+
+    def planned(self, row: int = 0) -> Plan | None:
+        """The plan in the state of a row, once it has made one."""
+        if not self.after or not int(self.after["made"][row]) or not bool(self.here[row]):
+            return None
+        points, symbols, sure = (self.after[name][row].cpu().numpy() for name in ("plan", "symbols", "sure"))
+        return Plan(
+            self.halfwidths(points),
+            points[:, self.head.grip] > 0,
+            tuple(self.word(symbol) for symbol in symbols.tolist()),
+            min(int(self.after["at"][row]), len(points)),
+            self.halfwidths(self.now(row)[None])[0],
+            float(np.exp(sure)),
+            int(self.after["made"][row]),
+        )
+
+    def imagined(
+        self, rows: Tensor, number: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Points [n, H, C], symbols int64 [n, L or 0] and how sure they are, log probability [n], of new plans for
+        these rows: of the candidates the one whose symbols are surest.
 
         Without a generator noise is known by what is sensed and by the plan's `number` int64 [n], so that rows are
         independent and a replay repeats them.
@@ -81,7 +111,7 @@ class KeyPoints(Output):
         condition, present = (value[rows].repeat_interleave(n, 0) for value in (self.condition, self.present))
         drawn = imaginer.drawn(condition, chance, present=present)
         chosen = torch.arange(len(rows), device=device) * n + drawn.log_prob.unflatten(0, (-1, n)).argmax(-1)
-        return drawn.trajectory[chosen], drawn.symbols[chosen]
+        return drawn.trajectory[chosen], drawn.symbols[chosen], drawn.log_prob[chosen]
 
     def kept(self) -> dict[str, Tensor]:
         """`after`."""

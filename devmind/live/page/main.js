@@ -16,6 +16,7 @@ import { refresh, showPointed, showRecalled } from "./memories.js";
 import { sendSound } from "./microphone.js";
 import { showExamples, showHeld, showNames, startNaming } from "./naming.js";
 import { drawWide, isSeeing, mirror, shape, showPicture } from "./picture.js";
+import { showPlan } from "./plan.js";
 import { showRun } from "./run.js";
 import { OVER, STATES } from "./states.js";
 import { offerSteps, showSteps, startSteps, taughtStep } from "./steps.js";
@@ -69,6 +70,7 @@ function tick(view) {
   if (view.paused !== undefined) showState(view.paused ? "paused" : "connected");
   showPicture(view);
   showBeliefs(view.beliefs);
+  if (!view.paused) showPlan(view.plan);
   showSaid(view.says);
   showAsked(link, view, changed);
   if (!view.paused) showDeviceFaults(view);

@@ -27,6 +27,8 @@ export function mirror(isOn) {
   stage.classList.toggle("mirrored", isOn);
 }
 
+export const isMirroring = () => isMirrored;
+
 /** Whether a square came within the last `ms`. */
 export const isSeeing = (ms) => performance.now() - seenMs < ms;
 

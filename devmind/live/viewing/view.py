@@ -23,6 +23,7 @@ from devmind.live.viewing.agreement import SENSE, Overlays
 from devmind.live.viewing.drawing import drawn, jpeg
 from devmind.live.viewing.hearing import heard
 from devmind.live.viewing.overlay_confidence import OverlayConfidence
+from devmind.live.viewing.planned import planned
 from devmind.memory import Named
 from devmind.sessions.pictures import WIDE_HALF_DEG
 from devmind.worlds.room import Room, reasons, sensor_health
@@ -95,12 +96,13 @@ class View:
             "work_ms": round(1e3 * tick.work_s, 1),
             "skipped": room.health.skipped,
             "missing": dict(room.health.missing),
-            **gaze(room),
+            **(gaze(room) if SENSE in tick.moment.senses else {}),
             "follows": follows(tick.moment.senses.get("periphery"), room),
             **who_answered(tick, self._arcs),
             "attention": self._attended(tick),
             "overlays": self._overlaid(tick),
             "beliefs": self._believed(tick, room),
+            "plan": planned(tick.output, *room.frame.shape[:2]) if room.frame is not None else None,
             "sound": None if sound is None else heard(self.agent, np.asarray(sound)),
             "says": said(tick.action.effectors["say"]) if "say" in tick.action.effectors else None,
             "words": tick.moment.senses.get("words"),

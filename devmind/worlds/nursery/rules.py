@@ -16,11 +16,13 @@ from devmind.worlds.nursery.geometry import cos_deg, sin_deg
 from devmind.worlds.nursery.hearing import sound
 from devmind.worlds.nursery.levels import LEVELS
 from devmind.worlds.nursery.state import COLOUR_NAMES, MAX_LEAN_M, MAX_TILT_DEG, NurseryState
-from devmind.worlds.nursery.views import periphery, views, wide_view
+from devmind.worlds.nursery.views import frames, periphery, views, wide_view
 from devmind.worlds.rules import Outcome
 
 EFFECTORS = {"look": 2, "reach": 4, "move": 1}
 _HAND_SCALE_M = 0.75
+PICTURE_PX = 640, 560
+"""Width and height of what who looks on is shown: down to where a hand is before the body."""
 
 
 class NurseryRules:
@@ -106,6 +108,11 @@ class NurseryRules:
         asked = np.ones(len(state), bool) if self.spec.asks is None else self.spec.asks(state)
         colour = state.colour[np.arange(len(state)), state.target]
         return [COLOUR_NAMES[c] if now else "" for c, now in zip(colour, asked, strict=True)]
+
+    def picture(self, state: NurseryState) -> np.ndarray:
+        """The wide view straight ahead for who looks on, uint8 [N, H, W, 3]; its width is 120 degrees."""
+        ahead = np.zeros(len(state))
+        return frames(state, ahead, ahead, *PICTURE_PX)
 
     def truth(self, state: NurseryState) -> dict[str, np.ndarray]:
         """What lessons and exams may know; see truth.truth."""

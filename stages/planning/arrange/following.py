@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -36,8 +37,8 @@ class Arranging(KeyPoints):
     """The command [..., 3], from hand [..., 4] and things [..., 4 * THINGS].
 
     Kept are plan [B, H, 3] and symbols int64 [B, L]; int64 [B]: at, the key point that comes next, waited, ticks on the
-    way to it, and made, plans so far; grip [B]; lay [B, THINGS, 2], where things lay for the plan; due bool [B], a new
-    plan is made as soon as the hand is empty.
+    way to it, and made, plans so far; grip [B]; sure [B], log probability of the symbols; lay [B, THINGS, 2], where
+    things lay for the plan; due bool [B], a new plan is made as soon as the hand is empty.
     """
 
     head: ArrangeHead
@@ -91,11 +92,24 @@ class Arranging(KeyPoints):
 
     def _plan(self, rows: Tensor, number: Tensor, generator: torch.Generator | None) -> None:
         """Make these rows' plans; `number` int64 [n], how many each had before."""
-        points, symbols = self.imagined(rows, number, generator)
+        points, symbols, sure = self.imagined(rows, number, generator)
         if not symbols.shape[1]:
             symbols = symbols.new_full((len(rows), LENGTH), THERE)
         self.after["plan"] = self.after["plan"].index_put((rows,), points)
         self.after["symbols"] = self.after["symbols"].index_put((rows,), symbols)
+        self.after["sure"] = self.after["sure"].index_put((rows,), sure)
+
+    def halfwidths(self, points: np.ndarray) -> np.ndarray:
+        """As the table is seen from above, y upwards."""
+        return points[:, :2] * (1.0, -1.0)
+
+    def word(self, symbol: int) -> str:
+        """A thing's number, or a place's."""
+        return "" if symbol == THERE else f"thing {symbol + 1}" if symbol < THINGS else f"place {symbol - THINGS + 1}"
+
+    def now(self, row: int) -> np.ndarray:
+        """As it is sensed."""
+        return self.hand[row, :2].cpu().numpy()
 
     def _follow(self) -> None:
         """Straight to the next key point, then its grip; an open hand behind the last one."""

@@ -47,6 +47,8 @@ class ArrangeHead(Head):
     """
 
     carries: ClassVar[bool] = True
+    grip: ClassVar[int] = 2
+    """Which number of a point is the grip."""
     silenced: frozenset[str] = frozenset()
     """For rows and floors of exams: TRUNK: its features are taken away; REPLANNING: the first plan is all there is."""
 
@@ -105,6 +107,7 @@ class ArrangeHead(Head):
             "symbols": torch.zeros(n, LENGTH, dtype=torch.int64, device=device),
             **{name: torch.zeros(n, dtype=torch.int64, device=device) for name in ("at", "waited", "made")},
             "grip": torch.zeros(n, device=device),
+            "sure": torch.zeros(n, device=device),
             "lay": torch.zeros(n, THINGS, 2, device=device),
             "due": torch.zeros(n, dtype=torch.bool, device=device),
         }

@@ -11,12 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from devmind.worlds.nursery.state import MAX_REACH_M
+from devmind.agent.tracking import project
+from devmind.sessions.pictures import WIDE_HALF_DEG
+from devmind.worlds.nursery.state import COLOUR_NAMES, MAX_REACH_M
 from stages.planning.keypoints import KeyPoints
-from stages.planning.manipulate.demonstrations import HAND_SCALE_M, HORIZON, MIDDLE_M, UNIT_M
+from stages.planning.manipulate.demonstrations import HAND_SCALE_M, HORIZON, MIDDLE_M, THERE, UNIT_M
 from stages.planning.manipulate.reading import losses as losses_of_places
 
 if TYPE_CHECKING:
@@ -26,6 +29,8 @@ NEAR_M, PATIENCE = 0.02, 8
 """How near to a point counts as there, along each axis, and ticks after which one goes on anyway."""
 SLOW = 0.5
 """The slow pace, as a share of the fast one."""
+BEHIND = 4.0
+"""Halves of a picture's width at which stands what is further out of it, or behind the eye."""
 HAND, HELD = slice(3, 6), 7
 """Where these stand in what is felt of the body."""
 
@@ -37,7 +42,7 @@ class Manipulating(KeyPoints):
     `here` is where a picture, a word and the body are sensed: who is asked for nothing does not answer.
 
     Kept are plan [B, H, 5] and symbols int64 [B, H]; int64 [B]: at, the key point that comes next, waited, ticks on the
-    way to it, and made, plans so far; grip [B].
+    way to it, and made, plans so far; grip [B]; sure [B], log probability of the symbols.
     """
 
     head: ManipulateHead
@@ -92,7 +97,7 @@ class Manipulating(KeyPoints):
 
     def _plan(self, rows: Tensor, number: Tensor, generator: torch.Generator | None) -> None:
         """Make these rows' plans; `number` int64 [n], how many each had before."""
-        for name, value in zip(("plan", "symbols"), self.imagined(rows, number, generator), strict=True):
+        for name, value in zip(("plan", "symbols", "sure"), self.imagined(rows, number, generator), strict=True):
             self.after[name] = self.after[name].index_put((rows,), value)
 
     def _follow(self) -> None:
@@ -112,7 +117,26 @@ class Manipulating(KeyPoints):
         waited = torch.where(there, 0, after["waited"] + going.long())
         self.after |= {"at": at + there.long(), "waited": waited, "grip": grip}
 
+    def halfwidths(self, points: np.ndarray) -> np.ndarray:
+        """As a camera on the torso sees them that looks straight ahead."""
+        return in_picture(points[:, :3] * UNIT_M + MIDDLE_M)
+
+    def word(self, symbol: int) -> str:
+        """A colour, or what was asked for."""
+        return "" if symbol == THERE else f"the {COLOUR_NAMES[symbol - 1]} one" if symbol else "what was named"
+
+    def now(self, row: int) -> np.ndarray:
+        """By the body."""
+        return self._hand()[row].cpu().numpy()
+
     def _hand(self) -> Tensor:
         """Where the hand is [..., 3], in units of plans."""
         middle = torch.as_tensor(MIDDLE_M, dtype=self.body.dtype, device=self.body.device)
         return (HAND_SCALE_M * self.body[..., HAND] - middle) / UNIT_M
+
+
+def in_picture(places_m: np.ndarray) -> np.ndarray:
+    """Places in the room [K, 3] as a camera on the torso sees them that looks straight ahead, [K, 2] (`Plan`)."""
+    level = np.zeros(1)
+    column, line, _ = project(places_m[None], level, level, WIDE_HALF_DEG)
+    return np.nan_to_num(np.column_stack((column[0], line[0])), posinf=BEHIND).clip(-BEHIND, BEHIND)

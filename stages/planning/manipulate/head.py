@@ -67,6 +67,8 @@ class ManipulateHead(Head):
     """
 
     carries: ClassVar[bool] = True
+    grip: ClassVar[int] = 3
+    """Which number of a point is the grip."""
     silenced: frozenset[str] = frozenset()
     """For rows of exams: TRUNK: its features are taken away."""
 
@@ -130,6 +132,7 @@ class ManipulateHead(Head):
             "symbols": torch.zeros(n, HORIZON, dtype=torch.int64, device=device),
             **{name: torch.zeros(n, dtype=torch.int64, device=device) for name in ("at", "waited", "made")},
             "grip": torch.full((n,), -1.0, device=device),
+            "sure": torch.zeros(n, device=device),
         }
 
     def losses(

@@ -132,6 +132,32 @@ def test_what_is_wrong_is_told_until_it_is_mended(page: Page, life: FakeLife) ->
 
 
 @pytest.mark.slow
+def test_a_plan_is_drawn_into_the_picture_with_its_words_under_it(page: Page, life: FakeLife) -> None:
+    points = [
+        {"x": 0.2, "y": 0.5, "word": "the cup", "closed": True},
+        {"x": 0.6, "y": 0.9, "word": "", "closed": False},
+    ]
+    plan = {"head": "handles_things", "effector": "arm", "points": points, "at": 1, "now": [0.4, 0.5], "number": 2}
+    life.extra = {"plan": plan | {"share": 0.834}}
+    page.get_by_text("Plan 2 of handles things, 83 % sure of its words:").wait_for()
+    assert page.locator("#plan-words li").all_inner_texts() == ["1 the cup, closed", "2 –"]
+    assert page.locator("#plan-words .gone").inner_text() == "1 the cup, closed"
+    assert page.locator("#plan-words [aria-current=step]").inner_text() == "2 –"
+    # The page's own camera is shown as a mirror: so is what is drawn on it.
+    wait_for(page, "() => document.querySelector('#stage.mirrored #plan .hand')?.style.left === '60%'")
+    stage, mark, hand = (
+        page.locator(at).bounding_box() or {} for at in ("#stage", "#plan .point.closed", "#plan .hand")
+    )
+    for box, x, y in ((mark, 0.8, 0.5), (hand, 0.6, 0.5)):
+        assert (box["x"] + box["width"] / 2 - stage["x"]) / stage["width"] == pytest.approx(x, abs=0.01)
+        assert (box["y"] + box["height"] / 2 - stage["y"]) / stage["height"] == pytest.approx(y, abs=0.01)
+    assert page.locator("#plan .ahead").get_attribute("points") == "60,50 40,90"
+    life.extra = {}
+    page.locator("#plan").wait_for(state="hidden")
+    assert page.locator("#plans").is_hidden()
+
+
+@pytest.mark.slow
 def test_frames_and_sound_come_at_sane_rates(page: Page, life: FakeLife) -> None:
     page.wait_for_selector("#fovea:not([hidden])")
     page.mouse.click(5, 5)  # a browser lets sound through when the page was touched

@@ -355,7 +355,7 @@ def test_a_room_is_planned_in_by_the_command_which_says_what_it_cannot_do(
     assert re.search(r"(done|stuck: .*), \d+ steps?", said)
     declined[:] = True
     code, said = command(PUT_NEXT, "--goal", "pick up a ball", "--seed", "3")
-    assert code == 1
+    assert code == 2
     assert "unknown word" in said
     assert "step" not in said
 

@@ -18,6 +18,7 @@ from devmind.algorithms.diffusion.pipeline import Drawn
 from devmind.curriculum.examining import examination
 from devmind.errors import ConfigError
 from devmind.testing import check_episodes, check_head, check_learner, tiny_agent, tiny_context
+from devmind.worlds.nursery import NurseryRules
 from devmind.worlds.nursery.handling import ASKED, GRASP, PUSH, PUT_IN, TASKS, held_out
 from devmind.worlds.nursery.state import COLOUR_NAMES
 from devmind.worlds.nursery.truth import places_by_colour
@@ -25,6 +26,7 @@ from stages.planning import parts
 from stages.planning.arrange.imagining import Imaginer
 from stages.planning.manipulate import exam, lesson
 from stages.planning.manipulate.demonstrations import COLOURS, HORIZON, MIDDLE_M, THERE, UNIT_M, plans
+from stages.planning.manipulate.following import in_picture
 from stages.planning.manipulate.head import Inverse, ManipulateHead
 from stages.planning.manipulate.reading import Reading, in_room
 from stages.planning.stage import PlanningStage
@@ -139,6 +141,22 @@ def test_places_as_seen_are_places_in_the_room() -> None:
     found = in_room(places, torch.from_numpy(world.observe()["body"])).numpy()
     for row, slot in zip(*np.nonzero(truth["present"]), strict=True):
         np.testing.assert_allclose(found[row, truth["colour"][row, slot]], truth["position"][row, slot], atol=1e-4)
+
+
+def test_a_plan_is_drawn_where_the_thing_is_in_the_picture() -> None:
+    """By the renderer: the pixel there changes when the thing is taken away."""
+    rules = NurseryRules("handle/push")
+    state = rules.initial(SEEDS)
+    without = state.copy()
+    without.present[:, ASKED] = False
+    changed = (rules.picture(state) != rules.picture(without)).any(-1)
+    x, y = in_picture(state.position[:, ASKED]).T
+    height, width = changed.shape[1:]
+    row, column = (height / 2 + y * width / 2).astype(int), (width / 2 * (1 + x)).astype(int)
+    assert changed[np.arange(len(SEEDS)), row, column].mean() >= 15 / 16  # the hand may be before one
+    behind = in_picture(np.array([[-0.5, 0.1, 0.0], [0.0, 0.0, -0.4]]))
+    assert np.isfinite(behind).all()
+    assert (np.abs(behind) >= 1).any(1).all()
 
 
 def test_the_head_keeps_the_laws_of_heads(agent: Agent) -> None:

@@ -1,0 +1,33 @@
+"""What a head means to do, told so that it can be drawn into the picture of where its agent lives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where something, such as a hand, is to go, of one agent at one tick.
+
+    Places are told in the whole picture that its room shows, in halves of that picture's width from its middle: x to
+    the right, y down, so that 1 is its right edge; what lies further is out of the picture. Finite numbers.
+
+    Attributes:
+        points_halfwidths: float [H, 2], the key points in their order.
+        grips: bool [H], where a hand is closed behind the point.
+        words: H symbols, one a point; "" is none.
+        at: the number of the point that comes next; H: the plan is at its end.
+        now_halfwidths: float [2], where what moves is now; None where that is not known.
+        share: how sure the head is of these words, 0..1, of what it says of itself; None where it does not tell.
+        number: how many plans it has made, this one among them.
+    """
+
+    points_halfwidths: np.ndarray
+    grips: np.ndarray
+    words: tuple[str, ...]
+    at: int
+    now_halfwidths: np.ndarray | None = None
+    share: float | None = None
+    number: int = 1

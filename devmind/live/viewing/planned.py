@@ -1,0 +1,46 @@
+"""The plan that an agent follows, as the page draws it into the picture."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from devmind.agent.acting import StepOutput
+from devmind.agent.plans import Plan
+
+
+def planned(output: StepOutput, height: int, width: int) -> dict[str, Any] | None:
+    """The plan of the first head that decided in this tick and follows one; None where none does.
+
+    It has the `head`, its `effector`, `points` of `x` and `y` as fractions of a frame of this size (what lies out of it
+    is below 0 or above 1), each with its `word` and whether a hand is `closed` behind it; `at`, the number of the point
+    that comes next, `now` as x and y, `share` and `number` (see `Plan`).
+    """
+    for effector, heads in output.answered.items():
+        for name in [name for name, count in heads.items() if count and name in output.outputs]:
+            plan = output.outputs[name].planned(0)
+            if plan is not None:
+                return {"head": name, "effector": effector, **_drawable(plan, width / height)}
+    return None
+
+
+def _drawable(plan: Plan, ratio: float) -> dict[str, Any]:
+    places = _fractions(plan.points_halfwidths, ratio)
+    now = plan.now_halfwidths
+    return {
+        "points": [
+            {"x": x, "y": y, "word": word, "closed": bool(closed)}
+            for (x, y), word, closed in zip(places, plan.words, plan.grips, strict=True)
+        ],
+        "at": plan.at,
+        "now": None if now is None else _fractions(now[None], ratio)[0],
+        "share": None if plan.share is None else round(plan.share, 3),
+        "number": plan.number,
+    }
+
+
+def _fractions(halfwidths: np.ndarray, ratio: float) -> list[list[float]]:
+    """Places [K, 2] in halves of a picture's width from its middle as fractions of its width and height."""
+    fractions = 0.5 + 0.5 * np.asarray(halfwidths, np.float64) * (1.0, ratio)
+    return [[round(float(x), 4), round(float(y), 4)] for x, y in fractions]

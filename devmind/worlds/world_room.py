@@ -1,0 +1,100 @@
+"""A simulated world to live in: Rules as a live room, one tick after the other on the room's clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from devmind.moment import TICK_HZ, Sense
+from devmind.worlds import spaces
+from devmind.worlds.adapter import row
+from devmind.worlds.fovea import BODY_SIZE
+from devmind.worlds.room import Room
+
+LINGERS = 10
+"""Ticks for which an episode that has ended is still there, so that one sees how it ended."""
+WATCHED = 1_000_000_000
+"""The first episode's seed, unless another is asked for: no lesson has one like it."""
+
+
+class Window:
+    """Stands for the camera of a world that can be pictured: the page shows it, and nobody reads it."""
+
+    sense = "sight"
+
+
+class WorldRoom(Room):
+    """One child's life in `rules`: episode after episode, the seeds counting on.
+
+    What is sensed comes from the rules alone. Where they have `picture(state)`, that is the room's `frame`, which is
+    only shown and recorded. An episode that has ended stays for `LINGERS` ticks; `info["first"]` says that what is
+    sensed begins another one. What is said to the child is its `words` for a tick, in place of the world's.
+
+    Attributes:
+        ended, rewarded: episodes that have ended, and how many of these ended with a reward.
+    """
+
+    def __init__(
+        self,
+        rules: Any,
+        seed: int = WATCHED,
+        hz: float = TICK_HZ,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.rules, self._seed = rules, seed
+        super().__init__({"window": Window()} if hasattr(rules, "picture") else {}, hz, 0.0, now, sleep)
+        senses = dict(rules.observation_space.spaces)
+        self.observation_space = gym.spaces.Dict(senses | {"words": spaces.words()})
+        self.action_space = rules.action_space
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Sense], dict[str, Any]]:
+        """Begin the first episode; the first tick is one period from now."""
+        self._seed = self._seed if seed is None else seed
+        self.ended = self.rewarded = 0
+        self._begin()
+        return super().reset(seed=seed)
+
+    def step(self, action: Mapping[str, Any]) -> tuple[dict[str, Sense], float, bool, bool, dict[str, Any]]:
+        """Act, wait for the next tick, and give what is sensed."""
+        known = {name: np.asarray(value)[None] for name, value in action.items() if name in self.action_space.spaces}
+        self._state = self.rules.step(self._state, known)
+        outcome = self.rules.outcome(self._state)
+        reward, first = float(outcome.reward[0]), False
+        self._earned = self._earned or reward > 0
+        if self._left is None and bool(outcome.ended[0]):
+            self._left, self.ended, self.rewarded = LINGERS, self.ended + 1, self.rewarded + self._earned
+        elif self._left is not None:
+            self._left -= 1
+            if first := self._left < 0:
+                self._seed += 1
+                self._begin()
+        observation, info = self._next()
+        return observation, reward, False, False, info | {"first": first}
+
+    def _begin(self) -> None:
+        self._state = self.rules.initial(np.array([self._seed], np.int64))
+        self._left: int | None = None
+        self._earned = False
+
+    def _names(self) -> dict[str, tuple[str, ...]]:
+        return {}
+
+    def _sensed(self, tick_s: float) -> dict[str, Sense]:
+        senses: dict[str, Sense] = row(self.rules.observe(self._state), 0)
+        self._picture(tick_s, senses)
+        return senses | self._words()
+
+    def _picture(self, tick_s: float, senses: Mapping[str, Sense]) -> None:
+        """What is shown of this tick, and where in it the child looks."""
+        if self.sensors:
+            self.frame, self.frame_s = self.rules.picture(self._state)[0], tick_s - self._start_s
+        body = senses.get("body")
+        if "sight" in senses and isinstance(body, np.ndarray) and body.shape == (BODY_SIZE,):
+            self.fovea.follow(body)
