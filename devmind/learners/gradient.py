@@ -41,8 +41,8 @@ def owned(agent: Agent, stage: str | None = None) -> set[str]:
     return {stage, ANEW, "newborn"} if stages[0] == stage else {stage, ANEW}
 
 
-def rate_of(agent: Agent, earlier: Mapping[str, float] = EARLIER) -> Callable[[str], float]:
-    """By a parameter's name, at what share of a lesson's rate it learns in the agent's last stage.
+def rate_of(agent: Agent) -> Callable[[str], float]:
+    """By a parameter's name, at what share of a lesson's rate it learns in the agent's last stage (`EARLIER`).
 
     An earlier stage's encoder is trained only by a stage that asks for it, because it sees things of another kind.
     """
@@ -53,7 +53,7 @@ def rate_of(agent: Agent, earlier: Mapping[str, float] = EARLIER) -> Callable[[s
     shared = SHARED if config.trunk_stage not in mine else ()
 
     def rate(name: str) -> float:
-        return earlier["trunk"] if name.startswith(shared) else earlier["heads"] if name.startswith(theirs) else 1.0
+        return EARLIER["trunk"] if name.startswith(shared) else EARLIER["heads"] if name.startswith(theirs) else 1.0
 
     return rate
 
@@ -98,13 +98,11 @@ class GradientLearner(Learner):
         decay_from: the share of the steps from which on rates fall.
 
     Attributes:
-        earlier: of the lesson's rate, that of what earlier stages have taught: the trunk and their heads.
         slowed: by prefix of parameters' names, at what share of its rate what it names learns, where an earlier lesson
             of the same stage has taught it (`slower`).
     """
 
     mixes: ClassVar[bool] = True
-    earlier: ClassVar[Mapping[str, float]] = EARLIER
     slowed: Mapping[str, float] = {}
 
     def __init__(
@@ -143,7 +141,7 @@ class GradientLearner(Learner):
 
         What earlier stages have taught, and what is `slowed`, is in groups of its own, which learn more slowly.
         """
-        of_stage, slowed = rate_of(self.agent, self.earlier), self.slowed
+        of_stage, slowed = rate_of(self.agent), self.slowed
 
         def share(name: str) -> float:
             return of_stage(name) * next((slow for prefix, slow in slowed.items() if name.startswith(prefix)), 1.0)

@@ -9,24 +9,20 @@ import torch
 from torch import nn
 
 from devmind.algorithms.muon import Muon
-from devmind.learners.gradient import EARLIER, GradientLearner
+from devmind.learners.gradient import GradientLearner
 
 TRUNK = ("trunk.decoder.layers.",)
 """Names of the trunk's matrices begin so."""
 
 
 class MuonLearner(GradientLearner):
-    """Muon on the linear maps that a subclass names, AdamW on everything else; the trunk learns at the whole rate.
-
-    At `EARLIER`'s share of it reading took twice the steps to 2.3 nats, and with AdamW three times those to 1.6
-    (docs/log.md, 2026-11-25, "Language taught three times as fast"); rehearsals are steps like any others.
+    """Muon on the linear maps that a subclass names, AdamW on everything else.
 
     Attributes:
         orthogonal: prefixes of the names of what Muon steps; its matrices are those whose names end with ".weight".
         muon_rate: its rate, before it is slowed as what earlier stages have taught is. muon_betas: its momentum.
     """
 
-    earlier: ClassVar[Mapping[str, float]] = {**EARLIER, "trunk": 1.0}
     orthogonal: ClassVar[tuple[str, ...]] = TRUNK
     muon_rate: ClassVar[float] = 0.02
     muon_betas: ClassVar[tuple[float, float]] = (0.95, 0.95)

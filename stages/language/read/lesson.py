@@ -22,13 +22,13 @@ ROWS = 16
 """Pages of a step: small ones teach more of the same bytes."""
 CAREGIVERS = 8
 """One of so many pages is the caregiver's where there is another text."""
-STEPS = {"tiny": 60, "nursery": 500, "child": 3000, "adult": 10000}
+STEPS = {"tiny": 60, "nursery": 800, "child": 3000, "adult": 10000}
 
 
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
     more = {"learns_from": (group(context),), "skills": ("read", "grammar")}
-    return taught(context, "read", loss, lesson_batch, STEPS, ROWS, 3e-3, 2.5, **more)
+    return taught(context, "read", loss, lesson_batch, STEPS, ROWS, 3e-3, 4.0, **more)
 
 
 def group(context: Context) -> str:

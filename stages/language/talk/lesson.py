@@ -24,7 +24,7 @@ from stages.language.teaching import taught
 NAME = "talk"
 STEPS = {"tiny": 16, "nursery": 1600, "child": 6000, "adult": 16000}
 ROWS = 32
-TURNS = ("answer", "name", "answer", "read", "converse", "answer", "name", "follow")
+TURNS = ("answer", "read", "name", "converse", "answer", "read", "name", "follow", "answer", "read", "converse", "name")
 """What a step is of, again and again; without MiniGrid nobody follows."""
 OF = {"name": name, "answer": answer, "converse": converse, "read": read, "follow": follow}
 LOSSES = {part: seeing.loss if part in ("name", "answer", "converse") else of.loss for part, of in OF.items()}

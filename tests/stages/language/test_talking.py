@@ -11,6 +11,7 @@ from devmind import worlds
 from devmind.agent.agent import Agent
 from devmind.config import load
 from devmind.curriculum.stage import Context
+from devmind.learners.gradient import EARLIER
 from devmind.testing import tiny_agent
 from stages.language import parts
 from stages.language.follow import lesson as follow
@@ -40,7 +41,7 @@ def test_each_part_has_its_turns_and_goes_on_from_its_last(context: Context) -> 
     expected = name.lesson_batch(context, lesson.TURNS.count("name"), 4)
     assert torch.equal(second["written"], expected["written"])
     assert torch.equal(second["senses"]["sight"], expected["senses"]["sight"])
-    [pages] = [batch["read"]["pieces"] for batch in batches[: len(lesson.TURNS)] if "read" in batch]
+    pages = next(batch["read"]["pieces"] for batch in batches if "read" in batch)
     assert len(pages) == 2
     assert not torch.equal(pages, read.lesson_batch(context, 0, 2)["pieces"]), "pages of its own"
 
@@ -65,7 +66,7 @@ def test_each_part_is_learned_by_its_own_loss(context: Context, agent: Agent) ->
         assert {name.split("/")[0] for name in told if "/" in name} == {part}
 
 
-def test_the_trunk_learns_at_the_whole_rate(context: Context, agent: Agent) -> None:
+def test_muon_steps_what_is_made_of_a_look_at_the_whole_rate(context: Context, agent: Agent) -> None:
     learner = lesson.lesson(context).make_learner(agent, context)
     names = {id(parameter): name for name, parameter in agent.named_parameters()}
     by_rate = {
@@ -77,9 +78,10 @@ def test_the_trunk_learns_at_the_whole_rate(context: Context, agent: Agent) -> N
         if group.get("orthogonal")
         for parameter in group["params"]
     }
-    assert {rate for name, rate in by_rate.items() if name in muon} == {learner.muon_rate}
-    assert any(name.startswith("heads.text.tells.") for name in muon)
-    assert {rate for name, rate in by_rate.items() if name.startswith("trunk.") and name not in muon} == {3e-3}
+    told = {name for name in muon if name.startswith("heads.text.tells.")}
+    assert told
+    assert {by_rate[name] for name in told} == {learner.muon_rate}
+    assert {by_rate[name] for name in muon - told} == {EARLIER["trunk"] * learner.muon_rate}
 
 
 def test_the_control_learns_heads_and_leaves_the_trunk(context: Context, agent: Agent) -> None:
