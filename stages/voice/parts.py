@@ -41,16 +41,14 @@ def admit(agent: Agent) -> None:
         kinds = {"kinds": len(KINDS)}
         agent.add_head(KINDS_ARC, "head.voice-kinds", LISTEN, effector=SORT, stage=NAME, options=kinds)
     if KINDS_HEAD not in agent.heads:
-        agent.add_head(
-            KINDS_HEAD, "head.categorical", f"trunk:{LISTEN}", stage=NAME, options={"classes": len(KINDS)}
-        )
+        agent.add_head(KINDS_HEAD, "head.categorical", f"trunk:{LISTEN}", stage=NAME, options={"classes": len(KINDS)})
     if CODEC not in agent.heads:
         agent.add_head(CODEC, "head.voice-codec", LISTEN, effector=UTTER, stage=NAME)
 
 
 def trained(agent: Agent) -> tuple[str, ...]:
-    """What the lesson of the trunk changes: the trunk, its heads of words and kinds, earlier heads on the trunk; not the ear, and
-    no arc.
+    """What the lessons of the trunk change: the trunk, its heads of words and kinds, earlier heads on the trunk; not
+    the ear, and no arc.
     """
     fixed = {f"encoders.{LISTEN}.", f"heads.{WORDS_ARC}.", f"heads.{KINDS_ARC}.", f"heads.{CODEC}."}
     return tuple(prefix for prefix in trainable(agent, NAME) if prefix not in fixed)

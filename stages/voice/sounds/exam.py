@@ -173,9 +173,7 @@ def nursery(context: Context, n: int) -> list[np.ndarray]:
     return [np.asarray(0.3 / peak[row] * sound[row], np.float32) for row in np.resize(loud, n)]
 
 
-def _unknown(
-    agent: Agent, fresh: Agent | None, unseen: Recorded | None, context: Context, level: str
-) -> Measure:
+def _unknown(agent: Agent, fresh: Agent | None, unseen: Recorded | None, context: Context, level: str) -> Measure:
     asked = questions(context, unseen, level)
     found = logits_of(agent, asked.waves, [KINDS_HEAD, KINDS_ARC] if fresh else [KINDS_HEAD])
     strange = asked.kinds == UNKNOWN

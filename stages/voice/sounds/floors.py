@@ -78,7 +78,7 @@ class Net(nn.Module):
         self.answer = nn.Sequential(nn.Dropout(0.3), nn.Linear(2 * 48 * (MELS // 8), classes))
 
     def forward(self, mel: Tensor) -> Tensor:
-        seen = self.look((mel[:, None] + 1.0)).transpose(1, 2).flatten(2)  # [N, F / 8, 48 x 5]
+        seen = self.look(mel[:, None] + 1.0).transpose(1, 2).flatten(2)  # [N, F / 8, 48 x 5]
         return self.answer(torch.cat((seen.mean(1), seen.amax(1)), -1))
 
 

@@ -1,4 +1,4 @@
-"""Recorded sounds by kinds, `sounds/*/{kind}/*.wav` in a folder of data, in folds that keep takes of one source together.
+"""Recorded sounds by kinds, `sounds/*/{kind}/*.wav` in a folder of data; folds keep takes of one source together.
 
 A source is one recording of which several clips were cut. ESC-50 (Piczak 2015) names clips `{fold}-{source}-{take}-
 {kind}`; of other names each file is a source of its own.
