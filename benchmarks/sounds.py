@@ -1,9 +1,9 @@
 """Kinds of sounds, all three folds in turn: the exam's questions to agents that were taught on the other two.
 
-    OMP_NUM_THREADS=1 python benchmarks/sounds.py --data FOLDER [--folds 0 1 2] [--trunk] [--steps N]
+    OMP_NUM_THREADS=1 python benchmarks/sounds.py --data FOLDER [--folds 0 1 2] [--trunk STEPS]
 
-Each agent is a newborn of size nursery with the parts of the stage: `sounds` is taught whole, and with `--trunk` so is
-`kinds`, without the rehearsal of other lessons. A fold's seed is its number and the first seed.
+Each agent is a newborn of size nursery with the parts of the stage: `sounds` is taught whole, and with `--trunk` so
+many steps of `kinds`, without the rehearsal of other lessons. A fold's seed is its number and the first seed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +59,10 @@ def fold(given: argparse.Namespace, seed: int, out: Path) -> dict[str, Any]:
     agent = Agent(AgentConfig(size="nursery", seed=seed))
     parts.admit(agent)
     seconds = {}
-    lessons: list[Callable[[Context], Lesson]] = [lesson.arc_lesson, *([lesson.lesson] if given.trunk else [])]
-    for lesson_of in lessons:
-        one = lesson_of(context)
-        steps = given.steps or one.steps
+    arc = lesson.arc_lesson(context)
+    for one, steps in ((arc, arc.steps), (lesson.lesson(context), given.trunk)):
+        if not steps:
+            continue
         seconds[one.name] = teach(agent, context, one, steps)
         agent.config.trained_on = [*agent.config.trained_on, *one.learns_from]
     with examination(agent):
@@ -83,8 +82,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="sounds/esc10/CLASS/*.wav")
     parser.add_argument("--folds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--seed", type=int, default=0, help="the first seed; a multiple of 3 keeps the folds' numbers")
-    parser.add_argument("--trunk", action="store_true", help="teach the trunk too")
-    parser.add_argument("--steps", type=int, help="of each lesson, in place of its own")
+    parser.add_argument("--trunk", type=int, default=0, help="steps of the trunk's lesson; 0: only the arc is taught")
     given = parser.parse_args()
     summed: dict[str, float] = {}
     n = 0

@@ -13,21 +13,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from devmind.acting import observations
 from devmind.agent.agent import Agent
-from devmind.agent.batch import stacked
 from devmind.algorithms.ridge import fit_ridge_classifier
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.errors import ExamError
-from devmind.seeding import exam_seeds
+from devmind.seeding import numpy_rng
 from stages.voice.caregiver.speech import UNSEEN_PHRASES, bank
 from stages.voice.exhibits import spectra, wav
 from stages.voice.hear_words.exam import UNTAUGHT, untaught
 from stages.voice.hear_words.lesson import heard
 from stages.voice.moments import as_batch
 from stages.voice.parts import KINDS_ARC, KINDS_HEAD
+from stages.voice.sounds import strange
 from stages.voice.sounds.floors import named_by_network, statistics
 from stages.voice.sounds.kinds import KINDS, SPEECH, UNKNOWN
 from stages.voice.sounds.lesson import Taught, listened_to, long_enough, together
@@ -39,7 +38,7 @@ GATE = Gate([
     Threshold(NO_KIND, None, beats_floor=True),
 ])  # fmt: skip
 STRANGE, SPOKEN = 120, 120
-NURSERY_TICKS = 10
+ASKED_SECONDS = 2.0
 OFF = "trunk off: the arc"
 RIDGE, NETWORK = "ridge on statistics of log-mel", "a small convolutional network from scratch"
 _AT_ONCE = 10
@@ -143,16 +142,19 @@ def _kind_floors(every: Recorded, asked: Recorded) -> dict[str, float]:
 
 
 def questions(context: Context, unseen: Recorded | None, level: str) -> Asked:
-    """The nursery's sounds, which are of no kind, the caregiver in the voices of exams, and what is left of recordings.
+    """Sirens, bells and organs, which no lesson has, the caregiver in voices of exams, and what is left of recordings.
 
     A recording of a kind that is not in KINDS is a stranger.
     """
     n, spoken = context.episodes(STRANGE, level), context.episodes(SPOKEN, level)
     whole = bank("sounds exam", context.seed, context.episodes(SPOKEN), UNSEEN_PHRASES, True).take(range(spoken))
-    strangers = nursery(context, n)
-    waves = [*strangers, *(long_enough(wave) for wave in whole.waves)]
+    rng = numpy_rng("sounds exam", context.seed)
+    waves = [
+        *(strange.unmet(rng, ASKED_SECONDS) for _ in range(n)),
+        *(long_enough(wave, ASKED_SECONDS) for wave in whole.waves),
+    ]
     kinds = np.repeat([UNKNOWN, SPEECH], [n, spoken])
-    groups = [f"nursery {i}" for i in range(n)] + list(whole.voices)
+    groups = [f"made {i}" for i in range(n)] + list(whole.voices)
     if unseen is not None:
         waves += unseen.waves
         kinds = np.concatenate((kinds, unseen.kinds))
@@ -160,23 +162,10 @@ def questions(context: Context, unseen: Recorded | None, level: str) -> Asked:
     return Asked(tuple(waves), kinds, np.unique(groups, return_inverse=True)[1])
 
 
-def nursery(context: Context, n: int) -> list[np.ndarray]:
-    """A second of the nursery's tones, voices and bangs each, as one ear hears it: float32 [16000], peak at 0.3.
-
-    Rooms in which it is quiet are left out, so there may be fewer different ones; they come again then.
-    """
-    seeds = exam_seeds(2 * n, context.seed, "sounds")
-    world = context.make_world("nursery", "hear", seeds)
-    sound = stacked(observations(world, NURSERY_TICKS), ["sound"])["sound"].mean(2).flatten(1).numpy()
-    peak = np.abs(sound).max(1)
-    loud = np.flatnonzero(peak > 1e-3)
-    return [np.asarray(0.3 / peak[row] * sound[row], np.float32) for row in np.resize(loud, n)]
-
-
 def _unknown(agent: Agent, fresh: Agent | None, unseen: Recorded | None, context: Context, level: str) -> Measure:
     asked = questions(context, unseen, level)
     found = logits_of(agent, asked.waves, [KINDS_HEAD, KINDS_ARC] if fresh else [KINDS_HEAD])
-    strange = asked.kinds == UNKNOWN
+    alien = asked.kinds == UNKNOWN
     says = found[KINDS_HEAD].argmax(-1).numpy()
     right = (says == UNKNOWN) == strange
     floors: dict[str, float] = {}
@@ -184,23 +173,24 @@ def _unknown(agent: Agent, fresh: Agent | None, unseen: Recorded | None, context
     if fresh is not None:
         alone = logits_of(fresh, asked.waves, [KINDS_HEAD])[KINDS_HEAD].argmax(-1).numpy()
         floors = _stranger_floors(listened_to(context), asked)
-        floors[UNTAUGHT] = float(((alone == UNKNOWN) == strange).mean())
+        floors[UNTAUGHT] = float(((alone == UNKNOWN) == alien).mean())
         arc = found[KINDS_ARC].argmax(-1).numpy()
         rows = {
-            "strangers called unknown": float((says[strange] == UNKNOWN).mean()),
+            "strangers called unknown": float((says[alien] == UNKNOWN).mean()),
             "speech called unknown": float((says[asked.kinds == SPEECH] == UNKNOWN).mean()),
             "speech called speech": float((says[asked.kinds == SPEECH] == SPEECH).mean()),
-            OFF: float(((arc == UNKNOWN) == strange).mean()),
-            f"{OFF}, strangers called unknown": float((arc[strange] == UNKNOWN).mean()),
+            OFF: float(((arc == UNKNOWN) == alien).mean()),
+            f"{OFF}, strangers called unknown": float((arc[alien] == UNKNOWN).mean()),
         }
         if (of_a_kind := asked.kinds > SPEECH).any():
             rows["recordings called unknown"] = float((says[of_a_kind] == UNKNOWN).mean())
-    share = max(float(strange.mean()), 1 - float(strange.mean()))
+    share = max(float(alien.mean()), 1 - float(alien.mean()))
     return Measure(
         NO_KIND, "told rightly whether it is of a known kind", right.astype(float), share, 1.0, floors, rate=True,
         episodes=heard(list(asked.waves)), groups=asked.groups, rows=rows,
-        note=f"{int(strange.sum())} strangers (sounds of the nursery), {int((asked.kinds == SPEECH).sum())} phrases, "
-        f"{int((asked.kinds > SPEECH).sum())} recordings of no lesson; no threshold: unknown is a kind that is taught",
+        note=f"{int(alien.sum())} strangers (sirens, bells, organs; kinds that are not taught), "
+        f"{int((asked.kinds == SPEECH).sum())} phrases, {int((asked.kinds > SPEECH).sum())} recordings of no lesson; "
+        "no threshold: unknown is a kind that is taught",
     )  # fmt: skip
 
 

@@ -35,7 +35,7 @@ from stages.voice.sounds import strange
 from stages.voice.sounds.kinds import KINDS, SPEECH, UNKNOWN
 from stages.voice.sounds.recorded import SECONDS, groups, taught_recordings
 
-ARC_STEPS = {"tiny": 8, "nursery": 500, "child": 3000, "adult": 8000}
+ARC_STEPS = {"tiny": 8, "nursery": 240, "child": 3000, "adult": 8000}
 STEPS = {"tiny": 8, "nursery": 240, "child": 2500, "adult": 8000}
 UNKNOWN_SHARE = 0.2
 """Of what is listened to. To the arc half of these are taught sounds with the axis of tones turned round."""
@@ -67,7 +67,7 @@ def arc_lesson(context: Context) -> Lesson:
     """The arc's lesson as data."""
     return gradient_lesson(
         context, "sounds", arc_loss, lambda agent, context, update, rows, steps: arc_batch(context, update, rows),
-        steps=ARC_STEPS, rows=24, learning_rate=3e-3, minutes=1.0, prefetch=True, skills=("sounds",),
+        steps=ARC_STEPS, rows=24, learning_rate=3e-3, minutes=0.5, prefetch=True, skills=("sounds",),
         trains=lambda agent: (f"heads.{ARC}.",), learns_from=groups(context), rehearsal_every=0, unrehearsed=ALONE,
     )  # fmt: skip
 
@@ -106,9 +106,9 @@ def _heard_once(data: Path | None, seed: int, size: str) -> Tensor:
     return torch.cat([frames(torch.from_numpy(np.stack(waves[at : at + 50]))) for at in range(0, len(waves), 50)])
 
 
-def long_enough(wave: np.ndarray) -> np.ndarray:
-    """A sound float32 [S] as 5 s, over and over with a fifth of a second between."""
-    n = round(SECONDS * SOUND_RATE_HZ)
+def long_enough(wave: np.ndarray, seconds: float = SECONDS) -> np.ndarray:
+    """A sound float32 [S] as `seconds`, over and over with a fifth of a second between."""
+    n = round(seconds * SOUND_RATE_HZ)
     pause = np.zeros(2 * TICK_SAMPLES if len(wave) < n else 0, np.float32)
     return np.resize(np.concatenate((wave, pause)), n)
 

@@ -1,4 +1,5 @@
-"""Sounds of no kind that is taught, made by rule: tones that move, narrow bands of noise and rows of clicks.
+"""Sounds of no kind that is taught, made by rule: for lessons tones that move, narrow bands of noise and rows of
+clicks, for exams sirens, bells and organs.
 
 A network that only ever chose among kinds is sure of whatever it hears; it learns to say "unknown" from sounds that are
 none of them (outlier exposure, Hendrycks et al. 2019, ICLR). The exam asks it of others, which no lesson has.
@@ -21,6 +22,44 @@ def made(rng: np.random.Generator, seconds: float) -> np.ndarray:
         wave = wave + rng.uniform(0.2, 1.0) * _layer(rng, n)
     wave = wave + 10 ** rng.uniform(-4.0, -2.0) * rng.standard_normal(n)
     return (PEAK / max(1e-6, float(np.abs(wave).max())) * wave).astype(np.float32)
+
+
+def unmet(rng: np.random.Generator, seconds: float) -> np.ndarray:
+    """A siren, a bell that is struck, or chords of an organ, which no lesson has: float32 [S]."""
+    n = round(seconds * SOUND_RATE_HZ)
+    wave = (_siren, _bell, _organ)[int(rng.integers(3))](rng, n)
+    wave = wave / max(1e-6, float(np.abs(wave).max())) + 10 ** rng.uniform(-4.0, -2.0) * rng.standard_normal(n)
+    return (10 ** rng.uniform(-1.5, 0) * PEAK / float(np.abs(wave).max()) * wave).astype(np.float32)
+
+
+def _siren(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Square waves whose pitch goes up and down by up to an octave, one to six times a second."""
+    t = np.arange(n) / SOUND_RATE_HZ
+    octaves = rng.uniform(0.3, 1.0) * np.sin(2 * np.pi * (_hz(rng, 1, 6) * t + rng.random()))
+    return np.tanh(4 * np.sin(2 * np.pi * np.cumsum(_hz(rng, 400, 1600) * np.exp2(octaves)) / SOUND_RATE_HZ))
+
+
+def _bell(rng: np.random.Generator, n: int) -> np.ndarray:
+    """A church bell's partials (hum, prime, tierce, quint, nominal), struck once or more, dying away."""
+    t, pitch_hz, wave = np.arange(n) / SOUND_RATE_HZ, _hz(rng, 250, 1200), np.zeros(n)
+    every = int(SOUND_RATE_HZ * rng.uniform(0.4, 1.5))
+    for place, partial in enumerate((0.5, 1.0, 1.2, 1.5, 2.0, 2.67)):
+        dies_s = rng.uniform(0.3, 1.0) / (1 + 0.3 * place)
+        since = (np.arange(n) + int(rng.integers(1600))) % every / SOUND_RATE_HZ
+        wave += rng.uniform(0.3, 1) * np.exp(-since / dies_s) * np.sin(2 * np.pi * partial * pitch_hz * t)
+    return wave
+
+
+def _organ(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Chords of three notes with six harmonics each; a new one two to four times a second."""
+    t, wave = np.arange(n) / SOUND_RATE_HZ, np.zeros(n)
+    length = int(SOUND_RATE_HZ / rng.uniform(2, 4))
+    for start in range(0, n, length):
+        part = slice(start, start + length)
+        for note in rng.choice(24, 3, replace=False):
+            for harmonic in range(1, 7):
+                wave[part] += np.sin(2 * np.pi * 130 * 2 ** (note / 12) * harmonic * t[part]) / harmonic
+    return wave
 
 
 def _layer(rng: np.random.Generator, n: int) -> np.ndarray:

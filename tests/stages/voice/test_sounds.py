@@ -147,7 +147,7 @@ def test_who_knows_the_kinds_reaches_the_ceiling_and_shuffled_kinds_fall(
     best = examined(agent, context)
     assert {name: measure.score for name, measure in best.items()} == {exam.ESC: 1.0, exam.NO_KIND: 1.0}
     assert best[exam.ESC].n == 6
-    assert best[exam.NO_KIND].n == 12 + 12 + 12  # the nursery's, phrases, six of known kinds and six sirens
+    assert best[exam.NO_KIND].n == 12 + 12 + 12  # made by rule, phrases, six of known kinds and six sirens
     monkeypatch.setattr(exam, "logits_of", knowing(table, np.random.default_rng(5).permutation))
     worst = examined(agent, context)
     assert worst[exam.ESC].score < 0.7
