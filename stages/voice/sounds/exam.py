@@ -34,9 +34,9 @@ from stages.voice.sounds.recorded import Recorded, recorded, source_group
 
 ESC, NO_KIND = "sounds/esc10", "sounds/unknown"
 GATE = Gate([
-    Threshold(ESC, None, beats_floor=True, when_absent="skip"), Threshold(ESC, 0.80, when_absent="skip", goal=True),
-    Threshold(NO_KIND, None, beats_floor=True),
+    Threshold(ESC, 0.65, beats_floor=True, when_absent="skip"), Threshold(NO_KIND, None, beats_floor=True),
 ])  # fmt: skip
+"""Above 0.65, which a small convolutional network had of all three folds, and above its floors on this one."""
 STRANGE, SPOKEN = 120, 120
 ASKED_SECONDS = 2.0
 OFF = "trunk off: the arc"
@@ -117,7 +117,7 @@ def _kinds(agent: Agent, fresh: Agent | None, every: Recorded, unseen: Recorded)
     return Measure(
         ESC, "sounds named rightly", right.astype(float), 1 / len(offered), 1.0, floors, rate=True,
         episodes=heard(list(asked.waves)), groups=np.unique(asked.sources, return_inverse=True)[1], rows=rows,
-        reference="over three folds: ridge 0.583, a small convolutional network 0.650 (measured)",
+        reference="over three folds: ridge 0.583, a small convolutional network 0.667 (measured); the goal is 0.80",
         note=f"{len(set(asked.sources))} sources that no lesson had; the likeliest of {len(offered)} kinds; one fold of"
         " three, so the interval is wide: benchmarks/sounds.py has all three",
         exhibits=_exhibits(asked, chosen) if fresh else (),
@@ -167,7 +167,7 @@ def _unknown(agent: Agent, fresh: Agent | None, unseen: Recorded | None, context
     found = logits_of(agent, asked.waves, [KINDS_HEAD, KINDS_ARC] if fresh else [KINDS_HEAD])
     alien = asked.kinds == UNKNOWN
     says = found[KINDS_HEAD].argmax(-1).numpy()
-    right = (says == UNKNOWN) == strange
+    right = (says == UNKNOWN) == alien
     floors: dict[str, float] = {}
     rows: dict[str, float] = {}
     if fresh is not None:
