@@ -18,11 +18,13 @@ from devmind.agent.taps import Tapped
 from stages.voice.ear import MEL, SCALE, SHIFT
 
 _MOST_WEIGHT = 4.0
+_LEAST_VARIANCE = 1e-2
+"""Far above what rounding makes of the difference of two squares."""
 
 
 def in_pairs(mel: Tensor) -> Tensor:
     """Log-mel [..., 15] in frames of 25 ms, [..., 7]: half the work, and as good for what lasts as long as kinds do."""
-    return mel[..., 1:].unflatten(-1, (-1, 2)).mean(-1)
+    return mel[..., mel.shape[-1] % 2 :].unflatten(-1, (-1, 2)).mean(-1)
 
 
 @dataclass
@@ -60,7 +62,7 @@ class KindsHead(Head):
         self.answer = nn.Sequential(nn.Dropout(dropout), nn.Linear(3 * features, kinds))
 
     def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Sorted:
-        mel = in_pairs(tapped.maps[MEL].squeeze(-2))
+        mel = in_pairs(tapped.maps[MEL].flatten(-2))
         seen = self.look(((mel + SHIFT) * SCALE).flatten(0, -3)[:, None]).mean(-1)
         features = seen.flatten(1).unflatten(0, mel.shape[:-2])
         here = tapped.present.any(-1)[..., None]
@@ -76,5 +78,5 @@ class KindsHead(Head):
                 pooled["most"] = torch.maximum(kept["most"], most)
         total = pooled["weight"].clamp_min(1e-6)
         mean = pooled["mean"] / total
-        spread = ((pooled["square"] / total - mean.square()).clamp_min(0.0) + 1e-4).sqrt()
+        spread = ((pooled["square"] / total - mean.square()).clamp_min(0.0) + _LEAST_VARIANCE).sqrt()
         return Sorted(self.answer(torch.cat((mean, spread, pooled["most"]), -1)), pooled=pooled)

@@ -210,7 +210,7 @@ def test_both_lessons_lessen_what_they_miss_and_leave_the_ear(data: Path, tmp_pa
     heard = lesson.lesson_batch(context, 0, 6)
     trunk.begin(0)
     missed = [float(trunk.update(heard, step)["kinds"]) for step in range(20)]
-    assert missed[-1] < 0.8 * missed[0]
+    assert missed[-1] < 0.9 * missed[0]
     changed = {name for name, value in pupil.state_dict().items() if not torch.equal(value, kept[name])}
     assert not any(name.startswith((f"encoders.{parts.LISTEN}.", f"heads.{parts.KINDS_ARC}.")) for name in changed)
     assert any(name.startswith("trunk.") for name in changed)
