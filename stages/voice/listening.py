@@ -61,7 +61,7 @@ class Hearing:
     def __init__(self, agent: Agent, moments: list[np.ndarray]) -> None:
         _check(agent, WORDS)
         self._agent, self._moments = agent, moments
-        self._sum, self._heard = 0.0, 0
+        self._sum, self._heard = torch.zeros(len(KINDS)), 0
 
     def words(self) -> Iterator[tuple[float, str]]:
         """(seconds, words) whenever something new was heard, one Moment after another."""
@@ -82,7 +82,7 @@ class Hearing:
         """
         if not self._heard:
             return None
-        sure = torch.as_tensor(self._sum / self._heard).softmax(-1)
+        sure = (self._sum / self._heard).softmax(-1)
         return KINDS[int(sure.argmax())], float(sure.max())
 
 

@@ -24,18 +24,18 @@ SKILLS: Sequence[Skill] = (
         hear_lesson.taught,
     ),
     Skill(
-        "sounds",
-        sounds_exam.examine,
-        sounds_exam.GATE,
-        "which kind of sound is heard, of sources never met, or that it is of no kind that was taught",
-        sounds_lesson.taught,
-    ),
-    Skill(
         "echo",
         echo_exam.examine,
         echo_exam.GATE,
         "words never met, repeated so that an independent recogniser understands them",
         echo_exam.taught,
+    ),
+    Skill(
+        "sounds",
+        sounds_exam.examine,
+        sounds_exam.GATE,
+        "which kind of sound is heard, of sources never met, or that it is of no kind that was taught",
+        sounds_lesson.taught,
     ),
 )
 

@@ -55,8 +55,9 @@ class KindsHead(Head):
             nn.Conv2d(24, 48, 3, stride=2, padding=1), nn.ReLU(),
         )  # fmt: skip
         # Nothing is normed, as loudness tells a lot; begun so, a network of rectifiers keeps its scale.
-        for layer in self.look[::2]:
-            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+        for layer in self.look:
+            if isinstance(layer, nn.Conv2d):
+                nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
         features = 48 * (inlet.map_channels[MEL] // 8)
         self.weigh = nn.Linear(features, 1)
         self.answer = nn.Sequential(nn.Dropout(dropout), nn.Linear(3 * features, kinds))
