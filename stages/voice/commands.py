@@ -13,7 +13,7 @@ from devmind.cli.house import group
 from devmind.cli.paths import existing
 from devmind.errors import ConfigError
 
-hear = group("Write what is said in a recording.")
+hear = group("Write what is said in a recording, and what kind of sound it is.")
 echo = group("Say a recording again by the codec.")
 
 Recording = Annotated[Path, typer.Argument(metavar="FILE", help="A sound file of any rate, such as a WAV or a FLAC.")]
@@ -24,19 +24,23 @@ Seconds = Annotated[
 
 @hear.command("hear")
 def write_what_is_said(file: Recording, agent: AgentOption = None, seconds: Seconds = 60.0) -> None:
-    """Let an agent listen to a recording, tick by tick, and print the words as they come."""
+    """Let an agent listen to a recording, tick by tick, and print the words as they come; in the end, which kind of
+    sound it was.
+    """
     existing(file, "FILE", "file")
     from devmind.agent.agent import Agent
     from devmind.agent.threads import intra_op_threads
-    from stages.voice.listening import hear, moments_of
+    from stages.voice.listening import Hearing, moments_of
 
     moments = moments_of(file, seconds, show.line)
     with intra_op_threads(1):
-        heard = 0
-        for _, words in hear(Agent.from_pretrained(agent_folder(agent)).eval(), moments):
+        heard, hearing = 0, Hearing(Agent.from_pretrained(agent_folder(agent)).eval(), moments)
+        for _, words in hearing.words():
             typer.echo(f" {words}" if heard else words, nl=False)
             heard += 1
     typer.echo("" if heard else "no word was heard")
+    if kind := hearing.kind():
+        typer.echo(f"kind of sound: {kind[0]} ({kind[1]:.2f})")
 
 
 @echo.command("echo")

@@ -17,7 +17,8 @@ from devmind.moment import TICK_HZ, TICK_SAMPLES
 from devmind.sessions.sounds import Warn, file_ticks
 from stages.voice.codec import levels_of
 from stages.voice.echo.lesson import decode
-from stages.voice.parts import CODEC, SOUND, UTTER, WORDS
+from stages.voice.parts import CODEC, KINDS_HEAD, SOUND, UTTER, WORDS
+from stages.voice.sounds.kinds import KINDS
 from stages.voice.transcript import BLANK, KNOWN, joined
 from stages.voice.vocoder import sound_of
 
@@ -54,15 +55,40 @@ def moments_of(path: Path, seconds: float, warn: Warn) -> list[np.ndarray]:
     return found
 
 
+class Hearing:
+    """An agent that hears a recording once: its words as they come, and in the end of which kind the sound was."""
+
+    def __init__(self, agent: Agent, moments: list[np.ndarray]) -> None:
+        _check(agent, WORDS)
+        self._agent, self._moments = agent, moments
+        self._sum, self._heard = torch.zeros(len(KINDS)), 0
+
+    def words(self) -> Iterator[tuple[float, str]]:
+        """(seconds, words) whenever something new was heard, one Moment after another."""
+        heads = tuple(name for name in (WORDS, KINDS_HEAD) if name in self._agent.heads)
+        before = BLANK
+        for number, output in enumerate(_lived(self._agent, self._moments, heads=heads)):
+            if KINDS_HEAD in heads and number < len(self._moments):
+                self._sum = self._sum + output.outputs[KINDS_HEAD].numbers()[0].cpu()
+                self._heard += 1
+            frames = output.outputs[WORDS].mode()[0].cpu().numpy()
+            words, before = joined(frames, before), int(frames[-1])
+            if words:
+                yield (number + 1) / TICK_HZ, " ".join(KNOWN[word] for word in words)
+
+    def kind(self) -> tuple[str, float] | None:
+        """Of which kind all that was heard so far is, and with what probability; None before anything was heard, and
+        of an agent that was not taught kinds.
+        """
+        if not self._heard:
+            return None
+        sure = (self._sum / self._heard).softmax(-1)
+        return KINDS[int(sure.argmax())], float(sure.max())
+
+
 def hear(agent: Agent, moments: list[np.ndarray]) -> Iterator[tuple[float, str]]:
     """(seconds, words) whenever something new was heard, one Moment after another."""
-    _check(agent, WORDS)
-    before = BLANK
-    for number, output in enumerate(_lived(agent, moments, heads=(WORDS,))):
-        frames = output.outputs[WORDS].mode()[0].cpu().numpy()
-        words, before = joined(frames, before), int(frames[-1])
-        if words:
-            yield (number + 1) / TICK_HZ, " ".join(KNOWN[word] for word in words)
+    return Hearing(agent, moments).words()
 
 
 def repeat(agent: Agent, moments: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -12,6 +12,8 @@ from stages.voice.echo import lesson as echo_lesson
 from stages.voice.hear_words import exam as hear_exam
 from stages.voice.hear_words import lesson as hear_lesson
 from stages.voice.hear_words import listen
+from stages.voice.sounds import exam as sounds_exam
+from stages.voice.sounds import lesson as sounds_lesson
 
 SKILLS: Sequence[Skill] = (
     Skill(
@@ -28,20 +30,28 @@ SKILLS: Sequence[Skill] = (
         "words never met, repeated so that an independent recogniser understands them",
         echo_exam.taught,
     ),
+    Skill(
+        "sounds",
+        sounds_exam.examine,
+        sounds_exam.GATE,
+        "which kind of sound is heard, of sources never met, or that it is of no kind that was taught",
+        sounds_lesson.taught,
+    ),
 )
 
 
 class VoiceStage:
-    """Voice: to hear words, and to say again what was heard; on the same trunk."""
+    """Voice: to hear words and which kind of sound it is, and to say again what was heard; on the same trunk."""
 
     name = parts.NAME
     requires = ("language",)
     skills = SKILLS
 
     def admit(self, agent: Agent) -> None:
-        """Add an ear for speech, heads that tell words, and a codec."""
+        """Add an ear for speech, heads that tell words and kinds of sounds, and a codec."""
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Listen, codec, words."""
-        return [listen.lesson(context), echo_lesson.lesson(context), hear_lesson.lesson(context)]
+        """Listen, codec and sounds, which need no trunk; words, kinds."""
+        alone = [listen.lesson(context), echo_lesson.lesson(context), sounds_lesson.arc_lesson(context)]
+        return [*alone, hear_lesson.lesson(context), sounds_lesson.lesson(context)]

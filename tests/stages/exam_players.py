@@ -70,6 +70,7 @@ ELSEWHERE: Mapping[str, str] = {
     "arrange": "tests/stages/planning/test_arranging.py",
     "manipulate": "tests/stages/planning/test_manipulate.py",
     "hear_words": "tests/stages/voice/test_hear_words.py",
+    "sounds": "tests/stages/voice/test_sounds.py",
     "echo": "tests/stages/voice/test_echo.py",
 }
 """Skills whose exams have these tests in a file of their own: a night, games and pages need a player of their kind."""

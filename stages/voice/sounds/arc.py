@@ -1,0 +1,83 @@
+"""The arc that tells kinds of sounds: convolutions over each Moment's log-mel, and what was heard so far pooled.
+
+It reads the ear's map, not its tokens, which are the words' own; it learns first, and the trunk learns from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from devmind.agent.heads import Head, Inlet
+from devmind.agent.output import Categorical
+from devmind.agent.taps import Tapped
+from stages.voice.ear import MEL, SCALE, SHIFT
+
+_MOST_WEIGHT = 4.0
+_LEAST_VARIANCE = 1e-2
+"""Far above what rounding makes of the difference of two squares."""
+
+
+def in_pairs(mel: Tensor) -> Tensor:
+    """Log-mel [..., 15] in frames of 25 ms, [..., 7]: half the work, and as good for what lasts as long as kinds do."""
+    return mel[..., mel.shape[-1] % 2 :].unflatten(-1, (-1, 2)).mean(-1)
+
+
+@dataclass
+class Sorted(Categorical):
+    """A kind for all that was heard up to each Moment, logits [..., K]; `pooled` is what it goes on from."""
+
+    pooled: Mapping[str, Tensor] = field(kw_only=True)
+
+    def kept(self) -> dict[str, Tensor]:
+        return dict(self.pooled)
+
+
+class KindsHead(Head):
+    """Weighted mean and spread, and maximum, over all Moments of an episode, of 384 features each:
+    48 at each of eight places of the axis of tones.
+
+    The weights are learned (attention pooling, Ilse et al. 2018, ICML), so quiet counts little. All are sums or maxima
+    of numbers that are not negative: an episode begins with zeros. A row of a batch is one episode.
+    """
+
+    carries: ClassVar[bool] = True
+
+    def __init__(self, inlet: Inlet, kinds: int, dropout: float = 0.3) -> None:
+        super().__init__(inlet)
+        self.look = nn.Sequential(
+            nn.Conv2d(1, 12, 3, stride=2, padding=1), nn.ReLU(),
+            nn.Conv2d(12, 24, 3, stride=2, padding=1), nn.ReLU(),
+            nn.Conv2d(24, 48, 3, stride=2, padding=1), nn.ReLU(),
+        )  # fmt: skip
+        # Nothing is normed, as loudness tells a lot; begun so, a network of rectifiers keeps its scale.
+        for layer in self.look:
+            if isinstance(layer, nn.Conv2d):
+                nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+        features = 48 * (inlet.map_channels[MEL] // 8)
+        self.weigh = nn.Linear(features, 1)
+        self.answer = nn.Sequential(nn.Dropout(dropout), nn.Linear(3 * features, kinds))
+
+    def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Sorted:
+        mel = in_pairs(tapped.maps[MEL].flatten(-2))
+        seen = self.look(((mel + SHIFT) * SCALE).flatten(0, -3)[:, None]).mean(-1)
+        features = seen.flatten(1).unflatten(0, mel.shape[:-2])
+        here = tapped.present.any(-1)[..., None]
+        weight = (_MOST_WEIGHT * torch.tanh(self.weigh(features) / _MOST_WEIGHT)).exp() * here
+        sums = {"weight": weight, "mean": weight * features, "square": weight * features.square()}
+        most = features * here
+        if features.ndim > 2:  # [B, T, F]: all Moments of an episode at once
+            pooled = {name: value.cumsum(1) for name, value in sums.items()} | {"most": most.cummax(1).values}
+        else:
+            pooled = sums | {"most": most}
+            if kept is not None:
+                pooled = {name: kept[name] + value for name, value in sums.items()}
+                pooled["most"] = torch.maximum(kept["most"], most)
+        total = pooled["weight"].clamp_min(1e-6)
+        mean = pooled["mean"] / total
+        spread = ((pooled["square"] / total - mean.square()).clamp_min(0.0) + _LEAST_VARIANCE).sqrt()
+        return Sorted(self.answer(torch.cat((mean, spread, pooled["most"]), -1)), pooled=pooled)

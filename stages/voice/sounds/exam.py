@@ -1,0 +1,212 @@
+"""The exam of sounds: recordings of a fold that was left out, and sounds of no kind that was taught.
+
+One agent is taught on two folds of three, and asked about the third; `benchmarks/sounds.py` goes through all three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.algorithms.ridge import fit_ridge_classifier
+from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.errors import ExamError
+from devmind.seeding import numpy_rng
+from stages.voice.caregiver.speech import UNSEEN_PHRASES, bank
+from stages.voice.exhibits import spectra, wav
+from stages.voice.hear_words.exam import UNTAUGHT, untaught
+from stages.voice.hear_words.lesson import heard
+from stages.voice.moments import as_batch
+from stages.voice.parts import KINDS_ARC, KINDS_HEAD
+from stages.voice.sounds import strange
+from stages.voice.sounds.floors import named_by_network, statistics
+from stages.voice.sounds.kinds import KINDS, SPEECH, UNKNOWN
+from stages.voice.sounds.lesson import Taught, listened_to, long_enough, together
+from stages.voice.sounds.recorded import Recorded, recorded, source_group
+
+ESC, NO_KIND = "sounds/esc10", "sounds/unknown"
+GATE = Gate([
+    Threshold(ESC, 0.65, beats_floor=True, when_absent="skip"), Threshold(NO_KIND, None, beats_floor=True),
+])  # fmt: skip
+"""Above 0.65, which a small convolutional network had of all three folds, and above its floors on this one."""
+STRANGE, SPOKEN = 120, 120
+ASKED_SECONDS = 2.0
+OFF = "trunk off: the arc"
+RIDGE, NETWORK = "ridge on statistics of log-mel", "a small convolutional network from scratch"
+_AT_ONCE = 10
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of whether it is of a known kind: waves, kinds int64 [N] (UNKNOWN for a stranger), groups [N]."""
+
+    waves: tuple[np.ndarray, ...]
+    kinds: np.ndarray
+    groups: np.ndarray
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """Kinds of recordings where there are some; always, whether strange sounds and speech are told apart."""
+    fresh = untaught(agent) if level == "full" else None
+    every = recorded(context.data)
+    unseen = None if every is None else unmet(agent, every)
+    found = [_unknown(agent, fresh, unseen, context, level)]
+    if every is None or unseen is None:
+        return found
+    return [_kinds(agent, fresh, every, unseen), *found]
+
+
+def logits_of(agent: Agent, waves: Sequence[np.ndarray], heads: Sequence[str]) -> dict[str, Tensor]:
+    """What heads make of whole sounds, each float32 [S] of whole Moments, by name logits [N, KINDS]."""
+    found = {name: torch.zeros(len(waves), len(KINDS)) for name in heads}
+    lengths = np.array([len(wave) for wave in waves])
+    for length in np.unique(lengths):
+        rows = np.flatnonzero(lengths == length)
+        for some in np.array_split(rows, -(-len(rows) // _AT_ONCE)):
+            outputs = agent(as_batch(torch.from_numpy(np.stack([waves[row] for row in some]))), heads)
+            for name in heads:
+                said = outputs[name].numbers()
+                found[name][torch.from_numpy(some)] = (
+                    (said[:, -1] if name == KINDS_ARC else together(said)).float().cpu()
+                )
+    return found
+
+
+def unmet(agent: Agent, every: Recorded) -> Recorded:
+    """The recordings of sources that the agent never learned from.
+
+    Raises:
+        ExamError: it learned from all of them.
+    """
+    met = np.array([source_group(str(name)) in agent.config.trained_on for name in every.sources])
+    known = every.kinds != UNKNOWN
+    if met[known].all():
+        raise ExamError(
+            "The agent learned from every source of the recorded sounds, so none is left to examine it on; give other"
+            " --data."
+        )
+    return every.take(~met)
+
+
+def _kinds(agent: Agent, fresh: Agent | None, every: Recorded, unseen: Recorded) -> Measure:
+    asked = unseen.take(unseen.kinds != UNKNOWN)
+    offered = np.unique(every.kinds[every.kinds != UNKNOWN])
+    found = logits_of(agent, asked.waves, [KINDS_HEAD, KINDS_ARC] if fresh else [KINDS_HEAD])
+    chosen = likeliest(found[KINDS_HEAD], offered)
+    right = chosen == asked.kinds
+    floors: dict[str, float] = {}
+    rows: dict[str, float] = {}
+    if fresh is not None:
+        floors = _kind_floors(every, asked)
+        said = likeliest(logits_of(fresh, asked.waves, [KINDS_HEAD])[KINDS_HEAD], offered)
+        floors[UNTAUGHT] = float((said == asked.kinds).mean())
+        free = found[KINDS_HEAD].argmax(-1).numpy()
+        rows = {
+            OFF: float((likeliest(found[KINDS_ARC], offered) == asked.kinds).mean()),
+            "where unknown and speech are answers too": float((free == asked.kinds).mean()),
+            "taken for unknown": float((free == UNKNOWN).mean()),
+        }
+    return Measure(
+        ESC, "sounds named rightly", right.astype(float), 1 / len(offered), 1.0, floors, rate=True,
+        episodes=heard(list(asked.waves)), groups=np.unique(asked.sources, return_inverse=True)[1], rows=rows,
+        reference="over three folds: ridge 0.583, a small convolutional network 0.667 (measured); the goal is 0.80",
+        note=f"{len(set(asked.sources))} sources that no lesson had; the likeliest of {len(offered)} kinds; one fold of"
+        " three, so the interval is wide: benchmarks/sounds.py has all three",
+        exhibits=_exhibits(asked, chosen) if fresh else (),
+    )  # fmt: skip
+
+
+def likeliest(logits: Tensor, offered: np.ndarray) -> np.ndarray:
+    """Which of the kinds `offered` fits best, int64 [N]."""
+    return np.asarray(offered[logits[:, torch.from_numpy(offered)].argmax(-1).numpy()])
+
+
+def _kind_floors(every: Recorded, asked: Recorded) -> dict[str, float]:
+    """Who knows the other sources of the same recordings."""
+    known = every.take(~np.isin(every.sources, list(set(asked.sources))) & (every.kinds != UNKNOWN))
+    if len(set(known.kinds)) < 2:
+        return {}
+    ridge = fit_ridge_classifier(statistics(known.waves), known.kinds)
+    return {
+        RIDGE: float((ridge.predict(statistics(asked.waves)) == asked.kinds).mean()),
+        NETWORK: float((named_by_network(known.waves, known.kinds, asked.waves) == asked.kinds).mean()),
+    }
+
+
+def questions(context: Context, unseen: Recorded | None, level: str) -> Asked:
+    """Sirens, bells and organs, which no lesson has, the caregiver in voices of exams, and what is left of recordings.
+
+    A recording of a kind that is not in KINDS is a stranger.
+    """
+    n, spoken = context.episodes(STRANGE, level), context.episodes(SPOKEN, level)
+    whole = bank("sounds exam", context.seed, context.episodes(SPOKEN), UNSEEN_PHRASES, True).take(range(spoken))
+    rng = numpy_rng("sounds exam", context.seed)
+    waves = [
+        *(strange.unmet(rng, ASKED_SECONDS) for _ in range(n)),
+        *(long_enough(wave, ASKED_SECONDS) for wave in whole.waves),
+    ]
+    kinds = np.repeat([UNKNOWN, SPEECH], [n, spoken])
+    groups = [f"made {i}" for i in range(n)] + list(whole.voices)
+    if unseen is not None:
+        waves += unseen.waves
+        kinds = np.concatenate((kinds, unseen.kinds))
+        groups += [str(name) for name in unseen.sources]
+    return Asked(tuple(waves), kinds, np.unique(groups, return_inverse=True)[1])
+
+
+def _unknown(agent: Agent, fresh: Agent | None, unseen: Recorded | None, context: Context, level: str) -> Measure:
+    asked = questions(context, unseen, level)
+    found = logits_of(agent, asked.waves, [KINDS_HEAD, KINDS_ARC] if fresh else [KINDS_HEAD])
+    alien = asked.kinds == UNKNOWN
+    says = found[KINDS_HEAD].argmax(-1).numpy()
+    right = (says == UNKNOWN) == alien
+    floors: dict[str, float] = {}
+    rows: dict[str, float] = {}
+    if fresh is not None:
+        alone = logits_of(fresh, asked.waves, [KINDS_HEAD])[KINDS_HEAD].argmax(-1).numpy()
+        floors = _stranger_floors(listened_to(context), asked)
+        floors[UNTAUGHT] = float(((alone == UNKNOWN) == alien).mean())
+        arc = found[KINDS_ARC].argmax(-1).numpy()
+        rows = {
+            "strangers called unknown": float((says[alien] == UNKNOWN).mean()),
+            "speech called unknown": float((says[asked.kinds == SPEECH] == UNKNOWN).mean()),
+            "speech called speech": float((says[asked.kinds == SPEECH] == SPEECH).mean()),
+            OFF: float(((arc == UNKNOWN) == alien).mean()),
+            f"{OFF}, strangers called unknown": float((arc[alien] == UNKNOWN).mean()),
+        }
+        if (of_a_kind := asked.kinds > SPEECH).any():
+            rows["recordings called unknown"] = float((says[of_a_kind] == UNKNOWN).mean())
+    share = max(float(alien.mean()), 1 - float(alien.mean()))
+    return Measure(
+        NO_KIND, "told rightly whether it is of a known kind", right.astype(float), share, 1.0, floors, rate=True,
+        episodes=heard(list(asked.waves)), groups=asked.groups, rows=rows,
+        note=f"{int(alien.sum())} strangers (sirens, bells, organs; kinds that are not taught), "
+        f"{int((asked.kinds == SPEECH).sum())} phrases, {int((asked.kinds > SPEECH).sum())} recordings of no lesson; "
+        "no threshold: unknown is a kind that is taught",
+    )  # fmt: skip
+
+
+def _stranger_floors(taught: Taught, asked: Asked) -> dict[str, float]:
+    """Ridge that learned the same kinds, unknown among them, from the same sounds."""
+    if len(set(taught.kinds)) < 2:
+        return {}
+    says = fit_ridge_classifier(statistics(taught.waves), taught.kinds).predict(statistics(asked.waves))
+    return {RIDGE: float(((says == UNKNOWN) == (asked.kinds == UNKNOWN)).mean())}
+
+
+def _exhibits(asked: Recorded, chosen: np.ndarray) -> tuple[Exhibit, ...]:
+    """Two that were named rightly and six that were not, to be seen and heard."""
+    right, shown = chosen == asked.kinds, list[Exhibit]()
+    for i in (*np.flatnonzero(right)[:2], *np.flatnonzero(~right)[:6]):
+        kind: Literal["example", "failure"] = "example" if right[i] else "failure"
+        told = f"{KINDS[asked.kinds[i]]} ({asked.sources[i]}), heard as {KINDS[chosen[i]]}"
+        shown.append(Exhibit(kind, told, spectra(asked.waves[i]), wav(asked.waves[i])))
+    return tuple(shown)

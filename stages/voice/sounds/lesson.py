@@ -1,0 +1,237 @@
+"""The lessons of sounds: `sounds` teaches the arc from log-mel that is made once, `kinds` the trunk from sound.
+
+Few recordings have to do: each is met turned round in time, played faster or slower, coloured, louder or softer,
+with bands and moments taken away (SpecAugment, Park et al. 2019), and mixed with another (Zhang et al. 2018, mixup).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from devmind.agent.agent import Agent
+from devmind.agent.taps import Tapped
+from devmind.curriculum.stage import Context, Lesson
+from devmind.learners.gradient import gradient_lesson
+from devmind.learners.muon import MuonLearner
+from devmind.moment import SOUND_RATE_HZ, TICK_SAMPLES
+from devmind.seeding import numpy_rng, torch_generator
+from stages.voice.caregiver.speech import TAUGHT_PHRASES, bank
+from stages.voice.ear import BEFORE, FRAMES, LEAD, MEL, MELS, TOKENS, frames
+from stages.voice.hear_words.lesson import heard
+from stages.voice.moments import as_batch, varied
+from stages.voice.parts import KINDS_ARC as ARC
+from stages.voice.parts import KINDS_HEAD as HEAD
+from stages.voice.parts import trained, trained_without_trunk
+from stages.voice.sounds import strange
+from stages.voice.sounds.kinds import KINDS, SPEECH, UNKNOWN
+from stages.voice.sounds.recorded import SECONDS, groups, taught_recordings
+
+ARC_STEPS = {"tiny": 8, "nursery": 240, "child": 3000, "adult": 8000}
+STEPS = {"tiny": 8, "nursery": 240, "child": 2500, "adult": 8000}
+UNKNOWN_SHARE = 0.2
+"""Of what is listened to. To the arc half of these are taught sounds with the axis of tones turned round."""
+MADE, SPOKEN = {"tiny": 12}, {"tiny": 12}
+MADE_ELSE = SPOKEN_ELSE = 80
+ARC_MOMENTS, TRUNK_MOMENTS = (20, 36), 20
+"""Moments of a piece: the arc's between these."""
+SILENCE = -2.0
+"""Log-mel of nothing."""
+LOUD_ENOUGH = 0.3
+"""A piece has at least this share of the energy of the loudest of its recording: a dog that is silent is no dog."""
+SMOOTHED = 0.1
+ALONE = "It trains an arc of its own, which no later lesson changes."
+
+
+@dataclass(frozen=True)
+class Taught:
+    """What lessons listen to: waves float32 [S] each, repeated to 5 s at least; kinds int64 [N], in KINDS."""
+
+    waves: tuple[np.ndarray, ...]
+    kinds: np.ndarray
+
+    def of(self, kind: int) -> np.ndarray:
+        """Which rows are of a kind."""
+        return np.flatnonzero(self.kinds == kind)
+
+
+def arc_lesson(context: Context) -> Lesson:
+    """The arc's lesson as data."""
+    return gradient_lesson(
+        context, "sounds", arc_loss, lambda agent, context, update, rows, steps: arc_batch(context, update, rows),
+        steps=ARC_STEPS, rows=24, learning_rate=3e-3, minutes=0.5, prefetch=True, skills=("sounds",),
+        trains=lambda agent: (f"heads.{ARC}.",), learns_from=groups(context), rehearsal_every=0, unrehearsed=ALONE,
+    )  # fmt: skip
+
+
+def lesson(context: Context) -> Lesson:
+    """The trunk's lesson as data."""
+    return gradient_lesson(
+        context, "kinds", loss, lambda agent, context, update, rows, steps: lesson_batch(context, update, rows),
+        steps=STEPS, rows=16, learning_rate=2e-3, minutes=2.0, trains=trained, prefetch=True, learner=MuonLearner,
+        control_trains=trained_without_trunk, skills=("sounds",), learns_from=groups(context),
+    )  # fmt: skip
+
+
+def listened_to(context: Context) -> Taught:
+    """The recordings of two folds, the caregiver's phrases and sounds of no kind."""
+    return _listened_to(context.data, context.seed, context.config.size)
+
+
+@lru_cache(maxsize=2)
+def _listened_to(data: Path | None, seed: int, size: str) -> Taught:
+    n, spoken = MADE.get(size, MADE_ELSE), SPOKEN.get(size, SPOKEN_ELSE)
+    rng = numpy_rng("sounds of no kind", seed)
+    waves = [strange.made(rng, SECONDS) for _ in range(n)]
+    waves += [long_enough(wave) for wave in bank("sounds", seed, spoken, TAUGHT_PHRASES, False).waves]
+    kinds = np.repeat([UNKNOWN, SPEECH], [n, spoken])
+    if (known := taught_recordings(data, seed)) is not None:
+        waves += [long_enough(wave) for wave in known.waves]
+        kinds = np.concatenate((kinds, known.kinds))
+    return Taught(tuple(waves), kinds)
+
+
+@lru_cache(maxsize=2)
+def _heard_once(data: Path | None, seed: int, size: str) -> Tensor:
+    """Log-mel [N, F, 64] of all that lessons listen to, made once."""
+    waves = _listened_to(data, seed, size).waves
+    return torch.cat([frames(torch.from_numpy(np.stack(waves[at : at + 50]))) for at in range(0, len(waves), 50)])
+
+
+def long_enough(wave: np.ndarray, seconds: float = SECONDS) -> np.ndarray:
+    """A sound float32 [S] as `seconds`, over and over with a fifth of a second between."""
+    n = round(seconds * SOUND_RATE_HZ)
+    pause = np.zeros(2 * TICK_SAMPLES if len(wave) < n else 0, np.float32)
+    return np.resize(np.concatenate((wave, pause)), n)
+
+
+def drawn(rng: np.random.Generator, every: Taught, rows: int) -> np.ndarray:
+    """Which rows of `every` are listened to: each kind as often, int64 [rows]."""
+    kinds = [kind for kind in np.unique(every.kinds) if kind != UNKNOWN]
+    share = UNKNOWN_SHARE / 2
+    chosen = [UNKNOWN if rng.random() < share else int(rng.choice(kinds)) for _ in range(rows)]
+    return np.array([rng.choice(every.of(kind)) for kind in chosen], dtype=np.int64)
+
+
+def piece(rng: np.random.Generator, energy: np.ndarray, n: int) -> int:
+    """Where a piece of `n` begins in `energy` [F], as loud as LOUD_ENOUGH says."""
+    sums = np.convolve(energy, np.ones(n), "valid")
+    return int(rng.choice(np.flatnonzero(sums >= LOUD_ENOUGH * sums.max())))
+
+
+def arc_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
+    """`rows` pieces in disguise: log-mel [N, 6 + 8 T, 64], and how much each is of each kind, [N, KINDS]."""
+    where = (context.data, context.seed, context.config.size)
+    rng, every, mels = numpy_rng(context.seed, "sounds", update), _listened_to(*where), _heard_once(*where)
+    n = LEAD + FRAMES * int(rng.integers(ARC_MOMENTS[0], ARC_MOMENTS[1]))
+    index = drawn(rng, every, rows)
+    made = []
+    for row in index:
+        whole = mels[row]
+        # Up to a fifth faster or slower, and the axis of tones up to four bins up or down.
+        length = min(len(whole), round(n * float(np.exp(rng.uniform(-0.2, 0.2)))))
+        start = piece(rng, 10 ** (2 * whole.numpy()).mean(1), length)
+        cut = F.interpolate(whole[start : start + length].T[None], n, mode="linear")[0].T
+        made.append(cut.roll(int(rng.integers(-3, 4)), 1))
+    wanted = F.one_hot(torch.from_numpy(every.kinds[index]), len(KINDS)).float()
+    mel = disguised(torch.stack(made), torch_generator(context.seed, "sounds", update))
+    return turned_round(mel, wanted, rng)
+
+
+def disguised(mel: Tensor, generator: torch.Generator) -> Tensor:
+    """Log-mel [N, F, 64] in another room: coloured, louder or softer, bands and moments taken away, noise."""
+    n, f = mel.shape[:2]
+    draw = lambda low, high: low + (high - low) * torch.rand(n, 1, generator=generator)  # noqa: E731
+    colour = F.interpolate(0.15 * torch.randn(n, 1, 7, generator=generator), MELS, mode="linear", align_corners=True)
+    mel = mel + colour + draw(-0.5, 0.4)[..., None]
+    for axis, size, width, share in ((1, MELS, 12, 0.5), (2, f, f // 6, 0.5)):
+        at, start = torch.arange(size)[None], draw(0, size)
+        hidden = (at >= start) & (at < start + draw(0, width) * (draw(0, 1) < share))
+        mel = mel.masked_fill(hidden.unsqueeze(axis), SILENCE)
+    noise = draw(-2.2, -1.2)[..., None] + 0.1 * torch.randn(mel.shape, generator=generator)
+    return added(mel, noise)
+
+
+def added(mel: Tensor, other: Tensor) -> Tensor:
+    """Log-mel of two sounds at once: powers add up, and log-mel is half a decade of power a unit."""
+    natural = 2.0 * np.log(10.0)
+    return torch.logaddexp(mel * natural, other * natural) / natural
+
+
+def turned_round(mel: Tensor, wanted: Tensor, rng: np.random.Generator) -> dict[str, Any]:
+    """Half of the rows mixed with other rows, and some with their axis of tones turned round, which are of no kind."""
+    rows = len(mel)
+    strange_ones = torch.from_numpy(rng.random(rows) < UNKNOWN_SHARE / 2)
+    mel = torch.where(strange_ones[:, None, None], mel.flip(-1), mel)
+    nothing = F.one_hot(torch.full((rows,), UNKNOWN), len(KINDS)).float()
+    wanted = torch.where(strange_ones[:, None], nothing, wanted)
+    share = torch.from_numpy(rng.beta(0.4, 0.4, rows) * (rng.random(rows) < 0.5)).float()
+    share = torch.minimum(share, 1.0 - share)
+    order = torch.from_numpy(rng.permutation(rows))
+    # In amplitudes the louder has 1 - share.
+    level = (share / (1.0 - share)).clamp_min(1e-3).log10()[:, None, None]
+    mixed = added(mel, mel[order] + level)
+    weight = share[:, None]
+    return {"mel": mixed, "wanted": (1.0 - weight) * wanted + weight * wanted[order]}
+
+
+def arc_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Nats by which the arc misses the kind, from the sixth Moment on."""
+    mel = batch["mel"].to(agent.device)
+    moments = mel[:, LEAD + FRAMES - BEFORE :].unfold(1, BEFORE + FRAMES, FRAMES)[:, :, :, None]
+    nothing = mel.new_zeros(*moments.shape[:2], TOKENS, agent.config.width)
+    here = torch.ones_like(nothing[..., 0], dtype=torch.bool)
+    output: Any = agent.head(ARC)(Tapped(nothing, here, {MEL: moments}))
+    wanted = batch["wanted"].to(agent.device)[:, None].expand_as(output.logits)
+    value = missed(output.logits[:, 5:], wanted[:, 5:])
+    return value, {"kinds by the arc": value.detach()}
+
+
+def missed(logits: Tensor, wanted: Tensor) -> Tensor:
+    """Cross entropy of logits [..., K] with shares [..., K], smoothed."""
+    smooth = (1.0 - SMOOTHED) * wanted + SMOOTHED / wanted.shape[-1]
+    return -(smooth * logits.log_softmax(-1)).sum(-1).mean()
+
+
+def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
+    """`rows` pieces of 2 s as sound, in other rooms, each of one kind."""
+    rng, every = numpy_rng(context.seed, "kinds", update), listened_to(context)
+    n, index = TRUNK_MOMENTS * TICK_SAMPLES, drawn(rng, every, rows)
+    made = []
+    for row in index:
+        whole = every.waves[row]
+        energy = np.square(whole).reshape(-1, TICK_SAMPLES).sum(1)
+        start = piece(rng, energy, TRUNK_MOMENTS) * TICK_SAMPLES
+        made.append(np.ascontiguousarray(whole[start : start + n]))
+    sound = varied(torch.from_numpy(np.stack(made)), torch_generator(context.seed, "kinds", update))
+    return as_batch(sound) | {"kinds": torch.from_numpy(every.kinds[index])}
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Nats by which the head on the trunk misses the kind and what the arc says in the end, of a whole piece."""
+    agent.head(ARC).eval()  # it teaches and does not learn: nothing of it is dropped out
+    outputs = agent(dict(batch), [HEAD, ARC])
+    logits = together(outputs[HEAD].numbers())
+    wanted = F.one_hot(batch["kinds"].to(agent.device), len(KINDS)).float()
+    own = missed(logits, wanted)
+    teacher = outputs[ARC].numbers()[:, -1].detach().softmax(-1)
+    apart = -(teacher * logits.log_softmax(-1)).sum(-1).mean()
+    return own + apart, {"kinds": own.detach(), "apart from the arc": apart.detach()}
+
+
+def together(logits: Tensor) -> Tensor:
+    """What the trunk's head says of all Moments of a piece, [N, T, K] to [N, K]: the mean of its logits."""
+    return logits.mean(1)
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Sounds, before they are varied, that lessons show: int64 [about n]."""
+    return heard(list(listened_to(context).waves[-n:]))

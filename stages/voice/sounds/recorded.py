@@ -1,0 +1,127 @@
+"""Recorded sounds by kinds, `sounds/*/{kind}/*.wav` in a folder of data; folds keep takes of one source together.
+
+A source is one recording of which several clips were cut. ESC-50 (Piczak 2015) names clips `{fold}-{source}-{take}-
+{kind}`; of other names each file is a source of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from devmind.curriculum.stage import Context
+from devmind.errors import ExamError
+from devmind.moment import SOUND_RATE_HZ, TICK_SAMPLES
+from devmind.seeding import derive_seed
+from stages.voice.sounds.kinds import KINDS, UNKNOWN
+
+FOLDS = 3
+SECONDS = 5.0
+"""So much of a recording is heard, at most."""
+_TAKE_PARTS = 4
+"""Parts of an ESC-50 name."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """N recordings: waves float32 [S] each at 16 kHz; kinds int64 [N], in KINDS; sources str [N]; names str [N], what
+    their folders are called (a kind that is not in KINDS counts as UNKNOWN).
+    """
+
+    waves: tuple[np.ndarray, ...]
+    kinds: np.ndarray
+    sources: np.ndarray
+    names: np.ndarray
+
+    def take(self, index: np.ndarray) -> Recorded:
+        """The rows `index` (int or bool)."""
+        rows = np.arange(len(self.waves))[index]
+        waves = tuple(self.waves[row] for row in rows)
+        return Recorded(waves, self.kinds[rows], self.sources[rows], self.names[rows])
+
+
+@lru_cache(maxsize=2)
+def recorded(data: Path | None) -> Recorded | None:
+    """All recordings of the folder that are a Moment long at least, or None when it has none of a kind in KINDS."""
+    files = sorted(data.glob("sounds/*/*/*.wav")) if data else []
+    read = [(path, wave) for path in files if len(wave := _read(path)) >= TICK_SAMPLES]
+    kinds = np.array([_kind(path.parent.name) for path, _ in read], dtype=np.int64)
+    if not (kinds != UNKNOWN).any():
+        return None
+    sources = np.array([source_of(path) for path, _ in read])
+    names = np.array([path.parent.name for path, _ in read])
+    return Recorded(tuple(wave for _, wave in read), kinds, sources, names)
+
+
+def source_of(path: Path) -> str:
+    """Of which recording a clip is."""
+    parts = path.stem.split("-")
+    return "-".join(parts[:-2]) if len(parts) >= _TAKE_PARTS else path.stem
+
+
+def _kind(folder: str) -> int:
+    return KINDS.index(folder) if folder in KINDS else UNKNOWN
+
+
+def _read(path: Path) -> np.ndarray:
+    """float32 [S] at 16 kHz, channels mixed, whole Moments of at most SECONDS."""
+    import soundfile
+    import soxr
+
+    try:
+        wave, rate_hz = soundfile.read(path, dtype="float32", always_2d=True)
+    except soundfile.LibsndfileError as error:
+        raise ExamError(
+            f"The recording {path} cannot be read ({error}); remove it or replace it by a sound file."
+        ) from error
+    mono = wave[: round(SECONDS * rate_hz)].mean(1)
+    mono = mono if rate_hz == SOUND_RATE_HZ else soxr.resample(mono, rate_hz, SOUND_RATE_HZ)
+    return np.ascontiguousarray(mono[: len(mono) // TICK_SAMPLES * TICK_SAMPLES])
+
+
+def folds(every: Recorded) -> np.ndarray:
+    """In which of FOLDS each recording is, int64 [N]: the same for every seed, kinds as even as their sources let them.
+
+    A source is in one fold with all its takes. Of each kind the source with most takes goes first, into the fold that
+    has fewest of this kind, then fewest of all.
+    """
+    where: dict[str, int] = {}
+    total = np.zeros(FOLDS, np.int64)
+    for kind in np.unique(every.kinds):
+        here = every.sources[every.kinds == kind]
+        of_kind = np.zeros(FOLDS, np.int64)
+        takes = {str(source): int((here == source).sum()) for source in np.unique(here)}
+        for source in sorted(takes, key=lambda name: (-takes[name], derive_seed("folds", name))):
+            fold = where.setdefault(source, int(np.lexsort((total, of_kind))[0]))
+            of_kind[fold] += takes[source]
+            total[fold] += takes[source]
+    return np.array([where[str(source)] for source in every.sources], dtype=np.int64)
+
+
+def source_group(source: str) -> str:
+    """How a source is listed in the agent's `trained_on`."""
+    return f"sound:{source}"
+
+
+def lesson_recordings(context: Context) -> Recorded | None:
+    """Those of known kinds in two of the folds: the third, by seed, is left for exams. None without recordings."""
+    return taught_recordings(context.data, context.seed)
+
+
+@lru_cache(maxsize=2)
+def taught_recordings(data: Path | None, seed: int) -> Recorded | None:
+    """The same of a folder and a seed."""
+    every = recorded(data)
+    if every is None:
+        return None
+    found = every.take((folds(every) != seed % FOLDS) & (every.kinds != UNKNOWN))
+    return found if len(found.waves) else None
+
+
+def groups(context: Context) -> tuple[str, ...]:
+    """The sources that are learned from."""
+    known = lesson_recordings(context)
+    return tuple(source_group(str(name)) for name in np.unique(known.sources)) if known is not None else ()

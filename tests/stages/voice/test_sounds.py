@@ -1,0 +1,247 @@
+"""Kinds of sounds: folds by source, the arc Moment by Moment, the lessons, and the exam's three laws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from devmind.acting import Actor
+from devmind.agent.agent import Agent
+from devmind.agent.batch import collate_tick
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.examining import examine_skill
+from devmind.curriculum.stage import Context
+from devmind.errors import ExamError
+from devmind.learners.gradient import GradientLearner
+from devmind.learners.muon import MuonLearner
+from devmind.testing import tiny_agent, tiny_context
+from stages.voice import parts
+from stages.voice.listening import Hearing
+from stages.voice.moments import as_batch
+from stages.voice.sounds import exam, lesson, strange
+from stages.voice.sounds.floors import named_by_network, statistics
+from stages.voice.sounds.kinds import KINDS, SPEECH, UNKNOWN
+from stages.voice.sounds.recorded import (
+    FOLDS,
+    Recorded,
+    folds,
+    groups,
+    lesson_recordings,
+    recorded,
+    source_group,
+    source_of,
+)
+from stages.voice.stage import SKILLS, VoiceStage
+
+SKILL = next(skill for skill in SKILLS if skill.name == "sounds")
+RATE_HZ = 8_000
+
+
+def sound_like(kind: str, seed: int) -> np.ndarray:
+    """Rain is noise, a rooster a tone that falls, a dog bursts of noise; a siren is of no kind. A second each."""
+    rng, t = np.random.default_rng(seed), np.arange(RATE_HZ) / RATE_HZ
+    noise = rng.normal(0, 0.1, RATE_HZ)
+    pitch_hz = rng.uniform(700, 900)
+    made = {
+        "rain": noise,
+        "dog": noise * ((t * rng.uniform(2.5, 3.5)) % 1 < 0.3),
+        "rooster": 0.3 * np.sin(2 * np.pi * pitch_hz * (t - 0.3 * t**2)),
+        "siren": 0.3 * np.sin(2 * np.pi * 300 * t),
+    }
+    return np.asarray(made[kind] + rng.normal(0, 1e-3, RATE_HZ), np.float32)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of data: three kinds of six clips each, of three sources, and a kind that nobody teaches."""
+    folder = tmp_path_factory.mktemp("data")
+    for number, kind in enumerate(("rain", "dog", "rooster", "siren")):
+        (folder / "sounds" / "some" / kind).mkdir(parents=True)
+        for source in range(3):
+            for take in "AB":
+                wave = sound_like(kind, 100 * number + 10 * source + ord(take))
+                soundfile.write(folder / "sounds" / "some" / kind / f"1-{number}{source}-{take}-9.wav", wave, RATE_HZ)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def agent() -> Agent:
+    agent = tiny_agent()
+    parts.admit(agent)
+    return agent.eval()
+
+
+def context_of(tmp_path: Path, data: Path | None) -> Context:
+    return replace(tiny_context(tmp_path, "exam.episodes_scale=0.1"), data=data)
+
+
+def test_folds_keep_takes_of_one_source_together_and_kinds_even(data: Path) -> None:
+    every = recorded(data)
+    assert every is not None
+    assert (len(every.waves), set(every.names[every.kinds == UNKNOWN])) == (24, {"siren"})
+    assert all(wave.shape == (16_000,) for wave in every.waves)
+    fold = folds(every)
+    for source in set(every.sources):
+        assert len(set(fold[every.sources == source])) == 1
+    for kind in set(every.kinds):
+        assert np.bincount(fold[every.kinds == kind], minlength=FOLDS).tolist() == [2, 2, 2]
+    shared = Recorded(every.waves[:4], np.array([2, 2, 3, 3]), np.array(["a", "b", "a", "b"]), every.names[:4])
+    assert folds(shared)[0] == folds(shared)[2], "one source of two kinds is in one fold"
+    assert (source_of(Path("4-164064-C-1.wav")), source_of(Path("my dog.wav"))) == ("4-164064", "my dog")
+    assert recorded(None) is None
+
+
+def test_what_is_taught_and_what_is_examined_share_no_source(agent: Agent, data: Path, tmp_path: Path) -> None:
+    every = recorded(data)
+    assert every is not None
+    seen = []
+    for seed in range(FOLDS):
+        context = replace(context_of(tmp_path, data), seed=seed)
+        known = lesson_recordings(context)
+        assert known is not None
+        assert not (known.kinds == UNKNOWN).any()
+        agent.config.trained_on = list(groups(context))
+        asked = exam.unmet(agent, every)
+        assert not set(asked.sources) & set(known.sources)
+        assert (len(known.waves), int((asked.kinds != UNKNOWN).sum())) == (12, 6)
+        seen += [str(name) for name in set(asked.sources[asked.kinds != UNKNOWN])]
+    assert sorted(seen) == sorted({str(name) for name in every.sources[every.kinds != UNKNOWN]})
+    agent.config.trained_on = [source_group(str(name)) for name in every.sources]
+    with pytest.raises(ExamError, match="every source"):
+        exam.unmet(agent, every)
+    agent.config.trained_on = []
+
+
+def examined(agent: Agent, context: Context) -> dict[str, Measure]:
+    return dict(examine_skill(VoiceStage(), SKILL, agent, context).measures)
+
+
+def knowing(table: dict[bytes, int], turn: Callable[[int], np.ndarray]) -> Any:
+    """An agent's logits by somebody who knows each sound's kind, or says another's; the arc knows nothing."""
+
+    def told(agent: Agent, waves: Sequence[np.ndarray], heads: Sequence[str]) -> Any:
+        kinds = torch.tensor([table[wave.tobytes()] for wave in waves])[torch.from_numpy(turn(len(waves)))]
+        sure = 9.0 * torch.nn.functional.one_hot(kinds, len(KINDS)).float()
+        return {head: sure * (head == parts.KINDS_HEAD) for head in heads}
+
+    return told
+
+
+def test_who_knows_the_kinds_reaches_the_ceiling_and_shuffled_kinds_fall(
+    agent: Agent, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = context_of(tmp_path, data)
+    agent.config.trained_on = list(groups(context))
+    every = recorded(data)
+    assert every is not None
+    asked = exam.questions(context, exam.unmet(agent, every), "full")
+    table = {wave.tobytes(): int(kind) for wave, kind in zip(asked.waves, asked.kinds, strict=True)}
+    monkeypatch.setattr(exam, "logits_of", knowing(table, np.arange))
+    best = examined(agent, context)
+    assert {name: measure.score for name, measure in best.items()} == {exam.ESC: 1.0, exam.NO_KIND: 1.0}
+    assert best[exam.ESC].n == 6
+    assert best[exam.NO_KIND].n == 12 + 12 + 12  # made by rule, phrases, six of known kinds and six sirens
+    monkeypatch.setattr(exam, "logits_of", knowing(table, np.random.default_rng(5).permutation))
+    worst = examined(agent, context)
+    assert worst[exam.ESC].score < 0.7
+    assert worst[exam.NO_KIND].score < 0.8
+    assert not exam.GATE.judge(worst, 200).passed
+    agent.config.trained_on = []
+
+
+def test_an_untaught_agent_stays_at_the_floors_and_without_recordings_no_kinds_are_asked(
+    agent: Agent, data: Path, tmp_path: Path
+) -> None:
+    context = context_of(tmp_path, data)
+    agent.config.trained_on = list(groups(context))
+    found = examined(agent, context)
+    agent.config.trained_on = []
+    assert found[exam.ESC].score < 0.7 < found[exam.ESC].floors[exam.RIDGE]
+    assert found[exam.NO_KIND].score < 0.8
+    assert set(examined(agent, context_of(tmp_path, None))) == {exam.NO_KIND}
+    assert exam.GATE.judge({exam.NO_KIND: found[exam.NO_KIND]}, 200).decisions[0].measure == exam.NO_KIND
+
+
+def test_the_arc_steps_as_it_answers_at_once_and_forgets_at_an_episodes_begin(agent: Agent) -> None:
+    sound = torch.randn(1, 6 * 1600, generator=torch.Generator().manual_seed(1)) * torch.linspace(0.3, 0.01, 6 * 1600)
+    with torch.inference_mode():
+        output: Any = agent(as_batch(sound), [parts.KINDS_ARC])[parts.KINDS_ARC]
+    actor = Actor(agent, 1, effectors=(parts.SORT,), trunk=False)
+    for _ in range(2):  # the second time it begins anew
+        told = []
+        for number, moment in enumerate(sound[0].reshape(6, 1, 1, 1600).numpy()):
+            done = actor.act(collate_tick({parts.SOUND: moment}, np.array([number == 0])))
+            told.append(done.outputs[parts.KINDS_ARC].numbers()[0])
+        torch.testing.assert_close(torch.stack(told), output.logits[0], atol=1e-4, rtol=1e-4)
+
+
+def test_the_kind_of_a_file_is_what_the_exam_makes_of_it(agent: Agent) -> None:
+    wave = strange.made(np.random.default_rng(0), 0.8)
+    hearing = Hearing(agent, list(wave.reshape(-1, 1600)))
+    assert hearing.kind() is None
+    list(hearing.words())
+    with torch.inference_mode():
+        sure = exam.logits_of(agent, [wave], [parts.KINDS_HEAD])[parts.KINDS_HEAD][0].softmax(-1)
+    kind = hearing.kind()
+    assert kind is not None
+    assert kind == (KINDS[int(sure.argmax())], pytest.approx(float(sure.max()), abs=1e-4))
+
+
+def test_both_lessons_lessen_what_they_miss_and_leave_the_ear(data: Path, tmp_path: Path) -> None:
+    pupil, context = tiny_agent(3), context_of(tmp_path, data)
+    parts.admit(pupil)
+    arc = GradientLearner(
+        pupil, lesson.arc_loss, seed=0, learning_rate=3e-3, trains=("heads.heard_kind_arc.",), steps=30
+    )
+    batch = lesson.arc_batch(context, 0, 6)
+    assert torch.allclose(batch["wanted"].sum(-1), torch.ones(6))
+    arc.begin(0)
+    missed = [float(arc.update(batch, step)["kinds by the arc"]) for step in range(30)]
+    assert missed[-1] < 0.7 * missed[0]
+    trunk = MuonLearner(pupil, lesson.loss, seed=0, learning_rate=1e-2, trains=parts.trained(pupil), steps=20)
+    kept = {name: value.clone() for name, value in pupil.state_dict().items()}
+    heard = lesson.lesson_batch(context, 0, 6)
+    trunk.begin(0)
+    missed = [float(trunk.update(heard, step)["kinds"]) for step in range(20)]
+    assert missed[-1] < 0.9 * missed[0]
+    changed = {name for name, value in pupil.state_dict().items() if not torch.equal(value, kept[name])}
+    assert not any(name.startswith((f"encoders.{parts.LISTEN}.", f"heads.{parts.KINDS_ARC}.")) for name in changed)
+    assert any(name.startswith("trunk.") for name in changed)
+
+
+def test_lessons_teach_every_kind_and_a_quiet_stretch_is_no_example(data: Path, tmp_path: Path) -> None:
+    context = context_of(tmp_path, data)
+    every = lesson.listened_to(context)
+    index = lesson.drawn(np.random.default_rng(0), every, 400)
+    shares = np.bincount(every.kinds[index], minlength=len(KINDS)) / 400
+    assert set(np.flatnonzero(shares)) == {UNKNOWN, SPEECH, *(KINDS.index(name) for name in ("rain", "dog", "rooster"))}
+    assert 0.05 < shares[UNKNOWN] < 0.16
+    energy = np.zeros(100)
+    energy[40:45] = 1.0
+    starts = [lesson.piece(np.random.default_rng(seed), energy, 20) for seed in range(50)]
+    assert all(energy[start : start + 20].sum() >= 2 for start in starts)
+    assert len(set(starts)) > 5
+
+
+def test_two_sounds_at_once_have_their_powers_together() -> None:
+    rng = np.random.default_rng(0)
+    mel, other = torch.from_numpy(rng.uniform(-2, 1, (2, 1, 5, 64)))
+    torch.testing.assert_close(10 ** (2 * lesson.added(mel, other)), 10 ** (2 * mel) + 10 ** (2 * other))
+
+
+def test_the_floors_tell_kinds_apart() -> None:
+    waves = [sound_like(kind, seed) for kind in ("rain", "dog", "rooster") for seed in range(8)]
+    labels = np.repeat([8, 6, 9], 8)
+    half = np.arange(24) % 2 == 0
+    taught, asked = [[wave for wave, one in zip(waves, half == side, strict=True) if one] for side in (True, False)]
+    assert statistics(waves).shape == (24, 120)
+    with torch.inference_mode():
+        named = named_by_network(taught, labels[half], asked)
+    assert (named == labels[~half]).mean() > 0.7
