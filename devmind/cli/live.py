@@ -309,7 +309,9 @@ def _sum_up(life: Life) -> None:
         f"{show.counted(summary.ticks, 'tick')}, {summary.skipped} skipped; work {summary.work_ms(0.5):.1f} ms in the "
         f"median, {summary.work_ms(0.99):.1f} ms at the 99th percentile"
     )
-    if hasattr(life.room, "ended"):
+    from devmind.worlds.world_room import WorldRoom
+
+    if isinstance(life.room, WorldRoom):
         show.line(f"{show.counted(life.room.ended, 'episode')} ended, {life.room.rewarded} with a reward")
     for reason, count in summary.late.items():
         show.line(f"skipped for {reason}: {show.counted(count, 'tick')}")

@@ -51,6 +51,10 @@ class WorldRoom(Room):
         senses = dict(rules.observation_space.spaces)
         self.observation_space = gym.spaces.Dict(senses | {"words": spaces.words()})
         self.action_space = rules.action_space
+        self.ended = self.rewarded = 0
+        self._state: Any = None
+        self._left: int | None = None
+        self._earned = False
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -63,7 +67,7 @@ class WorldRoom(Room):
 
     def step(self, action: Mapping[str, Any]) -> tuple[dict[str, Sense], float, bool, bool, dict[str, Any]]:
         """Act, wait for the next tick, and give what is sensed."""
-        known = {name: np.asarray(value)[None] for name, value in action.items() if name in self.action_space.spaces}
+        known = {name: np.asarray(action[name])[None] for name in self.rules.action_space.spaces if name in action}
         self._state = self.rules.step(self._state, known)
         outcome = self.rules.outcome(self._state)
         reward, first = float(outcome.reward[0]), False
@@ -80,8 +84,7 @@ class WorldRoom(Room):
 
     def _begin(self) -> None:
         self._state = self.rules.initial(np.array([self._seed], np.int64))
-        self._left: int | None = None
-        self._earned = False
+        self._left, self._earned = None, False
 
     def _names(self) -> dict[str, tuple[str, ...]]:
         return {}
