@@ -1,7 +1,7 @@
-"""The lesson `answer`: what the caregiver asks about a scene, answered from what is seen.
+"""Batches of questions: what the caregiver asks about a scene, answered from what is seen.
 
 Picture and question are one Moment, and the answer is written behind the question. A question can be answered only by
-who looks: nothing was said of the scene before. What something is called is learned as in the lesson `name`, colour and
+who looks: nothing was said of the scene before. What something is called is learned as in names, colour and
 noun apart, and how many there are of a kind in light of one colour.
 """
 

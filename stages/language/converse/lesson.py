@@ -1,9 +1,9 @@
-"""The lesson `converse`: to ask which one is meant where the words leave it open, and to find it by the answer.
+"""Games to learn from: to ask which one is meant where the words leave it open, and to find it by the answer.
 
 A row is two turns about one picture. What is written behind the caregiver's first words is " there." or " which one?";
 in the second turn she says the word that she had left out, only who kept the first one in mind knows all of it, and
 what is written is " there.".
-Colour and noun are learned apart, as in the lesson `name`.
+Colour and noun are learned apart, as in names.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The lesson `name`: "what is that?" of the thing looked at, and "where is the red ball?" among four.
+"""Batches of names: "what is that?" of the thing looked at, and "where is the red ball?" among four.
 
 Question and picture are one Moment. The first answer is written behind the question by the head that reads and writes;
 the second is given by pointing into the picture, by the cell that fits best to what the readout looks for. What is
