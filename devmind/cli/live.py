@@ -183,14 +183,13 @@ def live(
     from devmind.config import LIVE, LiveConfig, load_as
 
     config = load_as(LiveConfig, LIVE, {} if hz is None else {"hz": hz}, sets or ())
-    if world is not None:
-        if demo or camera_ or mic or sensor:
-            raise ConfigError(
-                "A simulated world brings its senses: give --world, or --camera, --mic, --sensor, --demo."
-            )
-        asked = Doors({}, {"world": world})
-    else:
-        asked = Doors(_tape(demo), {"demo": str(demo)}) if demo else doors(camera_, mic, sensor or ())
+    if world is not None and (demo or camera_ or mic or sensor):
+        raise ConfigError("A simulated world brings its senses: give --world, or --camera, --mic, --sensor, --demo.")
+    asked = (
+        Doors({}, {"world": world}) if world is not None
+        else Doors(_tape(demo), {"demo": str(demo)}) if demo
+        else doors(camera_, mic, sensor or ())
+    )  # fmt: skip
     from devmind.live.options import LiveOptions
 
     options = LiveOptions(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from devmind.errors import SessionError
+from devmind.errors import ExamError, SessionError
 from devmind.moment import SOUND_RATE_HZ
 from devmind.sessions.messages import from_s16
 
@@ -49,6 +49,25 @@ def file_ticks(path: Path, tick_samples: int, warn: Warn) -> Iterator[tuple[int,
             yield from cutter.finish()
     except soundfile.LibsndfileError as error:
         raise SessionError(f"'{path}' cannot be read as sound ({error}); convert it to WAV or FLAC.") from error
+
+
+def mono_wave(path: Path, seconds: float | None = None) -> np.ndarray:
+    """A labelled recording, or its first `seconds`, float32 [S] at 16 kHz, channels mixed.
+
+    Raises:
+        ExamError: it cannot be read.
+    """
+    import soundfile
+    import soxr
+
+    try:
+        wave, rate_hz = soundfile.read(path, dtype="float32", always_2d=True)
+    except soundfile.LibsndfileError as error:
+        raise ExamError(
+            f"The recording {path} cannot be read ({error}); remove it or replace it by a sound file."
+        ) from error
+    mixed = wave[: None if seconds is None else round(seconds * rate_hz)].mean(axis=1)
+    return mixed if rate_hz == SOUND_RATE_HZ else soxr.resample(mixed, rate_hz, SOUND_RATE_HZ)
 
 
 def is_sound(path: Path) -> bool:

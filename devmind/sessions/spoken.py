@@ -15,6 +15,7 @@ import numpy as np
 from devmind.errors import ExamError
 from devmind.moment import SOUND_RATE_HZ
 from devmind.seeding import derive_seed
+from devmind.sessions.sounds import mono_wave
 
 CLIP_TICKS = 10
 CLIP_SAMPLES = CLIP_TICKS * SOUND_RATE_HZ // 10
@@ -44,25 +45,10 @@ def clips(data: Path | None) -> Clips | None:
     named = [(path, parts) for path, parts in named if len(parts) >= 3 and parts[0].isdigit() and int(parts[0]) < 10]
     if not named:
         return None
-    waves, lengths = zip(*(_centred(_read_wave(path)) for path, _ in named), strict=True)
+    waves, lengths = zip(*(_centred(mono_wave(path)) for path, _ in named), strict=True)
     labels = np.array([int(parts[0]) for _, parts in named], dtype=np.int64)
     speakers = np.array(["_".join(parts[1:-1]) for _, parts in named])
     return Clips(np.stack(waves), np.array(lengths), labels, speakers)
-
-
-def _read_wave(path: Path) -> np.ndarray:
-    """float32 [S] at 16 kHz, channels mixed."""
-    import soundfile
-    import soxr
-
-    try:
-        wave, rate_hz = soundfile.read(path, dtype="float32", always_2d=True)
-    except soundfile.LibsndfileError as error:
-        raise ExamError(
-            f"The recording {path} cannot be read ({error}); remove it or replace it by a sound file."
-        ) from error
-    mono = wave.mean(axis=1)
-    return mono if rate_hz == SOUND_RATE_HZ else soxr.resample(mono, rate_hz, SOUND_RATE_HZ)
 
 
 def _centred(mono: np.ndarray) -> tuple[np.ndarray, int]:

@@ -15,7 +15,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate_tick, to_device
 from devmind.agent.heads import Reader, ReaderHead
 from devmind.curriculum.stage import Rehearsed, Scalars
-from devmind.learners.muon import MuonLearner
+from devmind.learners.gradient import GradientLearner
 
 BOARD = "board"
 GLANCES = 4
@@ -28,8 +28,8 @@ REHEARSAL_COST = 0.1
 """Of a `CostLearner`: a rehearsal is without the steps of the sense of boards, and has a quarter of the rows."""
 
 
-class GlancingLearner(MuonLearner):
-    """A MuonLearner that first takes some steps on heads which read the encoder's tokens alone.
+class GlancingLearner(GradientLearner):
+    """A GradientLearner that first takes some steps on heads which read the encoder's tokens alone.
 
     A trunk learns nothing from tokens that do not say yet what stands where, and the encoder takes hundreds of steps to
     say it. Without the trunk such a step is ten times as cheap.

@@ -86,11 +86,6 @@ class Hearing:
         return KINDS[int(sure.argmax())], float(sure.max())
 
 
-def hear(agent: Agent, moments: list[np.ndarray]) -> Iterator[tuple[float, str]]:
-    """(seconds, words) whenever something new was heard, one Moment after another."""
-    return Hearing(agent, moments).words()
-
-
 def repeat(agent: Agent, moments: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """What the agent utters at each Moment, codes int64 [T, 4, 2], and how that sounds, float32 [1600 T]."""
     _check(agent, CODEC)

@@ -18,7 +18,7 @@ from devmind.agent.batch import Batch
 from devmind.agent.text import text_loss
 from devmind.curriculum.examining import examination
 from devmind.curriculum.stage import Batches, Context, Lesson
-from devmind.learners.muon import MuonLearner
+from devmind.learners.gradient import GradientLearner
 from devmind.seeding import numpy_rng
 from stages.reasoning import parts
 from stages.reasoning.explain.lines import GAME, QUESTION, asked, expected, positions, sentence
@@ -51,7 +51,7 @@ def held_out(marks: np.ndarray) -> np.ndarray:
     return np.array([numpy_rng("explain", int(key)).integers(HELD_OUT) == 0 for key in keys.tolist()], bool)
 
 
-class Explaining(MuonLearner):
+class Explaining(GradientLearner):
     """Learns to say the lines that the agent's own searches found when the lesson began."""
 
     def __init__(self, agent: Agent, *, seed: int, learning_rate: float) -> None:

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from devmind.curriculum.stage import Context
-from devmind.errors import ExamError
-from devmind.moment import SOUND_RATE_HZ, TICK_SAMPLES
+from devmind.moment import TICK_SAMPLES
 from devmind.seeding import derive_seed
+from devmind.sessions.sounds import mono_wave
 from stages.voice.sounds.kinds import KINDS, UNKNOWN
 
 FOLDS = 3
@@ -67,19 +67,9 @@ def _kind(folder: str) -> int:
 
 
 def _read(path: Path) -> np.ndarray:
-    """float32 [S] at 16 kHz, channels mixed, whole Moments of at most SECONDS."""
-    import soundfile
-    import soxr
-
-    try:
-        wave, rate_hz = soundfile.read(path, dtype="float32", always_2d=True)
-    except soundfile.LibsndfileError as error:
-        raise ExamError(
-            f"The recording {path} cannot be read ({error}); remove it or replace it by a sound file."
-        ) from error
-    mono = wave[: round(SECONDS * rate_hz)].mean(1)
-    mono = mono if rate_hz == SOUND_RATE_HZ else soxr.resample(mono, rate_hz, SOUND_RATE_HZ)
-    return np.ascontiguousarray(mono[: len(mono) // TICK_SAMPLES * TICK_SAMPLES])
+    """Whole Moments of at most SECONDS, float32 [S] at 16 kHz."""
+    wave = mono_wave(path, SECONDS)
+    return np.ascontiguousarray(wave[: len(wave) // TICK_SAMPLES * TICK_SAMPLES])
 
 
 def folds(every: Recorded) -> np.ndarray:

@@ -17,7 +17,7 @@ from devmind.testing import check_stage, tiny_agent
 from stages.voice import parts
 from stages.voice.caregiver import espeak, formants
 from stages.voice.caregiver.speech import NEW_WORDS, TAUGHT_VOICES, UNSEEN_VOICES, WORDS, bank
-from stages.voice.listening import hear, moments_of, repeat
+from stages.voice.listening import Hearing, moments_of, repeat
 from stages.voice.moments import as_batch, in_a_row
 from stages.voice.stage import VoiceStage
 from stages.voice.transcript import read_off
@@ -47,7 +47,7 @@ def test_what_is_heard_and_said_moment_by_moment_is_what_is_heard_and_said_at_on
     padded = np.concatenate((wave, np.zeros(2 * 1600, np.float32)))
     with torch.inference_mode():
         outputs: Any = agent(as_batch(torch.from_numpy(padded)[None]), [parts.WORDS, parts.CODEC])
-    streamed = " ".join(words for _, words in hear(agent, moments))
+    streamed = " ".join(words for _, words in Hearing(agent, moments).words())
     frames = outputs[parts.WORDS].numbers().flatten(1, 2)
     assert streamed == read_off(frames, [frames.shape[1]])[0]
     codes, sound = repeat(agent, moments)
@@ -95,7 +95,7 @@ def test_a_recording_of_any_rate_is_heard(agent: Agent, tmp_path: Path, rate_hz:
     moments = moments_of(write(tmp_path / "a.wav", wave, rate_hz), 60.0, print)
     assert 9 <= len(moments) <= 10
     assert all(moment.shape == (1600,) for moment in moments)
-    list(hear(agent, moments))
+    list(Hearing(agent, moments).words())
 
 
 def test_bad_recordings_get_a_clear_answer(agent: Agent, tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_bad_recordings_get_a_clear_answer(agent: Agent, tmp_path: Path) -> None
     assert len(moments_of(hour, 2.0, told.append)) == 20
     assert "goes on behind 2 s" in told.pop()
     with pytest.raises(ConfigError, match="devmind stage run voice"):
-        list(hear(tiny_agent(), [noise(0.1)]))
+        list(Hearing(tiny_agent(), [noise(0.1)]).words())
 
 
 def test_voices_words_and_phrases_of_exams_are_in_no_lesson() -> None:
