@@ -30,7 +30,7 @@ from devmind.agent.state import State
 from devmind.agent.taps import Perceived, Percepts, Tapped, raw_vectors, tapped_senses, taps_trunk
 from devmind.agent.thinking import Thinker
 from devmind.agent.tracker import SENSE
-from devmind.errors import CheckpointError, DevmindError, nearest
+from devmind.errors import CheckpointError, ConfigError, DevmindError, nearest
 from devmind.moment import Moment
 
 
@@ -55,16 +55,37 @@ class Agent(Thinker):
 
     def parts(self) -> dict[tuple[str, str], list[nn.Parameter]]:
         """Every parameter by (part, stage), for optimizer groups: ("trunk", stage), ("encoder.sight", stage), ..."""
+        grown: dict[tuple[str, str], list[nn.Parameter]] = {}
+        layers = self.trunk.decoder.layers[self.trunk.n_layers - len(self.config.grown) :]
+        for stage, layer in zip(self.config.grown, layers, strict=True):
+            grown.setdefault(("trunk", stage), []).extend(layer.parameters())
+        later = {id(parameter) for parameters in grown.values() for parameter in parameters}
         own = [*self.trunk.parameters(), self.readout, self.recalled_type, self.recalled_rank, *self.age.parameters()]
-        return {("trunk", self.config.trunk_stage): own, **self.part_parameters()}
+        born = ("trunk", self.config.trunk_stage)
+        grown[born] = [*(p for p in own if id(p) not in later), *grown.get(born, [])]
+        return grown | self.part_parameters()
 
-    def grow(self, layers: int) -> None:
-        """Append `layers` trunk layers with zero output projections: every answer stays exactly as it is.
+    def grow(self, layers: int, stage: str = "newborn", senses: Sequence[str] = ()) -> None:
+        """Append `layers` trunk layers of `stage` with zero output projections: every answer stays exactly as it is.
 
         States made before have too few layers: make new ones.
+
+        Args:
+            senses: whose tokens go through them, and the readouts of Moments in which one was sensed; all other tokens
+                pass by. By default all tokens go through.
+
+        Raises:
+            ConfigError: it has grown layers already, for other senses.
         """
+        if self.config.grown and self.config.deep != list(senses):
+            raise ConfigError(
+                f"All grown layers are for the same senses: this agent has grown some for "
+                f"{', '.join(self.config.deep) or 'all'}; got {', '.join(senses) or 'all'}."
+            )
+        self.config.deep = list(senses)
         self.trunk.grow(layers, self.config.seed)
         self.config.layers = self.trunk.n_layers
+        self.config.grown = [*self.config.grown, *[stage] * layers]
         if self.config.trunk is not None:
             self.config.trunk = self.trunk.decoder.config.to_dict()
 
@@ -112,7 +133,10 @@ class Agent(Thinker):
             n = len(next(iter(senses.values())))
             tokens, here, places = self._assemble(seen.encoded, None, (n,))
             first = torch.ones(n, 1, dtype=torch.bool, device=self.device)
-            features = self.trunk(tokens[:, None], here[:, None], first, short_term=False)[:, 0]
+            deep = self._deep(here, places)
+            features = self.trunk(
+                tokens[:, None], here[:, None], first, False, None if deep is None else deep[:, None]
+            )[:, 0]
             seen.readout = features[:, -1]
             seen.of_senses = {name: Encoded(features[:, at], here[:, at]) for name, at in places.items()}
         return self.run_heads(names, seen)

@@ -31,7 +31,8 @@ class _Heard:
 
 
 class ReadoutAttention:
-    """Notes what the last layer is given in a step, and recomputes the readout's weights when somebody asks.
+    """Notes what the last layer that all tokens go through is given in a step, and recomputes the readout's weights
+    when somebody asks.
 
     The step itself computes what it always does. Nothing is known (None) before the first step, and with decoders
     whose attention is not softmax(q k) of Llama's and Qwen's kind. Layers that grow later need a new one.
@@ -40,7 +41,8 @@ class ReadoutAttention:
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
         self._heard: _Heard | None = None
-        self._attention: Any = agent.trunk.decoder.layers[-1].self_attn
+        self._layer = agent.trunk.n_layers - 1 - (agent.trunk.grown if agent.config.deep else 0)
+        self._attention: Any = agent.trunk.decoder.layers[self._layer].self_attn
         self._handle = None
         if _as_known(self._attention):
             self._handle = self._attention.register_forward_pre_hook(self._hear, with_kwargs=True)
@@ -53,7 +55,7 @@ class ReadoutAttention:
 
     def _hear(self, module: Any, args: tuple[Any, ...], given: dict[str, Any]) -> None:
         cache, mask = given.get("past_key_values"), given.get("attention_mask")
-        layer = cache.layers[-1] if cache is not None else None
+        layer = cache.layers[self._layer] if cache is not None else None
         hidden = args[0] if args else given.get("hidden_states")
         if not isinstance(layer, RingLayer) or mask is None or hidden is None:
             return

@@ -13,14 +13,15 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers.cache_utils import Cache, CacheLayerMixin
 
+from devmind.agent.deeper import Deep
 from devmind.agent.slots import Slots
 from devmind.agent.window import Asking, Columns, opening_moments, window_mask
 
-Decode = Callable[[Tensor, Tensor, Tensor, Any], Tensor]
-"""Tokens [B, Q, D], mask [B, 1, Q, K], positions [B, Q] and a Cache or None to features [B, Q, D]."""
+Decode = Callable[[Tensor, Tensor, Tensor, Any, Deep], Tensor]
+"""Tokens [B, Q, D], mask [B, 1, Q, K], positions [B, Q], a Cache or None and who goes deep to features [B, Q, D]."""
 
 
 class CarriedLayer(CacheLayerMixin):
@@ -42,9 +43,9 @@ class CarriedLayer(CacheLayerMixin):
         return self.keys, self.values  # type: ignore[return-value]
 
     def drop(self, n: int) -> None:
-        """Forget the oldest `n` tokens."""
-        assert self.keys is not None
-        assert self.values is not None
+        """Forget the oldest `n` tokens, where any are kept."""
+        if self.keys is None or self.values is None:
+            return
         self.keys, self.values = self.keys[:, :, n:], self.values[:, :, n:]
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
@@ -121,12 +122,14 @@ def run(
     present: Tensor,
     first: Tensor,
     decode: Decode,
+    deep: Deep = True,
 ) -> Tensor:
     """Features [B, T, n, D] of T consecutive Moments, slots included where they enter.
 
     Args:
         window, limit: of `window_mask`.
         tokens: [B, T, n, D], the last one of each Moment its readout; present: bool [B, T, n]; first: bool [B, T].
+        deep: as of `Trunk.forward`, bool [B, T, n]; slots pass by.
     """
     count = 0 if slots is None else len(slots)
     cut = plan(first, None if slots is None else slots.every)
@@ -140,10 +143,13 @@ def run(
     current = None if slots is None else slots.initial.expand(len(tokens), -1, -1)
     for start, stop in pairwise([*cut.starts, length]):
         flat = tokens[:, start:stop].flatten(1, 2)
+        through = deep if isinstance(deep, bool) else deep[:, start:stop].flatten(1)
         when: Tensor | None = None
         if slots is not None and current is not None:
             when, entries, current = _entries(slots, cut, start, stop, features, current)
             flat = torch.cat((entries.flatten(1, 2), flat), 1)
+            if not isinstance(through, bool):
+                through = nn.functional.pad(through, (flat.shape[1] - through.shape[1], 0))
         asking, mine = number_tokens(count, present, cut, offset, when, lines, start, stop)
         packed = _packing(mine.valid)
         if packed is not None:
@@ -152,10 +158,11 @@ def run(
         seen = _join([*(columns for _, columns in carried.segments), mine])
         mask = window_mask(asking, seen, window, limit)
         if packed is None:
-            found = decode(flat, mask, asking.position, cache)
+            found = decode(flat, mask, asking.position, cache, through)
         else:
             wide = packed[..., None].expand(-1, -1, flat.shape[2])
-            some = decode(flat.gather(1, wide), mask, asking.position, cache)
+            through = through if isinstance(through, bool) else through.gather(1, packed)
+            some = decode(flat.gather(1, wide), mask, asking.position, cache, through)
             found = some.new_zeros(flat.shape).scatter(1, wide, some)
         features.append(found[:, -(stop - start) * n :].unflatten(1, (stop - start, n)))
         carried.segments.append((stop, mine))

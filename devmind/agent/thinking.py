@@ -127,11 +127,27 @@ class Thinker(Perceiver):
             present.append(torch.ones(*lead, 1, dtype=torch.bool, device=self.device))
         return torch.cat(tokens, -2), torch.cat(present, -1), places
 
+    def _deep(self, present: Tensor, places: Mapping[str, slice], closes: bool = True) -> Tensor | None:
+        """Which of a Moment's tokens go through grown layers, bool [..., n]; None where all do.
+
+        Args:
+            closes: the last token is the readout, which goes through where a token of such a sense does.
+        """
+        if not self.config.deep:
+            return None
+        deep = torch.zeros_like(present)
+        for sense in self.config.deep:
+            if sense in places:
+                deep[..., places[sense]] = True
+        if closes:
+            deep[..., -1] = (deep & present)[..., :-1].any(-1)
+        return deep
+
     def _run_trunk(self, seen: Perceived, recalled: Encoded | None, first: Tensor, short_term: bool = True) -> None:
         """Fill in the trunk's features of a Batch, first bool [B, T]."""
         tokens, present, places = self._assemble(seen.encoded, recalled, first.shape)
-        packed, used = _pack(tokens, present)
-        features = _unpack(self.trunk(*packed, first, short_term), tokens.shape, used)
+        packed, used = _pack(tokens, present, self._deep(present, places))
+        features = _unpack(self.trunk(*packed[:2], first, short_term, packed[2]), tokens.shape, used)
         seen.readout = features[..., -1, :]
         seen.of_senses = {name: Encoded(features[..., at, :], present[..., at]) for name, at in places.items()}
 
@@ -146,33 +162,43 @@ class Thinker(Perceiver):
     ) -> None:
         """The same for one tick, first bool [B]; the Moment stays open unless it `closes`."""
         tokens, present, places = self._assemble(seen.encoded, recalled, first.shape, closes, memories)
-        packed, used = _pack(tokens, present)
+        deep = self._deep(present, places, closes)
+        state.ring.deepen(torch.zeros_like(present[:, :1]) if deep is None else deep & present, anew=True)
+        packed, used = _pack(tokens, present, deep)
         run = self.trunk.step if closes else self.trunk.begin
-        features = _unpack(run(*packed, first, state.ring, state.slots), tokens.shape, used)
+        features = _unpack(run(*packed[:2], first, state.ring, state.slots, packed[2]), tokens.shape, used)
         seen.readout = features[..., -1, :] if closes else None
         seen.of_senses = {name: Encoded(features[..., at, :], present[..., at]) for name, at in places.items()}
 
     def _extend_trunk(self, sense: str, encoded: Encoded, state: State) -> Perceived:
         """Features of further tokens [B, n, D] of a sense in the open Moment."""
-        packed, used = _pack(encoded.tokens + self.encoder(sense).type_embedding, encoded.present)
-        features = _unpack(self.trunk.extend(*packed, state.ring), encoded.tokens.shape, used)
+        deep = self._deep(encoded.present, {sense: slice(None)}, closes=False)
+        if deep is not None:
+            state.ring.deepen(deep & encoded.present)
+        packed, used = _pack(encoded.tokens + self.encoder(sense).type_embedding, encoded.present, deep)
+        features = _unpack(self.trunk.extend(*packed[:2], state.ring, packed[2]), encoded.tokens.shape, used)
         return Perceived({sense: encoded}, of_senses={sense: Encoded(features, encoded.present)})
 
     def _end_trunk(self, state: State) -> Tensor:
         """Close the open Moment with its readout: the readout's feature [B, D]."""
         n = len(state)
         ones = torch.ones(n, 1, dtype=torch.bool, device=self.device)
-        feature = self.trunk.extend(self.readout.expand(n, 1, -1), ones, state.ring)[:, 0]
+        deep = state.ring.deepened[:, None] if self.config.deep else None
+        feature = self.trunk.extend(self.readout.expand(n, 1, -1), ones, state.ring, deep)[:, 0]
         self.trunk.end(feature, state.ring, state.slots)
         return feature
 
 
-def _pack(tokens: Tensor, present: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor | None]:
-    """Tokens [..., n, D] and presence without the columns that no Moment uses, and which are left (None: all)."""
+def _pack(
+    tokens: Tensor, present: Tensor, deep: Tensor | None
+) -> tuple[tuple[Tensor, Tensor, Tensor | None], Tensor | None]:
+    """Tokens [..., n, D], presence and who goes deep without the columns that no Moment uses, and which are left (None:
+    all).
+    """
     used = present.flatten(0, -2).any(0)
     if bool(used.all()):
-        return (tokens, present), None
-    return (tokens[..., used, :], present[..., used]), used
+        return (tokens, present, deep), None
+    return (tokens[..., used, :], present[..., used], None if deep is None else deep[..., used]), used
 
 
 def _unpack(features: Tensor, shape: torch.Size, used: Tensor | None) -> Tensor:

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from devmind.algorithms.muon import Muon
-from devmind.learners.gradient import GradientLearner
+from devmind.learners.gradient import LAYERS, GradientLearner
 
-TRUNK = ("trunk.decoder.layers.",)
+TRUNK = (LAYERS,)
 """Names of the trunk's matrices begin so."""
 
 

@@ -59,9 +59,9 @@ def eager_weights(agent: Agent, state, percepts) -> torch.Tensor:
     config._attn_implementation = "eager"
     mask = agent.trunk._decode
 
-    def additive(tokens, allowed, position, ring):
+    def additive(tokens, allowed, position, ring, deep):
         far = torch.zeros(allowed.shape).masked_fill(~allowed, torch.finfo(torch.float32).min)
-        return mask(tokens, far, position, ring)
+        return mask(tokens, far, position, ring, deep)
 
     agent.trunk._decode = additive
     try:

@@ -1,0 +1,153 @@
+"""Layers for some senses: others pass by bit for bit, and stepping is one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.agent.attention import ReadoutAttention
+from devmind.agent.batch import Batch, collate
+from devmind.agent.text import add_text
+from devmind.errors import ConfigError
+from devmind.learners.gradient import EARLIER, rate_of
+from devmind.moment import Moment
+from tests.agent.conftest import make_rows, shake
+from tests.agent.test_state import pages as letters_pages
+from tests.agent.test_state import reader as letters_reader
+from tests.agent.test_state import tick_of
+from tests.agent.test_stepping import all_at_once, stepped
+
+
+def reader(small_agent: Callable[..., Agent], **config: object) -> Agent:
+    """An agent that has grown a layer for pages, with weights that would show in every token that goes through it."""
+    agent = small_agent(senses=("body", "words"), shaken=False, **config)
+    add_text(agent, "bytes", 64)
+    agent.grow(1, "language", ("text",))
+    return shake(agent)
+
+
+def mixed(length: int = 14) -> Batch:
+    """Two rows of Moments, of which two in three have a page."""
+    rng = np.random.default_rng(0)
+    rows = make_rows(2, length, 3, ("body", "words"))
+    return collate(
+        [
+            [
+                Moment(m.time_s, {**m.senses, "text": "x" * int(rng.integers(1, 30))}, first=m.first) if t % 3 else m
+                for t, m in enumerate(row)
+            ]
+            for row in rows
+        ]
+    )
+
+
+@torch.no_grad()
+def test_what_has_no_page_is_as_before_and_what_has_one_is_not(small_agent: Callable[..., Agent]) -> None:
+    """Slots are made of readouts, so they are not asked here: a page of long ago may show in them."""
+    agent, batch = reader(small_agent, layers=2, slots=0), mixed()
+    paged = batch["present"]["text"]
+    assert paged.any()
+    assert not paged.all()
+    seen = agent.perceive(batch, ["trunk", "trunk:body", "trunk:text"])
+    for projection in (agent.trunk.decoder.layers[2].self_attn.o_proj, agent.trunk.decoder.layers[2].mlp.down_proj):
+        projection.weight.zero_()
+    before = agent.perceive(batch, ["trunk", "trunk:body", "trunk:text"])
+    assert torch.equal(seen.readout[~paged], before.readout[~paged])
+    assert torch.equal(seen.of_senses["body"].tokens, before.of_senses["body"].tokens)
+    assert ((seen.readout - before.readout)[paged].abs().amax(-1) > 1e-3).all()
+    here = seen.of_senses["text"].present
+    assert ((seen.of_senses["text"].tokens - before.of_senses["text"].tokens)[here].abs().amax(-1) > 1e-3).all()
+
+
+@torch.no_grad()
+def test_a_page_sees_what_passed_by(small_agent: Callable[..., Agent]) -> None:
+    """The body felt in a Moment before the page changes what the grown layer makes of the page, on one route only."""
+    agent = reader(small_agent, layers=1, slots=0)
+    # The layer beneath is the identity, so that nothing but the grown one can carry it.
+    for projection in (agent.trunk.decoder.layers[0].self_attn.o_proj, agent.trunk.decoder.layers[0].mlp.down_proj):
+        projection.weight.zero_()
+    moments = [Moment(0.0, {"body": np.zeros(7, np.float32)}, first=True), Moment(0.1, {"text": "a page"})]
+    felt = [Moment(0.0, {"body": np.ones(7, np.float32)}, first=True), moments[1]]
+    tokens = [agent.perceive(collate([row]), ["trunk:text"]).of_senses["text"].tokens[:, 1] for row in (moments, felt)]
+    assert not torch.allclose(tokens[0], tokens[1], atol=1e-4)
+
+
+@pytest.mark.parametrize("slots", [0, 2])
+def test_stepping_equals_all_at_once(small_agent: Callable[..., Agent], slots: int) -> None:
+    agent, batch = reader(small_agent, layers=2, window=4, slots=slots), mixed(24)
+    torch.testing.assert_close(stepped(agent, batch), all_at_once(agent, batch), atol=1e-5, rtol=0)
+    torch.testing.assert_close(
+        stepped(agent, batch, False), agent.perceive(batch, ["trunk"], False).readout, atol=1e-5, rtol=0
+    )
+
+
+def test_without_any_page_grown_layers_are_not_run(small_agent: Callable[..., Agent], monkeypatch) -> None:
+    agent = reader(small_agent, layers=2, window=4, slots=2)
+    monkeypatch.setattr(agent.trunk.decoder.layers[2].self_attn, "forward", None)
+    batch = collate(make_rows(2, 24, 3, ("body", "words")))
+    assert torch.isfinite(all_at_once(agent, batch)).all()
+    with pytest.raises(TypeError):
+        all_at_once(agent, mixed())
+
+
+@pytest.mark.parametrize("piece", [1, 100])
+def test_a_page_said_in_pieces_equals_the_page(small_agent: Callable[..., Agent], piece: int) -> None:
+    """Rows with and without a page side by side; a readout is as deep as its row's Moment."""
+    agent = letters_reader(small_agent, layers=2, window=3, slots=2, window_tokens=60)
+    agent.grow(1, "language", ("letters",))
+    shake(agent)
+    batch = letters_pages([[4, 30, 0, 0, 45, 8, 30], [30, 0, 7, 0, 1, 40, 0]], seed=2)
+    batch["first"][0, 1:] = False
+    state, readouts = agent.new_state(2), []
+    for t in range(7):
+        tick = tick_of(batch, t)
+        letters = tick["senses"].pop("letters")[:, 0]
+        tick["present"].pop("letters")
+        percepts = agent.encode(state, tick)
+        state, _ = agent.begin(state, percepts)
+        for at in range(0, letters.shape[1], piece):
+            some = letters[:, at : at + piece]
+            state, _ = agent.extend(state, "letters", some, (some != 0).any(1))
+        state, out = agent.end(state, percepts)
+        readouts.append(out.features)
+    torch.testing.assert_close(torch.stack(readouts, 1), all_at_once(agent, batch), atol=1e-5, rtol=0)
+
+
+def test_it_is_saved_and_loaded(small_agent: Callable[..., Agent], tmp_path: Path) -> None:
+    agent, batch = reader(small_agent, layers=2), mixed()
+    agent.save_pretrained(tmp_path)
+    again = Agent.from_pretrained(tmp_path)
+    assert (again.config.grown, again.config.deep) == (["language"], ["text"])
+    assert torch.equal(all_at_once(again, batch), all_at_once(agent, batch))
+
+
+def test_its_stage_teaches_it_at_the_full_rate_and_what_lies_beneath_more_slowly(small_agent) -> None:
+    agent = reader(small_agent, layers=2)
+    agent.config.stages = ["newborn", "language"]
+    rate = rate_of(agent)
+    assert rate("trunk.decoder.layers.2.mlp.down_proj.weight") == 1.0
+    assert rate("trunk.decoder.layers.1.mlp.down_proj.weight") == EARLIER["beneath"] < EARLIER["trunk"]
+    agent.config.stages.append("reasoning")
+    assert rate_of(agent)("trunk.decoder.layers.2.mlp.down_proj.weight") == EARLIER["trunk"]
+    assert ("trunk", "language") in agent.parts()
+
+
+def test_all_grown_layers_are_for_the_same_senses(small_agent: Callable[..., Agent]) -> None:
+    agent = reader(small_agent)
+    with pytest.raises(ConfigError, match="has grown some for text; got all"):
+        agent.grow(1)
+
+
+def test_attention_is_that_of_the_last_layer_that_all_go_through(small_agent: Callable[..., Agent]) -> None:
+    agent = reader(small_agent, layers=2)
+    attention, state = ReadoutAttention(agent), agent.new_state(1)
+    agent.step(state, agent.encode(state, [Moment(0.0, {"body": np.zeros(7, np.float32)}, first=True)]))
+    weights = attention.weights()
+    assert weights is not None
+    assert attention._attention is agent.trunk.decoder.layers[1].self_attn
+    assert float(weights.sum()) == pytest.approx(1.0, abs=1e-5)
