@@ -9,7 +9,7 @@ from typing import Any
 
 from devmind.agent.agent import Agent
 from devmind.agent.text import add_text
-from devmind.learners.gradient import trainable
+from devmind.learners.gradient import LAYERS, trainable
 from stages.language.caregiver.scene import COLOURS, NOUNS
 from stages.language.eye import COLOUR, FORM, THINGS
 
@@ -31,8 +31,14 @@ CHOICES = 7
 """MiniGrid's seven actions; where the memory stage gave the agent `choose`, it has as many."""
 
 
+GROWN: Mapping[str, int] = {"tiny": 1, "nursery": 2, "child": 2, "adult": 4}
+"""By size, the layers that the trunk grows for what is read and written."""
+
+
 def admit(agent: Agent, tokenizer: str = "bytes") -> None:
     """Add every part that is not there yet; the memory stage may have brought `board` and `choose`."""
+    if NAME not in agent.config.grown:
+        agent.grow(GROWN[agent.config.size], NAME, (TEXT,))
     if BOARD not in agent.encoders:
         agent.add_encoder(BOARD, stage=NAME)
     for sense in (SIGHT, SOUND):
@@ -55,8 +61,22 @@ def admit(agent: Agent, tokenizer: str = "bytes") -> None:
 
 
 def trained(agent: Agent) -> tuple[str, ...]:
-    """What a stage may train, and the sense of boards: an earlier stage may have brought it along."""
-    return (*trainable(agent, NAME), f"encoders.{BOARD}.")
+    """What a stage may train: the sense of boards only where no earlier stage brought it along. Taught for `follow` it
+    was lost for mazes within fifty steps (docs/log.md, 2026-11-25).
+    """
+    return trainable(agent, NAME)
+
+
+def trained_deep(agent: Agent) -> tuple[str, ...]:
+    """What reads and writes: the stage's own parts, and the layers that the trunk grew for pages.
+
+    No earlier stage uses any of it, so what is taught on these alone undoes nothing that was learned before.
+    """
+    config = agent.config
+    born = config.layers - len(config.grown)
+    layers = [f"{LAYERS}{born + at}." for at, stage in enumerate(config.grown) if stage == NAME]
+    encoders = [f"encoders.{entry['name']}." for entry in config.encoders if entry["stage"] == NAME]
+    return (*layers, *encoders, *(f"heads.{entry['name']}." for entry in config.heads if entry["stage"] == NAME))
 
 
 def trained_without_trunk(agent: Agent) -> tuple[str, ...]:

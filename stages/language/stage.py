@@ -85,17 +85,20 @@ class LanguageStage:
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Follow (with MiniGrid installed), read, senses, talk, new words, each rehearsing those before it.
+        """Read, follow (with MiniGrid installed), senses, talk, new words.
 
-        `talk` goes on with all but the last two, so there is no review.
+        `follow` and `senses` teach the whole trunk and rehearse what was taught before them; `talk` has turns of all
+        three, so there is no review.
         """
         found: list[Lesson] = []
         for each in (
-            *([follow_lesson] if installed() else []),
             read_lesson,
+            *([follow_lesson] if installed() else []),
             senses_lesson,
             talk_lesson,
             new_words_lesson,
         ):
-            found.append(replace(each.lesson(context), rehearses=tuple(lesson.name for lesson in found)))
+            lesson = each.lesson(context)
+            before = tuple(other.name for other in found) if lesson.rehearsal_every else ()
+            found.append(replace(lesson, rehearses=before))
         return found

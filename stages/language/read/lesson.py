@@ -27,7 +27,7 @@ STEPS = {"tiny": 60, "nursery": 800, "child": 3000, "adult": 10000}
 
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
-    more = {"learns_from": (group(context),), "skills": ("read", "grammar")}
+    more: dict[str, Any] = {"learns_from": (group(context),), "skills": ("read", "grammar"), "deep": True}
     return taught(context, "read", loss, lesson_batch, STEPS, ROWS, 3e-3, 4.0, **more)
 
 

@@ -59,7 +59,11 @@ class Sounding:
 
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
-    more = {"learner": JointLearner, "skills": ("name", "read"), "learns_from": (read_lesson.group(context),)}
+    more: dict[str, Any] = {
+        "learner": JointLearner,
+        "skills": ("name", "read"),
+        "learns_from": (read_lesson.group(context),),
+    }
     return taught(context, NAME, JointLoss(LOSSES, WEIGHTS), lesson_batch, STEPS, ROWS, 1e-3, 2.0, **more)
 
 

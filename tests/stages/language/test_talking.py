@@ -11,12 +11,14 @@ from devmind import worlds
 from devmind.agent.agent import Agent
 from devmind.config import load
 from devmind.curriculum.stage import Context
-from devmind.learners.gradient import EARLIER
+from devmind.learners.gradient import LAYERS
+from devmind.learners.joint import JointLoss
 from devmind.testing import tiny_agent
 from stages.language import parts
 from stages.language.follow import lesson as follow
 from stages.language.name import lesson as name
 from stages.language.read import lesson as read
+from stages.language.senses import lesson as senses
 from stages.language.talk import lesson
 
 
@@ -60,13 +62,14 @@ def test_each_part_is_learned_by_its_own_loss(context: Context, agent: Agent) ->
     for update, part in enumerate(lesson.TURNS):
         batch = lesson.lesson_batch(context, update, 4)
         with torch.no_grad():
-            expected = {"read": read.loss, "follow": follow.loss}.get(part, lesson.seeing.loss)(agent, batch[part])[0]
+            of = {"read": read.loss, "follow": follow.loss, "senses": JointLoss(senses.LOSSES, senses.WEIGHTS)}
+            expected = of.get(part, lesson.seeing.loss)(agent, batch[part])[0]
         told = learner.update(batch, update)
         assert float(told["loss"]) == pytest.approx(float(expected), rel=1e-5)
         assert {name.split("/")[0] for name in told if "/" in name} == {part}
 
 
-def test_muon_steps_what_is_made_of_a_look_at_the_whole_rate(context: Context, agent: Agent) -> None:
+def test_muon_steps_grown_layers_and_what_is_made_of_a_look(context: Context, agent: Agent) -> None:
     learner = lesson.lesson(context).make_learner(agent, context)
     names = {id(parameter): name for name, parameter in agent.named_parameters()}
     by_rate = {
@@ -81,7 +84,10 @@ def test_muon_steps_what_is_made_of_a_look_at_the_whole_rate(context: Context, a
     told = {name for name in muon if name.startswith("heads.text.tells.")}
     assert told
     assert {by_rate[name] for name in told} == {learner.muon_rate}
-    assert {by_rate[name] for name in muon - told} == {EARLIER["trunk"] * learner.muon_rate}
+    grown = {name for name in muon if name.startswith(f"{LAYERS}{agent.config.layers - len(agent.config.grown)}.")}
+    assert grown
+    assert {by_rate[name] for name in told | grown} == {learner.muon_rate}
+    assert muon == told | grown
 
 
 def test_the_control_learns_heads_and_leaves_the_trunk(context: Context, agent: Agent) -> None:
@@ -95,3 +101,20 @@ def test_the_control_learns_heads_and_leaves_the_trunk(context: Context, agent: 
     changed = {name for name, value in agent.state_dict().items() if not torch.equal(value, before[name])}
     assert any(name.startswith("heads.text.") for name in changed)
     assert not any(name.startswith(("trunk.", "encoders.sight.")) for name in changed)
+
+
+@pytest.mark.parametrize("taught", [lesson, read])
+def test_what_is_read_and_written_leaves_all_that_was_learned_before(taught, context: Context, agent: Agent) -> None:
+    """No rehearsal holds it: nothing that an earlier stage has taught changes by a bit."""
+    learner = taught.lesson(context).make_learner(agent, context)
+    learner.steps = 8
+    before = {name: value.clone() for name, value in agent.state_dict().items()}
+    learner.begin(0)
+    for update in range(len(lesson.TURNS)):
+        learner.update(taught.lesson_batch(context, update, 4), min(update, 7))
+    learner.end()
+    changed = {name for name, value in agent.state_dict().items() if not torch.equal(value, before[name])}
+    mine = {entry["name"] for entry in agent.config.heads + agent.config.encoders if entry["stage"] == parts.NAME}
+    for each in changed:
+        assert each.startswith(f"{LAYERS}{agent.config.layers - 1}.") or each.split(".")[1] in mine, each
+    assert any(name.startswith(LAYERS) for name in changed)
