@@ -1,7 +1,8 @@
 """Reading: nats a character after so many steps, and tokens a second, with bytes and with patches of eight bytes.
 
-Each row is a run of its own from an untaught agent of size nursery (its schedule ends with its steps), taught by the
-lesson `read` alone and examined on the whole held-out part. CPU seconds are of all threads.
+Each row is a run of its own from an untaught agent of size nursery (its schedule ends with its steps), taught to
+read alone, as the lesson `pages` has it in its turns, and examined on the whole held-out part. CPU seconds are of all
+threads.
 
     OMP_NUM_THREADS=1 python benchmarks/read_text.py --data DIR --tokenizer bytes --steps 100 200
 """
@@ -24,6 +25,9 @@ from devmind.curriculum.teaching import teach
 from stages.language import parts
 from stages.language.read import exam, lesson
 from stages.language.read.pages import LENGTHS
+from stages.language.teaching import taught as lesson_of
+
+ROWS = 16
 
 
 def main() -> None:
@@ -49,13 +53,16 @@ def row(folder: Path, given: argparse.Namespace, steps: int) -> None:
     context = Context(config, config.seed, "cpu", folder, worlds.make, given.data)
     agent = Agent(AgentConfig(size=given.size, seed=config.seed))
     parts.admit(agent, given.tokenizer)
-    taught, before = lesson.lesson(context), time.process_time()
-    teach(taught, steps, agent, context, Journal(folder / "journal.jsonl"))
+    reading = lesson_of(
+        context, "read", lesson.loss, lesson.lesson_batch, {given.size: steps}, ROWS, 3e-3, 0.0, skills=("read",)
+    )
+    before = time.process_time()
+    teach(reading, steps, agent, context, Journal(folder / "journal.jsonl"))
     spent = time.process_time() - before
     with examination(agent):
         (measure,) = exam.examine(agent, context, "full")
     changed = config.lessons.get("read")
-    rows = (changed and changed.batch) or lesson.ROWS
+    rows = (changed and changed.batch) or ROWS
     seen = steps * rows * LENGTHS[given.size]
     floors = ", ".join(f"{name} {value:.3f}" for name, value in measure.floors.items())
     print(

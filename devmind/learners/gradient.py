@@ -27,10 +27,9 @@ SHARED = ("trunk.", "readout", "recalled_", "age.")
 
 LAYERS = "trunk.decoder.layers."
 """Names of the trunk's layers begin so, each with its number."""
-EARLIER = {"trunk": 0.3, "beneath": 0.1, "heads": 0.1}
-"""Of a lesson's learning rate, that of what an earlier stage has taught: what all stages share, the same where it lies
-beneath layers that the stage has grown for itself, and earlier heads. Reading at the full rate unlearned reaching
-within 50 steps, by the heads more than by the trunk (docs/log.md, 2026-11-23).
+EARLIER = {"trunk": 0.3, "heads": 0.1}
+"""Of a lesson's learning rate, that of what an earlier stage has taught: what all stages share, and its heads. Reading
+at the full rate unlearned reaching within 50 steps, by the heads more than by the trunk (docs/log.md, 2026-11-23).
 """
 
 
@@ -54,13 +53,12 @@ def rate_of(agent: Agent) -> Callable[[str], float]:
     theirs = tuple(f"heads.{entry['name']}." for entry in config.heads if entry["stage"] not in mine)
     shared = SHARED if config.trunk_stage not in mine else ()
     born = config.layers - len(config.grown)
-    under = "beneath" if mine & set(config.grown) else "trunk"
     grown = tuple(f"{LAYERS}{born + at}." for at, stage in enumerate(config.grown) if stage in mine)
 
     def rate(name: str) -> float:
         if name.startswith(grown):
             return 1.0
-        return EARLIER[under] if name.startswith(shared) else EARLIER["heads"] if name.startswith(theirs) else 1.0
+        return EARLIER["trunk"] if name.startswith(shared) else EARLIER["heads"] if name.startswith(theirs) else 1.0
 
     return rate
 

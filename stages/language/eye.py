@@ -1,4 +1,5 @@
-"""The eye for what is spoken of: sight once more, finer, where there is a page; and the head that calls what it sees.
+"""The eyes for what is spoken of: sight once more, finer, where there is a page, and boards; the head that calls what
+it sees.
 
 The eye of earlier stages gives a token for 16 x 16 pixels, was never asked what kind of thing it sees, and stays as it
 is. This one looks at 8 x 8 cells of 8 x 8 pixels, learns along, and gives a token for each cell that holds a thing. It
@@ -14,6 +15,7 @@ from devmind.agent.encoders import Encoded, Encoder
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Categorical
 from devmind.agent.sight import as_planes
+from devmind.agent.symbols import BoardEncoder
 from devmind.agent.taps import Tapped
 
 SIDE = 8
@@ -91,6 +93,13 @@ class DetailEncoder(Encoder):
         tokens = placed.gather(1, cell[..., None].expand(-1, -1, self.width))
         maps = {name: code.mT.unflatten(-1, (SIDE, SIDE)) for name, code in zip((FORM, COLOUR), codes, strict=True)}
         return Encoded(tokens, here, {**maps, THINGS: things})
+
+
+class ViewEncoder(BoardEncoder):
+    """A board once more where there is a page, for who is told what to do in it; it learns along."""
+
+    of = "board"
+    beside = "text"
 
 
 class CellsHead(Head):

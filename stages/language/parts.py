@@ -9,14 +9,14 @@ from typing import Any
 
 from devmind.agent.agent import Agent
 from devmind.agent.text import add_text
-from devmind.learners.gradient import LAYERS, trainable
+from devmind.learners.gradient import LAYERS
 from stages.language.caregiver.scene import COLOURS, NOUNS
 from stages.language.eye import COLOUR, FORM, THINGS
 
 NAME = "language"
 TEXT, SIGHT, SOUND, BOARD, WORDS = "text", "sight", "sound", "board", "words"
-DETAIL = "detail"
-"""What sight shows, finer, beside a page."""
+DETAIL, VIEW = "detail", "view"
+"""What sight shows, finer, and what a board shows, beside a page."""
 POINT, CHOOSE = "point", "choose"
 SOUGHT, RECOGNISED = "sought", "recognised"
 """Heads that compare what is in view with what memories show (`new_words/heads.py`)."""
@@ -46,6 +46,8 @@ def admit(agent: Agent, tokenizer: str = "bytes") -> None:
             agent.add_encoder(sense, stage=NAME)
     if DETAIL not in agent.encoders:
         agent.add_encoder(DETAIL, "encoder.language-detail", stage=NAME)
+    if VIEW not in agent.encoders:
+        agent.add_encoder(VIEW, "encoder.language-view", stage=NAME)
     if TEXT not in agent.encoders:
         add_text(agent, tokenizer, stage=NAME, part="head.language-text", beside=(DETAIL,))
     for head, options in CALLED.items():
@@ -61,16 +63,11 @@ def admit(agent: Agent, tokenizer: str = "bytes") -> None:
 
 
 def trained(agent: Agent) -> tuple[str, ...]:
-    """What a stage may train: the sense of boards only where no earlier stage brought it along. Taught for `follow` it
-    was lost for mazes within fifty steps (docs/log.md, 2026-11-25).
-    """
-    return trainable(agent, NAME)
+    """What the stage teaches: its own parts, and the layers that the trunk grew for pages.
 
-
-def trained_deep(agent: Agent) -> tuple[str, ...]:
-    """What reads and writes: the stage's own parts, and the layers that the trunk grew for pages.
-
-    No earlier stage uses any of it, so what is taught on these alone undoes nothing that was learned before.
+    No earlier stage uses any of it, so nothing that was learned before is undone, and nothing has to be rehearsed.
+    Reading taught to the whole trunk undid reflexes at any rate and any number of rehearsals that were tried, and reads
+    as well so (docs/log.md, 2026-11-25).
     """
     config = agent.config
     born = config.layers - len(config.grown)
@@ -80,5 +77,5 @@ def trained_deep(agent: Agent) -> tuple[str, ...]:
 
 
 def trained_without_trunk(agent: Agent) -> tuple[str, ...]:
-    """The same on a trunk that lets tokens through and does not learn: heads, the senses of symbols, the readout."""
+    """The same on a trunk that lets tokens through and does not learn: the stage's own parts."""
     return tuple(prefix for prefix in trained(agent) if not prefix.startswith("trunk."))

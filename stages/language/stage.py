@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson, Skill
-from devmind.worlds.minigrid import installed
-from stages.language import parts
+from stages.language import lessons, parts
 from stages.language.answer import exam as answer_exam
 from stages.language.converse import exam as converse_exam
 from stages.language.follow import exam as follow_exam
-from stages.language.follow import lesson as follow_lesson
 from stages.language.grammar import exam as grammar_exam
 from stages.language.name import exam as name_exam
 from stages.language.new_words import exam as new_words_exam
 from stages.language.new_words import lesson as new_words_lesson
 from stages.language.read import exam as read_exam
-from stages.language.read import lesson as read_lesson
-from stages.language.senses import lesson as senses_lesson
-from stages.language.talk import lesson as talk_lesson
 
 SKILLS: Sequence[Skill] = (
     Skill(
@@ -85,20 +79,5 @@ class LanguageStage:
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Read, follow (with MiniGrid installed), senses, talk, new words.
-
-        `follow` and `senses` teach the whole trunk and rehearse what was taught before them; `talk` has turns of all
-        three, so there is no review.
-        """
-        found: list[Lesson] = []
-        for each in (
-            read_lesson,
-            *([follow_lesson] if installed() else []),
-            senses_lesson,
-            talk_lesson,
-            new_words_lesson,
-        ):
-            lesson = each.lesson(context)
-            before = tuple(other.name for other in found) if lesson.rehearsal_every else ()
-            found.append(replace(lesson, rehearses=before))
-        return found
+        """Senses, pages, new words."""
+        return lessons.lessons(context)

@@ -10,8 +10,6 @@ from devmind.learners.gradient import Loss, gradient_lesson
 from devmind.learners.muon import TRUNK, MuonLearner
 from stages.language import parts
 
-REHEARSALS = 0.35
-"""Of the time, that rehearsals may take."""
 Make = Callable[[Context, int, int], Any]
 """`(context, update, rows) -> batch`: it reads nothing of the agent, so it is made ahead."""
 
@@ -31,7 +29,6 @@ def taught(
     rows: int,
     learning_rate: float,
     minutes: float,
-    deep: bool = False,
     **more: Any,
 ) -> Lesson:
     """A lesson taught by gradient on `loss`, whose batches `make` makes.
@@ -39,17 +36,11 @@ def taught(
     Args:
         steps: by size.
         rows: of a batch.
-        deep: it trains what reads and writes and leaves the trunk beneath as it is (`parts.trained_deep`), so nothing
-            of earlier stages is rehearsed. Reading undid reflexes at any rate and any number of rehearsals tried, and
-            reads as well so (docs/log.md, 2026-11-25).
         more: further arguments of `gradient_lesson`; without `skills` it improves the one of its own name.
     """
-    settings = {
-        "skills": (name,), "learner": LanguageLearner, "rehearsal_every": 0 if deep else 2,
-        "rehearsal_share": REHEARSALS, **more,
-    }  # fmt: skip
     return gradient_lesson(
         context, name, loss, lambda agent, context, update, rows, steps: make(context, update, rows), steps=steps,
-        rows=rows, learning_rate=learning_rate, minutes=minutes, prefetch=True,
-        trains=parts.trained_deep if deep else parts.trained, control_trains=parts.trained_without_trunk, **settings,
+        rows=rows, learning_rate=learning_rate, minutes=minutes, trains=parts.trained, prefetch=True,
+        control_trains=parts.trained_without_trunk,
+        **{"skills": (name,), "learner": LanguageLearner, "rehearsal_every": 0, **more},
     )  # fmt: skip

@@ -131,7 +131,7 @@ def test_its_stage_teaches_it_at_the_full_rate_and_what_lies_beneath_more_slowly
     agent.config.stages = ["newborn", "language"]
     rate = rate_of(agent)
     assert rate("trunk.decoder.layers.2.mlp.down_proj.weight") == 1.0
-    assert rate("trunk.decoder.layers.1.mlp.down_proj.weight") == EARLIER["beneath"] < EARLIER["trunk"]
+    assert rate("trunk.decoder.layers.1.mlp.down_proj.weight") == EARLIER["trunk"]
     agent.config.stages.append("reasoning")
     assert rate_of(agent)("trunk.decoder.layers.2.mlp.down_proj.weight") == EARLIER["trunk"]
     assert ("trunk", "language") in agent.parts()

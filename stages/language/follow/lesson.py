@@ -1,9 +1,8 @@
-"""The lesson `follow`: BabyAI's bot is imitated, whole episodes, from its view and from what was said."""
+"""Following, as it is taught: BabyAI's bot is imitated, whole episodes, from its view and from what was said."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -12,42 +11,24 @@ import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
+from devmind.agent.batch import map_tensors
 from devmind.agent.text import BEGIN
-from devmind.curriculum.stage import Batches, Context, Lesson
-from devmind.learners.gradient import TINY_ROWS
+from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
 from stages.language.follow.dagger import own_episodes
-from stages.language.follow.rooms import SAID_EVERY, Demonstration, demonstrate
+from stages.language.follow.rooms import Demonstration, demonstrate
 from stages.language.parts import BOARD, CHOOSE, TEXT
-from stages.language.teaching import taught
 
 ROOM = "BabyAI-GoToRedBallGrey-v0"
-STEPS = {"tiny": 12, "nursery": 240, "child": 2000, "adult": 6000}
 POOL = {"tiny": 64}
 POOL_ELSE = 10_000
 """Demonstrations that a lesson draws from."""
 STRAY = 0.1
 """How often the bot's hand slips."""
+TOGETHER = 6
+"""Groups of a batch's episodes, by length."""
 LONGEST = 32
 """Ticks of an episode that are learned from; the bot takes six on average, 20 at most."""
-
-
-def lesson(context: Context, own: float = 0.0) -> Lesson:
-    """The lesson as data.
-
-    Args:
-        own: the share of a batch's episodes that the agent lives through itself, told by the bot (DAgger); batches are
-            then made by the agent as it is, not ahead.
-    """
-    plain = taught(context, "follow", loss, lesson_batch, STEPS, 32, 1e-3, 3.0)
-    if not own:
-        return plain
-
-    def make_batches(agent: Agent, context: Context, steps: int) -> Batches:
-        rows = context.rows(context.changed("follow", TINY_ROWS if context.config.size == "tiny" else 32, 1e-3)[0])
-        return Batches(lambda update: mixed_batch(agent, context, update, rows, own), steps)
-
-    return replace(plain, make_batches=make_batches)
 
 
 def lesson_batch(context: Context, update: int, rows: int, room: str = ROOM) -> dict[str, Any]:
@@ -92,7 +73,7 @@ def episodes(shown: list[Demonstration]) -> dict[str, Any]:
     for row, (one, words) in enumerate(zip(shown, said, strict=True)):
         length = int(lengths[row])
         board[row, :length], choice[row, :length] = one.board[:length], one.choice[:length]
-        text[row, :length:SAID_EVERY, : 1 + len(words)] = [BEGIN, *words]
+        text[row, :length, : 1 + len(words)] = [BEGIN, *words]
     first = torch.zeros(rows, ticks, dtype=torch.bool)
     first[:, 0] = True
     pages = torch.from_numpy(text)
@@ -106,8 +87,16 @@ def episodes(shown: list[Demonstration]) -> dict[str, Any]:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Cross-entropy against what the bot would do, and how often that is the likeliest."""
-    output: Any = agent.forward(dict(batch), [CHOOSE])[CHOOSE]
-    value = output.loss(batch["choice"], batch["valid"])
-    right = (output.mode() == batch["choice"])[batch["valid"]].float().mean()
-    return value, {"follow": value.detach(), "as the bot": right}
+    """Cross-entropy against what the bot would do, and how often that is the likeliest.
+
+    Episodes of like lengths go through the trunk together: in one Batch most of its tokens would be padding.
+    """
+    ticks = batch["valid"].sum(1)
+    shares, nats, right = ticks.sum(), [], []
+    for rows in ticks.argsort().chunk(TOGETHER):
+        part = map_tensors(dict(batch), lambda x, rows=rows: x[rows, : int(ticks[rows].max())])
+        output: Any = agent.forward(part, [CHOOSE])[CHOOSE]
+        nats.append(output.loss(part["choice"], part["valid"]) * part["valid"].sum() / shares)
+        right.append((output.mode() == part["choice"])[part["valid"]])
+    value = torch.stack(nats).sum()
+    return value, {"follow": value.detach(), "as the bot": torch.cat(right).float().mean()}

@@ -1,7 +1,7 @@
 """BabyAI's rooms with what is said in them, and their bot as a teacher.
 
-An instruction is heard when an episode begins, and again every few ticks, as a caregiver says it again: a page of text
-in that tick. The bot sees the whole room (Chevalier-Boisvert et al., 2019, section 3.4).
+An instruction stands before the agent's eyes all the time, a page of text in every tick. The bot sees the whole room
+(Chevalier-Boisvert et al., 2019, section 3.4).
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from devmind.worlds.side_by_side import SideBySide
 from stages.language.caregiver.grammar import check_words
 from stages.language.parts import BOARD, CHOOSE, TEXT
 
-SAID_EVERY = 8
-"""Ticks from one saying of the instruction to the next: an agent of size tiny looks back on eight."""
 BROKEN = (
     "BabyAI-PutNextS5N2Carrying-v0",
     "BabyAI-PutNextS6N3Carrying-v0",
@@ -39,7 +37,7 @@ LONGEST = 240
 
 
 class Instructed:
-    """N rooms side by side, with what is said as the sense `text`: "" in ticks in which nothing is.
+    """N rooms side by side, with what is said as the sense `text`.
 
     Args:
         worlds: of `devmind.worlds.minigrid.room`; seeds: of their episodes.
@@ -49,7 +47,7 @@ class Instructed:
     """
 
     def __init__(self, worlds: list[GymWorld], seeds: np.ndarray) -> None:
-        self.rooms, self.tick = SideBySide(worlds, seeds), 0
+        self.rooms = SideBySide(worlds, seeds)
         self.instructions = [str(world.env.unwrapped.mission) for world in worlds]  # type: ignore[attr-defined]
         for instruction in set(self.instructions):
             check_words(instruction)
@@ -61,19 +59,14 @@ class Instructed:
 
     def observe(self) -> dict[str, Any]:
         """What is seen and heard now."""
-        return self._with_words(self.rooms.observe())
+        return {**self.rooms.observe(), TEXT: self.instructions}
 
     def step(
         self, actions: Mapping[str, np.ndarray]
     ) -> tuple[dict[str, Any], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Act in the rooms whose episodes go on."""
         senses, *rest = self.rooms.step(actions)
-        self.tick += 1
-        return self._with_words(senses), *rest  # type: ignore[return-value]
-
-    def _with_words(self, senses: Mapping[str, Any]) -> dict[str, Any]:
-        heard = self.instructions if self.tick % SAID_EVERY == 0 else [""] * self.num_envs
-        return {**senses, TEXT: heard}
+        return {**senses, TEXT: self.instructions}, *rest  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
-"""The lesson `read`: pages from anywhere in the text, each byte told from those before it; where a run was given texts,
-some pages of each step are the caregiver's.
+"""Reading, as it is taught: pages from anywhere in the text, each byte told from those before it; where a run was given
+texts, some pages of each step are the caregiver's.
 """
 
 from __future__ import annotations
@@ -12,23 +12,13 @@ import numpy as np
 from torch import Tensor
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.stage import Context, Lesson
+from devmind.curriculum.stage import Context
 from devmind.seeding import numpy_rng
 from stages.language.read.corpus import as_bytes, caregiver, corpus
 from stages.language.read.pages import LENGTHS, page_batch, telling
-from stages.language.teaching import taught
 
-ROWS = 16
-"""Pages of a step: small ones teach more of the same bytes."""
 CAREGIVERS = 8
 """One of so many pages is the caregiver's where there is another text."""
-STEPS = {"tiny": 60, "nursery": 800, "child": 3000, "adult": 10000}
-
-
-def lesson(context: Context) -> Lesson:
-    """The lesson as data."""
-    more: dict[str, Any] = {"learns_from": (group(context),), "skills": ("read", "grammar"), "deep": True}
-    return taught(context, "read", loss, lesson_batch, STEPS, ROWS, 3e-3, 4.0, **more)
 
 
 def group(context: Context) -> str:

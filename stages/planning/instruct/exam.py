@@ -38,7 +38,7 @@ FURTHER = "BabyAI-SynthS5R2-v0"
 GATE = Gate([Threshold(PUT_NEXT, 0.60, when_absent="skip"), Threshold(IN_TURN, 0.70, when_absent="skip")])
 EPISODES, FEW = 200, 40
 TOGETHER = 100
-SAID_EVERY = 8
+SAID_EVERY = 1
 """Ticks from one saying to the next for the head that follows, which was taught so."""
 FOLLOWS = "choose"
 """The language stage's head that follows."""

@@ -113,12 +113,12 @@ def test_a_slipping_hand_is_done_and_not_told() -> None:
     assert 0.1 < slips.mean() < 0.6
 
 
-def test_what_is_said_is_said_again() -> None:
+def test_what_is_said_stands_there_all_the_time() -> None:
     said = rooms.Instructed([room(lesson.ROOM)], np.array([1]))
     heard = [said.observe()["text"][0]]
-    for _ in range(rooms.SAID_EVERY):
+    for _ in range(3):
         heard.append(said.step({"choose": np.array([0])})[0]["text"][0])
-    assert heard == ["go to the red ball", *[""] * (rooms.SAID_EVERY - 1), "go to the red ball"]
+    assert heard == ["go to the red ball"] * 4
 
 
 def test_an_unknown_word_in_an_instruction_is_named(monkeypatch) -> None:
@@ -154,8 +154,7 @@ def test_a_batch_is_what_the_actor_would_sense(context: Context) -> None:
     batch = lesson.lesson_batch(context, 0, 4)
     again = lesson.lesson_batch(context, 0, 4)
     assert all((batch["senses"][name] == again["senses"][name]).all() for name in batch["senses"])
-    assert batch["present"]["text"][:, 0].all()
-    assert not batch["present"]["text"][:, 1 : rooms.SAID_EVERY].any()
+    assert (batch["present"]["text"] == batch["valid"]).all()
     assert (batch["present"]["board"] == batch["valid"]).all()
     agent = tiny_agent()
     parts.admit(agent)
@@ -186,14 +185,10 @@ def test_an_untaught_agent_stands_at_the_floors(context: Context) -> None:
 
 def test_without_minigrid_nothing_is_measured(context: Context, monkeypatch) -> None:
     monkeypatch.setattr(exam, "installed", lambda: False)
-    monkeypatch.setattr("stages.language.stage.installed", lambda: False)
+    monkeypatch.setattr("stages.language.lessons.installed", lambda: False)
     assert exam.examine(tiny_agent(), context, "full") == []
-    assert [one.name for one in LanguageStage().lessons(context)] == [
-        "read",
-        "senses",
-        "talk",
-        "new_words",
-    ]
+    assert [one.name for one in LanguageStage().lessons(context)] == ["senses", "pages", "new_words"]
+    assert "follow" not in LanguageStage().lessons(context)[1].skills
 
 
 def test_the_bot_tells_what_it_would_do_where_somebody_else_has_come() -> None:
@@ -228,15 +223,14 @@ def test_a_batch_may_hold_episodes_of_its_own(context: Context) -> None:
     agent = tiny_agent()
     parts.admit(agent)
     agent.config.stages = ["reflex", "language"]
-    taught = lesson.lesson(context, own=0.5)
-    batch = taught.make_batches(agent.train(), context, 4).make(0)
-    plain = lesson.lesson(context).make_batches(agent, context, 4).make(0)
+    batch = lesson.mixed_batch(agent.train(), context, 0, 8, own=0.5)
+    plain = lesson.lesson_batch(context, 0, 8)
     assert batch["choice"].shape[0] == plain["choice"].shape[0]
     assert agent.training, "it goes on learning"
     rows = plain["choice"].shape[0] // 2
     own = batch["choice"][:rows][batch["valid"][:rows]]
     assert ((own >= 0) & (own < 7)).all()
-    again = taught.make_batches(agent, context, 4).make(0)
+    again = lesson.mixed_batch(agent, context, 0, 8, own=0.5)
     assert torch.equal(again["choice"], batch["choice"])
     value, _ = lesson.loss(agent, batch)
     assert value.isfinite()

@@ -14,7 +14,7 @@ from devmind.config import load
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
 from devmind.testing import tiny_agent
-from stages.language import parts
+from stages.language import lessons, parts
 from stages.language.caregiver.scene import COLOURS, HELD_OUT, NOUNS, TAUGHT
 from stages.language.name.lesson import COLOUR, KIND
 from stages.language.parts import SIGHT, SOUND, TEXT
@@ -100,8 +100,7 @@ def test_a_step_learns_and_tells_how_the_senses_go_together(context: Context) ->
     assert {"sight/said right", "sound/said right", "text/nats"} < set(told)
 
 
-def test_it_is_a_lesson_of_the_stage_behind_reading(context: Context) -> None:
+def test_it_is_a_lesson_of_the_stage_and_goes_on_in_turns_of_pages(context: Context) -> None:
     taught = [one.name for one in LanguageStage().lessons(context)]
-    assert taught.index("senses") == taught.index("read") + 1
-    [one] = [one for one in LanguageStage().lessons(context) if one.name == "senses"]
-    assert set(one.rehearses) >= {"read"}
+    assert taught.index("senses") == taught.index("pages") - 1
+    assert "senses" in lessons.TURNS

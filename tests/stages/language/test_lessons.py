@@ -1,4 +1,4 @@
-"""The lesson `talk`: whose turn it is, that each part is learned by its own loss, and what its control leaves alone."""
+"""The lesson `pages`: whose turn it is, that each part is learned by its own loss, and what is left alone."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from devmind.curriculum.stage import Context
 from devmind.learners.gradient import LAYERS
 from devmind.learners.joint import JointLoss
 from devmind.testing import tiny_agent
-from stages.language import parts
+from stages.language import lessons, parts
 from stages.language.follow import lesson as follow
 from stages.language.name import lesson as name
 from stages.language.read import lesson as read
 from stages.language.senses import lesson as senses
-from stages.language.talk import lesson
 
 
 @pytest.fixture
@@ -37,40 +36,40 @@ def agent() -> Agent:
 
 
 def test_each_part_has_its_turns_and_goes_on_from_its_last(context: Context) -> None:
-    batches = [lesson.lesson_batch(context, update, 4) for update in range(2 * len(lesson.TURNS))]
-    assert [part for batch in batches for part in batch] == [*lesson.TURNS, *lesson.TURNS]
-    second = batches[len(lesson.TURNS) + lesson.TURNS.index("name")]["name"]
-    expected = name.lesson_batch(context, lesson.TURNS.count("name"), 4)
+    batches = [lessons.pages_batch(context, update, 4) for update in range(2 * len(lessons.TURNS))]
+    assert [part for batch in batches for part in batch] == [*lessons.TURNS, *lessons.TURNS]
+    second = batches[len(lessons.TURNS) + lessons.TURNS.index("name")]["name"]
+    expected = name.lesson_batch(context, lessons.TURNS.count("name"), 4)
     assert torch.equal(second["written"], expected["written"])
     assert torch.equal(second["senses"]["sight"], expected["senses"]["sight"])
     pages = next(batch["read"]["pieces"] for batch in batches if "read" in batch)
     assert len(pages) == 2
-    assert not torch.equal(pages, read.lesson_batch(context, 0, 2)["pieces"]), "pages of its own"
+    assert torch.equal(pages, read.lesson_batch(context, 0, 2)["pieces"])
 
 
 def test_without_minigrid_nobody_follows(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lesson, "installed", lambda: False)
-    parts_met = {part for update in range(16) for part in lesson.lesson_batch(context, update, 2)}
-    assert parts_met == set(lesson.TURNS) - {"follow"}
-    assert "follow" not in lesson.lesson(context).skills
+    monkeypatch.setattr(lessons, "installed", lambda: False)
+    parts_met = {part for update in range(len(lessons.TURNS)) for part in lessons.pages_batch(context, update, 2)}
+    assert parts_met == set(lessons.TURNS) - {"follow"}
+    assert "follow" not in lessons.pages(context).skills
 
 
 def test_each_part_is_learned_by_its_own_loss(context: Context, agent: Agent) -> None:
-    learner = lesson.lesson(context).make_learner(agent, context)
-    learner.steps = len(lesson.TURNS)
+    learner = lessons.pages(context).make_learner(agent, context)
+    learner.steps = len(lessons.TURNS)
     learner.begin(0)
-    for update, part in enumerate(lesson.TURNS):
-        batch = lesson.lesson_batch(context, update, 4)
+    for update, part in enumerate(lessons.TURNS):
+        batch = lessons.pages_batch(context, update, 4)
         with torch.no_grad():
             of = {"read": read.loss, "follow": follow.loss, "senses": JointLoss(senses.LOSSES, senses.WEIGHTS)}
-            expected = of.get(part, lesson.seeing.loss)(agent, batch[part])[0]
+            expected = of.get(part, lessons.seeing.loss)(agent, batch[part])[0]
         told = learner.update(batch, update)
         assert float(told["loss"]) == pytest.approx(float(expected), rel=1e-5)
         assert {name.split("/")[0] for name in told if "/" in name} == {part}
 
 
 def test_muon_steps_grown_layers_and_what_is_made_of_a_look(context: Context, agent: Agent) -> None:
-    learner = lesson.lesson(context).make_learner(agent, context)
+    learner = lessons.pages(context).make_learner(agent, context)
     names = {id(parameter): name for name, parameter in agent.named_parameters()}
     by_rate = {
         names[id(parameter)]: group["rate"] for group in learner.optimizer.param_groups for parameter in group["params"]
@@ -91,30 +90,33 @@ def test_muon_steps_grown_layers_and_what_is_made_of_a_look(context: Context, ag
 
 
 def test_the_control_learns_heads_and_leaves_the_trunk(context: Context, agent: Agent) -> None:
-    taught = lesson.lesson(context)
+    taught = lessons.pages(context)
     assert taught.control is not None
     learner = taught.control(agent, context)
     learner.steps = taught.steps
     before = {name: value.clone() for name, value in agent.state_dict().items()}
     learner.begin(0)
-    learner.update(lesson.lesson_batch(context, 0, 4), 0)
+    learner.update(lessons.pages_batch(context, 0, 4), 0)
     changed = {name for name, value in agent.state_dict().items() if not torch.equal(value, before[name])}
     assert any(name.startswith("heads.text.") for name in changed)
     assert not any(name.startswith(("trunk.", "encoders.sight.")) for name in changed)
 
 
-@pytest.mark.parametrize("taught", [lesson, read])
-def test_what_is_read_and_written_leaves_all_that_was_learned_before(taught, context: Context, agent: Agent) -> None:
+@pytest.mark.parametrize("number", range(3))
+def test_what_the_stage_teaches_leaves_all_that_was_learned_before(number: int, context: Context, agent: Agent) -> None:
     """No rehearsal holds it: nothing that an earlier stage has taught changes by a bit."""
-    learner = taught.lesson(context).make_learner(agent, context)
-    learner.steps = 8
+    taught = lessons.lessons(context)[number]
+    learner = taught.make_learner(agent, context)
+    learner.steps = len(lessons.TURNS)
     before = {name: value.clone() for name, value in agent.state_dict().items()}
+    batches = taught.make_batches(agent, context, learner.steps)
     learner.begin(0)
-    for update in range(len(lesson.TURNS)):
-        learner.update(taught.lesson_batch(context, update, 4), min(update, 7))
+    for update, batch in enumerate(batches):
+        learner.update(batch, update)
     learner.end()
     changed = {name for name, value in agent.state_dict().items() if not torch.equal(value, before[name])}
     mine = {entry["name"] for entry in agent.config.heads + agent.config.encoders if entry["stage"] == parts.NAME}
     for each in changed:
         assert each.startswith(f"{LAYERS}{agent.config.layers - 1}.") or each.split(".")[1] in mine, each
-    assert any(name.startswith(LAYERS) for name in changed)
+    assert changed
+    assert not taught.rehearsal_every

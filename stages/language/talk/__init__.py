@@ -1,1 +1,0 @@
-"""Name, answer and converse, batch by batch; reading and following come in between."""
