@@ -22,7 +22,7 @@ from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng, torch_generator
 from devmind.worlds.tabletop import LEVELS as LEVEL_THINGS
 from devmind.worlds.tabletop import SORTED, Table, TabletopRules
 from stages.planning.arrange.demonstrations import arranged, plans, shuffled
-from stages.planning.arrange.imagining import VARIANTS, Imaginer, confusion, scene
+from stages.planning.imagining import VARIANTS, Imaginer, confusion, scene
 
 LEVELS = ("two", "three")
 TAUGHT = (*LEVELS, "three" + SORTED)

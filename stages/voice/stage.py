@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson, Skill
-from stages.voice import parts
+from stages.voice import parts, utterances
 from stages.voice.echo import exam as echo_exam
 from stages.voice.echo import lesson as echo_lesson
 from stages.voice.hear_words import exam as hear_exam
@@ -21,7 +21,7 @@ SKILLS: Sequence[Skill] = (
         hear_exam.examine,
         hear_exam.GATE,
         "which words were said: by voices, speakers and in phrases never met",
-        hear_lesson.taught,
+        utterances.taught,
     ),
     Skill(
         "echo",

@@ -31,7 +31,7 @@ from stages.planning.arrange import lesson
 from stages.planning.arrange.demonstrations import NEAR, held_out
 from stages.planning.arrange.following import REPLANNING, TRUNK
 from stages.planning.arrange.head import HYBRID, TRAJECTORY
-from stages.planning.arrange.imagining import HALF, confusion
+from stages.planning.imagining import HALF, confusion
 
 NAME = lesson.NAME
 TWO, THREE, ABOVE, REPLANNED = f"{NAME}/two", f"{NAME}/three", f"{NAME}/above trajectories", f"{NAME}/replanned"

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from devmind.worlds.tabletop import PACE, THINGS
 from stages.planning.arrange.demonstrations import LENGTH, NEAR, PATIENCE, THERE
-from stages.planning.arrange.imagining import HALF
+from stages.planning.imagining import HALF
 from stages.planning.keypoints import KeyPoints
 
 if TYPE_CHECKING:

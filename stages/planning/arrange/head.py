@@ -20,7 +20,7 @@ from devmind.errors import ConfigError
 from devmind.worlds.tabletop import PLACES, THINGS
 from stages.planning.arrange.demonstrations import CHANNELS, HORIZON, LENGTH
 from stages.planning.arrange.following import TRUNK, Arranging
-from stages.planning.arrange.imagining import FEATURES, Imaginer, scene_of
+from stages.planning.imagining import FEATURES, Imaginer, scene_of
 
 RAW = 3
 """The last tokens that are tapped: hand, things and places as numbers."""

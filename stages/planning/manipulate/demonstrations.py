@@ -13,7 +13,7 @@ import numpy as np
 
 from devmind.worlds.nursery.handling import ASKED, BOX_COLOUR, GOAL, GRASP, PILLAR_COLOUR, PUSH
 from devmind.worlds.nursery.state import COLOUR_NAMES, HAND_RADIUS_M
-from stages.planning.arrange.imagining import Form
+from stages.planning.imagining import Form
 
 COLOURS = len(COLOUR_NAMES)
 HORIZON, CHANNELS = 6, 5

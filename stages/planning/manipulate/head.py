@@ -1,6 +1,6 @@
 """The head that handles things: it reads where they are, imagines what the hand does, and follows that.
 
-Beside arranging, whose denoiser it shares (`arrange.imagining`), things are seen and not told: a scene is what the head
+Beside arranging, whose denoiser it shares (`imagining`), things are seen and not told: a scene is what the head
 reads from the picture's tokens, under the trunk's features. How a point is reached is learned too (`Inverse`).
 """
 
@@ -18,7 +18,7 @@ from devmind.agent.heads import Head, Inlet
 from devmind.agent.taps import Tapped
 from devmind.algorithms.diffusion import SPREAD_OUT, spread_out
 from devmind.errors import ConfigError
-from stages.planning.arrange.imagining import Imaginer
+from stages.planning.imagining import Imaginer
 from stages.planning.manipulate.demonstrations import (
     CHANNELS,
     COLOURS,

@@ -26,11 +26,11 @@ from stages.voice.ear import BEFORE, FRAMES, MELS, frames
 from stages.voice.echo.lesson import decode
 from stages.voice.exhibits import spectra, wav
 from stages.voice.hear_words.exam import UNTAUGHT, unmet, untaught
-from stages.voice.hear_words.lesson import heard, spoken, utterances
-from stages.voice.hear_words.lesson import taught as lesson_utterances
 from stages.voice.moments import as_batch, in_a_row
 from stages.voice.parts import CODEC
 from stages.voice.recogniser import Recogniser
+from stages.voice.utterances import heard, spoken, utterances
+from stages.voice.utterances import taught as lesson_utterances
 from stages.voice.vocoder import sound_of
 
 DIGIT, WORD, ERROR = "echo/digits", "echo/words", "echo/error"

@@ -18,9 +18,9 @@ from devmind.learners.gradient import gradient_lesson
 from devmind.seeding import torch_generator
 from stages.voice.codec import CodecHead
 from stages.voice.ear import BEFORE, FRAMES, LEAD, MEL, TOKENS
-from stages.voice.hear_words.lesson import groups
 from stages.voice.hear_words.listen import disguised, drawn
 from stages.voice.parts import CODEC
+from stages.voice.utterances import groups
 
 STEPS = {"tiny": 8, "nursery": 1500, "child": 6000, "adult": 20_000}
 ALONE = "It trains a head of its own, and no other lesson changes what that reads."

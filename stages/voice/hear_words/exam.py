@@ -21,12 +21,12 @@ from devmind.sessions.spoken import Clips, clips, speaker_group
 from stages.voice.caregiver.speech import DIGITS, UNSEEN_PHRASES, Bank, bank
 from stages.voice.ear import TOKENS
 from stages.voice.exhibits import spectra, wav
-from stages.voice.hear_words.lesson import heard, spoken, utterances
 from stages.voice.moments import as_batch, in_a_row
 from stages.voice.parts import WORDS, WORDS_ARC
 from stages.voice.recogniser import Recogniser, nearest, time_normalised
 from stages.voice.small_net import named_by_small_net
 from stages.voice.transcript import errors, likeliest, read_off, word_error_rate
+from stages.voice.utterances import heard, spoken, utterances
 
 DIGIT, CAREGIVER = "hear_words/digits", "hear_words/caregiver"
 GATE = Gate([Threshold(DIGIT, 0.80, when_absent="skip"), Threshold(CAREGIVER, 0.15, lower_is_better=True)])

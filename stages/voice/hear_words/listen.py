@@ -26,11 +26,11 @@ from devmind.learners.gradient import gradient_lesson
 from devmind.moment import TICK_SAMPLES
 from devmind.seeding import numpy_rng, torch_generator
 from stages.voice.ear import FRAMES, HOP, LEAD, MELS, TOKENS, EarEncoder, frames
-from stages.voice.hear_words.lesson import alike, groups, shares, sources, where
 from stages.voice.moments import in_a_row
 from stages.voice.parts import LISTEN
 from stages.voice.parts import WORDS_ARC as ARC
 from stages.voice.transcript import ctc, numbered
+from stages.voice.utterances import alike, groups, shares, sources, where
 
 STEPS = {"tiny": 8, "nursery": 1600, "child": 8000, "adult": 20_000}
 ALONE = "It trains an ear and an arc of its own, which no later lesson changes."

@@ -23,7 +23,6 @@ from devmind.seeding import numpy_rng
 from stages.voice.caregiver.speech import UNSEEN_PHRASES, bank
 from stages.voice.exhibits import spectra, wav
 from stages.voice.hear_words.exam import UNTAUGHT, untaught
-from stages.voice.hear_words.lesson import heard
 from stages.voice.moments import as_batch
 from stages.voice.parts import KINDS_ARC, KINDS_HEAD
 from stages.voice.sounds import strange
@@ -31,6 +30,7 @@ from stages.voice.sounds.floors import named_by_network, statistics
 from stages.voice.sounds.kinds import KINDS, SPEECH, UNKNOWN
 from stages.voice.sounds.lesson import Taught, listened_to, long_enough, together
 from stages.voice.sounds.recorded import Recorded, recorded, source_group
+from stages.voice.utterances import heard
 
 ESC, NO_KIND = "sounds/esc10", "sounds/unknown"
 GATE = Gate([

@@ -26,7 +26,6 @@ from devmind.moment import SOUND_RATE_HZ, TICK_SAMPLES
 from devmind.seeding import numpy_rng, torch_generator
 from stages.voice.caregiver.speech import TAUGHT_PHRASES, bank
 from stages.voice.ear import BEFORE, FRAMES, LEAD, MEL, MELS, TOKENS, frames
-from stages.voice.hear_words.lesson import heard
 from stages.voice.moments import as_batch, varied
 from stages.voice.parts import KINDS_ARC as ARC
 from stages.voice.parts import KINDS_HEAD as HEAD
@@ -34,6 +33,7 @@ from stages.voice.parts import trained, trained_without_trunk
 from stages.voice.sounds import strange
 from stages.voice.sounds.kinds import KINDS, SPEECH, UNKNOWN
 from stages.voice.sounds.recorded import SECONDS, groups, taught_recordings
+from stages.voice.utterances import heard
 
 ARC_STEPS = {"tiny": 8, "nursery": 240, "child": 3000, "adult": 8000}
 STEPS = {"tiny": 8, "nursery": 240, "child": 2500, "adult": 8000}

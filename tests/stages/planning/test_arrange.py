@@ -10,7 +10,7 @@ from devmind.algorithms.diffusion import HybridPipeline, MaskedTokens, TokenDeno
 from devmind.errors import ConfigError
 from devmind.worlds.tabletop import SORTED, THINGS, Table, TabletopRules
 from stages.planning.arrange.demonstrations import CHANNELS, HORIZON, THERE, WORDS, arranged, plans, shuffled
-from stages.planning.arrange.imagining import VARIANTS, Imaginer, scene
+from stages.planning.imagining import VARIANTS, Imaginer, scene
 
 SEEDS = np.arange(300)
 SMALL = {"width": 32, "layers": 1, "attention_heads": 2}

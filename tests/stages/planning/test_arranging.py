@@ -25,7 +25,7 @@ from stages.planning.arrange import exam, lesson
 from stages.planning.arrange.demonstrations import HORIZON, LENGTH, follow, held_out, plans
 from stages.planning.arrange.following import REPLANNING
 from stages.planning.arrange.head import HYBRID, TRAJECTORY, ArrangeHead
-from stages.planning.arrange.imagining import ARRANGING, FEATURES, TOLD_BY, Imaginer, scene
+from stages.planning.imagining import ARRANGING, FEATURES, TOLD_BY, Imaginer, scene
 from stages.planning.stage import PlanningStage
 
 SEEDS = np.arange(2_000_000, 2_000_040)

@@ -23,7 +23,7 @@ from devmind.worlds.nursery.handling import ASKED, GRASP, PUSH, PUT_IN, TASKS, h
 from devmind.worlds.nursery.state import COLOUR_NAMES
 from devmind.worlds.nursery.truth import places_by_colour
 from stages.planning import parts
-from stages.planning.arrange.imagining import Imaginer
+from stages.planning.imagining import Imaginer
 from stages.planning.manipulate import exam, lesson
 from stages.planning.manipulate.demonstrations import COLOURS, HORIZON, MIDDLE_M, THERE, UNIT_M, plans
 from stages.planning.manipulate.following import in_picture

@@ -24,7 +24,7 @@ from devmind.learners.gradient import GradientLearner
 from devmind.learners.muon import MuonLearner
 from devmind.sessions.spoken import speaker_group
 from devmind.testing import tiny_agent, tiny_context
-from stages.voice import parts
+from stages.voice import parts, utterances
 from stages.voice.caregiver.formants import Voice, speak
 from stages.voice.caregiver.speech import DIGITS, TAUGHT_PHRASES, UNSEEN_PHRASES, levelled
 from stages.voice.ear import frames
@@ -123,7 +123,7 @@ def test_who_knows_the_words_reaches_the_ceiling_and_shuffled_words_fall(
     every = exam.clips(recorded)
     assert every is not None
     knowing.texts = {wave.tobytes(): text for wave, text in zip(asked.waves, asked.texts, strict=True)}  # type: ignore[attr-defined]
-    knowing.texts |= {lesson.spoken(every, row).tobytes(): DIGITS[every.labels[row]] for row in range(40)}  # type: ignore[attr-defined]
+    knowing.texts |= {utterances.spoken(every, row).tobytes(): DIGITS[every.labels[row]] for row in range(40)}  # type: ignore[attr-defined]
     told, shuffled = (knowing(turn) for turn in (np.arange, np.random.default_rng(3).permutation))
     monkeypatch.setattr(exam, "frames_of", told)
     best = examined(agent, context)
@@ -149,7 +149,7 @@ def test_an_untaught_agent_stays_at_the_floors_and_who_met_all_speakers_is_not_e
     with pytest.raises(ExamError, match="every speaker"):
         examined(agent, context)
     agent.config.trained_on = []
-    assert lesson.groups(context) in ((speaker_group("ann"),), (speaker_group("bob"),))
+    assert utterances.groups(context) in ((speaker_group("ann"),), (speaker_group("bob"),))
     batches = [lesson.lesson_batch(context, update, 4) for update in range(12)]
     assert any(set(batch["texts"]) <= set(DIGITS) for batch in batches)
     assert any(" " in batch["texts"][0] for batch in batches)

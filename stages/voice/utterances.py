@@ -1,0 +1,111 @@
+"""What is listened to in lessons: what the caregiver says, and recorded digits of all speakers but one.
+
+The one speaker who is kept out of lessons is the same that other stages keep out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from devmind.curriculum.episodes import identities
+from devmind.curriculum.stage import Context
+from devmind.sessions.spoken import Clips, clips, held_out_speaker, speaker_group
+from stages.voice.caregiver.speech import DIGITS, TAUGHT_PHRASES, WORDS, Bank, bank
+
+UTTERANCES = {"tiny": 24}
+UTTERANCES_ELSE = 2400
+"""In the lesson's bank; each is met in another room every time."""
+ALONE = 0.4
+"""The share of single words among them."""
+Waves = tuple[tuple[np.ndarray, ...], tuple[str, ...]]
+"""Sounds and what is said in each."""
+Where = tuple[Path | None, int, str, str | None]
+"""What utterances follow from: the folder of data, the seed, the size and who is held out."""
+
+
+def groups(context: Context) -> tuple[str, ...]:
+    """The speakers that are learned from."""
+    known = lesson_clips(context)
+    return tuple(speaker_group(name) for name in sorted(set(known.speakers))) if known is not None else ()
+
+
+def lesson_clips(context: Context) -> Clips | None:
+    """The recorded digits of every speaker but the one held out; None without recordings."""
+    return _taught_clips(context.data, context.seed, context.config.exam.holdout)
+
+
+def _taught_clips(data: Path | None, seed: int, holdout: str | None) -> Clips | None:
+    every = clips(data)
+    return None if every is None else every.take(every.speakers != held_out_speaker([*every.speakers], seed, holdout))
+
+
+def utterances(context: Context) -> Bank:
+    """What the caregiver says in lessons."""
+    return _taught_bank(context.seed, context.config.size)
+
+
+def _taught_bank(seed: int, size: str) -> Bank:
+    n = UTTERANCES.get(size, UTTERANCES_ELSE)
+    single = round(ALONE * n)
+    words = bank("words", seed, single, WORDS, False)
+    said = bank("phrases", seed, n - single, TAUGHT_PHRASES, False)
+    return Bank(words.texts + said.texts, words.voices + said.voices, words.waves + said.waves, said.speaker)
+
+
+def where(context: Context) -> Where:
+    """Of a context, what utterances follow from."""
+    return context.data, context.seed, context.config.size, context.config.exam.holdout
+
+
+@lru_cache(maxsize=2)
+def sources(data: Path | None, seed: int, size: str, holdout: str | None) -> tuple[Waves, ...]:
+    """What is listened to in lessons, the shortest first: the caregiver's words, her phrases, and the recorded digits
+    where there are: (waves, texts) each.
+    """
+    every, known = _taught_bank(seed, size), _taught_clips(data, seed, holdout)
+    single = np.array([" " not in text for text in every.texts])
+    found = [every.take(np.flatnonzero(single)), every.take(np.flatnonzero(~single))]
+    made: list[tuple[Sequence[np.ndarray], Sequence[str]]] = [(one.waves, one.texts) for one in found]
+    if known is not None:
+        rows = range(len(known.labels))
+        made.append(([spoken(known, row) for row in rows], [DIGITS[label] for label in known.labels]))
+    shortest = [np.argsort([len(wave) for wave in waves], kind="stable") for waves, _ in made]
+    return tuple(
+        (tuple(waves[i] for i in order), tuple(texts[i] for i in order))
+        for (waves, texts), order in zip(made, shortest, strict=True)
+    )
+
+
+def shares(n: int) -> list[float]:
+    """How often each of `n` sources is drawn: recordings most, where there are."""
+    return [0.2, 0.3, 0.5] if n == 3 else [0.4, 0.6]
+
+
+def alike(rng: np.random.Generator, n: int, rows: int) -> np.ndarray:
+    """`rows` of 0..n - 1 out of a stretch of a fifth of them: sorted by length, they are about as long."""
+    width = min(n, max(4 * rows, n // 5))
+    start = int(np.clip(rng.integers(-width // 2, n - width // 2), 0, n - width))
+    return start + rng.integers(0, width, rows)
+
+
+def spoken(known: Clips, row: int) -> np.ndarray:
+    """The speech of a clip alone, float32 [S]."""
+    start = (known.waves.shape[1] - int(known.lengths[row])) // 2
+    return known.waves[row, start : start + int(known.lengths[row])]
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Utterances, before they are varied, that lessons show: int64 [about n]."""
+    waves = list(utterances(context).waves)
+    if (known := lesson_clips(context)) is not None:
+        waves += [spoken(known, row) for row in range(len(known.labels))]
+    return heard(waves[:n] if len(waves) > n else waves)
+
+
+def heard(waves: list[np.ndarray]) -> np.ndarray:
+    """Names of utterances of any lengths, int64 [N]."""
+    return np.concatenate([identities({"wave": wave[None]}) for wave in waves])
