@@ -8,13 +8,12 @@ disk.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from devmind.agent import saving
 from devmind.agent.acting import StepOutput, decide
@@ -30,7 +29,7 @@ from devmind.agent.state import State
 from devmind.agent.taps import Perceived, Percepts, Tapped, raw_vectors, tapped_senses, taps_trunk
 from devmind.agent.thinking import Thinker
 from devmind.agent.tracker import SENSE
-from devmind.errors import CheckpointError, ConfigError, DevmindError, nearest
+from devmind.errors import CheckpointError, DevmindError, nearest
 from devmind.moment import Moment
 
 
@@ -52,42 +51,6 @@ class Agent(Thinker):
 
     def init_weights(self) -> None:
         """Nothing: every part has drawn its weights from its own named seed already."""
-
-    def parts(self) -> dict[tuple[str, str], list[nn.Parameter]]:
-        """Every parameter by (part, stage), for optimizer groups: ("trunk", stage), ("encoder.sight", stage), ..."""
-        grown: dict[tuple[str, str], list[nn.Parameter]] = {}
-        layers = self.trunk.decoder.layers[self.trunk.n_layers - len(self.config.grown) :]
-        for stage, layer in zip(self.config.grown, layers, strict=True):
-            grown.setdefault(("trunk", stage), []).extend(layer.parameters())
-        later = {id(parameter) for parameters in grown.values() for parameter in parameters}
-        own = [*self.trunk.parameters(), self.readout, self.recalled_type, self.recalled_rank, *self.age.parameters()]
-        born = ("trunk", self.config.trunk_stage)
-        grown[born] = [*(p for p in own if id(p) not in later), *grown.get(born, [])]
-        return grown | self.part_parameters()
-
-    def grow(self, layers: int, stage: str = "newborn", senses: Sequence[str] = ()) -> None:
-        """Append `layers` trunk layers of `stage` with zero output projections: every answer stays exactly as it is.
-
-        States made before have too few layers: make new ones.
-
-        Args:
-            senses: whose tokens go through them, and the readouts of Moments in which one was sensed; all other tokens
-                pass by. By default all tokens go through.
-
-        Raises:
-            ConfigError: it has grown layers already, for other senses.
-        """
-        if self.config.grown and self.config.deep != list(senses):
-            raise ConfigError(
-                f"All grown layers are for the same senses: this agent has grown some for "
-                f"{', '.join(self.config.deep) or 'all'}; got {', '.join(senses) or 'all'}."
-            )
-        self.config.deep = list(senses)
-        self.trunk.grow(layers, self.config.seed)
-        self.config.layers = self.trunk.n_layers
-        self.config.grown = [*self.config.grown, *[stage] * layers]
-        if self.config.trunk is not None:
-            self.config.trunk = self.trunk.decoder.config.to_dict()
 
     # -- all at once ---------------------------------------------------------------------------------------------
 
@@ -153,28 +116,6 @@ class Agent(Thinker):
         ring = Ring(n, window, self.trunk.n_layers, self.device, self.config.window_tokens)
         slots = self.trunk.slots if short_term else None
         return State(ring, slots=None if slots is None else SlotState.empty(n, slots))
-
-    def set_window(self, moments: int, tokens: int | None = None) -> None:
-        """Let the trunk see the last `moments` Moments, and at most `tokens` tokens (by default as many as before).
-
-        No weight changes: slots are written as often as before. States made before do not fit: make new ones.
-
-        Raises:
-            ConfigError: there would be less than one Moment, or less than one token.
-        """
-        config = AgentConfig(size=self.config.size, window=moments, window_tokens=tokens or self.config.window_tokens)
-        self.config.window, self.config.window_tokens = config.window, config.window_tokens
-        self.trunk.window, self.trunk.limit = config.window, config.window_tokens
-
-    @contextmanager
-    def narrowed(self, share: float) -> Iterator[None]:
-        """Within it the trunk sees this share (0 to 1) of its window, of Moments: slots have to carry the rest."""
-        moments, tokens = self.config.window, self.config.window_tokens
-        self.set_window(max(1, round(share * moments)), tokens)
-        try:
-            yield
-        finally:
-            self.set_window(moments, tokens)
 
     def _check(self, state: State, batch: Batch) -> None:
         config = self.config

@@ -1,8 +1,11 @@
-"""From tokens to features to answers: the layer of Agent that runs its trunk, and its heads on what was perceived."""
+"""From tokens to features to answers: the layer of Agent that has the trunk, grows it and runs it, and runs heads on
+what was perceived.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -26,7 +29,7 @@ from devmind.agent.taps import (
     taps_trunk,
 )
 from devmind.agent.trunk import Trunk
-from devmind.errors import DevmindError
+from devmind.errors import ConfigError, DevmindError
 
 
 class Thinker(Perceiver):
@@ -38,6 +41,64 @@ class Thinker(Perceiver):
             self.trunk = Trunk(config)
         with named_seed(config.seed, "readout"):
             self.readout = nn.Parameter(torch.randn(config.width) * 0.3)
+
+    def parts(self) -> dict[tuple[str, str], list[nn.Parameter]]:
+        """Every parameter by (part, stage), for optimizer groups: ("trunk", stage), ("encoder.sight", stage), ..."""
+        grown: dict[tuple[str, str], list[nn.Parameter]] = {}
+        layers = self.trunk.decoder.layers[self.trunk.n_layers - len(self.config.grown) :]
+        for stage, layer in zip(self.config.grown, layers, strict=True):
+            grown.setdefault(("trunk", stage), []).extend(layer.parameters())
+        later = {id(parameter) for parameters in grown.values() for parameter in parameters}
+        own = [*self.trunk.parameters(), self.readout, self.recalled_type, self.recalled_rank, *self.age.parameters()]
+        born = ("trunk", self.config.trunk_stage)
+        grown[born] = [*(p for p in own if id(p) not in later), *grown.get(born, [])]
+        return grown | self.part_parameters()
+
+    def grow(self, layers: int, stage: str = "newborn", senses: Sequence[str] = ()) -> None:
+        """Append `layers` trunk layers of `stage` with zero output projections: every answer stays exactly as it is.
+
+        States made before have too few layers: make new ones.
+
+        Args:
+            senses: whose tokens go through them, and the readouts of Moments in which one was sensed; all other tokens
+                pass by. By default all tokens go through.
+
+        Raises:
+            ConfigError: it has grown layers already, for other senses.
+        """
+        if self.config.grown and self.config.deep != list(senses):
+            raise ConfigError(
+                f"All grown layers are for the same senses: this agent has grown some for "
+                f"{', '.join(self.config.deep) or 'all'}; got {', '.join(senses) or 'all'}."
+            )
+        self.config.deep = list(senses)
+        self.trunk.grow(layers, self.config.seed)
+        self.config.layers = self.trunk.n_layers
+        self.config.grown = [*self.config.grown, *[stage] * layers]
+        if self.config.trunk is not None:
+            self.config.trunk = self.trunk.decoder.config.to_dict()
+
+    def set_window(self, moments: int, tokens: int | None = None) -> None:
+        """Let the trunk see the last `moments` Moments, and at most `tokens` tokens (by default as many as before).
+
+        No weight changes: slots are written as often as before. States made before do not fit: make new ones.
+
+        Raises:
+            ConfigError: there would be less than one Moment, or less than one token.
+        """
+        config = AgentConfig(size=self.config.size, window=moments, window_tokens=tokens or self.config.window_tokens)
+        self.config.window, self.config.window_tokens = config.window, config.window_tokens
+        self.trunk.window, self.trunk.limit = config.window, config.window_tokens
+
+    @contextmanager
+    def narrowed(self, share: float) -> Iterator[None]:
+        """Within it the trunk sees this share (0 to 1) of its window, of Moments: slots have to carry the rest."""
+        moments, tokens = self.config.window, self.config.window_tokens
+        self.set_window(max(1, round(share * moments)), tokens)
+        try:
+            yield
+        finally:
+            self.set_window(moments, tokens)
 
     def perceive(self, batch: Batch, taps: Iterable[str | Sequence[str]], short_term: bool = True) -> Perceived:
         """Run a Batch [B, T, ...] as far as the taps need it: only tapped senses, the trunk only for a tap on it.
