@@ -1,7 +1,7 @@
 """Reading: nats a character after so many steps, and tokens a second, with bytes and with patches of eight bytes.
 
 Each row is a run of its own from an untaught agent of size nursery (its schedule ends with its steps), taught to
-read alone, as the lesson `pages` has it in its turns, and examined on the whole held-out part. CPU seconds are of all
+read alone, as the lesson `read` has it in its turns, and examined on the whole held-out part. CPU seconds are of all
 threads.
 
     OMP_NUM_THREADS=1 python benchmarks/read_text.py --data DIR --tokenizer bytes --steps 100 200

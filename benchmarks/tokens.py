@@ -45,7 +45,7 @@ from stages.language.read.saying import go_on
 from stages.language.teaching import taught as lesson_of
 
 ROWS, RATE = 16, 3e-3
-"""As in a turn of the lesson `pages`."""
+"""As in a turn of the lesson `read`."""
 
 GOAL = 1.0
 VOCABULARY = NOTHING + 1
@@ -127,7 +127,7 @@ def peer(code: ModuleType, agent: Agent) -> Any:
 
 
 def reading(context: Context, steps: int) -> Lesson:
-    """Reading alone, as the lesson `pages` has it in its turns."""
+    """Reading alone, as the lesson `read` has it in its turns."""
     return lesson_of(
         context,
         "read",

@@ -1,9 +1,9 @@
 """The lessons of the stage and their budgets: steps by size, and the minutes of nursery on 2 x 100 GFLOP/s.
 
-All that is done with a page is one lesson, batch by batch: reading, following, naming, answering, conversing. They
-share the layers that pages go through and the head that writes. Taught one after the other, names fell from 0.59 to
-0.08 while answers were learned; and layers that had learned to read learned to follow worse than new ones (a loss of
-0.53 and 0.21 after 240 steps; docs/log.md, 2026-11-25).
+What is done with a page is taught batch by batch, in turn: all of it shares the layers that pages go through and the
+head that writes. Taught one after the other, names fell from 0.59 to 0.08 while answers were learned, and layers that
+had learned to read learned to follow worse than new ones. With two turns of sixteen, among louder ones, following was
+not learned at all, so it comes first, in one of three (docs/log.md, 2026-11-25).
 """
 
 from __future__ import annotations
@@ -26,43 +26,55 @@ from stages.language.read import lesson as read
 from stages.language.senses import lesson as senses
 from stages.language.teaching import taught
 
-PAGES = "pages"
-STEPS = {"tiny": 64, "nursery": 2560, "child": 11000, "adult": 32000}
+READ, TALK = "read", "talk"
+STEPS = {
+    READ: {"tiny": 32, "nursery": 1080, "child": 5000, "adult": 16000},
+    TALK: {"tiny": 32, "nursery": 1690, "child": 6000, "adult": 16000},
+}
+MINUTES = {READ: 6.0, TALK: 9.0}
 ROWS = 32
-TURNS = (
-    "read", "answer", "follow", "name", "read", "converse", "read", "answer",
-    "name", "follow", "read", "answer", "converse", "name", "read", "senses",
-)  # fmt: skip
-"""What a step is of, again and again; without MiniGrid nobody follows."""
+TURNS = {
+    READ: ("read", "read", "follow"),
+    TALK: (
+        "answer", "read", "name", "converse", "answer", "read", "name",
+        "follow", "answer", "read", "converse", "name", "senses",
+    ),
+}  # fmt: skip
+"""By lesson, what a step is of, again and again; without MiniGrid nobody follows."""
 OF = {"name": name, "answer": answer, "converse": converse, "read": read, "follow": follow, "senses": senses}
 LOSSES: dict[str, Loss] = {
     **dict.fromkeys(("name", "answer", "converse"), seeing.loss),
     **{"read": read.loss, "follow": follow.loss, "senses": JointLoss(senses.LOSSES, senses.WEIGHTS)},
 }
+BEFORE = ("read", "follow", "senses")
 _ELSEWHERE = 2_000_000
-"""Things from here on are not those of the lesson `senses`."""
+"""In `talk`, what was met BEFORE goes on from here."""
 
 
 def lessons(context: Context) -> Sequence[Lesson]:
     """In the order they are taught."""
-    return [senses.lesson(context), pages(context), new_words.lesson(context)]
+    return [senses.lesson(context), in_turns(context, READ), in_turns(context, TALK), new_words.lesson(context)]
 
 
-def pages(context: Context) -> Lesson:
-    """Everything that is done with a page, in turn."""
-    skills = dict.fromkeys(turn for turn in turns() if turn != senses.NAME) | {"grammar": None}
+def in_turns(context: Context, lesson: str) -> Lesson:
+    """A lesson whose batches take turns."""
+    skills = dict.fromkeys(turn for turn in turns(lesson) if turn != senses.NAME) | {"grammar": None}
     more: dict[str, Any] = {"skills": tuple(skills), "learns_from": (read.group(context),)}
     loss = JointLoss(LOSSES, dict.fromkeys(LOSSES, 1.0))
-    return taught(context, PAGES, loss, pages_batch, STEPS, ROWS, 3e-3, 15.0, **more)
+
+    def make(context: Context, update: int, rows: int) -> dict[str, Any]:
+        return batch_in_turn(context, lesson, update, rows)
+
+    return taught(context, lesson, loss, make, STEPS[lesson], ROWS, 3e-3, MINUTES[lesson], **more)
 
 
-def turns() -> tuple[str, ...]:
+def turns(lesson: str) -> tuple[str, ...]:
     """TURNS of which everything is installed."""
-    return tuple(part for part in TURNS if part != "follow" or installed())
+    return tuple(part for part in TURNS[lesson] if part != "follow" or installed())
 
 
-def pages_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
+def batch_in_turn(context: Context, lesson: str, update: int, rows: int) -> dict[str, Any]:
     """A batch of the part whose turn it is, by its name. Pages of a text are long, so there are half as many."""
-    part, number = turn_of(turns(), update)
-    number += _ELSEWHERE if part == senses.NAME else 0
+    part, number = turn_of(turns(lesson), update)
+    number += _ELSEWHERE if lesson == TALK and part in BEFORE else 0
     return {part: OF[part].lesson_batch(context, number, max(1, rows // 2) if part == "read" else rows)}

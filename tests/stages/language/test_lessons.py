@@ -1,4 +1,4 @@
-"""The lesson `pages`: whose turn it is, that each part is learned by its own loss, and what is left alone."""
+"""Lessons in turns: whose turn it is, that each part is learned by its own loss, and what is left alone."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from stages.language.name import lesson as name
 from stages.language.read import lesson as read
 from stages.language.senses import lesson as senses
 
+TURNS = lessons.TURNS[lessons.TALK]
+
 
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
@@ -36,30 +38,34 @@ def agent() -> Agent:
 
 
 def test_each_part_has_its_turns_and_goes_on_from_its_last(context: Context) -> None:
-    batches = [lessons.pages_batch(context, update, 4) for update in range(2 * len(lessons.TURNS))]
-    assert [part for batch in batches for part in batch] == [*lessons.TURNS, *lessons.TURNS]
-    second = batches[len(lessons.TURNS) + lessons.TURNS.index("name")]["name"]
-    expected = name.lesson_batch(context, lessons.TURNS.count("name"), 4)
+    batches = [lessons.batch_in_turn(context, lessons.TALK, update, 4) for update in range(2 * len(TURNS))]
+    assert [part for batch in batches for part in batch] == [*TURNS, *TURNS]
+    second = batches[len(TURNS) + TURNS.index("name")]["name"]
+    expected = name.lesson_batch(context, TURNS.count("name"), 4)
     assert torch.equal(second["written"], expected["written"])
     assert torch.equal(second["senses"]["sight"], expected["senses"]["sight"])
     pages = next(batch["read"]["pieces"] for batch in batches if "read" in batch)
     assert len(pages) == 2
-    assert torch.equal(pages, read.lesson_batch(context, 0, 2)["pieces"])
+    assert torch.equal(pages, read.lesson_batch(context, lessons._ELSEWHERE, 2)["pieces"]), "pages of its own"
+    before = lessons.batch_in_turn(context, lessons.READ, 0, 4)
+    assert torch.equal(before["read"]["pieces"], read.lesson_batch(context, 0, 2)["pieces"])
 
 
 def test_without_minigrid_nobody_follows(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lessons, "installed", lambda: False)
-    parts_met = {part for update in range(len(lessons.TURNS)) for part in lessons.pages_batch(context, update, 2)}
-    assert parts_met == set(lessons.TURNS) - {"follow"}
-    assert "follow" not in lessons.pages(context).skills
+    parts_met = {
+        part for update in range(len(TURNS)) for part in lessons.batch_in_turn(context, lessons.TALK, update, 2)
+    }
+    assert parts_met == set(TURNS) - {"follow"}
+    assert "follow" not in lessons.in_turns(context, lessons.TALK).skills
 
 
 def test_each_part_is_learned_by_its_own_loss(context: Context, agent: Agent) -> None:
-    learner = lessons.pages(context).make_learner(agent, context)
-    learner.steps = len(lessons.TURNS)
+    learner = lessons.in_turns(context, lessons.TALK).make_learner(agent, context)
+    learner.steps = len(TURNS)
     learner.begin(0)
-    for update, part in enumerate(lessons.TURNS):
-        batch = lessons.pages_batch(context, update, 4)
+    for update, part in enumerate(TURNS):
+        batch = lessons.batch_in_turn(context, lessons.TALK, update, 4)
         with torch.no_grad():
             of = {"read": read.loss, "follow": follow.loss, "senses": JointLoss(senses.LOSSES, senses.WEIGHTS)}
             expected = of.get(part, lessons.seeing.loss)(agent, batch[part])[0]
@@ -69,7 +75,7 @@ def test_each_part_is_learned_by_its_own_loss(context: Context, agent: Agent) ->
 
 
 def test_muon_steps_grown_layers_and_what_is_made_of_a_look(context: Context, agent: Agent) -> None:
-    learner = lessons.pages(context).make_learner(agent, context)
+    learner = lessons.in_turns(context, lessons.TALK).make_learner(agent, context)
     names = {id(parameter): name for name, parameter in agent.named_parameters()}
     by_rate = {
         names[id(parameter)]: group["rate"] for group in learner.optimizer.param_groups for parameter in group["params"]
@@ -90,24 +96,24 @@ def test_muon_steps_grown_layers_and_what_is_made_of_a_look(context: Context, ag
 
 
 def test_the_control_learns_heads_and_leaves_the_trunk(context: Context, agent: Agent) -> None:
-    taught = lessons.pages(context)
+    taught = lessons.in_turns(context, lessons.TALK)
     assert taught.control is not None
     learner = taught.control(agent, context)
     learner.steps = taught.steps
     before = {name: value.clone() for name, value in agent.state_dict().items()}
     learner.begin(0)
-    learner.update(lessons.pages_batch(context, 0, 4), 0)
+    learner.update(lessons.batch_in_turn(context, lessons.TALK, 0, 4), 0)
     changed = {name for name, value in agent.state_dict().items() if not torch.equal(value, before[name])}
     assert any(name.startswith("heads.text.") for name in changed)
     assert not any(name.startswith(("trunk.", "encoders.sight.")) for name in changed)
 
 
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", range(4))
 def test_what_the_stage_teaches_leaves_all_that_was_learned_before(number: int, context: Context, agent: Agent) -> None:
     """No rehearsal holds it: nothing that an earlier stage has taught changes by a bit."""
     taught = lessons.lessons(context)[number]
     learner = taught.make_learner(agent, context)
-    learner.steps = len(lessons.TURNS)
+    learner.steps = len(TURNS)
     before = {name: value.clone() for name, value in agent.state_dict().items()}
     batches = taught.make_batches(agent, context, learner.steps)
     learner.begin(0)
