@@ -24,8 +24,10 @@ from stages.planning.route.lesson import levels
 CLOSED, MOVED, NO_WAY = "replan/closed", "replan/moved", "replan/no way"
 # A goal that moves is seen: who plans anew by the clock comes there too, later, so that floor may be at the ceiling.
 GATE = Gate([Threshold(name, 0.90, beats_floor=name != MOVED) for name in (CLOSED, MOVED, NO_WAY)])
-EPISODES, GLIMPSE = 240, 40
-"""Of each kind, in all mazes together."""
+EPISODES, GLIMPSE, FEW = 240, 40, 80
+"""Of each kind, in all mazes together: of an exam, of a glimpse, and of who is a floor, as planning by the clock for
+1,000 ticks costs most of an exam.
+"""
 TICKS = {"tiny": 100}
 """After which episodes are cut at a size that only tries the machinery: who was taught nothing walks to the end."""
 OPEN_LOOP, CLOCK, UNTAUGHT = "open loop: the first plan", "by the clock, nothing remembered", "untaught agent"
@@ -53,18 +55,19 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     said where no way is left, and not where one is.
     """
     counts: dict[str, dict[str, int]] = {}
-    ours = {what: _gone(agent, context, level, what, counts) for what in (CLOSING, MOVING, BLOCKED)}
+    n = GLIMPSE if level == "glimpse" else EPISODES
+    ours = {what: _gone(agent, context, n, what, counts) for what in (CLOSING, MOVING, BLOCKED)}
     others: dict[str, dict[str, Came]] = {}
     if level == "full":
 
         def again() -> dict[str, Came]:
-            return {what: _gone(agent, context, level, what) for what in ours}
+            return {what: _gone(agent, context, FEW, what) for what in ours}
 
         new = place(Agent(agent.config), context.device).eval()
         others = {
             OPEN_LOOP: silenced(agent, REPLANNING, again),
             CLOCK: silenced(agent, BELIEF, again),
-            UNTAUGHT: {what: _gone(new, context, level, what) for what in ours},
+            UNTAUGHT: {what: _gone(new, context, FEW, what) for what in ours},
         }
     found = [
         Measure(
@@ -78,7 +81,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             note=note,
             rows={'said "there is no plan"': float(ours[what].none.mean())},
             answered=counts,
-            episodes=_episodes(context, level, what),
+            episodes=_episodes(context, n, what),
         )
         for name, what, note in (
             (
@@ -89,13 +92,13 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             (MOVED, MOVING, "the goal is four cells or more away from where it was, from a tick on"),
         )
     ]
-    return [*found, _no_way(context, level, ours, others)]
+    return [*found, _no_way(context, n, ours, others)]
 
 
-def _no_way(context: Context, level: str, ours: dict[str, Came], others: dict[str, dict[str, Came]]) -> Measure:
+def _no_way(context: Context, n: int, ours: dict[str, Came], others: dict[str, dict[str, Came]]) -> Measure:
     """As many rooms in which no way is left as such in which a passage closed and one is."""
     floors = {who: float(_right(came).mean()) for who, came in others.items()}
-    if level == "full":
+    if others:
         # Who gives up when it has not arrived, which is all that one can say without a belief of what is closed.
         floors |= {
             f"{who}; what has not arrived has no plan": float(
@@ -104,7 +107,7 @@ def _no_way(context: Context, level: str, ours: dict[str, Came], others: dict[st
             for who, came in others.items()
         }
         floors["always"] = floors["never"] = 0.5
-    met = [_episodes(context, level, what) for what in (CLOSING, BLOCKED)]
+    met = [_episodes(context, n, what) for what in (CLOSING, BLOCKED)]
     return Measure(
         NO_WAY,
         "said rightly",
@@ -132,25 +135,23 @@ def taught(context: Context, n: int) -> np.ndarray:
     return of_lessons(context.make_world, n, context.seed, "pointmaze", levels(context.config.size))
 
 
-def _seeds(context: Context, level: str, what: str) -> dict[str, np.ndarray]:
-    """By level of the world."""
+def _seeds(context: Context, n: int, what: str) -> dict[str, np.ndarray]:
+    """Of about `n` episodes in all, by level of the world."""
     names = levels(context.config.size)
-    n = max(1, context.episodes(GLIMPSE if level == "glimpse" else EPISODES) // len(names))
-    return {name + what: exam_seeds(n, context.seed, "replan", name, what) for name in names}
+    each = max(1, context.episodes(n) // len(names))
+    return {name + what: exam_seeds(each, context.seed, "replan", name, what) for name in names}
 
 
-def _episodes(context: Context, level: str, what: str) -> np.ndarray:
+def _episodes(context: Context, n: int, what: str) -> np.ndarray:
     """Which they are, in all mazes one behind the other."""
-    drawn = _seeds(context, level, what)
+    drawn = _seeds(context, n, what)
     return np.concatenate([of_worlds(context.make_world, "pointmaze", name, seeds) for name, seeds in drawn.items()])
 
 
-def _gone(
-    agent: Agent, context: Context, level: str, what: str, counts: dict[str, dict[str, int]] | None = None
-) -> Came:
+def _gone(agent: Agent, context: Context, n: int, what: str, counts: dict[str, dict[str, int]] | None = None) -> Came:
     """What comes of an agent in all mazes."""
     parts = []
-    for name, seeds in _seeds(context, level, what).items():
+    for name, seeds in _seeds(context, n, what).items():
         actor = Actor(agent, len(seeds), effectors=[WALK])
         ticks = TICKS.get(context.config.size)
         parts.append(walk(actor, context, name, seeds, lambda actor=actor: said(actor), ticks))  # type: ignore[misc]
