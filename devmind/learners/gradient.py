@@ -5,7 +5,7 @@ that are taught so.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -42,6 +42,13 @@ def owned(agent: Agent, stage: str | None = None) -> set[str]:
     return {stage, ANEW, "newborn"} if stages[0] == stage else {stage, ANEW}
 
 
+def grown_layers(agent: Agent, stages: Container[str]) -> tuple[str, ...]:
+    """Prefixes of the parameters of the trunk's layers that one of `stages` has grown."""
+    config = agent.config
+    born = config.layers - len(config.grown)
+    return tuple(f"{LAYERS}{born + at}." for at, stage in enumerate(config.grown) if stage in stages)
+
+
 def rate_of(agent: Agent) -> Callable[[str], float]:
     """By a parameter's name, at what share of a lesson's rate it learns in the agent's last stage (`EARLIER`).
 
@@ -52,8 +59,7 @@ def rate_of(agent: Agent) -> Callable[[str], float]:
         return lambda name: 1.0
     theirs = tuple(f"heads.{entry['name']}." for entry in config.heads if entry["stage"] not in mine)
     shared = SHARED if config.trunk_stage not in mine else ()
-    born = config.layers - len(config.grown)
-    grown = tuple(f"{LAYERS}{born + at}." for at, stage in enumerate(config.grown) if stage in mine)
+    grown = grown_layers(agent, mine)
 
     def rate(name: str) -> float:
         if name.startswith(grown):

@@ -9,7 +9,7 @@ from typing import Any
 
 from devmind.agent.agent import Agent
 from devmind.agent.text import add_text
-from devmind.learners.gradient import LAYERS
+from devmind.learners.gradient import grown_layers
 from stages.language.caregiver.scene import COLOURS, NOUNS
 from stages.language.eye import COLOUR, FORM, THINGS
 
@@ -69,11 +69,9 @@ def trained(agent: Agent) -> tuple[str, ...]:
     Reading taught to the whole trunk undid reflexes at any rate and any number of rehearsals that were tried, and reads
     as well so (docs/log.md, 2026-11-25).
     """
-    config = agent.config
-    born = config.layers - len(config.grown)
-    layers = [f"{LAYERS}{born + at}." for at, stage in enumerate(config.grown) if stage == NAME]
-    encoders = [f"encoders.{entry['name']}." for entry in config.encoders if entry["stage"] == NAME]
-    return (*layers, *encoders, *(f"heads.{entry['name']}." for entry in config.heads if entry["stage"] == NAME))
+    encoders = [f"encoders.{entry['name']}." for entry in agent.config.encoders if entry["stage"] == NAME]
+    heads = [f"heads.{entry['name']}." for entry in agent.config.heads if entry["stage"] == NAME]
+    return (*grown_layers(agent, {NAME}), *encoders, *heads)
 
 
 def trained_without_trunk(agent: Agent) -> tuple[str, ...]:
