@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -138,8 +139,16 @@ class StageRun:
 
     def _resume(self) -> Agent:
         check_pins(self.journal, self.out, self.context.device, self.context.data, self.context.sessions)
+        agent = Agent.from_pretrained(self.out / "start")
+        admitted = copy.deepcopy(agent)
+        self.stage.admit(admitted)
+        if lacks := sorted({*admitted.encoders, *admitted.heads} - {*agent.encoders, *agent.heads}):
+            raise CheckpointError(
+                f"The run in {self.out} was begun by another version of the stage '{self.stage.name}': its agent lacks "
+                f"{', '.join(lacks)}, which the stage adds now. Give another --out and begin anew."
+            )
         self.journal.write("resumed", commit=made.commit())
-        return place(Agent.from_pretrained(self.out / "start"), self.context.device)
+        return place(agent, self.context.device)
 
     def _check_lessons(self) -> None:
         known = [lesson.name for lesson in self.stage.lessons(self.context)]

@@ -1,8 +1,8 @@
 """The lessons of the stage and their budgets: steps by size, and the minutes of nursery on 2 x 100 GFLOP/s.
 
 What is done with a page is taught batch by batch, in turn: all of it shares the layers that pages go through and the
-head that writes. Taught one after the other, names fell from 0.59 to 0.08 while answers were learned, and layers that
-had learned anything else before learned to follow worse than new ones, so that comes first (docs/log.md, 2026-11-25).
+head that writes. Taught one after the other, names fell from 0.59 to 0.08 while answers were learned (docs/log.md,
+2026-11-25).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from stages.language.teaching import taught
 
 READ, TALK = "read", "talk"
 STEPS = {
-    READ: {"tiny": 32, "nursery": 900, "child": 5000, "adult": 16000},
-    TALK: {"tiny": 32, "nursery": 1430, "child": 6000, "adult": 16000},
+    READ: {"tiny": 32, "nursery": 540, "child": 5000, "adult": 16000},
+    TALK: {"tiny": 32, "nursery": 1040, "child": 6000, "adult": 16000},
 }
-MINUTES = {READ: 5.5, TALK: 8.0}
+MINUTES = {READ: 4.0, TALK: 6.5}
 ROWS = 32
 TURNS = {
     READ: ("read", "read", "follow"),

@@ -105,6 +105,20 @@ def test_other_packages_are_refused_by_name_and_nothing_is_done(killed, monkeypa
     assert "resumed" not in events
 
 
+def test_a_stage_that_adds_more_than_it_did_is_refused_by_name(killed, monkeypatch):
+    """Else lessons would go on without what they teach now."""
+    admit = LampStage.admit
+
+    def more(self, agent):
+        admit(self, agent)
+        agent.add_head("further", "head.value", stage="lamps")
+
+    monkeypatch.setattr(LampStage, "admit", more)
+    with pytest.raises(CheckpointError, match=r"another version of the stage 'lamps': its agent lacks further"):
+        run(killed)
+    assert "resumed" not in [event["event"] for event in Journal(killed / "journal.jsonl").events()]
+
+
 def test_recordings_that_were_changed_are_refused(tmp_path, monkeypatch):
     data = tmp_path / "data"
     (data / "theo").mkdir(parents=True)
