@@ -28,9 +28,9 @@ from stages.language.teaching import taught
 READ, TALK = "read", "talk"
 STEPS = {
     READ: {"tiny": 32, "nursery": 540, "child": 5000, "adult": 16000},
-    TALK: {"tiny": 32, "nursery": 1040, "child": 6000, "adult": 16000},
+    TALK: {"tiny": 32, "nursery": 2080, "child": 6000, "adult": 16000},
 }
-MINUTES = {READ: 4.0, TALK: 6.5}
+MINUTES = {READ: 4.0, TALK: 13.0}
 ROWS = 32
 TURNS = {
     READ: ("read", "read", "follow"),
