@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import AgentOption, agent_folder
+from devmind.cli.agents import AgentOption, taught_agent
 from devmind.cli.house import group
 from devmind.errors import ConfigError
 
@@ -28,14 +28,15 @@ def go_on_saying(
         text.encode()
     except UnicodeEncodeError:
         raise ConfigError("TEXT is not UTF-8; set your terminal to UTF-8, or type it in other characters.") from None
-    folder = agent_folder(agent)
-    from devmind.agent.agent import Agent
     from devmind.agent.threads import intra_op_threads
     from devmind.seeding import torch_generator
+    from stages.language.parts import NAME, TEXT
     from stages.language.read.saying import go_on
 
+    taught = taught_agent(agent, NAME, TEXT, "to read and write")
+
     with intra_op_threads(1):
-        pieces = go_on(Agent.from_pretrained(folder).eval(), text, length, torch_generator("say", seed))
+        pieces = go_on(taught, text, length, torch_generator("say", seed))
         first = next(pieces)  # complaints come before the text
         typer.echo(text + first, nl=False)
         for piece in pieces:

@@ -63,3 +63,10 @@ def test_what_cannot_be_done_is_said_in_a_sentence(
     assert code == 2
     assert says in said
     assert not list(tmp_path.rglob("*.mcap"))
+
+
+def test_where_nobody_was_raised_one_that_can_read_comes_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, said = run("say", "once upon", "--length", "5")
+    assert code == 0
+    assert "this is 'after-language'" in said
