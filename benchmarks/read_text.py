@@ -22,12 +22,9 @@ from devmind.curriculum.examining import examination
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.stage import Context
 from devmind.curriculum.teaching import teach
-from stages.language import parts
-from stages.language.read import exam, lesson
+from stages.language import lessons, parts
+from stages.language.read import exam
 from stages.language.read.pages import LENGTHS
-from stages.language.teaching import taught as lesson_of
-
-ROWS = 16
 
 
 def main() -> None:
@@ -53,16 +50,13 @@ def row(folder: Path, given: argparse.Namespace, steps: int) -> None:
     context = Context(config, config.seed, "cpu", folder, worlds.make, given.data)
     agent = Agent(AgentConfig(size=given.size, seed=config.seed))
     parts.admit(agent, given.tokenizer)
-    reading = lesson_of(
-        context, "read", lesson.loss, lesson.lesson_batch, {given.size: steps}, ROWS, 3e-3, 0.0, skills=("read",)
-    )
-    before = time.process_time()
+    reading, before = lessons.reading(context, steps), time.process_time()
     teach(reading, steps, agent, context, Journal(folder / "journal.jsonl"))
     spent = time.process_time() - before
     with examination(agent):
         (measure,) = exam.examine(agent, context, "full")
     changed = config.lessons.get("read")
-    rows = (changed and changed.batch) or ROWS
+    rows = (changed and changed.batch) or lessons.PAGES
     seen = steps * rows * LENGTHS[given.size]
     floors = ", ".join(f"{name} {value:.3f}" for name, value in measure.floors.items())
     print(

@@ -4,9 +4,10 @@
     python benchmarks/tokens.py --nanogpt /tmp/nanogpt [--size nursery] [--threads 2]
 
 Training is a turn of reading through its learner, beside nanoGPT's `GPT` stepped as its `train.py` steps it: forward,
-backward, clip the norm at 1, AdamW of its `configure_optimizers`. Sampling is what `devmind say` runs, beside its
-`GPT.generate`, which has no cache: it reads the last page again for every token. Ours opens a new page with the second
-half of a full one, so that of it half a page is read again; nanoGPT's slides token by token.
+backward, clip the norm at 1, AdamW of its `configure_optimizers`. Ours steps the layers that grew for pages, by Muon,
+and passes gradients through those beneath; of nanoGPT's, which are as many, all learn. Sampling is what `devmind say`
+runs, beside its `GPT.generate`, which has no cache: it reads the last page again for every token. Ours opens a new page
+with the second half of a full one, so that of it half a page is read again; nanoGPT's slides token by token.
 
 Equal are layers, width, heads, tokens of context, pages of a step, and the vocabulary (bytes, and what begins and
 ends a page); no dropout. Unequal is what the two are made of: rotary positions, a gated MLP and an output layer before
@@ -35,17 +36,13 @@ from devmind.agent.text import NOTHING
 from devmind.agent.threads import cores, intra_op_threads
 from devmind.config import load
 from devmind.curriculum.machine import gflops
-from devmind.curriculum.stage import Context, Lesson
+from devmind.curriculum.stage import Context
 from devmind.errors import ConfigError
 from devmind.seeding import torch_generator
-from stages.language import parts
+from stages.language import lessons, parts
 from stages.language.read import lesson
 from stages.language.read.pages import LENGTHS
 from stages.language.read.saying import go_on
-from stages.language.teaching import taught as lesson_of
-
-ROWS, RATE = 16, 3e-3
-"""As in a turn of the lesson `read`."""
 
 GOAL = 1.0
 VOCABULARY = NOTHING + 1
@@ -84,7 +81,7 @@ def main() -> None:
         print(f"parameters that a page takes: ours {own:,}, nanoGPT {other:,}")
         print("\nwhat                             ours/s    nanoGPT/s   ratio  of CPU time  goal")
         with intra_op_threads(given.threads):
-            tokens = given.steps * ROWS * LENGTHS[given.size]
+            tokens = given.steps * lessons.PAGES * LENGTHS[given.size]
             row(f"train, {given.threads} thread(s)", tokens, given.turns,
                 training(agent, context, given.steps), peer_training(model, context, given.steps))  # fmt: skip
         agent.eval()
@@ -126,27 +123,12 @@ def peer(code: ModuleType, agent: Agent) -> Any:
     )
 
 
-def reading(context: Context, steps: int) -> Lesson:
-    """Reading alone, as the lesson `read` has it in its turns."""
-    return lesson_of(
-        context,
-        "read",
-        lesson.loss,
-        lesson.lesson_batch,
-        {context.config.size: steps},
-        ROWS,
-        RATE,
-        0.0,
-        skills=("read",),
-    )
-
-
 def training(agent: Agent, context: Context, steps: int) -> Callable[[], None]:
     """A turn of reading: `steps` updates of its learner, on the same batches each turn."""
-    taught = reading(context, steps)
+    taught = lessons.reading(context, steps)
     learner = taught.make_learner(agent, context)
     learner.steps = taught.steps
-    batches = [lesson.lesson_batch(context, update, ROWS) for update in range(steps)]
+    batches = [lesson.lesson_batch(context, update, lessons.PAGES) for update in range(steps)]
     agent.train()
 
     def turn() -> None:
@@ -158,7 +140,7 @@ def training(agent: Agent, context: Context, steps: int) -> Callable[[], None]:
 
 def peer_training(model: Any, context: Context, steps: int) -> Callable[[], None]:
     """A turn of nanoGPT: as many steps on the same pages, each token from those before it."""
-    pages = [lesson.lesson_batch(context, update, ROWS)["pieces"][:, 0] for update in range(steps)]
+    pages = [lesson.lesson_batch(context, update, lessons.PAGES)["pieces"][:, 0] for update in range(steps)]
     batches = [(page, page.roll(-1, 1)) for page in pages]
     optimizer = model.configure_optimizers(0.1, 1e-3, (0.9, 0.95), "cpu")
     model.train()

@@ -224,7 +224,8 @@ class Thinker(Perceiver):
         """The same for one tick, first bool [B]; the Moment stays open unless it `closes`."""
         tokens, present, places = self._assemble(seen.encoded, recalled, first.shape, closes, memories)
         deep = self._deep(present, places, closes)
-        state.ring.deepen(torch.zeros_like(present[:, :1]) if deep is None else deep & present, anew=True)
+        if deep is not None:
+            state.ring.deepen(deep & present, anew=True)
         packed, used = _pack(tokens, present, deep)
         run = self.trunk.step if closes else self.trunk.begin
         features = _unpack(run(*packed[:2], first, state.ring, state.slots, packed[2]), tokens.shape, used)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,8 @@ from devmind.curriculum.childhood import close, examine_last
 from devmind.curriculum.examining import examine_skill, pick_skills, plain
 from devmind.curriculum.finished import run_folder
 from devmind.curriculum.journal import Journal
-from devmind.curriculum.stage import Stage
 from devmind.curriculum.stage_run import RunResult, StageRun
-from devmind.curriculum.start import apply_trunk, load_stage, make_context
+from devmind.curriculum.start import apply_trunk, load_stage, make_context, missing_parts
 from devmind.errors import ConfigError, ExamError
 
 
@@ -63,7 +61,7 @@ def examine(
     stage, loaded = load_stage(name), Agent.from_pretrained(agent)
     apply_trunk(config, loaded, agent)
     sha256 = loaded.sha256()
-    if missing := _missing_parts(stage, loaded):
+    if missing := missing_parts(stage, loaded, for_exam=True):
         raise ExamError(
             f"The agent in {agent} was never admitted to stage '{name}': it lacks {missing}; "
             f"run 'devmind stage run {name} --agent {agent}' first."
@@ -79,14 +77,6 @@ def examine(
     if not skills:
         raise ExamError(f"Nothing of stage '{name}' could be measured; give --data where a skill needs recordings.")
     return {"agent_sha256": sha256, "passed": all(i.verdict.passed for i in examined), "skills": skills}
-
-
-def _missing_parts(stage: Stage, agent: Agent) -> str:
-    """What an exam needs and the agent lacks: no critic, and none of the heads that the stage calls `optional`."""
-    admitted = copy.deepcopy(agent)
-    stage.admit(admitted)
-    asked = {name for name in admitted.heads if not admitted.head(name).critic} - set(getattr(stage, "optional", ()))
-    return ", ".join(sorted((set(admitted.encoders) - set(agent.encoders)) | (asked - set(agent.heads))))
 
 
 class Curriculum:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -31,7 +30,7 @@ from devmind.curriculum.progress import say
 from devmind.curriculum.run_exams import FOLDER, held_before, load, run_exams
 from devmind.curriculum.sleep import carry_state
 from devmind.curriculum.stage import Context, Lesson, Stage
-from devmind.curriculum.start import load_stage, make_context, starting_agent
+from devmind.curriculum.start import load_stage, make_context, missing_parts, starting_agent
 from devmind.curriculum.taught_lesson import teach_planned
 from devmind.curriculum.teaching import Interrupted, position
 from devmind.errors import CheckpointError, ConfigError
@@ -140,12 +139,10 @@ class StageRun:
     def _resume(self) -> Agent:
         check_pins(self.journal, self.out, self.context.device, self.context.data, self.context.sessions)
         agent = Agent.from_pretrained(self.out / "start")
-        admitted = copy.deepcopy(agent)
-        self.stage.admit(admitted)
-        if lacks := sorted({*admitted.encoders, *admitted.heads} - {*agent.encoders, *agent.heads}):
+        if missing := missing_parts(self.stage, agent):
             raise CheckpointError(
                 f"The run in {self.out} was begun by another version of the stage '{self.stage.name}': its agent lacks "
-                f"{', '.join(lacks)}, which the stage adds now. Give another --out and begin anew."
+                f"{missing}, which the stage adds now. Give another --out and begin anew."
             )
         self.journal.write("resumed", commit=made.commit())
         return place(agent, self.context.device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 from devmind import plugins, worlds
@@ -68,6 +69,20 @@ def starting_agent(stage: Stage, config: RunConfig, given: Path | None, runs: Pa
             f"or run 'devmind stage run {missing[0]}'."
         )
     return agent, folder, failed
+
+
+def missing_parts(stage: Stage, agent: Agent, for_exam: bool = False) -> str:
+    """The names of what the stage adds and the agent lacks; "" where it lacks nothing.
+
+    Args:
+        for_exam: of that what an exam needs: no critic, and none of the heads that the stage calls `optional`.
+    """
+    admitted = copy.deepcopy(agent)
+    stage.admit(admitted)
+    heads = set(admitted.heads)
+    if for_exam:
+        heads = {name for name in heads if not admitted.head(name).critic} - set(getattr(stage, "optional", ()))
+    return ", ".join(sorted((set(admitted.encoders) - set(agent.encoders)) | (heads - set(agent.heads))))
 
 
 def gate_passed(folder: Path) -> bool:

@@ -31,7 +31,8 @@ STEPS = {
     TALK: {"tiny": 32, "nursery": 2080, "child": 6000, "adult": 16000},
 }
 MINUTES = {READ: 4.0, TALK: 13.0}
-ROWS = 32
+ROWS, PAGES, LEARNING_RATE = 32, 16, 3e-3
+"""Rows of a batch, and pages where they are of a text: those are long."""
 TURNS = {
     READ: ("read", "read", "follow"),
     TALK: (
@@ -64,7 +65,14 @@ def in_turns(context: Context, lesson: str) -> Lesson:
     def make(context: Context, update: int, rows: int) -> dict[str, Any]:
         return batch_in_turn(context, lesson, update, rows)
 
-    return taught(context, lesson, loss, make, STEPS[lesson], ROWS, 3e-3, MINUTES[lesson], **more)
+    return taught(context, lesson, loss, make, STEPS[lesson], ROWS, LEARNING_RATE, MINUTES[lesson], **more)
+
+
+def reading(context: Context, steps: int) -> Lesson:
+    """Reading alone, as it is taught in turns: for benchmarks."""
+    more: dict[str, Any] = {"learns_from": (read.group(context),)}
+    of_size: dict[str, int] = {context.config.size: steps}
+    return taught(context, READ, read.loss, read.lesson_batch, of_size, PAGES, LEARNING_RATE, 0.0, **more)
 
 
 def turns(lesson: str) -> tuple[str, ...]:
@@ -73,7 +81,7 @@ def turns(lesson: str) -> tuple[str, ...]:
 
 
 def batch_in_turn(context: Context, lesson: str, update: int, rows: int) -> dict[str, Any]:
-    """A batch of the part whose turn it is, by its name. Pages of a text are long, so there are half as many."""
+    """A batch of the part whose turn it is, by its name; of pages of a text there are PAGES for ROWS of others."""
     part, number = turn_of(turns(lesson), update)
     number += _ELSEWHERE if lesson == TALK and part in BEFORE else 0
-    return {part: OF[part].lesson_batch(context, number, max(1, rows // 2) if part == "read" else rows)}
+    return {part: OF[part].lesson_batch(context, number, max(1, rows * PAGES // ROWS) if part == "read" else rows)}

@@ -29,8 +29,6 @@ CALLED: Mapping[str, Mapping[str, Any]] = {
 """Heads that say of each cell whether it holds a thing, and call it."""
 CHOICES = 7
 """MiniGrid's seven actions; where the memory stage gave the agent `choose`, it has as many."""
-
-
 GROWN: Mapping[str, int] = {"tiny": 1, "nursery": 2, "child": 2, "adult": 4}
 """By size, the layers that the trunk grows for what is read and written."""
 

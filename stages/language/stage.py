@@ -75,9 +75,9 @@ class LanguageStage:
     skills = SKILLS
 
     def admit(self, agent: Agent) -> None:
-        """Add pages of text, MiniGrid's view, and the heads that point and choose."""
+        """Add pages of text, layers that only they go through, MiniGrid's boards, and heads that point and choose."""
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Senses, pages, new words."""
+        """Reading and following in turn, senses, talking in turn with all of that, new words."""
         return lessons.lessons(context)

@@ -13,8 +13,7 @@ import torch
 from devmind.acting.standing import read_results
 from devmind.agent.agent import Agent
 from devmind.config import RunConfig
-from devmind.curriculum.runner import _missing_parts
-from devmind.curriculum.start import gate_passed, load_stage, starting_agent
+from devmind.curriculum.start import gate_passed, load_stage, missing_parts, starting_agent
 from devmind.errors import CheckpointError, ConfigError
 from devmind.moment import Moment
 from devmind.raised import FOLDER, SIZE, most_raised, raised
@@ -47,9 +46,9 @@ def test_it_has_been_through_reflex_and_learned_from_nobodys_recordings(newborn:
 
 
 def test_it_lacks_nothing_that_an_exam_asks(newborn: Agent) -> None:
-    assert _missing_parts(load_stage("reflex"), newborn) == "", "critics are only for learning"
+    assert missing_parts(load_stage("reflex"), newborn, for_exam=True) == "", "critics are only for learning"
     assert not [name for name in newborn.heads if newborn.head(name).critic]
-    assert _missing_parts(load_stage("reflex"), tiny_agent())
+    assert missing_parts(load_stage("reflex"), tiny_agent(), for_exam=True)
 
 
 def test_it_startles_at_a_clap_and_not_in_the_quiet(newborn: Agent) -> None:

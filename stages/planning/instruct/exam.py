@@ -38,8 +38,6 @@ FURTHER = "BabyAI-SynthS5R2-v0"
 GATE = Gate([Threshold(PUT_NEXT, 0.60, when_absent="skip"), Threshold(IN_TURN, 0.70, when_absent="skip")])
 EPISODES, FEW = 200, 40
 TOGETHER = 100
-SAID_EVERY = 1
-"""Ticks from one saying to the next for the head that follows, which was taught so."""
 FOLLOWS = "choose"
 """The language stage's head that follows."""
 By = Callable[[Rooms], Policy]
@@ -171,7 +169,7 @@ def _floors(agent: Agent, context: Context, name: str, seeds: np.ndarray, few: n
     }
     if FOLLOWS in agent.heads:
         follow: By = lambda rooms: Instructed(agent, head=FOLLOWS)  # noqa: E731
-        found["language's follow"] = done(where, few, follow, every=SAID_EVERY)
+        found["language's follow"] = done(where, few, follow, every=1)  # as it was taught
     return {rule: float(values.mean()) for rule, values in found.items()}
 
 
