@@ -19,7 +19,7 @@ from devmind.moment import Moment
 from tests.agent.conftest import make_rows, shake
 from tests.agent.test_state import pages as letters_pages
 from tests.agent.test_state import reader as letters_reader
-from tests.agent.test_state import tick_of
+from tests.agent.test_state import said_in_pieces
 from tests.agent.test_stepping import all_at_once, stepped
 
 
@@ -103,19 +103,7 @@ def test_a_page_said_in_pieces_equals_the_page(small_agent: Callable[..., Agent]
     shake(agent)
     batch = letters_pages([[4, 30, 0, 0, 45, 8, 30], [30, 0, 7, 0, 1, 40, 0]], seed=2)
     batch["first"][0, 1:] = False
-    state, readouts = agent.new_state(2), []
-    for t in range(7):
-        tick = tick_of(batch, t)
-        letters = tick["senses"].pop("letters")[:, 0]
-        tick["present"].pop("letters")
-        percepts = agent.encode(state, tick)
-        state, _ = agent.begin(state, percepts)
-        for at in range(0, letters.shape[1], piece):
-            some = letters[:, at : at + piece]
-            state, _ = agent.extend(state, "letters", some, (some != 0).any(1))
-        state, out = agent.end(state, percepts)
-        readouts.append(out.features)
-    torch.testing.assert_close(torch.stack(readouts, 1), all_at_once(agent, batch), atol=1e-5, rtol=0)
+    torch.testing.assert_close(said_in_pieces(agent, batch, piece), all_at_once(agent, batch), atol=1e-5, rtol=0)
 
 
 def test_it_is_saved_and_loaded(small_agent: Callable[..., Agent], tmp_path: Path) -> None:

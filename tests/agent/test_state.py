@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -128,13 +129,10 @@ def test_a_batch_of_ragged_moments_computes_present_tokens_only(
 # -- one Moment in several calls -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("piece", [1, 3, 100])
-def test_a_page_said_in_pieces_equals_the_page(small_agent: Callable[..., Agent], piece: int) -> None:
-    agent = reader(small_agent, layers=2, window=3, slots=2, window_tokens=60)
-    batch = pages([[4, 30, 9, 0, 45, 8, 30, 12], [30, 2, 7, 20, 1, 40, 0, 50]], seed=2)
-    batch["first"][0, 1:] = False
-    state, readouts = agent.new_state(2), []
-    for t in range(8):
+def said_in_pieces(agent: Agent, batch: Any, piece: int) -> Tensor:
+    """Readouts [B, T, D] of Moments whose letters are added by `piece` behind all else."""
+    state, readouts = agent.new_state(len(batch["first"])), []
+    for t in range(batch["first"].shape[1]):
         tick = tick_of(batch, t)
         letters = tick["senses"].pop("letters")[:, 0]
         tick["present"].pop("letters")
@@ -147,7 +145,15 @@ def test_a_page_said_in_pieces_equals_the_page(small_agent: Callable[..., Agent]
         state, out = agent.end(state, percepts, heads=["guess"])
         readouts.append(out.features)
         assert out.outputs["guess"].logits.shape == (2, 5)
-    torch.testing.assert_close(torch.stack(readouts, 1), all_at_once(agent, batch), atol=1e-5, rtol=0)
+    return torch.stack(readouts, 1)
+
+
+@pytest.mark.parametrize("piece", [1, 3, 100])
+def test_a_page_said_in_pieces_equals_the_page(small_agent: Callable[..., Agent], piece: int) -> None:
+    agent = reader(small_agent, layers=2, window=3, slots=2, window_tokens=60)
+    batch = pages([[4, 30, 9, 0, 45, 8, 30, 12], [30, 2, 7, 20, 1, 40, 0, 50]], seed=2)
+    batch["first"][0, 1:] = False
+    torch.testing.assert_close(said_in_pieces(agent, batch, piece), all_at_once(agent, batch), atol=1e-5, rtol=0)
 
 
 def test_features_of_extended_tokens_are_those_of_the_page(small_agent: Callable[..., Agent]) -> None:
