@@ -212,7 +212,7 @@ def rules(turns: int) -> None:
 @torch.inference_mode()
 def judged(network: torch.nn.Module, board: Board) -> tuple[np.ndarray, np.ndarray]:
     """What the network says of boards."""
-    seen = CONNECT4.rules.observe(board)["board"].reshape(len(board), -1)
+    seen = CONNECT4.rules.observe(board)["position"].reshape(len(board), -1)
     said = network(torch.from_numpy(seen).float()).numpy()
     return said[:, :7], np.tanh(said[:, 7])
 

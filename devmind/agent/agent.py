@@ -20,6 +20,7 @@ from devmind.agent.acting import StepOutput, decide
 from devmind.agent.batch import Batch, collate, to_device
 from devmind.agent.beliefs import Beliefs
 from devmind.agent.config import AgentConfig
+from devmind.agent.deeper import each
 from devmind.agent.encoders import Encoded
 from devmind.agent.output import Output
 from devmind.agent.parts import Effector
@@ -96,10 +97,8 @@ class Agent(Thinker):
             n = len(next(iter(senses.values())))
             tokens, here, places = self._assemble(seen.encoded, None, (n,))
             first = torch.ones(n, 1, dtype=torch.bool, device=self.device)
-            deep = self._deep(here, places)
-            features = self.trunk(
-                tokens[:, None], here[:, None], first, False, None if deep is None else deep[:, None]
-            )[:, 0]
+            deep = each(self._deep(self._sensed(here, places), here.shape[-1], places), lambda one: one[:, None])
+            features = self.trunk(tokens[:, None], here[:, None], first, False, deep)[:, 0]
             seen.readout = features[:, -1]
             seen.of_senses = {name: Encoded(features[:, at], here[:, at]) for name, at in places.items()}
         return self.run_heads(names, seen)

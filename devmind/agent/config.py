@@ -59,8 +59,9 @@ class AgentConfig(PreTrainedConfig):
         pretrained: folder or name of a decoder to start the trunk from; becomes `trunk_source` once it was read.
         trunk: the decoder's own config when it is not the default Llama.
         trunk_stage: the stage whose the trunk's parameters are: the newborn's, which its first stage teaches, or ANEW.
-        grown: the stage of each of the trunk's last layers that was grown (`Agent.grow`); deep: the senses whose tokens
-            go through those layers, which others pass by (`deeper.py`); none is named: all tokens do.
+        grown: the stage of each of the trunk's last layers that was grown (`Agent.grow`); deep: by stage, the senses
+            whose tokens go through its layers, which others pass by, each with the one that has to be sensed besides
+            (`deeper.py`); of a stage that is not named all tokens do.
         rebase_at: position at which the window's positions are moved back to small numbers (float32 keeps the
             rotary phases exact to about 1e-3 up to here); must be below 32,768.
         stages: names of the stages the agent was admitted to, in order.
@@ -88,7 +89,7 @@ class AgentConfig(PreTrainedConfig):
     trunk_source: str | None = None
     trunk_stage: str = "newborn"
     grown: list = field(default_factory=list)
-    deep: list = field(default_factory=list)
+    deep: dict = field(default_factory=dict)
     rebase_at: int = 8192
     stages: list = field(default_factory=list)
     trained_on: list = field(default_factory=list)

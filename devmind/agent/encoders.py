@@ -54,7 +54,7 @@ class Encoder(nn.Module):
 
     With `of` it reads another sense once more, in its own way, under a name of its own; with `beside` only in Moments
     that have that sense too, so that all others stay as they were, bit by bit. What it makes has no key: memory is not
-    asked by it, and keeps nothing by it.
+    asked by it, and keeps nothing by it. Without `enters` its tokens are for heads that tap it, and the trunk gets none.
     """
 
     sense_dims: int = 1
@@ -63,6 +63,7 @@ class Encoder(nn.Module):
     effector: str | None = None
     of: ClassVar[str | None] = None
     beside: ClassVar[str | None] = None
+    enters: ClassVar[bool] = True
 
     def __init__(self, width: int, n_tokens: int) -> None:
         super().__init__()

@@ -15,7 +15,7 @@ from devmind.agent.rows import Index, as_index
 from devmind.agent.window import Asking, Columns, rotate_keys, window_mask
 from devmind.errors import DevmindError
 
-_CLOCKS = ("tick", "opened", "position", "begins", "order", "is_open", "deepened")
+_CLOCKS = ("tick", "opened", "position", "begins", "order", "is_open", "sensed")
 _COLUMNS = ("moment", "seen_order", "seen_begins", "valid")
 _SPARE = 1.25
 """A ring that is too narrow is made this much wider than what it must hold, so that it seldom grows."""
@@ -75,7 +75,7 @@ class Ring:
         opened: int64 [B], the Moment that opened the current episode.
         position: int64 [B], position of the next present token; begins: of the current Moment's first token.
         order: int64 [B], index of the next token in its Moment; is_open: bool [B], whether the Moment is open.
-        deepened: bool [B], a token of the current Moment went through grown layers (`deeper.py`).
+        sensed: int64 [B], which of the senses that let tokens through grown layers the current Moment has, a bit each.
         moment, seen_order, seen_begins: int64 [B, C]; valid: bool [B, C]: the tokens in the columns (`Columns`).
         columns: where the last write went: a slice or int64 [n] where all rows wrote alike, else int64 [B, n].
         filled: columns from this one on hold nothing.
@@ -88,7 +88,7 @@ class Ring:
     begins: Tensor
     order: Tensor
     is_open: Tensor
-    deepened: Tensor
+    sensed: Tensor
     moment: Tensor
     seen_order: Tensor
     seen_begins: Tensor
@@ -101,7 +101,7 @@ class Ring:
         with torch.inference_mode(False):
             for name in _CLOCKS:
                 setattr(self, name, torch.zeros(n, dtype=torch.int64, device=device))
-            self.is_open, self.deepened = self.is_open.bool(), self.deepened.bool()
+            self.is_open = self.is_open.bool()
             for name in _COLUMNS:
                 setattr(self, name, torch.zeros(n, 0, dtype=torch.int64, device=device))
             self.valid = self.valid.bool()
@@ -125,6 +125,7 @@ class Ring:
         self.position.masked_fill_(first, 0)
         self.begins.copy_(self.position)
         self.order.zero_()
+        self.sensed.zero_()
         self.is_open.fill_(True)
 
     def write(self, present: Tensor) -> tuple[Tensor, Tensor]:
@@ -158,15 +159,6 @@ class Ring:
         names = (self.moment, self.seen_order, self.seen_begins, self.valid)
         seen = Columns(*(tensor[:, : self.filled] for tensor in names))
         return asking.position, window_mask(asking, seen, self.window, self.limit)
-
-    def deepen(self, tokens: Tensor, anew: bool = False) -> None:
-        """Note of each row whether any of its tokens bool [B, n] goes through grown layers.
-
-        Args:
-            anew: the Moment is opened with these tokens.
-        """
-        here = tokens.any(-1)
-        self.deepened.copy_(here if anew else self.deepened | here)
 
     def end(self) -> None:
         """The open Moments are complete: what is written next belongs to the next ones."""

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-from devmind.agent.deeper import Deep
+from devmind.agent.deeper import Deep, each
 from devmind.agent.slots import Slots
 from devmind.agent.window import Asking, Columns, opening_moments, window_mask
 
@@ -122,14 +122,14 @@ def run(
     present: Tensor,
     first: Tensor,
     decode: Decode,
-    deep: Deep = True,
+    deep: Deep = (),
 ) -> Tensor:
     """Features [B, T, n, D] of T consecutive Moments, slots included where they enter.
 
     Args:
         window, limit: of `window_mask`.
         tokens: [B, T, n, D], the last one of each Moment its readout; present: bool [B, T, n]; first: bool [B, T].
-        deep: as of `Trunk.forward`, bool [B, T, n]; slots pass by.
+        deep: as of `Trunk.forward`, of bool [B, T, n]; slots pass by.
     """
     count = 0 if slots is None else len(slots)
     cut = plan(first, None if slots is None else slots.every)
@@ -143,13 +143,12 @@ def run(
     current = None if slots is None else slots.initial.expand(len(tokens), -1, -1)
     for start, stop in pairwise([*cut.starts, length]):
         flat = tokens[:, start:stop].flatten(1, 2)
-        through = deep if isinstance(deep, bool) else deep[:, start:stop].flatten(1)
+        through = _between(deep, start, stop)
         when: Tensor | None = None
         if slots is not None and current is not None:
             when, entries, current = _entries(slots, cut, start, stop, features, current)
+            through = _behind(entries.shape[1] * entries.shape[2], through)
             flat = torch.cat((entries.flatten(1, 2), flat), 1)
-            if not isinstance(through, bool):
-                through = nn.functional.pad(through, (flat.shape[1] - through.shape[1], 0))
         asking, mine = number_tokens(count, present, cut, offset, when, lines, start, stop)
         packed = _packing(mine.valid)
         if packed is not None:
@@ -161,12 +160,23 @@ def run(
             found = decode(flat, mask, asking.position, cache, through)
         else:
             wide = packed[..., None].expand(-1, -1, flat.shape[2])
-            through = through if isinstance(through, bool) else through.gather(1, packed)
-            some = decode(flat.gather(1, wide), mask, asking.position, cache, through)
+            some = decode(flat.gather(1, wide), mask, asking.position, cache, _gathered(through, packed))
             found = some.new_zeros(flat.shape).scatter(1, wide, some)
         features.append(found[:, -(stop - start) * n :].unflatten(1, (stop - start, n)))
         carried.segments.append((stop, mine))
     return features[0] if len(features) == 1 else torch.cat(features, 1)
+
+
+def _between(deep: Deep, start: int, stop: int) -> Deep:
+    return each(deep, lambda one: one[:, start:stop].flatten(1))
+
+
+def _behind(slots: int, deep: Deep) -> Deep:
+    return each(deep, lambda one: nn.functional.pad(one, (slots, 0)))
+
+
+def _gathered(deep: Deep, index: Tensor) -> Deep:
+    return each(deep, lambda one: one.gather(1, index))
 
 
 def _packing(valid: Tensor) -> Tensor | None:

@@ -62,7 +62,7 @@ class BoardEncoder(Encoder):
         n, planes, height, width = x.shape
         if planes > self.planes or max(height, width) > 32:
             raise MomentError(
-                f"Sense 'board' may have up to {self.planes} planes of 32x32 here; got {planes} of {height}x{width}."
+                f"A board may have up to {self.planes} planes of 32x32 here; got {planes} of {height}x{width}."
             )
         x = F.pad(x.to(self.rows.dtype), (0, 0, 0, 0, 0, self.planes - planes))
         # One plane of ones lets the convolutions see the board's edge.

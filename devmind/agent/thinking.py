@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from devmind.agent.batch import RECALLED_BUDGET, Batch, to_device
 from devmind.agent.config import AgentConfig
+from devmind.agent.deeper import Deep, each
 from devmind.agent.encoders import Encoded
 from devmind.agent.output import Output
 from devmind.agent.senses import Perceiver
@@ -30,6 +31,10 @@ from devmind.agent.taps import (
 )
 from devmind.agent.trunk import Trunk
 from devmind.errors import ConfigError, DevmindError
+
+
+READOUT = "readout"
+"""A Moment's last token, beside the names of its senses."""
 
 
 class Thinker(Perceiver):
@@ -54,25 +59,28 @@ class Thinker(Perceiver):
         grown[born] = [*(p for p in own if id(p) not in later), *grown.get(born, [])]
         return grown | self.part_parameters()
 
-    def grow(self, layers: int, stage: str = "newborn", senses: Sequence[str] = ()) -> None:
+    def grow(self, layers: int, stage: str = "newborn", through: Mapping[str, str] | None = None) -> None:
         """Append `layers` trunk layers of `stage` with zero output projections: every answer stays exactly as it is.
 
         States made before have too few layers: make new ones.
 
         Args:
-            senses: whose tokens go through them, and the readouts of Moments in which one was sensed; all other tokens
-                pass by. By default all tokens go through.
+            through: whose tokens go through them, senses or READOUT, each with the sense that its Moment has to have for
+                that; all other tokens pass by. By default all tokens go through. A sense that streams lets only its own
+                tokens and the readout through, as the others are thought about before it has come.
 
         Raises:
-            ConfigError: it has grown layers already, for other senses.
+            ConfigError: this stage has grown layers already, for other tokens.
         """
-        if self.config.grown and self.config.deep != list(senses):
+        groups, before = list(dict.fromkeys(self.config.grown)), self.config.deep.get(stage)
+        if stage in groups and before != (None if through is None else dict(through)):
             raise ConfigError(
-                f"All grown layers are for the same senses: this agent has grown some for "
-                f"{', '.join(self.config.deep) or 'all'}; got {', '.join(senses) or 'all'}."
+                f"All layers that a stage grows are for the same tokens: '{stage}' has grown some for "
+                f"{', '.join(before or ['all'])}; got {', '.join(through or ['all'])}."
             )
-        self.config.deep = list(senses)
-        self.trunk.grow(layers, self.config.seed)
+        if through is not None:
+            self.config.deep = {**self.config.deep, stage: dict(through)}
+        self.trunk.grow(layers, self.config.seed, groups.index(stage) if stage in groups else len(groups))
         self.config.layers = self.trunk.n_layers
         self.config.grown = [*self.config.grown, *[stage] * layers]
         if self.config.trunk is not None:
@@ -178,7 +186,7 @@ class Thinker(Perceiver):
             if memories:
                 places[RECALLED] = slice(0, min(memories, at))
         for name in self.sense_order:
-            if name in encoded:
+            if name in encoded and self.encoder(name).enters:
                 tokens.append(encoded[name].tokens + self.encoder(name).type_embedding)
                 present.append(encoded[name].present)
                 places[name] = slice(at, at + tokens[-1].shape[-2])
@@ -188,26 +196,43 @@ class Thinker(Perceiver):
             present.append(torch.ones(*lead, 1, dtype=torch.bool, device=self.device))
         return torch.cat(tokens, -2), torch.cat(present, -1), places
 
-    def _deep(self, present: Tensor, places: Mapping[str, slice], closes: bool = True) -> Tensor | None:
-        """Which of a Moment's tokens go through grown layers, bool [..., n]; None where all do.
+    def _sensed(self, present: Tensor, places: Mapping[str, slice]) -> Tensor:
+        """Which of the senses that let tokens through grown layers a Moment has, a bit each, int64 [...]."""
+        bits = present.new_zeros(present.shape[:-1], dtype=torch.int64)
+        for bit, sense in enumerate(self._doors()):
+            if sense in places:
+                bits = bits | present[..., places[sense]].any(-1).long() << bit
+        return bits
+
+    def _deep(self, sensed: Tensor, n: int, places: Mapping[str, slice], closes: bool = True) -> Deep:
+        """Which of a Moment's `n` tokens go through grown layers, of bool [..., n].
 
         Args:
-            closes: the last token is the readout, which goes through where a token of such a sense does.
+            sensed: from `_sensed`, of all of the Moment.
+            closes: the last token is the readout.
         """
-        if not self.config.deep:
-            return None
-        deep = torch.zeros_like(present)
-        for sense in self.config.deep:
-            if sense in places:
-                deep[..., places[sense]] = True
-        if closes:
-            deep[..., -1] = (deep & present)[..., :-1].any(-1)
-        return deep
+        doors, found = self._doors(), list[Tensor | bool]()
+        for stage in dict.fromkeys(self.config.grown):
+            if stage not in self.config.deep:
+                found.append(True)
+                continue
+            deep = torch.zeros(*sensed.shape, n, dtype=torch.bool, device=sensed.device)
+            for sense, beside in self.config.deep[stage].items():
+                at = slice(n - 1, n) if sense == READOUT and closes else places.get(sense)
+                if at is not None:
+                    deep[..., at] = (sensed >> doors.index(beside) & 1).bool()[..., None]
+            found.append(deep)
+        return tuple(found)
+
+    def _doors(self) -> list[str]:
+        """The senses that let tokens through grown layers."""
+        return list(dict.fromkeys(beside for through in self.config.deep.values() for beside in through.values()))
 
     def _run_trunk(self, seen: Perceived, recalled: Encoded | None, first: Tensor, short_term: bool = True) -> None:
         """Fill in the trunk's features of a Batch, first bool [B, T]."""
         tokens, present, places = self._assemble(seen.encoded, recalled, first.shape)
-        packed, used = _pack(tokens, present, self._deep(present, places))
+        deep = self._deep(self._sensed(present, places), present.shape[-1], places)
+        packed, used = _pack(tokens, present, deep)
         features = _unpack(self.trunk(*packed[:2], first, short_term, packed[2]), tokens.shape, used)
         seen.readout = features[..., -1, :]
         seen.of_senses = {name: Encoded(features[..., at, :], present[..., at]) for name, at in places.items()}
@@ -223,20 +248,19 @@ class Thinker(Perceiver):
     ) -> None:
         """The same for one tick, first bool [B]; the Moment stays open unless it `closes`."""
         tokens, present, places = self._assemble(seen.encoded, recalled, first.shape, closes, memories)
-        deep = self._deep(present, places, closes)
-        if deep is not None:
-            state.ring.deepen(deep & present, anew=True)
-        packed, used = _pack(tokens, present, deep)
+        sensed = self._sensed(present, places)
+        packed, used = _pack(tokens, present, self._deep(sensed, present.shape[-1], places, closes))
         run = self.trunk.step if closes else self.trunk.begin
         features = _unpack(run(*packed[:2], first, state.ring, state.slots, packed[2]), tokens.shape, used)
+        state.ring.sensed |= sensed
         seen.readout = features[..., -1, :] if closes else None
         seen.of_senses = {name: Encoded(features[..., at, :], present[..., at]) for name, at in places.items()}
 
     def _extend_trunk(self, sense: str, encoded: Encoded, state: State) -> Perceived:
         """Features of further tokens [B, n, D] of a sense in the open Moment."""
-        deep = self._deep(encoded.present, {sense: slice(None)}, closes=False)
-        if deep is not None:
-            state.ring.deepen(deep & encoded.present)
+        places = {sense: slice(None)}
+        state.ring.sensed |= self._sensed(encoded.present, places)
+        deep = self._deep(state.ring.sensed, encoded.present.shape[-1], places, closes=False)
         packed, used = _pack(encoded.tokens + self.encoder(sense).type_embedding, encoded.present, deep)
         features = _unpack(self.trunk.extend(*packed[:2], state.ring, packed[2]), encoded.tokens.shape, used)
         return Perceived({sense: encoded}, of_senses={sense: Encoded(features, encoded.present)})
@@ -245,22 +269,20 @@ class Thinker(Perceiver):
         """Close the open Moment with its readout: the readout's feature [B, D]."""
         n = len(state)
         ones = torch.ones(n, 1, dtype=torch.bool, device=self.device)
-        deep = state.ring.deepened[:, None] if self.config.deep else None
+        deep = self._deep(state.ring.sensed, 1, {})
         feature = self.trunk.extend(self.readout.expand(n, 1, -1), ones, state.ring, deep)[:, 0]
         self.trunk.end(feature, state.ring, state.slots)
         return feature
 
 
-def _pack(
-    tokens: Tensor, present: Tensor, deep: Tensor | None
-) -> tuple[tuple[Tensor, Tensor, Tensor | None], Tensor | None]:
+def _pack(tokens: Tensor, present: Tensor, deep: Deep) -> tuple[tuple[Tensor, Tensor, Deep], Tensor | None]:
     """Tokens [..., n, D], presence and who goes deep without the columns that no Moment uses, and which are left (None:
     all).
     """
     used = present.flatten(0, -2).any(0)
     if bool(used.all()):
         return (tokens, present, deep), None
-    return (tokens[..., used, :], present[..., used], None if deep is None else deep[..., used]), used
+    return (tokens[..., used, :], present[..., used], each(deep, lambda one: one[..., used])), used
 
 
 def _unpack(features: Tensor, shape: torch.Size, used: Tensor | None) -> Tensor:

@@ -14,7 +14,7 @@ from transformers.cache_utils import Cache
 from devmind.agent import segments
 from devmind.agent.config import AgentConfig
 from devmind.agent.decoders import angles_back, build_decoder, zero_outputs
-from devmind.agent.deeper import Deep, deepen
+from devmind.agent.deeper import Deep, deepen, each
 from devmind.agent.ring import Ring
 from devmind.agent.sensing import named_seed
 from devmind.agent.slots import Slots, SlotState
@@ -30,8 +30,9 @@ class Trunk(nn.Module):
         self.decoder: Any = build_decoder(config)
         self.grown = len(config.grown)
         layers: Any = self.decoder.layers
-        for layer in layers[self.n_layers - self.grown :]:
-            deepen(layer)
+        groups = list(dict.fromkeys(config.grown))
+        for layer, stage in zip(layers[self.n_layers - self.grown :], config.grown, strict=True):
+            deepen(layer, groups.index(stage))
         width = self.decoder.config.hidden_size
         if width == config.width:
             self.inlet: nn.Module = nn.Identity()
@@ -49,14 +50,14 @@ class Trunk(nn.Module):
         return len(self.decoder.layers)
 
     def forward(
-        self, tokens: Tensor, present: Tensor, first: Tensor, short_term: bool = True, deep: Tensor | None = None
+        self, tokens: Tensor, present: Tensor, first: Tensor, short_term: bool = True, deep: Deep = ()
     ) -> Tensor:
         """Features of T consecutive Moments under the window mask; with slots, segment by segment.
 
         Args:
             tokens: [B, T, n, D]; present: bool [B, T, n]; first: bool [B, T].
             short_term: False runs every Moment by itself, without slots.
-            deep: bool [B, T, n], tokens that go through grown layers; by default all do.
+            deep: of bool [B, T, n], tokens that go through grown layers; by default all do.
 
         Returns:
             [B, T, n, D]; rows of absent tokens mean nothing.
@@ -64,11 +65,11 @@ class Trunk(nn.Module):
         if short_term:
             return self._run(self.slots, tokens, present, first, deep)
         alone = tokens.flatten(0, 1)[:, None], present.flatten(0, 1)[:, None], first.reshape(-1, 1)
-        return self._run(None, *alone, None if deep is None else deep.flatten(0, 1)[:, None]).reshape(tokens.shape)
+        return self._run(None, *alone, each(deep, lambda one: one.flatten(0, 1)[:, None])).reshape(tokens.shape)
 
-    def _run(self, slots: Slots | None, tokens: Tensor, present: Tensor, first: Tensor, deep: Tensor | None) -> Tensor:
+    def _run(self, slots: Slots | None, tokens: Tensor, present: Tensor, first: Tensor, deep: Deep) -> Tensor:
         # Where nothing goes deep in the whole Batch, no later token will look at what those layers keep.
-        through: Deep = True if deep is None or not self.grown else bool(deep.any()) and deep
+        through = each(deep, lambda one: bool(one.any()) and one)
         return segments.run(
             slots, self.window, self.limit, self.n_layers, tokens, present, first, self._decode, through
         )
@@ -80,14 +81,14 @@ class Trunk(nn.Module):
         first: Tensor,
         ring: Ring,
         carried: SlotState | None = None,
-        deep: Tensor | None = None,
+        deep: Deep = (),
     ) -> Tensor:
         """Features [B, n, D] of a whole Moment's tokens, which are written into `ring` (it is consumed).
 
         Args:
             tokens: [B, n, D], the last one the readout; present: bool [B, n]; first: bool [B].
             carried: slots, which enter at their ticks and keep the readout (they are consumed); None: without slots.
-            deep: bool [B, n], tokens that go through grown layers; by default all do.
+            deep: of bool [B, n], tokens that go through grown layers; by default all do.
         """
         features = self.begin(tokens, present, first, ring, carried, deep)
         self.end(features[:, -1], ring, carried)
@@ -100,7 +101,7 @@ class Trunk(nn.Module):
         first: Tensor,
         ring: Ring,
         carried: SlotState | None = None,
-        deep: Tensor | None = None,
+        deep: Deep = (),
     ) -> Tensor:
         """Open a Moment with its first tokens, slots before them; as `step`, but `end` has to close it."""
         n = tokens.shape[1]
@@ -110,18 +111,19 @@ class Trunk(nn.Module):
             slots, rows = entering
             tokens = torch.cat((slots, tokens), 1)
             present = torch.cat((rows[:, None].expand(-1, slots.shape[1]), present), 1)
-            deep = None if deep is None else nn.functional.pad(deep, (slots.shape[1], 0))
+            before = slots.shape[1]
+            deep = each(deep, lambda one: nn.functional.pad(one, (before, 0)))
         return self.extend(tokens, present, ring, deep)[:, tokens.shape[1] - n :]
 
-    def extend(self, tokens: Tensor, present: Tensor, ring: Ring, deep: Tensor | None = None) -> Tensor:
-        """Features [B, n, D] of further tokens of the open Moment, tokens [B, n, D], present and deep bool [B, n]."""
+    def extend(self, tokens: Tensor, present: Tensor, ring: Ring, deep: Deep = ()) -> Tensor:
+        """Features [B, n, D] of further tokens of the open Moment, tokens [B, n, D], present bool [B, n]."""
         if not tokens.shape[1]:
             return tokens
         if ring.highest + tokens.shape[1] > self.rebase_at:
             shift = ring.oldest_position()
             ring.rebase(*angles_back(self.decoder, shift), shift)
         position, mask = ring.write(present)
-        return self._decode(tokens, mask, position, ring.cache, True if deep is None else deep)
+        return self._decode(tokens, mask, position, ring.cache, deep)
 
     def end(self, readout: Tensor, ring: Ring, carried: SlotState | None = None) -> None:
         """Close the Moment; readout [B, D] is the feature of its last token, of which slots are made."""
@@ -140,8 +142,12 @@ class Trunk(nn.Module):
         )
         return self.outlet(output.last_hidden_state)
 
-    def grow(self, layers: int, seed: int) -> None:
-        """Append decoder layers whose output projections are zero: features stay exactly as they are."""
+    def grow(self, layers: int, seed: int, group: int = 0) -> None:
+        """Append decoder layers whose output projections are zero: features stay exactly as they are.
+
+        Args:
+            group: as of `deepen`.
+        """
         config = self.decoder.config
         for index in range(self.n_layers, self.n_layers + layers):
             config.num_hidden_layers = index + 1
@@ -152,6 +158,6 @@ class Trunk(nn.Module):
                 layer = type(self.decoder.layers[0])(config, index)
                 layer.apply(self.decoder._init_weights)
             zero_outputs(layer)
-            deepen(layer)
+            deepen(layer, group)
             self.decoder.layers.append(layer.to(self.decoder.device, self.decoder.dtype))
         self.grown += layers

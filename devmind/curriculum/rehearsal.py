@@ -108,8 +108,8 @@ def rehearsals(
     context: Context,
     kept: dict[str, Batches] | None = None,
 ) -> list[Rehearsal]:
-    """What `lesson` rehearses: all lessons of earlier stages that do not say why not, then what it names of the lessons
-    of its own stage.
+    """What `lesson` rehearses: all lessons of earlier stages that do not say why not, where it trains what those use,
+    then what it names of the lessons of its own stage.
 
     Args:
         before: lessons of its own stage.
@@ -126,7 +126,8 @@ def rehearsals(
             f"The lesson '{lesson.name}' rehearses '{missing[0]}', which is not taught before it; "
             f"{', '.join(own) or 'none'} is."
         )
-    past = [(stage.name, other) for stage in earlier for other in stage.lessons(context) if not other.unrehearsed]
+    undone = earlier if lesson.undoes_earlier else ()
+    past = [(stage.name, other) for stage in undone for other in stage.lessons(context) if not other.unrehearsed]
     others = [*(other for _, other in past), *(own[name] for name in lesson.rehearses)]
     if others and not (learner := lesson.make_learner(agent, context)).mixes:
         raise ConfigError(

@@ -213,6 +213,8 @@ class Lesson:
             often. Each of these and of what earlier stages have to rehearse comes in turn.
         rehearsal_every: one of so many updates is a rehearsal, at most. 0: none, where nothing is trained that an
             earlier lesson uses: there is nothing to keep then, and a rehearsal would have no gradient.
+        undoes_earlier: it trains something that an earlier stage uses. Where it does not, lessons of its own stage are
+            the only ones it rehearses.
         rehearsal_share: of the time, that rehearsals may take; they come more seldom where they would take more. 1:
             as often as `rehearsal_every` says, whatever they take.
         rehearsal_cost: what a rehearsal of this lesson by another takes, of the time of one of its own steps (with a
@@ -231,6 +233,7 @@ class Lesson:
     unrehearsed: str = ""
     rehearses: tuple[str, ...] = ()
     rehearsal_every: int = 3
+    undoes_earlier: bool = True
     rehearsal_share: float = 0.2
     rehearsal_cost: float = 0.35
     skills: tuple[str, ...] = ()

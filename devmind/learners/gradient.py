@@ -49,6 +49,12 @@ def grown_layers(agent: Agent, stages: Container[str]) -> tuple[str, ...]:
     return tuple(f"{LAYERS}{born + at}." for at, stage in enumerate(config.grown) if stage in stages)
 
 
+def owned_parts(agent: Agent, stage: str) -> tuple[str, ...]:
+    """Prefixes of the parameters of the encoders and heads that `stage` has added."""
+    named = (("encoders", agent.config.encoders), ("heads", agent.config.heads))
+    return tuple(f"{kind}.{entry['name']}." for kind, entries in named for entry in entries if entry["stage"] == stage)
+
+
 def rate_of(agent: Agent) -> Callable[[str], float]:
     """By a parameter's name, at what share of a lesson's rate it learns in the agent's last stage (`EARLIER`).
 

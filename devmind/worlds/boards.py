@@ -35,7 +35,7 @@ class Board(Struct):
 class BoardRules(ABC):
     """What all such games share: each position is seen by the player whose turn it is, and a win earns 1.
 
-    The sense `board` is int8 [2, rows, columns], own marks and the other's; the effector is `place`.
+    The sense `position` is int8 [2, rows, columns], own marks and the other's; the effector is `place`.
 
     Attributes:
         choices: how many moves there are to choose from.
@@ -49,7 +49,7 @@ class BoardRules(ABC):
         self.level, self.rows, self.columns = level, rows, columns
         self.cells, self.choices = rows * columns, choices
         self.horizon = horizon
-        self.observation_space = spaces.Dict({"board": spaces.Box(0, 1, (2, rows, columns), np.int8)})
+        self.observation_space = spaces.Dict({"position": spaces.Box(0, 1, (2, rows, columns), np.int8)})
         self.action_space = spaces.Dict({"place": spaces.Discrete(choices)})
 
     @abstractmethod
@@ -106,7 +106,7 @@ class BoardRules(ABC):
     def observe(self, state: Board) -> dict[str, Any]:
         """int8 [N, 2, rows, columns]."""
         planes = np.stack([state.marks == 1, state.marks == -1], 1).astype(np.int8)
-        return {"board": planes.reshape(-1, 2, self.rows, self.columns)}
+        return {"position": planes.reshape(-1, 2, self.rows, self.columns)}
 
     def truth(self, state: Board) -> dict[str, np.ndarray]:
         """Nothing: both players see all there is."""

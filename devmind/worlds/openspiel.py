@@ -59,7 +59,7 @@ class OpenSpielRules:
     """The effector `move` is OpenSpiel's action, a win earns 1 and a loss -1.
 
     What is seen is OpenSpiel's observation of who is to move, with one plane (or number) more that says who that is.
-    Planes of whole numbers are the sense `board`, int8 [planes + 1, rows, columns]; anything else is `observation`,
+    Planes of whole numbers are the sense `position`, int8 [planes + 1, rows, columns]; anything else is `observation`,
     float32 [numbers + 1]. A step clones its states one by one: 2 to 10 us each.
 
     Args:
@@ -84,7 +84,7 @@ class OpenSpielRules:
         planes, *sides = self._shape
         whole = spaces.Box(-128, 127, (planes + 1, *sides), np.int8)
         numbers = spaces.Box(-np.inf, np.inf, (int(np.prod(self._shape)) + 1,), np.float32)
-        self.observation_space = spaces.Dict({"board": whole} if self._planes else {"observation": numbers})
+        self.observation_space = spaces.Dict({"position": whole} if self._planes else {"observation": numbers})
         self.action_space = spaces.Dict({EFFECTOR: spaces.Discrete(self.choices)})
 
     def _whole(self) -> bool:
@@ -146,7 +146,7 @@ class OpenSpielRules:
         )  # fmt: skip
 
     def observe(self, state: Positions) -> dict[str, Any]:
-        """`board` int8 [N, planes + 1, rows, columns], or `observation` float32 [N, numbers + 1]."""
+        """`position` int8 [N, planes + 1, rows, columns], or `observation` float32 [N, numbers + 1]."""
         tensors = [one.state.observation_tensor(int(who)) for one, who in zip(state.at, state.player, strict=True)]
         seen = np.array(tensors, np.float32).reshape(len(state), *self._shape)
         if not self._planes:
@@ -155,11 +155,11 @@ class OpenSpielRules:
         planes = np.rint(seen)
         if (planes != seen).any() or (abs(planes) > 127).any():
             raise WorldError(
-                f"'{self.level}' shows a number that a `board` cannot hold, which its first {LOOKED_AT} positions did "
+                f"'{self.level}' shows a number that a `position` cannot hold, which its first {LOOKED_AT} positions did "
                 "not: its planes cannot be seen by an agent."
             )
         turns = np.broadcast_to(state.player[:, None, None, None], (len(state), 1, *self._shape[1:]))
-        return {"board": np.concatenate([planes, turns], 1).astype(np.int8)}
+        return {"position": np.concatenate([planes, turns], 1).astype(np.int8)}
 
     def truth(self, state: Positions) -> dict[str, np.ndarray]:
         """Nothing: both players see all there is."""

@@ -27,10 +27,10 @@ from stages.language.teaching import taught
 
 READ, TALK = "read", "talk"
 STEPS = {
-    READ: {"tiny": 32, "nursery": 540, "child": 5000, "adult": 16000},
+    READ: {"tiny": 32, "nursery": 1080, "child": 5000, "adult": 16000},
     TALK: {"tiny": 32, "nursery": 2080, "child": 6000, "adult": 16000},
 }
-MINUTES = {READ: 4.0, TALK: 13.0}
+MINUTES = {READ: 8.0, TALK: 13.0}
 ROWS, PAGES, LEARNING_RATE = 32, 16, 3e-3
 """Rows of a batch, and pages where they are of a text: those are long."""
 TURNS = {

@@ -9,7 +9,8 @@ from typing import Any
 
 from devmind.agent.agent import Agent
 from devmind.agent.text import add_text
-from devmind.learners.gradient import grown_layers
+from devmind.agent.thinking import READOUT
+from devmind.learners.gradient import grown_layers, owned_parts
 from stages.language.caregiver.scene import COLOURS, NOUNS
 from stages.language.eye import COLOUR, FORM, THINGS
 
@@ -36,7 +37,7 @@ GROWN: Mapping[str, int] = {"tiny": 1, "nursery": 2, "child": 2, "adult": 4}
 def admit(agent: Agent, tokenizer: str = "bytes") -> None:
     """Add every part that is not there yet; the memory stage may have brought `board` and `choose`."""
     if NAME not in agent.config.grown:
-        agent.grow(GROWN[agent.config.size], NAME, (TEXT,))
+        agent.grow(GROWN[agent.config.size], NAME, {TEXT: TEXT, READOUT: TEXT})
     if BOARD not in agent.encoders:
         agent.add_encoder(BOARD, stage=NAME)
     for sense in (SIGHT, SOUND):
@@ -67,9 +68,7 @@ def trained(agent: Agent) -> tuple[str, ...]:
     Reading taught to the whole trunk undid reflexes at any rate and any number of rehearsals that were tried, and reads
     as well so (docs/log.md, 2026-11-25).
     """
-    encoders = [f"encoders.{entry['name']}." for entry in agent.config.encoders if entry["stage"] == NAME]
-    heads = [f"heads.{entry['name']}." for entry in agent.config.heads if entry["stage"] == NAME]
-    return (*grown_layers(agent, {NAME}), *encoders, *heads)
+    return (*grown_layers(agent, {NAME}), *owned_parts(agent, NAME))
 
 
 def trained_without_trunk(agent: Agent) -> tuple[str, ...]:

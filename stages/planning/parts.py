@@ -26,8 +26,9 @@ TRADE, RETURNS, ACCOUNT = "trade", "returns", "account"
 """The effector, and the head, that trades; what it reads of a market."""
 JUDGE, DRAFT = "judge", "draft"
 """The head that judges plans, and the sense of a plan that is put before it."""
-INSTRUCT, TEXT, BOARD, CHOOSE = "instruct", "text", "board", "choose"
-"""The head that is instructed, what it hears and sees, and what it acts with: MiniGrid's actions."""
+INSTRUCT, TEXT, BOARD, LAYOUT, CHOOSE = "instruct", "text", "board", "layout", "choose"
+"""The head that is instructed, what it hears and sees (the board as the reasoning stage looks at cells, where the agent
+has that), and what it acts with: MiniGrid's actions."""
 VIEW_CELLS = "view_cells"
 """The head of an earlier stage that reads cells of views; the one that is instructed begins with what that learned."""
 ARRANGE, ARM = "arrange", "arm"
@@ -104,7 +105,8 @@ def _instruct(agent: Agent) -> None:
         agent.add_encoder(BOARD, stage=NAME)
     if TEXT not in agent.encoders:
         add_text(agent, stage=NAME)
-    tap, options = (f"trunk:{TEXT}", TEXT, BOARD), {"views": agent.tokens_of(BOARD)}
+    views = LAYOUT if LAYOUT in agent.encoders else BOARD
+    tap, options = (f"trunk:{TEXT}", TEXT, views), {"views": agent.tokens_of(views)}
     agent.add_head(INSTRUCT, "head.planning-instruct", tap=tap, effector=CHOOSE, stage=NAME, options=options)
     if VIEW_CELLS in agent.heads:
         agent.head(INSTRUCT).start_from(agent.head(VIEW_CELLS))

@@ -50,7 +50,7 @@ class Game:
 
     @property
     def glance(self) -> tuple[str, str]:
-        """Heads that say moves and value from the board's tokens alone: they only teach the sense of boards."""
+        """Heads that say moves and value from the position's tokens alone: they only teach the sense of positions."""
         return f"{self.name}_glance", f"{self.name}_glance_value"
 
     @property

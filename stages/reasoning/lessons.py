@@ -46,19 +46,18 @@ TINY: Mapping[str, int] = {"games": 8, "again": 8, "simulations": 8}
 """Of games at size tiny, which shows that all of it runs and teaches nothing."""
 REVIEW = {"tiny": 5, "nursery": 520, "child": 2000, "adult": 6000}
 """Steps of the lesson `review`."""
-FORMED: Mapping[str, float] = {f"encoders.{parts.BOARD}.": 0.3}
-"""At what share of their rate the sense of boards learns in lessons behind those that form it: all heads of the stage
+FORMED: Mapping[str, float] = {f"encoders.{parts.POSITION}.": 0.3}
+"""At what share of their rate the sense of positions learns in lessons behind those that form it: all heads of the stage
 read it, and what each lesson bends it to is undone in the others (docs/log.md, 2026-11-25)."""
-OFTEN = frozenset({"navigate", "tictactoe", "explain", "sliding"})
+OFTEN = frozenset({"tictactoe", "explain", "sliding"})
 """What a review goes over twice in a round: later lessons undid most of these (docs/log.md, 2026-11-24)."""
 
 
 def lessons(context: Context) -> Sequence[Lesson]:
-    """What cells hold and puzzles, which form the sense of boards; games, values, a learned model, procedures and a
-    line of play in words, by which that sense is changed little; each rehearsing those before it; then all in turn that
-    can be undone.
+    """What cells hold, which needs MiniGrid; puzzles, which form the sense of positions; games, values, a learned model,
+    procedures and a line of play in words, by which that sense is changed little; each rehearsing those before it that
+    it can undo; then all of these in turn. Nothing is trained that an earlier stage uses.
 
-    `navigate` is first, as what stands where is what all the others ask of the sense of boards; it needs MiniGrid.
     `explain` is last before the review, as what is taught last is kept best and it asks for most.
     """
     forming = [*([navigate.lesson(context)] if installed() else []), puzzles.lesson(context), sliding.lesson(context)]
@@ -74,13 +73,13 @@ def lessons(context: Context) -> Sequence[Lesson]:
     ]
     found: list[Lesson] = []
     for lesson in (*forming, *(slower(one, FORMED) for one in playing)):
-        found.append(replace(lesson, rehearses=tuple(one.name for one in found)))
-    # Reviewed is what this stage's own lessons can undo; stages behind it leave the sense of boards alone.
-    undone = [lesson.name for lesson in found if not lesson.unrehearsed or lesson.name == navigate.NAME]
+        before = tuple(one.name for one in found if not one.unrehearsed)
+        found.append(replace(lesson, rehearses=before, undoes_earlier=False))
+    undone = [lesson.name for lesson in found if not lesson.unrehearsed]
     turns = [*undone, *(name for name in undone if name in OFTEN)]
     steps = REVIEW[context.config.size]
     last = review(found, turns, steps=steps, minutes=2.6, learning_rate=1e-3, trains=parts.trained)
-    return [*found, slower(last, FORMED)]
+    return [*found, replace(slower(last, FORMED), undoes_earlier=False)]
 
 
 def selfplay_lesson(context: Context, game: Game, *, rows: int, learning_rate: float, **more: Any) -> Lesson:

@@ -1,31 +1,40 @@
-"""What the stage adds to an agent: the sense of boards, and heads on the trunk's features of it.
+"""What the stage adds to an agent: the sense of positions, layers of the trunk for them, and heads on their features.
 
-They read the trunk's features of the board's eight tokens, not of the readout alone: where something stands is what a
-move is about. And they are not asked where no board is seen.
+They read the trunk's features of a position's eight tokens, not of the readout alone: where something stands is what a
+move is about. And they are not asked where no position is seen.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.agent.text import add_text
 from devmind.algorithms.grid_cells import CLASSES
-from devmind.learners.gradient import trainable
+from devmind.learners.gradient import grown_layers, owned_parts
 from devmind.worlds.minigrid import ACTIONS
 from devmind.worlds.sliding import MOVES
 from stages.reasoning.games import GAMES
 from stages.reasoning.imagine.search import BOARD_HEAD, DOMAINS, PUSH_HEAD
 
 NAME = "reasoning"
-BOARD, TEXT = "board", "text"
-TAP = "trunk:board"
+POSITION, BOARD, LAYOUT, TEXT = "position", "board", "layout", "text"
+"""All that a game or a puzzle shows; what is seen of a room, which earlier stages know; and that once more, for the arc
+that tells what stands in its cells."""
+TAP = "trunk:position"
+GROWN: Mapping[str, int] = {"tiny": 1, "nursery": 2, "child": 2, "adult": 4}
+"""By size, the layers that the trunk grows for what is reasoned about."""
+THROUGH: Mapping[str, str] = {POSITION: POSITION, TEXT: POSITION, BOARD: BOARD}
+"""Whose tokens go through them (`Agent.grow`): positions with what is written of them, and what is seen of rooms. No
+head of an earlier stage reads any of these there, so all that was learned before stays as it was."""
 GLANCES = "lights_out_glance"
-"""The same from the board's tokens alone. Such heads only teach: what a trunk of many layers is to read has to be told
+"""The same from the position's tokens alone. Such heads only teach: what a trunk of many layers is to read has to be told
 by its encoder first, and that learns ten times as fast by itself.
 """
 SLIDES, SLIDE_GLANCES = "sliding_q", "sliding_glance"
 """What each move of a sliding puzzle costs, all that follows included, on boards of any side; and the same from the
-board's tokens."""
+position's tokens."""
 PUZZLE_HIDDEN = 256
 """Of the heads of puzzles: costs of hundreds of thousands of boards are to be told apart by one."""
 SIDE = 5
@@ -40,17 +49,22 @@ PUSHES, CHOICES, CHOICE_GLANCES = "push_values", "choose_values", "choose_values
 """What each push of a cart is worth, by the body's numbers; what each of MiniGrid's seven actions is, by the trunk's
 features of the board, and by the board's tokens alone."""
 CELLS = "view_cells"
-"""What stands in each of the 49 cells of MiniGrid's view, by the board's own features: an arc, as reflexes are."""
+"""What stands in each of the 49 cells of MiniGrid's view, by features of its own: an arc, as reflexes are."""
 IMAGINES = "head.reasoning-imagine"
-"""What comes of actions, in a latent: of moves in tic-tac-toe by the trunk's features of the board, of pushes of a cart
+"""What comes of actions, in a latent: of moves in tic-tac-toe by the trunk's features of the position, of pushes of a cart
 by the body's numbers."""
 PUSH_NET: dict[str, object] = {"classes": 2, "hidden": 128, "depth": 2, "activation": "relu"}
 
 
 def admit(agent: Agent) -> None:
     """Add every part that is not there yet; earlier stages bring `board` and `text`."""
-    if BOARD not in agent.encoders:
-        agent.add_encoder(BOARD, stage=NAME)
+    if NAME not in agent.config.grown:
+        agent.grow(GROWN[agent.config.size], NAME, THROUGH)
+    for sense in (BOARD, POSITION):
+        if sense not in agent.encoders:
+            agent.add_encoder(sense, stage=NAME)
+    if LAYOUT not in agent.encoders:
+        agent.add_encoder(LAYOUT, "encoder.reasoning-layout", stage=NAME)
     if TEXT not in agent.encoders:
         add_text(agent, stage=NAME)
     if SITUATION not in agent.encoders:
@@ -68,19 +82,19 @@ def heads() -> list[tuple[str, str, str, dict[str, object]]]:
         found += [
             (game.policy, "head.categorical", TAP, choices),
             (game.value, "head.value", TAP, {}),
-            (game.glance[0], "head.categorical", BOARD, choices),
-            (game.glance[1], "head.value", BOARD, {}),
+            (game.glance[0], "head.categorical", POSITION, choices),
+            (game.glance[1], "head.value", POSITION, {}),
         ]
     presses: dict[str, object] = {"shape": SIDE**2, "hidden": PUZZLE_HIDDEN}
     slides: dict[str, object] = {"shape": len(MOVES), "hidden": PUZZLE_HIDDEN}
     for told, glance, shape in ((PRESSES, GLANCES, presses), (SLIDES, SLIDE_GLANCES, slides)):
-        found += [(told, "head.regression", TAP, shape), (glance, "head.regression", BOARD, shape)]
+        found += [(told, "head.regression", TAP, shape), (glance, "head.regression", POSITION, shape)]
     actions: dict[str, object] = {"classes": ACTIONS}
     found += [
         (PUSHES, "head.action-values", "raw:body", PUSH_NET),
-        (CHOICES, "head.action-values", TAP, actions),
+        (CHOICES, "head.action-values", f"trunk:{BOARD}", actions),
         (CHOICE_GLANCES, "head.action-values", BOARD, actions),
-        (CELLS, "head.reasoning-cells", BOARD, {"classes": CLASSES}),
+        (CELLS, "head.reasoning-cells", LAYOUT, {"classes": CLASSES}),
         (BOARD_HEAD, IMAGINES, TAP, {"classes": DOMAINS["tictactoe"].choices}),
         (PUSH_HEAD, IMAGINES, "raw:body", {"classes": DOMAINS["cartpole"].choices}),
     ]
@@ -88,12 +102,11 @@ def heads() -> list[tuple[str, str, str, dict[str, object]]]:
 
 
 def trained(agent: Agent) -> tuple[str, ...]:
-    """Prefixes of what lessons change: as everywhere, and the sense of boards, whichever stage brought it.
+    """Prefixes of what lessons change: the stage's own parts, and the layers that the trunk grew for positions.
 
-    An earlier stage has seen boards of another kind only, so its encoder tells nothing of these; its own lessons are
-    rehearsed, and what hangs on boards in a memory is written anew with every hash.
+    No earlier stage uses any of it, so nothing that was learned before is undone, and nothing of it is rehearsed.
     """
-    return (*trainable(agent, NAME), f"encoders.{BOARD}.")
+    return (*grown_layers(agent, {NAME}), *owned_parts(agent, NAME))
 
 
 def untrained(agent: Agent) -> Agent:

@@ -92,7 +92,7 @@ class SelfPlay(GlancingLearner):
         return (self.drawn(len(batch["first"]), "glance", step, turn) for turn in range(GLANCES))
 
     def view_loss(self, view: Batch) -> Tensor:
-        """Moves and value, from the board's tokens alone."""
+        """Moves and value, from the position's tokens alone."""
         return sum(self._told(self.agent, view, self.game.glance))  # type: ignore[return-value]
 
     def play_on(self, number: int, why: str) -> dict[str, float]:

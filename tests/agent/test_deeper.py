@@ -13,6 +13,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.attention import ReadoutAttention
 from devmind.agent.batch import Batch, collate
 from devmind.agent.text import add_text
+from devmind.agent.thinking import READOUT
 from devmind.errors import ConfigError
 from devmind.learners.gradient import EARLIER, rate_of
 from devmind.moment import Moment
@@ -27,7 +28,7 @@ def reader(small_agent: Callable[..., Agent], **config: object) -> Agent:
     """An agent that has grown a layer for pages, with weights that would show in every token that goes through it."""
     agent = small_agent(senses=("body", "words"), shaken=False, **config)
     add_text(agent, "bytes", 64)
-    agent.grow(1, "language", ("text",))
+    agent.grow(1, "language", {"text": "text", READOUT: "text"})
     return shake(agent)
 
 
@@ -99,7 +100,7 @@ def test_without_any_page_grown_layers_are_not_run(small_agent: Callable[..., Ag
 def test_a_page_said_in_pieces_equals_the_page(small_agent: Callable[..., Agent], piece: int) -> None:
     """Rows with and without a page side by side; a readout is as deep as its row's Moment."""
     agent = letters_reader(small_agent, layers=2, window=3, slots=2, window_tokens=60)
-    agent.grow(1, "language", ("letters",))
+    agent.grow(1, "language", {"letters": "letters", READOUT: "letters"})
     shake(agent)
     batch = letters_pages([[4, 30, 0, 0, 45, 8, 30], [30, 0, 7, 0, 1, 40, 0]], seed=2)
     batch["first"][0, 1:] = False
@@ -110,7 +111,7 @@ def test_it_is_saved_and_loaded(small_agent: Callable[..., Agent], tmp_path: Pat
     agent, batch = reader(small_agent, layers=2), mixed()
     agent.save_pretrained(tmp_path)
     again = Agent.from_pretrained(tmp_path)
-    assert (again.config.grown, again.config.deep) == (["language"], ["text"])
+    assert (again.config.grown, again.config.deep) == (["language"], {"language": {"text": "text", READOUT: "text"}})
     assert torch.equal(all_at_once(again, batch), all_at_once(agent, batch))
 
 
@@ -125,10 +126,52 @@ def test_its_stage_teaches_it_at_the_full_rate_and_what_lies_beneath_more_slowly
     assert ("trunk", "language") in agent.parts()
 
 
-def test_all_grown_layers_are_for_the_same_senses(small_agent: Callable[..., Agent]) -> None:
+def two_stages(agent: Agent, letters: str, **more: str) -> Agent:
+    """It grows one layer for pages, and another stage one for the body and pages beside it, without the readout."""
+    agent.grow(1, "language", {letters: letters, READOUT: letters})
+    agent.grow(1, "reasoning", {"body": "body", letters: "body", **more})
+    return shake(agent)
+
+
+@torch.no_grad()
+def test_each_stage_has_layers_for_tokens_of_its_own(small_agent: Callable[..., Agent]) -> None:
+    agent = small_agent(senses=("body", "words"), shaken=False, layers=2, slots=0)
+    add_text(agent, "bytes", 64)
+    two_stages(agent, "text")
+    batch = mixed()
+    paged, felt = batch["present"]["text"], batch["present"]["body"]
+    assert (paged & felt).any()
+    assert (paged & ~felt).any()
+    taps = ["trunk", "trunk:body", "trunk:text"]
+    seen = agent.perceive(batch, taps)
+    for projection in (agent.trunk.decoder.layers[3].self_attn.o_proj, agent.trunk.decoder.layers[3].mlp.down_proj):
+        projection.weight.zero_()
+    before = agent.perceive(batch, taps)
+    assert torch.equal(seen.readout, before.readout)
+    for sense in ("body", "text"):
+        moved = (seen.of_senses[sense].tokens - before.of_senses[sense].tokens).abs().amax(-1)
+        moved = torch.where(seen.of_senses[sense].present, moved, 0.0).amax(-1)
+        here = batch["present"][sense] & felt
+        assert (moved[here] > 1e-3).all(), sense
+        assert (moved[~here] == 0).all(), sense
+
+
+@pytest.mark.parametrize("piece", [1, 100])
+def test_stages_of_their_own_tokens_step_as_they_run_at_once(small_agent: Callable[..., Agent], piece: int) -> None:
+    agent = letters_reader(small_agent, layers=2, window=3, slots=2, window_tokens=60)
+    two_stages(agent, "letters", **{READOUT: "body"})
+    batch = letters_pages([[4, 30, 0, 0, 45, 8, 30], [30, 0, 7, 0, 1, 40, 0]], seed=2)
+    batch["first"][0, 1:] = False
+    torch.testing.assert_close(said_in_pieces(agent, batch, piece), all_at_once(agent, batch), atol=1e-5, rtol=0)
+
+
+def test_all_layers_of_a_stage_are_for_the_same_tokens(small_agent: Callable[..., Agent]) -> None:
     agent = reader(small_agent)
-    with pytest.raises(ConfigError, match="has grown some for text; got all"):
-        agent.grow(1)
+    with pytest.raises(ConfigError, match="'language' has grown some for text, readout; got all"):
+        agent.grow(1, "language")
+    agent.grow(1, "another")
+    agent.grow(1, "another")
+    assert agent.config.grown == ["language", "another", "another"]
 
 
 def test_attention_is_that_of_the_last_layer_that_all_go_through(small_agent: Callable[..., Agent]) -> None:

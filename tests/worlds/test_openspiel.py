@@ -63,11 +63,11 @@ def test_planes_are_a_board_that_says_whose_turn_it_is() -> None:
     rules = OpenSpielRules("connect_four")
     first = rules.initial(np.zeros(2))
     after = rules.step(first, {"move": np.array([3, 0])})
-    board = rules.observe(after)["board"]
+    board = rules.observe(after)["position"]
     assert board.shape == (2, 4, 6, 7)
     assert board.dtype == np.int8
     assert (board[:, -1] == 1).all()
-    assert not rules.observe(first)["board"][:, -1].any()
+    assert not rules.observe(first)["position"][:, -1].any()
     assert rules.moves(after) == [["x3"], ["x0"]]
     assert "x" in rules.drawn(after)[0]
     assert OpenSpielRules("chess").observation_space.spaces.keys() == {"observation"}
@@ -137,7 +137,7 @@ def test_the_same_search_on_our_rules_and_on_theirs_is_the_same_tree() -> None:
 def test_a_world_of_it_is_made_by_name() -> None:
     world = worlds.make("openspiel", "hex(board_size=3)", [1, 2])
     senses, _ = world.reset(np.array([1, 2]))
-    assert senses["board"].shape == (2, 10, 3, 3)
+    assert senses["position"].shape == (2, 10, 3, 3)
     assert {"tic_tac_toe", "connect_four", "chess", "go", "hex", "oware"} <= set(playable())
 
 

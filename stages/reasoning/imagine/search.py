@@ -55,7 +55,7 @@ class Domain:
 
 DOMAINS: Mapping[str, Domain] = {
     "tictactoe": Domain(
-        BOARD_HEAD, "board", "place", lambda: MnkRules("tictactoe"), 9,
+        BOARD_HEAD, "position", "place", lambda: MnkRules("tictactoe"), 9,
         discount=-1.0, scale=1.0, bounds=(-1.0, 1.0), simulations=32, n_step=9, opening=5,
     ),
     # Who never falls is worth 1.

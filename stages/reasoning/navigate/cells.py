@@ -1,7 +1,7 @@
 """Who reads what stands in the 49 cells of a view: the head that tells each of them apart, or a table without errors.
 
 What is seen reaches the agent as MiniGrid's planes, kinds one by one and colour and state as numbers. The head reads
-the board's own map of features, so what it says of a cell hangs on the few cells around it and not on where it is.
+a map of features of its own, so what it says of a cell hangs on the few cells around it and not on where it is.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from devmind.acting import Senses
 from devmind.agent.agent import Agent
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Categorical
+from devmind.agent.symbols import BoardEncoder
 from devmind.agent.taps import Tapped
 from devmind.algorithms.grid_cells import SIDE, truth
 
@@ -37,6 +38,13 @@ def by_head(agent: Agent, head: str) -> Reading:
         return np.asarray(said.cpu().numpy()).reshape(-1, SIDE, SIDE)
 
     return read
+
+
+class LayoutEncoder(BoardEncoder):
+    """What is seen of a room once more, for the head below; the trunk has what earlier stages make of it."""
+
+    of = "board"
+    enters = False
 
 
 class CellsHead(Head):

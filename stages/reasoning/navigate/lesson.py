@@ -26,16 +26,13 @@ ROOMS = (
 STEPS = {"tiny": 20, "nursery": 300, "child": 600, "adult": 600}
 VIEWS, TINY_VIEWS = 192, 48
 """Of a batch."""
-STAYS = "It teaches the sense of boards and a head on it, which stages behind this one leave as they are."
+STAYS = "It teaches an arc of its own, which no later lesson changes."
 OF_ONE = 16
 """Views of one room."""
 
 
 def lesson(context: Context) -> Lesson:
-    """Views, and what stands in their cells. The sense of boards learns too: untaught it hardly tells colours apart.
-
-    The trunk is changed by rehearsals alone: so that what it was taught goes on with boards as they are read now.
-    """
+    """Views, and what stands in their cells; the trunk has no part in it."""
     return gradient_lesson(
         context, NAME, head_loss(parts.CELLS, "cells"), make, steps=STEPS, rows=VIEWS, tiny_rows=TINY_VIEWS,
         learning_rate=5e-3, minutes=1.0, trains=parts.trained, prefetch=True, skills=(NAME,), unrehearsed=STAYS,

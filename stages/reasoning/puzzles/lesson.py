@@ -4,7 +4,7 @@ Who made a scramble by k presses can undo it in k, through any of them; and in k
 undone in the end. That bounds all presses' costs at once, at no cost; up to MOST presses hardly any bound is above the
 fewest (presses that change nothing are twelve at least), so the network need not be asked what a press leads to.
 
-The network that learns is the head that reads the sense of boards alone; the trunk's head takes over what that one
+The network that learns is the head that reads the sense of positions alone; the trunk's head takes over what that one
 knows (`glancing.CostLearner`).
 """
 
@@ -48,7 +48,7 @@ def lesson(context: Context) -> Lesson:
 
 
 class PuzzleLearner(CostLearner):
-    """The sense of boards learns from further scrambles."""
+    """The sense of positions learns from further scrambles."""
 
     costs = COSTS
 
@@ -62,7 +62,7 @@ class PuzzleLearner(CostLearner):
 
 def costs(agent: Agent, lit: np.ndarray) -> np.ndarray:
     """What each press costs with all that follows, float [N, 25], for lights int8 [N, 25]."""
-    return COSTS.of(agent, RULES.observe(RULES.of(lit))["board"])
+    return COSTS.of(agent, RULES.observe(RULES.of(lit))["position"])
 
 
 def scrambles(n: int, rng: np.random.Generator, held_out: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -98,7 +98,7 @@ def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0)
 
 def told(lit: np.ndarray, cost: np.ndarray) -> Batch:
     """A batch of lights int8 [N, 25] with `cost` [N, 1, 25]."""
-    return COSTS.batch(RULES.observe(RULES.of(lit))["board"], cost)
+    return COSTS.batch(RULES.observe(RULES.of(lit))["position"], cost)
 
 
 def bounds(presses: np.ndarray) -> np.ndarray:

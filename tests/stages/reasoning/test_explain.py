@@ -58,7 +58,7 @@ def test_what_is_no_sentence_names_no_line(text: str) -> None:
 
 def test_no_image_of_a_position_of_exams_is_in_lessons(agent: Agent) -> None:
     learner = Explaining(agent, seed=0, learning_rate=1e-3)
-    drawn = np.concatenate([learner.drawn(update, 64)["senses"]["board"].numpy()[:, 0] for update in range(4)])
+    drawn = np.concatenate([learner.drawn(update, 64)["senses"]["position"].numpy()[:, 0] for update in range(4)])
     shown = (drawn[:, 0].astype(np.int8) - drawn[:, 1].astype(np.int8)).reshape(-1, 9)
     assert not held_out(shown).any()
     assert held_out(exam.own_moves(agent, 0).after).all()
@@ -74,7 +74,7 @@ def test_an_images_sentence_is_true_of_the_image(agent: Agent) -> None:
         text = bytes(token for token in page if token).decode()
         (_, moves) = understood(text.partition("?")[2]) or ("", [])
         assert moves
-        assert not batch["senses"]["board"][row, 0, :2].reshape(2, 9).sum(0)[moves].any()
+        assert not batch["senses"]["position"][row, 0, :2].reshape(2, 9).sum(0)[moves].any()
 
 
 def test_who_says_its_lines_is_right_and_shuffled_answers_fall(

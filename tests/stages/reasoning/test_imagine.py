@@ -51,7 +51,7 @@ def test_a_search_finds_what_only_the_model_knows(agent: Agent, monkeypatch: pyt
     monkeypatch.setattr(head, "imagine", known)
     rules = MnkRules("tictactoe")
     board = rules.initial(np.zeros(2))
-    observed, legal = np.asarray(rules.observe(board)["board"]), rules.legal(board)["place"].copy()
+    observed, legal = np.asarray(rules.observe(board)["position"]), rules.legal(board)["place"].copy()
     assert chosen(agent, replace(domain, discount=0.0), observed, legal, 32).tolist() == [3, 3]
     assert chosen(agent, domain, observed, legal, 0).tolist() == [0, 0]
     legal[1, 3] = False

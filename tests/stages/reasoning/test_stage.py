@@ -9,8 +9,11 @@ import pytest
 
 from devmind.testing import check_learner, tiny_agent, tiny_context
 from devmind.testing.parts import check_rehearsed
+from stages.language.stage import LanguageStage
+from stages.memory.stage import MemoryStage
 from stages.reasoning.lessons import FORMED, OFTEN
 from stages.reasoning.stage import ReasoningStage
+from stages.reflex.stage import ReflexStage
 
 SELF_PLAY_OF_MINUTES = pytest.param("othello", marks=[pytest.mark.slow, pytest.mark.timeout(900)])
 
@@ -39,14 +42,14 @@ def test_the_review_goes_over_all_that_the_stage_can_undo(tmp_path) -> None:
     stage, agent, context = ReasoningStage(), tiny_agent(), tiny_context(tmp_path)
     stage.admit(agent)
     *taught, review = stage.lessons(context)
-    assert set(review.skills) == {skill for one in taught for skill in one.skills} - {"procedures"}
+    assert set(review.skills) == {skill for one in taught for skill in one.skills} - {"procedures", "navigate"}
     batches = review.make_batches(agent, context, 26)
-    rounds = Counter(batches.make(update)["of"] for update in range(len(taught) - 1 + len(OFTEN)))
+    rounds = Counter(batches.make(update)["of"] for update in range(len(taught) - 2 + len(OFTEN)))
     assert {name for name, times in rounds.items() if times == 2} == OFTEN
     assert set(rounds.values()) == {1, 2}
 
 
-def test_lessons_behind_those_that_form_the_sense_of_boards_change_it_little(tmp_path) -> None:
+def test_lessons_behind_those_that_form_the_sense_of_positions_change_it_little(tmp_path) -> None:
     stage, agent, context = ReasoningStage(), tiny_agent(), tiny_context(tmp_path)
     stage.admit(agent)
     agent.config.stages = [stage.name]
@@ -57,8 +60,22 @@ def test_lessons_behind_those_that_form_the_sense_of_boards_change_it_little(tmp
         learner = lesson.make_learner(agent, context)
         of = {id(p): group["rate"] for group in learner.optimizer.param_groups for p in group["params"]}
         named = {key: of[id(p)] for key, p in learner.trained_parameters()}
-        sense = [rate for key, rate in named.items() if key.startswith("encoders.board.")]
+        sense = [rate for key, rate in named.items() if key.startswith("encoders.position.")]
         others = [rate for key, rate in named.items() if key.startswith("heads.sliding_q.")]
         if sense and others:
-            share = 1.0 if name in ("navigate", "puzzles", "sliding") else FORMED["encoders.board."]
+            share = 1.0 if name in ("navigate", "puzzles", "sliding") else FORMED["encoders.position."]
             assert sense == pytest.approx([share * others[0]] * len(sense)), name
+
+
+def test_nothing_is_trained_that_an_earlier_stage_uses(tmp_path) -> None:
+    agent, context = tiny_agent(), tiny_context(tmp_path)
+    for stage in (ReflexStage(), MemoryStage(), LanguageStage()):
+        stage.admit(agent)
+    before = {name for name, _ in agent.named_parameters()}
+    ReasoningStage().admit(agent)
+    agent.config.stages = ["reflex", "memory", "language", "reasoning"]
+    for lesson in ReasoningStage().lessons(context):
+        trained = {name for name, _ in lesson.make_learner(agent, context).trained_parameters()}
+        assert trained, lesson.name
+        assert not trained & before, lesson.name
+        assert not lesson.undoes_earlier
