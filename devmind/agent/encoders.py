@@ -54,7 +54,7 @@ class Encoder(nn.Module):
 
     With `of` it reads another sense once more, in its own way, under a name of its own; with `beside` only in Moments
     that have that sense too, so that all others stay as they were, bit by bit. What it makes has no key: memory is not
-    asked by it, and keeps nothing by it. Without `enters` its tokens are for heads that tap it, and the trunk gets none.
+    asked by it, and keeps nothing by it. Without `enters` its tokens are for heads that tap it; the trunk gets none.
     """
 
     sense_dims: int = 1

@@ -32,7 +32,6 @@ from devmind.agent.taps import (
 from devmind.agent.trunk import Trunk
 from devmind.errors import ConfigError, DevmindError
 
-
 READOUT = "readout"
 """A Moment's last token, beside the names of its senses."""
 
@@ -65,8 +64,8 @@ class Thinker(Perceiver):
         States made before have too few layers: make new ones.
 
         Args:
-            through: whose tokens go through them, senses or READOUT, each with the sense that its Moment has to have for
-                that; all other tokens pass by. By default all tokens go through. A sense that streams lets only its own
+            through: whose tokens go through them, senses or READOUT, each with the sense that its Moment has to have;
+                all other tokens pass by. By default all tokens go through. A sense that streams lets only its own
                 tokens and the readout through, as the others are thought about before it has come.
 
         Raises:

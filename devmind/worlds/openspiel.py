@@ -155,8 +155,8 @@ class OpenSpielRules:
         planes = np.rint(seen)
         if (planes != seen).any() or (abs(planes) > 127).any():
             raise WorldError(
-                f"'{self.level}' shows a number that a `position` cannot hold, which its first {LOOKED_AT} positions did "
-                "not: its planes cannot be seen by an agent."
+                f"'{self.level}' shows a number that a `position` cannot hold, which its first {LOOKED_AT} positions "
+                "did not: its planes cannot be seen by an agent."
             )
         turns = np.broadcast_to(state.player[:, None, None, None], (len(state), 1, *self._shape[1:]))
         return {"position": np.concatenate([planes, turns], 1).astype(np.int8)}

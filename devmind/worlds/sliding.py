@@ -136,7 +136,9 @@ class SlidingRules:
         lines = np.arange(self.side)[:, None]
         row, column = number // self.side == lines, (number % self.side == lines) & (number >= 0)
         return {
-            "position": np.concatenate([row, column], 1).astype(np.int8).reshape(-1, 2 * self.side, self.side, self.side)
+            "position": np.concatenate([row, column], 1)
+            .astype(np.int8)
+            .reshape(-1, 2 * self.side, self.side, self.side)
         }
 
     def truth(self, state: Tiles) -> dict[str, np.ndarray]:

@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from devmind.agent.agent import Agent
 from devmind.agent.text import add_text
-from devmind.learners.gradient import trainable
+from devmind.learners.gradient import owned_parts
 from devmind.worlds.market import SEEN
 from devmind.worlds.pointmaze import MAZES
 from devmind.worlds.tabletop import PLACES, THINGS
@@ -138,5 +138,9 @@ def _manipulate(agent: Agent) -> None:
 
 
 def trained(agent: Agent) -> tuple[str, ...]:
-    """Prefixes of what lessons change: the trunk, the stage's own parts, and earlier heads on the trunk."""
-    return trainable(agent, NAME)
+    """Prefixes of what lessons change: the stage's own parts, by the trunk's features as they are.
+
+    No earlier stage uses any of it; and the planner learns as fast as where the trunk learns along (docs/log.md,
+    2026-11-25).
+    """
+    return owned_parts(agent, NAME)

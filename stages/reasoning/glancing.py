@@ -1,4 +1,4 @@
-"""Teaching the sense of positions by itself, between the steps that teach the trunk; and what actions of a puzzle cost."""
+"""Teaching the sense of positions by itself, between steps that teach the trunk; and what actions of a puzzle cost."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Costs:
 class CostLearner(GlancingLearner):
     """Costs by gradient, learned by the head that reads the position's tokens alone; the trunk's head takes them over.
 
-    A step of the trunk costs as much as eight of the sense of positions, and its features of the position are nearly its
+    A step of the trunk costs as much as eight of the sense of positions, and its features of a position are nearly its
     tokens, linearly: a head on them learns in hundreds of steps what least squares hands over at once. So the lesson
     leaves the trunk alone, and unlearns nothing there; what rehearsals later change is kept right by their gradient.
     """

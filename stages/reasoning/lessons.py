@@ -47,16 +47,16 @@ TINY: Mapping[str, int] = {"games": 8, "again": 8, "simulations": 8}
 REVIEW = {"tiny": 5, "nursery": 520, "child": 2000, "adult": 6000}
 """Steps of the lesson `review`."""
 FORMED: Mapping[str, float] = {f"encoders.{parts.POSITION}.": 0.3}
-"""At what share of their rate the sense of positions learns in lessons behind those that form it: all heads of the stage
-read it, and what each lesson bends it to is undone in the others (docs/log.md, 2026-11-25)."""
+"""At what share of their rate the sense of positions learns in lessons behind those that form it: all heads of the
+stage read it, and what each lesson bends it to is undone in the others (docs/log.md, 2026-11-25)."""
 OFTEN = frozenset({"tictactoe", "explain", "sliding"})
 """What a review goes over twice in a round: later lessons undid most of these (docs/log.md, 2026-11-24)."""
 
 
 def lessons(context: Context) -> Sequence[Lesson]:
-    """What cells hold, which needs MiniGrid; puzzles, which form the sense of positions; games, values, a learned model,
-    procedures and a line of play in words, by which that sense is changed little; each rehearsing those before it that
-    it can undo; then all of these in turn. Nothing is trained that an earlier stage uses.
+    """What cells hold, which needs MiniGrid; puzzles, which form the sense of positions; games, values, a learned
+    model, procedures and a line of play in words, by which that sense is changed little; each rehearsing those before
+    it that it can undo; then all of these in turn. Nothing is trained that an earlier stage uses.
 
     `explain` is last before the review, as what is taught last is kept best and it asks for most.
     """

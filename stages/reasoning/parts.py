@@ -29,8 +29,8 @@ THROUGH: Mapping[str, str] = {POSITION: POSITION, TEXT: POSITION, BOARD: BOARD}
 """Whose tokens go through them (`Agent.grow`): positions with what is written of them, and what is seen of rooms. No
 head of an earlier stage reads any of these there, so all that was learned before stays as it was."""
 GLANCES = "lights_out_glance"
-"""The same from the position's tokens alone. Such heads only teach: what a trunk of many layers is to read has to be told
-by its encoder first, and that learns ten times as fast by itself.
+"""The same from the position's tokens alone. Such heads only teach: what a trunk of many layers is to read has to be
+told by its encoder first, and that learns ten times as fast by itself.
 """
 SLIDES, SLIDE_GLANCES = "sliding_q", "sliding_glance"
 """What each move of a sliding puzzle costs, all that follows included, on boards of any side; and the same from the
@@ -51,8 +51,8 @@ features of the board, and by the board's tokens alone."""
 CELLS = "view_cells"
 """What stands in each of the 49 cells of MiniGrid's view, by features of its own: an arc, as reflexes are."""
 IMAGINES = "head.reasoning-imagine"
-"""What comes of actions, in a latent: of moves in tic-tac-toe by the trunk's features of the position, of pushes of a cart
-by the body's numbers."""
+"""What comes of actions, in a latent: of moves in tic-tac-toe by the trunk's features of the position, of pushes of a
+cart by the body's numbers."""
 PUSH_NET: dict[str, object] = {"classes": 2, "hidden": 128, "depth": 2, "activation": "relu"}
 
 

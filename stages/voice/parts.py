@@ -1,11 +1,13 @@
-"""What the stage adds to an agent: an ear for speech, heads that say which words it hears, a codec that
-says it again.
+"""What the stage adds to an agent: an ear for speech, layers of the trunk for it, heads that say which words it hears,
+a codec that says it again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from devmind.agent.agent import Agent
-from devmind.learners.gradient import trainable
+from devmind.learners.gradient import grown_layers, owned_parts
 from stages.voice.ear import TOKENS
 from stages.voice.sounds.kinds import KINDS
 from stages.voice.transcript import KNOWN
@@ -21,12 +23,16 @@ KINDS_HEAD, KINDS_ARC = "heard_kind", "heard_kind_arc"
 """What tells kinds of sounds by the trunk's features of the ear, and the arc that does by the ear's log-mel alone."""
 SORT = "sort"
 """The effector of that arc: int64 a Moment, the kind of all that was heard so far, in `sounds.kinds.KINDS`."""
+GROWN: Mapping[str, int] = {"tiny": 1, "nursery": 2, "child": 2, "adult": 4}
+"""By size, the layers that the trunk grows for what the ear hears; no other tokens go through them."""
 CODEC, UTTER = "codec", "utter"
 """The head and its effector: codes int64 [4, 2] a Moment."""
 
 
 def admit(agent: Agent) -> None:
     """Add every part that is not there yet."""
+    if NAME not in agent.config.grown:
+        agent.grow(GROWN[agent.config.size], NAME, {LISTEN: LISTEN})
     if SOUND not in agent.encoders:
         agent.add_encoder(SOUND, stage=NAME)
     if LISTEN not in agent.encoders:
@@ -47,11 +53,12 @@ def admit(agent: Agent) -> None:
 
 
 def trained(agent: Agent) -> tuple[str, ...]:
-    """What the lessons of the trunk change: the trunk, its heads of words and kinds, earlier heads on the trunk; not
-    the ear, and no arc.
+    """What the lessons of the trunk change: the layers that it grew for the ear, and its heads of words and kinds; not
+    the ear, and no arc. No earlier stage uses any of it.
     """
     fixed = {f"encoders.{LISTEN}.", f"heads.{WORDS_ARC}.", f"heads.{KINDS_ARC}.", f"heads.{CODEC}."}
-    return tuple(prefix for prefix in trainable(agent, NAME) if prefix not in fixed)
+    own = (prefix for prefix in owned_parts(agent, NAME) if prefix not in fixed)
+    return (*grown_layers(agent, {NAME}), *own)
 
 
 def trained_without_trunk(agent: Agent) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,26 @@ def test_a_name_that_two_stages_give_is_of_one_part(one: str, other: str) -> Non
         assert here[name] == there[name], f"{name} of '{one}' and of '{other}'"
 
 
+@pytest.mark.parametrize("name", ["language", "voice", "reasoning", "planning"])
+def test_a_stage_with_layers_or_heads_of_its_own_trains_nothing_that_was_there(name: str, tmp_path: Path) -> None:
+    """And rehearses no earlier stage: what those taught is kept by construction."""
+    agent, context = tiny_agent(), tiny_context(tmp_path)
+    order = ("reflex", *STAGES)
+    earlier = [load_stage(before) for before in order[: order.index(name)]]
+    for before in earlier:
+        before.admit(agent)
+    there = {name for name, _ in agent.named_parameters()}
+    stage = load_stage(name)
+    stage.admit(agent)
+    agent.config.stages = [*(before.name for before in earlier), name]
+    lessons = stage.lessons(context)
+    for lesson in lessons:
+        trained = {name for name, _ in lesson.make_learner(agent, context).trained_parameters()}
+        assert trained, lesson.name
+        assert not trained & there, lesson.name
+        assert rehearsals(replace(lesson, rehearses=()), [], earlier, agent, context) == [], lesson.name
+
+
 def test_all_stages_together_have_every_part_of_each() -> None:
     every = added(*STAGES)
     assert all(part in every for name in STAGES for part in added(name))
@@ -53,9 +74,10 @@ def test_all_stages_together_have_every_part_of_each() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_the_last_stage_rehearses_every_lesson_of_all_before(tmp_path: Path) -> None:
-    """As in a childhood. The law check of a stage has only those before it that it requires by name."""
-    earlier, last = [load_stage(name) for name in ("reflex", *STAGES[:-1])], load_stage(STAGES[-1])
+def test_a_stage_that_trains_the_trunk_rehearses_every_lesson_of_all_before(tmp_path: Path) -> None:
+    """The memory stage behind all others. The law check of a stage has only those before it that it requires."""
+    last = load_stage("memory")
+    earlier = [load_stage(name) for name in ("reflex", *STAGES) if name != last.name]
     agent, context = tiny_agent(), tiny_context(tmp_path / "run")
     for stage in (*earlier, last):
         stage.admit(agent)

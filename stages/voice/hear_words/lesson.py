@@ -31,7 +31,7 @@ def lesson(context: Context) -> Lesson:
     return gradient_lesson(
         context, "words", loss, lambda agent, context, update, rows, steps: lesson_batch(context, update, rows),
         steps=STEPS, rows=24, learning_rate=2e-3, minutes=2.5, trains=trained, prefetch=True, learner=MuonLearner,
-        control_trains=trained_without_trunk, skills=("hear_words",), learns_from=groups(context),
+        control_trains=trained_without_trunk, skills=("hear_words",), learns_from=groups(context), undoes_earlier=False,
     )  # fmt: skip
 
 

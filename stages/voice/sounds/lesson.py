@@ -77,7 +77,8 @@ def lesson(context: Context) -> Lesson:
     return gradient_lesson(
         context, "kinds", loss, lambda agent, context, update, rows, steps: lesson_batch(context, update, rows),
         steps=STEPS, rows=16, learning_rate=2e-3, minutes=2.0, trains=trained, prefetch=True, learner=MuonLearner,
-        control_trains=trained_without_trunk, skills=("sounds",), learns_from=groups(context),
+        control_trains=trained_without_trunk, skills=("sounds",), learns_from=groups(context), undoes_earlier=False,
+        rehearses=("words",),
     )  # fmt: skip
 
 

@@ -9,11 +9,8 @@ import pytest
 
 from devmind.testing import check_learner, tiny_agent, tiny_context
 from devmind.testing.parts import check_rehearsed
-from stages.language.stage import LanguageStage
-from stages.memory.stage import MemoryStage
 from stages.reasoning.lessons import FORMED, OFTEN
 from stages.reasoning.stage import ReasoningStage
-from stages.reflex.stage import ReflexStage
 
 SELF_PLAY_OF_MINUTES = pytest.param("othello", marks=[pytest.mark.slow, pytest.mark.timeout(900)])
 
@@ -65,17 +62,3 @@ def test_lessons_behind_those_that_form_the_sense_of_positions_change_it_little(
         if sense and others:
             share = 1.0 if name in ("navigate", "puzzles", "sliding") else FORMED["encoders.position."]
             assert sense == pytest.approx([share * others[0]] * len(sense)), name
-
-
-def test_nothing_is_trained_that_an_earlier_stage_uses(tmp_path) -> None:
-    agent, context = tiny_agent(), tiny_context(tmp_path)
-    for stage in (ReflexStage(), MemoryStage(), LanguageStage()):
-        stage.admit(agent)
-    before = {name for name, _ in agent.named_parameters()}
-    ReasoningStage().admit(agent)
-    agent.config.stages = ["reflex", "memory", "language", "reasoning"]
-    for lesson in ReasoningStage().lessons(context):
-        trained = {name for name, _ in lesson.make_learner(agent, context).trained_parameters()}
-        assert trained, lesson.name
-        assert not trained & before, lesson.name
-        assert not lesson.undoes_earlier
