@@ -202,10 +202,7 @@ class GymRules:
     name = "gymnasium"
 
     def __init__(self, level: str = "CartPole-v1") -> None:
-        try:
-            self._world = GymWorld(gymnasium.make(level, disable_env_checker=True))
-        except gymnasium.error.Error as error:
-            raise WorldError(f"There is no Gymnasium environment '{level}' that can be made: {error}") from error
+        self._world = self._made(level)
         self.level = level
         self.effectors = self._world.effectors
         self.observation_space: Any = self._world.observation_space
@@ -213,6 +210,13 @@ class GymRules:
         spec = self._world.env.spec
         self.horizon = None if spec is None else spec.max_episode_steps
         self._check_copies()
+
+    def _made(self, level: str) -> GymWorld:
+        """The environment that is copied."""
+        try:
+            return GymWorld(gymnasium.make(level, disable_env_checker=True))
+        except gymnasium.error.Error as error:
+            raise WorldError(f"There is no Gymnasium environment '{level}' that can be made: {error}") from error
 
     def _check_copies(self) -> None:
         """Raise unless a copy goes on as the original does."""

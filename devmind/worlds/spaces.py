@@ -9,6 +9,9 @@ from devmind.moment import PERIPHERY_SIZE, SIGHT_SIZE, TICK_SAMPLES
 
 WORDS_MAX_LENGTH = 64
 """What an agent hears or reads in one tick, in bytes of UTF-8 (`agent.batch.WORDS_BYTES`)."""
+PAGE_MAX_LENGTH = 500
+"""Of a page that a world shows: with a few bytes to spare it fits the 512 tokens of one Moment."""
+_PRINTABLE = "".join(chr(code) for code in range(32, 127))
 BODY = (
     "pan_sin",
     "pan_cos",
@@ -49,8 +52,12 @@ def body(size: int) -> spaces.Box:
 
 def words() -> spaces.Text:
     """Any text of this tick, up to 64 characters; an empty one is no `words` at all."""
-    printable = "".join(chr(code) for code in range(32, 127))
-    return spaces.Text(WORDS_MAX_LENGTH, min_length=0, charset=printable)
+    return spaces.Text(WORDS_MAX_LENGTH, min_length=0, charset=_PRINTABLE)
+
+
+def page() -> spaces.Text:
+    """A page that stands before the agent's eyes, up to 500 characters."""
+    return spaces.Text(PAGE_MAX_LENGTH, charset=_PRINTABLE)
 
 
 def effector(size: int) -> spaces.Box:

@@ -17,6 +17,7 @@ from devmind.worlds.room import Room
 
 LINGERS = 10
 """Ticks for which an episode that has ended is still there, so that one sees how it ended."""
+PAGE = "text"
 WATCHED = 1_000_000_000
 """The first episode's seed, unless another is asked for: no lesson has one like it."""
 
@@ -32,7 +33,8 @@ class WorldRoom(Room):
 
     What is sensed comes from the rules alone. Where they have `picture(state)`, that is the room's `frame`, which is
     only shown and recorded. An episode that has ended stays for `LINGERS` ticks; `info["first"]` says that what is
-    sensed begins another one. What is said to the child is its `words` for a tick, in place of the world's.
+    sensed begins another one. What is said to the child is its `words` for a tick, in place of the world's; where the
+    world has a page, as an instruction has, it stands there in its place until the episode is over.
 
     Attributes:
         ended, rewarded: episodes that have ended, and how many of these ended with a reward.
@@ -54,7 +56,7 @@ class WorldRoom(Room):
         self.ended = self.rewarded = 0
         self._state: Any = None
         self._left: int | None = None
-        self._earned = False
+        self._earned, self._told = False, ""
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -84,7 +86,7 @@ class WorldRoom(Room):
 
     def _begin(self) -> None:
         self._state = self.rules.initial(np.array([self._seed], np.int64))
-        self._left, self._earned = None, False
+        self._left, self._earned, self._told = None, False, ""
 
     def _names(self) -> dict[str, tuple[str, ...]]:
         return {}
@@ -92,7 +94,11 @@ class WorldRoom(Room):
     def _sensed(self, tick_s: float) -> dict[str, Sense]:
         senses: dict[str, Sense] = row(self.rules.observe(self._state), 0)
         self._picture(tick_s, senses)
-        return senses | self._words()
+        senses |= self._words()
+        if PAGE in self.rules.observation_space.spaces:
+            self._told = str(senses.get("words", self._told))
+            senses |= {PAGE: self._told} if self._told else {}
+        return senses
 
     def _picture(self, tick_s: float, senses: Mapping[str, Sense]) -> None:
         """What is shown of this tick, and where in it the child looks."""

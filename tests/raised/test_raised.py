@@ -15,10 +15,15 @@ from devmind.agent.agent import Agent
 from devmind.config import RunConfig
 from devmind.curriculum.start import gate_passed, load_stage, missing_parts, starting_agent
 from devmind.errors import CheckpointError, ConfigError
+from devmind.live.loop import LiveLoop
+from devmind.live.virtual import VirtualClock
 from devmind.moment import Moment
 from devmind.raised import FOLDER, SIZE, most_raised, raised
 from devmind.raised.pack import LARGEST_BYTES, pack, seal_exams
+from devmind.seeding import exam_seeds
 from devmind.testing import tiny_agent
+from devmind.worlds import rules_of
+from devmind.worlds.world_room import WorldRoom
 from stages.reflex import parts
 
 
@@ -115,3 +120,14 @@ def test_scores_are_sealed_beside_the_agent_that_they_are_of(tmp_path: Path) -> 
     scores.write_text(json.dumps({"agent_sha256": "0" * 64, "passed": True, "skills": {}}))
     with pytest.raises(CheckpointError, match="of another agent"):
         seal_exams(tmp_path / "packed", [scores])
+
+
+def test_it_follows_an_instruction_in_a_life_as_in_the_exam() -> None:
+    """The same rooms that the exam has; nothing of the exam's code."""
+    clock = VirtualClock()
+    seed = int(exam_seeds(1, 0, "follow")[0])
+    room = WorldRoom(rules_of("minigrid", "BabyAI-GoToRedBallGrey-v0"), seed, now=clock.now, sleep=clock.sleep)
+    agent = Agent.from_pretrained(raised()["after-language"]).float()
+    loop = LiveLoop(agent, room, answers={"choose": ("choose",)})
+    loop.run(stop=lambda: room.ended >= 10)
+    assert room.rewarded >= 8

@@ -65,10 +65,17 @@ function showFaults(sentences) {
   at("faults").hidden = !sentences.length;
 }
 
+/** A page that stands before it, such as an instruction; a world without one has no such line. */
+function showTold(page) {
+  at("told").hidden = !page;
+  if (page) write(at("told"), `It is told: “${page}”.`);
+}
+
 function tick(view) {
   showFaults(view.faults);
   if (view.paused !== undefined) showState(view.paused ? "paused" : "connected");
   showPicture(view);
+  if (!view.paused) showTold(view.page);
   showBeliefs(view.beliefs);
   if (!view.paused) showPlan(view.plan);
   showSaid(view.says);

@@ -106,6 +106,7 @@ class View:
             "sound": None if sound is None else heard(self.agent, np.asarray(sound)),
             "says": said(tick.action.effectors["say"]) if "say" in tick.action.effectors else None,
             "words": tick.moment.senses.get("words"),
+            "page": tick.moment.senses.get("text"),
             "names": {sense: as_known(named) for sense, named in (names or {}).items()},
             "surprise": {sense: number(value) for sense, value in (surprise or {}).items()},
             "health": sensor_health(room.sensors.values()),

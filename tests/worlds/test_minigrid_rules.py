@@ -1,0 +1,50 @@
+"""Rooms of MiniGrid as Rules, and an instruction that stands before who lives there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from devmind.errors import WorldError
+from devmind.live.virtual import VirtualClock
+from devmind.testing import check_world
+from devmind.worlds import rules_of
+from devmind.worlds.minigrid import FORWARD, env_of, room
+from devmind.worlds.world_room import LINGERS, WorldRoom
+
+LOCAL = "BabyAI-GoToLocal-v0"
+
+
+def test_a_room_keeps_the_laws_of_rules() -> None:
+    check_world(rules_of("minigrid", LOCAL))
+
+
+def test_what_is_seen_and_told_is_what_the_room_shows_and_tells() -> None:
+    rules, world = rules_of("minigrid", LOCAL), room(LOCAL)
+    state = rules.initial(np.array([3, 4]))
+    for seed in (3, 4):
+        board = world.reset(seed=seed)[0]["board"]
+        seen = rules.observe(state)
+        np.testing.assert_array_equal(seen["board"][seed - 3], board)
+        assert seen["text"][seed - 3] == env_of(world).mission
+    assert rules.picture(state).shape == (2, 384, 384, 3)
+
+
+def test_a_room_that_there_is_not_is_refused() -> None:
+    with pytest.raises(WorldError, match=r"no environment 'BabyAI-GoToLocla-v0'.*BabyAI-GoToLocal-v0"):
+        rules_of("minigrid", "BabyAI-GoToLocla-v0")
+
+
+def test_what_is_said_stands_until_the_episode_is_over() -> None:
+    clock, rules = VirtualClock(), rules_of("minigrid", LOCAL)
+    here = WorldRoom(rules, 5, now=clock.now, sleep=clock.sleep)
+    own, next_one = (rules.observe(rules.initial(np.array([seed])))["text"][0] for seed in (5, 6))
+    assert here.reset()[0]["text"] == own
+    here.say("go to the blue box")
+    told = [here.step({"choose": np.array(FORWARD)})[0]["text"] for _ in range(3)]
+    assert told == ["go to the blue box"] * 3
+    here._left = 0  # as where the episode has ended and was looked at
+    senses, *_, info = here.step({"choose": np.array(FORWARD)})
+    assert info["first"]
+    assert senses["text"] == next_one
+    assert LINGERS > 1
