@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -28,11 +28,11 @@ class MiniGridRules(GymRules):
         WorldError: MiniGrid is not installed, or has no such room.
     """
 
-    name: ClassVar[str] = "minigrid"
+    name = "minigrid"
 
     def __init__(self, level: str = "BabyAI-GoToRedBallGrey-v0") -> None:
         super().__init__(level)
-        self.observation_space = spaces.Dict(dict(self._world.observation_space.spaces) | {"text": page()})
+        self.observation_space = spaces.Dict({**self.observation_space.spaces, "text": page()})
 
     def _made(self, level: str) -> GymWorld:
         return room(level)
