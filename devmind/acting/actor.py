@@ -73,6 +73,10 @@ class Actor:
         self.n = self.n if n is None else n
         self.state = self.agent.new_state(self.n, short_term=self.short_term)
 
+    def keep(self, index: np.ndarray) -> None:
+        """Go on with the rows `index` alone, int64 [K]."""
+        self.state, self.n = self.state.take(index.tolist()), len(index)
+
     def encode(self, moments: Moment | Sequence[Moment] | Batch) -> Percepts:
         """One tick as tokens and keys, without the senses that are taken away; the state is only read."""
         return self.agent.encode(self.state, moments)

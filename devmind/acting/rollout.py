@@ -24,6 +24,8 @@ Policy = Callable[[Senses, np.ndarray], Actions]
 
 Through = Callable[[Policy, "Steppable"], Policy]
 """Puts another policy in the place of one that is about to act in a world."""
+SPARED = 0.75
+"""A policy leaves rows out when no more than this share of those it is asked about go on: leaving out costs a copy."""
 _THROUGH: ContextVar[Through | None] = ContextVar("who acts in a rollout in place of its policy", default=None)
 _ROLLING: ContextVar[bool] = ContextVar("a rollout is stepping a world", default=False)
 
@@ -72,7 +74,11 @@ class Transition:
 
 
 def rollout(
-    policy: Policy, world: Steppable, ticks: int | None = None, first: np.ndarray | None = None
+    policy: Policy,
+    world: Steppable,
+    ticks: int | None = None,
+    first: np.ndarray | None = None,
+    sparing: bool = False,
 ) -> Iterator[Transition]:
     """Let `policy` act in `world` from where it stands, one Transition a tick.
 
@@ -81,14 +87,21 @@ def rollout(
     Args:
         ticks: how many; None goes on until every row's episode is over, which is for worlds that start none anew.
         first: which rows begin an episode at the first tick, bool [N]; all by default.
+        sparing: rows whose episode is over are not asked any more, where the policy can leave rows out (`keep(index)`,
+            as an Actor can) and the world starts none anew; their actions are zeros.
     """
     through = _THROUGH.get()
     policy = policy if through is None else through(policy, world)
     senses, tick = world.observe(), 0
     opening = np.ones(world.num_envs, bool) if first is None else np.asarray(first, bool)
-    over = False
+    over, asked = False, np.arange(world.num_envs)
+    sparing = sparing and hasattr(policy, "keep") and not starts_anew(world)
     while tick < ticks if ticks is not None else not over:
-        actions = policy(senses, opening)
+        if len(asked) == world.num_envs:
+            actions = policy(senses, opening)
+        else:
+            some = policy({name: _rows(value, asked) for name, value in senses.items()}, opening[asked])
+            actions = {name: _spread(value, asked, world.num_envs) for name, value in some.items()}
         with _rolling():
             following, reward, terminated, truncated, info = world.step(actions)
         led_to = info.get("final_obs", following)
@@ -97,6 +110,21 @@ def rollout(
         over = bool(transition.ended.all())
         opening = transition.ended if starts_anew(world) else np.zeros(world.num_envs, bool)
         senses, tick = following, tick + 1
+        going = ~transition.ended[asked]
+        if sparing and 0 < going.sum() <= SPARED * len(asked):
+            policy.keep(np.flatnonzero(going))  # type: ignore[attr-defined]
+            asked = asked[going]
+
+
+def _rows(value: Any, index: np.ndarray) -> Any:
+    return value[index] if isinstance(value, np.ndarray) else [value[row] for row in index.tolist()]
+
+
+def _spread(value: np.ndarray, index: np.ndarray, n: int) -> np.ndarray:
+    """Rows [len(index), ...] at their places among `n`, zeros elsewhere."""
+    found = np.zeros((n, *value.shape[1:]), value.dtype)
+    found[index] = value
+    return found
 
 
 def observations(world: Steppable, ticks: int, policy: Policy | None = None) -> Iterator[Senses]:

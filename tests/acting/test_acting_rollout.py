@@ -7,9 +7,11 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+import torch
 
-from devmind.acting import is_rolling, observations, returns, rollout, scripted, still
-from devmind.testing import LampRules
+from devmind.acting import Actor, is_rolling, observations, returns, rollout, scripted, still
+from devmind.agent.batch import collate_tick
+from devmind.testing import LampRules, tiny_agent
 from devmind.worlds.adapter import VectorWorld
 from devmind.worlds.gym_world import GymWorld
 from devmind.worlds.side_by_side import SideBySide
@@ -137,3 +139,66 @@ def test_a_row_whose_episode_is_over_earns_no_more() -> None:
 @pytest.mark.parametrize("ticks", [0, 1])
 def test_few_ticks(ticks: int) -> None:
     assert len(list(rollout(still, lamps(), ticks))) == ticks
+
+
+class Staggered:
+    """Rows whose episodes last 1, 2, 3, ... ticks; `place` is the row's number and the tick."""
+
+    def __init__(self, n: int) -> None:
+        self.num_envs, self.tick, self.told = n, 0, list[np.ndarray]()
+
+    def observe(self) -> dict[str, Any]:
+        place = np.stack([np.arange(self.num_envs), np.full(self.num_envs, self.tick)], 1)
+        return {"place": place.astype(np.float32), "text": [f"row {row}" for row in range(self.num_envs)]}
+
+    def step(self, actions: Any) -> tuple[dict[str, Any], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        self.told.append(actions["press"])
+        going = np.arange(self.num_envs) >= self.tick
+        self.tick += 1
+        ended = np.arange(self.num_envs) < self.tick
+        return self.observe(), going * 1.0, ended, np.zeros(self.num_envs, bool), {}
+
+
+class Sparing:
+    """It presses its row's number; it can leave rows out."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+
+    def keep(self, index: np.ndarray) -> None:
+        self.rows = self.rows[index]
+
+    def __call__(self, senses: Any, first: np.ndarray) -> dict[str, np.ndarray]:
+        if first.all():
+            self.rows = np.arange(len(first))
+        assert senses["place"][:, 0].tolist() == self.rows.tolist(), "it is told of the rows that it went on with"
+        self.asked.append(senses["text"])
+        return {"press": self.rows + 1}
+
+
+def test_rows_that_are_over_are_not_asked_any_more_where_they_can_be_left_out() -> None:
+    policy, world = Sparing(), Staggered(8)
+    ticks = list(rollout(policy, world, sparing=True))
+    assert len(ticks) == 8
+    assert sum(tick.reward for tick in ticks).tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert [len(rows) for rows in policy.asked] == [8, 8, 6, 6, 4, 3, 2, 1]
+    for tick, told in enumerate(world.told):
+        assert told[tick:].tolist() == list(range(tick + 1, 9)), "who goes on is answered"
+    assert world.told[3].tolist() == [0, 0, 3, 4, 5, 6, 7, 8], "who is left out does nothing"
+    assert len(list(rollout(lambda senses, first: {"press": np.zeros(8)}, Staggered(8), sparing=True))) == 8
+
+
+def test_an_actor_goes_on_alike_without_the_rows_that_it_leaves_out() -> None:
+    agent = tiny_agent()
+    agent.add_encoder("body")
+    whole, fewer = (Actor(agent, 4) for _ in range(2))
+    batch = [collate_tick({"body": np.full((4, 12), 0.1 * t, np.float32)}, np.full(4, t == 0)) for t in range(4)]
+    for t in range(2):
+        whole.act(batch[t])
+        fewer.act(batch[t])
+    fewer.keep(np.array([1, 3]))
+    for t in (2, 3):
+        every = whole.act(batch[t]).features
+        some = fewer.act(collate_tick({"body": np.full((2, 12), 0.1 * t, np.float32)}, np.zeros(2, bool))).features
+        torch.testing.assert_close(some, every[[1, 3]], atol=1e-5, rtol=0)
+    assert fewer.n == 2
