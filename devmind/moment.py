@@ -40,7 +40,8 @@ STANDARD_SENSES: Mapping[str, StandardSense] = {
     "words": StandardSense("str", (), "text heard or read in this tick"),
     "body": StandardSense("float32", (None,), "proprioception and other numbers [K]"),
     "board": StandardSense("int8", (None, None, None), "planes of a board [C, H, W]"),
-    "position": StandardSense("int8", (None, None, None), "planes of all that a game or a puzzle shows [C, H, W]"),
+    "position": StandardSense("int8", (None, None, None), "planes of all that a game shows [C, H, W]"),
+    "puzzle": StandardSense("int8", (None, None, None), "planes of all that a puzzle shows [C, H, W]"),
     "text": StandardSense("str", (), "a page that is read, or the beginning of one to be written"),
 }
 

@@ -47,7 +47,7 @@ class Stickers(Struct):
 
 
 class CubeRules:
-    """The sense `position` int8 [6, 3 * side, 4 * side], the effector `turn`; a turn costs 1 until all is solved.
+    """The sense `puzzle` int8 [6, 3 * side, 4 * side], the effector `turn`; a turn costs 1 until all is solved.
 
     Plane c shows where colour c is on the unfolded cube: up above front, then left, front, right, back, and down below.
     Turns are `names`: a face clockwise ("U"), then the same face back ("U'"). The level is the side, and how many turns
@@ -75,7 +75,7 @@ class CubeRules:
         self.goal = np.repeat(np.arange(6, dtype=np.int8), self.side**2)
         height, width = 3 * self.side, 4 * self.side
         self._net = _unfolded(self.side)
-        self.observation_space = spaces.Dict({"position": spaces.Box(0, 1, (6, height, width), np.int8)})
+        self.observation_space = spaces.Dict({"puzzle": spaces.Box(0, 1, (6, height, width), np.int8)})
         self.action_space = spaces.Dict({"turn": spaces.Discrete(len(self.names))})
 
     def initial(self, seeds: np.ndarray) -> Stickers:
@@ -129,7 +129,7 @@ class CubeRules:
         n, height, width = len(state), 3 * self.side, 4 * self.side
         board = np.zeros((n, 6, height * width), np.int8)
         board[:, :, self._net] = state.colours[:, None] == np.arange(6)[:, None]
-        return {"position": board.reshape(n, 6, height, width)}
+        return {"puzzle": board.reshape(n, 6, height, width)}
 
     def truth(self, state: Stickers) -> dict[str, np.ndarray]:
         """Nothing: what solves it follows from what is seen."""

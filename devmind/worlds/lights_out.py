@@ -31,7 +31,7 @@ class Lights(Struct):
 
 
 class LightsOutRules:
-    """The sense `position` int8 [1, side, side], the effector `press`; a press costs 1 until all lights are out.
+    """The sense `puzzle` int8 [1, side, side], the effector `press`; a press costs 1 until all lights are out.
 
     The level is the side, and how many presses scramble it at most: "5" (as many as there are lights) or "5-8".
 
@@ -56,7 +56,7 @@ class LightsOutRules:
         if self.most < 1:
             raise WorldError(f"A scramble has at least one press; got '{level}'.")
         self.turns = turns(self.side)
-        self.observation_space = spaces.Dict({"position": spaces.Box(0, 1, (1, self.side, self.side), np.int8)})
+        self.observation_space = spaces.Dict({"puzzle": spaces.Box(0, 1, (1, self.side, self.side), np.int8)})
         self.action_space = spaces.Dict({"press": spaces.Discrete(self.cells)})
 
     def initial(self, seeds: np.ndarray) -> Lights:
@@ -96,7 +96,7 @@ class LightsOutRules:
 
     def observe(self, state: Lights) -> dict[str, Any]:
         """int8 [N, 1, side, side]."""
-        return {"position": state.lit.reshape(-1, 1, self.side, self.side).copy()}
+        return {"puzzle": state.lit.reshape(-1, 1, self.side, self.side).copy()}
 
     def truth(self, state: Lights) -> dict[str, np.ndarray]:
         """Nothing: what solves it follows from what is seen."""

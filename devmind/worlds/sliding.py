@@ -33,7 +33,7 @@ class Tiles(Struct):
 
 
 class SlidingRules:
-    """The sense `position` int8 [2 * side, side, side], the effector `slide`; a move costs 1 until all is in order.
+    """The sense `puzzle` int8 [2 * side, side, side], the effector `slide`; a move costs 1 until all is in order.
 
     Plane r says which tiles belong into row r, plane side + c which into column c; the free place is in none. In order
     are 1, 2, 3 ... with the free place last. The level is the side, and how many moves by chance make an initial state
@@ -60,7 +60,7 @@ class SlidingRules:
         self.goal = np.roll(np.arange(self.cells, dtype=np.int8), -1)
         self.leads = _leads(self.side)
         planes = 2 * self.side
-        self.observation_space = spaces.Dict({"position": spaces.Box(0, 1, (planes, self.side, self.side), np.int8)})
+        self.observation_space = spaces.Dict({"puzzle": spaces.Box(0, 1, (planes, self.side, self.side), np.int8)})
         self.action_space = spaces.Dict({"slide": spaces.Discrete(len(MOVES))})
 
     def initial(self, seeds: np.ndarray) -> Tiles:
@@ -136,9 +136,7 @@ class SlidingRules:
         lines = np.arange(self.side)[:, None]
         row, column = number // self.side == lines, (number % self.side == lines) & (number >= 0)
         return {
-            "position": np.concatenate([row, column], 1)
-            .astype(np.int8)
-            .reshape(-1, 2 * self.side, self.side, self.side)
+            "puzzle": np.concatenate([row, column], 1).astype(np.int8).reshape(-1, 2 * self.side, self.side, self.side)
         }
 
     def truth(self, state: Tiles) -> dict[str, np.ndarray]:

@@ -45,7 +45,7 @@ class Warehouse(Struct):
 
 
 class SokobanRules:
-    """The sense `position` int8 [4, side, side], walls, goals, boxes and the player; the effector `walk`.
+    """The sense `puzzle` int8 [4, side, side], walls, goals, boxes and the player; the effector `walk`.
 
     A move costs 1 until every box is on a goal. The level is the side and the number of boxes: "8-2"; a seed makes a
     room of that side of whose boxes at least half have been pulled off their goals.
@@ -68,7 +68,7 @@ class SokobanRules:
         self.side, self.boxes = int(found[1]), int(found[2])
         self.cells = self.side**2
         self.steps = np.array([-self.side, self.side, -1, 1])
-        self.observation_space = spaces.Dict({"position": spaces.Box(0, 1, (4, self.side, self.side), np.int8)})
+        self.observation_space = spaces.Dict({"puzzle": spaces.Box(0, 1, (4, self.side, self.side), np.int8)})
         self.action_space = spaces.Dict({"walk": spaces.Discrete(len(MOVES))})
 
     def initial(self, seeds: np.ndarray) -> Warehouse:
@@ -125,7 +125,7 @@ class SokobanRules:
         """int8 [N, 4, side, side]."""
         player = state.player[:, None] == np.arange(self.cells)
         planes = np.stack([state.wall, state.goal, state.box, player], 1).astype(np.int8)
-        return {"position": planes.reshape(-1, 4, self.side, self.side)}
+        return {"puzzle": planes.reshape(-1, 4, self.side, self.side)}
 
     def truth(self, state: Warehouse) -> dict[str, np.ndarray]:
         """Nothing: what solves it follows from what is seen."""
@@ -187,7 +187,7 @@ class SokobanRules:
     def text(self, state: Warehouse) -> list[str]:
         """Each state as a text that `read` takes."""
         signs = {marks: sign for sign, marks in list(SIGNS.items())[::-1]}
-        seen = self.observe(state)["position"].transpose(0, 2, 3, 1)
+        seen = self.observe(state)["puzzle"].transpose(0, 2, 3, 1)
         return ["\n".join("".join(signs[tuple(cell)] for cell in line) for line in one.tolist()) for one in seen]
 
     def _placed(self, text: str) -> Warehouse:

@@ -1,4 +1,4 @@
-"""Teaching the sense of positions by itself, between steps that teach the trunk; and what actions of a puzzle cost."""
+"""Teaching senses by themselves, between the steps that teach the trunk; and what actions of a puzzle cost."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from devmind.agent.heads import Reader, ReaderHead
 from devmind.curriculum.stage import Rehearsed, Scalars
 from devmind.learners.gradient import GradientLearner
 
-POSITION = "position"
+PUZZLE = "puzzle"
 GLANCES = 4
 """Steps of the encoder a step of the trunk: at size nursery they cost half of it."""
 
+PUZZLES_STAY = "It teaches the sense of puzzles and heads on it, which no lesson behind those of puzzles changes."
 HAND_OVER_EVERY = 50
 """Updates of a `CostLearner`: a lesson that is cut has handed over most of what it learned."""
 RIDGE = 0.1
 REHEARSAL_COST = 0.1
-"""Of a `CostLearner`: a rehearsal is without the steps of the sense of positions, and has a quarter of the rows."""
+"""Of a `CostLearner`: a rehearsal is without the steps of the sense of puzzles, and has a quarter of the rows."""
 
 
 class GlancingLearner(GradientLearner):
@@ -57,7 +58,7 @@ class Costs:
     """What each action of a puzzle costs with all that follows; the heads say (cost - mean) / spread.
 
     Args:
-        head, glance: on the trunk's features of the position, and on the position's tokens alone.
+        head, glance: on the trunk's features of the puzzle, and on the puzzle's tokens alone.
     """
 
     head: str
@@ -68,12 +69,12 @@ class Costs:
     def of(self, agent: Agent, board: np.ndarray, head: str = "") -> np.ndarray:
         """The agent's answer, float [N, actions], for boards int8 [N, C, H, W]; by `head`, or by the trunk's."""
         head = head or self.head
-        found = agent.evaluate({POSITION: torch.from_numpy(board)}, [head])[head].mode()
+        found = agent.evaluate({PUZZLE: torch.from_numpy(board)}, [head])[head].mode()
         return np.asarray(self.mean + self.spread * found.double().cpu().numpy())
 
     def batch(self, board: np.ndarray, cost: np.ndarray) -> Batch:
         """Boards int8 [N, C, H, W] with their targets `cost` [N, 1, actions]."""
-        batch = collate_tick({POSITION: board}, np.ones(len(board), bool))
+        batch = collate_tick({PUZZLE: board}, np.ones(len(board), bool))
         batch["cost"] = torch.from_numpy(cost).float()[:, None]
         return batch
 
@@ -88,9 +89,9 @@ class Costs:
 
 
 class CostLearner(GlancingLearner):
-    """Costs by gradient, learned by the head that reads the position's tokens alone; the trunk's head takes them over.
+    """Costs by gradient, learned by the head that reads the puzzle's tokens alone; the trunk's head takes them over.
 
-    A step of the trunk costs as much as eight of the sense of positions, and its features of a position are nearly its
+    A step of the trunk costs as much as eight of the sense of puzzles, and its features of a puzzle are nearly its
     tokens, linearly: a head on them learns in hundreds of steps what least squares hands over at once. So the lesson
     leaves the trunk alone, and unlearns nothing there; what rehearsals later change is kept right by their gradient.
     """
@@ -98,11 +99,11 @@ class CostLearner(GlancingLearner):
     costs: ClassVar[Costs]
 
     def view_loss(self, view: Batch) -> Tensor:
-        """Squared error of the costs as the position's tokens tell them."""
+        """Squared error of the costs as the puzzle's tokens tell them."""
         return self.costs.error(self.agent, view, self.costs.glance)
 
     def update(self, batch: Any, step: int) -> Scalars:
-        """Steps of the sense of positions; at the end, and now and then before, its costs are handed over."""
+        """Steps of the sense of puzzles; at the end, and now and then before, its costs are handed over."""
         if isinstance(batch, Rehearsed):
             return super().update(batch, step)
         self.set_rates(step)
@@ -114,7 +115,7 @@ class CostLearner(GlancingLearner):
         return {"loss": loss.detach()}
 
     def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
-        """The errors of both heads: what the sense of positions unlearns of the glance is what is handed over again."""
+        """The errors of both heads: what the sense of puzzles unlearns of the glance is what is handed over again."""
         loss, told = self.loss(self.agent, batch)
         return loss + self.view_loss(batch), told
 
@@ -127,15 +128,15 @@ class CostLearner(GlancingLearner):
 def hand_over(agent: Agent, costs: Costs, batches: Iterable[Batch]) -> None:
     """Make the trunk's head answer as the glance does: tokens as a linear map of features, then the glance's reader.
 
-    The map is by least squares, with a ridge of RIDGE, over the position's tokens in `batches`.
+    The map is by least squares, with a ridge of RIDGE, over the puzzle's tokens in `batches`.
     """
     width = agent.config.width
     squares, products = torch.zeros(width + 1, width + 1).double(), torch.zeros(width + 1, width).double()
     for batch in batches:
         batch = to_device(batch, agent.device)
-        seen = agent.encode_batch(batch, {POSITION})
-        tokens = seen.encoded[POSITION].tokens
-        features = agent.think(seen, batch["first"]).of_senses[POSITION].tokens
+        seen = agent.encode_batch(batch, {PUZZLE})
+        tokens = seen.encoded[PUZZLE].tokens
+        features = agent.think(seen, batch["first"]).of_senses[PUZZLE].tokens
         x = torch.cat((features, torch.ones_like(features[..., :1])), -1).flatten(0, -2).double().cpu()
         squares += x.T @ x
         products += x.T @ tokens.flatten(0, -2).double().cpu()

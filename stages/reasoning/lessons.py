@@ -47,23 +47,26 @@ TINY: Mapping[str, int] = {"games": 8, "again": 8, "simulations": 8}
 REVIEW = {"tiny": 5, "nursery": 520, "child": 2000, "adult": 6000}
 """Steps of the lesson `review`."""
 FORMED: Mapping[str, float] = {f"encoders.{parts.POSITION}.": 0.3}
-"""At what share of their rate the sense of positions learns in lessons behind those that form it: all heads of the
-stage read it, and what each lesson bends it to is undone in the others (docs/log.md, 2026-11-25)."""
-OFTEN = frozenset({"tictactoe", "explain", "sliding"})
+"""At what share of their rate the sense of positions learns in lessons behind those that form it: all games read it,
+and what each lesson bends it to is undone in the others (docs/log.md, 2026-11-25)."""
+OFTEN = frozenset({"tictactoe", "explain"})
 """What a review goes over twice in a round: later lessons undid most of these (docs/log.md, 2026-11-24)."""
 
 
 def lessons(context: Context) -> Sequence[Lesson]:
-    """What cells hold, which needs MiniGrid; puzzles, which form the sense of positions; games, values, a learned
-    model, procedures and a line of play in words, by which that sense is changed little; each rehearsing those before
-    it that it can undo; then all of these in turn. Nothing is trained that an earlier stage uses.
+    """What cells hold, which needs MiniGrid, and puzzles: senses and heads of their own, which nothing behind them
+    changes. Two games, which form the sense of positions; another one, values, a learned model, procedures and a line
+    of play in words, by which that sense is changed little; each rehearsing those before it that it can undo; then all
+    of these in turn. Nothing is trained that an earlier stage uses.
 
     `explain` is last before the review, as what is taught last is kept best and it asks for most.
     """
-    forming = [*([navigate.lesson(context)] if installed() else []), puzzles.lesson(context), sliding.lesson(context)]
-    playing = [
+    apart = [*([navigate.lesson(context)] if installed() else []), puzzles.lesson(context), sliding.lesson(context)]
+    forming = [
         selfplay_lesson(context, TICTACTOE, rows=96, learning_rate=3e-3, minutes=1.0),
         selfplay_lesson(context, CONNECT4, rows=256, learning_rate=2e-3, minutes=10.0, rehearsal_every=2),
+    ]
+    formed = [
         # Enough games to play, not to play well.
         selfplay_lesson(context, OTHELLO, rows=128, learning_rate=2e-3, minutes=1.5),
         values.lesson(context),
@@ -72,8 +75,8 @@ def lessons(context: Context) -> Sequence[Lesson]:
         explain.lesson(context),
     ]
     found: list[Lesson] = []
-    for lesson in (*forming, *(slower(one, FORMED) for one in playing)):
-        before = tuple(one.name for one in found if not one.unrehearsed)
+    for lesson in (*apart, *forming, *(slower(one, FORMED) for one in formed)):
+        before = lesson.rehearses or tuple(one.name for one in found if not one.unrehearsed)
         found.append(replace(lesson, rehearses=before, undoes_earlier=False))
     undone = [lesson.name for lesson in found if not lesson.unrehearsed]
     turns = [*undone, *(name for name in undone if name in OFTEN)]

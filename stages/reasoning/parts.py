@@ -1,7 +1,7 @@
-"""What the stage adds to an agent: the sense of positions, layers of the trunk for them, and heads on their features.
+"""What the stage adds to an agent: senses of positions and of puzzles, layers of the trunk for positions, and heads.
 
-They read the trunk's features of a position's eight tokens, not of the readout alone: where something stands is what a
-move is about. And they are not asked where no position is seen.
+They read the trunk's features of eight tokens, not of the readout alone: where something stands is what a move is
+about. And they are not asked where no position or puzzle is seen.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from stages.reasoning.games import GAMES
 from stages.reasoning.imagine.search import BOARD_HEAD, DOMAINS, PUSH_HEAD
 
 NAME = "reasoning"
-POSITION, BOARD, LAYOUT, TEXT = "position", "board", "layout", "text"
-"""All that a game or a puzzle shows; what is seen of a room, which earlier stages know; and that once more, for the arc
-that tells what stands in its cells."""
-TAP = "trunk:position"
+POSITION, PUZZLE, BOARD, LAYOUT, TEXT = "position", "puzzle", "board", "layout", "text"
+"""All that a game shows; all that a puzzle does; what is seen of a room, which earlier stages know; and that once more,
+for the arc that tells what stands in its cells."""
+TAP, PUZZLE_TAP = f"trunk:{POSITION}", f"trunk:{PUZZLE}"
 GROWN: Mapping[str, int] = {"tiny": 1, "nursery": 2, "child": 2, "adult": 4}
 """By size, the layers that the trunk grows for what is reasoned about."""
 THROUGH: Mapping[str, str] = {POSITION: POSITION, TEXT: POSITION, BOARD: BOARD}
 """Whose tokens go through them (`Agent.grow`): positions with what is written of them, and what is seen of rooms. No
 head of an earlier stage reads any of these there, so all that was learned before stays as it was."""
 GLANCES = "lights_out_glance"
-"""The same from the position's tokens alone. Such heads only teach: what a trunk of many layers is to read has to be
+"""The same from the puzzle's tokens alone. Such heads only teach: what a trunk of many layers is to read has to be
 told by its encoder first, and that learns ten times as fast by itself.
 """
 SLIDES, SLIDE_GLANCES = "sliding_q", "sliding_glance"
 """What each move of a sliding puzzle costs, all that follows included, on boards of any side; and the same from the
-position's tokens."""
+puzzle's tokens."""
 PUZZLE_HIDDEN = 256
 """Of the heads of puzzles: costs of hundreds of thousands of boards are to be told apart by one."""
 SIDE = 5
@@ -60,7 +60,7 @@ def admit(agent: Agent) -> None:
     """Add every part that is not there yet; earlier stages bring `board` and `text`."""
     if NAME not in agent.config.grown:
         agent.grow(GROWN[agent.config.size], NAME, THROUGH)
-    for sense in (BOARD, POSITION):
+    for sense in (BOARD, POSITION, PUZZLE):
         if sense not in agent.encoders:
             agent.add_encoder(sense, stage=NAME)
     if LAYOUT not in agent.encoders:
@@ -88,7 +88,7 @@ def heads() -> list[tuple[str, str, str, dict[str, object]]]:
     presses: dict[str, object] = {"shape": SIDE**2, "hidden": PUZZLE_HIDDEN}
     slides: dict[str, object] = {"shape": len(MOVES), "hidden": PUZZLE_HIDDEN}
     for told, glance, shape in ((PRESSES, GLANCES, presses), (SLIDES, SLIDE_GLANCES, slides)):
-        found += [(told, "head.regression", TAP, shape), (glance, "head.regression", POSITION, shape)]
+        found += [(told, "head.regression", PUZZLE_TAP, shape), (glance, "head.regression", PUZZLE, shape)]
     actions: dict[str, object] = {"classes": ACTIONS}
     found += [
         (PUSHES, "head.action-values", "raw:body", PUSH_NET),

@@ -73,7 +73,7 @@ def test_sequences_have_their_known_orders(sequence: str, order: int) -> None:
 def test_right_clockwise_brings_front_to_up() -> None:
     named = "".join(FACES[colour] for colour in after(THREE, "R"))
     assert named == "UUFUUFUUFRRRRRRRRRFFDFFDFFDDDBDDBDDBLLLLLLLLLUBBUBBUBB"
-    board = THREE.observe(THREE.of(after(THREE, "R")[None]))["position"][0]
+    board = THREE.observe(THREE.of(after(THREE, "R")[None]))["puzzle"][0]
     assert board.shape == (6, 9, 12)
     assert board.sum() == 54
     assert board[FACES.index("F"), :3, 5].all()  # front's colour in up's right column, above front

@@ -66,16 +66,16 @@ function showFaults(sentences) {
 }
 
 /** A page that stands before it, such as an instruction; a world without one has no such line. */
-function showTold(page) {
-  at("told").hidden = !page;
-  if (page) write(at("told"), `It is told: “${page}”.`);
+function showInstruction(page) {
+  at("instruction").hidden = !page;
+  if (page) write(at("instruction"), `It is told: “${page}”.`);
 }
 
 function tick(view) {
   showFaults(view.faults);
   if (view.paused !== undefined) showState(view.paused ? "paused" : "connected");
   showPicture(view);
-  if (!view.paused) showTold(view.page);
+  if (!view.paused) showInstruction(view.page);
   showBeliefs(view.beliefs);
   if (!view.paused) showPlan(view.plan);
   showSaid(view.says);

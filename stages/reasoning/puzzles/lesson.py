@@ -4,7 +4,7 @@ Who made a scramble by k presses can undo it in k, through any of them; and in k
 undone in the end. That bounds all presses' costs at once, at no cost; up to MOST presses hardly any bound is above the
 fewest (presses that change nothing are twelve at least), so the network need not be asked what a press leads to.
 
-The network that learns is the head that reads the sense of positions alone; the trunk's head takes over what that one
+The network that learns is the head that reads the sense of puzzles alone; the trunk's head takes over what that one
 knows (`glancing.CostLearner`).
 """
 
@@ -22,7 +22,7 @@ from devmind.learners.gradient import gradient_lesson
 from devmind.seeding import numpy_rng
 from devmind.worlds.lights_out import LightsOutRules
 from stages.reasoning import parts
-from stages.reasoning.glancing import REHEARSAL_COST, CostLearner, Costs
+from stages.reasoning.glancing import PUZZLES_STAY, REHEARSAL_COST, CostLearner, Costs
 
 MOST = 8
 """Presses of a scramble, at most."""
@@ -43,12 +43,12 @@ def lesson(context: Context) -> Lesson:
     return gradient_lesson(
         context, "puzzles", COSTS.loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=LEARNING_RATE,
         minutes=MINUTES, trains=parts.trained, learner=PuzzleLearner, skills=("puzzles",),
-        rehearsal_cost=REHEARSAL_COST,
+        rehearsal_cost=REHEARSAL_COST, unrehearsed=PUZZLES_STAY,
     )  # fmt: skip
 
 
 class PuzzleLearner(CostLearner):
-    """The sense of positions learns from further scrambles."""
+    """The sense of puzzles learns from further scrambles."""
 
     costs = COSTS
 
@@ -62,7 +62,7 @@ class PuzzleLearner(CostLearner):
 
 def costs(agent: Agent, lit: np.ndarray) -> np.ndarray:
     """What each press costs with all that follows, float [N, 25], for lights int8 [N, 25]."""
-    return COSTS.of(agent, RULES.observe(RULES.of(lit))["position"])
+    return COSTS.of(agent, RULES.observe(RULES.of(lit))["puzzle"])
 
 
 def scrambles(n: int, rng: np.random.Generator, held_out: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -98,7 +98,7 @@ def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0)
 
 def told(lit: np.ndarray, cost: np.ndarray) -> Batch:
     """A batch of lights int8 [N, 25] with `cost` [N, 1, 25]."""
-    return COSTS.batch(RULES.observe(RULES.of(lit))["position"], cost)
+    return COSTS.batch(RULES.observe(RULES.of(lit))["puzzle"], cost)
 
 
 def bounds(presses: np.ndarray) -> np.ndarray:

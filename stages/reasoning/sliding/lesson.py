@@ -5,7 +5,7 @@ which one in eight is kept for exams. Beyond it costs are learned by value itera
 where a move leads to, as the network says it. Who came by k moves can go back by k: that bounds all four costs. A move
 into the edge changes nothing and costs 1, so every move has a cost.
 
-The network that learns is the head that reads the sense of positions alone, which costs an eighth of the trunk; the
+The network that learns is the head that reads the sense of puzzles alone, which costs an eighth of the trunk; the
 trunk's head takes over what that one knows (`glancing.CostLearner`).
 """
 
@@ -24,7 +24,7 @@ from devmind.learners.gradient import gradient_lesson
 from devmind.seeding import numpy_rng
 from devmind.worlds.sliding import MOVES, SlidingRules
 from stages.reasoning import parts
-from stages.reasoning.glancing import REHEARSAL_COST, CostLearner, Costs
+from stages.reasoning.glancing import PUZZLES_STAY, REHEARSAL_COST, CostLearner, Costs
 from stages.reasoning.puzzles.lesson import for_exams
 from stages.reasoning.sliding.perimeter import Perimeter
 
@@ -50,7 +50,7 @@ def lesson(context: Context) -> Lesson:
     return gradient_lesson(
         context, "sliding", COSTS.loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=3e-3,
         minutes=3.5, trains=parts.trained, learner=SlidingLearner, skills=("sliding",),
-        rehearsal_every=2, rehearsal_cost=REHEARSAL_COST,
+        rehearses=("puzzles",), rehearsal_every=2, rehearsal_cost=REHEARSAL_COST, unrehearsed=PUZZLES_STAY,
     )  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def perimeter(side: int) -> Perimeter:
 
 
 class SlidingLearner(CostLearner):
-    """The sense of positions learns from further boards."""
+    """The sense of puzzles learns from further boards."""
 
     costs = COSTS
 
@@ -99,7 +99,7 @@ def deepest(side: int, update: int, steps: int) -> int:
 
 def costs(agent: Agent, side: int, tiles: np.ndarray) -> np.ndarray:
     """What each move costs with all that follows, float [N, 4], for tiles int8 [N, side * side]."""
-    return COSTS.of(agent, rules(side).observe(rules(side).of(tiles))["position"])
+    return COSTS.of(agent, rules(side).observe(rules(side).of(tiles))["puzzle"])
 
 
 def mixed(side: int, n: int, most: int, rng: np.random.Generator, held_out: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -139,7 +139,7 @@ def targets(agent: Agent, side: int, tiles: np.ndarray, bound: np.ndarray) -> np
     proven = perimeter(side).distance(following)
     after, far = proven.astype(float), np.flatnonzero(proven < 0)
     if len(far):
-        board = rules(side).observe(rules(side).of(following[far]))["position"]
+        board = rules(side).observe(rules(side).of(following[far]))["puzzle"]
         # What is not in the perimeter is farther than all that is.
         after[far] = np.maximum(perimeter(side).depth + 1.0, COSTS.of(agent, board, COSTS.glance).min(-1))
     return np.minimum(bound, 1 + after.reshape(len(tiles), -1))
@@ -147,4 +147,4 @@ def targets(agent: Agent, side: int, tiles: np.ndarray, bound: np.ndarray) -> np
 
 def told(side: int, tiles: np.ndarray, cost: np.ndarray) -> Batch:
     """A batch of tiles int8 [N, cells] with `cost` [N, 1, 4]."""
-    return COSTS.batch(rules(side).observe(rules(side).of(tiles))["position"], cost)
+    return COSTS.batch(rules(side).observe(rules(side).of(tiles))["puzzle"], cost)

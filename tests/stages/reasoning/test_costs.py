@@ -22,7 +22,7 @@ def agent():
 
 def unlike(agent, n: int) -> float:
     """Mean square of what the trunk's head and the glance say differently, by the variance of what the glance says."""
-    board = RULES.observe(RULES.of(scrambles(n, np.random.default_rng(9), held_out=True)[0]))["position"]
+    board = RULES.observe(RULES.of(scrambles(n, np.random.default_rng(9), held_out=True)[0]))["puzzle"]
     glanced, by_trunk = COSTS.of(agent, board, COSTS.glance), COSTS.of(agent, board)
     return float(((by_trunk - glanced) ** 2).mean() / glanced.var(0).mean())
 
@@ -45,7 +45,7 @@ def test_the_lesson_changes_the_sense_of_boards_and_its_heads_and_not_the_trunk(
     learner.end()
     changed = {name for name, value in agent.state_dict().items() if not value.equal(before[name])}
     assert {".".join(name.split(".")[:2]) for name in changed} == {
-        f"encoders.{parts.POSITION}", f"heads.{COSTS.head}", f"heads.{COSTS.glance}"
+        f"encoders.{parts.PUZZLE}", f"heads.{COSTS.head}", f"heads.{COSTS.glance}"
     }  # fmt: skip
     assert unlike(agent, 200) < 0.2
 

@@ -81,7 +81,7 @@ def test_half_of_all_orders_can_be_solved_and_those_are_the_reachable_ones() -> 
 
 def test_what_a_board_shows_tells_every_tile() -> None:
     tiles, _ = rules(4).mixed(np.full(50, 60), np.random.default_rng(1))
-    board = rules(4).observe(rules(4).of(tiles))["position"]
+    board = rules(4).observe(rules(4).of(tiles))["puzzle"]
     number = board[:, :4].argmax(1) * 4 + board[:, 4:].argmax(1) + 1
     assert (np.where(board.any(1), number, 0).reshape(50, -1) == tiles).all()
 
@@ -160,10 +160,10 @@ def test_views_are_as_deep_as_the_step_and_begin_anew_alike(tmp_path: Path) -> N
     learner = lesson.lesson(context).make_learner(agent, context)
     learner.steps = 40
     batch = make(agent, context, 3, 8, 40)
-    some = [one["senses"]["position"] for one in learner.views(batch, 3)]
+    some = [one["senses"]["puzzle"] for one in learner.views(batch, 3)]
     assert len(some) == lesson.GLANCES
-    assert all(one.shape == batch["senses"]["position"].shape for one in some)
-    assert all((one == two["senses"]["position"]).all() for one, two in zip(some, learner.views(batch, 3), strict=True))
+    assert all(one.shape == batch["senses"]["puzzle"].shape for one in some)
+    assert all((one == two["senses"]["puzzle"]).all() for one, two in zip(some, learner.views(batch, 3), strict=True))
     assert [lesson.deepest(4, update, 40) for update in (0, 14, 28, 39)] == [24, 52, 80, 80]
     assert lesson.deepest(3, 0, 40) == 100
 

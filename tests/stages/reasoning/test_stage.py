@@ -39,9 +39,14 @@ def test_the_review_goes_over_all_that_the_stage_can_undo(tmp_path) -> None:
     stage, agent, context = ReasoningStage(), tiny_agent(), tiny_context(tmp_path)
     stage.admit(agent)
     *taught, review = stage.lessons(context)
-    assert set(review.skills) == {skill for one in taught for skill in one.skills} - {"procedures", "navigate"}
+    assert set(review.skills) == {skill for one in taught for skill in one.skills} - {
+        "procedures",
+        "navigate",
+        "puzzles",
+        "sliding",
+    }
     batches = review.make_batches(agent, context, 26)
-    rounds = Counter(batches.make(update)["of"] for update in range(len(taught) - 2 + len(OFTEN)))
+    rounds = Counter(batches.make(update)["of"] for update in range(len(taught) - len(apart) + len(OFTEN)))
     assert {name for name, times in rounds.items() if times == 2} == OFTEN
     assert set(rounds.values()) == {1, 2}
 
@@ -51,6 +56,7 @@ def test_lessons_behind_those_that_form_the_sense_of_positions_change_it_little(
     stage.admit(agent)
     agent.config.stages = [stage.name]
     lessons = {lesson.name: lesson for lesson in stage.lessons(context)}
+    forming = ("navigate", "puzzles", "sliding", "tictactoe", "connect4")
     assert list(lessons)[:3] == ["navigate", "puzzles", "sliding"]
     assert list(lessons)[-2:] == ["explain", "review"]
     for name, lesson in lessons.items():
@@ -58,7 +64,11 @@ def test_lessons_behind_those_that_form_the_sense_of_positions_change_it_little(
         of = {id(p): group["rate"] for group in learner.optimizer.param_groups for p in group["params"]}
         named = {key: of[id(p)] for key, p in learner.trained_parameters()}
         sense = [rate for key, rate in named.items() if key.startswith("encoders.position.")]
-        others = [rate for key, rate in named.items() if key.startswith("heads.sliding_q.")]
+        others = [rate for key, rate in named.items() if key.startswith("heads.tictactoe_policy.")]
         if sense and others:
-            share = 1.0 if name in ("navigate", "puzzles", "sliding") else FORMED["encoders.position."]
+            share = (
+                1.0
+                if name in ("navigate", "puzzles", "sliding", "tictactoe", "connect4")
+                else FORMED["encoders.position."]
+            )
             assert sense == pytest.approx([share * others[0]] * len(sense)), name
