@@ -39,12 +39,8 @@ def test_the_review_goes_over_all_that_the_stage_can_undo(tmp_path) -> None:
     stage, agent, context = ReasoningStage(), tiny_agent(), tiny_context(tmp_path)
     stage.admit(agent)
     *taught, review = stage.lessons(context)
-    assert set(review.skills) == {skill for one in taught for skill in one.skills} - {
-        "procedures",
-        "navigate",
-        "puzzles",
-        "sliding",
-    }
+    apart = {"procedures", "navigate", "puzzles", "sliding"}
+    assert set(review.skills) == {skill for one in taught for skill in one.skills} - apart
     batches = review.make_batches(agent, context, 26)
     rounds = Counter(batches.make(update)["of"] for update in range(len(taught) - len(apart) + len(OFTEN)))
     assert {name for name, times in rounds.items() if times == 2} == OFTEN
@@ -66,9 +62,5 @@ def test_lessons_behind_those_that_form_the_sense_of_positions_change_it_little(
         sense = [rate for key, rate in named.items() if key.startswith("encoders.position.")]
         others = [rate for key, rate in named.items() if key.startswith("heads.tictactoe_policy.")]
         if sense and others:
-            share = (
-                1.0
-                if name in ("navigate", "puzzles", "sliding", "tictactoe", "connect4")
-                else FORMED["encoders.position."]
-            )
+            share = 1.0 if name in forming else FORMED["encoders.position."]
             assert sense == pytest.approx([share * others[0]] * len(sense)), name
