@@ -18,7 +18,7 @@ from devmind.agent.batch import Batch
 from devmind.agent.text import text_loss
 from devmind.curriculum.examining import examination
 from devmind.curriculum.stage import Batches, Context, Lesson
-from devmind.learners.gradient import GradientLearner
+from devmind.learners.muon import MuonLearner
 from devmind.seeding import numpy_rng
 from stages.reasoning import parts
 from stages.reasoning.explain.lines import GAME, QUESTION, asked, expected, positions, sentence
@@ -51,8 +51,9 @@ def held_out(marks: np.ndarray) -> np.ndarray:
     return np.array([numpy_rng("explain", int(key)).integers(HELD_OUT) == 0 for key in keys.tolist()], bool)
 
 
-class Explaining(GradientLearner):
-    """Learns to say the lines that the agent's own searches found when the lesson began."""
+class Explaining(MuonLearner):
+    """Learns to say the lines that the agent's own searches found when the lesson began; Muon steps the trunk, as where
+    language is written."""
 
     def __init__(self, agent: Agent, *, seed: int, learning_rate: float) -> None:
         trains = parts.trained(agent)
