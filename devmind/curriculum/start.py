@@ -72,7 +72,7 @@ def starting_agent(stage: Stage, config: RunConfig, given: Path | None, runs: Pa
 
 
 def missing_parts(stage: Stage, agent: Agent, for_exam: bool = False) -> str:
-    """The names of what the stage adds and the agent lacks; "" where it lacks nothing.
+    """The names of what the stage adds and the agent lacks, layers of the trunk too; "" where it lacks nothing.
 
     Args:
         for_exam: of that what an exam needs: no critic, and none of the heads that the stage calls `optional`.
@@ -82,7 +82,8 @@ def missing_parts(stage: Stage, agent: Agent, for_exam: bool = False) -> str:
     heads = set(admitted.heads)
     if for_exam:
         heads = {name for name in heads if not admitted.head(name).critic} - set(getattr(stage, "optional", ()))
-    return ", ".join(sorted((set(admitted.encoders) - set(agent.encoders)) | (heads - set(agent.heads))))
+    layers = {f"the trunk's layers of '{name}'" for name in set(admitted.config.grown) - set(agent.config.grown)}
+    return ", ".join(sorted((set(admitted.encoders) - set(agent.encoders)) | (heads - set(agent.heads)) | layers))
 
 
 def gate_passed(folder: Path) -> bool:

@@ -11,7 +11,7 @@ import pytest
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.rehearsal import rehearsals
-from devmind.curriculum.start import load_stage
+from devmind.curriculum.start import load_stage, missing_parts
 from devmind.testing import tiny_agent, tiny_context
 from devmind.testing.parts import taught_hash
 
@@ -90,3 +90,11 @@ def test_a_stage_that_trains_the_trunk_rehearses_every_lesson_of_all_before(tmp_
         lesson, agent, context, len(found), every=2,
         rehearsal=lambda pupil: rehearsals(lesson, [], earlier, pupil, context),
     )  # fmt: skip
+
+
+def test_who_lacks_only_the_layers_that_a_stage_grows_is_told_so() -> None:
+    agent = tiny_agent()
+    _admitted("voice", agent)
+    assert missing_parts(load_stage("voice"), agent) == ""
+    agent.config.grown = ["language"]
+    assert missing_parts(load_stage("voice"), agent) == "the trunk's layers of 'voice'"
