@@ -27,7 +27,7 @@ from devmind.agent.parts import Effector
 from devmind.agent.ring import Ring
 from devmind.agent.slots import SlotState
 from devmind.agent.state import State
-from devmind.agent.taps import Perceived, Percepts, Tapped, raw_vectors, tapped_senses, taps_trunk
+from devmind.agent.taps import Perceived, Percepts, Tapped, raw_vectors, taps_trunk
 from devmind.agent.thinking import Thinker
 from devmind.agent.tracker import SENSE
 from devmind.errors import CheckpointError, DevmindError, nearest
@@ -89,10 +89,9 @@ class Agent(Thinker):
         names = list(heads)
         taps = [self.tap_of(name) for name in names]
         trunk = any(taps_trunk(tap) for tap in taps)
-        wanted = None if trunk else {sense for tap in taps for sense in tapped_senses(tap)}
         senses, present = to_device(dict(senses), self.device), to_device(dict(present or {}), self.device)
         raw = raw_vectors(senses, present, self.raw_senses)
-        seen = Perceived(self.encode_senses(senses, present, names=wanted), raw)
+        seen = Perceived(self.encode_senses(senses, present, names=self._wanted(taps, trunk)), raw)
         if trunk:
             n = len(next(iter(senses.values())))
             tokens, here, places = self._assemble(seen.encoded, None, (n,))

@@ -93,7 +93,7 @@ class ReadoutAttention:
             return None
         # Counted from the end: the readout is last, and only tokens that somebody has are in the trunk.
         end = heard.columns.shape[1] - 1
-        order = [s for s in self.agent.sense_order if s in percepts.encoded and self.agent.encoder(s).enters]
+        order = [name for name in self.agent.entering if name in percepts.encoded]
         for name in order[order.index(sense) + 1 :]:
             end -= _columns(percepts, name)
         if end < _columns(percepts, sense):

@@ -67,7 +67,7 @@ class Perceiver(PartHolder):
         recalled = to_device(recalled, self.device)
         age = self.age(recalled["age_s"][..., None].clamp_min(0).log1p() / AGE_SCALE)
         total, count = torch.zeros_like(age), torch.zeros_like(age[..., :1])
-        for encoded in self.encode_senses(recalled["senses"], recalled["present"]).values():
+        for encoded in self.encode_senses(recalled["senses"], recalled["present"], names=self.entering).values():
             weight = encoded.present[..., None].to(encoded.tokens.dtype)
             total = total + (encoded.tokens * weight).sum(-2) / weight.sum(-2).clamp_min(1)
             count = count + weight.amax(-2)

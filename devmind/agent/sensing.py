@@ -86,6 +86,11 @@ class Sensing(nn.Module):
         order = [sense for sense in STANDARD_SENSES if sense in self.encoders] + own
         return sorted(order, key=lambda sense: self.encoder(sense).streams)
 
+    @property
+    def entering(self) -> list[str]:
+        """Those of the senses, in their order, whose tokens the trunk gets."""
+        return [sense for sense in self.sense_order if self.encoder(sense).enters]
+
     def encode_senses(
         self,
         senses: Mapping[str, Tensor],

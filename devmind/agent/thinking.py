@@ -22,6 +22,7 @@ from devmind.agent.state import State
 from devmind.agent.taps import (
     RECALLED,
     Perceived,
+    Tap,
     Tapped,
     read_tap,
     sense_of,
@@ -114,11 +115,15 @@ class Thinker(Perceiver):
         """
         batch, taps = to_device(batch, self.device), list(taps)
         trunk = any(taps_trunk(tap) for tap in taps)
-        seen = self.encode_batch(batch, None if trunk else {sense for tap in taps for sense in tapped_senses(tap)})
+        seen = self.encode_batch(batch, self._wanted(taps, trunk))
         if trunk:
             recalled = self.encode_recalled(batch["recalled"]) if "recalled" in batch else None
             self._run_trunk(seen, recalled, batch["first"], short_term=short_term)
         return seen
+
+    def _wanted(self, taps: Iterable[Tap], trunk: bool) -> set[str]:
+        """The senses that have to be encoded for taps: those of which they read tokens, and all that the trunk gets."""
+        return {sense for tap in taps for sense in tapped_senses(tap)} | set(self.entering if trunk else ())
 
     def think(self, seen: Perceived, first: Tensor, short_term: bool = True) -> Perceived:
         """Run the trunk on what `encode_batch` made of a Batch, which stays as it is; first bool [B, T].
@@ -184,8 +189,8 @@ class Thinker(Perceiver):
             at = recalled.tokens.shape[-2]
             if memories:
                 places[RECALLED] = slice(0, min(memories, at))
-        for name in self.sense_order:
-            if name in encoded and self.encoder(name).enters:
+        for name in self.entering:
+            if name in encoded:
                 tokens.append(encoded[name].tokens + self.encoder(name).type_embedding)
                 present.append(encoded[name].present)
                 places[name] = slice(at, at + tokens[-1].shape[-2])

@@ -11,7 +11,8 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.agent.attention import ReadoutAttention
-from devmind.agent.batch import Batch, collate
+from devmind.agent.batch import Batch, collate, collate_recalled
+from devmind.agent.symbols import BoardEncoder
 from devmind.agent.text import add_text
 from devmind.agent.thinking import READOUT
 from devmind.errors import ConfigError
@@ -182,3 +183,24 @@ def test_attention_is_that_of_the_last_layer_that_all_go_through(small_agent: Ca
     assert weights is not None
     assert attention._attention is agent.trunk.decoder.layers[1].self_attn
     assert float(weights.sum()) == pytest.approx(1.0, abs=1e-5)
+
+
+class Aside(BoardEncoder):
+    """A board once more, for heads alone."""
+
+    of = "board"
+    enters = False
+
+
+@torch.no_grad()
+def test_a_sense_that_does_not_enter_changes_nothing_that_is_thought_or_recalled(small_agent) -> None:
+    agent = small_agent(senses=("board", "body"), shaken=False, layers=1)
+    batch = collate(make_rows(2, 6, 3, ("board", "body")))
+    recalled = collate_recalled([[({"board": np.ones((2, 3, 3), np.int8)}, 60.0)]])
+    before, kept = agent.perceive(batch, ["trunk"]).readout, agent.encode_recalled(recalled).tokens
+    agent.encoders["aside"] = Aside(agent.config.width)
+    seen = agent.perceive(batch, ["trunk", "aside"])
+    assert torch.equal(seen.readout, before)
+    assert "aside" in seen.encoded
+    assert "aside" not in agent.perceive(batch, ["trunk"]).encoded
+    assert torch.equal(agent.encode_recalled(recalled).tokens, kept)
