@@ -110,9 +110,13 @@ class CostLearner(GlancingLearner):
         for view in (*self.views(batch, step), batch):
             loss = self.view_loss(view)
             self.descend(loss)
-        if (step + 1) % HAND_OVER_EVERY == 0 or step + 1 == self.steps:
+        if self.hands_over(step):
             hand_over(self.agent, self.costs, self.handed(batch, step))
         return {"loss": loss.detach()}
+
+    def hands_over(self, step: int) -> bool:
+        """Whether this update is one after which costs are handed over."""
+        return (step + 1) % HAND_OVER_EVERY == 0 or step + 1 == self.steps
 
     def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
         """The errors of both heads: what the sense of puzzles unlearns of the glance is what is handed over again."""

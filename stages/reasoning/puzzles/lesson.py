@@ -54,10 +54,14 @@ class PuzzleLearner(CostLearner):
 
     def views(self, batch: Any, step: int) -> Iterator[Batch]:
         """Scrambles whose targets are bounds alone."""
-        for turn in range(GLANCES):
-            rng = numpy_rng("lesson", "puzzles", "glance", self.seed, step, turn)
-            lit, presses = scrambles(len(batch["first"]), rng, held_out=False)
-            yield told(lit, bounds(presses))
+        return further(len(batch["first"]), GLANCES, "puzzles", self.seed, step)
+
+
+def further(rows: int, batches: int, lesson: str, seed: int, step: int) -> Iterator[Batch]:
+    """Batches of `rows` scrambles for the sense of puzzles, at an update of a lesson."""
+    for turn in range(batches):
+        lit, presses = scrambles(rows, numpy_rng("lesson", lesson, "glance", seed, step, turn), held_out=False)
+        yield told(lit, bounds(presses))
 
 
 def costs(agent: Agent, lit: np.ndarray) -> np.ndarray:

@@ -5,6 +5,9 @@ which one in eight is kept for exams. Beyond it costs are learned by value itera
 where a move leads to, as the network says it. Who came by k moves can go back by k: that bounds all four costs. A move
 into the edge changes nothing and costs 1, so every move has a cost.
 
+Lights Out goes on beside it, scrambles in LIGHTS batches of each update: both puzzles share a sense, and taught by
+itself this one undid the other (0.938 to 0.875; docs/log.md, 2026-11-25).
+
 The network that learns is the head that reads the sense of puzzles alone, which costs an eighth of the trunk; the
 trunk's head takes over what that one knows (`glancing.CostLearner`).
 """
@@ -19,12 +22,13 @@ import numpy as np
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch
-from devmind.curriculum.stage import Context, Lesson
+from devmind.curriculum.stage import Context, Lesson, Rehearsed, Scalars
 from devmind.learners.gradient import gradient_lesson
 from devmind.seeding import numpy_rng
 from devmind.worlds.sliding import MOVES, SlidingRules
 from stages.reasoning import parts
-from stages.reasoning.glancing import PUZZLES_STAY, REHEARSAL_COST, CostLearner, Costs
+from stages.reasoning.glancing import PUZZLES_STAY, REHEARSAL_COST, CostLearner, Costs, hand_over
+from stages.reasoning.puzzles import lesson as puzzles
 from stages.reasoning.puzzles.lesson import for_exams
 from stages.reasoning.sliding.perimeter import Perimeter
 
@@ -40,6 +44,8 @@ DEEPEST_AT = 0.7
 """The share of the lesson after which they are mixed by up to MOST."""
 GLANCES = 8
 """Batches of an update, besides its own."""
+LIGHTS = 2
+"""And so many of Lights Out."""
 COSTS = Costs(parts.SLIDES, parts.SLIDE_GLANCES, mean=20.0, spread=10.0)
 STEPS = {"tiny": 40, "nursery": 640, "child": 20_000, "adult": 60_000}
 ROWS, TINY_ROWS = 128, 32
@@ -49,8 +55,8 @@ def lesson(context: Context) -> Lesson:
     """Boards of 3 x 3 and of 4 x 4 in turn."""
     return gradient_lesson(
         context, "sliding", COSTS.loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=3e-3,
-        minutes=3.5, trains=parts.trained, learner=SlidingLearner, skills=("sliding",),
-        rehearses=("puzzles",), rehearsal_every=2, rehearsal_cost=REHEARSAL_COST, unrehearsed=PUZZLES_STAY,
+        minutes=3.5, trains=parts.trained, learner=SlidingLearner, skills=("sliding", "puzzles"),
+        rehearsal_cost=REHEARSAL_COST, unrehearsed=PUZZLES_STAY,
     )  # fmt: skip
 
 
@@ -67,9 +73,22 @@ def perimeter(side: int) -> Perimeter:
 
 
 class SlidingLearner(CostLearner):
-    """The sense of puzzles learns from further boards."""
+    """The sense of puzzles learns from further boards, and from Lights Out beside them."""
 
     costs = COSTS
+
+    def update(self, batch: Any, step: int) -> Scalars:
+        """Some steps of Lights Out, then those of sliding; what both cost is handed over together."""
+        if isinstance(batch, Rehearsed):
+            return super().update(batch, step)
+        self.set_rates(step)
+        lights, rows = puzzles.COSTS, len(batch["first"])
+        for view in puzzles.further(rows, LIGHTS, "sliding", self.seed, step):
+            self.descend(lights.error(self.agent, view, lights.glance))
+        scalars = super().update(batch, step)
+        if self.hands_over(step):
+            hand_over(self.agent, lights, puzzles.further(rows, GLANCES, "handed", self.seed, step))
+        return scalars
 
     def views(self, batch: Any, step: int) -> Iterator[Batch]:
         """GLANCES batches like the trunk's own, all mixed at once."""
