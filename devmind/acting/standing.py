@@ -74,7 +74,7 @@ def check_answering(agent: Agent, answers: Standing) -> None:
     for effector, heads in answers.items():
         if effector not in agent.effectors:
             raise ConfigError(f"The agent has no effector '{effector}'{nearest(effector, agent.effectors)}")
-        known = agent.heads_of(effector)
+        known = agent.heads_of(effector, standby=True)
         for name in heads:
             if name not in known:
                 raise ConfigError(f"No head '{name}' of the agent answers for '{effector}'{nearest(name, known)}")

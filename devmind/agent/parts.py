@@ -105,6 +105,7 @@ class PartHolder(Sensing, PreTrainedModel):
         options: Mapping[str, Any] | None = None,
         recalls: bool = False,
         labels: Sequence[str] = (),
+        standby: bool = False,
     ) -> None:
         """Give the agent a head; with `effector`, it is one of those that may answer for it.
 
@@ -112,6 +113,7 @@ class PartHolder(Sensing, PreTrainedModel):
             options: keyword arguments of the head's class, as JSON; they are saved in the config.
             recalls: it is taught to answer from what memory brings back; sleep moves such answers into the weights.
             labels: what each class of a head that chooses is called; what memories say is compared with them.
+            standby: it answers only where it is named (`standing`, `--answers`), so who acted before still does.
 
         Raises:
             PluginError: no such part, the name is taken, or the tap's sense has no encoder.
@@ -120,6 +122,7 @@ class PartHolder(Sensing, PreTrainedModel):
         entry: dict[str, Any] = {"name": name, "part": part, "stage": stage, "effector": effector}
         entry |= {"tap": tap if isinstance(tap, str) else list(tap), "options": dict(options or {})}
         entry |= ({"recalls": True} if recalls else {}) | ({"labels": list(labels)} if labels else {})
+        entry |= {"standby": True} if standby else {}
         self._build_head(entry)
         self._tell_of_silence(entry)
         self.config.heads = [*self.config.heads, entry]
@@ -203,7 +206,7 @@ class PartHolder(Sensing, PreTrainedModel):
     def _tell_of_silence(self, new: Mapping[str, Any]) -> None:
         """Warn where of two heads for one effector that always fire the later one can never answer."""
         output = _try_out(self.head(new["name"])) if new["effector"] else None
-        if output is None or output.fires() is not None:
+        if output is None or output.fires() is not None or new.get("standby"):
             return
         for name in self.heads_of(new["effector"]):
             other = _try_out(self.head(name))
@@ -258,9 +261,14 @@ class PartHolder(Sensing, PreTrainedModel):
         self.head(name)
         return next(entry["tap"] for entry in self.config.heads if entry["name"] == name)
 
-    def heads_of(self, effector: str) -> list[str]:
-        """The heads that may answer for `effector`, in order: arcs first, the trunk's last."""
-        mine = [entry for entry in self._present(self.config.heads, self.heads) if entry["effector"] == effector]
+    def heads_of(self, effector: str, standby: bool = False) -> list[str]:
+        """The heads that answer for `effector`, in order: arcs first, the trunk's last.
+
+        Args:
+            standby: those too that answer only where they are named.
+        """
+        every = [entry for entry in self._present(self.config.heads, self.heads) if entry["effector"] == effector]
+        mine = [entry for entry in every if standby or not entry.get("standby")]
         return [entry["name"] for entry in sorted(mine, key=lambda entry: taps_trunk(entry["tap"]))]
 
     @property

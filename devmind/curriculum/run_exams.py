@@ -66,8 +66,19 @@ def held_before(run: Path, agent: Agent, stages: Sequence[Stage], context: Conte
     return found
 
 
+def keep_exams(examined: Sequence[Examined], agent: Agent, context: Context, when: str) -> None:
+    """Keep what is known of `examined` as this agent's exams at `when`: nothing that they ask has changed."""
+    weights = agent.sha256()
+    for item in examined:
+        save(context.out / FOLDER / _name(when, item.stage, item.skill.name), weights, item.measures)
+
+
 def _folder(out: Path, when: str, stage: Stage, skill: Skill) -> Path:
-    return out / FOLDER / f"{when} {stage.name} {skill.name}".replace(" ", "-")
+    return out / FOLDER / _name(when, stage.name, skill.name)
+
+
+def _name(when: str, stage: str, skill: str) -> str:
+    return f"{when} {stage} {skill}".replace(" ", "-")
 
 
 def _examined(

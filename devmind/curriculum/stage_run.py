@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,28 @@ from devmind.curriculum.journal import Journal
 from devmind.curriculum.pinned import check_pins, own, pins, recorded_threads, refuse_leftovers, versions
 from devmind.curriculum.plan import Plan, gates_of, steps_in
 from devmind.curriculum.progress import say
-from devmind.curriculum.run_exams import FOLDER, held_before, load, run_exams
+from devmind.curriculum.run_exams import FOLDER, held_before, keep_exams, load, run_exams
 from devmind.curriculum.sleep import carry_state
 from devmind.curriculum.stage import Context, Lesson, Stage
 from devmind.curriculum.start import load_stage, make_context, missing_parts, starting_agent
 from devmind.curriculum.taught_lesson import teach_planned
 from devmind.curriculum.teaching import Interrupted, position
+from devmind.curriculum.untouched import Untouched, untouched
 from devmind.errors import CheckpointError, ConfigError
 from devmind.report.page import render
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What exams found: of earlier stages before the lessons, and of all that was examined behind them.
+
+    Attributes:
+        untouched: what makes sure that the earlier stages' exams need not be sat again; None where they were.
+    """
+
+    before: Sequence[Examined] = ()
+    examined: Sequence[Examined] = ()
+    untouched: Untouched | None = None
 
 
 class StageRun:
@@ -85,10 +100,9 @@ class StageRun:
             say(f"{'loading' if start else 'making'} the agent")
             agent = self._resume() if start else self._begin()
             earlier = self._earlier(agent)
-            before = self._before(earlier, agent)
             trunk = {name: value.clone() for name, value in agent.trunk.state_dict().items()}
-            examined = self._teach_and_examine(agent, earlier, before)
-            self._finish(agent, before, examined, made.trunk_moved(trunk, agent))
+            outcome = self._teach_and_examine(agent, earlier)
+            self._finish(agent, outcome, made.trunk_moved(trunk, agent))
         return self._result()
 
     @contextmanager
@@ -168,19 +182,16 @@ class StageRun:
 
     # -- teaching
 
-    def _teach_and_examine(self, agent: Agent, earlier: Sequence[Stage], before: Sequence[Examined]) -> list[Examined]:
-        examined: list[Examined] = []
+    def _teach_and_examine(self, agent: Agent, earlier: Sequence[Stage]) -> Outcome:
+        outcome = Outcome()
         saved = self._position()
         for attempt in range(saved["attempt"] if saved else 0, self.config.attempts):
             self._teach(agent, earlier, attempt, saved)
             saved = None
-            every = [*earlier, self.stage]
-            examined = run_exams(
-                every, agent, self.context, self.journal, f"attempt {attempt}", before, self.stage.name
-            )
-            if all(item.verdict.passed for item in examined if item.stage == self.stage.name):
+            outcome = self._examine(agent, earlier, f"attempt {attempt}")
+            if all(item.verdict.passed for item in outcome.examined if item.stage == self.stage.name):
                 break
-        return examined
+        return outcome
 
     def _teach(self, agent: Agent, earlier: Sequence[Stage], attempt: int, saved: dict[str, Any] | None) -> None:
         lessons = list(self.stage.lessons(self.context))
@@ -243,20 +254,35 @@ class StageRun:
 
     # -- examining and ending
 
-    def _before(self, earlier: Sequence[Stage], agent: Agent) -> list[Examined]:
+    def _examine(self, agent: Agent, earlier: Sequence[Stage], when: str) -> Outcome:
+        """The stage's own exams, and those of earlier stages where it has changed anything that they use; where it has
+        not, what is known of those holds.
+        """
+        before, start = self._inherited(earlier), place(Agent.from_pretrained(self.out / "start"), self.context.device)
+        same = untouched(start, agent, self.stage, earlier, self.context) if earlier else None
+        if same is None:
+            before = self._before(before, earlier, start)
+            sits, known = [*earlier, self.stage], before
+        else:
+            self.journal.write("untouched", **same.plain())
+            keep_exams(before, agent, self.context, when)
+            sits, known = [self.stage], []
+        examined = run_exams(sits, agent, self.context, self.journal, when, known, self.stage.name)
+        return Outcome(before, examined if same is None else [*before, *examined], same)
+
+    def _before(self, found: list[Examined], earlier: Sequence[Stage], start: Agent) -> list[Examined]:
         """The exams of earlier stages that retention is measured against: as the run that this one goes on from held
-        them of the agent that it saved, else held now.
+        them of the agent that it saved (`found`), else held now, of the agent that the lessons began with.
 
         What the stage's own parts change by being there counts as the stage's doing, therefore.
         """
-        found = self._inherited(earlier)
         known = {(item.stage, item.skill.name) for item in found}
         left = [
             stage
             for stage in earlier
             if any((stage.name, skill.name) not in known for skill in stage.skills if not skill.unretained)
         ]
-        return [*found, *run_exams(left, agent, self.context, self.journal, "before")] if left else found
+        return [*found, *run_exams(left, start, self.context, self.journal, "before")] if left else found
 
     def _inherited(self, earlier: Sequence[Stage]) -> list[Examined]:
         """None where that run had other settings, other data or other code."""
@@ -271,7 +297,8 @@ class StageRun:
             return []
         return held_before(run, Agent.from_pretrained(folder), earlier, self.context)
 
-    def _finish(self, agent: Agent, before: list[Examined], examined: list[Examined], moved: float) -> None:
+    def _finish(self, agent: Agent, outcome: Outcome, moved: float) -> None:
+        examined = outcome.examined
         start = self.journal.last("start") or {}
         old = (read_results(Path(start["agent"])) if start.get("agent") else None) or {}
         results = made.assemble(
@@ -280,9 +307,10 @@ class StageRun:
             agent,
             self.journal,
             self.config,
-            retention=made.retained(before, examined, self.config.exam.bootstrap),
+            retention=made.retained(outcome.before, examined, self.config.exam.bootstrap),
             matrix=made.matrix(self.stage.name, made.matrix_row(examined), old.get("matrix")),
             trunk_moved=moved,
+            untouched=outcome.untouched.plain() if outcome.untouched else None,
             ablation=self._compared(agent, examined) if self.ablate else None,
         )
         passed = results["verdict"]["passed"]

@@ -10,7 +10,7 @@ from pydantic import Field
 from devmind.config import TRIAL_SIZES
 from devmind.report import words
 from devmind.report.page import environment, failures, resource
-from devmind.report.results import Ablation, Matrix, Part, Results, RetentionResult
+from devmind.report.results import Ablation, Matrix, Part, Results, RetentionResult, Untouched
 
 SCHEMA = 1
 MOST_MEGABYTES: Mapping[str, float] = {"float32": 32.0, "float16": 16.0}
@@ -48,6 +48,7 @@ class StageReport(Part):
     peak_memory_mb: float = Field(description="of the process so far, when the stage ended")
     trunk_moved: float | None
     retention: list[RetentionResult]
+    untouched: Untouched | None = None
     ablation: Ablation | None
     agent_sha256: str
     exam_sha256: list[str] = Field(description="of every agent that sat the stage's last exams: one, its own")
@@ -177,6 +178,7 @@ def _stage(results: Results, page: str) -> StageReport:
         peak_memory_mb=results.cost.peak_memory_mb,
         trunk_moved=results.trunk_moved,
         retention=results.retention,
+        untouched=results.untouched,
         ablation=results.ablation,
         agent_sha256=results.run.agent_sha256,
         exam_sha256=results.run.exam_sha256,

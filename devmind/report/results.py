@@ -159,6 +159,22 @@ class RetentionResult(Part):
     kept: bool
 
 
+class Untouched(Part):
+    """What was found equal to the bit behind a stage that changed nothing which earlier stages use."""
+
+    tensors: int = Field(description="all that are not the stage's own")
+    lessons: int = Field(description="of earlier stages, whose loss on a batch was compared")
+
+    @property
+    def said(self) -> str:
+        """In a sentence."""
+        return (
+            f"Nothing that earlier stages use was changed: {self.tensors:,} tensors, all that are not this stage's "
+            f"own, and the losses of {self.lessons} earlier lessons are equal to the bit. So their exams were not sat "
+            "again."
+        )
+
+
 class Matrix(Part):
     """Skill scores after each stage: 0 is chance, 1 the ceiling."""
 
@@ -224,6 +240,7 @@ class Results(Part):
     lessons: list[LessonResult]
     skills: list[SkillResult]
     retention: list[RetentionResult] = Field(default_factory=list)
+    untouched: Untouched | None = Field(None, description="null: exams of earlier stages were sat again, if any")
     matrix: Matrix | None = None
     curves: dict[str, Curve] = Field(default_factory=dict)
     ablation: Ablation | None = None

@@ -55,6 +55,8 @@ def _row(measure: MeasureResult) -> list[Text]:
 
 def _remarks(results: Results) -> list[str]:
     said = [f"{row.skill} was not kept: {number(row.change, signed=True)}" for row in results.retention if not row.kept]
+    if results.untouched:
+        said.append(results.untouched.said)
     said += [
         f"the lesson {x.name} was cut at {x.done} of {x.steps} steps" for x in results.lessons if x.status == "cut"
     ]

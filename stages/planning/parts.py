@@ -107,7 +107,9 @@ def _instruct(agent: Agent) -> None:
         add_text(agent, stage=NAME)
     views = LAYOUT if LAYOUT in agent.encoders else BOARD
     tap, options = (f"trunk:{TEXT}", TEXT, views), {"views": agent.tokens_of(views)}
-    agent.add_head(INSTRUCT, "head.planning-instruct", tap=tap, effector=CHOOSE, stage=NAME, options=options)
+    agent.add_head(
+        INSTRUCT, "head.planning-instruct", tap=tap, effector=CHOOSE, stage=NAME, options=options, standby=True
+    )
     if VIEW_CELLS in agent.heads:
         agent.head(INSTRUCT).start_from(agent.head(VIEW_CELLS))
 
@@ -132,7 +134,9 @@ def _manipulate(agent: Agent) -> None:
         agent.add_effector(REACH, (4,))
     tap = ("trunk:body", "trunk", *HANDLING[:2], "raw:body")
     options: dict[str, Any] = dict(MANIPULATE_SIZES.get(agent.config.size, {}))
-    agent.add_head(MANIPULATE, "head.planning-manipulate", tap=tap, effector=REACH, stage=NAME, options=options)
+    agent.add_head(
+        MANIPULATE, "head.planning-manipulate", tap=tap, effector=REACH, stage=NAME, options=options, standby=True
+    )
     if WHEREABOUTS in agent.heads:
         agent.head(MANIPULATE).start_from(agent.head(WHEREABOUTS))
 

@@ -51,7 +51,7 @@ class View:
         self.agent, self.sure = agent, sure
         self._overlay_head = overlay_head(agent)
         self._arcs = {
-            name for effector in agent.effectors for name in agent.heads_of(effector)
+            name for effector in agent.effectors for name in agent.heads_of(effector, standby=True)
             if not taps_trunk(agent.tap_of(name))
         }  # fmt: skip
         self.overlay_confidence = self._trust(before)

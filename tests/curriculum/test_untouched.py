@@ -1,0 +1,151 @@
+"""A stage that changes nothing of what was there: its predecessors' exams are not sat again, and only then."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.curriculum import childhood, runner, stage_run
+from devmind.curriculum.journal import Journal
+from devmind.curriculum.stage import Context, Lesson
+from devmind.curriculum.untouched import untouched
+from devmind.learners.gradient import GradientLearner, grown_layers, owned_parts
+from devmind.testing import tiny_agent, tiny_context
+from tests.curriculum.lamp_stage import LampStage
+from tests.curriculum.test_run import config
+
+
+class ApartStage(LampStage):
+    """Lamps named by a head on a sense of its own: nothing of an earlier stage is trained."""
+
+    def __init__(self, name: str = "apart", requires: Sequence[str] = ("lamps",)) -> None:
+        super().__init__(name=name, requires=tuple(requires), lesson_names=("third",), steps=30)
+
+    def admit(self, agent: Agent) -> None:
+        if f"{self.name}-lit" not in agent.heads:
+            options: dict[str, Any] = {"classes": 3, "hidden": 32}
+            for name in (f"{self.name}-lit", f"{self.name}-deep"):
+                agent.add_head(name, "head.categorical", tap="body", stage=self.name, options=options)
+
+    def lessons(self, context: Context) -> list[Lesson]:
+        def learner(agent: Agent, context: Context) -> GradientLearner:
+            trains = owned_parts(agent, self.name)
+            return GradientLearner(agent, self.loss, seed=context.seed, learning_rate=2e-2, trains=trains)
+
+        (lesson,) = super().lessons(context)
+        why = "Nothing behind it changes what it teaches."
+        return [
+            Lesson(lesson.name, learner, lesson.make_batches, lesson.steps, 1.0, undoes_earlier=False, unrehearsed=why)
+        ]
+
+
+LAMPS, APART = LampStage(), ApartStage()
+STAGES = {"lamps": LAMPS, "apart": APART, "last": LampStage(name="last", requires=("apart",), lesson_names=("fourth",))}
+
+
+@pytest.fixture(autouse=True)
+def own_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (runner, stage_run, childhood):
+        monkeypatch.setattr(module, "load_stage", STAGES.__getitem__)
+
+
+def exams(run: Path) -> list[tuple[str, str]]:
+    return [(e["when"], e["stage"]) for e in Journal(run / "journal.jsonl").events("exam")]
+
+
+def test_exams_of_earlier_stages_are_not_sat_again_and_what_is_known_of_them_holds(tmp_path: Path) -> None:
+    first = runner.run_stage("lamps", config(), out=tmp_path / "lamps")
+    second = runner.run_stage("apart", config(), out=tmp_path / "apart", agent=first.agent)
+    assert exams(second.out) == [("attempt 0", "apart")]
+    results = json.loads(second.results.read_text())
+    there = {name for name in Agent.from_pretrained(second.agent).state_dict() if not name.startswith("heads.apart-")}
+    assert results["untouched"] == {"tensors": len(there), "lessons": 2}
+    assert results["retention"] == [{"skill": "lamps/lamps-lit", "change": 0.0, "low": 0.0, "kept": True}]
+    assert [one["skill"] for one in results["skills"]] == ["lamps-lit", "apart-lit"]
+    # The next one finds them there, as if this run had held them.
+    third = runner.run_stage("last", config(), out=tmp_path / "last", agent=second.agent)
+    assert exams(third.out) == [("attempt 0", name) for name in ("lamps", "apart", "last")]
+    results = json.loads(third.results.read_text())
+    assert results["untouched"] is None
+    assert [row["skill"] for row in results["retention"]] == ["lamps/lamps-lit", "apart/apart-lit"]
+
+
+def test_of_an_agent_whose_exams_nobody_knows_none_is_sat_either(tmp_path: Path) -> None:
+    first = runner.run_stage("lamps", config(), out=tmp_path / "lamps")
+    second = runner.run_stage("apart", config(seed=1), out=tmp_path / "apart", agent=first.agent)
+    assert exams(second.out) == [("attempt 0", "apart")], "of another seed"
+    assert json.loads(second.results.read_text())["retention"] == []
+
+
+def changed(agent: Agent) -> None:
+    with torch.no_grad():
+        next(p for name, p in agent.named_parameters() if name.startswith("heads.lamps-lit")).view(-1)[0] += 1e-6
+
+
+def answers_too(agent: Agent) -> None:
+    for name, stage in (("points", "lamps"), ("points_too", "apart")):
+        tap, options = "trunk" if stage == "lamps" else "body", {"classes": 3}
+        agent.add_head(name, "head.categorical", tap=tap, stage=stage, effector="point", options=options)
+
+
+def stands_by(agent: Agent) -> None:
+    for name, stage in (("points", "lamps"), ("points_too", "apart")):
+        tap, options = "trunk" if stage == "lamps" else "body", {"classes": 3}
+        agent.add_head(
+            name, "head.categorical", tap=tap, stage=stage, effector="point", options=options, standby=stage == "apart"
+        )
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "same"),
+    [
+        (None, None, True),
+        (stands_by, None, True),
+        (None, changed, False),
+        (answers_too, None, False),
+    ],
+)
+def test_what_is_equal(
+    before: Callable[[Agent], None] | None, behind: Callable[[Agent], None] | None, same: bool, tmp_path: Path
+) -> None:
+    def made(*changes: Callable[[Agent], None] | None) -> Agent:
+        agent = tiny_agent()
+        for stage in (LAMPS, APART):
+            stage.admit(agent)
+        agent.config.stages = ["lamps", "apart"]
+        for change in changes:
+            if change:
+                change(agent)
+        return agent
+
+    found = untouched(made(before), made(before, behind), APART, [LAMPS], tiny_context(tmp_path))
+    assert (found is not None) == same
+
+
+def test_a_stage_whose_layers_stand_in_the_way_of_earlier_lessons_has_touched_them(tmp_path: Path) -> None:
+    """All that was there is equal, and yet an earlier head is told something else."""
+    agents = [tiny_agent(), tiny_agent()]
+    for agent in agents:
+        for stage in (LAMPS, APART):
+            stage.admit(agent)
+        agent.grow(1, "apart")
+    with torch.no_grad():
+        for name, parameter in agents[1].named_parameters():
+            if name.startswith(grown_layers(agents[1], {"apart"})):
+                parameter.add_(0.1)
+    assert untouched(agents[0], agents[0], APART, [LAMPS], tiny_context(tmp_path))
+    assert untouched(agents[0], agents[1], APART, [LAMPS], tiny_context(tmp_path)) is None
+
+
+def test_a_head_that_stands_by_answers_only_where_it_is_named() -> None:
+    agent = tiny_agent()
+    LAMPS.admit(agent)
+    stands_by(agent)
+    assert agent.heads_of("point") == ["points"]
+    assert agent.heads_of("point", standby=True) == ["points_too", "points"]
