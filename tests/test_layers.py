@@ -37,6 +37,7 @@ RUN = frozenset({"curriculum.plan", "curriculum.machine"}) | {
         "results",
         "night",
         "run_exams",
+        "untouched",
         "taught_lesson",
         "study",
     )

@@ -1,7 +1,8 @@
 """Agents on disk: `config.json`, `model.safetensors` and `checksums.json` in one folder; never pickle.
 
-The checksums are laid out as in devmind's other saved folders. A part whose plugin is missing stays in the config, and
-its tensors are written back as they were read.
+The checksums are laid out as in devmind's other saved folders. A folder may keep only those tensors that another one
+beside it lacks (`over`): agents that come with the package grow out of each other. A part whose plugin is missing
+stays in the config, and its tensors are written back as they were read.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ FORMAT_VERSION = 1
 """Raised when a saved folder of this version cannot be read by the one before."""
 MODEL_TYPE = "devmind-agent"
 CONFIG, WEIGHTS, CHECKSUMS = "config.json", "model.safetensors", "checksums.json"
+OVER = "over"
+"""In `checksums.json`: the folder beside this one that holds all other tensors, and the SHA-256 of its weights."""
 SEALS = "seals"
 """In `checksums.json`: what was put beside the agent later (its results) stands among the files, or does not count."""
 LATER = ("recalled_rank",)
@@ -46,16 +49,23 @@ def all_tensors(agent: PartHolder) -> dict[str, Tensor]:
     return {**agent.state_dict(), **agent.kept_tensors}
 
 
-def save(agent: PartHolder, folder: Path) -> None:
+def save(agent: PartHolder, folder: Path, over: Path | None = None) -> None:
     """Write config, weights and checksums into `folder`, which is made if needed.
 
+    Args:
+        over: the folder of an agent beside it, whose tensors this one has too; those that are equal are not written.
+
     Raises:
-        CheckpointError: the folder cannot be written.
+        CheckpointError: the folder cannot be written; `over` is not beside it, or holds what this agent lacks.
     """
     from safetensors.torch import save as to_bytes
 
     agent.config.architectures = [type(agent).__name__]
     tensors = {name: value.detach().contiguous().cpu() for name, value in all_tensors(agent).items()}
+    below: dict[str, Any] = {}
+    if over is not None:
+        tensors = _differing(tensors, folder, over)
+        below = {OVER: {"folder": over.name, "sha256": _weights_sha256(over)}}
     files = {
         WEIGHTS: to_bytes(tensors, metadata={"format": "pt"}),
         CONFIG: agent.config.to_json_string(use_diff=False).encode(),
@@ -65,9 +75,26 @@ def save(agent: PartHolder, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in files.items():
             _write(folder / name, data)
-        _write_sums(folder, {"files": sums, SEALS: 1})
+        _write_sums(folder, {"files": sums, **below, SEALS: 1})
     except OSError as error:
         raise CheckpointError(f"The agent cannot be saved in '{folder}': {error.strerror or error}.") from error
+
+
+def _differing(tensors: Mapping[str, Tensor], folder: Path, over: Path) -> dict[str, Tensor]:
+    """Those that the agent in `over` lacks, or has otherwise."""
+    _verify(over)
+    base = read_tensors(over)
+    if over.resolve().parent != folder.resolve().parent or not base.keys() <= tensors.keys():
+        raise CheckpointError(
+            f"An agent saved over '{over}' stands beside it and has all of its tensors; '{folder}' does not, or lacks "
+            f"{', '.join(sorted(base.keys() - tensors.keys())[:3]) or 'none'}. Save it whole."
+        )
+    same = {name for name, x in base.items() if x.dtype == tensors[name].dtype and torch.equal(x, tensors[name])}
+    return {name: value for name, value in tensors.items() if name not in same}
+
+
+def _weights_sha256(folder: Path) -> str:
+    return _sha256_in(folder, WEIGHTS, _read_json(folder / CHECKSUMS).get("files", {}).get(WEIGHTS))
 
 
 def seal(folder: Path, name: str, data: bytes) -> None:
@@ -216,14 +243,54 @@ def load_weights(agent: PartHolder, folder: Path) -> None:
 
 
 def read_tensors(folder: Path, names: Collection[str] | None = None) -> dict[str, Tensor]:
-    """The saved tensors: those of `names` that are there, or all."""
+    """The saved tensors: those of `names` that are there, or all; those of the folders below it among them.
+
+    Raises:
+        CheckpointError: they are no weights, or what is below is missing, damaged or another one.
+    """
     from safetensors import SafetensorError, safe_open
 
-    try:
-        with safe_open(folder / WEIGHTS, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys() if names is None or name in names}  # noqa: SIM118
-    except SafetensorError as error:
-        raise CheckpointError(f"'{folder / WEIGHTS}' holds no weights ({error}). Use a backup.") from error
+    found: dict[str, Tensor] = {}
+    for each in _layers(folder):
+        try:
+            with safe_open(each / WEIGHTS, framework="pt") as file:
+                wanted = [name for name in file.keys() if names is None or name in names]  # noqa: SIM118
+                found |= {name: file.get_tensor(name) for name in wanted}
+        except SafetensorError as error:
+            raise CheckpointError(f"'{each / WEIGHTS}' holds no weights ({error}). Use a backup.") from error
+    return found
+
+
+def _layers(folder: Path) -> list[Path]:
+    """The folders that `folder` was saved over, the lowest first, and itself."""
+    found = [folder]
+    while (below := _below(found[0])) is not None:
+        if below in found:
+            raise CheckpointError(f"'{folder}' was saved over itself: {CHECKSUMS} was edited. Use a backup.")
+        found = [below, *found]
+    return found
+
+
+def _below(folder: Path) -> Path | None:
+    """The folder that holds the tensors which this one does not keep, verified; None where it keeps all."""
+    over = _read_json(folder / CHECKSUMS).get(OVER) if (folder / CHECKSUMS).is_file() else None
+    if over is None:
+        return None
+    name = over.get("folder") if isinstance(over, dict) else None
+    if not isinstance(name, str) or Path(name).name != name or name == folder.name:
+        raise CheckpointError(
+            f"The file '{folder / CHECKSUMS}' is damaged: it names no folder beside it. Use a backup."
+        )
+    below = folder.resolve().parent / name
+    if not (below / WEIGHTS).is_file():
+        raise CheckpointError(
+            f"'{folder}' keeps only what '{name}' lacks, and that is not beside it: copy both, or load the agent where "
+            "it was and save it whole."
+        )
+    _verify(below)
+    if over.get("sha256") != _weights_sha256(below):
+        raise CheckpointError(f"'{below}' is another agent than the one that '{folder}' was saved over. Use a backup.")
+    return below
 
 
 def fill(module: nn.Module, tensors: Mapping[str, Tensor], folder: Path) -> None:

@@ -1,6 +1,7 @@
 """Put a raised agent beside the newborn: `python -m devmind.raised.pack RUN/milestones/01-reflex newborn`.
 
-Critics are left out, since nobody rewards it, and weights are kept in half precision. With `--exams FILE` (what
+Critics are left out, since nobody rewards it, and weights are kept in half precision; `--over NAME` keeps only those
+that the agent of that name lacks. With `--exams FILE` (what
 `devmind stage exam STAGE --agent newborn --json FILE` wrote of the packed agent) its scores are sealed beside it; they
 say which heads may act.
 """
@@ -16,7 +17,7 @@ from typing import Any
 
 from devmind.acting.standing import RESULTS
 from devmind.agent.agent import Agent
-from devmind.agent.saving import seal
+from devmind.agent.saving import save, seal
 from devmind.errors import CheckpointError
 from devmind.raised import HERE
 
@@ -37,8 +38,11 @@ def packed(agent: Agent) -> Agent:
     return small.half().eval()
 
 
-def pack(source: Path, out: Path) -> int:
+def pack(source: Path, out: Path, over: Path | None = None) -> int:
     """Write the agent in `source`, packed, to `out`; gives its bytes.
+
+    Args:
+        over: a packed agent beside it that it grew out of; what both have is not written again.
 
     Raises:
         CheckpointError: `source` holds no agent, it learned from somebody's recordings, or it is too large.
@@ -50,7 +54,7 @@ def pack(source: Path, out: Path) -> int:
             f"An agent that comes with devmind learns from nobody's recordings, and '{source}' learned from "
             f"{', '.join(others[:3])}; raise one without them."
         )
-    packed(agent).save_pretrained(out)
+    save(packed(agent), out, over)
     size = sum(path.stat().st_size for path in out.iterdir())
     if size > LARGEST_BYTES:
         raise CheckpointError(f"The agent has {size:,} bytes, {LARGEST_BYTES:,} are allowed; pack a smaller one.")
@@ -84,10 +88,12 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("agent", type=Path, help="a milestone of a run without recordings of anybody")
     parser.add_argument("name", help="what --agent will call it")
+    parser.add_argument("--over", help="the agent beside it that it grew out of: only what differs is kept")
     parser.add_argument("--exams", type=Path, nargs="+", help="scores of the packed agent, which is not packed again")
     arguments = parser.parse_args()
     folder = HERE / arguments.name
     if arguments.exams:
         seal_exams(folder, arguments.exams)
     else:
-        print(f"{folder}: {pack(arguments.agent, folder):,} bytes")
+        over = HERE / arguments.over if arguments.over else None
+        print(f"{folder}: {pack(arguments.agent, folder, over):,} bytes")
