@@ -15,6 +15,8 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
+import numpy as np
+
 from devmind.acting.standing import Standing, answering, read_results, standing
 from devmind.agent.agent import Agent
 from devmind.agent.encoders import Encoded
@@ -169,7 +171,8 @@ class Life:
 
     def _keep(self, tick: Tick) -> None:
         effectors = tick.action.effectors
-        if self.speaker is not None and "utter" in effectors:
+        # Codes are no sound: how they sound is known to the head that made them, and not played tick by tick yet.
+        if self.speaker is not None and "utter" in effectors and effectors["utter"].dtype == np.float32:
             self.speaker.act(effectors["utter"])
         if "say" in effectors and hasattr(self.speaker, "say"):
             self.speaker.say(said(effectors["say"]))

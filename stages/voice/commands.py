@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import AgentOption, agent_folder
+from devmind.cli.agents import agent_option, taught_agent
 from devmind.cli.house import group
 from devmind.cli.paths import existing
 from devmind.errors import ConfigError
@@ -17,24 +17,28 @@ hear = group("Write what is said in a recording, and what kind of sound it is.")
 echo = group("Say a recording again by the codec.")
 
 Recording = Annotated[Path, typer.Argument(metavar="FILE", help="A sound file of any rate, such as a WAV or a FLAC.")]
+Folder = Annotated[
+    Path | None,
+    agent_option("Saved agent; else the newest milestone in ./checkpoints that has been through voice."),
+]
 Seconds = Annotated[
     float, typer.Option("--seconds", min=0.1, max=3600, metavar="S", help="How much of it, from the beginning.")
 ]
 
 
 @hear.command("hear")
-def write_what_is_said(file: Recording, agent: AgentOption = None, seconds: Seconds = 60.0) -> None:
+def write_what_is_said(file: Recording, agent: Folder = None, seconds: Seconds = 60.0) -> None:
     """Let an agent listen to a recording, tick by tick, and print the words as they come; in the end, which kind of
     sound it was.
     """
     existing(file, "FILE", "file")
-    from devmind.agent.agent import Agent
     from devmind.agent.threads import intra_op_threads
     from stages.voice.listening import Hearing, moments_of
+    from stages.voice.parts import NAME, WORDS
 
     moments = moments_of(file, seconds, show.line)
     with intra_op_threads(1):
-        heard, hearing = 0, Hearing(Agent.from_pretrained(agent_folder(agent)).eval(), moments)
+        heard, hearing = 0, Hearing(taught_agent(agent, NAME, WORDS, "to hear words"), moments)
         for _, words in hearing.words():
             typer.echo(f" {words}" if heard else words, nl=False)
             heard += 1
@@ -47,21 +51,21 @@ def write_what_is_said(file: Recording, agent: AgentOption = None, seconds: Seco
 def say_again(
     file: Recording,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The WAV file that is written.")],
-    agent: AgentOption = None,
+    agent: Folder = None,
     seconds: Seconds = 60.0,
 ) -> None:
     """Let an agent repeat a recording by its codec alone, and write how that sounds."""
     existing(file, "FILE", "file")
     if out.suffix.lower() != ".wav" or out.exists():
         raise ConfigError(f"OUT must be a new .wav file; got '{out}'. Choose another name.")
-    from devmind.agent.agent import Agent
     from devmind.agent.threads import intra_op_threads
     from devmind.checkpointing.files import write_atomically
     from stages.voice.exhibits import wav
     from stages.voice.listening import moments_of, repeat
+    from stages.voice.parts import CODEC, NAME
 
     moments = moments_of(file, seconds, show.line)
     with intra_op_threads(1):
-        _, sound = repeat(Agent.from_pretrained(agent_folder(agent)).eval(), moments)
+        _, sound = repeat(taught_agent(agent, NAME, CODEC, "to repeat what it hears"), moments)
     write_atomically(out, wav(sound))
     show.path("echo", out)

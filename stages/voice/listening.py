@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import torch
 
 from devmind.acting import Actor
+from devmind.acting.standing import Standing
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.errors import ConfigError, SessionError, nearest
@@ -89,17 +91,17 @@ class Hearing:
 def repeat(agent: Agent, moments: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """What the agent utters at each Moment, codes int64 [T, 4, 2], and how that sounds, float32 [1600 T]."""
     _check(agent, CODEC)
-    codes = torch.stack([output.action[UTTER][0] for output in _lived(agent, moments, effectors=(UTTER,))])
+    codes = torch.stack([output.action[UTTER][0] for output in _lived(agent, moments, standing={UTTER: (CODEC,)})])
     with torch.inference_mode():
         mel = decode(agent, levels_of(codes)[None]).flatten(1, 2).cpu()
     return codes.cpu().numpy(), sound_of(mel)[0, : len(moments) * TICK_SAMPLES].numpy()
 
 
 def _lived(
-    agent: Agent, moments: list[np.ndarray], heads: tuple[str, ...] = (), effectors: tuple[str, ...] = ()
+    agent: Agent, moments: list[np.ndarray], heads: tuple[str, ...] = (), standing: Standing = MappingProxyType({})
 ) -> Iterator[Any]:
     quiet = [np.zeros(TICK_SAMPLES, np.float32)] * (AFTER if heads else 0)
-    actor = Actor(agent, 1, effectors=effectors, heads=heads, trunk=bool(heads))
+    actor = Actor(agent, 1, effectors=tuple(standing), heads=heads, trunk=bool(heads), standing=standing)
     for number, sound in enumerate([*moments, *quiet]):
         yield actor.act(collate_tick({SOUND: sound[None, None]}, np.array([number == 0])))
 

@@ -49,7 +49,8 @@ def admit(agent: Agent) -> None:
     if KINDS_HEAD not in agent.heads:
         agent.add_head(KINDS_HEAD, "head.categorical", f"trunk:{LISTEN}", stage=NAME, options={"classes": len(KINDS)})
     if CODEC not in agent.heads:
-        agent.add_head(CODEC, "head.voice-codec", LISTEN, effector=UTTER, stage=NAME)
+        # It stands by: who repeats all that a microphone hears through a loudspeaker hears himself again.
+        agent.add_head(CODEC, "head.voice-codec", LISTEN, effector=UTTER, stage=NAME, standby=True)
 
 
 def trained(agent: Agent) -> tuple[str, ...]:

@@ -529,3 +529,30 @@ def test_a_private_life_remembers_in_ram_alone(run: Path, tmp_path: Path, monkey
     with Home(run, tmp_path / "out", private=True, remembering=MemoryConfig(novelty=1e-6, shortest_s=0.1)) as home:
         home.wait(lambda: home.life.recalling.written >= 2)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+class Loudspeaker:
+    """Notes what it is given to play."""
+
+    def __init__(self) -> None:
+        self.played: list[np.ndarray] = []
+
+    def act(self, value: np.ndarray) -> None:
+        assert value.dtype == np.float32
+        self.played.append(value)
+
+
+@pytest.mark.parametrize(("part", "plays"), [("head.categorical", False), ("head.regression", True)])
+def test_codes_that_it_utters_are_no_sound_and_end_no_life(run: Path, tmp_path: Path, part: str, plays: bool) -> None:
+    agent = Agent.from_pretrained(run)
+    options = {"shape": [1, 8]} if plays else {"classes": 8}
+    agent.add_head("voice", part, effector="utter", options=options)
+    agent.save_pretrained(tmp_path / "agent")
+    speaker = Loudspeaker()
+    with SyntheticCamera() as eye, SyntheticMicrophone() as ear:
+        room = Room({"eye": eye, "ear": ear}, HZ)
+        answers = {"utter": ("voice",)}
+        agent = Agent.from_pretrained(tmp_path / "agent")
+        with Life(agent, room, Memory(open_store(None)), tmp_path / "agent", speaker=speaker, answers=answers) as life:
+            assert life.run(seconds=0.5).ticks > 2
+    assert bool(speaker.played) == plays

@@ -1,7 +1,8 @@
 """The lesson explain: what its own searches found is said to the agent in sentences, and it learns to say them itself.
 
 What it is to say is noted once, when the lesson begins: what its search expects to follow each position. A page with
-the question and that sentence is learned beside the board, by the text head, through the trunk.
+the question and that sentence is learned beside the position: by the layers that the stage grew and its sense of
+positions, as the text head is language's and stays as it is.
 """
 
 from __future__ import annotations
