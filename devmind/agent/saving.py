@@ -277,7 +277,7 @@ def _below(folder: Path) -> Path | None:
     if over is None:
         return None
     name = over.get("folder") if isinstance(over, dict) else None
-    if not isinstance(name, str) or Path(name).name != name or name == folder.name:
+    if not isinstance(name, str) or Path(name).name != name or name in ("", ".", "..", folder.name):
         raise CheckpointError(
             f"The file '{folder / CHECKSUMS}' is damaged: it names no folder beside it. Use a backup."
         )

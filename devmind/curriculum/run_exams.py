@@ -38,7 +38,7 @@ def run_exams(
 
     Args:
         before: earlier exams of some of the skills. In these the agent alone is asked again, on the same episodes:
-            chance and floors, which need no agent, are taken from there.
+            chance, ceiling and floors, which need no agent, are taken from there.
         own: the stage that sits all its exams; others sit those that are not `Skill.unretained`.
     """
     weights = agent.sha256()
@@ -124,7 +124,7 @@ def _beside(after: Mapping[str, Measure], before: Mapping[str, Measure]) -> dict
     """
     if any(name not in before or before[name].n != measure.n for name, measure in after.items()):
         return None
-    kept = ("chance", "floors", "reference")
+    kept = ("chance", "ceiling", "floors", "reference")
     return {
         name: replace(measure, **{key: getattr(before[name], key) for key in kept}) for name, measure in after.items()
     }

@@ -258,10 +258,13 @@ class StageRun:
         """The stage's own exams, and those of earlier stages where it has changed anything that they use; where it has
         not, what is known of those holds.
         """
-        before, start = self._inherited(earlier), place(Agent.from_pretrained(self.out / "start"), self.context.device)
-        same = untouched(start, agent, self.stage, earlier, self.context) if earlier else None
+        before, same = self._inherited(earlier), None
+        if earlier:
+            start = self.journal.last("start") or {}
+            given = place(Agent.from_pretrained(start["agent"]), self.context.device)
+            same = untouched(given, agent, self.stage, earlier, self.context)
+            before = before if same else self._before(before, earlier, given)
         if same is None:
-            before = self._before(before, earlier, start)
             sits, known = [*earlier, self.stage], before
         else:
             self.journal.write("untouched", **same.plain())
@@ -270,9 +273,9 @@ class StageRun:
         examined = run_exams(sits, agent, self.context, self.journal, when, known, self.stage.name)
         return Outcome(before, examined if same is None else [*before, *examined], same)
 
-    def _before(self, found: list[Examined], earlier: Sequence[Stage], start: Agent) -> list[Examined]:
-        """The exams of earlier stages that retention is measured against: as the run that this one goes on from held
-        them of the agent that it saved (`found`), else held now, of the agent that the lessons began with.
+    def _before(self, found: list[Examined], earlier: Sequence[Stage], given: Agent) -> list[Examined]:
+        """The exams of earlier stages that retention is measured against, of the agent that was given to this run: as
+        the run that saved it held them (`found`), else held now.
 
         What the stage's own parts change by being there counts as the stage's doing, therefore.
         """
@@ -282,10 +285,12 @@ class StageRun:
             for stage in earlier
             if any((stage.name, skill.name) not in known for skill in stage.skills if not skill.unretained)
         ]
-        return [*found, *run_exams(left, start, self.context, self.journal, "before")] if left else found
+        return [*found, *run_exams(left, given, self.context, self.journal, "before")] if left else found
 
     def _inherited(self, earlier: Sequence[Stage]) -> list[Examined]:
-        """None where that run had other settings, other data or other code."""
+        """What the run that saved the given agent examined it in; nothing where that run was of other settings, data or
+        code.
+        """
         start = self.journal.last("start") or {}
         folder = Path(start["agent"]) if start.get("agent") else None
         run = next((path for path in folder.parents if (path / "journal.jsonl").is_file()), None) if folder else None

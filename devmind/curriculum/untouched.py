@@ -1,10 +1,11 @@
 """Whether a stage has left all that was there before as it was: then nothing that was learned can be lost.
 
 A stage that trains parts and layers of its own alone changes nothing of what earlier stages use. Their exams would say
-so again, episode by episode, at the price of its lessons; equal tensors say it of every episode there is. Three things
-make sure of it: every tensor that is not the stage's own is equal to the bit; no head of the stage answers by itself
-for an effector that was there; and every earlier lesson that can be rehearsed gives the same loss to the bit on a
-batch, so that what the stage added does not stand in the way of what was there.
+so again, episode by episode, at the price of its lessons; equal tensors say it of every episode there is. What makes
+sure of it, between the agent that was handed to the stage and the one that it made: every tensor that is not the
+stage's own is equal to the bit, and so are the settings that all parts share; no head of the stage answers by itself
+for an effector that was there; and every earlier lesson that can be rehearsed gives the same losses to the bit, so that
+what the stage added does not stand in the way of what was there.
 """
 
 from __future__ import annotations
@@ -16,14 +17,19 @@ from typing import Any
 import torch
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.stage import ROWS_SHARE, Context, Lesson, Stage
+from devmind.curriculum.stage import ROWS_SHARE, Context, Learner, Lesson, Stage
 from devmind.learners.gradient import grown_layers, owned_parts
 from devmind.seeding import derive_seed
+
+SETTINGS = ("window", "window_tokens", "slots", "slots_every", "tracker")
+"""Of an agent's config, what every part's answers hang on."""
+BATCHES = 3
+"""Of each lesson: those whose batches take turns have further parts in the next ones."""
 
 
 @dataclass(frozen=True)
 class Untouched:
-    """What was found equal: tensors that are not the stage's own, and the losses of earlier lessons."""
+    """What was found equal: tensors that are not the stage's own, and earlier lessons by their losses."""
 
     tensors: int
     lessons: int
@@ -33,22 +39,23 @@ class Untouched:
         return asdict(self)
 
 
-def untouched(start: Agent, agent: Agent, stage: Stage, earlier: Sequence[Stage], context: Context) -> Untouched | None:
-    """What of `agent` is as it was in `start`, the same agent before it was taught `stage`; None: something differs,
-    or a loss does not come out the same when it is asked twice.
+def untouched(given: Agent, agent: Agent, stage: Stage, earlier: Sequence[Stage], context: Context) -> Untouched | None:
+    """What of `agent` is as it was in `given`, the agent that was handed to `stage`; None: something differs, or a loss
+    does not come out the same when it is asked twice.
     """
-    tensors = _equal_tensors(start, agent, stage.name)
+    tensors = _equal_tensors(given, agent, stage.name)
     if not tensors or _answers_too(agent, stage.name):
         return None
+    if any(getattr(given.config, name) != getattr(agent.config, name) for name in SETTINGS):
+        return None
     lessons = [one for before in earlier for one in before.lessons(context) if not one.unrehearsed]
-    same = all(torch.equal(_loss(lesson, start, context), _loss(lesson, agent, context)) for lesson in lessons)
-    return Untouched(tensors, len(lessons)) if same else None
+    return Untouched(tensors, len(lessons)) if all(_same(one, given, agent, context) for one in lessons) else None
 
 
-def _equal_tensors(start: Agent, agent: Agent, stage: str) -> int:
+def _equal_tensors(given: Agent, agent: Agent, stage: str) -> int:
     """How many tensors are not the stage's own, where all of them are equal; else 0."""
     own = (*grown_layers(agent, {stage}), *owned_parts(agent, stage))
-    before, after = ({k: v for k, v in one.state_dict().items() if not k.startswith(own)} for one in (start, agent))
+    before, after = ({k: v for k, v in one.state_dict().items() if not k.startswith(own)} for one in (given, agent))
     equal = before.keys() == after.keys() and all(torch.equal(before[k].cpu(), after[k].cpu()) for k in before)
     return len(before) if equal else 0
 
@@ -60,18 +67,30 @@ def _answers_too(agent: Agent, stage: str) -> bool:
     return any(len(mine) > 1 for mine in asked)
 
 
-def _loss(lesson: Lesson, agent: Agent, context: Context) -> torch.Tensor:
-    """Of a lesson's first batch behind its end, as a rehearsal has it, on the CPU."""
+def _same(lesson: Lesson, given: Agent, agent: Agent, context: Context) -> bool:
+    """Whether both agents have the same losses of a lesson's first batches behind its end, as rehearsals have them.
+
+    What the lesson's learner notes of an agent is noted of `given`, and held against both.
+    """
     fewer = replace(context, rows_share=ROWS_SHARE)
-    training = agent.training
+    learners = [lesson.make_learner(one, fewer) for one in (given, agent)]
+    for learner in learners:
+        learner.steps = lesson.steps
+    learners[0].remember()
+    learners[1].load_state_dict(learners[0].state_dict())
+    return torch.equal(*(_losses(lesson, learner, fewer) for learner in learners))
+
+
+def _losses(lesson: Lesson, learner: Learner, context: Context) -> torch.Tensor:
+    """Of BATCHES batches [B], on the CPU."""
+    agent, found = learner.agent, []
+    batches, training = lesson.make_batches(agent, context, lesson.steps), agent.training
     agent.eval()
     try:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
-            torch.manual_seed(derive_seed("untouched", lesson.name, context.seed))
-            learner = lesson.make_learner(agent, fewer)
-            learner.steps = lesson.steps
-            learner.remember()
-            loss, _ = learner.rehearse(lesson.make_batches(agent, fewer, lesson.steps).rehearsal(0))
-            return loss.detach().cpu()
+            for number in range(BATCHES):
+                torch.manual_seed(derive_seed("untouched", lesson.name, context.seed, number))
+                found.append(learner.rehearse(batches.rehearsal(number))[0].detach().cpu())
     finally:
         agent.train(training)
+    return torch.stack(found)

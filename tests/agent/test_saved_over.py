@@ -54,7 +54,7 @@ def test_what_it_was_saved_over_has_to_be_there_and_the_same(grown_up: tuple[Pat
         Agent.from_pretrained(folder)
 
 
-@pytest.mark.parametrize("name", ["../child", "grown", 3, None])
+@pytest.mark.parametrize("name", ["../child", "..", ".", "", "grown", 3, None])
 def test_a_folder_that_says_it_lies_over_what_is_none_is_refused(
     grown_up: tuple[Path, Path, Agent], name: object
 ) -> None:

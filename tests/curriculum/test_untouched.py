@@ -108,6 +108,7 @@ def stands_by(agent: Agent) -> None:
         (None, None, True),
         (stands_by, None, True),
         (None, changed, False),
+        (None, lambda agent: agent.set_window(2), False),
         (answers_too, None, False),
     ],
 )
