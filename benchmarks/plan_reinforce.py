@@ -45,7 +45,7 @@ from stages.planning import parts
 from stages.planning.following import TRUNK
 from stages.planning.planner import PlannerHead
 from stages.planning.reinforce.finetune import PolicyGradient, advantages, own_trips, weights
-from stages.planning.reinforce.plans import Plans, asked_alone, drawn, holding, teach, walked
+from stages.planning.reinforce.plans import Plans, drawn, holding, teach, walked
 from stages.planning.reinforce.values import StrideValues, teach_values
 from stages.planning.route import exam, trips
 from stages.planning.route.exam import Walked
@@ -115,7 +115,7 @@ def planned(agent: Agent, asked: argparse.Namespace) -> np.ndarray:
     seen = rules.observe(rules.initial(exam_seeds(asked.asked, asked.seed, "route", MAZE)))
     place, goal, which = (torch.from_numpy(seen[sense]) for sense in ("body", "goal", "maze"))
     with torch.inference_mode():
-        found = head.search(asked_alone(head, place, goal, which))
+        found = head.search(head.thinking(place, goal, which))
     chosen = found.plans[torch.arange(len(place)), found.chosen]
     return holding(MAZE, chosen.numpy()).astype(float)
 

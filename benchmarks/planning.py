@@ -44,7 +44,7 @@ from devmind.worlds.pointmaze import TASKS, PointMazeRules
 from stages.planning import parts
 from stages.planning.following import TRUNK
 from stages.planning.planner import PlannerHead
-from stages.planning.reinforce.plans import asked_alone, holding
+from stages.planning.reinforce.plans import holding
 from stages.planning.route import exam
 from stages.planning.tree import search_in_a_tree
 
@@ -287,7 +287,7 @@ def first_plans(agent: Agent, asked: argparse.Namespace, seeds: np.ndarray) -> n
     """Whether the first plan of each episode leads through no wall, float [N]; the trunk has no part in it."""
     rules, head = PointMazeRules(asked.maze + TASKS), head_of(agent)
     seen = rules.observe(rules.initial(seeds))
-    found = head.search(asked_alone(head, *(torch.from_numpy(seen[sense]) for sense in ("body", "goal", "maze"))))
+    found = head.search(head.thinking(*(torch.from_numpy(seen[sense]) for sense in ("body", "goal", "maze"))))
     chosen = found.plans[torch.arange(len(seeds)), found.chosen]
     return holding(asked.maze, chosen.numpy()).astype(float)
 

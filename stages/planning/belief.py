@@ -39,6 +39,13 @@ SCALE = 10.0
 """By which numbers of cells are multiplied, so that they are learned as fast as all else."""
 
 
+def square(place: Tensor, cell: float, cells: int) -> Tensor:
+    """The number of the cell within its maze, int64 [...], that places [..., 2] are in; cells of a side of `cell`, so
+    many along each axis."""
+    across, down = ((place / cell).round().long() + 1).clamp(0, cells - 1).unbind(-1)
+    return down * cells + across
+
+
 class BeliefHead(StrideHead):
     """A head with a map of where one can be, `space`, a sense of being stopped, `stopped`, and what a tick of it
     counts for, `counts`.
@@ -54,8 +61,7 @@ class BeliefHead(StrideHead):
 
     def square(self, place: Tensor) -> Tensor:
         """The number of the cell within its maze, int64 [...], that places [..., 2] are in."""
-        across, down = ((place / self.cell).round().long() + 1).clamp(0, self.cells - 1).unbind(-1)
-        return down * self.cells + across
+        return square(place, self.cell, self.cells)
 
     def numbered(self, place: Tensor, maze: Tensor) -> Tensor:
         """The same among those of all mazes; `maze` [..., mazes] says in which."""

@@ -94,6 +94,8 @@ def imagine(
     end = _place(goal or "task1", rules, 1, "--goal")
     begin = _place(start or (goal if goal and goal.startswith("task") else "task1"), rules, 0, "--start")
     rules.between(begin[None], end[None])  # it says what is wrong with them
+    if film_ is not None and not film_.parent.is_dir():
+        raise ConfigError(f"--show writes into a folder that is there; there is no '{film_.parent}'. Make it first.")
     taught = taught_agent(agent, "planning", ROUTE, "to plan")
     if simulations:
         if steps:

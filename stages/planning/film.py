@@ -103,7 +103,7 @@ def imagined(
             told.seconds = time.perf_counter() - began_s
             _take(route, told.found, actor)
             told.verdict = _judged(agent, told.found, senses, rules.horizon)
-        told.plans += int(route.after["age"][0] == 1)
+        told.plans = int(route.after["made"][0])
         told.none = bool(route.after["none"][0])
         return {WALK: route.command().cpu().numpy()}
 

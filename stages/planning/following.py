@@ -142,6 +142,7 @@ class Route(Output):
         there = torch.where(home[:, None], self.goal, self.head.middles()[square])
         plan = self._straight(self.place, there)
         self.after["plan"] = torch.where(rows[:, None, None], plan, self.after["plan"])
+        self.after["symbols"] = torch.where(rows[:, None], 0, self.after["symbols"])
         self.after["via"] = torch.where(rows[:, None], there, self.after["via"])
         self.after["around"] = self.after["around"] | (rows & ~home)
 
@@ -161,6 +162,7 @@ class Route(Output):
             closed = head.closed(after["evidence"][rows], read.maze)
             into = head.leads_into(found.plans, read.maze, closed)
             best = found.marks.masked_fill(into, -torch.inf).argmax(-1)
+            best = torch.where(into.all(-1), found.chosen, best)
             plan, symbols = found.plans[at, best], found.symbols[at, best]
             after["around"][rows] &= into.all(-1)
             for row in into.all(-1).nonzero().squeeze(-1).tolist():

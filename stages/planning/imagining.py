@@ -33,6 +33,21 @@ WORDS_FIRST, WORDS_KNOWN = 0.5, 0.35
 """Shares of what is taught: symbols of a trajectory that is noise, and trajectories whose symbols are known."""
 
 
+LEFT_OUT, ALL_LEFT_OUT = 0.25, 0.1
+"""Shares in teaching: of the trunk's features, each for itself, and of rows without any of them."""
+
+
+def thinned(present: Tensor, thoughts: int, generator: torch.Generator | None) -> Tensor:
+    """Which tokens [N, K] are told of in teaching, of which the first `thoughts` are the trunk's features: some of
+    these are left out, so that a plan does not hang on them."""
+
+    def kept(width: int, share: float) -> Tensor:
+        return torch.rand(len(present), width, generator=generator, device=present.device) >= share
+
+    some = kept(thoughts, LEFT_OUT) & kept(1, ALL_LEFT_OUT)
+    return present & F.pad(some, (0, present.shape[1] - thoughts), value=True)
+
+
 @dataclass(frozen=True)
 class Form:
     """What plans and scenes are made of: numbers of a point, points (and symbols) of a plan, symbols there are, things

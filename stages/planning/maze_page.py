@@ -128,8 +128,8 @@ class MazePage:
             action = self.actor(senses, np.array([self._first]))
             self.plan = self.actor.state.carry[f"kept.{ROUTE}"]
             self._first = False
-            if int(self.plan["age"][0]) == 1:
-                self.plans += 1
+            if (made := int(self.plan["made"][0])) != self.plans:
+                self.plans = made
                 self.verdict = self._judged(senses)
         self.walk = self.rules.step(self.walk, action)
         if int(self.walk.tick[0]) % TRAIL_EVERY == 0:
@@ -193,16 +193,16 @@ class MazePage:
         """Publish how the walk stands: a new view each time, as pages read the old one meanwhile."""
         points: list[list[float]] = []
         words: list[str] = []
-        age = 0
+        age, along = 0, 0.0
         if self.plan:
             points = [[round(x, 2) for x in point] for point in (self.plan["plan"][0] * UNIT).tolist()]
             words = [WORDS[word] for word in self.plan["symbols"][0].tolist() if word]
-            age = int(self.plan["age"][0])
+            age, along = int(self.plan["age"][0]), float(self.plan["along"][0])
         head: Any = self.agent.head(ROUTE)
         self.view = {
             "type": "tick", "at": self._place, "goal": [round(float(number), 2) for number in self.walk.goal[0]],
             "trail": [*self.trail, self._place], "plan": points, "words": words,
-            "stride": max(0, age - 1) / head.stride, "age": age, "follow": head.follow, "plans": self.plans,
+            "stride": along, "age": age, "follow": head.follow, "plans": self.plans,
             "verdict": self.verdict,
             "tick": int(self.walk.tick[0]), "paused": self.paused, "ended": self.ended,
         }  # fmt: skip

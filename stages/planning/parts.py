@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium import spaces
 
 from devmind.agent.agent import Agent
+from devmind.agent.config import AgentConfig
 from devmind.agent.text import add_text
 from devmind.learners.gradient import owned_parts
 from devmind.worlds.market import SEEN
@@ -148,3 +149,10 @@ def trained(agent: Agent) -> tuple[str, ...]:
     2026-11-25).
     """
     return owned_parts(agent, NAME)
+
+
+def untaught(agent: Agent) -> Agent:
+    """A newborn of the same size that was admitted to the stage and taught nothing."""
+    newborn = Agent(AgentConfig(size=agent.config.size, seed=agent.config.seed)).to(agent.device)
+    admit(newborn)
+    return newborn.eval()

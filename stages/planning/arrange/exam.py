@@ -13,12 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
 from devmind.acting import Actor, Policy, Senses, rollout
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
-from devmind.agent.config import AgentConfig
 from devmind.curriculum.episodes import of_lessons, of_worlds
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
@@ -69,45 +67,14 @@ class Tables:
     def sorted_by(self, policy: Policy) -> np.ndarray:
         """Whether a policy sorts each in time, float64 [N] of 0 and 1."""
         done = np.zeros(len(self.seeds), bool)
-        going = Going(policy) if isinstance(policy, Actor) else None
-        for tick in rollout(going or policy, self.world()):
+        for tick in rollout(policy, self.world(), sparing=True):
             done |= tick.reward > 0
-            if going is not None:
-                going.leave(tick.ended)
         return done.astype(np.float64)
 
     @property
     def episodes(self) -> np.ndarray:
         """Which they are."""
         return of_worlds(self.context.make_world, "tabletop", self.level, self.seeds)
-
-
-class Going:
-    """An Actor for the rows whose episode is not over: most tables are sorted in a third of the time there is."""
-
-    def __init__(self, actor: Actor) -> None:
-        self.actor = actor
-        self.rows = np.zeros(0, np.int64)
-        """Which of the world's rows the Actor's are."""
-
-    def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
-        if first.all():
-            self.rows = np.arange(len(first))
-        told = self.actor({name: value[self.rows] for name, value in senses.items()}, first[self.rows])
-        return {name: _of_all(value, self.rows, len(first)) for name, value in told.items()}
-
-    def leave(self, over: np.ndarray) -> None:
-        """From here on nothing is done in rows that are `over`, bool [N]."""
-        left = ~over[self.rows]
-        if left.any() and not left.all():
-            self.rows, self.actor.state = self.rows[left], self.actor.state.take(torch.from_numpy(left))
-
-
-def _of_all(value: np.ndarray, rows: np.ndarray, n: int) -> np.ndarray:
-    """[N, ...] with `value` at `rows`, and zeros."""
-    found = np.zeros((n, *value.shape[1:]), value.dtype)
-    found[rows] = value
-    return found
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
@@ -197,7 +164,7 @@ def changed(agent: Agent, **how: Any) -> Iterator[None]:
 
 def _floors(agent: Agent, tables: Tables) -> dict[str, float]:
     few = tables.few()
-    found = {BY_HAND: tables.sorted_by(nearest_first), UNTAUGHT: few.sorted_by(_actor(untaught(agent), few))}
+    found = {BY_HAND: tables.sorted_by(nearest_first), UNTAUGHT: few.sorted_by(_actor(parts.untaught(agent), few))}
     with changed(agent, silenced=frozenset({REPLANNING})):
         found[FIRST_ALONE] = few.sorted_by(_actor(agent, few))
     return {name: float(values.mean()) for name, values in found.items()}
@@ -244,13 +211,6 @@ def _imagined(agent: Agent, tables: Tables) -> dict[str, float]:
             )
         found |= {f"mode changes of a plan, {named}": changes, f"confused plans, {named}": twice}
     return found
-
-
-def untaught(agent: Agent) -> Agent:
-    """A newborn of the same size that was admitted to the stage and taught nothing."""
-    newborn = Agent(AgentConfig(size=agent.config.size, seed=agent.config.seed)).to(agent.device)
-    parts.admit(newborn)
-    return newborn.eval()
 
 
 def nearest_first(senses: Senses, first: np.ndarray) -> Actions:

@@ -20,12 +20,10 @@ from devmind.errors import ConfigError
 from devmind.worlds.tabletop import PLACES, THINGS
 from stages.planning.arrange.demonstrations import CHANNELS, HORIZON, LENGTH
 from stages.planning.arrange.following import TRUNK, Arranging
-from stages.planning.imagining import FEATURES, Imaginer, scene_of
+from stages.planning.imagining import FEATURES, Imaginer, scene_of, thinned
 
 RAW = 3
 """The last tokens that are tapped: hand, things and places as numbers."""
-LEFT_OUT, ALL_LEFT_OUT = 0.25, 0.1
-"""Shares in teaching: of the trunk's features, each for itself, and of tables without any of them."""
 AJAR = 0.1
 """How far the gate is open through which the trunk's features come, before anything is learned: what a trunk that was
 not taught about tables says of them is mostly noise, and symbols came later with it (docs/log.md, 2026-11-25)."""
@@ -121,12 +119,7 @@ class ArrangeHead(Head):
         generator: torch.Generator | None = None,
     ) -> dict[str, Tensor]:
         """What is learned of plans [n, H, 3] and words int64 [n, L], by way and name."""
-
-        def kept(*shape: int, share: float) -> Tensor:
-            return torch.rand(*shape, generator=generator, device=present.device) >= share
-
-        some = kept(len(points), self.thoughts, share=LEFT_OUT) & kept(len(points), 1, share=ALL_LEFT_OUT)
-        present = present & F.pad(some, (0, present.shape[1] - self.thoughts), value=True)
+        present = thinned(present, self.thoughts, generator)
         found: dict[str, Tensor] = {}
         for way, imaginer in self.ways.items():
             assert isinstance(imaginer, Imaginer)

@@ -19,7 +19,7 @@ from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
 from stages.planning import parts
 from stages.planning.criticise.drafts import FARTHEST, Drafts, drafts
-from stages.planning.judge import BLOCKED, COLLISION, LATE, REASONS, UNREACHABLE, Judgement
+from stages.planning.judge import BLOCKED, COLLISION, ENDED, LATE, REASONS, UNREACHABLE, Judgement
 from stages.planning.parts import HORIZON, LENGTH, STRIDE
 from stages.planning.route import trips
 from stages.planning.route.lesson import levels, shown
@@ -96,7 +96,7 @@ def arithmetic(told: Drafts) -> tuple[np.ndarray, np.ndarray]:
     points = told.draft[:, : 2 * HORIZON].reshape(-1, HORIZON, 2)
     goal = told.draft[:, 2 * HORIZON + LENGTH :][:, :2]
     strides = np.linalg.norm(np.diff(points, axis=1), axis=2)
-    takes = STRIDE * (strides > 0.02).sum(1)
+    takes = STRIDE * np.maximum(1, (strides > ENDED).sum(1))
     ends = np.linalg.norm(points[:, -1] - goal, axis=1)
     return takes > 1000 * told.draft[:, -1], (ends > 0.1) | (strides.max(1) > FARTHEST)
 

@@ -15,7 +15,6 @@ import numpy as np
 from devmind.acting import Actor, Policy, Senses, rollout
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
-from devmind.agent.config import AgentConfig
 from devmind.agent.threads import stepping_threads
 from devmind.algorithms.grid_cells import COLOURS, KINDS, truth
 from devmind.curriculum.exam import Measure
@@ -161,7 +160,7 @@ def _of_level(agent: Agent, context: Context, level: str, name: str) -> Measure:
 
 def _floors(agent: Agent, context: Context, name: str, seeds: np.ndarray, few: np.ndarray) -> dict[str, float]:
     where, rng = LEVELS[name], numpy_rng(context.seed, name, "plans")
-    newborn = untaught(agent)
+    newborn = parts.untaught(agent)
     found = {
         "random plan": done(where, seeds, lambda rooms: Planned([_by_chance(name, rng) for _ in rooms.missions])),
         "a pattern by hand": done(where, seeds, lambda rooms: Planned([by_pattern(said) for said in rooms.missions])),
@@ -211,10 +210,3 @@ def _rows(
         further = exam_seeds(len(few), context.seed, name, "further")
         found[FURTHER] = float(done(FURTHER, further, by_agent(agent)).mean())
     return found
-
-
-def untaught(agent: Agent) -> Agent:
-    """A newborn of the same size that was admitted to the stage and taught nothing."""
-    newborn = Agent(AgentConfig(size=agent.config.size, seed=agent.config.seed)).to(agent.device)
-    parts.admit(newborn)
-    return newborn.eval()

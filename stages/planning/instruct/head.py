@@ -135,9 +135,10 @@ class Instruction(Output):
         return self._done()[0]
 
     def mode(self) -> Tensor:
-        """MiniGrid's number of an action, int64 [...]; DONE where nothing was asked for, was declined, or is done."""
+        """MiniGrid's number of an action, int64 [...]; DONE where nothing was asked for, was declined, or is done, and
+        where no view is seen."""
         instructed, action = self._done()
-        return torch.where(instructed, action, DONE)
+        return torch.where(instructed & self.seen, action, DONE)
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
         """The mode."""

@@ -16,7 +16,6 @@ from devmind.acting import Actor, Policy, Senses, rollout
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
-from devmind.agent.config import AgentConfig
 from devmind.agent.taps import taps_trunk
 from devmind.curriculum.episodes import of_lessons, of_worlds
 from devmind.curriculum.exam import Measure
@@ -113,7 +112,7 @@ def _beside(
         return float(handled(policy, context, task, few, told).mean())
 
     found["random"] = share(at_random(numpy_rng(context.seed, NAME, "random")))
-    found[UNTAUGHT] = share(handler(untaught(agent), n))
+    found[UNTAUGHT] = share(handler(parts.untaught(agent), n))
     if any(not taps_trunk(agent.tap_of(name)) for name in agent.heads_of(parts.REACH)):
         found[REACH_ALONE] = share(Actor(agent, n, effectors=[parts.REACH], trunk=False))
     rows = {"words off": share(handler(agent, n, ["words"])), "sight off": share(handler(agent, n, ["sight"]))}
@@ -137,13 +136,6 @@ def silenced(agent: Agent) -> Iterator[None]:
         yield
     finally:
         head.silenced = frozenset()
-
-
-def untaught(agent: Agent) -> Agent:
-    """A newborn of the same size that was admitted to the stage and taught nothing."""
-    newborn = Agent(AgentConfig(size=agent.config.size, seed=agent.config.seed)).to(agent.device)
-    parts.admit(newborn)
-    return newborn.eval()
 
 
 def at_random(rng: np.random.Generator) -> Policy:

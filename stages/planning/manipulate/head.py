@@ -18,7 +18,7 @@ from devmind.agent.heads import Head, Inlet
 from devmind.agent.taps import Tapped
 from devmind.algorithms.diffusion import SPREAD_OUT, spread_out
 from devmind.errors import ConfigError
-from stages.planning.imagining import Imaginer
+from stages.planning.imagining import Imaginer, thinned
 from stages.planning.manipulate.demonstrations import (
     CHANNELS,
     COLOURS,
@@ -38,8 +38,6 @@ BODY = 12
 """Numbers of the nursery's body; see `devmind.worlds.spaces.BODY`."""
 FEATURES = 3 * SPREAD_OUT + 1 + TOLD_BY
 """Numbers of a thing in the condition: its place, how surely it is there, and which of the scene's things it is."""
-LEFT_OUT, ALL_LEFT_OUT = 0.25, 0.1
-"""Shares in teaching: of the trunk's features, each for itself, and of rooms without any of them."""
 TRUNK = "trunk"
 
 
@@ -144,10 +142,5 @@ class ManipulateHead(Head):
         generator: torch.Generator | None = None,
     ) -> dict[str, Tensor]:
         """What is learned of plans [n, H, 5] and words int64 [n, H], by name."""
-
-        def kept(*shape: int, share: float) -> Tensor:
-            return torch.rand(*shape, generator=generator, device=present.device) >= share
-
-        some = kept(len(points), THOUGHTS, share=LEFT_OUT) & kept(len(points), 1, share=ALL_LEFT_OUT)
-        present = present & F.pad(some, (0, present.shape[1] - THOUGHTS), value=True)
+        present = thinned(present, THOUGHTS, generator)
         return self.imaginer.losses(condition, points, words, generator, present)

@@ -21,10 +21,11 @@ from devmind.acting import Actor, rollout
 from devmind.agent.agent import Agent
 from devmind.algorithms.diffusion.schedules import noised
 from devmind.algorithms.implicit_q import advantage_weights
+from devmind.errors import ConfigError
 from devmind.worlds import make as make_world
 from stages.planning.parts import ROUTE, STRIDE, WALK
 from stages.planning.planner import PlannerHead
-from stages.planning.reinforce.plans import PARTS, Plans, asked_alone
+from stages.planning.reinforce.plans import PARTS, Plans
 from stages.planning.reinforce.values import DISCOUNT, StrideValues
 from stages.planning.route.trips import Trips
 
@@ -60,6 +61,8 @@ def own_trips(agent: Agent, maze: str, seeds: np.ndarray, ticks: int) -> Trips:
             walk.append(tick.actions[WALK])
             there = np.where((tick.reward > 0) & (there < 0), len(walk), there)
     rows = np.flatnonzero(there > 0)
+    if not len(rows):
+        raise ConfigError(f"None of {len(seeds)} walks arrived within {ticks} ticks: nothing can be learned of them.")
     places = [np.stack([one[row] for one in at[: there[row] + 1]]) for row in rows]
     walks = [np.stack([*(one[row] for one in walk[: there[row]]), np.zeros(2)]).astype(np.float32) for row in rows]
     begin = np.concatenate(([0], np.cumsum([len(one) for one in places])))
@@ -159,7 +162,7 @@ class PolicyGradient:
     def _told(
         self, x: Tensor, level: float, symbols: Tensor, place: Tensor, goal: Tensor, maze: Tensor
     ) -> tuple[Tensor, Tensor]:
-        route = asked_alone(self.head, place, goal, maze)
+        route = self.head.thinking(place, goal, maze)
         x = self._held(x, place, goal)
         given = F.pad(torch.zeros(len(x), x.shape[1] - 2, dtype=torch.bool), (1, 1), value=True)
         masked = (symbols == self.head.denoiser.config.words).float().mean(-1)

@@ -10,10 +10,8 @@ import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
-from devmind.agent.taps import Tapped
 from devmind.learners.gradient import GradientLearner
 from devmind.worlds.pointmaze import UNIT, maze
-from stages.planning.following import GOAL, MAZE, PLACE, Route
 from stages.planning.parts import ROUTE, STRIDE
 from stages.planning.planner import PlannerHead
 from stages.planning.route.trips import (
@@ -78,7 +76,7 @@ def drawn(trips: list[Trips], n: int, rng: np.random.Generator, pairs: tuple[int
     while len(rows) < n:
         which = trips[int(rng.integers(len(trips)))]
         tried = [stretch(which, rng) for _ in range(rng.choice(pairs))]
-        rows.append(_row(which, *max(tried, key=lambda pair: detour_ticks(which, *pair))[1:], rng))
+        rows.append(_row(which, *max(tried, key=lambda pair: detour_ticks(which, *pair[2:]))[1:], rng))
     columns = (torch.from_numpy(np.stack(column)) for column in zip(*rows, strict=True))
     return Plans(*columns)
 
@@ -104,19 +102,9 @@ def _row(trips: Trips, end: int, at: int, there: int, rng: np.random.Generator) 
     return (trips.at[at], goal, one_hot(trips.maze), plan, symbols, trips.at[later], trips.walk[at], np.array(ticks))
 
 
-def asked_alone(head: PlannerHead, place: Tensor, goal: Tensor, maze: Tensor) -> Route:
-    """What the planner reads of places, goals [N, 2] and mazes [N, mazes], the trunk being silent."""
-    tokens = torch.zeros(len(place), head.inlet.n_tokens, head.inlet.width, device=place.device)
-    present = torch.zeros(tokens.shape[:-1], dtype=torch.bool, device=place.device)
-    present[:, PLACE:] = True
-    tokens[:, PLACE, :2], tokens[:, GOAL, :2], tokens[:, MAZE, : maze.shape[1]] = place, goal, maze
-    route: Route = head(Tapped(tokens, present))
-    return route
-
-
 def losses(head: PlannerHead, plans: Plans) -> dict[str, Tensor]:
     """What the planner learns of plans, by name (`PlannerHead.losses`)."""
-    route = asked_alone(head, plans.place, plans.goal, plans.maze)
+    route = head.thinking(plans.place, plans.goal, plans.maze)
     of = {"plan": plans.plan, "symbols": plans.symbols, "ahead": plans.ahead, "walk": plans.walk}
     return head.losses(of, route.thought, route.present, route.maze, None)
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from devmind.algorithms.diffusion import SPREAD_OUT, spread_out
 from devmind.algorithms.implicit_q import follow, q_loss, q_target, value_loss
+from stages.planning.belief import square
 from stages.planning.critic import STANDING, mlp
 from stages.planning.parts import STRIDE
 from stages.planning.route.trips import Trips, one_hot
@@ -119,8 +120,7 @@ class StrideValues(nn.Module):
         return torch.cat((self._pair(here, goal, maze), spread_out((there - self.middle) / self.spread), aside), -1)
 
     def _numbered(self, place: Tensor, maze: Tensor) -> Tensor:
-        across, down = ((place / self.cell).round().long() + 1).clamp(0, self.cells - 1).unbind(-1)
-        return maze[..., : self.mazes].argmax(-1) * self.cells**2 + down * self.cells + across
+        return maze[..., : self.mazes].argmax(-1) * self.cells**2 + square(place, self.cell, self.cells)
 
 
 def teach_values(

@@ -224,7 +224,7 @@ def one_hot(name: str) -> np.ndarray:
     return np.eye(len(MAZES), dtype=np.float32)[MAZES.index(name)]
 
 
-def detour_ticks(trips: Trips, begin: int, end: int, at: int, there: int) -> float:
+def detour_ticks(trips: Trips, at: int, there: int) -> float:
     """Ticks that the way took above those that it would straight on: what there is to be learned of the maze."""
     return there - at - float(np.linalg.norm(trips.at[there] - trips.at[at])) * UNIT / PACE
 
@@ -237,7 +237,7 @@ def _piece(trips: Trips, ticks: int, rng: np.random.Generator) -> dict[str, np.n
     which = one_hot(trips.maze)
     while len(row["body"]) < ticks:
         pairs = [stretch(trips, rng) for _ in range(rng.choice(PAIRS))]
-        _, end, at, there = max(pairs, key=lambda pair: detour_ticks(trips, *pair))
+        _, end, at, there = max(pairs, key=lambda pair: detour_ticks(trips, *pair[2:]))
         goal = goal_of(trips, end, there)
         length = min(int(rng.choice(PIECES)), there - at, ticks - len(row["body"]))
         for tick in range(at, at + length):

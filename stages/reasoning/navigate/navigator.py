@@ -14,7 +14,8 @@ from devmind.worlds.minigrid import DONE
 from stages.reasoning.navigate.cells import Reading
 from stages.reasoning.navigate.missions import Mission, understood
 
-REACHED, UNREACHABLE = "reached", "it cannot be reached: all that can be seen was, and no way leads there"
+ON_THE_WAY, REACHED = "on the way", "reached"
+UNREACHABLE = "it cannot be reached: all that can be seen was, and no way leads there"
 
 
 @dataclass
@@ -25,7 +26,7 @@ class Traveller:
     mission: Mission | None = None
     words: str = ""
     action: int | None = None
-    state: str = "on the way"
+    state: str = ON_THE_WAY
 
 
 class Navigator(Walker):
@@ -55,7 +56,7 @@ class Navigator(Walker):
                 self.rows[row] = Traveller()
             one = self.rows[row]
             if words[row] and words[row] != one.words:
-                one.words, one.mission = words[row], understood(words[row])
+                one.words, one.mission, one.state = words[row], understood(words[row]), ON_THE_WAY
             if one.state != REACHED:
                 one.map.take_in(readings[row], one.action)
                 one.action = self.choose(one)
@@ -79,5 +80,5 @@ class Navigator(Walker):
             action = self.unlock(here, costs)
         if action is None:
             action = self.explore(here, costs)
-        one.state = UNREACHABLE if action is None else "on the way"
+        one.state = UNREACHABLE if action is None else ON_THE_WAY
         return DONE if action is None else action

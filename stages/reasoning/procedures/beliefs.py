@@ -70,7 +70,7 @@ class Beliefs:
 
     def remove(self, pattern: Term) -> int:
         """Forget all that it matches; how many there were."""
-        gone = [fact for fact in self._candidates(pattern, {}) if unify(pattern, fact, {})]
+        gone = [fact for fact in self._candidates(pattern) if unify(pattern, fact, {})]
         for fact in gone:
             for key in _keys(fact):
                 del self._of[key][fact]
@@ -94,7 +94,7 @@ class Beliefs:
             if pattern in self._of.get((pattern[0], len(pattern)), _NONE):
                 yield bindings
             return
-        for fact in tuple(self._candidates(pattern, bindings)):
+        for fact in tuple(self._candidates(pattern)):
             found = bindings.copy()
             for part, value in zip(pattern, fact, strict=True):
                 if type(part) is Var:
@@ -108,7 +108,7 @@ class Beliefs:
             else:
                 yield found
 
-    def _candidates(self, pattern: Term, bindings: Bindings) -> dict[Fact, None]:
+    def _candidates(self, pattern: Term) -> dict[Fact, None]:
         """The smallest indexed set that has all matches of a resolved pattern."""
         size = len(pattern)
         best = self._of.get((pattern[0], size), _NONE)

@@ -33,7 +33,10 @@ def check(file: File, world: World = None) -> None:
     from stages.reasoning.procedures.reading import check as checked
 
     library = _library(file)
-    told = checked(library, list(_world(world, 0, 1)[1])) if world else []
+    told: list[str] = []
+    if world:
+        beliefs, actions, _ = _world(world, 0, 1)
+        told = checked(library, list(actions), list(beliefs.sensed))
     for line in told:
         show.line(line)
     if told:

@@ -89,8 +89,24 @@ class Post(Statement):
     priority: Term = 0
 
     def run(self, it: Interpreter, strand: Strand) -> object:
-        it.post(resolve(self.goal, strand.bindings), priority=resolve(self.priority, strand.bindings))
+        it.post(resolve(self.goal, strand.bindings), priority=int(_number(self, "priority", self.priority, strand)))
         return True
+
+
+def _number(of: Statement, word: str, term: Term, strand: Strand) -> float:
+    """The number that a term stands for now.
+
+    Raises:
+        PlanError: it is none.
+    """
+    found = resolve(term, strand.bindings)
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        raise PlanError(f"{of.place}: '{word}' wants a number, and {show(found)} is none.")
+    return found
+
+
+def _shown(arguments: Sequence[Term]) -> str:
+    return ", ".join(show(one) for one in arguments) or "nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +125,10 @@ class Act(Statement):
         for one in arguments:
             if type(one) is Var or type(one) is Open:
                 raise PlanError(f"{self.place}: '{self.name}' is given {show(one)}, of which not all is known yet.")
-        said = action(*arguments)
+        try:
+            said = action(*arguments)
+        except (TypeError, ValueError, LookupError) as error:  # the file's arguments, which only the action knows
+            raise PlanError(f"{self.place}: '{self.name}' cannot be done with {_shown(arguments)}: {error}.") from error
         if said is False or said is AGAIN:
             return said
         if self.result is not None:
@@ -129,7 +148,7 @@ class WaitFor(Statement):
         if found is not None:
             strand.bindings.update(found)
             return True
-        until = None if self.within is None else it.now + int(resolve(self.within, strand.bindings))
+        until = None if self.within is None else it.now + int(_number(self, "within", self.within, strand))
         wait = Wait(strand, self.condition, until)
         strand.child = wait
         it.watch(wait, self.condition, until is not None)

@@ -190,22 +190,6 @@ def test_a_plan_goes_on_from_a_state_that_was_taken_in_the_middle(agent: Agent) 
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
-def test_rows_that_are_over_are_left_and_the_others_go_on_alike(agent: Agent) -> None:
-    def told(leaves: bool) -> list[np.ndarray]:
-        going, found = exam.Going(Actor(agent, len(SEEDS), effectors=[parts.ARM])), []
-        for tick in rollout(going, make_world("tabletop", "three", SEEDS), 12):
-            found.append(np.asarray(tick.actions[parts.ARM]))
-            if leaves and tick.tick == 5:
-                going.leave(np.arange(len(SEEDS)) % 3 == 0)
-                assert len(going.actor.state) == len(going.rows) == np.sum(np.arange(len(SEEDS)) % 3 > 0)
-        return found
-
-    left = np.arange(len(SEEDS)) % 3 > 0
-    for number, (one, other) in enumerate(zip(told(True), told(False), strict=True)):
-        np.testing.assert_allclose(one[left], other[left], atol=1e-5)
-        assert (one[~left] == 0).all() == (number > 5)
-
-
 def test_without_things_nothing_is_planned(agent: Agent, knowing: Knowing) -> None:
     actor = Actor(agent, len(SEEDS), effectors=[parts.ARM], without=["things"])
     for tick in rollout(actor, make_world("tabletop", "two", SEEDS), 5):

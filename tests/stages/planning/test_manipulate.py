@@ -248,7 +248,7 @@ def test_the_whole_exam_has_floors_rows_and_a_ceiling(
     agent: Agent, knowing: Knowing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # No head can be made while `knowing` stands for what heads read.
-    monkeypatch.setattr(exam, "untaught", lambda agent: agent)
+    monkeypatch.setattr(parts, "untaught", lambda agent: agent)
     for measure in examined(agent, tmp_path, "full").values():
         assert measure.ceiling == 1.0
         assert measure.chance < 0.5
@@ -258,7 +258,7 @@ def test_the_whole_exam_has_floors_rows_and_a_ceiling(
 
 
 def test_who_was_taught_nothing_is_of_the_same_size_and_can_be_asked(agent: Agent) -> None:
-    newborn = exam.untaught(agent)
+    newborn = parts.untaught(agent)
     assert newborn.config.size == agent.config.size
     assert not newborn.training
     assert parts.MANIPULATE in newborn.heads

@@ -50,6 +50,13 @@ def test_a_page_shows_the_film_the_candidates_and_the_way(folder: Path, tmp_path
     assert data["arrived"] == (came.exit_code == 0)
 
 
+def test_a_page_in_a_folder_that_is_not_there_is_refused_before_the_walk(folder: Path, tmp_path: Path) -> None:
+    came = plan(folder, "--goal", "0,1", "--show", str(tmp_path / "nowhere" / "plan.html"))
+    assert came.exit_code == 2
+    assert "there is no" in " ".join(came.output.split())
+    assert "candidates" not in came.output
+
+
 def test_a_tree_of_plans_is_searched_and_shown(folder: Path, tmp_path: Path) -> None:
     page = tmp_path / "plan.html"
     came = plan(folder, "--goal", "0,1", "--start", "0,-1", "--show", str(page), "--simulations", "9")

@@ -244,6 +244,7 @@ def test_who_is_held_up_is_not_late_and_goes_back_when_he_loses_patience(agent: 
     middle = head.middles()[head.square(torch.as_tensor(senses["body"]))]
     torch.testing.assert_close(back["plan"][:, -1], middle)
     torch.testing.assert_close(back["plan"][:, 0], torch.as_tensor(senses["body"]))
+    assert not back["symbols"].any(), "its moves are no longer those of the plan that was given up"
 
 
 def test_its_denoiser_is_saved_as_a_pipeline_of_diffusers(agent: Agent, tmp_path) -> None:

@@ -64,7 +64,7 @@ def test_a_plan_through_a_wall_does_not_hold() -> None:
 
 def test_what_is_asked_alone_is_read_as_by_a_silenced_trunk(agent: Agent) -> None:
     head, which = head_of(agent), torch.eye(len(MAZES))[[1, 2]]
-    route = plans.asked_alone(head, torch.tensor([[0.1, 0.2], [0.3, 0.4]]), torch.ones(2, 2), which)
+    route = head.thinking(torch.tensor([[0.1, 0.2], [0.3, 0.4]]), torch.ones(2, 2), which)
     assert route.place.tolist() == torch.tensor([[0.1, 0.2], [0.3, 0.4]]).tolist()
     assert torch.equal(route.maze[:, : len(MAZES)], which)
     assert not route.present[:, 1:-3].any()

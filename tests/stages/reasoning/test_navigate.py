@@ -25,6 +25,7 @@ from devmind.algorithms.grid_cells import (
 from devmind.algorithms.grid_map import Map
 from devmind.algorithms.grid_paths import FORWARD, LEFT, RIGHT, moved, shortest, ways
 from devmind.algorithms.grid_views import lit
+from devmind.algorithms.grid_walker import DONE
 from devmind.errors import DevmindError, WorldError
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
 from devmind.testing import tiny_context
@@ -34,7 +35,7 @@ from stages.reasoning.navigate import exam, lesson
 from stages.reasoning.navigate.cells import by_head, by_planes
 from stages.reasoning.navigate.drawing import HEADINGS, drawn
 from stages.reasoning.navigate.missions import understood
-from stages.reasoning.navigate.navigator import UNREACHABLE, Navigator, Traveller
+from stages.reasoning.navigate.navigator import REACHED, UNREACHABLE, Navigator, Traveller
 from stages.reasoning.navigate.rooms import Rooms
 
 
@@ -149,6 +150,15 @@ def test_a_room_without_a_way_is_said_to_have_none() -> None:
         walker({"board": np.zeros((1, 13, 7, 7))}, np.array([False]))
     assert one.state == UNREACHABLE
     assert sum(line.count(sign) for line in drawn(one.map) for sign in HEADINGS) == 1
+
+
+def test_who_has_done_one_mission_takes_up_another() -> None:
+    view, board = np.full((7, 7), FLOOR), np.zeros((1, 13, 7, 7))
+    walker = Navigator(lambda senses: view[None])
+    walker({"board": board, "words": ["reach the goal"]}, np.array([True]))
+    walker.rows[0].state, walker.rows[0].action = REACHED, DONE
+    assert walker({"board": board, "words": [""]}, np.array([False]))["choose"] == [DONE]
+    assert walker({"board": board, "words": ["pick up the green ball"]}, np.array([False]))["choose"] != [DONE]
 
 
 @pytest.mark.parametrize("kind", [lesson.FOUR_ROOMS, exam.KEY_CORRIDOR, "MiniGrid-LockedRoom-v0"])

@@ -90,6 +90,26 @@ def test_what_cannot_be_read_differently_is_still_told_before_it_runs() -> None:
         Interpreter(library, actions={"jump": print}).solve(("a",))
 
 
+@pytest.mark.parametrize(
+    ("body", "column", "wanted"),
+    [
+        ("jump(a, b)", 29, "'jump' cannot be done with a, b: "),
+        ("jump()", 29, "'jump' cannot be done with nothing: "),
+        ("jump(a)", 29, "'jump' cannot be done with a: invalid literal"),
+        ("wait b within soon", 29, "'within' wants a number, and soon is none."),
+        ("post c priority high", 29, "'priority' wants a number, and high is none."),
+    ],
+)
+def test_what_goes_wrong_as_a_plan_runs_is_a_sentence_with_line_and_column(body: str, column: int, wanted: str) -> None:
+    def jump(far: str) -> None:
+        int(far)
+
+    library = read("plan x { for achieve a do { " + body + " } }", "x.plan")
+    with pytest.raises(PlanError, match=f"x.plan, line 1, column {column}: ") as error:
+        Interpreter(library, actions={"jump": jump}).solve(("a",))
+    assert wanted in str(error.value)
+
+
 def test_fifty_thousand_goals_inside_each_other_need_no_stack() -> None:
     it = Interpreter(
         read("plan zero { for achieve n(0) do { } } plan more { for achieve n(N) when N > 0 do { achieve n(N - 1) } }")
