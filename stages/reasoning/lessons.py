@@ -54,14 +54,15 @@ OFTEN = frozenset({"tictactoe", "explain"})
 
 
 def lessons(context: Context) -> Sequence[Lesson]:
-    """What cells hold, which needs MiniGrid, and puzzles: senses and heads of their own, which nothing behind them
-    changes. Two games, which form the sense of positions; another one, values, a learned model, procedures and a line
-    of play in words, by which that sense is changed little; each rehearsing those before it that it can undo; then all
-    of these in turn. Nothing is trained that an earlier stage uses.
+    """What cells hold, which needs MiniGrid, puzzles, and values: senses and heads of their own, which nothing behind
+    them changes. Two games, which form the sense of positions; another one, a learned model, procedures and a line of
+    play in words, by which that sense is changed little; each rehearsing those before it that it can undo; then all of
+    these in turn. Nothing is trained that an earlier stage uses.
 
     `explain` is last before the review, as what is taught last is kept best and it asks for most.
     """
-    apart = [*([navigate.lesson(context)] if installed() else []), puzzles.lesson(context), sliding.lesson(context)]
+    seen = [navigate.lesson(context)] if installed() else []
+    apart = [*seen, puzzles.lesson(context), sliding.lesson(context), values.lesson(context)]
     forming = [
         selfplay_lesson(context, TICTACTOE, rows=96, learning_rate=3e-3, minutes=1.0),
         selfplay_lesson(context, CONNECT4, rows=256, learning_rate=2e-3, minutes=10.0, rehearsal_every=2),
@@ -69,7 +70,6 @@ def lessons(context: Context) -> Sequence[Lesson]:
     formed = [
         # Enough games to play, not to play well.
         selfplay_lesson(context, OTHELLO, rows=128, learning_rate=2e-3, minutes=1.5),
-        values.lesson(context),
         imagine.lesson(context),
         procedures.lesson(context),
         explain.lesson(context),

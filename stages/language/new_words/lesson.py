@@ -37,7 +37,7 @@ from stages.language.parts import DETAIL, RECOGNISED, SIGHT, SOUGHT, TEXT, WORDS
 from stages.language.seeing import Page, batch_of, cells
 
 NAME = "new_words"
-STEPS = {"tiny": 8, "nursery": 150, "child": 600, "adult": 2000}
+STEPS = {"tiny": 8, "nursery": 1000, "child": 2000, "adult": 4000}
 ROWS, EXAMPLES = 32, 8
 """Lives of a batch, and batches of lives on which it begins."""
 STRANGE = 0.2
@@ -56,7 +56,7 @@ def lesson(context: Context) -> Lesson:
 
     # It trains two heads that nothing else has a part in, so there is nothing to rehearse.
     return Lesson(
-        NAME, ComparingLearner, make_batches, STEPS[context.config.size], 1.0, rehearsal_every=0, skills=(NAME,),
+        NAME, ComparingLearner, make_batches, STEPS[context.config.size], 4.0, rehearsal_every=0, skills=(NAME,),
         control=ComparingLearner,
     )  # fmt: skip
 

@@ -10,21 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from devmind.acting import Senses, rollout
-from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate_tick, to_device
 from devmind.agent.threads import stepping_threads
-from devmind.curriculum.stage import Batches, Context, Lesson, Rehearsed, Scalars
+from devmind.curriculum.stage import Batches, Context, Lesson, Scalars
+from devmind.errors import ConfigError
 from devmind.learners.gradient import GradientLearner
 from devmind.learners.q_learning import Practice, QLearning
-from devmind.seeding import lesson_seeds, numpy_rng, torch_generator
+from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds import minigrid
 from devmind.worlds.restarting import Restarting
 from stages.reasoning import parts
@@ -32,8 +31,7 @@ from stages.reasoning.values.network import HeadValues
 from stages.reasoning.values.rooms import rooms
 
 CARTPOLE, ROOMS = "cartpole", "rooms"
-KEPT = 64
-"""Moments of a drill that are kept for rehearsing it."""
+ALONE = "It trains heads of its own alone, and no later lesson changes what they read."
 
 
 @dataclass(frozen=True)
@@ -106,10 +104,7 @@ def lesson(context: Context) -> Lesson:
         return Batches(lambda update: {"drill": names[update % len(names)]}, steps)
 
     steps = STEPS[context.config.size] * len(names) // len(DRILLS)
-    unrehearsed = (
-        "" if ROOMS in drills else "It taught only a head on the body's numbers, which no later lesson changes."
-    )
-    return Lesson("values", learner, batches, steps, MINUTES, skills=("values",), unrehearsed=unrehearsed)
+    return Lesson("values", learner, batches, steps, MINUTES, skills=("values",), unrehearsed=ALONE, rehearsal_every=0)
 
 
 def _tiny(drill: Drill) -> Drill:
@@ -119,20 +114,24 @@ def _tiny(drill: Drill) -> Drill:
 class ValueLearner(GradientLearner):
     """Q-learning of an agent's heads, one drill a training step; batches name the drill.
 
-    Rehearsed is what the trunk has a part in, by distillation: what its heads answer to some Moments is kept, and they
-    are held to it. Later stages change nothing of the others.
-
     Args:
-        learning_rate: of a rehearsal among the lesson's steps.
+        learning_rate: of what is told to heads on the trunk; a drill has its own.
     """
 
+    mixes: ClassVar[bool] = False
+
     def __init__(self, agent: Agent, context: Context, drills: Mapping[str, Drill], *, learning_rate: float) -> None:
-        trains = parts.trained(agent)
-        super().__init__(agent, self.loss_of, seed=context.seed, learning_rate=learning_rate, trains=trains)
+        heads = {name for drill in drills.values() for name in (drill.head, drill.examined)}
+        trains = [f"heads.{name}." for name in sorted(heads)]
+        super().__init__(agent, self._unasked, seed=context.seed, learning_rate=learning_rate, trains=trains)
         self.context, self.drills = context, dict(drills)
         self.practices: dict[str, Practice] = {}
         self.lasting: dict[str, Any] = {}
-        self.kept: dict[str, dict[str, Tensor]] = {}
+
+    @staticmethod
+    def _unasked(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+        """There is no loss of a batch: what is learned is what was met."""
+        raise ConfigError(ALONE)
 
     def practice(self, name: str) -> Practice:
         """The drill's network with what it met; made when it is first asked for."""
@@ -143,12 +142,10 @@ class ValueLearner(GradientLearner):
         return self.practices[name]
 
     def update(self, batch: Any, step: int) -> Scalars:
-        """Act for one rollout, then learn from what was met; or a step of a rehearsal.
+        """Act for one rollout, then learn from what was met.
 
         On one intra-op thread, as these are thousands of small operations; the trunk's steps on all.
         """
-        if isinstance(batch, Rehearsed):
-            return super().update(batch, step)
         name, drill = batch["drill"], self.drills[batch["drill"]]
         practice, progress = self.practice(name), step / max(1, self.steps)
         self.set_rates(step)
@@ -189,7 +186,7 @@ class ValueLearner(GradientLearner):
             self.descend(loss)
         return float(loss.detach())
 
-    def _world(self, name: str, step: int | str) -> Any:
+    def _world(self, name: str, step: int) -> Any:
         """The drill's world as it stands, or beginning with episodes of this step."""
         drill = self.drills[name]
         if name == ROOMS:
@@ -198,55 +195,22 @@ class ValueLearner(GradientLearner):
         if made is None or not drill.lasting:
             seeds = lesson_seeds(drill.rows, self.seed, "values", name, *([] if drill.lasting else [step]))
             made = self.context.make_world(name, "", seeds)
-        if drill.lasting and step != "kept":
+        if drill.lasting:
             self.lasting[name] = made = Restarting(made, numpy_rng(self.seed, "values", name, "starts", step))
         return made
 
-    @property
-    def shared(self) -> list[str]:
-        """Drills that the trunk has a part in."""
-        return [name for name, drill in self.drills.items() if drill.told]
-
-    def loss_of(self, agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-        """How far the examined head of a shared drill is from what it answered on the kept Moments, squared."""
-        name = batch["drill"] if batch["drill"] in self.shared else self.shared[0]
-        drill, kept = self.drills[name], self.kept[name]
-        output = agent(moments(drill.sense, kept["sensed"]), [drill.examined], short_term=False)[drill.examined]
-        loss = output.loss(kept["answer"][:, None].to(agent.device))
-        return loss, {name: loss.detach()}
-
-    @torch.no_grad()
-    def remember(self) -> None:
-        """Let the heads of shared drills act, and keep some of what they sensed with what is answered to it."""
-        for name in self.shared:
-            drill = self.drills[name]
-            network, sensed = self.practice(name).network, list[Tensor]()
-            chance = torch_generator("values", self.seed, name, "kept", device=self.agent.device)
-
-            def policy(senses: Senses, first: np.ndarray, network: Any = network, met: Any = sensed) -> Actions:
-                met.append(network.read(senses))
-                return {network.effector: network(met[-1]).mean(-1).argmax(-1).cpu().numpy()}
-
-            for _ in rollout(policy, self._world(name, "kept"), KEPT // 4):
-                pass
-            every = torch.cat(sensed)
-            some = every[torch.randperm(len(every), generator=chance)[:KEPT]]
-            answer = self.agent.evaluate({drill.sense: some}, [drill.examined])[drill.examined]
-            self.kept[name] = {"sensed": some, "answer": answer.numbers().cpu()}
-
     def state_dict(self) -> dict[str, Any]:
-        """The optimizer, what was met with the networks of targets, lasting worlds, and what rehearsals keep."""
+        """The optimizer, what was met with the networks of targets, and lasting worlds."""
         worlds = {
             name: {key: torch.from_numpy(value.copy()) for key, value in vars(world.state()).items()}
             for name, world in self.lasting.items()
         }
         practices = {name: practice.state_dict() for name, practice in self.practices.items()}
-        return super().state_dict() | {"practices": practices, "lasting": worlds, "kept": self.kept}
+        return super().state_dict() | {"practices": practices, "lasting": worlds}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on with them."""
         super().load_state_dict(state)
-        self.kept = dict(state["kept"])
         for name, practice in state["practices"].items():
             self.practice(name).load_state_dict(practice)
         for name, tensors in state["lasting"].items():

@@ -24,7 +24,8 @@ def test_a_lesson_goes_on_where_it_was_stopped_and_can_be_rehearsed(name: str, t
     agent.config.stages = [stage.name]
     (lesson,) = [one for one in stage.lessons(context) if one.name == name]
     check_learner(lesson, agent, context, steps=2)
-    check_rehearsed(lesson, agent, context)
+    if name != "values":  # of which nothing can be undone
+        check_rehearsed(lesson, agent, context)
 
 
 def test_lessons_of_nursery_take_thirty_minutes_at_most(tmp_path) -> None:
@@ -39,7 +40,7 @@ def test_the_review_goes_over_all_that_the_stage_can_undo(tmp_path) -> None:
     stage, agent, context = ReasoningStage(), tiny_agent(), tiny_context(tmp_path)
     stage.admit(agent)
     *taught, review = stage.lessons(context)
-    apart = {"procedures", "navigate", "puzzles", "sliding"}
+    apart = {"procedures", "navigate", "puzzles", "sliding", "values"}
     assert set(review.skills) == {skill for one in taught for skill in one.skills} - apart
     batches = review.make_batches(agent, context, 26)
     rounds = Counter(batches.make(update)["of"] for update in range(len(taught) - len(apart) + len(OFTEN)))
@@ -53,7 +54,7 @@ def test_lessons_behind_those_that_form_the_sense_of_positions_change_it_little(
     agent.config.stages = [stage.name]
     lessons = {lesson.name: lesson for lesson in stage.lessons(context)}
     forming = ("navigate", "puzzles", "sliding", "tictactoe", "connect4")
-    assert list(lessons)[:3] == ["navigate", "puzzles", "sliding"]
+    assert list(lessons)[:4] == ["navigate", "puzzles", "sliding", "values"]
     assert list(lessons)[-2:] == ["explain", "review"]
     for name, lesson in lessons.items():
         learner = lesson.make_learner(agent, context)
