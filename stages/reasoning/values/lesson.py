@@ -45,6 +45,7 @@ class Drill:
         rows, ticks: of a rollout, side by side and long.
         steps, told_steps: down the loss, of either head.
         lasting: episodes go on from one training step to the next; else each begins new ones.
+        turns: training steps in a row, until another drill's turn comes.
     """
 
     effector: str
@@ -58,6 +59,7 @@ class Drill:
     told: str = ""
     told_steps: int = 0
     lasting: bool = False
+    turns: int = 1
 
     @property
     def examined(self) -> str:
@@ -81,12 +83,12 @@ DRILLS: Mapping[str, Drill] = {
         QLearning(
             discount=0.9, n_step=3, double=False, batch=32, capacity=20_000, target_every=50, epsilon=(1.0, 0.1, 0.3)
         ),
-        learning_rate=2e-3, rows=16, ticks=24, steps=6, told=parts.CHOICES, told_steps=4,
+        learning_rate=2e-3, rows=16, ticks=24, steps=6, told=parts.CHOICES, told_steps=4, turns=3,
     ),
 }  # fmt: skip
-STEPS = {"tiny": 4, "nursery": 390, "child": 390, "adult": 390}
-"""Of both drills in turn: 195 of 256 steps are 49,920 in CartPole."""
-MINUTES = 4.0
+ROUNDS = {"tiny": 2, "nursery": 195, "child": 195, "adult": 195}
+"""In which every drill has its turns: 195 of 256 steps are 49,920 in CartPole."""
+MINUTES = 3.0
 
 
 def lesson(context: Context) -> Lesson:
@@ -94,21 +96,23 @@ def lesson(context: Context) -> Lesson:
     drills = {name: drill for name, drill in DRILLS.items() if name != ROOMS or minigrid.installed()}
     if context.config.size == "tiny":
         drills = {name: _tiny(drill) for name, drill in drills.items()}
-    names = list(drills)
+    turns = [name for name, drill in drills.items() for _ in range(drill.turns)]
     _, rate = context.changed("values", 0, DRILLS[ROOMS].learning_rate)
 
     def learner(agent: Agent, context: Context) -> ValueLearner:
         return ValueLearner(agent, context, drills, learning_rate=rate)
 
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
-        return Batches(lambda update: {"drill": names[update % len(names)]}, steps)
+        return Batches(lambda update: {"drill": turns[update % len(turns)]}, steps)
 
-    steps = STEPS[context.config.size] * len(names) // len(DRILLS)
+    steps = ROUNDS[context.config.size] * len(turns)
     return Lesson("values", learner, batches, steps, MINUTES, skills=("values",), unrehearsed=ALONE, rehearsal_every=0)
 
 
 def _tiny(drill: Drill) -> Drill:
-    return replace(drill, learning=replace(drill.learning, batch=16), steps=4, told_steps=min(1, drill.told_steps))
+    return replace(
+        drill, learning=replace(drill.learning, batch=16), steps=4, told_steps=min(1, drill.told_steps), turns=1
+    )
 
 
 class ValueLearner(GradientLearner):
