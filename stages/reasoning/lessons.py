@@ -64,12 +64,12 @@ def lessons(context: Context) -> Sequence[Lesson]:
     seen = [navigate.lesson(context)] if installed() else []
     apart = [*seen, puzzles.lesson(context), sliding.lesson(context), values.lesson(context)]
     forming = [
-        selfplay_lesson(context, TICTACTOE, rows=96, learning_rate=3e-3, minutes=1.0),
-        selfplay_lesson(context, CONNECT4, rows=256, learning_rate=2e-3, minutes=10.0, rehearsal_every=2),
+        selfplay_lesson(context, TICTACTOE, rows=96, learning_rate=3e-3, minutes=1.2),
+        selfplay_lesson(context, CONNECT4, rows=256, learning_rate=2e-3, minutes=9.0, rehearsal_every=2),
     ]
     formed = [
         # Enough games to play, not to play well.
-        selfplay_lesson(context, OTHELLO, rows=128, learning_rate=2e-3, minutes=1.5),
+        selfplay_lesson(context, OTHELLO, rows=128, learning_rate=2e-3, minutes=1.6),
         imagine.lesson(context),
         procedures.lesson(context),
         explain.lesson(context),
@@ -81,7 +81,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
     undone = [lesson.name for lesson in found if not lesson.unrehearsed]
     turns = [*undone, *(name for name in undone if name in OFTEN)]
     steps = REVIEW[context.config.size]
-    last = review(found, turns, steps=steps, minutes=2.6, learning_rate=1e-3, trains=parts.trained)
+    last = review(found, turns, steps=steps, minutes=0.5, learning_rate=1e-3, trains=parts.trained)
     return [*found, replace(slower(last, FORMED), undoes_earlier=False)]
 
 

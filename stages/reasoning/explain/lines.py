@@ -18,10 +18,15 @@ from stages.reasoning import parts
 from stages.reasoning.games import SIMULATIONS, TICTACTOE, Judge, search
 from stages.reasoning.solver import solve
 
-QUESTION = "what now?"
+QUESTION, FREE, ENDS = "what now?", "which are free?", "what ends it?"
+"""What exams ask, and what lessons ask besides."""
 GAME = TICTACTOE
 NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 """Cells, row by row."""
+SIDE = 3
+_CELLS = np.arange(SIDE**2).reshape(SIDE, SIDE)
+ROWS = np.concatenate((_CELLS, _CELLS.T, [_CELLS.diagonal(), np.fliplr(_CELLS).diagonal()]))
+"""Cells of each row, column and diagonal, [8, 3]."""
 MOVES = 2
 """Of a line, at most: the answer to one's move, and one's own behind it."""
 BYTES = 40
@@ -119,6 +124,31 @@ def understood(text: str) -> tuple[str, list[int]] | None:
     """The verb of a sentence and the moves of its line; None where it is none."""
     said = _SENTENCE.fullmatch(text)
     return (said[1], [NUMBERS.index(word) for word in said[2].split()]) if said else None
+
+
+def named(cells: Sequence[int]) -> str:
+    """Cells in words, "none" where there are none."""
+    return " ".join(NUMBERS[cell] for cell in cells) or "none"
+
+
+def free_told(marks: np.ndarray) -> str:
+    """Which cells of a position int8 [9] are free, in a sentence."""
+    return f" {named(np.flatnonzero(marks == 0).tolist())}."
+
+
+def ends_told(marks: np.ndarray) -> str:
+    """Which cells would end the game for who is to move, and which for the other one, in a sentence."""
+    mine, other = (_winning(marks * side) for side in (1, -1))
+    return f" {named(mine)}, {named(other)}."
+
+
+def _winning(marks: np.ndarray) -> list[int]:
+    """The free cells that would complete a row of 1."""
+    free = np.flatnonzero(marks == 0)
+    after = np.repeat(marks[None], len(free), 0)
+    after[np.arange(len(free)), free] = 1
+    rows = after[:, ROWS].sum(-1) == SIDE
+    return [int(cell) for cell in free[rows.any(-1)]]
 
 
 def asked(marks: np.ndarray, pages: list[str]) -> Batch:

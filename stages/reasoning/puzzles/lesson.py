@@ -35,7 +35,7 @@ GLANCES = 8
 STEPS = {"tiny": 40, "nursery": 270, "child": 4000, "adult": 10000}
 ROWS, TINY_ROWS = 96, 64
 LEARNING_RATE = 3e-3
-MINUTES = 1.5
+MINUTES = 0.8
 
 
 def lesson(context: Context) -> Lesson:

@@ -44,10 +44,10 @@ DEEPEST_AT = 0.7
 """The share of the lesson after which they are mixed by up to MOST."""
 GLANCES = 8
 """Batches of an update, besides its own."""
-LIGHTS = 2
+LIGHTS = 3
 """And so many of Lights Out."""
 COSTS = Costs(parts.SLIDES, parts.SLIDE_GLANCES, mean=20.0, spread=10.0)
-STEPS = {"tiny": 40, "nursery": 640, "child": 20_000, "adult": 60_000}
+STEPS = {"tiny": 40, "nursery": 960, "child": 20_000, "adult": 60_000}
 ROWS, TINY_ROWS = 128, 32
 
 
@@ -55,7 +55,7 @@ def lesson(context: Context) -> Lesson:
     """Boards of 3 x 3 and of 4 x 4 in turn."""
     return gradient_lesson(
         context, "sliding", COSTS.loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=3e-3,
-        minutes=3.5, trains=parts.trained, learner=SlidingLearner, skills=("sliding", "puzzles"),
+        minutes=3.6, trains=parts.trained, learner=SlidingLearner, skills=("sliding", "puzzles"),
         rehearsal_cost=REHEARSAL_COST, unrehearsed=PUZZLES_STAY,
     )  # fmt: skip
 

@@ -88,7 +88,7 @@ DRILLS: Mapping[str, Drill] = {
 }  # fmt: skip
 ROUNDS = {"tiny": 2, "nursery": 195, "child": 195, "adult": 195}
 """In which every drill has its turns: 195 of 256 steps are 49,920 in CartPole."""
-MINUTES = 3.0
+MINUTES = 2.0
 
 
 def lesson(context: Context) -> Lesson:

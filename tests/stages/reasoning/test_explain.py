@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,17 @@ from devmind.agent.agent import Agent
 from devmind.testing import tiny_context
 from stages.reasoning.explain import exam
 from stages.reasoning.explain.lesson import Explaining, held_out
-from stages.reasoning.explain.lines import expected, moved, positions, sentence, understood
+from stages.reasoning.explain.lines import (
+    FREE,
+    NUMBERS,
+    QUESTION,
+    ends_told,
+    expected,
+    moved,
+    positions,
+    sentence,
+    understood,
+)
 from stages.reasoning.games import TICTACTOE
 
 
@@ -66,15 +77,37 @@ def test_no_image_of_a_position_of_exams_is_in_lessons(agent: Agent) -> None:
 
 
 def test_an_images_sentence_is_true_of_the_image(agent: Agent) -> None:
-    """Cells and moves are turned alike: what is said of an image names free cells of it."""
+    """Cells and moves are turned alike: what is said of an image names free cells of it, and half of the pages ask for
+    no line."""
     learner = Explaining(agent, seed=0, learning_rate=1e-3)
     batch = learner.drawn(3, 64)
     pages = batch["senses"]["text"][:, 0].tolist()
+    met = Counter[str]()
     for row, page in enumerate(pages):
-        text = bytes(token for token in page if token).decode()
-        (_, moves) = understood(text.partition("?")[2]) or ("", [])
-        assert moves
-        assert not batch["senses"]["position"][row, 0, :2].reshape(2, 9).sum(0)[moves].any()
+        question, _, told = bytes(token for token in page if token).decode().partition("?")
+        taken = batch["senses"]["position"][row, 0, :2].reshape(2, 9).sum(0).numpy() > 0
+        met[question] += 1
+        if question == QUESTION.rstrip("?"):
+            (_, moves) = understood(told) or ("", [])
+            assert moves
+        else:
+            moves = [NUMBERS.index(word) for word in told.strip(" .").replace(",", "").split() if word != "none"]
+            assert question != FREE.rstrip("?") or len(moves) == (~taken).sum()
+        assert not taken[moves].any()
+    assert met == {"what now": 32, "which are free": 16, "what ends it": 16}
+
+
+@pytest.mark.parametrize(
+    ("marks", "told"),
+    [
+        ([1, 1, 0, -1, -1, 0, 0, 0, 0], " three, six."),
+        ([0] * 9, " none, none."),
+        ([-1, 0, 0, 0, -1, 0, 1, 0, 0], " none, nine."),
+        ([1, 0, 1, 0, -1, 0, 1, 0, -1], " two four, none."),
+    ],
+)
+def test_what_ends_a_game_is_told_for_who_is_to_move_and_for_the_other(marks: list[int], told: str) -> None:
+    assert ends_told(np.array(marks, np.int8)) == told
 
 
 def test_who_says_its_lines_is_right_and_shuffled_answers_fall(
