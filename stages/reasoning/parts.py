@@ -28,7 +28,7 @@ GROWN: Mapping[str, int] = {"tiny": 1, "nursery": 2, "child": 2, "adult": 4}
 THROUGH: Mapping[str, str] = {POSITION: POSITION, TEXT: POSITION}
 """Whose tokens go through them (`Agent.grow`): positions with what is written of them. No head of an earlier stage
 reads any of these there, so all that was learned before stays as it was; and rooms pass by, so what games teach these
-layers undoes nothing there (values of rooms fell from 0.65 to 0 behind `explain`; docs/log.md, 2026-11-25)."""
+layers undoes nothing there (values of rooms fell from 0.65 to 0 behind `explain`; docs/log.md, 2026-11-26)."""
 GLANCES = "lights_out_glance"
 """The same from the puzzle's tokens alone. Such heads only teach: what a trunk of many layers is to read has to be
 told by its encoder first, and that learns ten times as fast by itself.
