@@ -7,7 +7,6 @@ A message is JSON (a number, a list, an object of numbers) or text like `21.5, 4
 from __future__ import annotations
 
 import json
-import math
 import re
 import threading
 import time
@@ -127,9 +126,14 @@ def parse_numbers(message: str, names: Sequence[str] = ()) -> np.ndarray:
         found = [value[name] for name in sorted(value) if _is_number(value[name])]
     else:
         found = list(value) if isinstance(value, list) else [value]
-    if not found or not all(_is_number(one) and math.isfinite(one) for one in found):
+    try:
+        with np.errstate(over="ignore"):  # what float32 cannot hold is infinity, and refused
+            numbers = np.array(found if all(map(_is_number, found)) else [], np.float64).astype(np.float32)
+    except OverflowError:
+        numbers = np.full(1, np.inf, np.float32)
+    if not numbers.size or not np.isfinite(numbers).all():
         raise ValueError(f"Numbers were expected{' named ' + ', '.join(names) if names else ''}; '{shown}' came.")
-    return np.array(found, np.float32)
+    return numbers
 
 
 def _plain(message: str) -> Any:

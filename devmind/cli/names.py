@@ -82,7 +82,7 @@ def forget(
         names = Names(Memory(store, pointed=Pointed(folder_of(memory))))
         there = names.known().get(name, 0)
         try:
-            names.forget(name)
+            names.forget(name, lambda sentence: complain(f"Note: {sentence}"))
         except TracesError as error:  # they are deleted all the same
             if not there:
                 raise

@@ -23,7 +23,8 @@ from devmind.agent.encoders import Encoded
 from devmind.agent.pointing import pointed, pointer_of
 from devmind.agent.taps import Perceived
 from devmind.agent.threads import stepping_threads
-from devmind.errors import CheckpointError
+from devmind.bounds import damage
+from devmind.errors import CheckpointError, SessionError
 from devmind.moment import Action, Moment, Sense, same_arrays
 from devmind.sessions.pointed import FORGOTTEN
 from devmind.sessions.reader import Note, Session
@@ -109,6 +110,8 @@ def check_replay(
                 while notes and notes[0].tick <= tick:
                     replay.take_note(notes.pop(0), path.parent)
                 replay.take_tick(moment, action)
+            for note in notes:  # behind its last tick, and before the next part's first
+                replay.take_note(note, path.parent)
             before = path
     return replay.check
 
@@ -138,19 +141,27 @@ class _Replay:
             self._refuse(f"'{session.path.name}' continues '{follows}', which is missing; give all parts")
 
     def take_note(self, note: Note, folder: Path) -> None:
-        """What happened between two ticks."""
-        if note.kind == "weights":
-            named = note.data.get("heads")
+        """What happened between two ticks.
+
+        Raises:
+            SessionError: it is not what a life notes.
+        """
+        with damage(SessionError, f"A note '{note.kind}' of the recording is not what a life notes ({{}})."):
+            self._take(note.kind, note.data, folder)
+
+    def _take(self, kind: str, data: Any, folder: Path) -> None:
+        if kind == "weights":
+            named = data.get("heads")
             self.standing = {name: tuple(heads) for name, heads in named.items()} if named else None
-            self._change_weights(str(note.data.get("agent_sha256", "")), note.data.get("kept"), folder)
-        elif note.kind == "lost":
-            self._refuse(f"{note.data.get('ticks', 'some')} ticks before it were lost while recording")
-        elif note.kind == FORGOTTEN:
+            self._change_weights(str(data.get("agent_sha256", "")), data.get("kept"), folder)
+        elif kind == "lost":
+            self._refuse(f"{data.get('ticks', 'some')} ticks before it were lost while recording")
+        elif kind == FORGOTTEN:
             self._refuse("what was sensed in it was forgotten")
-        elif note.kind == "recalled" and "ages_s" in note.data:
-            self._recall(note.data["ids"], note.data["ages_s"])
-        elif note.kind == POINTED:
-            self.pointed = note.data
+        elif kind == "recalled" and "ages_s" in data:
+            self._recall(data["ids"], data["ages_s"])
+        elif kind == POINTED:
+            self.pointed = data
 
     def take_tick(self, moment: Moment, action: Action | None) -> None:
         """Step and compare, or count the tick as refused."""

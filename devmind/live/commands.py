@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,7 +19,7 @@ import numpy as np
 from devmind.acting.recall import PAGE
 from devmind.acting.taught_words import teaching
 from devmind.agent.threads import stepping_threads
-from devmind.errors import ConfigError, StoreError, nearest
+from devmind.errors import ConfigError, StoreError, TracesError, nearest
 from devmind.live.remembering.answering import Dialogue, OwnWords, answer, learned
 from devmind.live.remembering.asking import STEADY_S
 from devmind.live.remembering.remembered import as_shown, remembered
@@ -103,7 +104,8 @@ class Commands:
         question = self.life.asking.question
         if question is None:
             raise StoreError("It asks about nothing any more; hold the thing up, then teach.")
-        return question.time_s - STEADY_S, Moment(question.time_s, dict(question.shown.payload())), ""
+        since_s = min(question.time_s - STEADY_S, question.shown.seen[0].time_s)
+        return since_s, Moment(question.time_s, dict(question.shown.payload())), ""
 
     def _pressed(self, of: str) -> tuple[float, Moment, str]:
         """Since when something was shown, what is shown in a press, and why there is only a sound."""
@@ -143,16 +145,30 @@ class Commands:
     def _undo(self) -> dict[str, Any]:
         if not self._taught:
             raise StoreError("Nothing was taught since this began, so there is nothing to undo.")
-        entry = self._taught.pop()
-        self.life.memory.erase([entry.id])
+        entry, notes = self._taught[-1], list[str]()
+        with self._telling_traces(notes):
+            notes += self.life.memory.erase([entry.id])
+        self._taught.pop()  # not before it is gone: another undo takes the one before
         self._has_learned("name_undone", {"id": entry.id})
-        return {"name": entry.name, "examples": self.life.child.names.known()}
+        return {"name": entry.name, "examples": self.life.child.names.known(), "notes": notes}
 
     def _forget(self, name: str) -> dict[str, Any]:
-        count = self.life.child.forget(name.strip())
-        self._taught = [entry for entry in self._taught if entry.name != name.strip()]
+        name, notes = name.strip(), list[str]()
+        count = self.life.child.names.known().get(name, 0)
+        with self._telling_traces(notes):
+            self.life.child.forget(name, notes.append)
+        self._taught = [entry for entry in self._taught if entry.name != name]
         self._has_learned("name_forgotten", {"count": count})
-        return {"forgotten": count, "examples": self.life.child.names.known()}
+        return {"forgotten": count, "examples": self.life.child.names.known(), "notes": notes}
+
+    @staticmethod
+    @contextmanager
+    def _telling_traces(notes: list[str]) -> Iterator[None]:
+        """Traces that stay are told: what was asked for is deleted all the same."""
+        try:
+            yield
+        except TracesError as error:
+            notes.append(str(error))
 
     def _has_learned(self, kind: str, what: Mapping[str, Any]) -> None:
         """Tell who names, and the recording: by numbers, as a name would outlive there what memory forgets."""

@@ -24,7 +24,7 @@ from devmind.agent.output import Output
 from devmind.agent.pointing import Pointed, pointed, pointer_of
 from devmind.agent.prediction import predicting, surprise
 from devmind.config import MemoryConfig
-from devmind.errors import without_secrets
+from devmind.errors import StoreError, without_secrets
 from devmind.live.ages import ages
 from devmind.live.commands import Commands
 from devmind.live.learning.learner import LiveLearner
@@ -139,11 +139,15 @@ class Life:
 
     def welcome(self) -> dict[str, Any]:
         """What a page is told first."""
+        try:
+            examples = self.child.names.known()
+        except StoreError:  # a memory that cannot be read: naming says so, in every view
+            examples = {}
         return {
             "type": "welcome", "mode": "live", "camera": self._origin("sight"), "microphone": self._origin("sound"),
             "hz": round(1 / self.room.dt_s, 3), "private": self.recording is None, "version": version("devmind"),
             "ages": [{"id": age.id, "label": age.label} for age in self.ages.values()], "age": self.age,
-            "examples": self.child.names.known(), "can_record": self.recording is not None,
+            "examples": examples, "can_record": self.recording is not None,
             "paused": self.loop.paused, "command": self.command,
         }  # fmt: skip
 
@@ -201,6 +205,8 @@ class Life:
         """What is stepped with besides, told to the recording first, so that a check can do it again."""
         self._recalled = found = self.recalling.take(moment.time_s)
         if found is None or found.tokens is None:
+            return None
+        if found.by is not self.loop.agent:  # while it becomes another age: the next one's tokens are not this one's
             return None
         self.note("recalled", found.note())
         return found.tokens

@@ -238,10 +238,15 @@ class Memory:
         pointed = self.pointed.fetch(entry.pointer) if leads else None  # type: ignore[union-attr, arg-type]
         return replace(entry, senses={**pointed, **entry.senses}) if pointed else entry
 
-    def forget(self, filters: Filters) -> int:
-        """Delete the entries that pass, so that nothing of them stays on the disk; gives how many. See `erase`."""
+    def forget(self, filters: Filters, tell: Callable[[str], object] = str) -> int:
+        """Delete the entries that pass, so that nothing of them stays on the disk; gives how many. See `erase`.
+
+        Args:
+            tell: is given each of the sentences about what was not found or changed.
+        """
         ids = self.store.facts(filters).ids.tolist()
-        self.erase(ids)
+        for sentence in self.erase(ids):
+            tell(sentence)
         return len(ids)
 
     def erase(self, ids: Iterable[int]) -> list[str]:

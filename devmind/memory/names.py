@@ -268,15 +268,16 @@ class Names:
         names = self.memory.store.facts(Filters(named=True)).names
         return dict(sorted(Counter(str(name) for name in names).items()))
 
-    def forget(self, name: str) -> int:
-        """Undo every example of a name and delete it from the disk; gives how many there were.
+    def forget(self, name: str, tell: Callable[[str], object] = str) -> int:
+        """Undo every example of a name and delete it from the disk; gives how many there were. `tell`: see
+        `Memory.forget`.
 
         Raises:
             StoreError: there is no such name (the nearest is named), or another process keeps it from being erased.
         """
         known = self.known()
         # Even for a name that is gone: it erases what another reader may have kept from being erased before.
-        gone = self.memory.forget(Filters(name=name))
+        gone = self.memory.forget(Filters(name=name), tell)
         if not gone:
             raise StoreError(f"No name '{name}' was taught{nearest(name, known)}")
         return gone

@@ -30,8 +30,8 @@ BACKLOG_MAX = 300
 FRAMES_MAX = 16
 """Frames waiting: they may be megabytes each."""
 PATIENCE_S = 30.0
-PLACES = 3000
-"""Of so many ticks it is known where they were written: five minutes."""
+PLACES_S = 300.0
+"""So long it is known where a tick was written: a question stays open for less."""
 
 FRAME, HEALTH, TICK, NOTE, FLUSH, LOOK = "frame", "health", "write", "note", "flush", "look"
 GIVEN_UP_FIRST = (FRAME, HEALTH, TICK, NOTE)
@@ -69,17 +69,16 @@ class BackgroundRecorder:
         names: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         options: dict[str, Any] = {"tick_hz": tick_hz, "details": details, "overwrite": overwrite, "rotate_s": rotate_s}
-        options["names"] = names
+        options |= {"names": names, "mode": 0o600}  # people are in view
         # Its clock stands still, so that only the thread's decides when to flush.
         self._recorder = RotatingRecorder(path, source=source, clock=lambda: 0.0, **options)
         self.path, self.fault, self.dropped = self._recorder.path, "", Counter[str]()
-        self.path.chmod(0o600)  # people were in view, and nothing but a head is in it yet
         self._backlog_max, self._frames_max = backlog_max, frames_max
         self._waiting: dict[str, deque[tuple[int, tuple[Any, ...]]]] = {k: deque() for k in (*GIVEN_UP_FIRST, FLUSH)}
         self._order = self._flushed = self._lost = 0
         self._is_closing = self._has_ended = self.failed = self._is_unflushed = False
         self._flush_due_s = time.monotonic()
-        self._places: deque[tuple[float, Path, str, int]] = deque(maxlen=PLACES)
+        self._places: deque[tuple[float, Path, str, int]] = deque(maxlen=round(PLACES_S * tick_hz) + 1)
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._thread.start()

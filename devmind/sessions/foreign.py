@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from devmind.bounds import damage
 from devmind.errors import SessionError, nearest
 from devmind.moment import SOUND_RATE_HZ, STANDARD_SENSES
 from devmind.sessions import foreign_values as values
@@ -61,6 +62,11 @@ def import_source(
     Raises:
         SessionError: nothing in it can be used, it is damaged, or `out` cannot be written; nothing is left behind.
     """
+    with damage(SessionError, f"'{source.path}' holds a message that is not what its schema says ({{}})."):
+        return _imported(source, out, tick_hz, topic, overwrite)
+
+
+def _imported(source: Source, out: str | Path, tick_hz: int, topic: str | None, overwrite: bool) -> Imported:
     listed = "; ".join(f"{one.name} ({one.schema}{one.unread and ', ' + one.unread})" for one in source.topics)
     roles = _Roles(source, tick_hz)
     roles.assign(topic)
@@ -178,7 +184,7 @@ class _Roles:
                 continue
             try:
                 rate_hz, block = values.sound_of(message, about)
-            except (ValueError, KeyError, TypeError) as error:
+            except _UNREADABLE as error:
                 self._tell(topic, f"Sound on '{topic}' is left out: {error}.")
                 continue
             yield self._time_s(time_ns), rate_hz, block
@@ -211,5 +217,5 @@ class _Roles:
 
 
 _SHOWN = values.PICTURES | values.CODED_PICTURES
-_UNREADABLE = (SessionError, ValueError, KeyError, TypeError)
-"""What decoding somebody else's picture may raise."""
+_UNREADABLE = (SessionError, ValueError, LookupError, TypeError, AttributeError, OverflowError)
+"""What decoding somebody else's picture or sound may raise."""

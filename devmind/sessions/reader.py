@@ -9,7 +9,7 @@ import os
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -205,7 +205,11 @@ class Session:
     def names(self) -> dict[str, list[str]]:
         """What the numbers of a sense or effector are called, where the source said it."""
         told = [names_in(self.metadata), *(note.data for note in self.notes if note.kind == NAMES)]
-        return {name: [str(one) for one in names] for known in told for name, names in known.items()}
+        known = [one for one in told if isinstance(one, Mapping)]
+        return {
+            name: [str(one) for one in names] for every in known for name, names in every.items()
+            if isinstance(names, list | tuple)
+        }  # fmt: skip
 
     def episodes(self) -> list[range]:
         """The ticks of each episode, cut also where ticks were lost; a window for a lesson should stay inside one."""

@@ -28,7 +28,7 @@ class RotatingRecorder:
 
     Args:
         rotate_s: seconds of Moments in a part.
-        path, source, tick_hz, details, names, overwrite, clock: as `Recorder` takes them.
+        path, source, tick_hz, details, names, overwrite, clock, mode: as `Recorder` takes them.
 
     Attributes:
         paths: the files so far.
@@ -48,13 +48,15 @@ class RotatingRecorder:
         rotate_s: float = ROTATE_S,
         clock: Callable[[], float] = time.monotonic,
         names: Mapping[str, Sequence[str]] | None = None,
+        mode: int | None = None,
     ) -> None:
         if not rotate_s * tick_hz >= 1:
             raise SessionError(f"A part must hold one tick at least ({1 / tick_hz:g} s); got rotate_s={rotate_s:g}.")
         self.path, self.rotate_s, self.paths = Path(path), rotate_s, list[Path]()
         self._about = {**(details or {}), RECORDING: uuid.uuid4().hex}
         self._options: dict[str, Any] = {
-            "source": source, "tick_hz": tick_hz, "overwrite": overwrite, "clock": clock, "names": names
+            "source": source, "tick_hz": tick_hz, "overwrite": overwrite, "clock": clock, "names": names,
+            "mode": mode,
         }  # fmt: skip
         self._carried: dict[str, Any] = {}
         self._ticks_before = 0
@@ -132,9 +134,10 @@ class RotatingRecorder:
     def _begin(self, full: Recorder | None) -> Recorder:
         number = len(self.paths) + 1
         about = {**self._about, PART: number} | ({CONTINUES: full.path.name} if full else {})
-        recorder = Recorder(part_path(self.path, number), **self._options, details=about, follows=full)
-        if full:  # whoever may not read the first part may not read the next one either
+        options = dict(self._options)
+        if full:  # whoever may not read the part before may not read this one either, from its first byte on
             with suppress(OSError):
-                recorder.path.chmod(full.path.stat().st_mode & 0o777)
+                options["mode"] = full.path.stat().st_mode & 0o777
+        recorder = Recorder(part_path(self.path, number), **options, details=about, follows=full)
         self.paths.append(recorder.path)
         return recorder

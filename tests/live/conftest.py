@@ -84,7 +84,7 @@ class FakeLife:
         if command == "forget":
             kept = [memory for memory in self.taught if memory["name"] != arguments["name"]]
             forgotten, self.taught = len(self.taught) - len(kept), kept
-            return {"forgotten": forgotten, "examples": self._examples()}
+            return {"forgotten": forgotten, "examples": self._examples(), "notes": []}
         if command == "memories":
             shown = ("id", "name", "time_s", "picture", "sound_s")
             every = [*reversed(self.taught), *self.moments]

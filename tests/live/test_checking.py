@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +14,11 @@ import torch
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_recalled
 from devmind.agent.threads import stepping_threads
+from devmind.errors import SessionError
+from devmind.live import checking
 from devmind.live.checking import check_replay
 from devmind.moment import Action, Moment, Sense
+from devmind.sessions.extras import Note
 from devmind.sessions.recorder import Recorder
 from devmind.testing import tiny_agent
 from stages.reflex import parts
@@ -226,3 +230,11 @@ def test_a_recording_in_which_nobody_acted_cannot_be_checked(agent: Agent, tmp_p
         "ticks 0 to 3: the recording does not say which weights acted"
     ]
     assert not check.passed
+
+
+@pytest.mark.parametrize(("kind", "data"), [("weights", [1]), ("recalled", {"ages_s": 3, "ids": 7}), ("weights", 5)])
+def test_notes_that_no_life_wrote_are_a_sentence(kind: str, data: Any, tmp_path: Path) -> None:
+    replay = checking._Replay({}, lambda ids: [])
+    replay.agent = tiny_agent()
+    with pytest.raises(SessionError, match="is not what a life notes"):
+        replay.take_note(Note(0, kind, data), tmp_path)

@@ -7,6 +7,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,9 +17,10 @@ from devmind.config import LiveConfig, MemoryConfig
 from devmind.errors import StoreError
 from devmind.live.learning.following import Following
 from devmind.live.recording import Recording
-from devmind.memory import Filters, Key, Memory, Pointer, open_store
+from devmind.memory import Filters, Key, Memory, Names, Pointer, open_store
 from devmind.moment import Moment
 from devmind.sessions.background import BackgroundRecorder
+from devmind.sessions.mcap_file import McapFile
 from devmind.sessions.parts import open_parts, part_path, parts
 from devmind.sessions.pointed import FORGOTTEN, Pointed
 from devmind.sessions.reader import Session
@@ -279,3 +281,36 @@ def test_a_life_forgets_what_it_recorded_of_a_name(home: Home, tmp_path: Path) -
     assert {note.kind: note.data for session in (first, *rest) for note in session.notes}["name_forgotten"] == {
         "count": 1
     }
+
+
+def test_a_recording_that_is_not_there_any_more_is_told_to_who_forgets(writing: Writing, tmp_path: Path) -> None:
+    writing.live(20)
+    memory, told = Memory(open_store(tmp_path / "mind"), pointed=Pointed(tmp_path)), list[str]()
+    memory.write(Moment(0.0, {"words": "held"}), {"sight": key(1)}, name=NAME, pointer=writing.pointer(8, 12))
+    writing.recorder.close()
+    for part in parts(tmp_path / "life.mcap"):
+        part.unlink()
+    assert Names(memory).forget(NAME, told.append) == 1
+    assert "is not there" in " ".join(told)
+    memory.store.close()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such rights")
+def test_nobody_else_may_read_a_part_from_its_first_byte_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    modes: list[int] = []
+    begun = McapFile.__init__
+
+    def noting(self: McapFile, *arguments: Any, **named: Any) -> None:
+        begun(self, *arguments, **named)
+        modes.append(Path(arguments[0]).stat().st_mode & 0o777)
+
+    monkeypatch.setattr(McapFile, "__init__", noting)
+    before = os.umask(0)
+    try:
+        writing = Writing(tmp_path, rotate_s=0.5)
+        writing.live(12)
+        writing.recorder.close()
+    finally:
+        os.umask(before)
+    assert len(modes) >= 2
+    assert set(modes) == {0o600}

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import torch
 from devmind.acting import taught_words
 from devmind.acting.recall import payload
 from devmind.agent.agent import Agent
+from devmind.agent.encoders import Encoded
 from devmind.agent.output import Categorical
 from devmind.agent.pointing import Pointed, PointerHead
 from devmind.agent.taps import Tapped
@@ -31,10 +33,12 @@ from devmind.live.remembering import word_questions
 from devmind.live.remembering.answering import CANNOT, OwnWords
 from devmind.live.remembering.asking import WHAT
 from devmind.live.remembering.held import Square
+from devmind.live.remembering.recalling import Recalled
 from devmind.live.remembering.remembered import as_shown
 from devmind.live.serving.hub import Hub
 from devmind.memory import Entry, Filters, Memory, open_store
 from devmind.memory.stores.sqlite import SqliteStore
+from devmind.moment import Moment
 from devmind.sessions.reader import Session
 from devmind.testing import tiny_agent
 from devmind.worlds.room import Room
@@ -134,7 +138,7 @@ def test_a_thing_is_taught_known_shown_and_forgotten(home: Home) -> None:
     assert named["sight"]["nearest"] == "cup"
     assert [memory["name"] for memory in life.do("memories", {})["memories"]] == ["cup"]
     assert life.welcome()["examples"] == {"cup": 1}
-    assert life.do("forget", {"name": "cup"}) == {"forgotten": 1, "examples": {}}
+    assert life.do("forget", {"name": "cup"}) == {"forgotten": 1, "examples": {}, "notes": []}
     with pytest.raises(StoreError, match="No name 'cup'"):
         life.do("forget", {"name": "cup"})
 
@@ -237,7 +241,7 @@ def test_a_sentence_teaches_as_the_button_does_and_can_be_undone(holding: Home) 
     assert {"sight", "views"} <= told.senses.keys() & pressed.senses.keys()
     assert "sight" in told.keys.keys() & pressed.keys.keys()
     assert life.do("undo", {})["name"] == "by button"
-    assert life.do("undo", {}) == {"name": "tea cup", "examples": {}}
+    assert life.do("undo", {}) == {"name": "tea cup", "examples": {}, "notes": []}
     assert "taught" not in life.do("say", {"text": "is this a tea cup?"})
     with pytest.raises(StoreError, match="1 to 64"):
         life.do("say", {"text": f"this is a {65 * 'w'}"})
@@ -556,3 +560,21 @@ def test_codes_that_it_utters_are_no_sound_and_end_no_life(run: Path, tmp_path: 
         with Life(agent, room, Memory(open_store(None)), tmp_path / "agent", speaker=speaker, answers=answers) as life:
             assert life.run(seconds=0.5).ticks > 2
     assert bool(speaker.played) == plays
+
+
+def test_what_another_age_recalled_is_not_stepped_with(run: Path, tmp_path: Path) -> None:
+    with Home(run, tmp_path) as home:
+        life = home.life
+        recalled = Recalled((), (), Encoded(torch.zeros(1, 1, 8), torch.ones(1, 1, dtype=torch.bool)), 0.0)
+        told = [
+            home.life.loop.calls.ask(lambda of=of: taking(life, replace(recalled, by=of)))
+            for of in (Agent.from_pretrained(run), life.loop.agent)
+        ]
+    assert told == [None, recalled.tokens]
+
+
+def taking(life: Life, found: Recalled) -> Any:
+    """What is stepped with where this comes to mind."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(life.recalling, "take", lambda time_s: found)
+        return life._recall(Moment(0.0, {}))

@@ -180,7 +180,9 @@ def test_messages_are_read(message, names, numbers):
     assert found.tolist() == numbers
 
 
-@pytest.mark.parametrize("message", ["", "hello", "[]", "[true]", '{"a": "1"}', "Infinity", "1e999", "[[1]]", "t=1 2"])
+@pytest.mark.parametrize(
+    "message", ["", "hello", "[]", "[true]", '{"a": "1"}', "Infinity", "1e999", "1e39", "9" * 400, "[[1]]", "t=1 2"]
+)
 def test_messages_without_finite_numbers_are_refused(message):
     with pytest.raises(ValueError, match="Numbers were expected"):
         parse_numbers(message)

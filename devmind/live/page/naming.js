@@ -87,7 +87,7 @@ export function startNaming(link, changed) {
   button.addEventListener("keydown", ({ key, repeat }) => key === " " && !repeat && press(link));
   // Let go elsewhere: nobody means to teach.
   addEventListener("pointerup", ({ target }) => isPressed && !button.contains(target) && release(link));
-  addEventListener("pointercancel", () => isPressed && release(link));
+  for (const kind of ["pointercancel", "blur", "pagehide"]) addEventListener(kind, () => isPressed && release(link));
   button.addEventListener("contextmenu", (event) => event.preventDefault()); // a long touch is a press
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -155,9 +155,9 @@ function showKept(name, picture) {
 export async function undo(link, changed) {
   hideUndo();
   try {
-    const { name, examples } = await link.do("undo");
+    const { name, examples, notes } = await link.do("undo");
     showExamples(link, examples, changed);
-    tell(`What was kept last as “${name}” is gone again.`);
+    tell([`What was kept last as “${name}” is gone again.`, ...notes].join(" "), { bad: notes.length > 0 });
     changed();
   } catch (error) {
     tell(error.message, { bad: true });
@@ -194,9 +194,10 @@ async function forget(link, button, name, changed) {
     return;
   }
   try {
-    const { forgotten, examples } = await link.do("forget", { name });
+    const { forgotten, examples, notes } = await link.do("forget", { name });
     showExamples(link, examples, changed);
-    tell(`It has forgotten “${name}” (${forgotten === 1 ? "one example" : `${forgotten} examples`}).`);
+    const count = forgotten === 1 ? "one example" : `${forgotten} examples`;
+    tell([`It has forgotten “${name}” (${count}).`, ...notes].join(" "), { bad: notes.length > 0 });
     hideUndo();
     changed();
   } catch (error) {

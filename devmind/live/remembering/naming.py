@@ -82,6 +82,6 @@ class Naming:
                     self.child.names.fit()
                     self.is_fitted = True
                     self.fault = STRANGE if self.child.strange_names() else ""
-                except StoreError as error:
-                    self.fault = str(error)
+                except Exception as error:  # whatever it is: a thread that died would never say so
+                    self.fault = str(error) or type(error).__name__
                 self._changed.wait(LOOK_S)

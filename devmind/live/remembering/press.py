@@ -34,8 +34,11 @@ TURNS_DEG, ZOOMS, LIGHTS = (-16.0, 16.0), (0.82, 1.2), (0.85, 1.15)
 
 
 class Seen(NamedTuple):
-    """One picture of what is held up: the square, the crop in it and the look at it, uint8 [64, 64, 3] each."""
+    """One picture of what is held up, at `time_s`: the square, the crop in it and the look at it, uint8 [64, 64, 3]
+    each.
+    """
 
+    time_s: float
     square: Square
     crop: np.ndarray
     looked: np.ndarray
@@ -70,7 +73,7 @@ class Holding:
             size = frame.shape[:2]
             squares = self.square, self.square.above(*size), self.square.looked_at(*size)
             self.crop, self.above, self.looked = (square.crop(frame) for square in squares)
-            self._recent.append(Seen(self.square, self.crop, self.looked))
+            self._recent.append(Seen(time_s, self.square, self.crop, self.looked))
         elif self.square is None:
             self._recent.clear()
         self._remember_empty(frame)

@@ -46,12 +46,14 @@ class Recalled:
         entries: with scores, the highest first; ages_s: how old each was then, in seconds.
         tokens: for `Agent.step`; None where the agent does not use them.
         moment_s: when the Moment was, on the room's clock.
+        by: whose tokens they are.
     """
 
     entries: tuple[Entry, ...]
     ages_s: tuple[float, ...]
     tokens: Encoded | None
     moment_s: float
+    by: Agent | None = None
 
     def note(self) -> dict[str, Any]:
         """What a recording keeps of it, so that a check can step with it again."""
@@ -207,7 +209,7 @@ class Recalling:
         tokens = None
         if entries and (self.config.use == "always" or STAGE in agent.config.stages):
             tokens = recalled_tokens(agent, [[as_recall(entry, now_s) for entry in entries]])
-        found = Recalled(tuple(entries), ages_s, tokens, moment.time_s)
+        found = Recalled(tuple(entries), ages_s, tokens, moment.time_s, agent)
         with self._lock:
             if generation == self._generation:
                 self._found = found

@@ -32,14 +32,17 @@ class RecentBuffer:
     def __init__(self, hz: float = TICK_HZ) -> None:
         self._moments: deque[Moment] = deque(maxlen=max(1, round(THIS_S * hz)))
         self._seen = max(1, round(SEEN_S * hz))
+        self._heard: deque[float | None] = deque(maxlen=self._moments.maxlen)
         self._levels: deque[float] = deque(maxlen=max(1, round(USUAL_S * hz)))
 
     def add(self, moment: Moment) -> None:
         """A tick has passed."""
         self._moments.append(moment)
         sound = moment.senses.get("sound")
-        if isinstance(sound, np.ndarray) and sound.size:
-            self._levels.append(level_db(sound))
+        level = level_db(sound) if isinstance(sound, np.ndarray) and sound.size else None
+        self._heard.append(level)
+        if level is not None:
+            self._levels.append(level)
 
     @property
     def now_s(self) -> float:
@@ -53,9 +56,9 @@ class RecentBuffer:
 
     def stands_out(self) -> bool:
         """Whether something of the last two seconds was louder than usual here by 10 dB."""
-        if not self._levels:
+        loudest = max((level for level in self._heard if level is not None), default=None)
+        if loudest is None:
             return False
-        loudest = max(list(self._levels)[-len(self._moments) :])
         return loudest >= max(float(np.median(self._levels)) + STANDS_OUT_DB, QUIETEST_DB)
 
     def example(self, meant: str = "auto") -> Moment:

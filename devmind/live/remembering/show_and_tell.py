@@ -6,7 +6,7 @@ described: what is wrong with a name or a file is said before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -174,9 +174,9 @@ class ShowAndTell:
         encoders = self._describer[1]
         return {sense for sense, encoder in self.names.encoders.items() if encoders.get(sense) != encoder}
 
-    def forget(self, name: str) -> int:
+    def forget(self, name: str, tell: Callable[[str], object] = str) -> int:
         """See `Names.forget`."""
-        return self.names.forget(name)
+        return self.names.forget(name, tell)
 
 
 def _encoders(agent: Sensing) -> dict[str, str]:

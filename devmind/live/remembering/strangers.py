@@ -9,17 +9,20 @@ nothing but numbers made of made-up things. Where nothing can be kept it is done
 
 from __future__ import annotations
 
+import io
 import os
 import sys
-import tempfile
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from devmind.agent.describing import COLOURS, describe_many, encoder_hashes
+from devmind.checkpointing.files import write_atomically
+from devmind.errors import CheckpointError
 from devmind.live.remembering.made_pictures import picture_example, tiles
 from devmind.live.remembering.made_sounds import as_recorded, mixture, mixture_example
 from devmind.memory import Strangers
@@ -86,17 +89,14 @@ def _kept(place: Path, shares: int) -> Strangers | None:
     try:
         with np.load(place, allow_pickle=False) as file:
             return Strangers(file["features"], file["kinds"], shares)
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
 
 
 def _keep(place: Path, features: np.ndarray, kinds: np.ndarray) -> None:
     """Write under another name first, so that nobody reads half of it; in silence where nothing can be written."""
-    try:
+    written = io.BytesIO()
+    np.savez(written, features=features, kinds=kinds)
+    with suppress(OSError, CheckpointError):
         place.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=place.parent, suffix=".npz")
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, features=features, kinds=kinds)
-        os.replace(name, place)
-    except OSError:
-        return
+        write_atomically(place, written.getvalue())

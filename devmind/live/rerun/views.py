@@ -86,7 +86,7 @@ class RerunViews:
             self._set("camera/fovea", None)
             self._set("camera/things", None)
             return
-        size = np.array(size_px) * min(1.0, WIDEST_PX / size_px[0])
+        size = np.array(size_px) * min(1.0, WIDEST_PX / max(size_px))
         corner, side = size * [fovea["x"], fovea["y"]], size * [fovea["w"], fovea["h"]]
         self._set("camera/fovea", rr.Boxes2D(mins=[corner], sizes=[side], colors=YELLOW, labels="fovea"))
         found = np.reshape(np.asarray(boxes, float), (-1, 5))

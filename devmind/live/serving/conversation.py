@@ -78,6 +78,7 @@ class Conversation:
     def __init__(self, socket: WebSocket, shared: ServerState) -> None:
         self._socket, self._shared = socket, shared
         self._running: set[asyncio.Task[None]] = set()
+        self._presses = False
 
     async def run(self) -> None:
         """Until the page goes; its WebSocket is accepted already."""
@@ -92,6 +93,9 @@ class Conversation:
                     self._shared.giver = None
                 for task in (showing, *self._running):
                     task.cancel()
+                if self._presses:  # who is gone lets go of the button
+                    with contextlib.suppress(DevmindError):
+                        await asyncio.to_thread(self._shared.life.do, "press", {"on": False})
 
     async def _tell(self, message: Mapping[str, Any]) -> None:
         await self._socket.send_text(as_json(message))
@@ -140,6 +144,8 @@ class Conversation:
         number, command, arguments = read_command(text)
         if len(self._running) >= AT_ONCE:
             raise MalformedError(f"{AT_ONCE} commands are waiting already; wait for an answer.")
+        if command in ("press", "teach"):  # teaching ends a press
+            self._presses = command == "press" and arguments.get("on") is True
         task = asyncio.create_task(self._answer(number, command, arguments))
         self._running.add(task)
         task.add_done_callback(self._running.discard)

@@ -101,3 +101,16 @@ def test_a_memory_that_cannot_be_read_is_told() -> None:
             assert time.monotonic() < give_up_s
             time.sleep(0.01)
         assert naming.of(seen()) == {}
+
+
+def test_whatever_goes_wrong_while_names_are_fitted_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def damaged() -> None:
+        raise EOFError("No data left in file")
+
+    child = ShowAndTell(seeing(0), Memory(open_store(None)))
+    monkeypatch.setattr(child.names, "fit", damaged)
+    with Naming(child) as naming:
+        give_up_s = time.monotonic() + 10
+        while not naming.fault and time.monotonic() < give_up_s:
+            time.sleep(0.01)
+        assert naming.fault == "No data left in file"

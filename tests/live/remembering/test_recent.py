@@ -54,3 +54,11 @@ def test_nothing_is_a_sentence() -> None:
         lived([0.001] * 40, sight=False).example()
     with pytest.raises(StoreError, match="no picture"):
         RecentBuffer().example("seen")
+
+
+def test_what_was_loud_before_the_microphone_went_is_not_meant_for_ever() -> None:
+    recent = lived([0.001] * 40 + [0.1])
+    for number in range(41, 90):
+        recent.add(Moment(number / 10, {"sight": PICTURE}))
+    assert not recent.stands_out()
+    assert set(recent.example().senses) == {"sight"}
