@@ -92,7 +92,7 @@ def differences(
             continue
         gained = per_episode(measure.values - other.values, measure.episodes)
         gained = gained * (1 if measure.higher_is_better else -1)
-        low, high = bootstrap(gained, resamples, f"twin/{name}")
+        low, high = bootstrap(gained, resamples, f"twin/{name}", measure.unit_groups)
         found[name] = {
             "gained": float(gained.mean()), "low": low, "high": high, "n": len(gained), "significant": low > 0,
         }  # fmt: skip

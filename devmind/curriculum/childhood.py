@@ -75,7 +75,8 @@ def save_half(agent: Path, folder: Path) -> Path:
 def examine_last(
     out: Path, stages: Sequence[str], config: RunConfig, data: Path | None, threads: int | None = None
 ) -> list[Examined]:
-    """Hold the whole exams of all stages of the agent in half precision, and write down its verdict.
+    """Hold the whole exams of all stages, but those that later stages do not sit, of the agent in half precision, and
+    write down its verdict.
 
     A call that was killed goes on with the exams that are left.
     """

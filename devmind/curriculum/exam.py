@@ -145,18 +145,21 @@ class Measure:
         """
         if self.exhaustive:
             return self.score, self.score
-        units = per_episode(self.values, self.episodes)
-        groups = self.groups
-        if groups is not None and self.episodes is not None:
-            groups = groups[first_of_each(self.episodes)]
-        if groups is not None and (groups == groups[0]).all():
-            groups = None
+        units, groups = per_episode(self.values, self.episodes), self.unit_groups
         equal = bool((units == units[0]).all())
         if self.rate and np.isin(units, (0.0, 1.0)).all() and (groups is None or equal):
             return wilson(int(units.sum()), len(units))
         if equal:
             return of_equals(float(units[0]), len(units), self.chance, self.ceiling)
         return bootstrap(units, resamples, self.name, groups)
+
+    @property
+    def unit_groups(self) -> np.ndarray | None:
+        """The group of each different episode; None where none are told, or all share one."""
+        groups = self.groups
+        if groups is not None and self.episodes is not None:
+            groups = groups[first_of_each(self.episodes)]
+        return None if groups is None or (groups == groups[0]).all() else groups
 
     def of(self, name: str, values: np.ndarray, **changed: Any) -> Measure:
         """The same of somebody else who answered, on the same episodes: no rows and no exhibits unless `changed`."""
@@ -236,5 +239,5 @@ def retention(before: Measure, after: Measure, resamples: int = 2000) -> Retenti
             f"Retention of '{after.name}' needs the same episodes before and after; got {before.n} and {after.n}."
         )
     change = per_episode(after.skill_scores() - before.skill_scores(), after.episodes)
-    low, _ = bootstrap(change, resamples, f"retention/{after.name}")
+    low, _ = bootstrap(change, resamples, f"retention/{after.name}", after.unit_groups)
     return Retention(after.name, float(change.mean()), low, bool(change.mean() >= -0.02 and low >= -0.05))

@@ -20,7 +20,11 @@ from devmind.checkpointing.files import sha256
 from devmind.curriculum.journal import Journal
 from devmind.errors import CheckpointError
 
-PACKAGES = ("devmind", "torch", "lightning", "transformers", "numpy", "gymnasium", "numba")
+PACKAGES = (
+    "devmind", "torch", "lightning", "transformers", "numpy", "gymnasium", "numba", "scipy", "scikit-learn",
+    "opencv-python", "soxr", "minigrid", "espeakng-loader",
+)  # fmt: skip
+"""Of these lessons' batches are made; some are optional, and with another choice of them other lessons are taught."""
 BEGUN = ("start", "night")
 """The events that begin a stage's run and a night of sleep."""
 

@@ -12,6 +12,7 @@ from devmind.curriculum.machine import measured, step_s
 from devmind.curriculum.progress import say
 from devmind.curriculum.rehearsal import rehearsals, settled
 from devmind.curriculum.stage import Batches, Context, Lesson, Stage
+from devmind.errors import ConfigError
 
 
 class Plan:
@@ -101,7 +102,7 @@ class Plan:
     def _settle(self, agent: Agent, earlier: Sequence[Stage]) -> None:
         """How often each lesson rehearses; a lesson whose learner takes no rehearsals is refused before a step."""
         for at, lesson in enumerate(self.lessons):
-            others = rehearsals(lesson, self.lessons[:at], earlier, agent, self.context, self.kept)
+            others = rehearsals(lesson, self.lessons[:at], earlier, agent, self.context)
             self.every[lesson.name], self._share[lesson.name] = settled(lesson, [other.lesson for other in others])
 
     def taught(self, lesson: str, steps: int, seconds: float, left: Sequence[Lesson]) -> None:
@@ -135,9 +136,25 @@ class Plan:
         return (changed and changed.steps) or max(1, round(factor * lesson.steps))
 
     def _factor(self) -> float:
-        """What all lessons' steps are multiplied by, so that they take as many minutes as the configuration says."""
-        minutes = self.context.config.minutes
-        return 60 * minutes / self._whole_s() if minutes and not self.steps else 1.0
+        """What lessons' steps are multiplied by, those that the configuration names left out, so that all of them take
+        as many minutes as it says.
+
+        Raises:
+            ConfigError: the named ones alone take as long.
+        """
+        minutes, named = self.context.config.minutes, self.context.config.lessons
+        if not minutes or self.steps:
+            return 1.0
+        fixed = [lesson for lesson in self.lessons if (said := named.get(lesson.name)) and said.steps]
+        fixed_s = sum(self._asked(lesson) / self.speed[lesson.name] for lesson in fixed)
+        if len(fixed) == len(self.lessons):
+            return 1.0
+        if 60 * minutes <= fixed_s:
+            raise ConfigError(
+                f"The lessons whose steps are named take {about(fixed_s)} here, and all of them are to take "
+                f"{minutes:g} minutes: give more minutes, or name fewer steps."
+            )
+        return (60 * minutes - fixed_s) / (self._whole_s() - fixed_s)
 
     def _whole_s(self) -> float:
         """What all lessons take here when no minutes are given."""

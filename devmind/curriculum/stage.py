@@ -135,6 +135,8 @@ class Learner(ABC):
 
     Attributes:
         steps: of the whole lesson, rehearsals not counted; set by the runner before the first.
+        again: whether this lesson has been taught to the agent before, in an earlier attempt or round; set by the
+            runner. Who prepares the agent in `begin` does so the first time only: it would undo what was learned.
         mixes: whether `update` takes a `Rehearsed` batch too. A lesson whose learner does not says
             `Lesson(rehearsal_every=0)`, or a run that has something to rehearse is refused.
     """
@@ -143,6 +145,7 @@ class Learner(ABC):
 
     def __init__(self, agent: Agent, *, seed: int, trains: Sequence[str]) -> None:
         self.agent, self.seed, self.trains, self.steps = agent, seed, tuple(trains), 0
+        self.again = False
 
     @abstractmethod
     def update(self, batch: Any, step: int) -> Scalars:
@@ -180,7 +183,9 @@ class Learner(ABC):
         """
 
     def begin(self, step: int) -> None:
-        """Get ready to train, at the lesson's start or behind a stop: only what `trains` names gets a gradient."""
+        """Get ready to train, at the lesson's start (step 0; see `again`) or behind a stop: only what `trains` names
+        gets a gradient.
+        """
         for name, parameter in self.agent.named_parameters():
             parameter.requires_grad_(name.startswith(self.trains))
 

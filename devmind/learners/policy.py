@@ -126,7 +126,7 @@ class PolicyLearner(Learner):
 
     def begin(self, step: int) -> None:
         """Freeze all but the policies; how widely they explore follows a schedule, not a gradient."""
-        if step == 0:
+        if step == 0 and not self.again:
             for student, teacher in self.init_from.items():
                 self.agent.head(student).start_from(self.agent.head(teacher))
         super().begin(step)

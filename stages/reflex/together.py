@@ -254,8 +254,8 @@ class TrunkLearner(MuonLearner):
         self.context = context
 
     def begin(self, step: int) -> None:
-        """A lesson that goes on where it was stopped has been prepared already."""
-        if step == 0:
+        """A lesson that goes on where it was stopped, or is taught again, has been prepared already."""
+        if step == 0 and not self.again:
             prepare(self.agent, self.context)
         super().begin(step)
 

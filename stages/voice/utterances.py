@@ -39,8 +39,12 @@ def lesson_clips(context: Context) -> Clips | None:
 
 
 def _taught_clips(data: Path | None, seed: int, holdout: str | None) -> Clips | None:
+    """None also where there is nobody but the one who is held out."""
     every = clips(data)
-    return None if every is None else every.take(every.speakers != held_out_speaker([*every.speakers], seed, holdout))
+    if every is None:
+        return None
+    taught = every.speakers != held_out_speaker([*every.speakers], seed, holdout)
+    return every.take(taught) if taught.any() else None
 
 
 def utterances(context: Context) -> Bank:

@@ -129,8 +129,14 @@ def _part(stage: str, lesson: Lesson, number: int, rounds: int) -> Lesson:
         own = lesson.make_batches(agent, context, whole)
         return Batches(lambda update: own.make(begin + update), steps, own.prefetch)
 
+    def learner(agent: Agent, context: Context) -> Learner:
+        made = lesson.make_learner(agent, context)
+        made.again = number > 0
+        return made
+
     return replace(
         lesson,
+        make_learner=learner,
         name=f"{stage} {lesson.name} {number + 1}",
         make_batches=batches,
         steps=end - begin,

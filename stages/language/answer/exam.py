@@ -100,7 +100,10 @@ class Rules:
             places = [thing.place for thing in questions.shown.scenes[row].things]
             things = zip(called[row, order].tolist(), sorted(places), strict=False)
             scene = Scene(tuple(Thing(colour, noun, place) for (colour, noun), place in things))
-            told = dict(exchange for ask in ASKED.values() for exchange in ask(scene))
+            told: dict[str, str] = {}
+            for ask in ASKED.values():
+                for put, answer in ask(scene):  # of two things that are called alike one may be there
+                    told[put] = "yes." if told.get(put) == "yes." else answer
             said.append(" " + told.get(question, "no." if question.startswith("is ") else UNKNOWN))
         return said
 

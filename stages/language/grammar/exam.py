@@ -89,10 +89,9 @@ def grams(context: Context, order: int) -> Telling:
     model = WittenBell(as_bytes(caregiver(context).taught).astype(np.int64), 256, order)
 
     def told(texts: list[str]) -> np.ndarray:
-        # Exchanges end in an empty line: so does what stands before each page here.
-        each = model.nats(as_bytes("".join(f"\n{text}" for text in texts)).astype(np.int64))
-        ends = np.cumsum([len(text) + 1 for text in texts])
-        return np.array([part.sum() for part in np.split(each, ends[:-1])])
+        # Exchanges end in an empty line: that stands before each page here, and nothing of another one.
+        before = "\n\n"
+        return np.array([model.nats(as_bytes(before + text).astype(np.int64))[len(before) :].sum() for text in texts])
 
     return told
 

@@ -72,8 +72,8 @@ class ComparingLearner(GradientLearner):
         self.context = context
 
     def begin(self, step: int) -> None:
-        """A lesson that goes on where it was stopped has begun already."""
-        if step == 0:
+        """A lesson that goes on where it was stopped, or is taught again, has begun already."""
+        if step == 0 and not self.again:
             start_by_regression(self.agent, self.context)
         super().begin(step)
 

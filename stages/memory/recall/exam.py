@@ -25,7 +25,7 @@ from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.memory import Key, Memory, open_store
 from devmind.moment import TICK_HZ, Moment, Sense
-from devmind.seeding import exam_seeds
+from devmind.seeding import exam_seeds, numpy_rng
 from stages.memory.recall.lesson import COPIED, HEAD, THINGS
 from stages.memory.recall.things import BOTH, HELD_OUT, NAMES, Lives, invented, lives, looks
 
@@ -115,8 +115,11 @@ def _right(said: np.ndarray, wanted: np.ndarray) -> float:
 
 
 def _most_frequent(words: np.ndarray) -> np.ndarray:
-    """Always the name that most things of the life have."""
-    often = [Counter(row).most_common(1)[0][0] for row in words[:, :THINGS].tolist()]
+    """Always the name that most things of the life have; of several, one by chance."""
+    rng, often = numpy_rng("exam", "recall", "most frequent name"), []
+    for row in words[:, :THINGS].tolist():
+        counts = Counter(row)
+        often.append(rng.choice([name for name, count in counts.items() if count == max(counts.values())]))
     return np.repeat(np.array(often)[:, None], ASKED, 1)
 
 

@@ -72,7 +72,7 @@ def lesson_batch(agent: Agent, context: Context, update: int, size: int, steps: 
     batch = {
         "senses": seen,
         "recalled": entries(kept, spelt, back, torch.from_numpy(ages).float()),
-        "called": called.masked_fill(strange | bool(words_are_new), -1),
+        "called": called.masked_fill(strange | bool(words_are_new) | (~own.any(-1) & ~told), -1),
         "copied": copied.masked_fill(told | ~torch.from_numpy(asked), -1),
         "asked": torch.from_numpy(asked),
         "told": told,

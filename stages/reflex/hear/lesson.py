@@ -44,8 +44,8 @@ loss = head_loss("hear", "kind")
 
 
 def has_speech(context: Context) -> bool:
-    """Whether the run was given speech."""
-    return clips(context.data) is not None
+    """Whether the run was given speech, of more speakers than the one who is held out."""
+    return clips(context.data) is not None and len(lesson_clips(context).speakers) > 0
 
 
 def lesson_clips(context: Context) -> Clips:

@@ -116,7 +116,7 @@ def disguised(mels: Sequence[Tensor], generator: torch.Generator, gently: bool =
     mel = mel.masked_fill(gone[:, None], SILENCE)
     hiss = F.interpolate(0.2 * torch.randn(n, 1, 4, generator=generator), MELS, mode="linear")
     noise = draw(-2.2, -1.6 if gently else -1.1)[..., None] + hiss + 0.12 * torch.randn(size, generator=generator)
-    # Powers add up: log-mel is half a decade of power a unit.
+    # Powers add up: log-mel is two decades of power a unit.
     natural = 2.0 * np.log(10.0)
     mel = torch.logaddexp(mel * natural, noise * natural) / natural
     return mel, torch.cat((before, before + took), 1) * TOKENS / FRAMES

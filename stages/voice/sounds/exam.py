@@ -172,7 +172,7 @@ def _unknown(agent: Agent, fresh: Agent | None, unseen: Recorded | None, context
     rows: dict[str, float] = {}
     if fresh is not None:
         alone = logits_of(fresh, asked.waves, [KINDS_HEAD])[KINDS_HEAD].argmax(-1).numpy()
-        floors = _stranger_floors(listened_to(context), asked)
+        floors = _stranger_floors(listened_to(context).without([] if unseen is None else unseen.sources), asked)
         floors[UNTAUGHT] = float(((alone == UNKNOWN) == alien).mean())
         arc = found[KINDS_ARC].argmax(-1).numpy()
         rows = {

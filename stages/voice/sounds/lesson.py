@@ -6,7 +6,7 @@ with bands and moments taken away (SpecAugment, Park et al. 2019), and mixed wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -53,14 +53,22 @@ ALONE = "It trains an arc of its own, which no later lesson changes."
 
 @dataclass(frozen=True)
 class Taught:
-    """What lessons listen to: waves float32 [S] each, repeated to 5 s at least; kinds int64 [N], in KINDS."""
+    """What lessons listen to: waves float32 [S] each, repeated to 5 s at least; kinds int64 [N], in KINDS; sources [N],
+    of recordings whose they are, else "".
+    """
 
     waves: tuple[np.ndarray, ...]
     kinds: np.ndarray
+    sources: np.ndarray
 
     def of(self, kind: int) -> np.ndarray:
         """Which rows are of a kind."""
         return np.flatnonzero(self.kinds == kind)
+
+    def without(self, sources: Collection[str]) -> Taught:
+        """What is of none of these sources."""
+        kept = np.flatnonzero(~np.isin(self.sources, list(sources)))
+        return Taught(tuple(self.waves[at] for at in kept), self.kinds[kept], self.sources[kept])
 
 
 def arc_lesson(context: Context) -> Lesson:
@@ -93,11 +101,11 @@ def _listened_to(data: Path | None, seed: int, size: str) -> Taught:
     rng = numpy_rng("sounds of no kind", seed)
     waves = [strange.made(rng, SECONDS) for _ in range(n)]
     waves += [long_enough(wave) for wave in bank("sounds", seed, spoken, TAUGHT_PHRASES, False).waves]
-    kinds = np.repeat([UNKNOWN, SPEECH], [n, spoken])
+    kinds, sources = np.repeat([UNKNOWN, SPEECH], [n, spoken]), np.full(n + spoken, "")
     if (known := taught_recordings(data, seed)) is not None:
         waves += [long_enough(wave) for wave in known.waves]
-        kinds = np.concatenate((kinds, known.kinds))
-    return Taught(tuple(waves), kinds)
+        kinds, sources = np.concatenate((kinds, known.kinds)), np.concatenate((sources, known.sources))
+    return Taught(tuple(waves), kinds, sources)
 
 
 @lru_cache(maxsize=2)
@@ -114,10 +122,9 @@ def long_enough(wave: np.ndarray, seconds: float = SECONDS) -> np.ndarray:
     return np.resize(np.concatenate((wave, pause)), n)
 
 
-def drawn(rng: np.random.Generator, every: Taught, rows: int) -> np.ndarray:
-    """Which rows of `every` are listened to: each kind as often, int64 [rows]."""
+def drawn(rng: np.random.Generator, every: Taught, rows: int, share: float = UNKNOWN_SHARE) -> np.ndarray:
+    """Which rows of `every` are listened to: a `share` of no kind, of the others each kind as often, int64 [rows]."""
     kinds = [kind for kind in np.unique(every.kinds) if kind != UNKNOWN]
-    share = UNKNOWN_SHARE / 2
     chosen = [UNKNOWN if rng.random() < share else int(rng.choice(kinds)) for _ in range(rows)]
     return np.array([rng.choice(every.of(kind)) for kind in chosen], dtype=np.int64)
 
@@ -133,11 +140,11 @@ def arc_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     where = (context.data, context.seed, context.config.size)
     rng, every, mels = numpy_rng(context.seed, "sounds", update), _listened_to(*where), _heard_once(*where)
     n = LEAD + FRAMES * int(rng.integers(ARC_MOMENTS[0], ARC_MOMENTS[1]))
-    index = drawn(rng, every, rows)
+    index = drawn(rng, every, rows, UNKNOWN_SHARE / 2)  # as many again are turned round
     made = []
     for row in index:
         whole = mels[row]
-        # Up to a fifth faster or slower, and the axis of tones up to four bins up or down.
+        # Up to a fifth faster or slower, and the axis of tones up to three bins up or down.
         length = min(len(whole), round(n * float(np.exp(rng.uniform(-0.2, 0.2)))))
         start = piece(rng, 10 ** (2 * whole.numpy()).mean(1), length)
         cut = F.interpolate(whole[start : start + length].T[None], n, mode="linear")[0].T
@@ -162,7 +169,7 @@ def disguised(mel: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def added(mel: Tensor, other: Tensor) -> Tensor:
-    """Log-mel of two sounds at once: powers add up, and log-mel is half a decade of power a unit."""
+    """Log-mel of two sounds at once: powers add up, and log-mel is two decades of power a unit."""
     natural = 2.0 * np.log(10.0)
     return torch.logaddexp(mel * natural, other * natural) / natural
 
