@@ -261,7 +261,7 @@ class StageRun:
         before, same = self._inherited(earlier), None
         if earlier:
             start = self.journal.last("start") or {}
-            given = place(Agent.from_pretrained(start["agent"]), self.context.device)
+            given = place(Agent.from_pretrained(start.get("agent") or self.out / "start"), self.context.device)
             same = untouched(given, agent, self.stage, earlier, self.context)
             before = before if same else self._before(before, earlier, given)
         if same is None:

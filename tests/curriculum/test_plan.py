@@ -92,7 +92,7 @@ def test_no_clock_ends_a_lesson(tmp_path, monkeypatch, speeds):
         ({"minutes": 3 / 60}, {"one": 4, "two": 4}),
         ({"minutes": 18 / 60}, {"one": 24, "two": 24}),
         ({"minutes": 1e-6}, {"one": 1, "two": 1}),
-        ({"minutes": 4.5 / 60, "lessons": {"one": {"steps": 12}}}, {"one": 12, "two": 6}),
+        ({"minutes": 7.5 / 60, "lessons": {"one": {"steps": 12}}}, {"one": 12, "two": 6}),
         ({"lessons": {"one": {"steps": 3}}}, {"one": 3, "two": 12}),
     ],
 )
@@ -356,3 +356,9 @@ def test_a_curriculum_cuts_the_lesson_of_the_stage_it_is_at(tmp_path, monkeypatc
     lamps, later = runner.Curriculum.resume(tmp_path / "c", cut=True)
     assert rows(lamps) == {"one": ("done", 12), "two": ("done", 12)}
     assert rows(later) == {"third": ("cut", 4)}
+
+
+def test_minutes_that_the_lessons_of_named_steps_take_alone_are_refused(tmp_path, speeds):
+    changes = {"minutes": 5 / 60, "lessons": {"one": {"steps": 12}}}
+    with pytest.raises(ConfigError, match="The lessons whose steps are named take 6 s here"):
+        runner.run_stage("lamps", config(**changes), out=tmp_path / "run")

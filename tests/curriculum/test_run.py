@@ -21,6 +21,7 @@ from devmind.curriculum.results import commit
 from devmind.curriculum.sleep import load_state, save_state
 from devmind.curriculum.teaching import Interrupted
 from devmind.errors import ConfigError
+from devmind.learners.gradient import GradientLearner
 from devmind.memory.sampling import Reservoir
 from tests.curriculum.lamp_stage import LampStage
 from tests.curriculum.test_prefetch import all_gone
@@ -211,6 +212,19 @@ def test_a_stage_without_what_it_requires_is_refused(tmp_path):
 def test_a_stage_that_fails_is_repeated_as_often_as_asked(tmp_path):
     result = runner.run_stage("strict", config(attempts=2), out=tmp_path / "run")
     assert [e["attempt"] for e in Journal(result.out / "journal.jsonl").events("lesson_done")] == [0, 0, 1, 1]
+
+
+def test_a_lesson_that_is_taught_again_is_told_so(tmp_path, monkeypatch):
+    """Who prepares the agent at a lesson's beginning would undo there what the first attempt has taught."""
+    begun, begin = [], GradientLearner.begin
+
+    def noting(self, step):
+        begun.append((step, self.again))
+        begin(self, step)
+
+    monkeypatch.setattr(GradientLearner, "begin", noting)
+    runner.run_stage("strict", config(attempts=2), out=tmp_path / "run")
+    assert begun[-4:] == [(0, False), (0, False), (0, True), (0, True)], "before them their pace is measured"
 
 
 def test_an_unknown_lesson_is_refused_before_anything_is_written(tmp_path):

@@ -118,6 +118,8 @@ def test_joint_lessons_come_in_rounds_and_show_what_one_go_shows(made):
     agent = Agent.from_pretrained(study.folder(leg.name, 0) / "agent")
     parts = [lesson for lesson in course.Course(leg, ()).lessons(context) if "one" in lesson.name]
     shown = [batch["lit"].tolist() for part in parts for batch in part.make_batches(agent, context, part.steps)]
+    again = [part.make_learner(agent, context).again for part in parts]
+    assert again == [False, True], "who prepares the agent at the beginning does so once"
     whole = STAGES["lamps"].lessons(context)[0]
     assert shown == [batch["lit"].tolist() for batch in whole.make_batches(agent, context, 6)]
 
