@@ -50,8 +50,8 @@ def agent_option(means: str) -> Any:
 AgentOption = Annotated[
     Path | None,
     agent_option(
-        "Saved agent, or one that comes with devmind ('newborn', 'after-memory', 'after-language'); else the newest "
-        "milestone in ./checkpoints, else the newborn."
+        "Saved agent, or one that comes with devmind ('newborn', 'after-memory' and so on to 'after-voice'); else the "
+        "newest milestone in ./checkpoints, else the newborn."
     ),
 ]
 

@@ -94,6 +94,20 @@ def test_each_is_named_and_has_been_through_more_than_the_one_before() -> None:
         assert set(younger.stages) < set(older.stages)
 
 
+@pytest.mark.parametrize("name", list(raised()))
+def test_each_lacks_nothing_that_exams_of_its_stages_ask(name: str) -> None:
+    agent = Agent.from_pretrained(raised()[name], strict=True)
+    for stage in agent.config.stages:
+        assert missing_parts(load_stage(stage), agent, for_exam=True) == "", stage
+
+
+def test_what_an_agent_has_learned_stays_as_it_was_in_all_that_came_of_it() -> None:
+    """From language on no stage changes anything that was there before."""
+    older = [Agent.from_pretrained(folder).state_dict() for name, folder in raised().items() if name != "newborn"]
+    for before, after in itertools.pairwise(older):
+        assert all(torch.equal(value, after[name]) for name, value in before.items())
+
+
 def test_a_stage_goes_on_from_one_that_has_not_been_through_it(tmp_path: Path) -> None:
     assert most_raised(("reflex",), without="memory") == FOLDER
     assert most_raised(("no such stage",)) is None

@@ -93,10 +93,8 @@ def answers(agent: Agent, context: Context, kind: str, n: int, full: bool) -> An
     mine = [of_delay(seeds, kind, delay) for delay in delays(kind)]
     total, few = Answers(), max(1, TOGETHER // len(mine))
     for each in mine:
-        first, *others = np.split(each, range(few, len(each), TOGETHER))
-        total.add(_group(agent, context, kind, first, tuple(VARIANTS) if full else (BOTH,)))
-        for group in others:
-            total.add(_group(agent, context, kind, group, (BOTH,)))
+        for at, group in enumerate(np.split(each, range(few, len(each), TOGETHER)) if len(each) else ()):
+            total.add(_group(agent, context, kind, group, tuple(VARIANTS) if full and at == 0 else (BOTH,)))
     return total
 
 
