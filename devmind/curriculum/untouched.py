@@ -2,10 +2,10 @@
 
 A stage that trains parts and layers of its own alone changes nothing of what earlier stages use. Their exams would say
 so again, episode by episode, at the price of its lessons; equal tensors say it of every episode there is. What makes
-sure of it, between the agent that was handed to the stage and the one that it made: every tensor that is not the
-stage's own is equal to the bit, and so are the settings that all parts share; no head of the stage answers by itself
-for an effector that was there; and every earlier lesson that can be rehearsed gives the same losses to the bit, so that
-what the stage added does not stand in the way of what was there.
+sure of it, between the agent that was handed to the stage and the one that it made: every tensor that was there is
+equal to the bit, and so are the settings that all parts share; what is new is the stage's own; no head of the stage
+answers by itself for an effector that was there; and every earlier lesson that can be rehearsed gives the same losses
+to the bit, so that what the stage added does not stand in the way of what was there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BATCHES = 3
 
 @dataclass(frozen=True)
 class Untouched:
-    """What was found equal: tensors that are not the stage's own, and earlier lessons by their losses."""
+    """What was found equal: tensors that were there, and earlier lessons by their losses."""
 
     tensors: int
     lessons: int
@@ -53,11 +53,15 @@ def untouched(given: Agent, agent: Agent, stage: Stage, earlier: Sequence[Stage]
 
 
 def _equal_tensors(given: Agent, agent: Agent, stage: str) -> int:
-    """How many tensors are not the stage's own, where all of them are equal; else 0."""
+    """How many tensors there were, where all of them are equal and what is new is the stage's own; else 0.
+
+    Of an agent that has been through the stage before, its parts were there too: a later stage may read them.
+    """
     own = (*grown_layers(agent, {stage}), *owned_parts(agent, stage))
-    before, after = ({k: v for k, v in one.state_dict().items() if not k.startswith(own)} for one in (given, agent))
-    equal = before.keys() == after.keys() and all(torch.equal(before[k].cpu(), after[k].cpu()) for k in before)
-    return len(before) if equal else 0
+    before, after = given.state_dict(), agent.state_dict()
+    added = after.keys() - before.keys()
+    equal = before.keys() <= after.keys() and all(torch.equal(before[k].cpu(), after[k].cpu()) for k in before)
+    return len(before) if equal and all(name.startswith(own) for name in added) else 0
 
 
 def _answers_too(agent: Agent, stage: str) -> bool:

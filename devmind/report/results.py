@@ -162,16 +162,15 @@ class RetentionResult(Part):
 class Untouched(Part):
     """What was found equal to the bit behind a stage that changed nothing which earlier stages use."""
 
-    tensors: int = Field(description="all that are not the stage's own")
-    lessons: int = Field(description="of earlier stages, whose loss on a batch was compared")
+    tensors: int = Field(description="all that were there")
+    lessons: int = Field(description="of earlier stages, whose losses on some batches were compared")
 
     @property
     def said(self) -> str:
         """In a sentence."""
         return (
-            f"Nothing that earlier stages use was changed: {self.tensors:,} tensors, all that are not this stage's "
-            f"own, and the losses of {self.lessons} earlier lessons are equal to the bit. So their exams were not sat "
-            "again."
+            f"Nothing that earlier stages use was changed: {self.tensors:,} tensors, all that were there, and the "
+            f"losses of {self.lessons} earlier lessons are equal to the bit. So their exams were not sat again."
         )
 
 

@@ -131,17 +131,27 @@ def test_what_is_equal(
 
 def test_a_stage_whose_layers_stand_in_the_way_of_earlier_lessons_has_touched_them(tmp_path: Path) -> None:
     """All that was there is equal, and yet an earlier head is told something else."""
-    agents = [tiny_agent(), tiny_agent()]
-    for agent in agents:
-        for stage in (LAMPS, APART):
-            stage.admit(agent)
-        agent.grow(1, "apart")
+    given, agent = tiny_agent(), tiny_agent()
+    for one in (given, agent):
+        LAMPS.admit(one)
+    APART.admit(agent)
+    agent.grow(1, "apart")
+    assert untouched(given, agent, APART, [LAMPS], tiny_context(tmp_path)), "layers that say nothing yet"
     with torch.no_grad():
-        for name, parameter in agents[1].named_parameters():
-            if name.startswith(grown_layers(agents[1], {"apart"})):
+        for name, parameter in agent.named_parameters():
+            if name.startswith(grown_layers(agent, {"apart"})):
                 parameter.add_(0.1)
-    assert untouched(agents[0], agents[0], APART, [LAMPS], tiny_context(tmp_path))
-    assert untouched(agents[0], agents[1], APART, [LAMPS], tiny_context(tmp_path)) is None
+    assert untouched(given, agent, APART, [LAMPS], tiny_context(tmp_path)) is None
+
+
+def test_a_stage_that_is_taught_once_more_has_touched_what_later_ones_may_read(tmp_path: Path) -> None:
+    given, agent = tiny_agent(), tiny_agent()
+    for one in (given, agent):
+        for stage in (LAMPS, APART):
+            stage.admit(one)
+    with torch.no_grad():
+        next(p for name, p in agent.named_parameters() if name.startswith("heads.apart-lit")).view(-1)[0] += 1e-6
+    assert untouched(given, agent, APART, [LAMPS], tiny_context(tmp_path)) is None
 
 
 def test_a_head_that_stands_by_answers_only_where_it_is_named() -> None:
