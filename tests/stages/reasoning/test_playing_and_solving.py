@@ -135,12 +135,23 @@ def test_without_an_agent_it_says_how_to_raise_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("devmind.raised.most_raised", lambda through: None)
     code, _, err = run(capsys, "play", "tictactoe")
     assert code == 2
     assert "devmind stage run reasoning" in err
     code, _, err = run(capsys, "play", "othello", "--agent", "newborn")
     assert code == 2
     assert "was never taught othello: it has no head 'othello_policy'" in err
+
+
+def test_where_none_was_raised_the_agent_that_comes_with_devmind_plays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    typing(monkeypatch, "q")
+    code, _, err = run(capsys, "play", "tictactoe")
+    assert code == 0
+    assert "'after-voice', which comes with devmind" in err
 
 
 def test_a_puzzle_is_solved_and_its_way_is_right(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
