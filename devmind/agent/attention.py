@@ -11,11 +11,7 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.agent.ring import RingLayer
 from devmind.agent.taps import Percepts
-from devmind.agent.window import rotate_keys
-
-_NEEDED = ("q_proj", "head_dim", "scaling")
-_UNKNOWN = ("attn_logit_softcapping", "sinks")
-"""Attention with one of these is another function than softmax(q k)."""
+from devmind.agent.window import is_known, rotate_keys
 
 
 @dataclass(frozen=True)
@@ -44,7 +40,7 @@ class ReadoutAttention:
         self._layer = agent.trunk.n_layers - 1 - (agent.trunk.grown if agent.config.deep else 0)
         self._attention: Any = agent.trunk.decoder.layers[self._layer].self_attn
         self._handle = None
-        if _as_known(self._attention):
+        if is_known(self._attention):
             self._handle = self._attention.register_forward_pre_hook(self._hear, with_kwargs=True)
 
     def close(self) -> None:
@@ -100,14 +96,6 @@ class ReadoutAttention:
             return None  # the Moment was written in several calls: the last one held the readout alone
         shares = weights.gather(1, heard.columns[:, end - _columns(percepts, sense) : end])
         return shares / shares.sum(-1, keepdim=True).clamp_min(1e-12)
-
-
-def _as_known(attention: Any) -> bool:
-    if not all(hasattr(attention, name) for name in _NEEDED):
-        return False
-    norm = getattr(attention, "q_norm", None)
-    by_head = norm is None or norm.weight.shape[-1] == attention.head_dim
-    return by_head and not any(getattr(attention, name, None) is not None for name in _UNKNOWN)
 
 
 def _columns(percepts: Percepts, sense: str) -> int:

@@ -16,14 +16,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-Deep = tuple[Tensor | bool, ...]
-"""By stage that has grown layers, in the order of those, which tokens go through them: bool [B, Q]; True: all, False:
-none, and nothing is kept of any. Empty: all tokens go through all layers."""
+from devmind.agent.window import is_known, rotate_keys
+
+Deep = tuple[Tensor | bool | None, ...]
+"""By stage that has grown layers, in the order of those, which tokens go through them: bool [B, Q]; True: all; None:
+none now, but later ones may look at these; False: none, and nothing is kept of any. Empty: all go through all."""
 
 
-def each(deep: Deep, change: Callable[[Tensor], Tensor | bool]) -> Deep:
+def each(deep: Deep, change: Callable[[Tensor], Tensor | bool | None]) -> Deep:
     """The same, tensors changed."""
-    return tuple(one if isinstance(one, bool) else change(one) for one in deep)
+    return tuple(change(one) if isinstance(one, Tensor) else one for one in deep)
 
 
 class _Deeper:
@@ -33,10 +35,28 @@ class _Deeper:
 
     def forward(self, hidden_states: Tensor, *args: Any, deep: Deep = (), **kwargs: Any) -> Tensor:
         mine = deep[self.group] if deep else True
-        if mine is False:
+        if mine is False or (mine is None and self._kept(hidden_states, **kwargs)):
             return hidden_states
+        if mine is None:
+            mine = hidden_states.new_zeros(hidden_states.shape[:-1], dtype=torch.bool)
         through: Tensor = super().forward(hidden_states, *args, **kwargs)  # type: ignore[misc]
         return through if mine is True else torch.where(mine[..., None], through, hidden_states)
+
+    def _kept(self, hidden_states: Tensor, **kwargs: Any) -> bool:
+        """Keep keys and values of tokens that pass by, a sixth of the layer's cost; False where that is unknown."""
+        layer: Any = self
+        attention, cache = layer.self_attn, kwargs.get("past_key_values")
+        if cache is None or not is_known(attention):
+            return False
+        normed = layer.input_layernorm(hidden_states)
+        keys, values = (
+            project(normed).unflatten(-1, (-1, attention.head_dim)) for project in (attention.k_proj, attention.v_proj)
+        )
+        if hasattr(attention, "k_norm"):
+            keys = attention.k_norm(keys)
+        keys = rotate_keys(keys.transpose(1, 2), *kwargs["position_embeddings"])
+        cache.update(keys, values.transpose(1, 2), attention.layer_idx)
+        return True
 
 
 def deepen(layer: nn.Module, group: int) -> None:

@@ -123,6 +123,7 @@ class Trunk(nn.Module):
             shift = ring.oldest_position()
             ring.rebase(*angles_back(self.decoder, shift), shift)
         position, mask = ring.write(present)
+        deep = each(deep, lambda one: one if bool(one.any()) else None)
         return self._decode(tokens, mask, position, ring.cache, deep)
 
     def end(self, readout: Tensor, ring: Ring, carried: SlotState | None = None) -> None:

@@ -7,9 +7,14 @@ apart: it is applied to the tokens themselves, or to the columns of the ring (`r
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
+
+_NEEDED = ("q_proj", "k_proj", "v_proj", "head_dim", "scaling")
+_UNKNOWN = ("attn_logit_softcapping", "sinks")
+"""Attention with one of these is another function than softmax(q k)."""
 
 
 @dataclass
@@ -79,3 +84,12 @@ def rotate_keys(keys: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     half = torch.cat((-turned[..., size // 2 :], turned[..., : size // 2]), -1)
     turned = turned * cos[:, None].float() + half * sin[:, None].float()
     return torch.cat((turned.to(keys.dtype), rest), -1)
+
+
+def is_known(attention: Any) -> bool:
+    """Whether attention is softmax(q k) of Llama's and Qwen's kind, so that its parts may be computed one by one."""
+    if not all(hasattr(attention, name) for name in _NEEDED):
+        return False
+    norm = getattr(attention, "q_norm", None)
+    by_head = norm is None or norm.weight.shape[-1] == attention.head_dim
+    return by_head and not any(getattr(attention, name, None) is not None for name in _UNKNOWN)

@@ -97,6 +97,35 @@ def test_without_any_page_grown_layers_are_not_run(small_agent: Callable[..., Ag
         all_at_once(agent, mixed())
 
 
+QWEN = {
+    "model_type": "qwen3",
+    "hidden_size": 48,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+}
+
+
+@pytest.mark.parametrize("trunk", [None, QWEN], ids=["llama", "qwen3"])
+def test_a_tick_without_a_page_only_keeps_what_later_pages_see(
+    small_agent: Callable[..., Agent], monkeypatch, trunk: dict[str, object] | None
+) -> None:
+    agent = reader(small_agent, layers=2, window=4, slots=0, trunk=trunk)
+    batch = mixed(24)
+    whole = all_at_once(agent, batch)
+    layer, asked = agent.trunk.decoder.layers[2].mlp, list[int]()
+    layer.register_forward_hook(lambda *_: asked.append(1))
+    torch.testing.assert_close(stepped(agent, batch), whole, atol=1e-5, rtol=0)
+    assert len(asked) == int(batch["present"]["text"].any(0).sum()) < 24
+    # A decoder whose attention is another is run as it stands.
+    asked.clear()
+    monkeypatch.setattr("devmind.agent.deeper.is_known", lambda attention: False)
+    torch.testing.assert_close(stepped(agent, batch), whole, atol=1e-5, rtol=0)
+    assert len(asked) == 24
+
+
 @pytest.mark.parametrize("piece", [1, 100])
 def test_a_page_said_in_pieces_equals_the_page(small_agent: Callable[..., Agent], piece: int) -> None:
     """Rows with and without a page side by side; a readout is as deep as its row's Moment."""
