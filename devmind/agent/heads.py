@@ -42,7 +42,7 @@ class Head(nn.Module):
 
     takes_targets: bool = False
     carries: ClassVar[bool] = False
-    critic: ClassVar[bool] = False
+    critic: bool = False
 
     def __init__(self, inlet: Inlet) -> None:
         super().__init__()
@@ -175,15 +175,23 @@ class NormalHead(ReaderHead):
 
 
 class ValueHead(ReaderHead):
-    """One number [...]: a critic's value."""
+    """One number [...]: what a state is worth.
 
-    critic = True
+    Args:
+        critic: only learning asks it; False: acting does too, as a search asks for the worth of positions.
+    """
 
     def __init__(
-        self, inlet: Inlet, loss: str = "mse", hidden: int | None = None, depth: int = 1, activation: str = "gelu"
+        self,
+        inlet: Inlet,
+        loss: str = "mse",
+        hidden: int | None = None,
+        depth: int = 1,
+        activation: str = "gelu",
+        critic: bool = True,
     ) -> None:
         super().__init__(inlet)
-        self.kind = loss
+        self.kind, self.critic = loss, critic
         self.read = Reader(inlet, 1, hidden, depth, activation, 1.0)
 
     def forward(self, tapped: Tapped) -> Regression:

@@ -43,7 +43,7 @@ def against(
     agent: Folder = None,
     simulations: Annotated[
         int, typer.Option("--simulations", min=0, metavar="N", help="Of a move; 0: the network alone, without search.")
-    ] = 32,
+    ] = 128,
     sure: Annotated[
         float | None,
         typer.Option(
@@ -137,7 +137,7 @@ def _sliding(name: str, state: str, agent: Path | None, nodes: int, proof: int) 
         )
     taught = taught_agent(agent, "reasoning", SLIDES, name)
     guide = lambda states: costs(taught, side, states)  # noqa: E731
-    how = () if side == 3 else (exam.WEIGHT, exam.BATCH)
+    how = (exam.CAREFUL, 1) if side == 3 else (exam.WEIGHT, exam.BATCH)
     moves, told = _found(lambda: exam.search(side, start, guide, nodes, *how), nodes)
     board, slid = start, []
     for move in moves:

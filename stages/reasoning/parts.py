@@ -82,7 +82,7 @@ def heads() -> list[tuple[str, str, str, dict[str, object]]]:
         choices: dict[str, object] = {"classes": game.rules.choices}
         found += [
             (game.policy, "head.categorical", TAP, choices),
-            (game.value, "head.value", TAP, {}),
+            (game.value, "head.value", TAP, {"critic": False}),
             (game.glance[0], "head.categorical", POSITION, choices),
             (game.glance[1], "head.value", POSITION, {}),
         ]

@@ -36,6 +36,8 @@ FURTHER = "BabyAI-SynthS5R2-v0"
 """Six rooms with locked doors, all four kinds of instructions, now and then a thing in the way; no lesson shows it."""
 GATE = Gate([Threshold(PUT_NEXT, 0.60, when_absent="skip"), Threshold(IN_TURN, 0.70, when_absent="skip")])
 EPISODES, FEW = 200, 40
+FOLLOWED = 10
+"""Rooms of language's follow, which is told the mission every tick and hears of no end: each lasts all of its ticks."""
 TOGETHER = 100
 FOLLOWS = "choose"
 """The language stage's head that follows."""
@@ -168,7 +170,7 @@ def _floors(agent: Agent, context: Context, name: str, seeds: np.ndarray, few: n
     }
     if FOLLOWS in agent.heads:
         follow: By = lambda rooms: Instructed(agent, head=FOLLOWS)  # noqa: E731
-        found["language's follow"] = done(where, few, follow, every=1)  # as it was taught
+        found[f"language's follow ({FOLLOWED} rooms)"] = done(where, few[:FOLLOWED], follow, every=1)  # as taught
     return {rule: float(values.mean()) for rule, values in found.items()}
 
 

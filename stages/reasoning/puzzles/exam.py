@@ -18,7 +18,7 @@ from stages.reasoning.puzzles.lesson import MOST, RULES, costs, scrambles
 from stages.reasoning.q_star import Guide, Way, follow, q_star
 
 PUZZLES = 400
-NODES = 400
+NODES = 1000
 """States that Q may be asked about, for one puzzle."""
 WEIGHT, BATCH = 0.8, 4
 GATE = Gate([Threshold("puzzles", 0.95)])

@@ -13,16 +13,19 @@ from devmind.curriculum.stage import Context
 from devmind.seeding import numpy_rng
 from devmind.worlds.boards import MnkRules
 from stages.reasoning import parts
-from stages.reasoning.games import SIMULATIONS, TICTACTOE, Judge, moves
+from stages.reasoning.games import SIMULATIONS as FEW
+from stages.reasoning.games import TICTACTOE, Judge, moves
 from stages.reasoning.solver import SolvedGame, solve
 from stages.reasoning.thinking import SURE, THINKING, think
 
 GATE = Gate([Threshold("tictactoe", 1.0), Threshold("tictactoe/games", 1.0)])
+SIMULATIONS = 128
 GLIMPSE_PLIES = 4
 """A glimpse asks about positions of so many moves and fewer."""
 ORDER = (4, 0, 2, 6, 8, 1, 3, 5, 7)
 """Centre, corners, sides."""
 TAUGHT, ALONE, UNTRAINED = "trained, with search", "network alone", "untrained, with search"
+HASTY = f"trained, with {FEW} simulations"
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
@@ -37,6 +40,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         note += f", where unsure {thought.simulations.mean():.1f}"
         players |= {
             ALONE: played(game, taught, 0, asked),
+            HASTY: played(game, taught, FEW, asked),
             UNTRAINED: played(game, Judge(parts.untrained(agent), TICTACTOE), SIMULATIONS, asked),
             THINKING: placed(game, asked, thought.action),
         }

@@ -12,7 +12,7 @@ from devmind.cli.app import app
 from devmind.testing import tiny_agent
 from devmind.worlds.sliding import SlidingRules
 from stages.reasoning import parts
-from stages.reasoning.games import TICTACTOE
+from stages.reasoning.games import GAMES, TICTACTOE
 from stages.reasoning.puzzles.lesson import RULES
 from stages.reasoning.table import Table
 
@@ -148,10 +148,12 @@ def test_where_none_was_raised_the_agent_that_comes_with_devmind_plays(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    typing(monkeypatch, "q")
-    code, _, err = run(capsys, "play", "tictactoe")
-    assert code == 0
-    assert "'after-voice', which comes with devmind" in err
+    for game in GAMES:
+        typing(monkeypatch, "1", "9", "q")  # each game allows one of these
+        code, out, err = run(capsys, "play", game, "--simulations", "4")
+        assert code == 0
+        assert "'after-voice', which comes with devmind" in err
+        assert "The agent places" in out
 
 
 def test_a_puzzle_is_solved_and_its_way_is_right(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
