@@ -36,6 +36,19 @@ class Clips:
         """The rows `index` (int or bool)."""
         return Clips(self.waves[index], self.lengths[index], self.labels[index], self.speakers[index])
 
+    def unmet(self, trained_on: Sequence[str]) -> Clips:
+        """The clips of speakers that an agent never learned from, whose `trained_on` this is.
+
+        Raises:
+            ExamError: it learned from all of them.
+        """
+        met = [speaker_group(name) in trained_on for name in self.speakers]
+        if all(met):
+            raise ExamError(
+                "The agent learned from every speaker of the data, so none is left to examine it on; give other --data."
+            )
+        return self.take(~np.array(met))
+
 
 @lru_cache(maxsize=2)
 def clips(data: Path | None) -> Clips | None:

@@ -132,21 +132,13 @@ class HybridPipeline(DiffusionPipeline):
             x = self._noised_to(start, noise, timesteps[skipped])
             self._begin_at(skipped)
         log_prob = torch.zeros(n, device=device)
-        none = torch.zeros_like(present)
-        # What a network remembers of the condition is the same in all steps: half of the work of a plan, done once.
-        network = self.denoiser
-        remembers = isinstance(network, HybridDenoiser)
-        hint = {"hint": network.hint(condition, present)} if remembers else {}
-        free_hint = {"hint": network.hint(condition, none)} if remembers and guidance != 1.0 else {}
+        denoise = self._conditioned(condition, present, guidance)
         first = [timesteps[skipped]] * (words_first if length and told else 0)
         for number, timestep in enumerate([*first, *timesteps[skipped:]], -len(first)):
             x = torch.where(fixed[..., None], held, x)
             masked = (symbols == mask).float().mean(-1) if length else x.new_zeros(n)
             level = level_of(self.scheduler, timestep.float()).expand(n)
-            clean, logits = network(x, fixed, level, symbols, masked, condition, present, **hint)
-            if guidance != 1.0:
-                free, free_logits = network(x, fixed, level, symbols, masked, condition, none, **free_hint)
-                clean, logits = free + guidance * (clean - free), free_logits + guidance * (logits - free_logits)
+            clean, logits = denoise(x, fixed, level, symbols, masked)
             if guide is not None and number >= 0:
                 clean = guide(clean)
             clean = torch.where(fixed[..., None], held, clean)
@@ -163,6 +155,28 @@ class HybridPipeline(DiffusionPipeline):
             if number >= 0:
                 x = stepped(self.scheduler, clean, timestep, x)
         return Drawn(torch.where(fixed[..., None], held, x), symbols, log_prob)
+
+    def _conditioned(self, condition: Tensor, present: Tensor, guidance: float) -> Callable[..., tuple[Tensor, Tensor]]:
+        """The network as a function of (x, fixed, level, symbols, masked), with classifier-free guidance.
+
+        What it remembers of the condition is the same in all steps: half of the work of a plan, done once.
+        """
+        network = self.denoiser
+
+        def under(there: Tensor) -> Callable[..., tuple[Tensor, Tensor]]:
+            hint = {"hint": network.hint(condition, there)} if isinstance(network, HybridDenoiser) else {}
+            return lambda *noisy: network(*noisy, condition, there, **hint)
+
+        told = under(present)
+        if guidance == 1.0:
+            return told
+        untold = under(torch.zeros_like(present))
+
+        def guided(*noisy: Tensor) -> tuple[Tensor, Tensor]:
+            (clean, logits), (free, free_logits) = told(*noisy), untold(*noisy)
+            return free + guidance * (clean - free), free_logits + guidance * (logits - free_logits)
+
+        return guided
 
     def _noised_to(self, start: Tensor, noise: Tensor, timestep: Tensor) -> Tensor:
         index = timestep.round().long() - 1 if is_flow(self.scheduler) else timestep.long()

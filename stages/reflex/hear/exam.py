@@ -20,7 +20,6 @@ from devmind.curriculum.episodes import identities, of_worlds
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
-from devmind.errors import ExamError
 from devmind.seeding import exam_seeds, lesson_seeds
 from devmind.sessions.spoken import CLIP_SAMPLES, Clips, clips, speaker_group
 from stages.reflex.exhibits import wav
@@ -96,26 +95,12 @@ def _sound_floor(context: Context, heard: Tensor, kind: np.ndarray) -> float:
     return float((fit_ridge_classifier(x, labels).predict(y) == kind).mean())
 
 
-def unmet(agent: Agent, every: Clips) -> Clips:
-    """The clips of speakers the agent never learned from.
-
-    Raises:
-        ExamError: it learned from all of them.
-    """
-    met = [speaker_group(name) in agent.config.trained_on for name in every.speakers]
-    if all(met):
-        raise ExamError(
-            "The agent learned from every speaker of the data, so none is left to examine it on; give other --data."
-        )
-    return every.take(~np.array(met))
-
-
 def examine_speech(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """(a) unmet speakers, no adaptation; (b) all speakers in turn, a closed-form read-out on frozen features."""
     every = clips(context.data)
     if every is None:
         return []
-    unseen = unmet(agent, every)
+    unseen = every.unmet(agent.config.trained_on)
     if level == "glimpse":
         unseen = unseen.take(np.arange(0, len(unseen.labels), 5))
         return [_direct(agent, every, unseen, {})]

@@ -25,7 +25,7 @@ from stages.voice.codec import LEVELS, SIZE, levels_of
 from stages.voice.ear import BEFORE, FRAMES, MELS, frames
 from stages.voice.echo.lesson import decode
 from stages.voice.exhibits import spectra, wav
-from stages.voice.hear_words.exam import UNTAUGHT, unmet, untaught
+from stages.voice.hear_words.exam import UNTAUGHT, untaught
 from stages.voice.moments import as_batch, in_a_row
 from stages.voice.parts import CODEC
 from stages.voice.recogniser import Recogniser
@@ -179,7 +179,7 @@ def _digits(agent: Agent, context: Context, level: str, others: Others) -> list[
     every = clips(context.data)
     if every is None:
         return []
-    unseen = unmet(agent, every)
+    unseen = every.unmet(agent.config.trained_on)
     rows = np.linspace(0, len(unseen.labels) - 1, min(context.episodes(DIGITS_ASKED), len(unseen.labels))).astype(int)
     asked = unseen.take(rows[::5] if level == "glimpse" else rows)
     waves, known = ([spoken(of, row) for row in range(len(of.labels))] for of in (asked, every))

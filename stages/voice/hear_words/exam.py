@@ -15,9 +15,8 @@ from devmind.algorithms.ridge import fit_ridge_classifier
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
-from devmind.errors import ExamError
 from devmind.seeding import derive_seed
-from devmind.sessions.spoken import Clips, clips, speaker_group
+from devmind.sessions.spoken import Clips, clips
 from stages.voice.caregiver.speech import DIGITS, UNSEEN_PHRASES, Bank, bank
 from stages.voice.ear import TOKENS
 from stages.voice.exhibits import spectra, wav
@@ -54,20 +53,6 @@ def frames_of(agent: Agent, waves: Sequence[np.ndarray], heads: Sequence[str]) -
     return {name: torch.cat(one) for name, one in parts.items()}, TOKENS * counts
 
 
-def unmet(agent: Agent, every: Clips) -> Clips:
-    """The clips of speakers the agent never learned from.
-
-    Raises:
-        ExamError: it learned from all of them.
-    """
-    met = [speaker_group(name) in agent.config.trained_on for name in every.speakers]
-    if all(met):
-        raise ExamError(
-            "The agent learned from every speaker of the data, so none is left to examine it on; give other --data."
-        )
-    return every.take(~np.array(met))
-
-
 def untaught(agent: Agent) -> Agent:
     """An agent of the same parts that has learned nothing."""
     born = copy.deepcopy(agent.config)
@@ -76,7 +61,7 @@ def untaught(agent: Agent) -> Agent:
 
 
 def _digits(agent: Agent, fresh: Agent | None, every: Clips, level: str) -> Measure:
-    unseen = unmet(agent, every)
+    unseen = every.unmet(agent.config.trained_on)
     if level == "glimpse":
         unseen = unseen.take(np.arange(0, len(unseen.labels), 5))
     waves = [spoken(unseen, row) for row in range(len(unseen.labels))]
