@@ -166,17 +166,25 @@ def test_its_heads_are_all_that_is_taught_and_nothing_rehearses_them(agent: Agen
 
 @pytest.mark.slow
 def test_the_room_is_learned_by_the_trunk_too(agent: Agent, tmp_path: Path) -> None:
+    """By heads alone on a sense that nobody taught, so far from all of it; the trunk's comes as far as the glance."""
     drill = DRILLS["rooms"]
     drill = replace(drill, learning=replace(drill.learning, batch=32), steps=30, told_steps=12)
     context = tiny_context(tmp_path)
     learner = ValueLearner(agent, context, {"rooms": drill}, learning_rate=drill.learning_rate)
-    learner.steps = 80
+    learner.steps = 200
+
+    def returned() -> tuple[float, float]:
+        with examination(agent):
+            by = [exam._policy(agent, exam.ROOMS, head) for head in (parts.CHOICE_GLANCES, parts.CHOICES)]
+            glance, told = (float(exam.found_way(all_starts(0), policy).mean()) for policy in by)
+        return glance, told
+
+    untaught = returned()
     learner.begin(0)
     agent.train()
     for step in range(learner.steps):
         learner.update({"drill": "rooms"}, step)
-    with examination(agent):
-        (measure,) = (one for one in exam.examine(agent, context, "retention") if one.name == exam.ROOMS)
-        by_glance = exam.found_way(all_starts(0), exam._policy(agent, exam.ROOMS, parts.CHOICE_GLANCES)).mean()
-    assert by_glance > 0.9
-    assert measure.score > 0.9
+    glance, told = returned()
+    assert max(untaught) < 0.2
+    assert glance > 0.5
+    assert told > 0.5
