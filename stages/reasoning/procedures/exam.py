@@ -23,7 +23,7 @@ from stages.reasoning.procedures import errand
 from stages.reasoning.procedures.commitment import COMMITMENTS, Forced, live, reactive, worths
 from stages.reasoning.procedures.lesson import NAME, begun, rates
 
-WORLDS, ROOMS = 400, 64
+WORLDS, ROOMS = 400, 160
 TUNING = 40
 """Worlds of lessons on which the rule's threshold is chosen."""
 DELAY = hiding.DELAYS[0]
