@@ -1,8 +1,9 @@
 """What `--ablate` trains beside a run: a twin without what the run is said to owe its scores to.
 
 Of a stage with lessons that have a `control` it is the finished agent on a trunk that lets all tokens through and does
-not learn: heads are taught anew, as long, so what is better than it is owed to the trunk. Of any other stage it is the
-agent that the run began with, its trunk as new: what is better is owed to the stages before.
+not learn: heads are taught on, once more as long (reflex's are begun anew), so what is better than it is owed to the
+trunk. Of any other stage it is the agent that the run began with, its trunk as new: what is better is owed to the
+stages before.
 """
 
 from __future__ import annotations
@@ -47,11 +48,16 @@ def fresh_trunk(start: Path, out: Path) -> Path:
 
 
 def fresh_parts(start: Path, out: Path, parts: Sequence[str]) -> Path:
-    """Save the agent in `start` in `out`, which is given back, with `parts` ('trunk', 'encoders') of a newborn.
+    """Save the agent in `start` in `out`, which is given back, with `parts` ('trunk', 'encoders') of a newborn."""
+    refreshed(Agent.from_pretrained(start), parts).save_pretrained(out)
+    return out
+
+
+def refreshed(agent: Agent, parts: Sequence[str]) -> Agent:
+    """`agent`, whose `parts` ('trunk', 'encoders') are a newborn's from now on.
 
     The newborn has a seed of its own: one of the run's seed would be the very one that the agent began as.
     """
-    agent = Agent.from_pretrained(start)
     born = copy.deepcopy(agent.config)
     born.seed = derive_seed("twin", agent.config.seed)
     fresh = Agent(born).state_dict()
@@ -59,15 +65,12 @@ def fresh_parts(start: Path, out: Path, parts: Sequence[str]) -> Path:
     agent.load_state_dict({name: v for name, v in fresh.items() if name.startswith(prefixes)}, strict=False)
     if "trunk" in parts:
         agent.config.trunk_stage = ANEW
-    agent.save_pretrained(out)
-    return out
+    return agent
 
 
 def identity_trunk(agent: Agent, out: Path) -> Path:
     """Save `agent` with a newborn's trunk that lets all tokens through in `out`, which is given back."""
-    agent.save_pretrained(out)
-    fresh_trunk(out, out)
-    twin = Agent.from_pretrained(out)
+    twin = refreshed(copy.deepcopy(agent), ("trunk",))
     for layer in twin.trunk.decoder.layers:
         zero_outputs(layer)
     twin.save_pretrained(out)

@@ -90,9 +90,6 @@ def mixed(
 
     Args:
         every: one of so many is a rehearsal; 0: none is.
-
-    Raises:
-        ConfigError: the learner takes no rehearsals.
     """
     own = lesson.make_batches(learner.agent, context, steps)
     if not (rehearsal and every):

@@ -15,7 +15,7 @@ import yaml
 from devmind.acting.standing import read_results
 from devmind.agent.agent import Agent
 from devmind.agent.device import place
-from devmind.agent.saving import seal
+from devmind.agent.saving import CHECKSUMS, seal
 from devmind.agent.threads import training_threads
 from devmind.checkpointing.files import make_folder, sha256, write_atomically
 from devmind.checkpointing.lock import locked
@@ -346,13 +346,15 @@ class StageRun:
         controlled = any(lesson.control for lesson in self.stage.lessons(self.context))
         begun = self.out / "twin" / "newborn"
         if controlled:
-            result = self._twin(Control(self.stage), begun if begun.exists() else identity_trunk(agent, begun))
+            result = self._twin(
+                Control(self.stage), begun if (begun / CHECKSUMS).exists() else identity_trunk(agent, begun)
+            )
         else:
             result = self._twin(self.stage, fresh_trunk(self.out / "start", begun))
         told = compared(result.results)
         if controlled:
             told["title"] = "What the trunk bought"
-            told["note"] = "heads taught as long on a trunk that lets all tokens through and does not learn"
+            told["note"] = "heads taught once more as long on a trunk that lets all tokens through and does not learn"
         twin = Agent.from_pretrained(result.agent).sha256()
         folders = sorted((self.out / "twin" / "run" / FOLDER).iterdir())
         theirs = {name: measure for folder in folders for name, measure in (load(folder, twin) or {}).items()}
@@ -363,13 +365,15 @@ class StageRun:
         """The twin, raised once in a folder of its own with the run's steps and rehearsals; of cut lessons as many as
         were made.
         """
+        taught = {lesson.name for lesson in stage.lessons(self.context)}
+        lessons = {name: said for name, said in self.config.lessons.items() if name in taught}
+        config = self.config.model_copy(update={"attempts": 1, "lessons": lessons})
         run = StageRun(
-            stage, self.config.model_copy(update={"attempts": 1}), self.out / "twin" / "run", begins, self.context.data,
+            stage, config, self.out / "twin" / "run", begins, self.context.data,
             self.context.sessions, f"{self.command} (twin)", ablate=False, threads=torch.get_num_threads(),
         )  # fmt: skip
         if run.journal.last("plan") is None:
             make_folder(run.out)
-            taught = {lesson.name for lesson in stage.lessons(self.context)}
             steps: dict[str, int] = {}
             for event in made.lessons_done(self.journal):
                 if event["lesson"] in taught:

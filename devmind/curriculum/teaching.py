@@ -272,7 +272,6 @@ def teach(
 
     Raises:
         Interrupted: asked to stop; the position is saved.
-        ConfigError: there is something to rehearse, and the lesson's learner takes no rehearsals.
         CheckpointError: the position is of an older version.
     """
     learner = lesson.make_learner(agent, context)

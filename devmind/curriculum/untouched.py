@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from devmind.agent.agent import Agent
+from devmind.agent.batch import to_device
 from devmind.curriculum.stage import ROWS_SHARE, Context, Learner, Lesson, Stage
 from devmind.learners.gradient import grown_layers, owned_parts
 from devmind.seeding import derive_seed
@@ -94,7 +95,7 @@ def _losses(lesson: Lesson, learner: Learner, context: Context) -> torch.Tensor:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             for number in range(BATCHES):
                 torch.manual_seed(derive_seed("untouched", lesson.name, context.seed, number))
-                found.append(learner.rehearse(batches.rehearsal(number))[0].detach().cpu())
+                found.append(learner.rehearse(to_device(batches.rehearsal(number), agent.device))[0].detach().cpu())
     finally:
         agent.train(training)
     return torch.stack(found)

@@ -137,6 +137,8 @@ class GradientLearner(Learner):
         super().__init__(agent, seed=seed, trains=trainable(agent) if trains is None else trains)
         self.steps, self.loss = steps, loss
         self.learning_rate, self.weight_decay, self.decay_from = learning_rate, weight_decay, decay_from
+        # Of the stage that the agent is in now: a study's joint arm is in another one when the optimizer is made.
+        self.of_stage = rate_of(agent)
         self._optimizer: torch.optim.Optimizer | None = None
 
     def trained_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
@@ -158,10 +160,10 @@ class GradientLearner(Learner):
 
         What earlier stages have taught, and what is `slowed`, is in groups of its own, which learn more slowly.
         """
-        of_stage, slowed = rate_of(self.agent), self.slowed
+        slowed = self.slowed
 
         def share(name: str) -> float:
-            return of_stage(name) * next((slow for prefix, slow in slowed.items() if name.startswith(prefix)), 1.0)
+            return self.of_stage(name) * next((slow for prefix, slow in slowed.items() if name.startswith(prefix)), 1.0)
 
         found: dict[tuple[str, float], list[nn.Parameter]] = defaultdict(list)
         for name, parameter in self.trained_parameters():

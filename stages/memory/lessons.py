@@ -13,7 +13,7 @@ from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson
-from devmind.learners.gradient import Loss, gradient_lesson, trainable
+from devmind.learners.gradient import Loss, gradient_lesson, owned_parts, trainable
 from devmind.learners.review import NAME, review
 from devmind.worlds import minigrid
 from stages.memory import parts, short_term
@@ -172,12 +172,17 @@ def taught(
 
     Args:
         batch: rows a step.
-        trains: prefixes of the parameters it changes, none of which an earlier stage uses; by default `trainable`.
+        trains: prefixes of the parameters it changes, those that are another stage's left out; by default `trainable`.
         more: further arguments of Lesson.
     """
     if trains is not None:
         more["rehearsal_every"] = 0
     return gradient_lesson(
         context, name, loss, make, steps=STEPS[name], rows=batch, learning_rate=learning_rate, minutes=minutes,
-        trains=lambda agent: trainable(agent, parts.NAME) if trains is None else trains, **more,
+        trains=lambda agent: trainable(agent, parts.NAME) if trains is None else _own(agent, trains), **more,
     )  # fmt: skip
+
+
+def _own(agent: Agent, trains: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the parameters that are this stage's: `board` is the language stage's where that came first."""
+    return tuple(prefix for prefix in trains if prefix.startswith(owned_parts(agent, parts.NAME)))

@@ -34,7 +34,7 @@ from stages.reflex.bind import lesson as bind
 from stages.reflex.foresee import lesson as foresee
 from stages.reflex.hear import lesson as hear
 from stages.reflex.orient import lesson as orient
-from stages.reflex.parts import COPIES, FORESEEN
+from stages.reflex.parts import COPIES, FORESEEN, NAME
 from stages.reflex.see import lesson as see
 from stages.reflex.trials import by_themselves
 
@@ -252,10 +252,12 @@ class TrunkLearner(MuonLearner):
     def __init__(self, agent: Agent, context: Context, trains: Sequence[str] = TRAINS) -> None:
         super().__init__(agent, loss, seed=context.seed, learning_rate=1e-3, trains=trains, decay_from=DECAY_FROM)
         self.context = context
+        self.first = set(agent.config.stages) <= {NAME}
 
     def begin(self, step: int) -> None:
-        """A lesson that goes on where it was stopped, or is taught again, has been prepared already."""
-        if step == 0 and not self.again:
+        """A lesson that goes on where it was stopped, or is taught again, has been prepared already; and what other
+        stages have taught the trunk is not undone."""
+        if step == 0 and self.first and not self.again:
             prepare(self.agent, self.context)
         super().begin(step)
 

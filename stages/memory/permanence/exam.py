@@ -92,9 +92,13 @@ def answers(agent: Agent, context: Context, kind: str, n: int, full: bool) -> An
     seeds = exam_seeds(n, context.seed, "permanence", kind)
     mine = [of_delay(seeds, kind, delay) for delay in delays(kind)]
     total, few = Answers(), max(1, TOGETHER // len(mine))
-    for each in mine:
-        for at, group in enumerate(np.split(each, range(few, len(each), TOGETHER)) if len(each) else ()):
-            total.add(_group(agent, context, kind, group, tuple(VARIANTS) if full and at == 0 else (BOTH,)))
+    groups = [np.split(each, range(few, len(each), TOGETHER)) for each in mine if len(each)]
+    # Variants' rooms come first: what they said is held against as many of the first rooms' truths (`share`).
+    for first, *_ in groups:
+        total.add(_group(agent, context, kind, first, tuple(VARIANTS) if full else (BOTH,)))
+    for _, *rest in groups:
+        for group in rest:
+            total.add(_group(agent, context, kind, group, (BOTH,)))
     return total
 
 

@@ -90,7 +90,9 @@ def _measure(name: str, agent: Agent, of: Lives, head: str, words: np.ndarray, f
         }
     values = (getattr(both, head)[:, :ASKED] == asked).mean(1)
     chance = 1 / (len(NAMES) if head == "said" else THINGS)
-    return Measure(name, "called rightly", values, chance, 1.0, floors, rows=rows, note=note, episodes=of.episodes())
+    return Measure(
+        name, "called rightly", values, chance, 1.0, floors, rows=rows, note=note, episodes=of.episodes(THINGS)
+    )
 
 
 def _rows(agent: Agent, of: Lives, words: np.ndarray, head: str) -> dict[str, float]:

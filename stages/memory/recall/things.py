@@ -72,9 +72,10 @@ class Lives:
         """The first `n` lives."""
         return self.part(0, n)
 
-    def episodes(self) -> np.ndarray:
-        """Which lives these are, int64 [N]: by their things and names."""
-        return identities({field.name: getattr(self, field.name) for field in fields(self) if field.name != "seed"})
+    def episodes(self, things: int | None = None) -> np.ndarray:
+        """Which lives these are, int64 [N]: by their things and names, by default all of them, else the first ones."""
+        of = {field.name: getattr(self, field.name)[:, :things] for field in fields(self) if field.name != "seed"}
+        return identities(of)
 
     def things_met(self) -> np.ndarray:
         """Which things these are, int64 [N * P], life by life."""

@@ -1,5 +1,8 @@
 """The lesson manipulate: rooms as children see them, the hand anywhere, with a scripted hand's plan from there on.
 
+The script takes things to be where the head reads them, not where they are: by the truth a plan's points would be told
+with the error of reading in them, each with one of its own, and a hand that is to push would miss the line.
+
 Each room is seen once, and something random is done in it for a tick: that teaches inverse dynamics. Where things are
 is taught too, as the tasks' rooms are seen from other places than those in which reflexes have learned to tell it.
 """
@@ -21,11 +24,12 @@ from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import gradient_lesson, slower
 from devmind.learners.muon import MuonLearner
 from devmind.seeding import lesson_seeds, numpy_rng
-from devmind.worlds.nursery.handling import ASKED, TASKS, held_out
+from devmind.worlds.nursery.handling import ASKED, BOX_COLOUR, GOAL, PILLAR_COLOUR, PUSH, TASKS, held_out
 from devmind.worlds.nursery.state import COLOUR_NAMES, HAND_HIGH, HAND_LOW
 from devmind.worlds.nursery.truth import places_by_colour
 from stages.planning import parts
-from stages.planning.manipulate.demonstrations import plans, units
+from stages.planning.manipulate.demonstrations import CHANNELS, HORIZON, plans, units
+from stages.planning.manipulate.reading import in_room
 
 NAME = "manipulate"
 STEPS = {"tiny": 12, "nursery": 900, "child": 3000, "adult": 6000}
@@ -38,6 +42,7 @@ MINUTES = 4
 READING_RATE = 0.3
 """Of the lesson's rate, that of what reads places: reflexes have taught it."""
 ALONE = "It trains a head of its own alone, on tokens and features that nothing behind it changes."
+GOAL_COLOUR = {task: PILLAR_COLOUR if task == PUSH else BOX_COLOUR for task in TASKS}
 HEAD = f"heads.{parts.MANIPULATE}."
 TRAINS: Sequence[str] = (HEAD,)
 
@@ -81,7 +86,7 @@ def rooms(seed: int, n: int, make_world: Callable[..., Any]) -> dict[str, np.nda
 def _taught(world: Any, senses: Mapping[str, Any], task: str, rng: np.random.Generator) -> dict[str, np.ndarray]:
     truth = world.truth()
     n, shown = len(truth["target"]), ~held_out(truth)
-    points, symbols = plans(truth, task)
+    symbols = plans(truth, task)[1]
     places = places_by_colour(truth)
     colour = truth["colour"][:, ASKED]
     places = np.concatenate((places, places[np.arange(n), colour][:, None]), 1)
@@ -90,14 +95,17 @@ def _taught(world: Any, senses: Mapping[str, Any], task: str, rng: np.random.Gen
     for _ in rollout(lambda senses, first: {"reach": command}, world, 1):
         pass
     found = {
-        "sight": senses["sight"], "body": senses["body"], "named": names[colour], "points": points, "words": symbols,
+        "sight": senses["sight"], "body": senses["body"], "named": names[colour], "words": symbols,
+        "task": np.full(n, TASKS.index(task)), "size": truth["size"],
         "places": places, "command": command, "hand": units(world.truth()["hand"]).astype(np.float32),
     }  # fmt: skip
     return {name: np.asarray(value)[shown] for name, value in found.items()}
 
 
 def batch(seed: int, n: int, update: int, rows: int, make_world: Callable[..., Any]) -> dict[str, Any]:
-    """`rows` Moments [B, 1] of rooms, with `points`, `words`, `places`, `command` and `hand`; see `Manipulating`."""
+    """`rows` Moments [B, 1] of rooms, with `task` and `size`, and with `words`, `places`, `command` and `hand` as
+    `Manipulating` has them.
+    """
     data = rooms(seed, n, make_world)
     which = numpy_rng(seed, NAME, update).integers(0, len(data["sight"]), rows)
     told = {name: torch.from_numpy(value[which])[:, None] for name, value in data.items()}
@@ -108,6 +116,23 @@ def batch(seed: int, n: int, update: int, rows: int, make_world: Callable[..., A
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """What is told of noised points and of masked symbols, of places, and of a command from what it did."""
     output: Any = agent.forward(dict(batch), [parts.MANIPULATE])[parts.MANIPULATE]
-    names = "points", "words", "places", "command", "hand"
-    told = output.losses({name: batch[name].to(agent.device) for name in names})
+    target = {name: batch[name].to(agent.device) for name in ("words", "places", "command", "hand")}
+    told = output.losses(target | {"points": believed(output, batch["task"], batch["size"])})
     return torch.stack(list(told.values())).sum(), {name: value.detach() for name, value in told.items()}
+
+
+def believed(output: Any, task: Tensor, size: Tensor) -> Tensor:
+    """Points [B, 1, H, 5] of a plan for each room, of things where the head reads them.
+
+    Args:
+        output: of the head (`Manipulating`), for Moments [B, 1].
+        task: int64 [B, 1]; size: of what is asked for and of the goal [B, 1, 2], m.
+    """
+    read = in_room(output.places, output.body)[:, 0].detach().double().cpu().numpy()
+    found = np.zeros((len(read), HORIZON, CHANNELS), np.float32)
+    for number, name in enumerate(TASKS):
+        rows = (task[:, 0] == number).cpu().numpy()
+        position = np.zeros((int(rows.sum()), 2, 3))
+        position[:, ASKED], position[:, GOAL] = read[rows, -1], read[rows, GOAL_COLOUR[name]]
+        found[rows] = plans({"position": position, "size": size[:, 0].cpu().numpy()[rows]}, name)[0]
+    return torch.from_numpy(found)[:, None].to(output.places.device)

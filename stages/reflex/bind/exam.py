@@ -34,7 +34,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     shown = senses["sight"][:, -1].numpy()
     wrong = np.flatnonzero(~right)[:6]
     captions = [f"object {truth['target'][i] + 1} of 4 sounded; another was chosen" for i in wrong]
-    silent = {"sight": senses["sight"], "sound": torch.zeros_like(senses["sound"])}
+    deaf = {"sight": senses["sight"]}
     nearest = np.linalg.norm(truth["position"][:, :4], axis=-1).argmin(1)
     measures = [
         Measure(
@@ -45,7 +45,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             ceiling=1.0,
             rate=True,
             floors={"the nearest object": float((nearest == truth["target"]).mean())} if full else {},
-            rows={"sound off": float((_answers(agent, "bind", silent, middle) == truth["target"]).mean())}
+            rows={"sound off": float((_answers(agent, "bind", deaf, middle) == truth["target"]).mean())}
             if full
             else {},
             exhibits=picture_exhibits("failure", shown[wrong], captions) if full else (),

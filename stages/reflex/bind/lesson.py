@@ -31,7 +31,7 @@ def centres(boxes: np.ndarray) -> np.ndarray:
 
 
 def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
-    """`size` pictures with a sound, and the cell of the object that made it; the same sounds with their direction."""
+    """`size` pictures with a sound, and the cell of the object that made it."""
     senses, truth = scenes(context, lesson_seeds(size, context.seed, "bind", update), 1)
     at = centres(truth["boxes"])[np.arange(size), truth["target"]]
     cell = np.clip((at // CELL_PX).astype(np.int64), 0, CELLS - 1)

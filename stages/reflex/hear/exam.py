@@ -100,16 +100,16 @@ def examine_speech(agent: Agent, context: Context, level: str) -> Sequence[Measu
     every = clips(context.data)
     if every is None:
         return []
-    unseen = every.unmet(agent.config.trained_on)
+    unseen, speakers = every.unmet(agent.config.trained_on), set(every.speakers)
+    # With every speaker unmet the agent was never taught digits, and naming them is not asked of it.
+    direct = set(unseen.speakers) < speakers
     if level == "glimpse":
-        unseen = unseen.take(np.arange(0, len(unseen.labels), 5))
-        return [_direct(agent, every, unseen, {})]
-    scores = normal_features(every)
-    measures = []
-    if len(set(unseen.speakers)) < len(set(every.speakers)):
-        # With every speaker unmet the agent was never taught digits, and naming them is not asked of it.
-        measures.append(_direct(agent, every, unseen, _floors_on(every, unseen, scores) if level == "full" else {}))
-    return [*measures, _read_out(agent, every, scores)]
+        return [_direct(agent, every, unseen.take(np.arange(0, len(unseen.labels), 5)), {})] if direct else []
+    scores = normal_features(every) if level == "full" else {}
+    measures = [_direct(agent, every, unseen, _floors_on(every, unseen, scores))] if direct else []
+    if len(speakers) > 1:  # each in turn is held out of a read-out of the others
+        measures.append(_read_out(agent, every, scores))
+    return measures
 
 
 def _digits(agent: Agent, part: Clips) -> np.ndarray:

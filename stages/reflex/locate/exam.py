@@ -35,7 +35,7 @@ GATE = Gate(
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Mean IoU, AP50 and AbsRel a room, beside colour clustering and the mean depth of the lessons' rooms."""
+    """Mean IoU, AP50 and AbsRel a room, beside colour clustering and the median depth of the lessons' rooms."""
     n = context.episodes(400)
     n = max(4, n // 5) if level == "glimpse" else n  # in one room alone there may be nothing to see
     seeds = exam_seeds(n + n // 2, context.seed, "locate")

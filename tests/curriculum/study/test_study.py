@@ -137,6 +137,17 @@ def test_a_joint_lesson_trains_what_its_own_stage_may(made):
     assert agent.config.stages == ["lamps", "later"]
 
 
+def test_a_joint_lesson_learns_at_the_rates_of_its_own_stage(made):
+    study, _ = made
+    leg = next(leg for leg in study.plan.legs.values() if len(leg.stages) > 1)
+    agent = Agent.from_pretrained(study.folder(leg.name, 0) / "agent")
+    first, *_ = course.Course(leg, ()).lessons(arms.context_of(study.study))
+    learner = first.make_learner(agent, arms.context_of(study.study))
+    mine = {id(parameter) for parameter in agent.head("lamps-lit").parameters()}
+    rates = {group["rate"] for group in learner.groups({}) if mine & {id(one) for one in group["params"]}}
+    assert rates == {learner.learning_rate}, "not those of an earlier stage's heads"
+
+
 def test_a_fresh_trunk_is_neither_the_taught_one_nor_the_one_it_began_as(made):
     study, _ = made
     taught, fresh, newborn = (

@@ -194,6 +194,20 @@ def test_the_exam_asks_every_room_and_names_its_rows(agent: Agent, context: Cont
     assert found.share(exam.OFF, hiding.BEFORE_LOOKING, found.true) <= 1
 
 
+@pytest.mark.parametrize("kind", exam.KINDS)
+def test_who_is_always_right_is_right_in_every_row(agent: Agent, context: Context, monkeypatch, kind: str) -> None:
+    def right(agent: Agent, context: Context, kind: str, seeds: np.ndarray, variants: list[str]) -> exam.Answers:
+        true = seeds % 3
+        said = {(who, hiding.BEFORE_LOOKING): true for who in variants}
+        return exam.Answers(said, true, true, true, np.zeros_like(true), seeds)
+
+    monkeypatch.setattr(exam, "_group", right)
+    found = exam.answers(agent, context, kind, 400, full=True)
+    assert len(found.true) == 400
+    for who in exam.VARIANTS:
+        assert found.share(who, hiding.BEFORE_LOOKING, found.true) == 1.0, who
+
+
 def test_things_are_told_for_visible_colours_only(context: Context) -> None:
     batch = detections.lesson_batch(context, 0, 16)
     assert batch["things"].shape == (8, 2, 9, 4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,15 @@ def test_lessons_of_names_and_their_exams_have_other_combinations_of_shape_colou
     assert of_lessons is TAUGHT
     assert len(of_exams) == 2
     assert all(among is HELD_OUT for among in of_exams)
+
+
+def test_a_life_of_a_lesson_is_known_again_among_the_longer_ones_of_exams() -> None:
+    of = lives(np.arange(4), 6, TAUGHT)
+    longer = lives(np.arange(4, 8), 9, TAUGHT)
+    names = [one.name for one in fields(of) if one.name != "seed"]
+    longer = replace(longer, **{n: np.concatenate((getattr(of, n), getattr(longer, n)[:, 6:]), 1) for n in names})
+    assert (longer.episodes(6) == of.episodes()).all()
+    assert not np.isin(longer.episodes(), of.episodes()).any()
 
 
 def test_two_looks_show_one_thing_in_two_ways() -> None:

@@ -13,6 +13,7 @@ from devmind.errors import ExamError
 from devmind.sessions.spoken import clips, held_out_speaker, speaker_group
 from devmind.testing import tiny_agent
 from stages.reflex import parts
+from stages.reflex.hear import exam as hear_exam
 from stages.reflex.hear import lesson as hear
 from stages.reflex.lessons import groups
 from stages.reflex.recordings import pictures, split_pictures
@@ -92,6 +93,16 @@ def test_only_speakers_the_agent_never_met_are_examined_and_none_left_is_an_erro
     child.config.trained_on += [speaker_group("cyd")]
     with pytest.raises(ExamError, match="every speaker"):
         every.unmet(child.config.trained_on)
+
+
+def test_who_hears_recordings_of_one_speaker_is_asked_nothing_of_others(folder, tmp_path_factory):
+    alone = tmp_path_factory.mktemp("alone")
+    (alone / "speech" / "one").mkdir(parents=True)
+    for path in (folder / "speech").glob("*/*_ann_*.wav"):
+        (alone / "speech" / "one" / path.name).write_bytes(path.read_bytes())
+    assert set(clips(alone).speakers) == {"ann"}
+    for level in ("full", "glimpse"):
+        assert hear_exam.examine_speech(agent(), context(alone), level) == []
 
 
 def test_clips_are_one_second_around_the_speech_at_16_khz(folder):

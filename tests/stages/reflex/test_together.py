@@ -54,6 +54,17 @@ def test_heads_begin_as_copies_and_the_trunk_lets_all_through(agent: Agent, cont
         assert not torch.equal(agent.head(name).whitening, torch.eye(agent.config.width))  # type: ignore[arg-type]
 
 
+def test_what_other_stages_have_taught_the_trunk_is_not_undone(agent: Agent, context: Context) -> None:
+    projection = agent.trunk.decoder.layers[0].self_attn.o_proj.weight
+    for stages, kept in ((["reflex"], False), (["memory", "reflex"], True)):
+        agent.config.stages = stages
+        torch.nn.init.ones_(projection)
+        learner = together.TrunkLearner(agent, context)
+        learner.steps = 2
+        learner.begin(0)
+        assert bool(projection.any()) is kept, stages
+
+
 def test_an_agent_of_before_is_refused_in_a_sentence(context: Context) -> None:
     old = Agent(AgentConfig(size="tiny"))
     old.add_encoder("sight")
