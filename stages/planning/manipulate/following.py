@@ -8,7 +8,7 @@ the hand on nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -20,7 +20,6 @@ from devmind.sessions.pictures import WIDE_HALF_DEG
 from devmind.worlds.nursery.state import COLOUR_NAMES, MAX_REACH_M
 from stages.planning.keypoints import KeyPoints
 from stages.planning.manipulate.demonstrations import HAND_SCALE_M, HORIZON, MIDDLE_M, THERE, UNIT_M
-from stages.planning.manipulate.reading import losses as losses_of_places
 
 if TYPE_CHECKING:
     from stages.planning.manipulate.head import ManipulateHead
@@ -59,23 +58,29 @@ class Manipulating(KeyPoints):
         """Who is asked for something answers, bool [...]."""
         return self.here
 
+    def imagining(self, places: Tensor) -> Manipulating:
+        """The same, of things at other `places` than those that are read."""
+        scene = self.head.told(self.head.scene(places, self.body))
+        condition = torch.cat((self.condition[..., : -scene.shape[-2], :], scene), -2)
+        return replace(self, condition=condition, places=places)
+
     def losses(
         self, target: Mapping[str, Tensor], mask: Tensor | None = None, generator: torch.Generator | None = None
     ) -> dict[str, Tensor]:
         """What is learned, by name.
 
         Args:
-            target: `points` [..., H, 5] and `words` int64 [..., H] of a right plan; `places` [..., COLOURS + 1, 4];
+            target: `points` [..., H, 5] and `words` int64 [..., H] of a right plan;
                 `hand` [..., 3] (units of plans), where the hand was a tick later, by the `command` [..., 4].
         """
         rows = self.here if mask is None else mask & self.here
-        points, words, places = (target[name][rows] for name in ("points", "words", "places"))
+        points, words = (target[name][rows] for name in ("points", "words"))
         found = self.head.losses(points, words, self.condition[rows], self.present[rows], generator)
         hand, following, command = self._hand()[rows], target["hand"][rows], target["command"][rows]
         told = self.head.inverse(hand, following, command[..., 3:])
         # An empty mean would be no number.
         found["inverse"] = (told - command).square().sum() / command.numel() if command.numel() else told.sum()
-        return found | losses_of_places(self.places[rows], places)
+        return found
 
     def prepare(self, generator: torch.Generator | None = None) -> None:
         """Go on with each row's plan, and make new ones where they are due."""

@@ -109,8 +109,7 @@ class ManipulateHead(Head):
         present = torch.cat((tapped.present[..., :THOUGHTS], there), -1)
         if TRUNK in self.silenced:
             present[..., :THOUGHTS] = False
-        # The trunk's features stand in numbers of their own: a plan cannot point at them.
-        condition = torch.cat((F.pad(thought, (FEATURES, 0)), F.pad(scene, (0, self.inlet.width))), -2)
+        condition = torch.cat((F.pad(thought, (FEATURES, 0)), self.told(scene)), -2)
         return Manipulating(self, condition, present, seen[1] & seen[2] & seen[3], places, body, before=kept)
 
     def scene(self, places: Tensor, body: Tensor) -> Tensor:
@@ -122,6 +121,12 @@ class ManipulateHead(Head):
         sure = torch.cat((torch.ones_like(hand[..., :1]), places[..., -1:, :1], places[..., :-1, :1]), -2).sigmoid()
         which = torch.eye(TOLD_BY, dtype=body.dtype, device=body.device).expand(*spots.shape[:-1], TOLD_BY)
         return torch.cat((spread_out(spots), sure, which), -1)
+
+    def told(self, scene: Tensor) -> Tensor:
+        """A scene as tokens of the condition. The trunk's features stand in numbers of their own: a plan cannot point
+        at them.
+        """
+        return F.pad(scene, (0, self.inlet.width))
 
     def nothing(self, n: int, device: torch.device) -> dict[str, Tensor]:
         """What is kept of N rows without a plan."""

@@ -1,7 +1,8 @@
 """The lesson manipulate: rooms as children see them, the hand anywhere, with a scripted hand's plan from there on.
 
 The script takes things to be where the head reads them, not where they are: by the truth a plan's points would be told
-with the error of reading in them, each with one of its own, and a hand that is to push would miss the line.
+with the error of reading in them, each with one of its own, and a hand that is to push would miss the line. So what is
+read may as well be moved at random before it is planned for: a few thousand rooms are soon known by heart.
 
 Each room is seen once, and something random is done in it for a tick: that teaches inverse dynamics. Where things are
 is taught too, as the tasks' rooms are seen from other places than those in which reflexes have learned to tell it.
@@ -20,6 +21,7 @@ from torch import Tensor
 from devmind.acting import rollout
 from devmind.agent.agent import Agent
 from devmind.agent.batch import clip, encode_words
+from devmind.agent.cells import SCALE_DEG
 from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import gradient_lesson, slower
 from devmind.learners.muon import MuonLearner
@@ -28,6 +30,7 @@ from devmind.worlds.nursery.handling import ASKED, BOX_COLOUR, GOAL, PILLAR_COLO
 from devmind.worlds.nursery.state import COLOUR_NAMES, HAND_HIGH, HAND_LOW
 from devmind.worlds.nursery.truth import places_by_colour
 from stages.planning import parts
+from stages.planning.manipulate import reading
 from stages.planning.manipulate.demonstrations import CHANNELS, HORIZON, plans, units
 from stages.planning.manipulate.reading import in_room
 
@@ -41,6 +44,8 @@ AT_REST = 0.4
 MINUTES = 4
 READING_RATE = 0.3
 """Of the lesson's rate, that of what reads places: reflexes have taught it."""
+MOVED_DEG, MOVED_LOG = 5.0, 0.1
+"""Standard deviations by which what is read is moved: of directions, and of the logarithm of how far it is."""
 ALONE = "It trains a head of its own alone, on tokens and features that nothing behind it changes."
 GOAL_COLOUR = {task: PILLAR_COLOUR if task == PUSH else BOX_COLOUR for task in TASKS}
 HEAD = f"heads.{parts.MANIPULATE}."
@@ -117,22 +122,26 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     """What is told of noised points and of masked symbols, of places, and of a command from what it did."""
     output: Any = agent.forward(dict(batch), [parts.MANIPULATE])[parts.MANIPULATE]
     target = {name: batch[name].to(agent.device) for name in ("words", "places", "command", "hand")}
-    told = output.losses(target | {"points": believed(output, batch["task"], batch["size"])})
+    far = torch.tensor([0.0, MOVED_DEG / SCALE_DEG, MOVED_DEG / SCALE_DEG, MOVED_LOG], device=agent.device)
+    places = output.places.detach() + far * torch.randn_like(output.places)
+    points = believed(places, output.body, batch["task"], batch["size"])
+    told = output.imagining(places).losses(target | {"points": points}) | reading.losses(
+        output.places, target["places"]
+    )
     return torch.stack(list(told.values())).sum(), {name: value.detach() for name, value in told.items()}
 
 
-def believed(output: Any, task: Tensor, size: Tensor) -> Tensor:
-    """Points [B, 1, H, 5] of a plan for each room, of things where the head reads them.
+def believed(places: Tensor, body: Tensor, task: Tensor, size: Tensor) -> Tensor:
+    """Points [B, 1, H, 5] of a plan for each room, of things at `places` [B, 1, COLOURS + 1, 4].
 
     Args:
-        output: of the head (`Manipulating`), for Moments [B, 1].
         task: int64 [B, 1]; size: of what is asked for and of the goal [B, 1, 2], m.
     """
-    read = in_room(output.places, output.body)[:, 0].detach().double().cpu().numpy()
+    read = in_room(places, body)[:, 0].double().cpu().numpy()
     found = np.zeros((len(read), HORIZON, CHANNELS), np.float32)
     for number, name in enumerate(TASKS):
         rows = (task[:, 0] == number).cpu().numpy()
         position = np.zeros((int(rows.sum()), 2, 3))
         position[:, ASKED], position[:, GOAL] = read[rows, -1], read[rows, GOAL_COLOUR[name]]
         found[rows] = plans({"position": position, "size": size[:, 0].cpu().numpy()[rows]}, name)[0]
-    return torch.from_numpy(found)[:, None].to(output.places.device)
+    return torch.from_numpy(found)[:, None].to(places.device)
