@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -67,7 +67,7 @@ OwnMemoryOption = Annotated[
 
 def hello(
     age: Annotated[
-        int | None, typer.Option("--age", min=0, metavar="N", help="Yours at its N-th age; 0: before its first lesson.")
+        int | None, typer.Option("--age", min=0, metavar="N", help="Yours at its N-th age; 0 is the youngest.")
     ] = None,
     agent: Annotated[
         Path | None, agent_option("Whose ages --age counts; else the newest childhood's in ./checkpoints.")
@@ -81,7 +81,8 @@ def hello(
 ) -> None:
     """Meet a newborn: a page whose camera and microphone it sees and hears with. No training, nothing to install.
 
-    With --age N one that you have raised, as it was after the N-th stage of its childhood.
+    With --age N one that you have raised, or one that comes with devmind, as it was at that age: 0 is the youngest
+    that was kept, each stage of its childhood one more.
     """
     folder = _of_age(age, agent)
     asked = doors(camera_, mic)
@@ -109,10 +110,12 @@ def _of_age(age: int | None, agent: Path | None) -> Path:
         raise ConfigError(f"--agent {agent} needs --age N, at which it is met; or 'devmind live --agent {agent}'.")
     if age is None:
         return FOLDER
+    from devmind.checkpointing.milestones import newest_milestone
     from devmind.live.ages import CHILDHOOD_FILE, ages, of_childhood
 
     newest = max(RUNS.glob(f"*/{CHILDHOOD_FILE}"), key=lambda path: path.stat().st_mtime, default=None)
-    every = of_childhood(newest.parent) if newest and agent is None else ages(agent_folder(agent))
+    other = agent or newest_milestone(RUNS, ()) or FOLDER
+    every = of_childhood(newest.parent) if newest and agent is None else ages(other)
     found = [one for one in every if one.taught]
     if age >= len(found):
         known = ", ".join(f"{number} ({one.label})" for number, one in enumerate(found))
@@ -266,6 +269,11 @@ def _live(options: LiveOptions, seconds: float | None, open_: bool) -> None:
             open_browser(server.address, open_)
         else:
             life.loop.watchers["telling"] = _Teller(life)
+        for effector, heads in life.loop.unanswered().items() if options.room else ():
+            complain(
+                f"Note: nothing answers for '{effector}', as this agent carries no exam's scores that say which head "
+                f"may; name one: --answers {effector}={heads[0]}."
+            )
         try:
             life.run(seconds)
         except (KeyboardInterrupt, Terminated):
@@ -276,6 +284,10 @@ def _live(options: LiveOptions, seconds: float | None, open_: bool) -> None:
         show.path("session", file)
     if options.room is None:
         check_sensed(life.room)
+
+
+FEW_NUMBERS = 4
+"""An action of more numbers is not printed tick by tick."""
 
 
 class _Teller:
@@ -289,17 +301,25 @@ class _Teller:
         if tick.moment.time_s < self.next_s:
             return
         self.next_s = tick.moment.time_s + TOLD_EVERY_S
-        senses = ", ".join(name for name in sorted(tick.moment.senses) if name != "body")
+        sensed = sorted(tick.moment.senses)
+        senses = ", ".join([name for name in sensed if name != "body"] or sensed)
         line = f"{tick.moment.time_s:7.1f} s · {senses or 'nothing sensed'} · {1e3 * tick.work_s:.0f} ms"
-        show.line(line + _looks(tick.action.effectors.get("look")))
+        show.line(line + _done(tick.action.effectors))
         fault = self.life.naming.fault or self.life.recalling.fault
         if fault != self.told:
             complain(f"Note: {fault or 'memory is well again.'}")
         self.told = fault
 
 
-def _looks(look: Any) -> str:
-    return "" if look is None else f" · look {look[0]:+.2f} {look[1]:+.2f}"
+def _done(effectors: Mapping[str, Any]) -> str:
+    """What the agent does, but for what it says and utters: " · look +0.10 -0.20"."""
+    import numpy as np
+
+    return "".join(
+        f" · {name} " + " ".join(f"{number:+.2f}" for number in np.ravel(value))
+        for name, value in effectors.items()
+        if np.size(value) <= FEW_NUMBERS and name not in ("say", "utter")
+    )
 
 
 def _sum_up(life: Life) -> None:

@@ -123,11 +123,13 @@ def replay(
         return check_life(session, agent, memory)
     from devmind.sessions import replay as steps
 
-    stop = None if count is None else start + count
+    stop, tick = None if count is None else start + count, -1
     for tick, (moment, action) in enumerate(islice(steps(session), start, stop), start):
         flags = " ".join(name for name in ("first", "last", "terminal") if getattr(moment, name))
         did = f" -> {_values(action.effectors)}" if action else ""
         show.line(f"{tick:6d} {moment.time_s:8.2f} s  {_values(moment.senses)}{did} {flags}".rstrip())
+    if start and tick < 0:
+        raise ConfigError(f"'{session}' has no tick {start}: --from is beyond its end.")
 
 
 @app.command()

@@ -129,6 +129,7 @@ class _Replay:
         self.recalled_ids: Sequence[int] = ()
         self.pointed: Mapping[str, Any] | None = None
         self.effectors: list[str] = []
+        self.refused_here = False
         self.standing: Standing | None = None  # a recording that names no heads is of a time when all might act
         self.why = UNNAMED
 
@@ -165,8 +166,10 @@ class _Replay:
 
     def take_tick(self, moment: Moment, action: Action | None) -> None:
         """Step and compare, or count the tick as refused."""
-        if moment.first and self.agent is not None:
+        # What was said of this very tick holds, though an episode begins with it.
+        if moment.first and self.agent is not None and not self.refused_here:
             self.actor, self.why = Actor(self.agent, beliefs=True), ""
+        self.refused_here = False
         if not self.why and action is None:
             self._refuse("no action was recorded")
         recalled, self.recalled = self.recalled, None
@@ -232,7 +235,7 @@ class _Replay:
 
     def _refuse(self, reason: str) -> None:
         """Nothing can be checked from here until an episode begins: the state is not the one that was lived with."""
-        self.why, self.actor = reason, None
+        self.why, self.actor, self.refused_here = reason, None, True
 
     def _count_refused(self) -> None:
         here, refused = self.check.ticks, self.check.refused

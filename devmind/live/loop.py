@@ -118,6 +118,12 @@ class LiveLoop:
         """What the present agent answers for."""
         return [name for name in self.wanted if name in self.agent.effectors]
 
+    def unanswered(self) -> dict[str, list[str]]:
+        """The room's effectors that no head may answer for here, each with the heads that `answers` could name."""
+        space = self.room.action_space
+        moved = [name for name in (space.spaces if isinstance(space, spaces.Dict) else ()) if name in self.effectors]
+        return {name: self.agent.heads_of(name, standby=True) for name in moved if not self.standing.get(name)}
+
     def run(self, seconds: float | None = None, stop: Callable[[], bool] = lambda: False) -> LiveSummary:
         """Live for so many seconds of the room's time (for ever by default) or until `stop()`."""
         self.summary, self.afresh = LiveSummary(), True

@@ -91,7 +91,7 @@ def imagine(
     if env not in known:
         raise ConfigError(f"There is no maze '{env}'{nearest(env, known)}")
     rules = PointMazeRules(env.removeprefix("pointmaze-"))
-    end = _place(goal or "task1", rules, 1, "--goal")
+    end = _place("task1" if goal is None else goal, rules, 1, "--goal")
     begin = _place(start or (goal if goal and goal.startswith("task") else "task1"), rules, 0, "--start")
     rules.between(begin[None], end[None])  # it says what is wrong with them
     if film_ is not None and not film_.parent.is_dir():
@@ -137,7 +137,8 @@ def _tell(told: Told) -> None:
         f"{show.counted(told.found.marks.shape[1], 'candidate')}, marks {told.found.marks.min():.1f} to "
         f"{told.found.marks.max():.1f}; number {int(chosen[0]) + 1} chosen, in {told.seconds:.2f} s"
     )
-    show.line(f"moves: {' '.join(told.moves) or 'none'}" + (f"; {told.verdict}" if told.verdict else ""))
+    # What is followed are the points; moves and points may tell two ways (docs/planning.md).
+    show.line(f"moves: {' '.join(told.moves) or 'none'}" + (f"; the moves are {told.verdict}" if told.verdict else ""))
     far = float(np.linalg.norm(np.diff(told.walked, axis=0), axis=1).sum())
     came = f"arrived after {show.counted(len(told.walked) - 1, 'tick')}" if told.arrived else "did not arrive"
     came += " and says that there is no plan" if told.none else ""
@@ -150,6 +151,8 @@ def _carry_out(room: str, agent: Path | None, said: str | None, seed: int) -> No
     from stages.planning.parts import INSTRUCT
 
     made(room).close()  # it says what is wrong with the name, before an agent is loaded
+    if said is not None and not said.strip():
+        raise ConfigError("--goal needs an instruction, such as 'go to the red ball'; without it the room gives one.")
     found = carried_out(taught_agent(agent, "planning", INSTRUCT, "to be instructed"), room, seed, said)
     show.line(f"told: {found.said}")
     show.line(found.answer)
@@ -189,17 +192,20 @@ def _place(text: str, rules: Any, end: int, option: str) -> Any:
         x, y = (float(one) for one in numbers)
     except ValueError:
         raise ConfigError(
-            f"{option} takes a place x,y such as 8,12, or one of {', '.join(tasks)}; got '{text}'{nearest(text, tasks)}"
+            f"{option} takes a place x,y such as 12,16, or one of {', '.join(tasks)}; got '{text}'."
         ) from None
     return np.array([x, y])
 
 
 def _waypoint(text: str, rules: Any) -> tuple[int, Any]:
+    import numpy as np
+
     number, _, place = text.partition(":")
     if not number.isdigit():
-        raise ConfigError(f"--waypoint takes a point's number and a place, such as 5:8,12; got '{text}'.")
+        raise ConfigError(f"--waypoint takes a point's number and a place, such as 5:12,16; got '{text}'.")
     where = _place(place, rules, 1, "--waypoint")
-    rules.between(where[None], where[None])
+    if not (np.isfinite(where).all() and rules.maze.inside(where)):
+        raise ConfigError(f"The waypoint {place} is inside a wall of the maze, or outside of it.")
     return int(number), where
 
 

@@ -9,7 +9,7 @@ import typer
 
 from devmind.cli import show
 from devmind.cli.agents import agent_option, taught_agent
-from devmind.cli.house import group
+from devmind.cli.house import complain, group
 from devmind.cli.paths import existing
 from devmind.errors import ConfigError
 
@@ -35,6 +35,7 @@ def write_what_is_said(file: Recording, agent: Folder = None, seconds: Seconds =
     from devmind.agent.threads import intra_op_threads
     from stages.voice.listening import Hearing, moments_of
     from stages.voice.parts import NAME, WORDS
+    from stages.voice.sounds.recorded import SOURCE
 
     moments = moments_of(file, seconds, show.line)
     with intra_op_threads(1):
@@ -45,6 +46,8 @@ def write_what_is_said(file: Recording, agent: Folder = None, seconds: Seconds =
     typer.echo("" if heard else "no word was heard")
     if kind := hearing.kind():
         typer.echo(f"kind of sound: {kind[0]} ({kind[1]:.2f})")
+        if not any(group.startswith(SOURCE) for group in hearing.agent.config.trained_on):
+            complain("Note: this agent was taught kinds of sounds made by rule, so others may be taken for speech.")
 
 
 @echo.command("echo")

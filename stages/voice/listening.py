@@ -40,16 +40,19 @@ def moments_of(path: Path, seconds: float, warn: Warn) -> list[np.ndarray]:
     Raises:
         SessionError: nothing can be read, it is shorter than a Moment, or all of it is silence.
     """
-    most, found = round(seconds * TICK_HZ), list[np.ndarray]()
+    most, found, loudest = round(seconds * TICK_HZ), list[np.ndarray](), 0.0
     for _, sound in file_ticks(path, TICK_SAMPLES, warn):
         if len(found) == most:
             warn(f"'{path}' goes on behind {seconds:g} s, which is not heard; give more --seconds.")
             break
         found.append(sound.mean(0))
+        loudest = max(loudest, float(np.abs(sound).max()))
     if not found:
         raise SessionError(f"'{path}' is shorter than a Moment, which is 0.1 s; give a longer recording.")
     whole = np.concatenate(found)
     peak = float(np.abs(whole).max())
+    if peak < SILENT <= loudest:
+        raise SessionError(f"The channels of '{path}' cancel each other out; give a recording of one of them.")
     if peak < SILENT:
         raise SessionError(f"'{path}' is silent: its peak is {peak:.1e} of what it can hold; give a louder recording.")
     if float((np.abs(whole) >= CLIPPED).mean()) > MOST_CLIPPED:
@@ -62,14 +65,14 @@ class Hearing:
 
     def __init__(self, agent: Agent, moments: list[np.ndarray]) -> None:
         _check(agent, WORDS)
-        self._agent, self._moments = agent, moments
+        self.agent, self._moments = agent, moments
         self._sum, self._heard = torch.zeros(len(KINDS)), 0
 
     def words(self) -> Iterator[tuple[float, str]]:
         """(seconds, words) whenever something new was heard, one Moment after another."""
-        heads = tuple(name for name in (WORDS, KINDS_HEAD) if name in self._agent.heads)
+        heads = tuple(name for name in (WORDS, KINDS_HEAD) if name in self.agent.heads)
         before = BLANK
-        for number, output in enumerate(_lived(self._agent, self._moments, heads=heads)):
+        for number, output in enumerate(_lived(self.agent, self._moments, heads=heads)):
             if KINDS_HEAD in heads and number < len(self._moments):
                 self._sum = self._sum + output.outputs[KINDS_HEAD].numbers()[0].cpu()
                 self._heard += 1

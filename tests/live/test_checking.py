@@ -19,6 +19,7 @@ from devmind.live import checking
 from devmind.live.checking import check_replay
 from devmind.moment import Action, Moment, Sense
 from devmind.sessions.extras import Note
+from devmind.sessions.pointed import FORGOTTEN
 from devmind.sessions.recorder import Recorder
 from devmind.testing import tiny_agent
 from stages.reflex import parts
@@ -181,6 +182,20 @@ def test_after_lost_ticks_nothing_is_checked_until_an_episode_begins(agent: Agen
     assert [(refused.start, refused.stop) for refused in check.refused] == [(10, 15)]
     assert "4 ticks before it were lost" in check.refused[0].reason
     assert (check.checked, check.different, check.passed) == (TICKS - 5, 0, False)
+
+
+def test_an_episode_whose_first_tick_was_forgotten_is_refused(agent: Agent, tmp_path: Path) -> None:
+    with recorder(tmp_path / "s.mcap") as file:
+        life = Life(agent, file)
+        life.named()
+        for tick, moment in enumerate(moments(openings=(0, 15))):
+            if not tick:
+                file.note(FORGOTTEN, {})
+            life.live(moment)
+    check = check_replay([tmp_path / "s.mcap"], {agent.sha256(): agent})
+    assert [(refused.start, refused.stop) for refused in check.refused] == [(0, 15)]
+    assert "was forgotten" in check.refused[0].reason
+    assert (check.checked, check.different) == (TICKS - 15, 0)
 
 
 def test_parts_are_one_life_and_a_missing_part_is_noticed(agent: Agent, tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ from devmind.live.loop import LiveLoop, Tick
 from devmind.sessions.reader import Session
 from devmind.sessions.recorder import Recorder
 from devmind.testing import tiny_agent
+from devmind.worlds import rules_of
 from devmind.worlds.room import Room
+from devmind.worlds.world_room import WorldRoom
 from sensors.synthetic import SyntheticCamera, SyntheticMicrophone
 from stages.reflex import parts
 
@@ -61,6 +63,15 @@ def test_a_room_in_which_nothing_comes_is_lived_in_all_the_same(agent: Agent) ->
     assert summary.ticks == 1
     assert summary.missing == {"sight": summary.ticks}
     assert summary.answered["look"] == {"look_arc": 0}, "a head of the trunk moves nothing before an exam has passed it"
+
+
+def test_effectors_of_a_world_that_nobody_answers_for_are_told_with_who_could(agent: Agent) -> None:
+    room = WorldRoom(rules_of("nursery", "orient/sound"))
+    untold = LiveLoop(agent, room).unanswered()
+    assert "look" not in untold, "the arc answers"
+    loop = LiveLoop(agent, room, answers={"look": ("look_trunk",)})
+    loop.standing = {**loop.standing, "look": ()}
+    assert loop.unanswered()["look"] == ["look_arc", "look_trunk"]
 
 
 def test_the_loop_ends_when_asked_and_what_a_watcher_raises_gets_out(agent: Agent) -> None:

@@ -22,7 +22,7 @@ from stages.language.parts import SIGHT, TEXT
 
 SCENES, PAIRS = "answer/scenes", "answer/pairs"
 GATE = Gate([Threshold(SCENES, 0.90), Threshold(PAIRS, 0.80)])
-EPISODES = 420
+EPISODES = 1000
 EXAMPLES = 2000
 """Questions of lessons that the floors are counted on, and of how many of their scenes things are cut out."""
 CUT = 500

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from devmind.agent.tracking import project
 from devmind.sessions.pictures import WIDE_HALF_DEG
-from devmind.worlds.nursery.state import COLOUR_NAMES, MAX_REACH_M
+from devmind.worlds.nursery.state import COLOUR_NAMES, HAND_HIGH, HAND_LOW, MAX_REACH_M
 from stages.planning.keypoints import KeyPoints
-from stages.planning.manipulate.demonstrations import HAND_SCALE_M, HORIZON, MIDDLE_M, THERE, UNIT_M
+from stages.planning.manipulate.demonstrations import HAND_SCALE_M, HORIZON, MIDDLE_M, THERE, UNIT_M, units
 
 if TYPE_CHECKING:
     from stages.planning.manipulate.head import ManipulateHead
@@ -111,7 +111,9 @@ class Manipulating(KeyPoints):
         at, last = after["at"], after["plan"].shape[1] - 1
         going = here & (at <= last)
         aim = after["plan"][torch.arange(len(at), device=at.device), at.clamp_max(last)]
-        apart = (aim[:, :3] - hand) * (UNIT_M / MAX_REACH_M)
+        # Nobody gets to what is out of reach, so its nearest place is gone to, and not waited for.
+        low, high = (torch.as_tensor(units(end), dtype=hand.dtype, device=hand.device) for end in (HAND_LOW, HAND_HIGH))
+        apart = (aim[:, :3].clamp(low, high) - hand) * (UNIT_M / MAX_REACH_M)
         most = apart.abs().amax(-1)
         there = going & ((most <= NEAR_M / MAX_REACH_M) | (after["waited"] >= PATIENCE))
         grip = torch.where(there, torch.where(aim[:, 3] > 0, 1.0, -1.0), after["grip"])

@@ -11,6 +11,7 @@ is taught too, as the tasks' rooms are seen from other places than those in whic
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -44,8 +45,9 @@ AT_REST = 0.4
 MINUTES = 4
 READING_RATE = 0.3
 """Of the lesson's rate, that of what reads places: reflexes have taught it."""
-MOVED_DEG, MOVED_LOG = 5.0, 0.1
-"""Standard deviations by which what is read is moved: of directions, and of the logarithm of how far it is."""
+MOVED, MOVED_DEG, MOVED_LOG = 8, 5.0, 0.1
+"""How often each room of a batch is planned for, and the standard deviations by which what is read is moved: of
+directions, and of the logarithm of how far it is."""
 ALONE = "It trains a head of its own alone, on tokens and features that nothing behind it changes."
 GOAL_COLOUR = {task: PILLAR_COLOUR if task == PUSH else BOX_COLOUR for task in TASKS}
 HEAD = f"heads.{parts.MANIPULATE}."
@@ -121,13 +123,18 @@ def batch(seed: int, n: int, update: int, rows: int, make_world: Callable[..., A
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """What is told of noised points and of masked symbols, of places, and of a command from what it did."""
     output: Any = agent.forward(dict(batch), [parts.MANIPULATE])[parts.MANIPULATE]
-    target = {name: batch[name].to(agent.device) for name in ("words", "places", "command", "hand")}
+    read = reading.losses(output.places, batch["places"].to(agent.device))
+
+    def often(value: Tensor) -> Tensor:
+        return value.to(agent.device).repeat_interleave(MOVED, 0)
+
+    target = {name: often(batch[name]) for name in ("words", "command", "hand")}
+    every = replace(output, **{name: often(getattr(output, name)) for name in ("condition", "present", "here", "body")})
+    places = often(output.places.detach())
     far = torch.tensor([0.0, MOVED_DEG / SCALE_DEG, MOVED_DEG / SCALE_DEG, MOVED_LOG], device=agent.device)
-    places = output.places.detach() + far * torch.randn_like(output.places)
-    points = believed(places, output.body, batch["task"], batch["size"])
-    told = output.imagining(places).losses(target | {"points": points}) | reading.losses(
-        output.places, target["places"]
-    )
+    places = places + far * torch.randn_like(places)
+    points = believed(places, every.body, often(batch["task"]), often(batch["size"]))
+    told = every.imagining(places).losses(target | {"points": points}) | read
     return torch.stack(list(told.values())).sum(), {name: value.detach() for name, value in told.items()}
 
 

@@ -17,7 +17,7 @@ at("pause").addEventListener("click", () => ask("pause", { on: !view.paused }));
 at("goal").addEventListener("submit", (event) => {
   event.preventDefault();
   const [x, y, ...more] = at("place").value.split(",").map((text) => (text.trim() ? Number(text) : NaN));
-  if (more.length || !Number.isFinite(x) || !Number.isFinite(y)) return tell("A place is two numbers, such as 8,12.", { bad: true });
+  if (more.length || !Number.isFinite(x) || !Number.isFinite(y)) return tell("A place is two numbers, such as 12,16.", { bad: true });
   ask("goal", { x, y });
 });
 svg.addEventListener("click", (event) => {

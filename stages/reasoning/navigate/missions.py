@@ -36,5 +36,5 @@ def understood(words: str) -> Mission:
         return Mission(frozenset(thing(found[2], colour) for colour in colours), picked_up=True)
     raise WorldError(
         f"Expected a mission such as 'reach the goal', 'get to the green goal square' or 'pick up the red ball'; got "
-        f"'{words}'. Say it in the sense `words`."
+        f"'{words}'."
     )

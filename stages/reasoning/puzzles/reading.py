@@ -31,13 +31,15 @@ def tiles(text: str, side: int) -> np.ndarray:
         ConfigError: a word is no number, or they are not 0, 1, 2, ... each once.
     """
     words = text.translate(str.maketrans(SEPARATORS, " " * len(SEPARATORS))).split()
+    if len(words) == 1 and len(words[0]) == side**2 < 10:
+        words = list(words[0])
     for word in words:
         if not word.isdecimal():
             raise ConfigError(f"Tiles are given as numbers, and 0 for the free place; got '{word}' in '{text}'.")
     numbers = [int(word) for word in words]
     if sorted(numbers) != list(range(side**2)):
         raise ConfigError(
-            f"Expected the numbers 0 to {side**2 - 1}, each once, {side} rows of {side}; got {len(numbers)} numbers: "
-            f"{' '.join(words)}."
+            f"Expected the numbers 0 to {side**2 - 1}, each once, {side} rows of {side}; got {len(numbers)} "
+            f"number{'s' * (len(numbers) != 1)}: {' '.join(words)}. Separate them by spaces."
         )
     return np.array([numbers], np.int8)

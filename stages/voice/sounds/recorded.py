@@ -91,9 +91,13 @@ def folds(every: Recorded) -> np.ndarray:
     return np.array([where[str(source)] for source in every.sources], dtype=np.int64)
 
 
+SOURCE = "sound:"
+"""Begins each such name."""
+
+
 def source_group(source: str) -> str:
     """How a source is listed in the agent's `trained_on`."""
-    return f"sound:{source}"
+    return f"{SOURCE}{source}"
 
 
 def lesson_recordings(context: Context) -> Recorded | None:

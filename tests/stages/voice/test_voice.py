@@ -98,6 +98,12 @@ def test_a_recording_of_any_rate_is_heard(agent: Agent, tmp_path: Path, rate_hz:
     list(Hearing(agent, moments).words())
 
 
+def test_channels_that_cancel_each_other_are_not_called_silent(tmp_path: Path) -> None:
+    left = 0.4 * np.sin(np.arange(16_000) * 0.1)
+    with pytest.raises(SessionError, match="cancel each other out"):
+        moments_of(write(tmp_path / "a.wav", np.stack([left, -left], 1), 16_000), 60.0, print)
+
+
 def test_bad_recordings_get_a_clear_answer(agent: Agent, tmp_path: Path) -> None:
     told: list[str] = []
     with pytest.raises(SessionError, match="silent"):
