@@ -36,13 +36,13 @@ from stages.planning.manipulate.demonstrations import CHANNELS, HORIZON, plans, 
 from stages.planning.manipulate.reading import in_room
 
 NAME = "manipulate"
-STEPS = {"tiny": 12, "nursery": 900, "child": 3000, "adult": 6000}
+STEPS = {"tiny": 12, "nursery": 1800, "child": 6000, "adult": 12000}
 ROWS, TINY_ROWS = 48, 8
 ROOMS, TINY_ROOMS = 1_500, 24
 """Of each task."""
 AT_REST = 0.4
 """Share of rooms in which the hand is where episodes begin; in the others it is anywhere."""
-MINUTES = 4
+MINUTES = 5
 READING_RATE = 0.3
 """Of the lesson's rate, that of what reads places: reflexes have taught it."""
 MOVED, MOVED_DEG, MOVED_LOG = 8, 5.0, 0.1
