@@ -106,15 +106,16 @@ def _lights_out(state: str, agent: Path | None, nodes: int) -> None:
     from stages.reasoning.parts import PRESSES, SIDE
     from stages.reasoning.puzzles import exam
     from stages.reasoning.puzzles.algebra import Algebra
-    from stages.reasoning.puzzles.lesson import costs
+    from stages.reasoning.puzzles.lesson import MOST, costs
     from stages.reasoning.puzzles.reading import lights
 
     lit, algebra = lights(state, SIDE), Algebra.of(SIDE)
     if not algebra.solvable(lit)[0]:
         raise ConfigError("These lights cannot be put out by any presses: they are not orthogonal to the null space.")
     taught = taught_agent(agent, "reasoning", PRESSES, "lights-out")
-    presses, told = _found(lambda: exam.search(lit, lambda states: costs(taught, states), nodes), nodes)
     fewest = int(algebra.shortest(lit).sum())
+    hint = f"; its fewest presses are {fewest}, and scrambles of up to {MOST} are taught"
+    presses, told = _found(lambda: exam.search(lit, lambda states: costs(taught, states), nodes), nodes, hint)
     places = " ".join(f"{press // SIDE + 1},{press % SIDE + 1}" for press in presses)
     show.line(f"press (row,column): {places or 'nothing, all lights are out'}")
     short = "proven shortest, by algebra mod 2" if len(presses) == fewest else f"not shortest: {fewest} would do"
@@ -160,8 +161,8 @@ def _proven(side: int, board: np.ndarray, found: int, proof: int) -> str:
     return f"not proven shortest (--proof {proof} was not enough)"
 
 
-def _found(search: Callable[[], list[Way]], nodes: int) -> tuple[list[int], str]:
-    """The actions that a search finds, and what it took.
+def _found(search: Callable[[], list[Way]], nodes: int, hint: str = "") -> tuple[list[int], str]:
+    """The actions that a search finds, and what it took; `hint` is said behind that nothing was found.
 
     Raises:
         typer.Exit: it found none, which is said.
@@ -173,7 +174,7 @@ def _found(search: Callable[[], list[Way]], nodes: int) -> tuple[list[int], str]
         (way,) = search()
     told = f"{show.counted(way.nodes, 'state')} looked at in {time.perf_counter() - began_s:.1f} s"
     if way.actions is None:
-        show.line(f"not solved: {told}; there is a way, so try more than --nodes {nodes}")
+        show.line(f"not solved: {told}; there is a way, so try more than --nodes {nodes}{hint}")
         raise typer.Exit(1)
     return way.actions, told
 
