@@ -137,8 +137,7 @@ def _tell(told: Told) -> None:
         f"{show.counted(told.found.marks.shape[1], 'candidate')}, marks {told.found.marks.min():.1f} to "
         f"{told.found.marks.max():.1f}; number {int(chosen[0]) + 1} chosen, in {told.seconds:.2f} s"
     )
-    # What is followed are the points; moves and points may tell two ways (docs/planning.md).
-    show.line(f"moves: {' '.join(told.moves) or 'none'}" + (f"; the moves are {told.verdict}" if told.verdict else ""))
+    show.line(f"moves: {' '.join(told.moves) or 'none'}" + (f"; {told.verdict}" if told.verdict else ""))
     far = float(np.linalg.norm(np.diff(told.walked, axis=0), axis=1).sum())
     came = f"arrived after {show.counted(len(told.walked) - 1, 'tick')}" if told.arrived else "did not arrive"
     came += " and says that there is no plan" if told.none else ""
@@ -192,7 +191,7 @@ def _place(text: str, rules: Any, end: int, option: str) -> Any:
         x, y = (float(one) for one in numbers)
     except ValueError:
         raise ConfigError(
-            f"{option} takes a place x,y such as 12,16, or one of {', '.join(tasks)}; got '{text}'."
+            f"{option} takes a place x,y such as 12,16, or a task; got '{text}'{nearest(text, tasks)}"
         ) from None
     return np.array([x, y])
 
