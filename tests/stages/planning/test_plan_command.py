@@ -71,7 +71,7 @@ def test_a_tree_of_plans_is_searched_and_shown(folder: Path, tmp_path: Path) -> 
     ("words", "says"),
     [
         (["--goal", "8,0"], "goal 8,0 is inside a wall of the maze 'medium'"),
-        (["--goal", "the kitchen"], "one of task1, task2"),
+        (["--goal", "the kitchen"], "known are: task1, task2"),
         (["--goal", "tsk2"], "did you mean 'task2'"),
         (["--start", "nan,0"], "start is two finite numbers"),
         (["--horizon", "64"], "learned plans of 26 points"),
