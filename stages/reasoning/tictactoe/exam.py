@@ -41,10 +41,16 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         players |= {
             ALONE: played(game, taught, 0, asked),
             HASTY: played(game, taught, FEW, asked),
-            UNTRAINED: played(game, Judge(parts.untrained(agent), TICTACTOE), SIMULATIONS, asked),
             THINKING: placed(game, asked, thought.action),
         }
-    floors = {"random": random(game, context.seed), "win, block, centre, corner": by_rule(game)} if full else {}
+    floors: dict[str, np.ndarray] = {}
+    if full:
+        newborn = Judge(parts.untrained(agent), TICTACTOE)
+        floors = {
+            "random": random(game, context.seed),
+            "win, block, centre, corner": by_rule(game),
+            UNTRAINED: played(game, newborn, SIMULATIONS, asked),
+        }
     optimal = {name: game.best[asked, choice[asked]] for name, choice in (players | floors).items()}
     chance = game.best[asked].sum(-1) / (game.child[asked] >= 0).sum(-1)
     found = [
