@@ -122,7 +122,8 @@ class LiveLoop:
         """The room's effectors that no head may answer for here, each with the heads that `answers` could name."""
         space = self.room.action_space
         moved = [name for name in (space.spaces if isinstance(space, spaces.Dict) else ()) if name in self.effectors]
-        return {name: self.agent.heads_of(name, standby=True) for name in moved if not self.standing.get(name)}
+        could = {name: self.agent.heads_of(name, standby=True) for name in moved if not self.standing.get(name)}
+        return {name: heads for name, heads in could.items() if heads}
 
     def run(self, seconds: float | None = None, stop: Callable[[], bool] = lambda: False) -> LiveSummary:
         """Live for so many seconds of the room's time (for ever by default) or until `stop()`."""

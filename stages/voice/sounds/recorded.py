@@ -21,6 +21,8 @@ from stages.voice.sounds.kinds import KINDS, UNKNOWN
 FOLDS = 3
 SECONDS = 5.0
 """So much of a recording is heard, at most."""
+SOURCE = "sound:"
+"""How the name of each source that an agent learned from begins."""
 _TAKE_PARTS = 4
 """Parts of an ESC-50 name."""
 
@@ -89,10 +91,6 @@ def folds(every: Recorded) -> np.ndarray:
             of_kind[fold] += takes[source]
             total[fold] += takes[source]
     return np.array([where[str(source)] for source in every.sources], dtype=np.int64)
-
-
-SOURCE = "sound:"
-"""Begins each such name."""
 
 
 def source_group(source: str) -> str:

@@ -18,6 +18,7 @@ from devmind.curriculum.stage import Context
 from devmind.learners.gradient import trainable
 from devmind.worlds.nursery import hiding
 from stages.memory import parts
+from stages.memory.lessons import lessons
 from stages.memory.parts import BELIEF_NUMBERS
 from stages.memory.permanence import detections, episodes, exam, lesson
 from stages.reflex import parts as reflex
@@ -192,6 +193,17 @@ def test_the_exam_asks_every_room_and_names_its_rows(agent: Agent, context: Cont
     assert measure.n == 6
     assert measure.floors[exam.LAST_SEEN] == 0
     assert found.share(exam.OFF, hiding.BEFORE_LOOKING, found.true) <= 1
+
+
+def test_a_sense_that_an_earlier_stage_has_brought_is_not_taught_by_single_boards(context: Context) -> None:
+    agent = Agent(AgentConfig(size="tiny"))
+    agent.add_encoder("board", stage="language")
+    reflex.admit(agent)
+    parts.admit(agent)
+    (boards,) = [one for one in lessons(context) if one.name == "boards"]
+    trained = boards.make_learner(agent, context).trains
+    assert "heads.cells." in trained
+    assert not [name for name in trained if name.startswith("encoders.board")]
 
 
 @pytest.mark.parametrize("kind", exam.KINDS)

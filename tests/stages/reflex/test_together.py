@@ -166,6 +166,22 @@ def test_the_twin_is_taught_the_heads_alone_on_a_trunk_that_lets_all_through(
     assert [lesson.name for lesson in Control(ReflexStage()).lessons(context)] == ["together"]
 
 
+def test_a_twin_that_was_not_saved_whole_is_none(agent: Agent, tmp_path: Path, monkeypatch) -> None:
+    """It is saved once, when its trunk is as new: a process that dies before leaves nothing to go on from."""
+    saved: list[bool] = []
+    save = Agent.save_pretrained
+
+    def kept(one: Agent, folder: Path) -> None:
+        saved.append(bool(one.trunk.decoder.layers[0].self_attn.o_proj.weight.any()))
+        save(one, folder)
+
+    torch.nn.init.ones_(agent.trunk.decoder.layers[0].self_attn.o_proj.weight)
+    monkeypatch.setattr(Agent, "save_pretrained", kept)
+    identity_trunk(agent, tmp_path)
+    assert saved == [False]
+    assert agent.trunk.decoder.layers[0].self_attn.o_proj.weight.any(), "the agent itself stays as it is"
+
+
 def test_a_step_lowers_the_loss_of_what_it_was_taken_on(agent: Agent, context: Context) -> None:
     together.prepare(agent, context)
     learner = together.TrunkLearner(agent, context)
