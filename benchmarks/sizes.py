@@ -1,0 +1,121 @@
+"""Real steps of every lesson of every stage, at a size and on a device: what a machine has to have for it.
+
+A newborn of the size gets the parts of all stages, and each lesson is taught a few steps by the runner's own Trainer,
+in its precision, without rehearsals: seconds a step (the first one apart: it makes worlds and data), the parameters it
+may change, and the device's peak memory. A lesson that fails is told with its error, and the next one goes on.
+
+    python benchmarks/sizes.py --size child --device auto
+    python benchmarks/sizes.py --size adult --device cuda --stages language voice --steps 5
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from devmind import plugins, worlds
+from devmind.agent.agent import Agent
+from devmind.agent.config import SIZES, AgentConfig
+from devmind.agent.device import pick_device, place, wait_for
+from devmind.config import load
+from devmind.curriculum.stage import Context, Lesson
+from devmind.curriculum.start import load_stage
+from devmind.curriculum.teaching import LessonModule, fit, trained_by
+from devmind.curriculum.timing import Stopwatch, TimedBatches
+
+
+class TimedModule(LessonModule):
+    """A lesson whose steps are timed until the device has done them."""
+
+    seconds: list[float]
+
+    def training_step(self, batch: Any, batch_idx: int) -> None:
+        """One update, its seconds, and whether what it told is finite."""
+        wait_for(self.device)
+        began = time.perf_counter()
+        told = self.learner.update(batch, self.steps)
+        wait_for(self.device)
+        self.seconds.append(time.perf_counter() - began)
+        unlike = [name for name, value in told.items() if not math.isfinite(float(value))]
+        if unlike:
+            raise ValueError(f"Expected finite numbers of a step; {', '.join(unlike)} are not.")
+
+
+def peak_gb(device: torch.device, reset: bool = False) -> float:
+    """Most memory that tensors took on the device since the last reset, in GB; NaN on a CPU."""
+    if device.type == "cpu":
+        return math.nan
+    if reset:
+        torch.accelerator.reset_peak_memory_stats(device)
+    return torch.accelerator.max_memory_allocated(device) / 1e9
+
+
+def taught(lesson: Lesson, agent: Agent, context: Context, steps: int) -> dict[str, Any]:
+    """Teach `steps` steps of a lesson; its row of the table."""
+    device = pick_device(context.device)
+    peak_gb(device, reset=True)
+    began = time.perf_counter()
+    learner = lesson.make_learner(place(agent, device), context)
+    batches = lesson.make_batches(agent, context, steps)
+    learner.steps, module = steps, TimedModule(learner, batches)
+    module.seconds = []
+    fit(module, TimedBatches(batches, Stopwatch()), context, [], steps, [])
+    rest = sorted(module.seconds[1:]) or module.seconds
+    return {
+        "seconds a step": rest[len(rest) // 2],
+        "first step": module.seconds[0],
+        "whole": time.perf_counter() - began,
+        "peak GB": peak_gb(device),
+        "parameters": sum(trained_by(learner).values()),
+    }
+
+
+def main() -> None:
+    """Print a row a lesson; exit code 1 where one failed."""
+    stages = sorted(plugins.available("stages"))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", default="child", choices=sorted(SIZES))
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--stages", nargs="*", default=stages, choices=stages)
+    parser.add_argument("--lessons", nargs="*", default=[], help="only these; all by default")
+    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    config = load(arguments.size, sets=[f"device={arguments.device}"])
+    agent = Agent(AgentConfig(size=arguments.size))
+    for name in ("reflex", "memory", "language", "reasoning", "planning", "voice"):
+        load_stage(name).admit(agent)
+    device, rows = pick_device(config.device), dict[str, Any]()
+    print(f"{arguments.size}: {agent.num_parameters() / 1e6:,.1f} M parameters on {device}, {config.precision}")
+    with tempfile.TemporaryDirectory() as folder:
+        context = Context(config, config.seed, str(device), Path(folder), worlds.make)
+        for stage in arguments.stages:
+            for lesson in load_stage(stage).lessons(context):
+                if arguments.lessons and lesson.name not in arguments.lessons:
+                    continue
+                try:
+                    row = taught(lesson, agent, context, arguments.steps)
+                    told = ", ".join(f"{name} {value:,.3g}" for name, value in row.items())
+                except Exception as error:
+                    traceback.print_exc()
+                    row = {"error": f"{type(error).__name__}: {str(error)[:300]}"}
+                    told = row["error"]
+                rows[f"{stage}/{lesson.name}"] = row
+                print(f"{stage}/{lesson.name}: {told}", flush=True)
+    if arguments.json:
+        arguments.json.write_text(
+            json.dumps({"device": str(device), "size": arguments.size, "lessons": rows}, indent=1)
+        )
+    raise SystemExit(any("error" in row for row in rows.values()))
+
+
+if __name__ == "__main__":
+    main()
