@@ -47,7 +47,9 @@ def imagine(
     ] = None,
     symbols: Annotated[
         str | None,
-        typer.Option("--symbols", metavar="WORDS", help="Moves that are given, such as east,east,?,south; ? is open."),
+        typer.Option(
+            "--symbols", metavar="WORDS", help="Moves that are given, one a stride, such as east,on,?,south; ? is open."
+        ),
     ] = None,
     steps: Annotated[
         int | None, typer.Option("--steps", min=1, metavar="N", help="Of denoising; by default as the agent was made.")

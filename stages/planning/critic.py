@@ -21,15 +21,17 @@ STANDING, CRITICISED = 0.02, 4
 
 
 class StrideHead(Head):
-    """A head with a critic of strides, `sound`, and inverse dynamics, `dynamics`."""
+    """A head with a critic of strides, `sound`, inverse dynamics, `dynamics`, and the names of strides, `names`."""
 
     guidance: float
 
-    def add_strides(self, hidden: int, middle: float, spread: float, length_price: float) -> None:
-        """Make both networks; see `PlannerHead` for what the numbers are."""
+    def add_strides(self, hidden: int, middle: float, spread: float, length_price: float, words: int) -> None:
+        """Make the networks; see `PlannerHead` for what the numbers are. Without words strides have no names."""
         self.middle, self.spread, self.length_price = middle, spread, length_price
         seen = 6 * SPREAD_OUT + 2 + self.inlet.width
         self.dynamics, self.sound = mlp(seen, hidden, 2), mlp(seen, hidden, 1)
+        if words:
+            self.names = mlp(2 * seen, hidden, words)
 
     def marks(self, plans: Tensor, maze: Tensor) -> Tensor:
         """The critic's marks [B, N] of plans [B, N, H, 2]: how likely all their strides can be walked, less length.
@@ -63,6 +65,14 @@ class StrideHead(Head):
     def inverse(self, here: Tensor, there: Tensor, maze: Tensor) -> Tensor:
         """The command [..., 2] that leads from `here` towards `there`."""
         return self.dynamics(self._pair(here, there, maze))
+
+    def moves(self, plans: Tensor, maze: Tensor) -> Tensor:
+        """Logits [..., H, words] of the move at each point of plans [..., H, 2]: of the stride that begins there, and,
+        as a stride may cross two borders, of the one before."""
+        before = torch.cat((plans[..., :1, :], plans[..., :-1, :]), -2)
+        behind = torch.cat((plans[..., 1:, :], plans[..., -1:, :]), -2)
+        strides = (self._pair(before, plans, maze), self._pair(plans, behind, maze))
+        return self.names(torch.cat(strides, -1))
 
     def _pair(self, here: Tensor, there: Tensor, maze: Tensor) -> Tensor:
         here, there = self.scaled(here), self.scaled(there)

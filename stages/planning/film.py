@@ -54,7 +54,7 @@ class Told:
 
     @property
     def moves(self) -> list[str]:
-        """The chosen plan's moves, without those that say that one is there."""
+        """The chosen plan's moves, without strides that stay in their cell."""
         return [WORDS[word] for word in self.found.symbols[0, int(self.found.chosen[0])].tolist() if word]
 
 

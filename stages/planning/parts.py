@@ -51,9 +51,16 @@ MANIPULATE_SIZES: dict[str, dict[str, int]] = {
 }
 SENSES = ("body", "goal", "maze")
 TAP = ("trunk:body", "trunk:goal", "trunk:maze", "trunk", "raw:body", "raw:goal", "raw:maze")
-WORDS = ("there", "east", "south", "west", "north")
-"""Symbols of a plan: moves from cell to cell, x growing to the east and y to the south; "there" fills up its end."""
-HORIZON, STRIDE, LENGTH = 26, 16, 20
+WORDS = ("on", "east", "south", "west", "north")
+"""Symbols of a plan, one for each point: into which cell the stride leads that begins there, x growing to the east and
+y to the south; "on" where it stays in its cell. What stands beside its stride can be told of it; a mere list of moves,
+whose tenth one is made anywhere, could not be learned (docs/log.md, 2026-11-26)."""
+STRIDE = 16
+"""Ticks between two points of a plan."""
+HORIZON = 26
+"""Points of a plan, as many as the longest ways through the mazes `medium` and `large` have."""
+HORIZONS = {"child": 40, "adult": 40}
+"""Ways through the maze `giant` are longer: 552 ticks were met."""
 SIZES: dict[str, dict[str, int]] = {
     "tiny": {
         "width": 32,
@@ -71,15 +78,21 @@ SIZES: dict[str, dict[str, int]] = {
 }
 
 
+def horizon(size: str) -> int:
+    """Points of a plan of an agent of a size."""
+    return HORIZONS.get(size, HORIZON)
+
+
 def admit(agent: Agent) -> None:
     """Add every part that is not there yet."""
+    points = horizon(agent.config.size)
     for sense, size in (("body", 2), ("goal", 2), ("maze", len(MAZES))):
         if sense not in agent.encoders:
             own = sense != "body"
             agent.add_encoder(sense, stage=NAME, space=spaces.Box(-np.inf, np.inf, (size,)) if own else None)
     if ROUTE not in agent.heads:
         agent.add_effector(WALK, (2,))
-        options: dict[str, Any] = {"horizon": HORIZON, "stride": STRIDE, "words": len(WORDS), "length": LENGTH}
+        options: dict[str, Any] = {"horizon": points, "stride": STRIDE, "words": len(WORDS), "length": points}
         options |= SIZES[agent.config.size]
         agent.add_head(ROUTE, "head.planning-route", tap=TAP, effector=WALK, stage=NAME, options=options)
     for sense, size in ((RETURNS, SEEN), (ACCOUNT, 3)):
@@ -88,7 +101,7 @@ def admit(agent: Agent) -> None:
     if TRADE not in agent.heads:
         agent.add_head(TRADE, "head.planning-trade", tap=(RETURNS, f"raw:{ACCOUNT}"), effector=TRADE, stage=NAME)
     if JUDGE not in agent.heads:
-        told = {"horizon": HORIZON, "length": LENGTH, "mazes": len(MAZES)}
+        told = {"horizon": points, "length": points, "mazes": len(MAZES)}
         numbers = spaces.Box(-np.inf, np.inf, (draft_size(**told),))
         agent.add_encoder(DRAFT, stage=NAME, space=numbers)
         agent.add_head(JUDGE, "head.planning-judge", tap=f"raw:{DRAFT}", stage=NAME, options=dict(told))

@@ -11,6 +11,7 @@ there are refused, and a way round is looked for (`detour`); where none is found
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
@@ -51,6 +52,8 @@ LEFT_OUT = 0.25
 """Share of the tokens of the condition that is left out in teaching."""
 WORDS_FIRST, WORDS_KNOWN = 0.35, 0.35
 """Shares of what is taught: symbols of a trajectory that is noise, and trajectories whose symbols are known."""
+NAMED_EVERY = 4
+"""One of so many plans teaches the names of strides, which are learned sooner than all else."""
 GIVEN_SHARE = 0.1
 """Of a taught plan's points, given clean beside its ends, in half of the plans."""
 
@@ -146,7 +149,7 @@ class PlannerHead(BeliefHead):
         )
         # What is near in numbers may be far to walk: so each pair of cells has a code of its own, the product of two.
         self.begins, self.ends = (nn.Embedding(mazes * cells**2, self.read_width) for _ in range(2))
-        self.add_strides(width, middle, spread, length_price)
+        self.add_strides(width, middle, spread, length_price, words if length else 0)
         self.add_belief(cell, cells, mazes, pace, sure)
 
     def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Route:
@@ -228,7 +231,9 @@ class PlannerHead(BeliefHead):
             ConfigError: more steps than there are noise levels, or a waypoint beyond the horizon.
         """
         if self.tree is not None and candidates is None:
-            return searched(self, read, self.tree, start, generator, given, words, watch, number)
+            return self._named(
+                searched(self, read, self.tree, start, generator, given, words, watch, number), read, words
+            )
         b, n = len(read.place), candidates or self.candidates
         device = read.place.device
         draws = generator or torch_generator("planner", self.horizon, n, number, device=device)
@@ -260,7 +265,18 @@ class PlannerHead(BeliefHead):
         )
         plans = self.unscaled(drawn.trajectory).unflatten(0, (b, n))
         marks = self.marks(plans, read.maze)
-        return Candidates(plans, drawn.symbols.unflatten(0, (b, n)), marks, marks.argmax(-1))
+        found = Candidates(plans, drawn.symbols.unflatten(0, (b, n)), marks, marks.argmax(-1))
+        return self._named(found, read, words)
+
+    def _named(self, found: Candidates, read: Route, words: Mapping[int, Tensor] | None) -> Candidates:
+        """The candidates with the moves that their trajectories came to in place of those that they were drawn by; what
+        is given stays, and where symbols are silenced none is told."""
+        if not found.symbols.shape[-1] or SYMBOLS in self.silenced:
+            return found
+        symbols = self.moves(found.plans, read.maze[:, None, None]).argmax(-1)
+        for at, word in (words or {}).items():
+            symbols[..., at] = word[:, None]
+        return replace(found, symbols=symbols)
 
     def losses(
         self,
@@ -308,6 +324,9 @@ class PlannerHead(BeliefHead):
         if symbols.shape[1]:
             nats = F.cross_entropy(logits.transpose(1, 2), symbols, reduction="none")
             found["symbols"] = 0.3 * masked_mean(nats, hidden)
+            few = slice(None, None, NAMED_EVERY)
+            told_of = self.moves(plan[few], maze[few, None])
+            found["moves"] = F.cross_entropy(told_of.transpose(1, 2), symbols[few])
         here = plan[:, 0]
         found["inverse"] = (self.inverse(here, of["ahead"], maze) - of["walk"]).square().mean()
         found["critic"] = self.critic_loss(plan, self.unscaled(told.detach()), maze, uniform(2, n, CRITICISED))

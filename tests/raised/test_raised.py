@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -145,3 +146,31 @@ def test_it_follows_an_instruction_in_a_life_as_in_the_exam() -> None:
     loop = LiveLoop(agent, room, answers={"choose": ("choose",)})
     loop.run(stop=lambda: room.ended >= 10)
     assert room.rewarded >= 8
+
+
+def test_plans_that_it_imagines_lead_through_mazes_and_their_moves_fit() -> None:
+    pytest.importorskip("ogbench")
+    from devmind.worlds.pointmaze import UNIT, maze
+    from stages.planning.reinforce.plans import holding
+    from stages.planning.route.trips import MOVES, one_hot
+
+    agent = Agent.from_pretrained(raised()["after-planning"])
+    head: Any = agent.head("route")
+    steps = np.array([(0, 0), *sorted(MOVES, key=lambda step: MOVES[step])])
+    chosen, candidates, moves = 0, 0, 0
+    for level in ("medium", "large"):
+        where = maze(level)
+        ends = torch.from_numpy(where.centres(np.array(where.tasks)) / UNIT).float()
+        which = torch.from_numpy(one_hot(level))[None].expand(len(ends), -1)
+        with torch.inference_mode():
+            found = head.search(head.thinking(ends[:, 0], ends[:, 1], which))
+        for task, (begin, end) in enumerate(where.tasks):
+            hold = holding(level, found.plans[task].numpy())
+            chosen, candidates = chosen + int(hold[found.chosen[task]]), candidates + int(hold.sum())
+            cells = np.array(begin) + steps[found.symbols[task].numpy()].cumsum(1)
+            free = ~where.walls[tuple(np.moveaxis(cells.clip(0, np.array(where.walls.shape) - 1), -1, 0))]
+            moves += int((free.all(1) & (cells[:, -1] == end).all(1)).sum())
+    # Of 10, 80 and 80; before 2026-11-26 these were 2, 4 and 3.
+    assert chosen >= 5
+    assert candidates >= 24
+    assert moves >= 16

@@ -9,7 +9,7 @@ import numpy as np
 
 from devmind.worlds.pointmaze import CELL, PACE, UNIT, Maze, maze
 from stages.planning.judge import BLOCKED, COLLISION, ENDED, LATE, MOVES, REASONS, UNREACHABLE, draft
-from stages.planning.parts import LENGTH, STRIDE
+from stages.planning.parts import HORIZON, STRIDE
 from stages.planning.route.trips import Trips, goal_of, one_hot, plan_between, stretch
 
 SOUND_SHARE = 0.5
@@ -68,20 +68,20 @@ class Plan:
         return STRIDE * max(1, int((self.strides > ENDED).sum()))
 
 
-def drafts(trips: Sequence[Trips], n: int, rng: np.random.Generator) -> Drafts:
+def drafts(trips: Sequence[Trips], n: int, rng: np.random.Generator, points: int = HORIZON) -> Drafts:
     """`n` plans through the mazes of `trips`, half of them sound, the others with each flaw as often."""
-    made = [_made(trips[int(rng.integers(len(trips)))], rng) for _ in range(n)]
+    made = [_made(trips[int(rng.integers(len(trips)))], rng, points) for _ in range(n)]
     columns = (np.stack([np.asarray(row[k]) for row in made]) for k in range(4))
     return Drafts(*columns)
 
 
-def _made(trips: Trips, rng: np.random.Generator) -> tuple[np.ndarray, int, np.ndarray, np.ndarray]:
+def _made(trips: Trips, rng: np.random.Generator, points: int) -> tuple[np.ndarray, int, np.ndarray, np.ndarray]:
     reason = 0 if rng.random() < SOUND_SHARE else 1 + int(rng.integers(len(REASONS)))
     where = maze(trips.maze)
     while True:  # until a plan is found that is sound, and then one that can have this flaw
         _, end, at, there = stretch(trips, rng)
         goal = goal_of(trips, end, there)
-        plan = Plan(*plan_between(trips, at, there, goal), goal.astype(np.float32), 0.0)
+        plan = Plan(*plan_between(trips, at, there, goal, points), goal.astype(np.float32), 0.0)
         plan.ticks = plan.takes * rng.uniform(*ROOM)
         known = _hits(where, plan).any() or (_stuck(where, plan) > 0).any() or plan.strides.max() > FARTHEST
         if not known and (reason == 0 or any(FLAWS[reason - 1](where, plan, rng) for _ in range(TRIES))):
@@ -100,12 +100,10 @@ def _hits(where: Maze, plan: Plan) -> np.ndarray:
 
 
 def _stuck(where: Maze, plan: Plan) -> np.ndarray:
-    """Which moves have no way, int8 [L]; -1 behind the first of them, and where no move is."""
+    """Which moves have no way, int8 [L]; -1 behind the first of them."""
     cell = np.round(plan.points[0] * UNIT / CELL) * CELL
-    found = np.full(LENGTH, -1, np.int8)
+    found = np.full(len(plan.words), -1, np.int8)
     for number, word in enumerate(plan.words):
-        if word == 0:
-            break
         cell = cell + CELL * np.array(MOVES[word])
         found[number] = not where.inside(cell)
         if found[number]:
@@ -135,11 +133,11 @@ def _into_a_wall(where: Maze, plan: Plan, rng: np.random.Generator) -> bool:
 
 def _without_way(where: Maze, plan: Plan, rng: np.random.Generator) -> bool:
     """One move is another one, for which there is no way."""
-    count = int((plan.words > 0).sum())
-    if not count:
+    moving = np.flatnonzero(plan.words)
+    if not len(moving):
         return False
     words = plan.words.copy()
-    words[int(rng.integers(count))] = int(rng.integers(1, len(MOVES)))
+    words[int(rng.choice(moving))] = int(rng.integers(1, len(MOVES)))
     changed = Plan(plan.points, words, plan.goal, plan.ticks)
     if not (_stuck(where, changed) > 0).any():
         return False

@@ -20,7 +20,7 @@ from devmind.seeding import exam_seeds, numpy_rng
 from stages.planning import parts
 from stages.planning.criticise.drafts import FARTHEST, Drafts, drafts
 from stages.planning.judge import BLOCKED, COLLISION, ENDED, LATE, REASONS, UNREACHABLE, Judgement
-from stages.planning.parts import HORIZON, LENGTH, STRIDE
+from stages.planning.parts import STRIDE
 from stages.planning.route import trips
 from stages.planning.route.lesson import levels, shown
 
@@ -53,7 +53,8 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 def taught(context: Context, n: int) -> np.ndarray:
     """Plans that lessons show, int64 [about n]."""
-    told = drafts(shown(context), n, numpy_rng(context.seed, "criticise", "episodes"))
+    rng, points = numpy_rng(context.seed, "criticise", "episodes"), parts.horizon(context.config.size)
+    told = drafts(shown(context), n, rng, points)
     return identities({parts.DRAFT: told.draft[told.flawed]})
 
 
@@ -61,7 +62,7 @@ def examined(context: Context, n: int) -> Drafts:
     """The plans that are asked about."""
     ticks = TICKS.get(context.config.size, TICKS_ELSE)
     walked = [trips.made(name, context.seed, ticks, exam_seeds) for name in levels(context.config.size)]
-    return drafts(walked, n, numpy_rng(context.seed, "criticise", "exam"))
+    return drafts(walked, n, numpy_rng(context.seed, "criticise", "exam"), parts.horizon(context.config.size))
 
 
 def judge(agent: Agent, draft: np.ndarray) -> Judgement:
@@ -93,8 +94,8 @@ def _floors(told: Drafts) -> dict[str, dict[str, float]]:
 
 def arithmetic(told: Drafts) -> tuple[np.ndarray, np.ndarray]:
     """Which plans take more ticks than there are, and which end elsewhere or leap, by their numbers; bool [N] each."""
-    points = told.draft[:, : 2 * HORIZON].reshape(-1, HORIZON, 2)
-    goal = told.draft[:, 2 * HORIZON + LENGTH :][:, :2]
+    n = told.stuck.shape[1]
+    points, goal = told.draft[:, : 2 * n].reshape(-1, n, 2), told.draft[:, 3 * n :][:, :2]
     strides = np.linalg.norm(np.diff(points, axis=1), axis=2)
     takes = STRIDE * np.maximum(1, (strides > ENDED).sum(1))
     ends = np.linalg.norm(points[:, -1] - goal, axis=1)

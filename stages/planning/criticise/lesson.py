@@ -37,7 +37,8 @@ def lesson(context: Context) -> Lesson:
         trips = shown(context)
 
         def make(update: int) -> dict[str, Any]:
-            return batch(drafts(trips, context.rows(rows), numpy_rng(context.seed, "criticise", update)))
+            rng = numpy_rng(context.seed, "criticise", update)
+            return batch(drafts(trips, context.rows(rows), rng, parts.horizon(size)))
 
         return Batches(make, steps, prefetch=True)
 

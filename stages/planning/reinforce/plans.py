@@ -67,7 +67,7 @@ class Plans:
 
 
 def drawn(trips: list[Trips], n: int, rng: np.random.Generator, pairs: tuple[int, ...] = PAIRS) -> Plans:
-    """`n` plans out of trips, of goals and beginnings as the lesson `route` has them.
+    """`n` plans out of trips, of goals and beginnings as the lesson `route` has them, for an agent of size nursery.
 
     Args:
         pairs: how many pairs of places are drawn, of which the one with the longest detour is taken.

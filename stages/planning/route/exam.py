@@ -31,11 +31,13 @@ GATE = Gate(
         Threshold("route/medium SPL", 0.85),
         Threshold("route/large", 0.90, beats_floor=True, when_absent="skip"),
         Threshold("route/large SPL", 0.85, when_absent="skip"),
+        Threshold("route/giant", 0.95, goal=True, when_absent="skip"),
     ]
 )
 REFERENCE = {
     "medium": "HIQL 0.79, GCBC 0.09 from 1,000,000 steps (OGBench's table); ours from 100,000 in both mazes",
     "large": "HIQL 0.58, GCBC 0.29 from 1,000,000 steps (OGBench's table); ours from 100,000 in both mazes",
+    "giant": "HIQL 0.46, QRL 0.68, GCBC 0.01 from 1,000,000 steps (OGBench's table); ours from 50,000",
 }
 STUCK_TICKS, STUCK = 100, 0.5
 """A rule without memory that leads nobody further than this (OGBench's units) in so many ticks will not: it is cut."""

@@ -3,33 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Batches, Context, Lesson
-from devmind.learners.gradient import GradientLearner
+from devmind.learners.muon import MuonLearner
 from devmind.seeding import numpy_rng
 from stages.planning import parts
 from stages.planning.route import trips
 
 STEPS = {"tiny": 20, "nursery": 1000, "child": 6000, "adult": 20_000}
-ROWS, ROWS_ELSE = {"tiny": 4}, 14
+ROWS, ROWS_ELSE = {"tiny": 4}, 6
 TICKS = 16
-ASKED, ASKED_ELSE = {"tiny": 8}, 320
+ASKED, ASKED_ELSE = {"tiny": 8}, 640
 """Plans of a batch that the planner is asked for by numbers alone: without the trunk one costs a third."""
-MINUTES = 6.0
+MINUTES = 6.5
 LEARNING_RATE = 2e-3
-LEVELS = {"tiny": ("medium",)}
-"""Mazes that are learned; all sizes but tiny learn both that are examined."""
 LEVELS_ELSE = ("medium", "large")
+LEVELS = {"tiny": ("medium",), "child": (*LEVELS_ELSE, "giant"), "adult": (*LEVELS_ELSE, "giant")}
+"""Mazes that are learned and examined."""
 ORACLE_TICKS = {"tiny": 4_000}
 ORACLE_TICKS_ELSE = 50_000
 """Ticks of the oracle in each maze, at most."""
 JOINED, JOINED_ELSE = {"tiny": 50}, 12_000
 """Ways that are joined from trips of a maze."""
+
+
+class RouteLearner(MuonLearner):
+    """Muon on the denoiser's matrices: plans that it imagines hold from half as many (docs/log.md, 2026-11-26)."""
+
+    orthogonal: ClassVar[tuple[str, ...]] = (f"heads.{parts.ROUTE}.denoiser.",)
+    muon_rate: ClassVar[float] = 0.01
 
 
 def levels(size: str) -> tuple[str, ...]:
@@ -54,15 +61,16 @@ def lesson(context: Context) -> Lesson:
     size = context.config.size
     rows, rate = context.changed("route", ROWS.get(size, ROWS_ELSE), LEARNING_RATE)
 
-    def learner(agent: Agent, context: Context) -> GradientLearner:
-        return GradientLearner(agent, loss, seed=context.seed, learning_rate=rate, trains=parts.trained(agent))
+    def learner(agent: Agent, context: Context) -> RouteLearner:
+        return RouteLearner(agent, loss, seed=context.seed, learning_rate=rate, trains=parts.trained(agent))
 
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
         ways = taught(context)
 
         def make(update: int) -> dict[str, Any]:
             rng = numpy_rng(context.seed, "route", update)
-            return trips.batch(ways, TICKS, context.rows(rows), context.rows(ASKED.get(size, ASKED_ELSE)), rng)
+            asked = context.rows(ASKED.get(size, ASKED_ELSE))
+            return trips.batch(ways, TICKS, context.rows(rows), asked, rng, parts.horizon(size))
 
         return Batches(make, steps, prefetch=True)
 

@@ -22,7 +22,7 @@ from devmind.acting import Policy, rollout
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds import make as make_world
 from devmind.worlds.pointmaze import MAZES, PACE, UNIT, maze, oracle_way
-from stages.planning.parts import HORIZON, LENGTH, STRIDE
+from stages.planning.parts import HORIZON, STRIDE
 
 NOISE = 0.5
 SIDE_BY_SIDE = 40
@@ -154,27 +154,36 @@ def oracle(name: str, rng: np.random.Generator | None = None) -> Policy:
     return way
 
 
-def moves(cells: np.ndarray) -> list[int]:
-    """The words of the way through cells [n, 2], loops left out, each step of one row or column."""
-    cells = cells[np.append(True, (cells[1:] != cells[:-1]).any(1))]
+def moves(cells: np.ndarray, strides: int) -> np.ndarray:
+    """The words int64 [strides] of the way through the cells [ticks, 2] where one is, loops left out.
+
+    Each step of one row or column stands at the stride in which it is made; where there is one already, at the next.
+    """
     way: list[tuple[int, int]] = []
-    places: dict[tuple[int, int], int] = {}
-    for cell in map(tuple, cells.tolist()):
-        if cell in places:
-            for gone in way[places[cell] + 1 :]:
-                del places[gone]
-            del way[places[cell] + 1 :]
+    entered: dict[tuple[int, int], int] = {}
+    ticks = np.flatnonzero(np.append(True, (cells[1:] != cells[:-1]).any(1)))
+    for tick, cell in zip(ticks.tolist(), map(tuple, cells[ticks].tolist()), strict=True):
+        if cell in entered:
+            for gone in way[way.index(cell) + 1 :]:
+                del entered[gone]
+            del way[way.index(cell) + 1 :]
         else:
-            places[cell] = len(way)
+            entered[cell] = tick
             way.append(cell)
-    words = []
+    words, free = np.zeros(strides, np.int64), 0
     for (row, column), (next_row, next_column) in pairwise(way):
+        stride = (entered[next_row, next_column] - 1) // STRIDE
         # Past a corner two borders may be crossed in one tick.
-        words += [MOVES[step] for step in ((0, next_column - column), (next_row - row, 0)) if step in MOVES]
+        for step in ((0, next_column - column), (next_row - row, 0)):
+            at = max(stride, free)
+            if step in MOVES and at < strides:
+                words[at], free = MOVES[step], at + 1
     return words
 
 
-def batch(trips: list[Trips], ticks: int, rows: int, asked: int, rng: np.random.Generator) -> dict[str, Any]:
+def batch(
+    trips: list[Trips], ticks: int, rows: int, asked: int, rng: np.random.Generator, points: int = HORIZON
+) -> dict[str, Any]:
     """Rows of consecutive Moments [rows, ticks], cut into pieces of trips, with what is to be planned in each.
 
     Beside them `asked` plans, under that name: the same of as many Moments [asked], each from a stretch of its own, as
@@ -185,12 +194,12 @@ def batch(trips: list[Trips], ticks: int, rows: int, asked: int, rng: np.random.
     ticks] names the Moments to learn from, the first and the last of each piece; the others only are the past of these,
     and have the plan of the one before.
     """
-    cut = [_piece(trips[rng.integers(len(trips))], ticks, rng) for _ in range(rows)]
+    cut = [_piece(trips[rng.integers(len(trips))], ticks, rng, points) for _ in range(rows)]
     stacked = {name: torch.from_numpy(np.stack([row[name] for row in cut])) for name in cut[0]}
     senses = {name: stacked.pop(name) for name in ("body", "goal", "maze")}
     first = stacked.pop("first")
     here = torch.ones_like(first)
-    alone = [_piece(trips[rng.integers(len(trips))], 1, rng) for _ in range(asked)]
+    alone = [_piece(trips[rng.integers(len(trips))], 1, rng, points) for _ in range(asked)]
     thinking = {name: torch.from_numpy(np.concatenate([row[name] for row in alone])) for name in ASKED}
     present = dict.fromkeys(senses, here)
     return {"senses": senses, "present": present, "first": first, "valid": here, "asked": thinking, **stacked}
@@ -211,12 +220,14 @@ def goal_of(trips: Trips, end: int, there: int) -> np.ndarray:
     return trips.goal[np.searchsorted(trips.begin, end, "right") - 1] if there == end else trips.at[there]
 
 
-def plan_between(trips: Trips, at: int, there: int, goal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The plan from the tick `at` to the tick `there` of a trip: points float32 [H, 2], and words int64 [L]."""
-    when = at + STRIDE * np.arange(HORIZON)
+def plan_between(
+    trips: Trips, at: int, there: int, goal: np.ndarray, points: int = HORIZON
+) -> tuple[np.ndarray, np.ndarray]:
+    """The plan from the tick `at` to the tick `there` of a trip: points float32 [H, 2], and words int64 [H]."""
+    when = at + STRIDE * np.arange(points)
     plan = np.where((when < there)[:, None], trips.at[np.minimum(when, there)], goal).astype(np.float32)
-    words = moves(maze(trips.maze).cells(np.concatenate((trips.at[at : there + 1], goal[None])) * UNIT))
-    return plan, np.array((words + [0] * LENGTH)[:LENGTH])
+    cells = maze(trips.maze).cells(np.concatenate((trips.at[at : there + 1], goal[None])) * UNIT)
+    return plan, moves(cells, points)
 
 
 def one_hot(name: str) -> np.ndarray:
@@ -229,7 +240,7 @@ def detour_ticks(trips: Trips, at: int, there: int) -> float:
     return there - at - float(np.linalg.norm(trips.at[there] - trips.at[at])) * UNIT / PACE
 
 
-def _piece(trips: Trips, ticks: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+def _piece(trips: Trips, ticks: int, rng: np.random.Generator, points: int) -> dict[str, np.ndarray]:
     """One row of a batch."""
     row: dict[str, list[Any]] = {
         name: [] for name in ("body", "goal", "maze", "first", "learned", "plan", "symbols", "ahead", "walk")
@@ -243,7 +254,7 @@ def _piece(trips: Trips, ticks: int, rng: np.random.Generator) -> dict[str, np.n
         for tick in range(at, at + length):
             learned = tick in (at, at + length - 1)
             if learned:
-                plan, symbols = plan_between(trips, tick, there, goal)
+                plan, symbols = plan_between(trips, tick, there, goal, points)
             later = min(tick + int(rng.integers(*AHEAD)), end)
             values = (
                 trips.at[tick],

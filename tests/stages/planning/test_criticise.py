@@ -16,7 +16,7 @@ from stages.planning import parts
 from stages.planning.criticise import exam, lesson
 from stages.planning.criticise.drafts import FARTHEST, Drafts, drafts
 from stages.planning.judge import BLOCKED, COLLISION, LATE, REASONS, UNREACHABLE, JudgeHead, Judgement
-from stages.planning.parts import HORIZON, LENGTH, STRIDE
+from stages.planning.parts import HORIZON, STRIDE
 from stages.planning.route import trips
 from stages.planning.stage import PlanningStage
 
@@ -61,8 +61,8 @@ def test_each_flaw_is_the_only_one_and_the_maze_confirms_it(told: Drafts) -> Non
 def test_what_is_known_of_strides_and_moves_ends_where_a_plan_does(told: Drafts) -> None:
     strides = np.linalg.norm(np.diff(points(told), axis=1), axis=2)
     assert (told.hit[strides > FARTHEST] == -1).all(), "nobody can say what a leap runs into"
-    words = told.draft[:, 2 * HORIZON : 2 * HORIZON + LENGTH]
-    assert (told.stuck[words == 0] == -1).all()
+    words = told.draft[:, 2 * HORIZON : 3 * HORIZON]
+    assert (told.stuck[words == 0] <= 0).all(), "who stays in a cell needs no way"
     for row in told.stuck[(told.stuck > 0).any(1)]:
         assert (row[int(np.argmax(row)) + 1 :] == -1).all(), "behind a move without a way nothing is known"
 
@@ -84,7 +84,7 @@ def test_the_judge_keeps_the_laws_of_heads_and_says_where(agent: Agent, told: Dr
         name: torch.from_numpy(getattr(told, name)[six]).unflatten(0, (3, 2)) for name in ("hit", "stuck", "reason")
     }
     check_head(head, target)
-    low = torch.full((4, HORIZON - 1), -9.0), torch.full((4, LENGTH), -9.0), torch.full((4, 2), -9.0)
+    low = torch.full((4, HORIZON - 1), -9.0), torch.full((4, HORIZON), -9.0), torch.full((4, 2), -9.0)
     strides, moves, whole = (part.clone() for part in low)
     strides[0, 7], moves[1, 3], whole[2, 1] = 9.0, 9.0, 9.0
     judged = Judgement(strides, moves, whole)
@@ -100,9 +100,9 @@ def test_moves_lead_through_the_cells_that_the_maze_has(agent: Agent, told: Draf
     head = agent.head(parts.JUDGE)
     assert isinstance(head, JudgeHead)
     sound = torch.from_numpy(told.draft[told.reason == 0])
-    corners = head._corners(sound[:, :2], sound[:, 2 * HORIZON : 2 * HORIZON + LENGTH])
+    corners = head._corners(sound[:, :2], sound[:, 2 * HORIZON : 3 * HORIZON])
     goal = sound[:, -7:-5]
-    full = (sound[:, 2 * HORIZON + LENGTH - 1] == 0).numpy()  # longer ones are cut
+    full = (sound[:, 3 * HORIZON - 1] == 0).numpy()  # longer ones are cut
     away = (corners[:, -1] - goal).abs().amax(1)[full]
     assert (away <= 0.2 + 1e-5).float().mean() > 0.95, "the last cell is the goal's"
 

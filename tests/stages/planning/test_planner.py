@@ -14,10 +14,12 @@ from devmind.acting import Actor, rollout
 from devmind.agent.agent import Agent
 from devmind.algorithms.diffusion import HybridPipeline
 from devmind.errors import ConfigError
+from devmind.seeding import exam_seeds, numpy_rng
 from devmind.testing import check_head, tiny_agent
 from stages.planning import parts
-from stages.planning.parts import HORIZON, LENGTH, ROUTE, WALK
+from stages.planning.parts import HORIZON, ROUTE, WALK
 from stages.planning.planner import PlannerHead, interpolated
+from stages.planning.route import trips
 from stages.planning.tree import search_in_a_tree
 
 pytest.importorskip("ogbench")
@@ -59,7 +61,7 @@ def test_it_keeps_the_laws_of_heads_and_every_part_is_taught(agent: Agent) -> No
     g = torch.Generator().manual_seed(1)
     target = {
         "plan": torch.randn(3, 2, HORIZON, 2, generator=g),
-        "symbols": torch.randint(5, (3, 2, LENGTH), generator=g),
+        "symbols": torch.randint(5, (3, 2, HORIZON), generator=g),
         "ahead": torch.randn(3, 2, 2, generator=g),
         "walk": torch.rand(3, 2, 2, generator=g),
         "pushed": torch.randn(3, 2, 2, generator=g),
@@ -169,6 +171,37 @@ def test_the_critic_chooses_and_what_is_given_is_held(agent: Agent) -> None:
         head.search(read, steps=101)
     with pytest.raises(ConfigError, match="point 26 cannot be given"):
         head.search(read, given={HORIZON: place})
+
+
+def test_moves_are_told_of_the_trajectory_that_came_of_them(agent: Agent) -> None:
+    head, read = head_of(agent), read_of(agent)
+    found = head.search(read)
+    assert torch.equal(found.symbols, head.moves(found.plans, read.maze[:, None, None]).argmax(-1))
+    # Each is told of two strides, so a point that is put elsewhere changes none but those beside it.
+    other = found.plans.clone()
+    other[:, :, 7] += 0.3
+    same = head.moves(other, read.maze[:, None, None]) == head.moves(found.plans, read.maze[:, None, None])
+    assert same.all(-1).all(0).all(0).nonzero().flatten().tolist() == [*range(6), *range(9, HORIZON)]
+
+
+def test_names_of_strides_are_learned_from_trips(agent: Agent) -> None:
+    head, walks = head_of(agent), [trips.made("medium", 0, 4_000)]
+    held_out = [trips.made("medium", 0, 4_000, exam_seeds)]
+    optimizer = torch.optim.AdamW(head.names.parameters(), lr=1e-2)
+
+    def told(of: list[trips.Trips], n: int) -> tuple[Any, Any]:
+        asked = trips.batch(of, 1, 1, 64, numpy_rng("names", n))["asked"]
+        maze = torch.nn.functional.pad(asked["maze"], (0, head.inlet.width - asked["maze"].shape[-1]))
+        return head.moves(asked["plan"], maze[:, None]), asked["symbols"]
+
+    for step in range(250):
+        logits, words = told(walks, step)
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(logits.transpose(1, 2), words).backward()
+        optimizer.step()
+    logits, words = told(held_out, 1000)
+    moving = words > 0
+    assert (logits.argmax(-1) == words)[moving].float().mean() > 0.75, "chance is 0.25"
 
 
 def test_it_searches_a_tree_of_plans_which_are_held_at_their_ends(agent: Agent) -> None:

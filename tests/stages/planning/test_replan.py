@@ -22,7 +22,7 @@ from devmind.worlds.pointmaze import BLOCKED, CELL, CLOSING, MAZES, MOVING, UNIT
 from stages.planning import parts
 from stages.planning.belief import FADES, SCALE, SIDES
 from stages.planning.following import BELIEF, REPLANNING, Candidates, Route, interpolated
-from stages.planning.parts import HORIZON, LENGTH, ROUTE, STRIDE, WALK
+from stages.planning.parts import HORIZON, ROUTE, STRIDE, WALK
 from stages.planning.planner import PlannerHead
 from stages.planning.replan import exam, lesson
 from stages.planning.route import trips
@@ -69,7 +69,7 @@ def shortest(head: PlannerHead, read: Route, *args: Any, **options: Any) -> Cand
     plan = torch.from_numpy(np.stack(plans).astype(np.float32))[:, None]
     length = (plan[:, :, 1:] - plan[:, :, :-1]).norm(dim=-1).sum(-1)
     return Candidates(
-        plan, torch.zeros(len(plan), 1, LENGTH, dtype=torch.int64), -length, torch.zeros(len(plan)).long()
+        plan, torch.zeros(len(plan), 1, HORIZON, dtype=torch.int64), -length, torch.zeros(len(plan)).long()
     )
 
 

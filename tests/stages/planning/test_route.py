@@ -62,10 +62,24 @@ def test_joined_ways_lead_where_no_trip_went_without_a_look_at_the_walls(data: t
 
 def test_moves_leave_out_loops_and_cut_corners() -> None:
     east, south, west = 1, 2, 3
-    assert trips.moves(np.array([[1, 1], [1, 2], [2, 2]])) == [east, south]
-    assert trips.moves(np.array([[1, 1], [1, 2], [1, 1], [1, 2], [1, 3]])) == [east, east]
-    assert trips.moves(np.array([[1, 2], [2, 1]])) == [west, south]
-    assert trips.moves(np.array([[1, 1]])) == []
+
+    def made(*cells: tuple[int, int]) -> list[int]:
+        return [int(word) for word in trips.moves(np.array(cells), 5) if word]
+
+    assert made((1, 1), (1, 2), (2, 2)) == [east, south]
+    assert made((1, 1), (1, 2), (1, 1), (1, 2), (1, 3)) == [east, east]
+    assert made((1, 2), (2, 1)) == [west, south]
+    assert made((1, 1)) == []
+
+
+def test_moves_stand_at_the_stride_in_which_they_are_made() -> None:
+    east, south = 1, 2
+    ticks = [(1, 1)] * 3 + [(1, 2)] * 2 * STRIDE + [(2, 2)] * STRIDE
+    assert trips.moves(np.array(ticks), 4).tolist() == [east, 0, south, 0]
+    # Two borders in one stride: the second is told with the next one, and what is behind the plan's end is not told.
+    ticks = [(1, 1), (1, 2), (2, 2), *[(2, 2)] * 2 * STRIDE, (2, 3)]
+    assert trips.moves(np.array(ticks), 4).tolist() == [east, south, east, 0]
+    assert trips.moves(np.array(ticks), 2).tolist() == [east, south]
 
 
 def test_a_batch_asks_for_plans_from_where_one_is_to_the_goal(data: trips.Trips) -> None:
