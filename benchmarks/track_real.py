@@ -34,7 +34,9 @@ from typing import Any
 import cv2
 import numpy as np
 
+from devmind.acting.standing import read_results, standing
 from devmind.agent.agent import Agent
+from devmind.agent.taps import taps_trunk
 from devmind.agent.threads import stepping_threads
 from devmind.curriculum.exam import wilson
 from devmind.errors import StaleReading
@@ -180,16 +182,20 @@ def between_deg(a: tuple[float, float], b: tuple[float, float]) -> float:
 
 
 class Child:
-    """The agent, as `devmind live` steps it; the trunk is left out, for arcs answer without it."""
+    """The agent, as `devmind live` steps it: the heads answer that its scores let answer, or its arcs alone."""
 
-    def __init__(self, agent: Agent) -> None:
-        self.agent = agent
+    def __init__(self, folder: Path, arcs: bool = False) -> None:
+        self.agent = Agent.from_pretrained(folder).eval()
+        self.heads = standing(self.agent, None if arcs else read_results(folder))
+        self.trunk = any(taps_trunk(self.agent.tap_of(name)) for name in self.heads["look"])
 
     def __call__(self, room: Room, senses: Mapping[str, Any], time_s: float, first: bool) -> np.ndarray:
         if first:
             self.state = self.agent.new_state()
         percepts = self.agent.encode(self.state, Moment(time_s, senses, first=first))
-        self.state, output = self.agent.step(self.state, percepts, effectors=["look"], trunk=False)
+        self.state, output = self.agent.step(
+            self.state, percepts, effectors=["look"], trunk=self.trunk, standing=self.heads
+        )
         # Where nothing is of interest the arc gives no command, and the gaze rests.
         return output.to_action().effectors.get("look", np.zeros(2))
 
@@ -249,10 +255,10 @@ class OddestColour:
         return turn_to(room.fovea, left + (columns.mean() + 0.5) * scale, top + (rows.mean() + 0.5) * scale)
 
 
-def players(agents: Mapping[str, Agent]) -> dict[str, Player]:
+def players(agents: Mapping[str, Player]) -> dict[str, Player]:
     """By name; each begins anew at a run's first tick."""
     rng = numpy_rng("track_real", "random")
-    found: dict[str, Player] = {name: Child(agent) for name, agent in agents.items()}
+    found: dict[str, Player] = dict(agents)
     return found | {
         "optical flow (rule)": Flow(),
         "oddest colour (rule)": OddestColour(),
@@ -279,7 +285,8 @@ def main() -> None:
     parser.add_argument("--still", action="store_true", help="one frame of the clip behind each run")
     arguments = parser.parse_args()
     ticks = round(arguments.seconds * TICK_HZ)
-    every = players({str(path): Agent.from_pretrained(path).eval() for path in arguments.agent})
+    agents = {str(path): Child(path) for path in arguments.agent}
+    every = players(agents | {f"{name}, arcs": Child(Path(name), arcs=True) for name, it in agents.items() if it.trunk})
     errors: dict[str, dict[str, list[np.ndarray]]] = {name: {} for name in every}
     with stepping_threads():
         for number, path in enumerate((None, *sorted(arguments.data.glob("*.mp4")))):
