@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+import torch
 from scipy.spatial import cKDTree
 
 from devmind.acting import Actor, Policy, Senses, rollout
@@ -18,7 +19,9 @@ from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
 from devmind.worlds.pointmaze import TASKS
 from stages.planning.following import SYMBOLS, TRUNK
-from stages.planning.parts import ROUTE, WALK
+from stages.planning.parts import ROUTE, SENSES, WALK
+from stages.planning.planner import PlannerHead
+from stages.planning.reinforce.plans import holding
 from stages.planning.route import lesson, trips
 from stages.planning.route.shortest import shortest
 
@@ -46,6 +49,9 @@ SILENCED = {
     f"trajectory only (no symbol is told; {FEW} episodes)": SYMBOLS,
     f"the trunk's features silenced ({FEW} episodes)": TRUNK,
 }
+
+SOUND = "first plans that lead through no wall"
+"""Beside who arrived: one who plans anew and knows the walls by touch arrives by plans that do not hold, too."""
 
 Found = TypeVar("Found")
 
@@ -108,7 +114,8 @@ def _maze(agent: Agent, context: Context, level: str, name: str) -> list[Measure
                 rate=rate,
                 reference=REFERENCE[name] if rate else "",
                 note="SPL: the shortest way a point can go, by the way that was gone; 0 where it did not arrive",
-                rows={way: float(getattr(walked, part).mean()) for way, walked in rows.items()},
+                rows={way: float(getattr(walked, part).mean()) for way, walked in rows.items()}
+                | ({SOUND: float(sound_plans(agent, context, name, seeds).mean())} if rate and full else {}),
                 answered=actor.counts,
                 episodes=episodes,
             )
@@ -139,6 +146,17 @@ def walk(
             mark = now
     # One is there as soon as one is near, so a way may be shorter than the shortest one to the goal itself.
     return Walked(arrived.astype(float), np.where(arrived, least / np.maximum(least, far), 0.0))
+
+
+def sound_plans(agent: Agent, context: Context, name: str, seeds: np.ndarray) -> np.ndarray:
+    """Whether the first plan of each episode, told by numbers alone, leads through no wall; float64 [N]."""
+    senses, head = context.make_world("pointmaze", name + TASKS, seeds).observe(), agent.head(ROUTE)
+    assert isinstance(head, PlannerHead)
+    told = [torch.from_numpy(np.asarray(senses[sense])).float().to(agent.device) for sense in SENSES]
+    with torch.inference_mode():
+        found = head.search(head.thinking(*told))
+    chosen = found.plans.gather(1, found.chosen[:, None, None, None].expand(-1, 1, *found.plans.shape[2:]))
+    return holding(name, chosen[:, 0].cpu().numpy()).astype(float)
 
 
 def silenced(agent: Agent, what: str, way: Callable[[], Found]) -> Found:

@@ -7,12 +7,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
 
 from devmind.acting import Policy
 from devmind.testing import check_learner, tiny_agent, tiny_context
 from devmind.testing.parts import check_rehearsed
 from devmind.worlds.pointmaze import UNIT, maze
-from stages.planning.parts import HORIZON, STRIDE
+from stages.planning.following import Candidates, Route
+from stages.planning.parts import HORIZON, ROUTE, STRIDE
 from stages.planning.route import exam, trips
 from stages.planning.route.shortest import shortest
 from stages.planning.stage import PlanningStage
@@ -171,3 +173,24 @@ def test_the_command_that_is_learned_is_the_mean_of_those_that_follow_and_never_
     begun = np.array([int(np.flatnonzero((shown.at == one).all(1))[0]) for one in at.flatten(0, 1).numpy()])
     assert ((tick - begun >= 0) & (tick - begun <= (trips.COMMANDS - 1) / 2)).all()
     assert (tick - begun == (trips.COMMANDS - 1) / 2).mean() > 0.7
+
+
+def test_first_plans_are_sound_where_they_lead_through_no_wall(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent, context, seeds = tiny_agent(), tiny_context(tmp_path), np.arange(10)
+    PlanningStage().admit(agent)
+
+    def planning(reach: float) -> None:
+        def search(read: Route) -> Candidates:
+            share = torch.linspace(0, reach, HORIZON)[:, None]
+            straight = read.place[:, None] + share * (read.goal - read.place)[:, None]
+            elsewhere = torch.full_like(straight, 99.0)
+            both = torch.stack((elsewhere, straight), 1)
+            none = torch.zeros(len(both), 2)
+            return Candidates(both, none[..., None].long(), none, torch.ones(len(both), dtype=torch.int64))
+
+        monkeypatch.setattr(agent.head(ROUTE), "search", search)
+
+    planning(0.0)
+    assert exam.sound_plans(agent, context, "large", seeds).tolist() == [1.0] * 10, "who stays runs into nothing"
+    planning(1.0)
+    assert exam.sound_plans(agent, context, "large", seeds).sum() == 0, "all five tasks have walls between"
