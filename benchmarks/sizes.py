@@ -26,6 +26,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.config import SIZES, AgentConfig
 from devmind.agent.device import pick_device, place, wait_for
 from devmind.config import load
+from devmind.curriculum.runner import in_order
 from devmind.curriculum.stage import Context, Lesson
 from devmind.curriculum.start import load_stage
 from devmind.curriculum.teaching import LessonModule, fit, trained_by
@@ -91,7 +92,7 @@ def main() -> None:
     arguments = parser.parse_args()
     config = load(arguments.size, sets=[f"device={arguments.device}"])
     agent = Agent(AgentConfig(size=arguments.size))
-    for name in ("reflex", "memory", "language", "reasoning", "planning", "voice"):
+    for name in in_order(stages):
         load_stage(name).admit(agent)
     device, rows = pick_device(config.device), dict[str, Any]()
     print(f"{arguments.size}: {agent.num_parameters() / 1e6:,.1f} M parameters on {device}, {config.precision}")
@@ -111,9 +112,8 @@ def main() -> None:
                 rows[f"{stage}/{lesson.name}"] = row
                 print(f"{stage}/{lesson.name}: {told}", flush=True)
     if arguments.json:
-        arguments.json.write_text(
-            json.dumps({"device": str(device), "size": arguments.size, "lessons": rows}, indent=1)
-        )
+        found = {"device": str(device), "size": arguments.size, "lessons": rows}
+        arguments.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
     raise SystemExit(any("error" in row for row in rows.values()))
 
 

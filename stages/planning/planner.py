@@ -231,9 +231,8 @@ class PlannerHead(BeliefHead):
             ConfigError: more steps than there are noise levels, or a waypoint beyond the horizon.
         """
         if self.tree is not None and candidates is None:
-            return self._named(
-                searched(self, read, self.tree, start, generator, given, words, watch, number), read, words
-            )
+            found = searched(self, read, self.tree, start, generator, given, words, watch, number)
+            return self._named(found, read, words)
         b, n = len(read.place), candidates or self.candidates
         device = read.place.device
         draws = generator or torch_generator("planner", self.horizon, n, number, device=device)
