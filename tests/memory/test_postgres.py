@@ -6,8 +6,10 @@ import hashlib
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import psycopg
 import pytest
 from postgres_server import PostgresServer, free_port
@@ -115,6 +117,41 @@ def test_writers_do_not_lose_each_others_entries(url: str) -> None:
     with open_store(url) as store:
         assert sorted(written) == [entry.id for entry in store.find(payloads=False)] == list(range(1, 76))
         assert store.check() == []
+
+
+def test_recalls_are_counted_where_another_process_deletes_one_of_the_entries_meanwhile(url: str) -> None:
+    """Only the deleted one is passed over; the counts of all were lost before."""
+    with open_store(url) as store, psycopg.connect(url) as other, ThreadPoolExecutor(1) as pool:
+        ids = store.add([example(number) for number in range(3)])
+        other.execute("DELETE FROM devmind.entries WHERE id = %s", (ids[1],))
+        counted = pool.submit(store.mark_recalled, dict.fromkeys(ids, 2), 5.0)
+        while not execute(url, "SELECT pid FROM pg_locks WHERE NOT granted"):
+            time.sleep(0.01)
+        other.commit()
+        counted.result()
+        assert [(entry.id, entry.recalled) for entry in store.find()] == [(ids[0], 2), (ids[2], 2)]
+
+
+def test_recalls_that_several_count_at_once_are_all_counted(url: str) -> None:
+    with open_store(url) as store:
+        ids = store.add([example(number) for number in range(8)])
+
+        def count(order: list[int]) -> None:
+            with open_store(url) as own:
+                for _ in range(20):
+                    own.mark_recalled(dict.fromkeys(order, 1), 5.0)
+
+        with ThreadPoolExecutor(3) as pool:
+            list(pool.map(count, (ids, ids[::-1], [*ids[4:], *ids[:4]])))
+        assert [entry.recalled for entry in store.find()] == [60] * 8
+
+
+def test_recalls_are_counted_by_numbers_of_numpy_too(url: str) -> None:
+    """As the SQLite store does: an index gives such numbers."""
+    with open_store(url) as store:
+        ids = store.add([example(0), example(1)])
+        store.mark_recalled({ids[0]: 1, np.int64(ids[1]): np.int64(2)}, np.float64(5.0))
+        assert [(entry.recalled, entry.recalled_s) for entry in store.find()] == [(1, 5.0), (2, 5.0)]
 
 
 def test_changes_are_seen_in_the_order_of_commits(url: str) -> None:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -58,6 +60,37 @@ def test_a_break_before_the_commit_writes_nothing_twice(postgres: PostgresServer
         assert store.add([example(0)]) == [1]
         assert line.left == 0
     assert words(url) == [example(0).senses["words"]]
+
+
+@pytest.mark.parametrize("mark", [b"devmind.recalls", b"COMMIT"], ids=["statement", "commit"])
+@pytest.mark.parametrize("passed_on", [True, False], ids=["its answer is lost", "it never arrives"])
+def test_a_recall_on_a_line_that_breaks_is_counted_once(
+    postgres: PostgresServer, url: str, mark: bytes, passed_on: bool
+) -> None:
+    line = BrokenLine(postgres.port, mark, passed_on, times=0)
+    with line, open_store(url.replace(f":{postgres.port}/", f":{line.port}/")) as store:
+        ids = store.add([example(0), example(1)])
+        line.left = 1
+        store.mark_recalled({ids[0]: 1, ids[1]: 3}, 5.0)
+        assert line.left == 0
+        assert [entry.recalled for entry in store.get(ids)] == [1, 3]
+
+
+def test_what_was_kept_is_seen_by_a_role_whose_transactions_look_back(url: str) -> None:
+    """Whoever looks up what became of a write waits for it, and has to see what came meanwhile."""
+    open_store(url).close()
+    name, writer = url.rpartition("/")[2], uuid.uuid4()
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = 'repeatable read'".encode())
+    write = link._Write(lambda connection: None, writer, 1)
+    with psycopg.connect(url) as other, link.connect(url) as looking, ThreadPoolExecutor(1) as pool:
+        other.execute("SELECT FROM devmind.state FOR KEY SHARE")
+        other.execute("INSERT INTO devmind.writers VALUES (%s, 1, now())", (writer,))
+        kept = pool.submit(write._was_kept, looking)
+        while not other.execute("SELECT FROM pg_locks WHERE NOT granted").rowcount:
+            time.sleep(0.01)
+        other.commit()
+        assert kept.result()
 
 
 def test_a_server_that_stays_away_is_a_sentence_and_nothing_is_acknowledged(
@@ -143,6 +176,16 @@ def test_a_writer_that_stands_in_the_way_is_told_of(url: str, monkeypatch: pytes
         assert store.find() == []  # who reads waits for nobody
         other.rollback()
         assert store.add([example(0)])
+
+
+def test_counting_recalls_waits_for_no_writer(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "PATIENCE_S", 0.3)
+    with open_store(url) as store, psycopg.connect(url) as other:
+        store.add([example(0)])
+        other.execute("UPDATE devmind.state SET changed = changed + 1")
+        store.mark_recalled({1: 1}, 5.0)
+        other.execute("UPDATE devmind.state SET changed = changed + 1")
+        assert [entry.recalled for entry in store.find()] == [1]
 
 
 class Heard:

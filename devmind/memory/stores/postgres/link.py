@@ -2,8 +2,8 @@
 
 A connection may break while COMMIT is under way, and then nobody here knows whether it was carried out. So each write
 leaves its number in a row of its writer, inside its own transaction; after such a break that row tells. Every write
-holds the row of `devmind.state` until it ends, so whoever holds it next sees how it ended. What the server complains of
-is told in words for people.
+has a lock on the row of `devmind.state` until it ends, so whoever holds it alone sees how that ended. What the server
+complains of is told in words for people.
 """
 
 from __future__ import annotations
@@ -207,7 +207,8 @@ class _Write:
         return self._result
 
     def _was_kept(self, connection: Connection) -> bool:
-        connection.execute("BEGIN")
+        # Whatever the role was set to: what was kept while this waits has to be seen.
+        connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
         connection.execute("SELECT FROM devmind.state FOR UPDATE")
         row = connection.execute("SELECT write FROM devmind.writers WHERE writer = %s", (self._writer,)).fetchone()
         connection.execute("COMMIT")

@@ -96,17 +96,21 @@ class PostgresStore:
         self._link.write(act)
 
     def mark_recalled(self, times: Mapping[int, int], at_s: float) -> None:
-        def act(connection: Connection) -> None:
-            with contextlib.suppress(errors.ForeignKeyViolation):  # deleted by another process in this moment
-                connection.execute(
-                    "INSERT INTO devmind.recalls SELECT id, times, %s "
-                    "FROM unnest(%s::bigint[], %s::bigint[]) AS given (id, times) JOIN devmind.entries USING (id) "
-                    "ORDER BY id ON CONFLICT (entry) DO UPDATE "
-                    "SET recalled = recalls.recalled + EXCLUDED.recalled, recalled_s = EXCLUDED.recalled_s",
-                    (at_s, list(times), list(times.values())),
-                )
+        ids, counts = [int(number) for number in times], [int(count) for count in times.values()]
 
-        self._link.alone(act)
+        def act(connection: Connection) -> None:
+            # Neither lock waits for a writer, nor a writer for it, but for one that deletes these very entries.
+            connection.execute("SELECT FROM devmind.state FOR KEY SHARE")
+            connection.execute(
+                "WITH kept AS (SELECT id FROM devmind.entries WHERE id = ANY(%s) ORDER BY id FOR KEY SHARE) "
+                "INSERT INTO devmind.recalls SELECT id, times, %s "
+                "FROM unnest(%s::bigint[], %s::bigint[]) AS given (id, times) JOIN kept USING (id) "
+                "ORDER BY id ON CONFLICT (entry) DO UPDATE "
+                "SET recalled = recalls.recalled + EXCLUDED.recalled, recalled_s = EXCLUDED.recalled_s",
+                (ids, float(at_s), ids, counts),
+            )
+
+        self._link.write(act)
 
     def delete(self, ids: Iterable[int], erase: bool = True) -> int:
         numbers = [int(number) for number in ids]
