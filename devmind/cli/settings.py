@@ -98,7 +98,27 @@ def run_inputs(data: Path | None, experience: Sequence[Path] | None) -> tuple[Pa
     Raises:
         ConfigError: one of them is not there (the nearest is named).
     """
-    return existing(data, "--data"), existing_files(experience, "--experience")
+    return data_folder(data), existing_files(experience, "--experience")
+
+
+def data_folder(data: Path | None) -> Path | None:
+    """The folder of `--data`; one that holds nothing which devmind knows is told of.
+
+    Raises:
+        ConfigError: it is not there (the nearest is named).
+    """
+    found = existing(data, "--data")
+    if found is None:
+        return None
+    from devmind.datasets.layout import LAYOUT, kinds_in
+
+    if not kinds_in(found):
+        known = ", ".join(f"{kind} ({where})" for kind, where in LAYOUT.items())
+        complain(
+            f"Note: '{found}' (--data) holds nothing of what the stages that come with devmind look for, which is "
+            f"{known}; they go on as without --data."
+        )
+    return found
 
 
 def uncut(command: str) -> str:

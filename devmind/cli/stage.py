@@ -13,7 +13,7 @@ from devmind.cli import show
 from devmind.cli.agents import RUNS, agent_folder
 from devmind.cli.agents import AgentOption as ExaminedOption
 from devmind.cli.house import group
-from devmind.cli.paths import existing, writable_file
+from devmind.cli.paths import writable_file
 from devmind.cli.settings import (
     NEXT_LESSON,
     AgentOption,
@@ -26,6 +26,7 @@ from devmind.cli.settings import (
     SeedOption,
     SetOption,
     SizeOption,
+    data_folder,
     resumable,
     run_config,
     run_inputs,
@@ -191,7 +192,7 @@ def exam(
     if through not in (None, "life"):
         raise ConfigError(f"--through knows 'life' only; got '{through}'.")
     plugins.find("stages", stage)
-    existing(data, "--data")
+    data = data_folder(data)
     writable_file(json_file, "--json")
     folder = agent_folder(agent)
     settings = run_config(_size_of(folder), None, sets, config)

@@ -8,10 +8,12 @@ import json
 import shutil
 import subprocess
 import tarfile
+import wave
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -19,7 +21,14 @@ import pytest
 from devmind.datasets import CATALOGUE, find, get
 from devmind.datasets.catalogue import DataSet, Remote
 from devmind.datasets.fetch import digest
+from devmind.datasets.layout import LAYOUT, kinds_in
 from devmind.errors import DevmindError
+from devmind.sessions.spoken import clips
+from stages.language.read.corpus import corpus
+from stages.reasoning.connect4.positions import judged
+from stages.reasoning.sliding.exam import FIFTEEN_FILE
+from stages.reflex.recordings import has_pictures
+from stages.voice.sounds.recorded import recorded
 
 
 def packed(files: Mapping[str, bytes], top: str = "repository-abc123") -> bytes:
@@ -149,6 +158,49 @@ def test_get_says_what_it_did_and_what_to_type_next(devmind: Any, offer: Offer) 
     assert "1 file fetched and verified" in first.output
     assert "--data: data" in first.output
     assert "already" in second.output
+
+
+def fill(folder: Path) -> None:
+    """One file of every kind of LAYOUT."""
+    for part in ("images", "speech/own", "sounds/own/dog", "text", "games/connect4", "puzzles"):
+        (folder / part).mkdir(parents=True)
+    np.savez(folder / "images" / "own.npz", images=np.zeros((1, 8, 8), np.uint8), labels=np.zeros(1, np.uint8))
+    for path in ("speech/own/3_theo_0.wav", "sounds/own/dog/bark.wav"):
+        with wave.open(str(folder / path), "wb") as file:
+            file.setnchannels(1)
+            file.setsampwidth(2)
+            file.setframerate(16_000)
+            file.writeframes(np.full(16_000, 999, "<i2").tobytes())
+    (folder / "text" / "own.txt").write_text("To be " * 400)
+    (folder / "games" / "connect4" / "L2_R2.tsv").write_text("4455\t2\t-2,1,2,0,x,1,0\n")
+    (folder / "puzzles" / "puzzle15.tsv").write_text(" ".join(map(str, range(16))) + "\t0\n")
+
+
+def test_the_layout_is_what_the_stages_read(tmp_path: Path) -> None:
+    fill(tmp_path)
+    assert kinds_in(tmp_path) == list(LAYOUT)
+    assert has_pictures(tmp_path)
+    assert clips(tmp_path) is not None
+    assert recorded(tmp_path) is not None
+    assert corpus(cast(Any, SimpleNamespace(data=tmp_path))).source == "own.txt"
+    assert judged(tmp_path, 1, 0)[0].name == "L2_R2"
+    assert (tmp_path / FIFTEEN_FILE).is_file()
+
+
+def test_the_layout_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    assert all(f"| `{where}` |" in page for where in LAYOUT.values())
+
+
+@pytest.mark.parametrize("kind", LAYOUT)
+def test_a_folder_may_hold_some_kinds_only(kind: str, tmp_path: Path) -> None:
+    fill(tmp_path / "every")
+    first = LAYOUT[kind].partition("/")[0]
+    (tmp_path / "some").mkdir()
+    (tmp_path / "every" / first).rename(tmp_path / "some" / first)
+    assert kinds_in(tmp_path / "some") == [kind]
+    assert kinds_in(tmp_path / "every") == [other for other in LAYOUT if other != kind]
+    assert kinds_in(tmp_path / "some" / first) == [], "the folder within, which was not meant"
 
 
 def test_a_mistyped_set_is_named(devmind: Any) -> None:

@@ -171,6 +171,32 @@ def test_a_mistyped_path_names_the_nearest(
     assert calls.runs == []
 
 
+def test_a_folder_of_data_without_anything_known_is_told_of(
+    devmind: Any, calls: Calls, stand_in: Callable[..., None], tmp_path: Path
+) -> None:
+    stand_in(
+        "devmind.curriculum.runner", run_stage=calls.run_stage, examine=calls.examine, Curriculum=Walk,
+        every_stage=lambda: list(plugins.available("stages")),
+    )  # fmt: skip
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "config.json").touch()
+    (tmp_path / "data" / "pictures").mkdir(parents=True)
+    (tmp_path / "data" / "pictures" / "digits.npz").touch()
+    commands = (("stage", "run", "reflex"), ("stage", "exam", "reflex", "--agent", "agent"), ("curriculum", "run"))
+    for command in commands:
+        result = devmind(*command, "--data", "data")
+        assert result.stderr == (
+            "Note: 'data' (--data) holds nothing of what the stages that come with devmind look for, which is pictures "
+            "(images/*.npz), spoken digits (speech/*/{digit}_{speaker}_{take}.wav), "
+            "sounds (sounds/{set}/{class}/*.wav), texts (text/*.txt), games (games/connect4/*.tsv), "
+            "puzzles (puzzles/puzzle15.tsv); they go on as without --data.\n"
+        ), command
+    assert [run["data"] for run in calls.runs] == [Path("data")] * 2, "stages of others may find something there"
+    (tmp_path / "data" / "pictures").rename(tmp_path / "data" / "images")
+    for command in commands:
+        assert "holds nothing" not in devmind(*command, "--data", "data").stderr, command
+
+
 def test_exam_writes_the_scores_and_uses_the_agents_own_size(devmind: Any, calls: Calls, tmp_path: Path) -> None:
     (tmp_path / "agent").mkdir()
     (tmp_path / "agent" / "config.json").write_text('{"size": "tiny"}')
