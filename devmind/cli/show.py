@@ -6,7 +6,8 @@ terminal: see `bounds.printable`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -53,6 +54,27 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], wrapping: Co
     """
     cells = [[printable(without_secrets(str(cell))) for cell in row] for row in rows]
     console().print(plain_grid(columns, cells, wrapping))
+
+
+@contextmanager
+def working(what: str, most: int | None = None) -> Iterator[Callable[[int], None]]:
+    """While something works, a bar on a terminal, which is gone when that is done; elsewhere nothing.
+
+    Gives what is called with how much more was done.
+
+    Args:
+        what: what is done.
+        most: how much there is to do, at most; None where nobody knows.
+    """
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    out = console()
+    out.soft_wrap = True  # a note that is made meanwhile stands above the bar, and can be copied
+    counts = () if most is None else (MofNCompleteColumn(),)
+    columns = (TextColumn(what), BarColumn(), *counts, TimeElapsedColumn())
+    with Progress(*columns, transient=True, console=out, disable=not out.is_terminal) as progress:
+        task = progress.add_task(what, total=most)
+        yield lambda more: progress.advance(task, more)
 
 
 def megabytes(size: int) -> str:

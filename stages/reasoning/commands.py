@@ -18,7 +18,7 @@ from devmind.errors import ConfigError, nearest
 if TYPE_CHECKING:
     import numpy as np
 
-    from stages.reasoning.q_star import Way
+    from stages.reasoning.q_star import Guide, Way
 
 play = group("Play a game against an agent.")
 solve = group("Let an agent solve a puzzle.")
@@ -103,19 +103,23 @@ def puzzle(
 
 
 def _lights_out(state: str, agent: Path | None, nodes: int) -> None:
-    from stages.reasoning.parts import PRESSES, SIDE
-    from stages.reasoning.puzzles import exam
-    from stages.reasoning.puzzles.algebra import Algebra
-    from stages.reasoning.puzzles.lesson import MOST, costs
-    from stages.reasoning.puzzles.reading import lights
+    with show.working("loading the agent"):
+        from stages.reasoning.parts import PRESSES, SIDE
+        from stages.reasoning.puzzles import exam
+        from stages.reasoning.puzzles.algebra import Algebra
+        from stages.reasoning.puzzles.lesson import MOST, costs
+        from stages.reasoning.puzzles.reading import lights
 
-    lit, algebra = lights(state, SIDE), Algebra.of(SIDE)
-    if not algebra.solvable(lit)[0]:
-        raise ConfigError("These lights cannot be put out by any presses: they are not orthogonal to the null space.")
-    taught = taught_agent(agent, "reasoning", PRESSES, "lights-out")
+        lit, algebra = lights(state, SIDE), Algebra.of(SIDE)
+        if not algebra.solvable(lit)[0]:
+            raise ConfigError(
+                "These lights cannot be put out by any presses: they are not orthogonal to the null space."
+            )
+        taught = taught_agent(agent, "reasoning", PRESSES, "lights-out")
     fewest = int(algebra.shortest(lit).sum())
     hint = f"; its fewest presses are {fewest}, and scrambles of up to {MOST} are taught"
-    presses, told = _found(lambda: exam.search(lit, lambda states: costs(taught, states), nodes), nodes, hint)
+    guide = lambda states: costs(taught, states)  # noqa: E731
+    presses, told = _found(lambda asked: exam.search(lit, asked, nodes), guide, nodes, hint)
     places = " ".join(f"{press // SIDE + 1},{press % SIDE + 1}" for press in presses)
     show.line(f"press (row,column): {places or 'nothing, all lights are out'}")
     short = "proven shortest, by algebra mod 2" if len(presses) == fewest else f"not shortest: {fewest} would do"
@@ -123,23 +127,25 @@ def _lights_out(state: str, agent: Path | None, nodes: int) -> None:
 
 
 def _sliding(name: str, state: str, agent: Path | None, nodes: int, proof: int) -> None:
-    import numpy as np
+    with show.working("loading the agent"):
+        import numpy as np
 
-    from stages.reasoning.parts import SLIDES
-    from stages.reasoning.puzzles.reading import tiles
-    from stages.reasoning.sliding import exam
-    from stages.reasoning.sliding.lesson import costs, rules
+        from stages.reasoning.parts import SLIDES
+        from stages.reasoning.puzzles.reading import tiles
+        from stages.reasoning.sliding import exam
+        from stages.reasoning.sliding.lesson import costs, rules
 
-    side = SLIDING[name]
-    start = tiles(state, side)
-    if not rules(side).solvable(start)[0]:
-        raise ConfigError(
-            "These tiles cannot be put in order by any moves: their parity is odd. Did two change places when typed?"
-        )
-    taught = taught_agent(agent, "reasoning", SLIDES, name)
+        side = SLIDING[name]
+        start = tiles(state, side)
+        if not rules(side).solvable(start)[0]:
+            raise ConfigError(
+                "These tiles cannot be put in order by any moves: their parity is odd. Did two change places when "
+                "typed?"
+            )
+        taught = taught_agent(agent, "reasoning", SLIDES, name)
     guide = lambda states: costs(taught, side, states)  # noqa: E731
     how = (exam.CAREFUL, 1) if side == 3 else (exam.WEIGHT, exam.BATCH)
-    moves, told = _found(lambda: exam.search(side, start, guide, nodes, *how), nodes)
+    moves, told = _found(lambda asked: exam.search(side, start, asked, nodes, *how), guide, nodes)
     board, slid = start, []
     for move in moves:
         further = rules(side).slid(board, np.array([move]))
@@ -154,14 +160,15 @@ def _proven(side: int, board: np.ndarray, found: int, proof: int) -> str:
     from stages.reasoning.sliding.exam import manhattan, search
 
     if proof:
-        (way,) = search(side, board, lambda states: manhattan(side, states), proof)
+        with show.working("proving", proof) as tell:
+            (way,) = search(side, board, _told_of(lambda states: manhattan(side, states), tell), proof)
         if way.actions is not None:
             shorter = len(way.actions) < found
             return f"not shortest: {len(way.actions)} would do" if shorter else "proven shortest, by A* with Manhattan"
     return f"not proven shortest (--proof {proof} was not enough)"
 
 
-def _found(search: Callable[[], list[Way]], nodes: int, hint: str = "") -> tuple[list[int], str]:
+def _found(search: Callable[[Guide], list[Way]], guide: Guide, nodes: int, hint: str = "") -> tuple[list[int], str]:
     """The actions that a search finds, and what it took; `hint` is said behind that nothing was found.
 
     Raises:
@@ -170,13 +177,24 @@ def _found(search: Callable[[], list[Way]], nodes: int, hint: str = "") -> tuple
     from devmind.agent.threads import intra_op_threads
 
     began_s = time.perf_counter()
-    with intra_op_threads(1):
-        (way,) = search()
+    with intra_op_threads(1), show.working("searching", nodes) as tell:
+        (way,) = search(_told_of(guide, tell))
     told = f"{show.counted(way.nodes, 'state')} looked at in {time.perf_counter() - began_s:.1f} s"
     if way.actions is None:
         show.line(f"not solved: {told}; there is a way, so try more than --nodes {nodes}{hint}")
         raise typer.Exit(1)
     return way.actions, told
+
+
+def _told_of(guide: Guide, tell: Callable[[int], None]) -> Guide:
+    """The guide; each time `tell` is given of how many states it was asked."""
+
+    def guided(states: np.ndarray) -> np.ndarray:
+        costs = guide(states)
+        tell(len(states))
+        return costs
+
+    return guided
 
 
 def _asked(prompt: str) -> str | None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from devmind.agent.agent import Agent
+from devmind.cli import show
 from devmind.cli.app import app
 from devmind.testing import tiny_agent
 from devmind.worlds.sliding import SlidingRules
@@ -220,3 +224,33 @@ def test_tiles_in_order_need_nothing_and_too_few_nodes_say_so(folder: Path, caps
     code, out, _ = run(capsys, "solve", "8-puzzle", "--state", hard, "--agent", str(folder), "--nodes", "5")
     assert code == 1
     assert "not solved: 5 states looked at" in out
+
+
+def test_a_terminal_shows_how_far_the_search_is_and_nothing_else_does(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    args = ("solve", "8-puzzle", "--state", "1 2 3 4 5 6 0 7 8", "--agent", str(folder), "--nodes", "3000")
+    code, out, err = run(capsys, *args)
+    assert (code, len(out.splitlines()), err) == (0, 2, "")
+    asked = re.search(r"; (\d+) states? looked at", out)
+    assert asked is not None
+    screen = io.StringIO()
+    monkeypatch.setattr(show, "console", lambda: Console(file=screen, force_terminal=True, width=100, highlight=False))
+    code, _, err = run(capsys, *args)
+    assert (code, err) == (0, "")
+    seen = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
+    for what, number in (("loading the agent", ""), ("searching", rf" +{asked[1]}/3000"), ("proving", r" +\d+/20000")):
+        assert re.search(rf"{what} [━╸╺ ]+{number} 0:00:\d\d", seen), what
+    assert seen.count("\x1b[2K") >= 3, "each bar is gone when its work is done"
+
+
+def test_an_end_of_the_search_without_a_way_leaves_no_bar(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(show, "console", lambda: Console(file=screen, force_terminal=True, width=100, highlight=False))
+    args = ("--state", "8 6 7 2 5 4 3 0 1", "--agent", str(folder), "--nodes", "5")
+    assert run(capsys, "solve", "8-puzzle", *args)[0] == 1
+    last = screen.getvalue().rpartition("\x1b[2K")[2]
+    assert "not solved: 5 states looked at" in last
+    assert "5/5" not in last
