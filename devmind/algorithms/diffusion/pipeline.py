@@ -43,6 +43,43 @@ class Drawn:
     log_prob: Tensor
 
 
+@dataclass(frozen=True)
+class Held:
+    """What is given of plans: points [B, H, C] where `fixed`, bool [B, H], is true, and symbols int64 [B, L], which are
+    the mask where none is given."""
+
+    points: Tensor
+    fixed: Tensor
+    symbols: Tensor
+
+    @classmethod
+    def of(
+        cls, form: Any, n: int, device: torch.device, given: Mapping[int, Tensor], words: Mapping[int, Tensor]
+    ) -> Held:
+        """Of `n` plans of a denoiser of the configuration `form`; see `HybridPipeline.__call__` for what is given.
+
+        Raises:
+            ConfigError: a point or symbol beyond the plan's end.
+        """
+        points = torch.zeros(n, form.horizon, form.channels, device=device)
+        fixed = torch.zeros(n, form.horizon, dtype=torch.bool, device=device)
+        for at, value in given.items():
+            place = _place(at, form.horizon, "point")
+            points[:, place], fixed[:, place] = value.to(points.dtype), True
+        symbols = torch.full((n, form.length), form.words, device=device)
+        for at, word in words.items():
+            symbols[:, _place(at, form.length, "symbol")] = word
+        return cls(points, fixed, symbols)
+
+    def rows(self, index: Tensor) -> Held:
+        """The same of some plans; a row may be named several times."""
+        return Held(self.points[index], self.fixed[index], self.symbols[index])
+
+    def over(self, trajectory: Tensor) -> Tensor:
+        """Trajectories [B, H, C] with the points that are given in the place of their own."""
+        return torch.where(self.fixed[..., None], self.points, trajectory)
+
+
 class HybridPipeline(DiffusionPipeline):
     """A denoiser with its schedulers. `save_pretrained` is diffusers' own; this class's `from_pretrained` loads it."""
 
@@ -109,21 +146,16 @@ class HybridPipeline(DiffusionPipeline):
         Raises:
             ConfigError: more steps than levels, a point or symbol beyond the plan's end, or noise of another horizon.
         """
-        horizon, channels = self.denoiser.config.horizon, self.denoiser.config.channels
-        length, mask = self.denoiser.config.length, self.denoiser.config.words
-        if noise.shape[1:] != (horizon, channels):
+        form = self.denoiser.config
+        length, mask = form.length, form.words
+        if noise.shape[1:] != (form.horizon, form.channels):
             raise ConfigError(
-                f"This denoiser was taught plans of {horizon} points of {channels} numbers, no longer ones; got "
-                f"{list(noise.shape[1:])}."
+                f"This denoiser was taught plans of {form.horizon} points of {form.channels} numbers, no longer ones; "
+                f"got {list(noise.shape[1:])}."
             )
         x, device, n = noise, noise.device, len(noise)
-        held, fixed = torch.zeros(n, horizon, channels, device=device), torch.zeros(n, horizon, dtype=torch.bool)
-        fixed = fixed.to(device)
-        for at, value in (given or {}).items():
-            held[:, _place(at, horizon, "point")], fixed[:, at] = value.to(held.dtype), True
-        symbols = torch.full((n, length), mask, device=device)
-        for at, word in (words or {}).items():
-            symbols[:, _place(at, length, "symbol")] = word
+        held = Held.of(form, n, device, given or {}, words or {})
+        symbols = held.symbols
         set_steps(self.scheduler, steps, device)
         self.token_scheduler.set_timesteps(words_first or steps, (0, 0), device)
         timesteps = list(self.scheduler.timesteps)
@@ -135,13 +167,13 @@ class HybridPipeline(DiffusionPipeline):
         denoise = self._conditioned(condition, present, guidance)
         first = [timesteps[skipped]] * (words_first if length and told else 0)
         for number, timestep in enumerate([*first, *timesteps[skipped:]], -len(first)):
-            x = torch.where(fixed[..., None], held, x)
+            x = held.over(x)
             masked = (symbols == mask).float().mean(-1) if length else x.new_zeros(n)
             level = level_of(self.scheduler, timestep.float()).expand(n)
-            clean, logits = denoise(x, fixed, level, symbols, masked)
+            clean, logits = denoise(x, held.fixed, level, symbols, masked)
             if guide is not None and number >= 0:
                 clean = guide(clean)
-            clean = torch.where(fixed[..., None], held, clean)
+            clean = held.over(clean)
             left = -1 - number if words_first else len(timesteps) - skipped - 1 - number
             if length and told and left >= 0:
                 before = symbols
@@ -154,7 +186,7 @@ class HybridPipeline(DiffusionPipeline):
                 watch(number + len(first), x, clean, symbols)
             if number >= 0:
                 x = stepped(self.scheduler, clean, timestep, x)
-        return Drawn(torch.where(fixed[..., None], held, x), symbols, log_prob)
+        return Drawn(held.over(x), symbols, log_prob)
 
     def _conditioned(self, condition: Tensor, present: Tensor, guidance: float) -> Callable[..., tuple[Tensor, Tensor]]:
         """The network as a function of (x, fixed, level, symbols, masked), with classifier-free guidance.

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from devmind.algorithms.diffusion.denoiser import HybridDenoiser
-from devmind.algorithms.diffusion.pipeline import HybridPipeline
+from devmind.algorithms.diffusion.pipeline import Held, HybridPipeline
 from devmind.algorithms.diffusion.schedules import noised
 from devmind.algorithms.tree_search import Expanded, Roots, puct_search
 from devmind.errors import ConfigError
@@ -142,6 +142,9 @@ def grown(
 
     Args:
         start: plans [B, H, C] that trajectories begin from, noised to the level `begin`.
+
+    Raises:
+        ConfigError: a point or symbol beyond the plan's end is given.
     """
     grower = _Grower(pipeline, condition, present, noise, worth, shape, given or {}, words or {}, start, begin, told)
     roots = grower.roots()
@@ -178,15 +181,8 @@ class _Grower:
         self.length, self.mask, self.calls, n = form.length, form.words, 0, len(condition)
         self.start, self.begin = start, begin
         self.word_levels = shape.word_levels if form.length and told else 0
-        device = condition.device
-        self.held = torch.zeros(n, form.horizon, form.channels, device=device)
-        self.fixed = torch.zeros(n, form.horizon, dtype=torch.bool, device=device)
-        for at, value in given.items():
-            self.held[:, at], self.fixed[:, at] = value.to(self.held.dtype), True
-        self.first = torch.full((n, form.length), form.words, device=device)
-        for at, word in words.items():
-            self.first[:, at] = word
-        self.guides = torch.tensor(shape.guidances, device=device)
+        self.held = Held.of(form, n, condition.device, given, words)
+        self.guides = torch.tensor(shape.guidances, device=condition.device)
         none = torch.zeros_like(present)
         remembers = isinstance(self.network, HybridDenoiser)
         self.about: Tensor | None = None
@@ -196,7 +192,7 @@ class _Grower:
         """Plans of which nothing is known yet."""
         row = torch.arange(len(self.condition), device=self.condition.device)
         depth = torch.zeros_like(row)
-        state = self._reached(row, depth, self.first, None, depth, torch.ones_like(row, dtype=torch.float32))
+        state = self._reached(row, depth, self.held.symbols, None, depth, torch.ones_like(row, dtype=torch.float32))
         return Roots(state, *self._thought(state)[:3])
 
     def expand(self, states: Partial, actions: np.ndarray) -> Expanded[Partial]:
@@ -265,7 +261,8 @@ class _Grower:
 
     def _told(self, x: Tensor, level: float, symbols: Tensor, row: Tensor, guidance: Tensor) -> tuple[Tensor, Tensor]:
         """The clean trajectory and logits of the symbols, as the network tells them under a guidance [n]."""
-        x = torch.where(self.fixed[row][..., None], self.held[row], x)
+        held = self.held.rows(row)
+        x = held.over(x)
         clean, logits = self._asked(x, level, symbols, row, self.present, self.hints[0])
         guided = (guidance != 1.0).nonzero().squeeze(-1)
         if len(guided):
@@ -274,7 +271,7 @@ class _Grower:
             share = guidance[guided][:, None, None]
             clean = clean.index_put((guided,), free + share * (clean[guided] - free))
             logits = logits.index_put((guided,), free_logits + share * (logits[guided] - free_logits))
-        return torch.where(self.fixed[row][..., None], self.held[row], clean), logits
+        return held.over(clean), logits
 
     def _asked(
         self, x: Tensor, level: float, symbols: Tensor, row: Tensor, present: Tensor, hints: Tensor | None
@@ -283,7 +280,7 @@ class _Grower:
         masked = (symbols == self.mask).float().mean(-1) if self.length else x.new_zeros(len(row))
         known = {} if hints is None else {"hint": hints[row]}
         told: tuple[Tensor, Tensor] = self.network(
-            x, self.fixed[row], x.new_full((len(row),), level), symbols, masked, self.condition[row], present[row],
+            x, self.held.fixed[row], x.new_full((len(row),), level), symbols, masked, self.condition[row], present[row],
             **known,
         )  # fmt: skip
         return told

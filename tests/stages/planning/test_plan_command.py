@@ -78,6 +78,7 @@ def test_a_tree_of_plans_is_searched_and_shown(folder: Path, tmp_path: Path) -> 
         (["--steps", "101"], "denoised in 1 to 100 steps"),
         (["--steps", "5", "--simulations", "5"], "--simulations or --steps, not both"),
         (["--waypoint", "30:0,0"], "the last one is 25"),
+        (["--waypoint", "30:0,0", "--simulations", "5"], "the last one is 25"),
         (["--waypoint", "here"], "takes a point's number"),
         (["--symbols", "east,wset"], "did you mean 'west'"),
     ],
