@@ -147,43 +147,39 @@ class HybridPipeline(DiffusionPipeline):
             ConfigError: more steps than levels, a point or symbol beyond the plan's end, or noise of another horizon.
         """
         form = self.denoiser.config
-        length, mask = form.length, form.words
         if noise.shape[1:] != (form.horizon, form.channels):
             raise ConfigError(
                 f"This denoiser was taught plans of {form.horizon} points of {form.channels} numbers, no longer ones; "
                 f"got {list(noise.shape[1:])}."
             )
-        x, device, n = noise, noise.device, len(noise)
+        n, device = len(noise), noise.device
         held = Held.of(form, n, device, given or {}, words or {})
-        symbols = held.symbols
         set_steps(self.scheduler, steps, device)
         self.token_scheduler.set_timesteps(words_first or steps, (0, 0), device)
-        timesteps = list(self.scheduler.timesteps)
-        skipped = 0 if start is None else min(steps - 1, steps - max(1, round(begin * steps)))
+        x, timesteps = noise, list(self.scheduler.timesteps)
         if start is not None:
-            x = self._noised_to(start, noise, timesteps[skipped])
-            self._begin_at(skipped)
-        log_prob = torch.zeros(n, device=device)
+            skipped = steps - max(1, round(begin * steps))
+            x, timesteps = self._begun(start, noise, skipped), timesteps[skipped:]
+        symbols, log_prob = held.symbols, torch.zeros(n, device=device)
+        told = told and form.length > 0
+        first = words_first if told else 0
         denoise = self._conditioned(condition, present, guidance)
-        first = [timesteps[skipped]] * (words_first if length and told else 0)
-        for number, timestep in enumerate([*first, *timesteps[skipped:]], -len(first)):
+        # In steps numbered below 0 symbols alone are drawn.
+        for number, timestep in enumerate([timesteps[0]] * first + timesteps, -first):
             x = held.over(x)
-            masked = (symbols == mask).float().mean(-1) if length else x.new_zeros(n)
+            masked = (symbols == form.words).float().mean(-1) if form.length else x.new_zeros(n)
             level = level_of(self.scheduler, timestep.float()).expand(n)
             clean, logits = denoise(x, held.fixed, level, symbols, masked)
             if guide is not None and number >= 0:
                 clean = guide(clean)
             clean = held.over(clean)
-            left = -1 - number if words_first else len(timesteps) - skipped - 1 - number
-            if length and told and left >= 0:
-                before = symbols
+            left = (0 if words_first else len(timesteps)) - 1 - number
+            if told and left >= 0:
                 drawn = logits if luck is None else logits + luck
-                symbols = self.token_scheduler.step(drawn, left, symbols).prev_sample
-                new = (before == mask) & (symbols != mask)
-                chosen = logits.log_softmax(-1).gather(-1, symbols.clamp_max(mask - 1)[..., None]).squeeze(-1)
-                log_prob = log_prob + (chosen * new).sum(-1)
+                before, symbols = symbols, self.token_scheduler.step(drawn, left, symbols).prev_sample
+                log_prob = log_prob + self.token_scheduler.log_prob(logits, before, symbols)
             if watch is not None:
-                watch(number + len(first), x, clean, symbols)
+                watch(number + first, x, clean, symbols)
             if number >= 0:
                 x = stepped(self.scheduler, clean, timestep, x)
         return Drawn(held.over(x), symbols, log_prob)
@@ -210,14 +206,14 @@ class HybridPipeline(DiffusionPipeline):
 
         return guided
 
-    def _noised_to(self, start: Tensor, noise: Tensor, timestep: Tensor) -> Tensor:
+    def _begun(self, start: Tensor, noise: Tensor, skipped: int) -> Tensor:
+        """Plans `start` [B, H, C] noised to where the scheduler goes on when so many steps are left out."""
+        timestep = self.scheduler.timesteps[skipped]
         index = timestep.round().long() - 1 if is_flow(self.scheduler) else timestep.long()
-        return noised(self.scheduler, start, noise, index.clamp_min(0).expand(len(start)))[0]
-
-    def _begin_at(self, skipped: int) -> None:
-        """Solvers that count their steps are told that some were left out."""
-        if hasattr(self.scheduler, "set_begin_index"):
+        x, _ = noised(self.scheduler, start, noise, index.clamp_min(0).expand(len(start)))
+        if hasattr(self.scheduler, "set_begin_index"):  # of solvers that count their steps
             self.scheduler.set_begin_index(skipped)
+        return x
 
 
 def _place(at: int, n: int, what: str) -> int:

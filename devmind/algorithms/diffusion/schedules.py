@@ -114,3 +114,10 @@ class MaskedTokens(AmusedScheduler):
             rank = torch.where(unknown, sure, torch.inf).argsort(-1).argsort(-1)
             before = torch.where(rank < again_of_row[:, None], self.config.mask_token_id, told)
         return AmusedSchedulerOutput(before, told) if return_dict else (before, told)
+
+    def log_prob(self, logits: Tensor, before: Tensor, after: Tensor) -> Tensor:
+        """Log probability [B] by logits [B, L, words] of the words of `after` that `before`, int64 [B, L], masks."""
+        mask = self.config.mask_token_id
+        new = (before == mask) & (after != mask)
+        chosen = logits.log_softmax(-1).gather(-1, after.clamp_max(mask - 1)[..., None]).squeeze(-1)
+        return (chosen * new).sum(-1)

@@ -145,13 +145,11 @@ class PolicyGradient:
 
     def log_prob(self, drawing: Drawing, place: Tensor, goal: Tensor, maze: Tensor) -> Tensor:
         """How likely all steps were, [N], a mean over words and numbers so that both count."""
-        mask, total = self.head.denoiser.config.words, torch.zeros(len(place))
+        tokens, total = self.head.pipeline.token_scheduler, torch.zeros(len(place))
         x = drawing.points[0][0]
         for before, after in drawing.words:
             _, logits = self._told(x, 1.0, before, place, goal, maze)
-            new = (before == mask) & (after != mask)
-            chosen = logits.log_softmax(-1).gather(-1, after.clamp_max(mask - 1)[..., None]).squeeze(-1)
-            total = total + (chosen * new).sum(-1) / before.shape[1]
+            total = total + tokens.log_prob(logits, before, after) / before.shape[1]
         symbols = drawing.words[-1][1]
         for x, level, after, below in drawing.points:
             clean, _ = self._told(x, level, symbols, place, goal, maze)
