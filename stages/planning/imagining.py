@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from devmind.agent.output import masked_mean
 from devmind.algorithms.diffusion import SPREAD_OUT, HybridPipeline, MaskedTokens, make_scheduler, spread_out
 from devmind.algorithms.diffusion.pipeline import Drawn, Watch
-from devmind.algorithms.diffusion.schedules import noised
+from devmind.algorithms.diffusion.schedules import gumbel, noised
 from devmind.algorithms.diffusion.tokens import TokenDenoiser
 from devmind.errors import ConfigError, nearest
 from devmind.worlds.tabletop import PLACES, THINGS, Table, observed
@@ -198,9 +198,8 @@ class Imaginer(nn.Module):
         """What `n` plans are made of: noise [n, H, C], and luck [n, L, words] (Gumbel) by which symbols are drawn."""
         there = device if generator is None else generator.device
         noise = torch.randn(n, self.form.horizon, self.channels, generator=generator, device=there)
-        luck = torch.rand(n, self.form.horizon, self.form.words, generator=generator, device=there)
-        luck = luck.clamp_min(1e-9).log().neg()
-        return noise.to(device), luck.clamp_min(1e-9).log().neg().to(device)
+        luck = gumbel(torch.rand(n, self.form.horizon, self.form.words, generator=generator, device=there))
+        return noise.to(device), luck.to(device)
 
     @torch.no_grad()
     def drawn(

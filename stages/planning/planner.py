@@ -30,7 +30,7 @@ from devmind.algorithms.diffusion import (
     spread_out,
 )
 from devmind.algorithms.diffusion.pipeline import Watch
-from devmind.algorithms.diffusion.schedules import noised
+from devmind.algorithms.diffusion.schedules import gumbel, noised
 from devmind.algorithms.diffusion.tree import Shape
 from devmind.errors import ConfigError
 from devmind.seeding import torch_generator
@@ -238,8 +238,7 @@ class PlannerHead(BeliefHead):
         draws = generator or torch_generator("planner", self.horizon, n, number, device=device)
         noise = torch.randn(n, self.horizon, 2, generator=draws, device=draws.device).to(device).repeat(b, 1, 1)
         kinds = n, self.denoiser.config["length"], self.denoiser.config["words"]
-        luck = torch.rand(kinds, generator=draws, device=draws.device).to(device).clamp_min(1e-9).log().neg()
-        luck = luck.clamp_min(1e-9).log().neg()
+        luck = gumbel(torch.rand(kinds, generator=draws, device=draws.device).to(device))
         luck[0] = 0.0  # one candidate of the likeliest words
 
         def each(value: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from devmind.algorithms.diffusion import SCHEDULERS, HybridDenoiser, HybridPipeline, MaskedTokens, make_scheduler
-from devmind.algorithms.diffusion.schedules import noised
+from devmind.algorithms.diffusion.schedules import gumbel, noised
 from devmind.errors import CheckpointError, ConfigError
 
 HORIZON, LENGTH = 8, 4
@@ -165,6 +165,14 @@ def test_masked_tokens_are_kept_surest_first() -> None:
     first = scheduler.step(logits, 1, torch.tensor([[2, 2, 2]])).prev_sample
     np.testing.assert_array_equal(first, [[0, 2, 2]])
     np.testing.assert_array_equal(scheduler.step(logits, 0, first).prev_sample, [[0, 1, 1]])
+
+
+def test_words_are_drawn_as_often_as_their_logits_say() -> None:
+    logits = torch.tensor([0.0, 1.0, -1.0])
+    luck = gumbel(torch.rand(20_000, 3, generator=torch.Generator().manual_seed(4)))
+    often = torch.bincount((logits + luck).argmax(-1), minlength=3) / 20_000
+    torch.testing.assert_close(often, logits.softmax(-1), atol=0.015, rtol=0)
+    assert gumbel(torch.tensor([0.0, 1.0])).isfinite().all()
 
 
 def test_what_is_remembered_once_is_what_each_step_would_remember(monkeypatch: pytest.MonkeyPatch) -> None:

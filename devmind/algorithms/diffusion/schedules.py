@@ -86,6 +86,11 @@ def stepped(scheduler: Any, clean: Tensor, timestep: Tensor, sample: Tensor) -> 
     return scheduler.step(clean, timestep, sample).prev_sample
 
 
+def gumbel(uniform: Tensor) -> Tensor:
+    """Gumbel noise out of numbers drawn evenly from 0..1; words are drawn where it is added to their logits."""
+    return uniform.clamp_min(1e-9).log().neg().clamp_min(1e-9).log().neg()
+
+
 class MaskedTokens(AmusedScheduler):
     """diffusers' scheduler of masked tokens (Chang et al. 2022, "MaskGIT"), whose rows do not depend on each other.
 

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from devmind.algorithms.diffusion.denoiser import HybridDenoiser
 from devmind.algorithms.diffusion.pipeline import Held, HybridPipeline
-from devmind.algorithms.diffusion.schedules import noised
+from devmind.algorithms.diffusion.schedules import gumbel, noised
 from devmind.algorithms.tree_search import Expanded, Roots, puct_search
 from devmind.errors import ConfigError
 
@@ -298,8 +298,7 @@ class _Grower:
 def named(shape: Shape, form: Mapping[str, Any], generator: torch.Generator, device: torch.device) -> Noise:
     """The noise of a tree for a denoiser of the configuration `form`; the first branch takes the likeliest words."""
     sizes: Sequence[int] = (shape.word_levels, shape.branches, form["length"], form["words"])
-    luck = torch.rand(*sizes, generator=generator, device=generator.device).clamp_min(1e-9).log().neg()
-    luck = luck.clamp_min(1e-9).log().neg()
+    luck = gumbel(torch.rand(*sizes, generator=generator, device=generator.device))
     luck[:, 0] = 0.0
     points = torch.randn(
         shape.levels, shape.branches, form["horizon"], form["channels"], generator=generator, device=generator.device

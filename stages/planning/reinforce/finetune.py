@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from devmind.acting import Actor, rollout
 from devmind.agent.agent import Agent
-from devmind.algorithms.diffusion.schedules import noised
+from devmind.algorithms.diffusion.schedules import gumbel, noised
 from devmind.algorithms.implicit_q import advantage_weights
 from devmind.errors import ConfigError
 from devmind.worlds import make as make_world
@@ -129,7 +129,7 @@ class PolicyGradient:
         tokens.set_timesteps(self.word_steps, (0, 0))
         for step in range(self.word_steps):
             _, logits = self._told(x, 1.0, symbols, place, goal, maze)
-            luck = torch.rand(logits.shape, generator=generator).clamp_min(1e-9).log().neg().clamp_min(1e-9).log().neg()
+            luck = gumbel(torch.rand(logits.shape, generator=generator))
             after = tokens.step(logits + luck, self.word_steps - 1 - step, symbols).prev_sample
             drawing.words.append((symbols, after))
             symbols = after
