@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from devmind.agent.output import masked_mean
 from devmind.algorithms.diffusion import SPREAD_OUT, HybridPipeline, MaskedTokens, make_scheduler, spread_out
 from devmind.algorithms.diffusion.pipeline import Drawn, Watch
-from devmind.algorithms.diffusion.schedules import gumbel, noised
+from devmind.algorithms.diffusion.schedules import gumbel, noised_to_teach
 from devmind.algorithms.diffusion.tokens import TokenDenoiser
 from devmind.errors import ConfigError, nearest
 from devmind.worlds.tabletop import PLACES, THINGS, Table, observed
@@ -152,13 +152,8 @@ class Imaginer(nn.Module):
             return torch.rand(*shape, generator=generator, device=device)
 
         phase = uniform(n)
-        depth = uniform(n).sqrt()
-        if self.variant == "masked":
-            depth = torch.where(phase < WORDS_FIRST, 1.0, depth)
-        top = self.scheduler.config.num_train_timesteps
-        index = (depth * top).long().clamp_max(top - 1)
-        noise = torch.randn(clean.shape, generator=generator, device=device)
-        x, level = noised(self.scheduler, clean, noise, index)
+        alone = (phase < WORDS_FIRST) & (self.variant == "masked")
+        x, level = noised_to_teach(self.scheduler, clean, alone, generator)
         given = torch.zeros(points.shape[:2], dtype=torch.bool, device=device)
         present = condition.any(-1) if present is None else present
         share = torch.where(phase > 1 - WORDS_KNOWN, 0.0, uniform(n))

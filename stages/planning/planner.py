@@ -30,7 +30,7 @@ from devmind.algorithms.diffusion import (
     spread_out,
 )
 from devmind.algorithms.diffusion.pipeline import Watch
-from devmind.algorithms.diffusion.schedules import gumbel, noised
+from devmind.algorithms.diffusion.schedules import gumbel, noised_to_teach
 from devmind.algorithms.diffusion.tree import Shape
 from devmind.errors import ConfigError
 from devmind.seeding import torch_generator
@@ -291,17 +291,9 @@ class PlannerHead(BeliefHead):
         def uniform(*shape: int) -> Tensor:
             return torch.rand(*shape, generator=generator, device=device)
 
-        # Plans are drawn symbols first: these of pure noise, and then the trajectory with all of them known. Few steps
-        # of drawing are mostly steps from much noise.
+        # Plans are drawn symbols first: these of pure noise, and then the trajectory with all of them known.
         phase = uniform(n)
-        depth = torch.where(phase < WORDS_FIRST, 1.0, uniform(n).sqrt())
-        index = (
-            (depth * self.scheduler.config.num_train_timesteps)
-            .long()
-            .clamp_max(self.scheduler.config.num_train_timesteps - 1)
-        )
-        noise = torch.randn(clean.shape, generator=generator, device=device)
-        x, level = noised(self.scheduler, clean, noise, index)
+        x, level = noised_to_teach(self.scheduler, clean, phase < WORDS_FIRST, generator)
         given = (uniform(n, self.horizon) < GIVEN_SHARE) & (uniform(n, 1) < 0.5)
         given[:, [0, -1]] = True
         share = torch.where(phase > 1 - WORDS_KNOWN, 0.0, uniform(n))

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from devmind.algorithms.diffusion import SCHEDULERS, HybridDenoiser, HybridPipeline, MaskedTokens, make_scheduler
-from devmind.algorithms.diffusion.schedules import gumbel, noised
+from devmind.algorithms.diffusion.schedules import gumbel, noised, noised_to_teach
 from devmind.errors import CheckpointError, ConfigError
 
 HORIZON, LENGTH = 8, 4
@@ -173,6 +173,17 @@ def test_words_are_drawn_as_often_as_their_logits_say() -> None:
     often = torch.bincount((logits + luck).argmax(-1), minlength=3) / 20_000
     torch.testing.assert_close(often, logits.softmax(-1), atol=0.015, rtol=0)
     assert gumbel(torch.tensor([0.0, 1.0])).isfinite().all()
+
+
+@pytest.mark.parametrize("name", ["ddim", "flow"])
+def test_a_lesson_shows_pure_noise_where_symbols_are_alone_and_much_noise_elsewhere(name: str) -> None:
+    alone = torch.arange(10_000) % 2 == 0
+    clean = torch.full((10_000, 1), 100.0)
+    x, level = noised_to_teach(make_scheduler(name, 50), clean, alone, torch.Generator().manual_seed(5))
+    assert (level[alone] == 1).all()
+    assert x[alone].abs().max() < 10
+    assert float(level[~alone].mean()) == pytest.approx(2 / 3, abs=0.02)
+    assert float(level[~alone].min()) < 0.1
 
 
 def test_what_is_remembered_once_is_what_each_step_would_remember(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,6 +59,20 @@ def noised(scheduler: Any, clean: Tensor, noise: Tensor, index: Tensor) -> tuple
     return scheduler.add_noise(clean, noise, index), level
 
 
+def noised_to_teach(
+    scheduler: Any, clean: Tensor, alone: Tensor, generator: torch.Generator | None
+) -> tuple[Tensor, Tensor]:
+    """`clean` [B, ...] as a lesson shows it, and its level in 0..1, [B]: pure noise where `alone`, bool [B], is true.
+
+    Elsewhere it is much noise more often than little: few steps of drawing are mostly steps from much noise.
+    """
+    depth = torch.where(alone, 1.0, torch.rand(len(clean), generator=generator, device=clean.device).sqrt())
+    levels = scheduler.config.num_train_timesteps
+    index = (depth * levels).long().clamp_max(levels - 1)
+    noise = torch.randn(clean.shape, generator=generator, device=clean.device)
+    return noised(scheduler, clean, noise, index)
+
+
 def set_steps(scheduler: Any, steps: int, device: torch.device) -> None:
     """Get ready to draw in so many steps.
 
