@@ -234,27 +234,20 @@ class PlannerHead(BeliefHead):
             found = searched(self, read, self.tree, start, generator, given, words, watch, number)
             return self._named(found, read, words)
         b, n = len(read.place), candidates or self.candidates
-        device = read.place.device
-        draws = generator or torch_generator("planner", self.horizon, n, number, device=device)
-        noise = torch.randn(n, self.horizon, 2, generator=draws, device=draws.device).to(device).repeat(b, 1, 1)
-        kinds = n, self.denoiser.config["length"], self.denoiser.config["words"]
-        luck = gumbel(torch.rand(kinds, generator=draws, device=draws.device).to(device))
-        luck[0] = 0.0  # one candidate of the likeliest words
+        noise, luck = self._chance(n, generator, number, read.place.device)
 
         def each(value: Tensor) -> Tensor:
             return value.repeat_interleave(n, 0)
 
-        ends = {0: read.place, -1: read.goal}
-        held = {at: each(self.scaled(value)) for at, value in {**(given or {}), **ends}.items()}
         drawn = self.pipeline(
             each(read.thought),
             each(read.present),
-            noise,
-            held,
+            noise.repeat(b, 1, 1),
+            {at: each(value) for at, value in self.held(read, given).items()},
             {at: each(word) for at, word in (words or {}).items()},
             steps=steps or (self.steps if start is None else self.warm_steps * round(1 / self.warm)),
             start=None if start is None else each(self.scaled(start)),
-            begin=1.0 if start is None else self.warm,
+            begin=self.warm,
             watch=watch,
             luck=luck.repeat(b, 1, 1),
             told=SYMBOLS not in self.silenced,
@@ -265,6 +258,22 @@ class PlannerHead(BeliefHead):
         marks = self.marks(plans, read.maze)
         found = Candidates(plans, drawn.symbols.unflatten(0, (b, n)), marks, marks.argmax(-1))
         return self._named(found, read, words)
+
+    def _chance(
+        self, n: int, generator: torch.Generator | None, number: int, device: torch.device
+    ) -> tuple[Tensor, Tensor]:
+        """What `n` candidates are made of: noise [n, H, 2], and luck [n, L, words] by which symbols are drawn; the
+        first one's are the likeliest."""
+        draws = generator or torch_generator("planner", self.horizon, n, number, device=device)
+        noise = torch.randn(n, self.horizon, 2, generator=draws, device=draws.device).to(device)
+        kinds = n, self.denoiser.config["length"], self.denoiser.config["words"]
+        luck = gumbel(torch.rand(kinds, generator=draws, device=draws.device).to(device))
+        luck[0] = 0.0
+        return noise, luck
+
+    def held(self, read: Route, given: Mapping[int, Tensor] | None) -> dict[int, Tensor]:
+        """Points {number: [B, 2]} of plans that are held, as the denoiser has them: the ends, and what is given."""
+        return {at: self.scaled(place) for at, place in {**(given or {}), 0: read.place, -1: read.goal}.items()}
 
     def _named(self, found: Candidates, read: Route, words: Mapping[int, Tensor] | None) -> Candidates:
         """The candidates with the moves that their trajectories came to in place of those that they were drawn by; what

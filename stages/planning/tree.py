@@ -77,7 +77,6 @@ def tree_of(
     device = read.place.device
     draws = generator or torch_generator("planner's tree", head.horizon, number, device=device)
     nothing = torch.zeros(len(read.place), head.cells**2, dtype=torch.bool, device=device)
-    ends = {0: read.place, -1: read.goal}
 
     def worth(clean: Tensor, symbols: Tensor, row: Tensor) -> Tensor:
         plans, maze = head.unscaled(clean)[:, None], read.maze[row]
@@ -91,7 +90,7 @@ def tree_of(
         named(shape, head.denoiser.config, draws, device),
         worth,
         shape,
-        {at: head.scaled(value) for at, value in {**(given or {}), **ends}.items()},
+        head.held(read, given),
         words,
         None if start is None else head.scaled(start),
         1.0 if start is None else head.warm,
