@@ -135,18 +135,9 @@ class PlannerHead(BeliefHead):
         self.scheduler = make_scheduler(scheduler, levels)
         self.read_width = max(inlet.width, 2 * SPREAD_OUT)
         self.denoiser = HybridDenoiser(
-            2,
-            horizon,
-            words,
-            length,
-            self.read_width,
-            inlet.n_tokens + 1,
-            width,
-            layers,
-            attention_heads,
-            memory,
-            pieces,
-        )
+            2, horizon, words, length, self.read_width, inlet.n_tokens + 1,
+            width, layers, attention_heads, memory, pieces,
+        )  # fmt: skip
         # What is near in numbers may be far to walk: so each pair of cells has a code of its own, the product of two.
         self.begins, self.ends = (nn.Embedding(mazes * cells**2, self.read_width) for _ in range(2))
         self.add_strides(width, middle, spread, length_price, words if length else 0)
