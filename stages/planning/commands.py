@@ -15,6 +15,7 @@ from devmind.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from devmind.agent.agent import Agent
+    from devmind.worlds.pointmaze import PointMazeRules
     from stages.planning.film import Told
 
 plan = group("Imagine a way through a maze and go it, or carry out an instruction in a room.")
@@ -79,7 +80,6 @@ def imagine(
 ) -> None:
     """Imagine several plans to a goal, choose one, and follow it; given points and moves hold in the first plan."""
     from devmind.agent.threads import intra_op_threads
-    from devmind.worlds.pointmaze import MAZES, PointMazeRules
     from stages.planning import film
     from stages.planning.parts import ROUTE
     from stages.planning.tree import search_in_a_tree
@@ -89,13 +89,8 @@ def imagine(
             raise ConfigError("In a room an instruction is carried out: it takes --agent, --goal and --seed alone.")
         _carry_out(env, agent, goal, seed)
         return
-    known = [f"pointmaze-{name}" for name in MAZES]
-    if env not in known:
-        raise ConfigError(f"There is no maze '{env}'{nearest(env, known)}")
-    rules = PointMazeRules(env.removeprefix("pointmaze-"))
-    end = _place("task1" if goal is None else goal, rules, 1, "--goal")
-    begin = _place(start or (goal if goal and goal.startswith("task") else "task1"), rules, 0, "--start")
-    rules.between(begin[None], end[None])  # it says what is wrong with them
+    rules = _maze(env)
+    begin, end = _ends(rules, start, goal)
     if film_ is not None and not film_.parent.is_dir():
         raise ConfigError(f"--show writes into a folder that is there; there is no '{film_.parent}'. Make it first.")
     taught = taught_agent(agent, "planning", ROUTE, "to plan")
@@ -169,7 +164,7 @@ def _carry_out(room: str, agent: Path | None, said: str | None, seed: int) -> No
 
 
 def _walk(
-    agent: Agent, rules: Any, start: Any, goal: Any, env: str, port: int, open_: bool, seconds: float | None
+    agent: Agent, rules: PointMazeRules, start: Any, goal: Any, env: str, port: int, open_: bool, seconds: float | None
 ) -> None:
     from devmind.agent.threads import intra_op_threads
     from stages.planning.maze_page import MazePage, page_files
@@ -181,7 +176,26 @@ def _walk(
         walking.run(seconds)
 
 
-def _place(text: str, rules: Any, end: int, option: str) -> Any:
+def _maze(env: str) -> PointMazeRules:
+    """The rules of the maze that is named."""
+    from devmind.worlds.pointmaze import MAZES, PointMazeRules
+
+    known = [f"pointmaze-{name}" for name in MAZES]
+    if env not in known:
+        raise ConfigError(f"There is no maze '{env}'{nearest(env, known)}")
+    return PointMazeRules(env.removeprefix("pointmaze-"))
+
+
+def _ends(rules: PointMazeRules, start: str | None, goal: str | None) -> tuple[Any, Any]:
+    """Where to begin and where to end, [2] each, in OGBench's units. By default it is the goal's task that begins, and
+    task1 where no task is named."""
+    end = _place("task1" if goal is None else goal, rules, 1, "--goal")
+    begin = _place(start or (goal if goal and goal.startswith("task") else "task1"), rules, 0, "--start")
+    rules.between(begin[None], end[None])  # it says what is wrong with them
+    return begin, end
+
+
+def _place(text: str, rules: PointMazeRules, end: int, option: str) -> Any:
     """A place in OGBench's units: two numbers, or the start (`end` 0) or goal (1) of a task."""
     import numpy as np
 
@@ -198,7 +212,7 @@ def _place(text: str, rules: Any, end: int, option: str) -> Any:
     return np.array([x, y])
 
 
-def _waypoint(text: str, rules: Any) -> tuple[int, Any]:
+def _waypoint(text: str, rules: PointMazeRules) -> tuple[int, Any]:
     import numpy as np
 
     number, _, place = text.partition(":")
