@@ -175,7 +175,7 @@ def test_words_are_drawn_as_often_as_their_logits_say() -> None:
     assert gumbel(torch.tensor([0.0, 1.0])).isfinite().all()
 
 
-@pytest.mark.parametrize("name", ["ddim", "flow"])
+@pytest.mark.parametrize("name", SCHEDULERS)
 def test_a_lesson_shows_pure_noise_where_symbols_are_alone_and_much_noise_elsewhere(name: str) -> None:
     alone = torch.arange(10_000) % 2 == 0
     clean = torch.full((10_000, 1), 100.0)
@@ -184,6 +184,17 @@ def test_a_lesson_shows_pure_noise_where_symbols_are_alone_and_much_noise_elsewh
     assert x[alone].abs().max() < 10
     assert float(level[~alone].mean()) == pytest.approx(2 / 3, abs=0.02)
     assert float(level[~alone].min()) < 0.1
+
+
+@pytest.mark.parametrize("name", ["dpm-solver++", "unipc"])
+@pytest.mark.parametrize("steps", [None, 3])
+def test_solvers_noise_as_ddim_does_whatever_steps_they_are_set_to(name: str, steps: int | None) -> None:
+    solver, clean = make_scheduler(name, 50), torch.ones(50, 1)
+    if steps:
+        solver.set_timesteps(steps)
+    noise, index = torch.zeros(50, 1), torch.arange(50)
+    both = [noised(one, clean, noise, index)[0] for one in (make_scheduler("ddim", 50), solver)]
+    assert torch.equal(*both)
 
 
 def test_what_is_remembered_once_is_what_each_step_would_remember(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,9 @@ def noised(scheduler: Any, clean: Tensor, noise: Tensor, index: Tensor) -> tuple
     if is_flow(scheduler):
         share = level.reshape(-1, *[1] * (clean.ndim - 1)).to(clean.dtype)
         return (1 - share) * clean + share * noise, level
-    return scheduler.add_noise(clean, noise, index), level
+    # The solvers' own `add_noise` knows no levels but those of the steps they are set to, and before these are set it
+    # takes the least noise for the most.
+    return DDIMScheduler.add_noise(scheduler, clean, noise, index), level
 
 
 def noised_to_teach(
