@@ -27,9 +27,9 @@ from stages.reflex.startle import lesson as startle
 STEPS = {
     "watch": {"tiny": 4, "nursery": 150, "child": 3000, "adult": 10000},
     "perceive": {"tiny": 28, "nursery": 5200, "child": 20000, "adult": 60000},
-    "gaze": {"tiny": 8, "nursery": 720, "child": 3600, "adult": 10000},
+    "gaze": {"tiny": 14, "nursery": 1260, "child": 5600, "adult": 15600},
     "motor": {"tiny": 17, "nursery": 595, "child": 2380, "adult": 6800},
-    "together": {"tiny": 4, "nursery": 100, "child": 1500, "adult": 4500},
+    "together": {"tiny": 4, "nursery": 110, "child": 1650, "adult": 5000},
 }
 KEPT, REHEARSAL_COST = 48, 0.13
 """Of `together`, where later stages rehearse it: to live through rooms takes longer than to learn from them, so these
@@ -61,8 +61,15 @@ RECORDINGS_AFTER = 4
 # of its closing bonus, which would drown that. Reaching must go round what stands in the way, so it looks ahead.
 # Startle needs a high entropy at first: quiet ticks teach to rest long before the few looming objects are told apart.
 DRILLS = {
-    "orient": Drill("look", "nursery", ("orient/sight", "orient/sound", "orient/motion"), 32, 9, log_std=(-1.0, -2.0)),
-    "track": Drill("look", "nursery", ("track",), 48, 12, log_std=(-1.0, -2.0)),
+    "orient": Drill(
+        "look",
+        "nursery",
+        ("orient/sight", "orient/sound", "orient/motion", "clutter/empty"),
+        32,
+        9,
+        log_std=(-1.0, -2.0),
+    ),
+    "track": Drill("look", "nursery", ("track", "orient/empty", "clutter/empty"), 32, 12, log_std=(-1.0, -2.0)),
     "reach": Drill(
         "reach", "nursery", ("reach",), 160, 8, PPO(discount=0.9, epochs=4, batches=4), log_std=(-0.7, -1.5)
     ),

@@ -20,9 +20,9 @@ WITHDRAW_TABLE = [[0.0], [-1.0]]
 STARTLE_THRESHOLD = 0.25
 LOOK_THRESHOLD = 0.06
 """Of 25 degrees a tick: a shorter turn is none. Chosen on lesson seeds by `benchmarks/look_threshold.py`."""
-OWN_OPTIONS: dict[str, dict[str, object]] = {"look_trunk": {"threshold": None}, "move_trunk": {"threshold": 0.5}}
-"""Where a head on the trunk differs from what it is a copy of: nothing answers behind it, so it makes short turns too;
-and its probabilities of an event are taught by the truth, not by rewards."""
+OWN_OPTIONS: dict[str, dict[str, object]] = {"move_trunk": {"threshold": 0.5}}
+"""Where a head on the trunk differs from what it is a copy of: its probabilities of an event are taught by the truth,
+not by rewards."""
 COPIES = {
     "see_trunk": "see",
     "hear_trunk": "hear",

@@ -43,10 +43,10 @@ HEADS = ("heads.next_", "heads.spoken.", *(f"heads.{name}." for name in (*COPIES
 TRAINS = ("trunk.", "readout", *HEADS)
 LEVELS = (
     "orient/motion", "track", "startle", "orient/sound", "reach", "orient/sight", "orient/motion",
-    "reach", "startle", "track", "orient/sight", "reach", "orient/motion", "room",
+    "orient/empty", "reach", "startle", "track", "orient/sight", "clutter/empty", "reach", "orient/motion", "room",
 )  # fmt: skip
 """Of the rows of a batch, in turn. In a room nothing is asked: it is there to be foreseen."""
-FILMED = ("orient/motion", "orient/sight", "track", "room")
+FILMED = ("orient/motion", "orient/sight", "orient/empty", "clutter/empty", "track", "room")
 """Levels in which a share of the rows sense what a camera would give them: the trunk is to act in a life, too."""
 AS_FILMED = 0.4
 MOVES = {"look": 2, "reach": 4, "move": 1}
@@ -131,7 +131,8 @@ def _moving(agent: Agent, levels: Sequence[str], by_itself: np.ndarray, by_arcs:
     effector.
     """
     size, mine = len(levels), np.flatnonzero(by_itself)
-    actor = Actor(agent, effectors=list(MOVES), standing=None if by_arcs else by_themselves(agent), trunk=not by_arcs)
+    standing = None if by_arcs else by_themselves(agent)
+    actor = Actor(agent, effectors=list(MOVES), standing=standing, trunk=not by_arcs, beliefs=not by_arcs)
     drift = {name: rng.normal(0, 0.5, (size, width)) for name, width in MOVES.items() if name != "move"}
     uses = {name: np.array([name in level_effectors(level) for level in levels])[:, None] for name in MOVES}
 

@@ -14,6 +14,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.taps import taps_trunk
 from devmind.curriculum.episodes import of_worlds
 from devmind.curriculum.stage import Context
+from devmind.worlds.nursery.state import MAX_TURN_DEG
 
 TOGETHER = 100
 EPISODES = 400
@@ -27,7 +28,7 @@ Watch = Callable[[Mapping[str, np.ndarray], Mapping[str, np.ndarray]], np.ndarra
 
 def arcs(agent: Agent, effector: str, off: Sequence[str] = ()) -> Actor:
     """The agent's reflex arcs for one effector, most likely action; senses in `off` are absent."""
-    return Actor(agent, effectors=[effector], without=off, trunk=False)
+    return Actor(agent, effectors=[effector], without=off, trunk=False, beliefs=False)
 
 
 def by_trunk(agent: Agent, effector: str, short_term: bool = True) -> Actor:
@@ -101,3 +102,9 @@ class Trial:
 def gaze_error(truth: Mapping[str, np.ndarray], actions: Mapping[str, np.ndarray]) -> np.ndarray:
     """How far from the target the gaze is, in degrees [N]: a `Watch`."""
     return truth["error_deg"]
+
+
+def turned(truth: Mapping[str, np.ndarray], actions: Mapping[str, np.ndarray]) -> np.ndarray:
+    """How far a tick turns the gaze, in degrees [N]: a `Watch`."""
+    look = actions.get("look", np.zeros((len(truth["tick"]), 2)))
+    return np.linalg.norm(look.clip(-1, 1), axis=1) * MAX_TURN_DEG

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from devmind.worlds.nursery import handling, hiding, playroom, tasks
+from devmind.worlds.nursery.geometry import between_deg, direction
 from devmind.worlds.nursery.goals import (
     ORIENTED_DEG,
     TRACKED_DEG,
@@ -62,6 +63,11 @@ def _startled(before: NurseryState, after: NurseryState, closing: bool) -> np.nd
     missed = (after.event != NO_EVENT) & ~after.answered & (after.tick == after.event_tick + 2)
     answered = after.answered & ~before.answered
     return answered * 1.0 - missed * 1.0 - FALSE_ALARM * (after.false_alarms - before.false_alarms)
+
+
+def _resting(before: NurseryState, after: NurseryState, closing: bool) -> np.ndarray:
+    turned = between_deg(direction(before.pan, before.tilt), direction(after.pan, after.tilt))
+    return -turned / SHAPING_DEG
 
 
 @dataclass(frozen=True)
@@ -125,6 +131,7 @@ LEVELS = {
     for level in (
         NurseryLevel("room", 32, playroom.spawn_room),
         NurseryLevel("orient/sight", 10, tasks.spawn_orient_sight, *_turning(False)),
+        NurseryLevel("orient/empty", 10, tasks.spawn_orient_empty, _resting),
         NurseryLevel("orient/sound", 10, tasks.spawn_orient_sound, *_turning(True), azimuth_only=True),
         NurseryLevel("orient/motion", 10, tasks.spawn_orient_motion, *_turning(False)),
         NurseryLevel("track", 30, tasks.spawn_track, _following, lambda s: gaze_error_deg(s) <= TRACKED_DEG),
@@ -132,7 +139,7 @@ LEVELS = {
         NurseryLevel(
             "clutter/track", 30, tasks.spawn_clutter_track, _following, lambda s: gaze_error_deg(s) <= TRACKED_DEG
         ),
-        NurseryLevel("clutter/empty", 10, tasks.spawn_clutter_empty),
+        NurseryLevel("clutter/empty", 10, tasks.spawn_clutter_empty, _resting),
         NurseryLevel(
             "reach",
             30,

@@ -46,6 +46,13 @@ def spawn_orient_sight(seeds: np.ndarray) -> NurseryState:
     return settle(state)
 
 
+def spawn_orient_empty(seeds: np.ndarray) -> NurseryState:
+    """The rooms of `spawn_orient_sight` without their object, seed by seed. There is no target."""
+    state = empty_room(seeds)
+    _look_somewhere(state)
+    return settle(state)
+
+
 def spawn_orient_sound(seeds: np.ndarray) -> NurseryState:
     """One sounding object at any azimuth, near the ears' height, and up to three silent ones."""
     state = empty_room(seeds)

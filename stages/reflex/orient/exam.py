@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,11 +13,11 @@ from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
-from devmind.worlds.nursery.goals import ORIENTED_DEG
+from devmind.worlds.nursery.goals import ORIENTED_DEG, TRACKED_DEG
 from stages.reflex import hand_rules
 from stages.reflex.exhibits import strips
 from stages.reflex.parts import on_trunk
-from stages.reflex.trials import ARC_SILENCED, EPISODES, LOOK_ON_TRUNK, SHOWN, Trial, arcs, by_trunk, gaze_error
+from stages.reflex.trials import ARC_SILENCED, EPISODES, LOOK_ON_TRUNK, SHOWN, Trial, arcs, by_trunk, gaze_error, turned
 
 TICKS = 10
 
@@ -29,10 +29,15 @@ CUES: dict[str, tuple[float, Callable[[], Policy], str]] = {
 }
 MEMORY = "orient/motion/memory"
 """What moved may rest now: only memory knows where it is. This measures what memory adds."""
+REST = "orient/rest"
+"""To turn to a thing, and to rest where nothing is: who never rests cannot pass, nor who never turns."""
+RESTS = 0.90
 GATE = Gate(
     [
         *(Threshold(f"orient/{cue}", bound) for cue, (bound, _, _) in CUES.items()),
         *(Threshold(f"orient/{cue}/look_trunk", LOOK_ON_TRUNK, goal=True) for cue in CUES),
+        Threshold(REST, RESTS),
+        Threshold(f"{REST}/look_trunk", LOOK_ON_TRUNK, goal=True),
         Threshold(MEMORY, None, beats_floor=True, goal=True),
     ]
 )
@@ -41,12 +46,20 @@ _REFERENCES = {
     "sound": "a probe of the same task: 0.85 with interaural lags, 0.39 without",
     "motion": "a probe of the same task: 0.33 from a memoryless pair of pictures",
 }
+RULES_AT_REST: Mapping[str, Callable[[], Policy]] = {
+    "hold still": hand_rules.HoldStill,
+    "turn to the oddest blob": hand_rules.LookAtBlob,
+    "turn to the change in the wide view": hand_rules.LookAtChange,
+}
 _OFF = {"sight": "sight", "sound": "sound", "motion": "periphery"}
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Share of episodes whose gaze is within 10 degrees of the target when one second is over, cue by cue."""
-    return [measure for cue in CUES for measure in _orient(agent, context, level, cue)]
+    """Share of episodes whose gaze is within 10 degrees of the target when one second is over, cue by cue; and of those
+    of sight in which it also rests where that target is not.
+    """
+    measures = [measure for cue in CUES for measure in _orient(agent, context, level, cue)]
+    return [*measures, *_rest(agent, context, level, {measure.name: measure.values for measure in measures})]
 
 
 def _orient(agent: Agent, context: Context, level: str, cue: str) -> list[Measure]:
@@ -107,3 +120,40 @@ def _by_trunk(agent: Agent, trial: Trial, arc: Measure, full: bool) -> list[Meas
         note="the trunk with its window less the same with a window of one Moment, episode by episode",
     )  # fmt: skip
     return [replace(own, rows={"memory off": float(alone.mean())}), gained]
+
+
+def _rest(agent: Agent, context: Context, level: str, found: Mapping[str, np.ndarray]) -> list[Measure]:
+    """The episodes of sight once more, and the same rooms without their target; `found` are the values of orient."""
+    seen, n, full = "orient/sight", context.episodes(EPISODES, level), level == "full"
+    seeds = exam_seeds(n, context.seed, seen)
+    sight, empty = Trial(context, seen, TICKS, seeds, gaze_error), Trial(context, "orient/empty", TICKS, seeds, turned)
+
+    def rests(make: Callable[[], Policy]) -> np.ndarray:
+        return (empty.play(make).watched.sum(0) <= TRACKED_DEG).astype(np.float64)
+
+    def floor(make: Callable[[], Policy]) -> float:
+        return float(((sight.play(make).watched[-1] <= ORIENTED_DEG) * rests(make)).mean())
+
+    def measured(policy: Policy, name: str) -> tuple[np.ndarray, str]:
+        still = rests(lambda: policy)
+        return found[name] * still, f"at rest in {still.mean():.3f} of the rooms without a target"
+
+    actor = arcs(agent, "look")
+    values, note = measured(actor, seen)
+    arc = Measure(
+        REST,
+        "episodes within 10 degrees after one second that turn less than 5 degrees in it where the target is taken out",
+        values,
+        chance=0.0,
+        ceiling=1.0,
+        rate=True,
+        floors={name: floor(rule) for name, rule in RULES_AT_REST.items()} if full else {},
+        answered=actor.counts,
+        note=note,
+        episodes=sight.episodes,
+    )
+    if on_trunk(agent, "look_arc") is None:
+        return [arc]
+    own = by_trunk(agent, "look")
+    values, note = measured(own, f"{seen}/look_trunk")
+    return [arc, arc.of(f"{REST}/look_trunk", values, answered=own.counts, note=f"{ARC_SILENCED}; {note}")]

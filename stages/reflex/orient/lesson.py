@@ -29,8 +29,9 @@ from stages.reflex.parts import LOOK_SENSES
 HEAD = "look_arc"
 TRAINS = (f"heads.{HEAD}.",)
 LEVELS = (
-    "clutter/orient", "orient/motion", "clutter/track", "orient/sound",
-    "clutter/orient", "orient/motion", "clutter/orient", "orient/sight", "clutter/empty",
+    "clutter/orient", "orient/motion", "clutter/empty", "orient/sight", "orient/empty", "orient/motion",
+    "clutter/track", "orient/sight", "clutter/orient", "orient/empty", "orient/motion", "clutter/empty",
+    "clutter/orient", "orient/sound",
 )  # fmt: skip
 AS_FILMED = 0.6
 """Share of the children who sense what a camera would give them, where no sound is the cue."""
