@@ -34,7 +34,7 @@ class Actor:
         trunk: False lets only reflex arcs answer; the window stays as it is.
         recall: what comes to mind at a tick; nothing by default.
         beliefs: keep up the agent's beliefs about things (`output.beliefs`) and give them to the trunk, where it has a
-            tracker.
+            tracker; False in exams of what is left without them, and where no arc could read them.
         standing: by effector the heads that are asked, in order (`devmind.acting.standing`); all of them by default.
         generator: actions are sampled with it; without, the most likely one is taken.
 
@@ -55,7 +55,7 @@ class Actor:
         short_term: bool = True,
         trunk: bool = True,
         recall: Recaller | None = None,
-        beliefs: bool = False,
+        beliefs: bool = True,
         standing: Standing | None = None,
         generator: torch.Generator | None = None,
     ) -> None:

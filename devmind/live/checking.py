@@ -168,7 +168,7 @@ class _Replay:
         """Step and compare, or count the tick as refused."""
         # What was said of this very tick holds, though an episode begins with it.
         if moment.first and self.agent is not None and not self.refused_here:
-            self.actor, self.why = Actor(self.agent, beliefs=True), ""
+            self.actor, self.why = Actor(self.agent), ""
         self.refused_here = False
         if not self.why and action is None:
             self._refuse("no action was recorded")

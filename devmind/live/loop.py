@@ -140,7 +140,7 @@ class LiveLoop:
     def ticks(self, seconds: float | None = None, stop: Callable[[], bool] = lambda: False) -> Iterator[Tick | None]:
         """Live tick by tick, for who drives the room's clock; None is a tick that was paused. `run` is this."""
         senses, info = self.room.reset()
-        actor = Actor(self.agent, beliefs=True)
+        actor = Actor(self.agent)
         spent: dict[str, float] = {}
         while True:
             if info["skipped"]:
@@ -176,7 +176,7 @@ class LiveLoop:
         assert isinstance(space, spaces.Dict)
         arrays = {name: np.zeros(part.shape, part.dtype) for name, part in space.items() if part.shape is not None}
         moment = Moment(0.0, {name: value for name, value in arrays.items() if name != "words"}, first=True)
-        Actor(self.agent, effectors=self.effectors, beliefs=True).act(moment)
+        Actor(self.agent, effectors=self.effectors).act(moment)
 
     def _keep(self, tick: Tick, watch: _StopWatch) -> None:
         summary, health = self.summary, self.room.health

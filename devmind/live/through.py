@@ -7,7 +7,9 @@ Every episode is a room with a loop of its own, whose sensors are filled from th
     rendered    a camera of 640 x 480 pixels on the torso, looked at by the room's fovea, and sound in 16 bits; the
                 score must lie within the plain exam's 95 % interval.
 
-What an exam does not ask of an acting agent cannot be asked in life, and `Held.reasons` says why.
+A mailbox holds any sense and hands on any action. A camera's room moves a gaze and starts away: what needs a hand, legs
+or a cart is asked through the mailbox alone. What an exam does not ask of an acting agent cannot be asked in life at
+all. `Held.reasons` says what was left out, and why.
 """
 
 from __future__ import annotations
@@ -116,6 +118,7 @@ def _like(actor: Actor) -> Actor:
         heads=actor.heads,
         without=actor.without,
         trunk=actor.trunk,
+        beliefs=actor.beliefs,
         standing=actor.standing,
     )
 
@@ -225,8 +228,8 @@ class _Through:
 
 def _why_not(actor: Actor, world: Any, rendered: bool) -> str:
     lacks = sorted(set(actor.effectors or actor.agent.effectors) - set(EFFECTORS))
-    if lacks:
-        return f"a room has no effector '{lacks[0]}'"
+    if lacks and rendered:
+        return f"a camera's room has no effector '{lacks[0]}'"
     if not actor.short_term or actor.recall is not None or actor.generator is not None:
         return "its agent acts under a condition of the exam's own"
     if rendered and not isinstance(getattr(world, "rules", None), NurseryRules):
@@ -315,7 +318,7 @@ def examine_through(stage: Stage, skill: Skill, agent: Agent, context: Context, 
         raise ExamError(f"Nothing of the skill '{skill.name}' could be measured; give --data where it needs any.")
     reasons = list(dict.fromkeys([*through.comparison.reasons, *pictured.comparison.reasons]))
     if not through.lives and not reasons:
-        reasons = ["its exam asks heads about single Moments; nobody acts in a world that a room could hold"]
+        reasons = ["its exam puts single Moments to heads, or plays the agent inside a policy of its own"]
     return Held(
         skill.name,
         plain,

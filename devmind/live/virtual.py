@@ -101,8 +101,11 @@ class VirtualLife:
         self.room = Room(sensors, TICK_HZ, now=clock.now, sleep=clock.sleep)
         self.stopped = False
         self.loop = LiveLoop(actor.agent, self.room, effectors=actor.effectors or EFFECTORS)
-        if actor.standing is not None:  # an exam may ask other heads than those that a life lets answer
+        # An exam may ask other heads than those that a life without passed rows lets answer: those on the trunk.
+        if actor.standing is not None:
             self.loop.standing = actor.standing
+        elif actor.trunk:
+            self.loop.standing = {name: tuple(actor.agent.heads_of(name)) for name in self.loop.effectors}
         self._ticks: Iterator[Tick | None] = self.loop.ticks()
 
     def wait(self, senses: Mapping[str, Any]) -> None:

@@ -69,7 +69,7 @@ def moment(level: int | None, tick: int, first: bool = False) -> Moment:
 
 def lives(agent: Agent, rows: list[list[int | None]], at: int = 0, actor: Actor | None = None) -> tuple[Actor, Beliefs]:
     """Rows of pictures, tick by tick."""
-    actor = actor or Actor(agent, len(rows), effectors=[], beliefs=True)
+    actor = actor or Actor(agent, len(rows), effectors=[])
     for tick, levels in enumerate(zip(*rows, strict=True)):
         actor.act([moment(level, at + tick, first=at + tick == 0) for level in levels])
     assert actor.output is not None
@@ -110,7 +110,7 @@ def test_beliefs_are_taken_put_repeated_and_cloned_with_the_state(agent: Agent) 
     _, plain = lives(agent, after, 4, actor)
 
     def going_on(state: Any, n: int) -> Beliefs:
-        other = Actor(agent, n, effectors=[], beliefs=True)
+        other = Actor(agent, n, effectors=[])
         other.state = state
         return lives(agent, [[0] * 2] * n, 4, other)[1]
 
@@ -147,8 +147,8 @@ def test_beliefs_stand_behind_memories_as_they_stand_alone(agent: Agent) -> None
     assert torch.equal(given[1][:, 2:], given[0])
 
 
-def test_an_actor_without_beliefs_is_as_before(agent: Agent) -> None:
-    actor = Actor(agent, 1, effectors=[], heads=["place"])
+def test_an_actor_can_do_without_beliefs(agent: Agent) -> None:
+    actor = Actor(agent, 1, effectors=[], heads=["place"], beliefs=False)
     output = actor.act(moment(EAST, 0, first=True))
     assert output.beliefs is None
     assert output.recalled is None

@@ -99,21 +99,39 @@ def test_a_loop_that_acts_otherwise_is_found_out(
 
 
 def test_nothing_compared_is_no_pass_and_says_why(agent: Agent, context: Context) -> None:
-    for skill, why in (("reach", "no effector 'reach'"), ("balance", "no effector 'push'"), ("locate", "nobody acts")):
-        found = held(agent, context, skill)
-        assert found.comparison.ticks == 0
-        assert not found.asked
-        assert not found.passed
-        assert why in found.reasons[0]
-
-
-def test_the_memory_stage_says_why_it_cannot_be_asked(context: Context) -> None:
-    agent = Agent(AgentConfig(size="tiny")).eval()
-    ReflexStage().admit(agent)
-    MemoryStage().admit(agent)
-    found = held(agent, context, "memory_len", MemoryStage())
+    found = held(agent, context, "locate")
+    assert found.comparison.ticks == 0
     assert not found.asked
-    assert "no effector 'choose'" in found.reasons[0]
+    assert not found.passed
+    assert "single Moments" in found.reasons[0]
+
+
+@pytest.mark.parametrize(("skill", "effector"), [("reach", "reach"), ("balance", "push")])
+def test_what_a_camera_s_room_cannot_move_is_asked_through_a_mailbox_alone(
+    agent: Agent, context: Context, skill: str, effector: str
+) -> None:
+    found = held(agent, context, skill)
+    assert found.comparison.ticks > 0
+    assert found.passed, found.comparison.first
+    assert not found.rendered
+    assert found.reasons == [f"a camera's room has no effector '{effector}'"]
+
+
+def test_an_agent_with_memory_lives_as_its_exams_say(context: Context) -> None:
+    torch.manual_seed(0)
+    agent = Agent(AgentConfig(size="tiny")).eval()
+    for stage in (ReflexStage(), MemoryStage()):
+        stage.admit(agent)
+    shake(agent)
+    assert agent.tracker is not None, "its trunk is told beliefs in life"
+    for skill, stage, measure in (
+        ("track", ReflexStage(), "track/look_trunk"),
+        ("memory_len", MemoryStage(), "memory_len"),
+    ):
+        found = held(agent, context, skill, stage)
+        assert found.comparison.ticks > 100
+        assert found.comparison.different == 0, found.comparison.first
+        assert np.array_equal(found.mailbox[measure].values, found.plain[measure].values)
 
 
 def test_the_frame_s_fovea_sees_what_the_world_s_head_sees() -> None:
@@ -163,5 +181,5 @@ def test_the_command_prints_the_compared_ticks(agent: Agent, tmp_path: Path) -> 
     assert f"{found['compared_ticks']:,} ticks compared" in result.output
     none = CliRunner().invoke(app, [*told, "--skill", "locate"])
     assert none.exit_code == 2
-    assert "nobody acts" in none.output
+    assert "single Moments" in none.output
     assert "Not one tick" in none.output

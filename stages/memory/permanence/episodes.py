@@ -55,7 +55,7 @@ def ticks(agent: Agent, context: Context, kind: str, seeds: np.ndarray, actor: A
     """
     plan, n, passed = hiding.plan(seeds, kind), len(seeds), count()
     world = context.make_world("nursery", f"hide/{kind}", seeds)
-    actor = actor or Actor(agent, n, effectors=[], trunk=False, beliefs=True)
+    actor = actor or Actor(agent, n, effectors=[], trunk=False)
 
     def turning(senses: Senses, first: np.ndarray) -> Actions:
         return {"look": turned(seeds, plan, next(passed))}

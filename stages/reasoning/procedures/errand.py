@@ -221,7 +221,7 @@ def beliefs_of(agent: Agent, n: int) -> Any:
     """The agent's beliefs about things, tick by tick, of `n` rows: what an Actor of it keeps up, in exams and life."""
     if agent.tracker is None:
         return lambda senses, first: ([], None)
-    actor, labels = Actor(agent, n, effectors=[], trunk=False, beliefs=True), agent.labels_of(agent.tracker.detects)
+    actor, labels = Actor(agent, n, effectors=[], trunk=False), agent.labels_of(agent.tracker.detects)
 
     def believed(senses: Mapping[str, Any], first: np.ndarray) -> tuple[list[str], Things | None]:
         actor({name: senses[name] for name in ("sight", "body")}, first)
