@@ -211,6 +211,26 @@ def test_orient_is_judged_by_where_the_gaze_is_in_the_end(
         assert measure.score < 0.3, measure.name
 
 
+@pytest.mark.parametrize("nowhere", [(0.3, 0.0), (0.05, 0.0), (0.015, 0.0)])
+def test_orient_asks_to_rest_where_nothing_is(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nowhere: tuple[float, float]
+) -> None:
+    """Who finds every target and turns a little where none is passes all cues; a third of a degree a tick is rest."""
+
+    def restless(truth, first):
+        look = exam_players.turn_to(truth, first)["look"]
+        return {"look": np.where((truth["target"] < 0)[:, None], np.float32(nowhere), look)}
+
+    exam_players.acting(lambda: restless, orient)(monkeypatch, context_of(tmp_path), np.arange)
+    found = {measure.name: measure for measure in orient.examine(agent, context_of(tmp_path), "full")}
+    assert found["orient/sight"].score == 1.0
+    for name in (orient.REST, f"{orient.REST}/look_trunk"):
+        assert found[name].score == (1.0 if max(nowhere) < 0.02 else 0.0)
+    floors = found[orient.REST].floors
+    assert floors["hold still"] == 0.0, "who never turns finds nothing"
+    assert floors["turn to the oddest blob"] < 0.95
+
+
 @pytest.mark.parametrize(("skill", "moments"), [("memory_len", 101), ("maze", 101)])
 def test_what_is_to_be_remembered_is_longer_ago_than_in_any_lesson(
     agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skill: str, moments: int

@@ -255,6 +255,25 @@ def test_bind_shows_four_unlike_objects_one_of_which_sounds() -> None:
     assert set(truth["sounding_index"]) == {0, 1, 2, 3}
 
 
+def test_the_empty_rooms_of_orient_are_those_of_sight_without_their_object() -> None:
+    full, empty = NurseryRules("orient/sight").initial(SEEDS), NurseryRules("orient/empty").initial(SEEDS)
+    for name in ("pan", "tilt", "planes", "noise", "backdrop"):
+        assert np.array_equal(getattr(full, name), getattr(empty, name)), name
+    assert full.present.any(1).all()
+    assert not empty.present.any()
+    assert (empty.target == -1).all()
+
+
+@pytest.mark.parametrize("level", ["orient/empty", "clutter/empty"])
+def test_where_nothing_is_every_turn_costs(level: str) -> None:
+    rules = NurseryRules(level)
+    state = rules.initial(SEEDS)
+    still = rules.step(state, {"look": np.zeros((len(SEEDS), 2))}).reward
+    turned = rules.step(state, {"look": np.tile([0.4, 0.0], (len(SEEDS), 1))}).reward
+    assert still == pytest.approx(0.0, abs=1e-9)
+    assert (turned < 0).all()
+
+
 def test_hear_has_all_classes_evenly() -> None:
     rules = NurseryRules("hear")
     state = rules.initial(SEEDS)
