@@ -127,7 +127,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
             steps=STEPS["gaze"],
             rows=96,
             learning_rate=2e-3,
-            minutes=1.5,
+            minutes=2.5,
             trains=lambda agent: orient.TRAINS,
             prefetch=True,
             unrehearsed=STAYS,
