@@ -18,7 +18,9 @@ from stages.reflex import parts
 @pytest.fixture(scope="module")
 def raised(tmp_path_factory: pytest.TempPathFactory) -> Path:
     agent = tiny_agent()
-    parts.admit(agent)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "LOOK_THRESHOLD", None)  # an untaught head turns by less than it
+        parts.admit(agent)
     folder = tmp_path_factory.mktemp("raised") / "agent"
     agent.save_pretrained(folder)
     return folder
