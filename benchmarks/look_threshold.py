@@ -72,7 +72,8 @@ def main() -> None:
         for level in FOLLOWED
     }
     lost = np.max([share[0] - np.array(share[1:]) for share in shares.values()], axis=0)
-    threshold = max((value for value, less in zip(TRIED, lost, strict=True) if value <= silenced and less <= MOST_LOST))
+    fitting = (value for value, less in zip(TRIED, lost, strict=True) if value <= silenced and less <= MOST_LOST)
+    threshold = max(fitting, default=0.0)  # where even the shortest costs too much: none
     for name, value in {**wanted, **quiet}.items():
         cuts = " ".join(f"{np.quantile(value, q):.3f}" for q in (0.02, 0.1, 0.5, 0.9))
         print(f"{name:14} n {len(value):5}   2, 10, 50, 90 %: {cuts}   still {np.mean(value <= threshold):.3f}")
