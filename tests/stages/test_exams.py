@@ -231,6 +231,15 @@ def test_orient_asks_to_rest_where_nothing_is(
     assert floors["turn to the oddest blob"] < 0.95
 
 
+def test_who_never_turns_does_not_pass_by_resting(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exam_players.acting(lambda: lambda truth, first: {}, orient)(monkeypatch, context_of(tmp_path), np.arange)
+    found = {measure.name: measure for measure in orient.examine(agent, context_of(tmp_path), "glimpse")}
+    assert "at rest in 1.000" in found[orient.REST].note
+    assert found[orient.REST].score == found[f"{orient.REST}/look_trunk"].score == 0.0
+
+
 @pytest.mark.parametrize(("skill", "moments"), [("memory_len", 101), ("maze", 101)])
 def test_what_is_to_be_remembered_is_longer_ago_than_in_any_lesson(
     agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skill: str, moments: int
