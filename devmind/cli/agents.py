@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from devmind.cli import show
 from devmind.cli.house import complain
 from devmind.cli.paths import existing
 from devmind.errors import ConfigError, nearest
@@ -88,9 +89,10 @@ def taught_agent(given: Path | None, stage: str, head: str, what: str) -> Agent:
             f"No agent below ./{RUNS} has been through {stage}. Raise one (devmind stage run {stage}), or give "
             "--agent DIR."
         )
-    from devmind.agent.agent import Agent
+    with show.working("loading the agent"):
+        from devmind.agent.agent import Agent
 
-    agent = Agent.from_pretrained(folder).eval()
+        agent = Agent.from_pretrained(folder).eval()
     if head not in agent.heads:
         raise ConfigError(f"The agent in '{folder}' was never taught {what}: it has no head '{head}'.")
     return agent

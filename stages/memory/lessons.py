@@ -31,7 +31,7 @@ STEPS: Mapping[str, Mapping[str, int]] = {
     "recall": {"tiny": 4, "nursery": 330, "child": 1500, "adult": 4000},
     "things": {"tiny": 6, "nursery": 300, "child": 3000, "adult": 9000},
     "beliefs": {"tiny": 6, "nursery": 600, "child": 2000, "adult": 4000},
-    "match": {"tiny": 4, "nursery": 300, "child": 1500, "adult": 4000},
+    "match": {"tiny": 4, "nursery": 600, "child": 1500, "adult": 4000},
     "hidden": {"tiny": 3, "nursery": 240, "child": 1000, "adult": 3000},
     "review": {"tiny": 4, "nursery": 400, "child": 2000, "adult": 6000},
 }
@@ -68,7 +68,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
             rehearses=("tests",), rehearsal_every=2,
         ),
         taught(
-            context, "match", match.loss, match.lesson_batch, 32, 1e-3, 2.0, skills=("match",), prefetch=True,
+            context, "match", match.loss, match.lesson_batch, 32, 1e-3, 3.0, skills=("match",), prefetch=True,
             rehearses=("tests", "recall"), rehearsal_every=2,
         ),
         taught(

@@ -61,7 +61,7 @@ def heads() -> list[Part]:
         ("glance", "head.categorical", "board", None, {"classes": CHOICES}),
         ("called", "head.categorical", "trunk", None, {"classes": len(NAMES)}),  # by heart, after a night
         ("copied", "head.pointer", ("trunk:recalled", "trunk"), None, {}),  # the memory whose name it is
-        ("matched", "head.categorical", "trunk", None, {"classes": 2}),  # which of two choices a sample was
+        ("same", "head.memory-match", ("sight", "sound", "trunk"), None, {}),  # whether what is sensed is the sample
         (HEAD, "head.reflex-places", ("sight", "words"), None, {"slots": KINDS}),
         (NAMED, "head.categorical", "words", None, {"classes": KINDS}),
         ("believed", "head.categorical", SENSE, None, {"classes": PLACES}),  # only teaches

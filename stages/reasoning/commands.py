@@ -103,19 +103,16 @@ def puzzle(
 
 
 def _lights_out(state: str, agent: Path | None, nodes: int) -> None:
-    with show.working("loading the agent"):
-        from stages.reasoning.parts import PRESSES, SIDE
-        from stages.reasoning.puzzles import exam
-        from stages.reasoning.puzzles.algebra import Algebra
-        from stages.reasoning.puzzles.lesson import MOST, costs
-        from stages.reasoning.puzzles.reading import lights
+    from stages.reasoning.parts import PRESSES, SIDE
+    from stages.reasoning.puzzles import exam
+    from stages.reasoning.puzzles.algebra import Algebra
+    from stages.reasoning.puzzles.lesson import MOST, costs
+    from stages.reasoning.puzzles.reading import lights
 
-        lit, algebra = lights(state, SIDE), Algebra.of(SIDE)
-        if not algebra.solvable(lit)[0]:
-            raise ConfigError(
-                "These lights cannot be put out by any presses: they are not orthogonal to the null space."
-            )
-        taught = taught_agent(agent, "reasoning", PRESSES, "lights-out")
+    lit, algebra = lights(state, SIDE), Algebra.of(SIDE)
+    if not algebra.solvable(lit)[0]:
+        raise ConfigError("These lights cannot be put out by any presses: they are not orthogonal to the null space.")
+    taught = taught_agent(agent, "reasoning", PRESSES, "lights-out")
     fewest = int(algebra.shortest(lit).sum())
     hint = f"; its fewest presses are {fewest}, and scrambles of up to {MOST} are taught"
     guide = lambda states: costs(taught, states)  # noqa: E731
@@ -127,22 +124,20 @@ def _lights_out(state: str, agent: Path | None, nodes: int) -> None:
 
 
 def _sliding(name: str, state: str, agent: Path | None, nodes: int, proof: int) -> None:
-    with show.working("loading the agent"):
-        import numpy as np
+    import numpy as np
 
-        from stages.reasoning.parts import SLIDES
-        from stages.reasoning.puzzles.reading import tiles
-        from stages.reasoning.sliding import exam
-        from stages.reasoning.sliding.lesson import costs, rules
+    from stages.reasoning.parts import SLIDES
+    from stages.reasoning.puzzles.reading import tiles
+    from stages.reasoning.sliding import exam
+    from stages.reasoning.sliding.lesson import costs, rules
 
-        side = SLIDING[name]
-        start = tiles(state, side)
-        if not rules(side).solvable(start)[0]:
-            raise ConfigError(
-                "These tiles cannot be put in order by any moves: their parity is odd. Did two change places when "
-                "typed?"
-            )
-        taught = taught_agent(agent, "reasoning", SLIDES, name)
+    side = SLIDING[name]
+    start = tiles(state, side)
+    if not rules(side).solvable(start)[0]:
+        raise ConfigError(
+            "These tiles cannot be put in order by any moves: their parity is odd. Did two change places when typed?"
+        )
+    taught = taught_agent(agent, "reasoning", SLIDES, name)
     guide = lambda states: costs(taught, side, states)  # noqa: E731
     how = (exam.CAREFUL, 1) if side == 3 else (exam.WEIGHT, exam.BATCH)
     moves, told = _found(lambda asked: exam.search(side, start, asked, nodes, *how), guide, nodes)

@@ -61,6 +61,8 @@ PERCEIVED_ROWS = {"see": 2, "hear": 1, "bind": 2}
 UNSEEN = 1_000_000
 """Turns of the tasks of perception are counted from here on: no batch is one that `perceive` has shown."""
 MUON_RATE, COPY_RATE, DECAY_FROM = 0.01, 5e-4, 0.4
+RESTS = 2.0
+"""How much a row without a thing counts: a turn that is a little wrong costs nothing where a thing is, and all rest."""
 WEIGHTS = {"look": 2.0, "reach": 4.0, "startle": 1.0, "perceived": 0.5, "foresee": 0.5, "pixels": 0.1}
 
 
@@ -103,7 +105,7 @@ def _perceived(context: Context, task: str, turn: int, size: int) -> dict[str, A
 def moved_rows(agent: Agent, context: Context, update: int, size: int, by_arcs: bool = False) -> dict[str, Any]:
     """`size` rows of twelve Moments, half of them moved by the trunk, or `by_arcs`. Beside the senses:
 
-    turn [B, T, 2] and axes [B, T, 2] (which of them are judged), withdraw int64 [B, T] and quiet bool [B, T] (whether
+    turn [B, T, 2] and axes [B, T, 2] (how much each counts), withdraw int64 [B, T] and quiet bool [B, T] (whether
     that is judged), reaches bool [B]; and what the encoders, which do not learn here, made of them: `seen`.
     """
     levels = sorted(LEVELS[(update + row) % len(LEVELS)] for row in range(size))
@@ -165,7 +167,8 @@ def _told(worlds: Sequence[Any], levels: Sequence[str]) -> dict[str, np.ndarray]
     # A sound's height is not judged: the ears cannot tell it.
     sideways = np.array([level_effectors(level) == ("look",) for level in levels])
     upwards = sideways & np.array([level != "orient/sound" for level in levels])
-    axes = np.stack([sideways, upwards], 1)
+    empty = np.array([level.endswith("/empty") for level in levels])
+    axes = np.stack([sideways, upwards], 1) * np.where(empty, RESTS, 1.0)[:, None]
     return {
         "turn": turn,
         "axes": axes.astype(np.float32),

@@ -16,6 +16,7 @@ from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds
+from stages.memory.match.heads import sureness
 from stages.memory.match.lesson import CHOICES, HEAD, KINDS, LONGEST_TAUGHT, answers, shown, things
 from stages.memory.recall.things import HELD_OUT
 from stages.memory.short_term import TOGETHER
@@ -25,7 +26,6 @@ EPISODES = 400
 PAUSE = 10
 """Moments between a sample and the first choice."""
 GATE = Gate([Threshold(f"{NAME}/{kind}", 0.9, goal=True) for kind in KINDS])
-"""Goals as yet: three hundred steps of the lesson, and a thousand, left it at chance."""
 OFF = "memory off"
 
 
@@ -66,17 +66,19 @@ def _measure(agent: Agent, context: Context, level: str, kind: str) -> Measure:
 
 
 def chosen(agent: Agent, sense: str, met: np.ndarray, short_term: bool = True) -> np.ndarray:
-    """What the head says at the last Moment of episodes [N, T, ...], int64 [N].
+    """Which of the last CHOICES Moments of episodes [N, T, ...] the head takes for the sample, int64 [N].
 
     Args:
-        short_term: the window and slots are carried; without, the last Moment stands alone.
+        short_term: the window and slots are carried; without, every Moment stands alone.
     """
     said = []
     for part in np.split(met, range(TOGETHER, len(met), TOGETHER)):
         actor = Actor(agent, len(part), effectors=(), heads=(HEAD,), short_term=short_term)
+        sure = []
         for tick in range(part.shape[1]):
             output = actor.act(collate_tick({sense: part[:, tick]}, np.full(len(part), tick == 0)))
-        said.append(output.outputs[HEAD].mode().cpu().numpy())
+            sure.append(sureness(output.outputs[HEAD]).cpu().numpy())
+        said.append(np.stack(sure[-CHOICES:], 1).argmax(1))
     return np.concatenate(said)
 
 

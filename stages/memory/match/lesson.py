@@ -1,7 +1,8 @@
 """Episodes of the delayed match: a sample, a pause, and two choices one behind the other; and the lesson's batches.
 
-The trunk has to carry what the sample was: where a thing lies, how far off and before which hiss differs between a
-sample and a choice, and what lies between is seen or heard too. Nothing in the choices alone tells the answer.
+At each choice the agent says whether it is the sample, and the one that is the likelier is its answer. The trunk has to
+carry what the sample was: where a thing lies, how far off and before which hiss differs between a sample and a choice,
+and what lies between is seen or heard too. Nothing in the choices alone tells the answer.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import clip
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
+from stages.memory.match.heads import sureness
 from stages.memory.recall.things import SIZES_M, TAUGHT, Lives, lives, looks
 
-HEAD = "matched"
-"""Says which of the two choices, the first or the second, was the sample."""
+HEAD = "same"
+"""Says whether what is sensed is the sample (`heads.py`)."""
 KINDS: Mapping[str, str] = {"seen": "sight", "heard": "sound"}
 """By kind of episode, the sense by which its things are met."""
 THINGS = 4
@@ -30,8 +32,10 @@ THINGS = 4
 CHOICES = 2
 LONGEST_TAUGHT = 6
 """Moments at most between a sample and the first choice in lessons."""
-BEGINNING = 0.4
-"""The part of the lesson in which nothing comes between: what a match is has to be understood first."""
+BEGINNING, GROWN = 0.25, 0.8
+"""Until the first part of the lesson nothing comes between, as what a match is has to be understood first; then one
+Moment more at a time, and LONGEST_TAUGHT from the second part on. With all lengths at once nothing is learned.
+"""
 
 
 def things(seeds: np.ndarray, among: np.ndarray) -> Lives:
@@ -68,13 +72,18 @@ def shown(of: Lives, sense: str, pause: int) -> np.ndarray:
 
 
 def lesson_batch(agent: Agent, context: Context, update: int, size: int, steps: int) -> dict[str, Any]:
-    """`size` episodes as a Batch, seen and heard in turn, with `matched` int64 [B]."""
+    """`size` episodes as a Batch, seen and heard in turn, with `same` int64 [B, CHOICES]."""
     sense = list(KINDS.values())[update % len(KINDS)]
-    longest = 0 if update < BEGINNING * steps else LONGEST_TAUGHT
-    pause = int(numpy_rng(context.seed, "match", "pause", update).integers(0, longest + 1))
+    pause = int(numpy_rng(context.seed, "match", "pause", update).integers(0, longest(update / steps) + 1))
     of = things(lesson_seeds(size, context.seed, "match", update), TAUGHT)
     batch = clip({sense: torch.from_numpy(shown(of, sense, pause))})
-    return batch | {"matched": torch.from_numpy(answers(of))}
+    return batch | {"same": torch.from_numpy(np.stack([answers(of) == choice for choice in range(CHOICES)], 1)).long()}
+
+
+def longest(share: float) -> int:
+    """Moments between at most, when this share of the lesson is over."""
+    grown = (share - BEGINNING) / (GROWN - BEGINNING)
+    return 0 if grown < 0 else min(LONGEST_TAUGHT, 1 + int(grown * LONGEST_TAUGHT))
 
 
 def taught(context: Context, n: int) -> np.ndarray:
@@ -83,8 +92,7 @@ def taught(context: Context, n: int) -> np.ndarray:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Cross-entropy at both choices: who knows the sample knows the answer at the first."""
-    logits = agent(batch, [HEAD])[HEAD].logits[:, -CHOICES:]
-    wanted = batch["matched"][:, None].expand(-1, CHOICES)
-    value = F.cross_entropy(logits.flatten(0, 1), wanted.flatten())
-    return value, {"right": (logits[:, -1].argmax(-1) == batch["matched"]).float().mean()}
+    """Cross-entropy of whether each choice is the sample."""
+    said = agent(batch, [HEAD])[HEAD]
+    value = F.cross_entropy(said.logits[:, -CHOICES:].flatten(0, 1), batch["same"].flatten())
+    return value, {"right": (sureness(said)[:, -CHOICES:].argmax(1) == batch["same"].argmax(1)).float().mean()}

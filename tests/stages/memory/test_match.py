@@ -6,12 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from devmind.agent.heads import Inlet
+from devmind.agent.taps import Tapped
 from devmind.seeding import exam_seeds
 from devmind.testing import tiny_agent, tiny_context
 from stages.memory.match import lesson
 from stages.memory.match.exam import PAUSE, chosen, nearest
-from stages.memory.match.lesson import KINDS, LONGEST_TAUGHT, answers, lesson_batch, shown, things
+from stages.memory.match.heads import MatchHead, sureness
+from stages.memory.match.lesson import KINDS, LONGEST_TAUGHT, answers, lesson_batch, longest, shown, things
 from stages.memory.recall.things import HELD_OUT, SIZES_M, TAUGHT
 from stages.memory.stage import MemoryStage
 from stages.reflex.stage import ReflexStage
@@ -58,7 +62,9 @@ def test_lessons_have_shorter_pauses_than_the_exam_and_none_at_first(tmp_path, m
     context = tiny_context(tmp_path)
     batches = [lesson_batch(None, context, update, 2, 60) for update in range(60)]
     pauses = [next(iter(batch["senses"].values())).shape[1] - 3 for batch in batches]
-    assert not any(pauses[:24])
+    assert not any(pauses[:15])
+    assert [longest(share) for share in (0.2, 0.26, 0.36, 0.79, 0.8, 1.2)] == [0, 1, 2, 6, 6, 6]
+    assert max(pauses[15:20]) <= 1
     assert max(pauses) == LONGEST_TAUGHT < PAUSE
     assert [next(iter(batch["senses"])) for batch in batches[:4]] == [*KINDS.values(), *KINDS.values()]
     assert not set(HELD_OUT) & set(TAUGHT)
@@ -82,6 +88,27 @@ def test_without_short_term_memory_the_sample_changes_nothing(agent, kind):
     other[:, 0] = met[::-1, 0]
     alone, with_other = (chosen(agent, KINDS[kind], x, short_term=False) for x in (met, other))
     assert (alone == with_other).all()
+
+
+def test_the_head_says_whether_what_is_sensed_is_what_the_trunk_holds():
+    torch.manual_seed(0)
+    head = MatchHead(Inlet(8, 4))
+    head.held.load_state_dict(head.sensed.state_dict())
+    tokens = torch.randn(5, 4, 8)
+    present = torch.tensor([True, True, False, True]).expand(5, 4)
+    tokens[:3, -1] = tokens[:3, :2].mean(1)  # the trunk holds what is sensed, whatever the absent token says
+    sure = sureness(head(Tapped(tokens, present)))
+    assert (sure[:3] > 4.9).all()
+    assert (sure[3:] < sure[:3].min()).all()
+
+
+def test_a_batch_says_which_choice_is_the_sample(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        lesson, "looks", lambda of, which, look, senses: {senses[0]: which[..., None].astype(np.float32)}
+    )
+    batch = lesson_batch(None, tiny_context(tmp_path), 0, 32, 60)
+    assert torch.equal(batch["same"], (batch["senses"]["sight"][:, -2:, 0] == 0).long())
+    assert (batch["same"].sum(1) == 1).all()
 
 
 def test_a_batch_teaches_the_trunk_and_its_head(agent, tmp_path: Path):
