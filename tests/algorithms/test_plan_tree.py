@@ -102,7 +102,8 @@ def test_few_simulations_go_where_plans_are_better(pipeline: HybridPipeline) -> 
 def test_a_row_is_searched_alone_as_among_others_and_calls_are_counted(pipeline: HybridPipeline) -> None:
     shape = Shape(simulations=12, word_levels=2, levels=2, guidances=(1.0,))
     together, alone = search(pipeline, shape), search(pipeline, shape, slice(1, 2))
-    torch.testing.assert_close(together.trajectory[1:], alone.trajectory)
+    # A matrix product rounds otherwise in a batch of another size, and guidance makes it more.
+    torch.testing.assert_close(together.trajectory[1:], alone.trajectory, rtol=1e-4, atol=1e-4)
     assert torch.equal(together.symbols[1:], alone.symbols)
     # The root and what knows its symbols in part take two calls, all else one.
     there = alone.worth.isfinite()

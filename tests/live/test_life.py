@@ -369,6 +369,7 @@ def test_a_disk_that_refuses_is_told_and_life_goes_on(
 
 
 def test_ticks_do_not_wait_for_a_memory_that_is_busy(home: Home) -> None:
+    home.wait(lambda: home.life.holding.square)
     home.life.do("teach", {"name": "cup"})
     home.seen(lambda view: "names" in view)
     store = home.life.memory.store
