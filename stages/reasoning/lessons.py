@@ -32,7 +32,7 @@ from stages.reasoning.values import lesson as values
 
 STEPS: Mapping[str, Mapping[str, int]] = {
     "tictactoe": {"tiny": 30, "nursery": 180, "child": 300, "adult": 600},
-    "connect4": {"tiny": 20, "nursery": 300, "child": 6000, "adult": 20000},
+    "connect4": {"tiny": 20, "nursery": 300, "child": 2000, "adult": 6000},
     "othello": {"tiny": 10, "nursery": 60, "child": 4000, "adult": 12000},
 }
 PLAY: Mapping[str, Play] = {
@@ -44,6 +44,11 @@ PLAY: Mapping[str, Play] = {
 TINY_ROWS = 64
 TINY: Mapping[str, int] = {"games": 8, "again": 8, "simulations": 8}
 """Of games at size tiny, which shows that all of it runs and teaches nothing."""
+CARD = ("child", "adult")
+CARD_GAMES: Mapping[str, Mapping[str, int]] = {"connect4": {"games": 384, "again": 192}}
+CARD_ROWS, CARD_RATE = 2048, 5e-4
+"""Of these games at the sizes that take a graphics card. At nursery's rate, 2e-3, the policy of `child` learned nothing
+in 300 s, with 256 rows or with 2,048 (docs/log.md, 2026-11-26)."""
 REVIEW = {"tiny": 5, "nursery": 520, "child": 2000, "adult": 6000}
 """Steps of the lesson `review`."""
 FORMED: Mapping[str, float] = {f"encoders.{parts.POSITION}.": 0.3}
@@ -89,12 +94,14 @@ def selfplay_lesson(context: Context, game: Game, *, rows: int, learning_rate: f
     """A lesson of self-play, named as its game; the configuration may change its rows and learning rate.
 
     Args:
-        rows: positions to learn from in an update; TINY_ROWS at size tiny.
+        rows: positions to learn from in an update; TINY_ROWS at size tiny, CARD_ROWS of CARD_GAMES at larger ones.
         more: further arguments of Lesson.
     """
     size, play = context.config.size, PLAY[game.name]
     if size == "tiny":
         rows, play = TINY_ROWS, replace(play, **TINY)
+    elif size in CARD and game.name in CARD_GAMES:
+        rows, learning_rate, play = CARD_ROWS, CARD_RATE, replace(play, **CARD_GAMES[game.name])
     count, rate = context.changed(game.name, rows, learning_rate)
 
     def learner(agent: Agent, context: Context) -> SelfPlay:
