@@ -55,6 +55,7 @@ class Transition:
         tick: from 0; senses, first: what the policy was given; actions: what it did.
         following: what is sensed next; reward float [N]; terminated, truncated bool [N].
         led_to: what the step itself led to: `following`, unless rows that ended have been started anew since.
+        asked: the rows that the policy was asked about, int64 [K]; all, unless the rollout is sparing.
     """
 
     tick: int
@@ -66,6 +67,7 @@ class Transition:
     terminated: np.ndarray
     truncated: np.ndarray
     led_to: Senses
+    asked: np.ndarray
 
     @property
     def ended(self) -> np.ndarray:
@@ -79,6 +81,7 @@ def rollout(
     ticks: int | None = None,
     first: np.ndarray | None = None,
     sparing: bool = False,
+    done: np.ndarray | None = None,
 ) -> Iterator[Transition]:
     """Let `policy` act in `world` from where it stands, one Transition a tick.
 
@@ -89,6 +92,8 @@ def rollout(
         first: which rows begin an episode at the first tick, bool [N]; all by default.
         sparing: rows whose episode is over are not asked any more, where the policy can leave rows out (`keep(index)`,
             as an Actor can) and the world starts none anew; their actions are zeros.
+        done: with `sparing`, rows that need not be asked either, bool [N], as nothing that they do counts any more;
+            whoever goes through the ticks marks them in it.
     """
     through = _THROUGH.get()
     policy = policy if through is None else through(policy, world)
@@ -105,12 +110,12 @@ def rollout(
         with _rolling():
             following, reward, terminated, truncated, info = world.step(actions)
         led_to = info.get("final_obs", following)
-        transition = Transition(tick, senses, opening, actions, following, reward, terminated, truncated, led_to)
+        transition = Transition(tick, senses, opening, actions, following, reward, terminated, truncated, led_to, asked)
         yield transition
         over = bool(transition.ended.all())
         opening = transition.ended if starts_anew(world) else np.zeros(world.num_envs, bool)
         senses, tick = following, tick + 1
-        going = ~transition.ended[asked]
+        going = ~(transition.ended if done is None else transition.ended | done)[asked]
         if sparing and 0 < going.sum() <= SPARED * len(asked):
             policy.keep(np.flatnonzero(going))  # type: ignore[attr-defined]
             asked = asked[going]

@@ -188,6 +188,14 @@ def test_rows_that_are_over_are_not_asked_any_more_where_they_can_be_left_out() 
     assert len(list(rollout(lambda senses, first: {"press": np.zeros(8)}, Staggered(8), sparing=True))) == 8
 
 
+def test_rows_that_are_marked_as_done_are_not_asked_either_and_each_tick_says_who_was() -> None:
+    policy, done = Sparing(), np.zeros(8, bool)
+    for tick in rollout(policy, Staggered(8), sparing=True, done=done):
+        assert [f"row {row}" for row in tick.asked] == policy.asked[-1]
+        done[4:] |= tick.tick == 1
+    assert [len(rows) for rows in policy.asked] == [8, 8, 2, 1, 1, 1, 1, 1], "the last ones are asked until all is over"
+
+
 def test_an_actor_goes_on_alike_without_the_rows_that_it_leaves_out() -> None:
     agent = tiny_agent()
     agent.add_encoder("body")
