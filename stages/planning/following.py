@@ -112,16 +112,22 @@ class Route(Output):
             "none": none,
         }
         self.after |= {"pushed": pushed, "moved": moved}
-        for number in before["made"][due].unique().tolist():
+        for rows in self._together(due, before["made"]):
             for fresh in (True, False):
-                rows = (due & (before["made"] == number) & ((cold | around) == fresh)).nonzero().squeeze(-1)
-                if len(rows):
-                    self._plan(
-                        rows, None if fresh else head.shifted(before["plan"][rows], along[rows]), number, generator
-                    )
+                some = rows[(cold | around)[rows] == fresh]
+                if len(some):
+                    start = None if fresh else head.shifted(before["plan"][some], along[some])
+                    self._plan(some, start, before["made"][some], generator)
         self._back(back)
         self.after |= {"last": self.place, "goal": self.goal}
         self.after["told"] = self.command()
+
+    def _together(self, due: Tensor, made: Tensor) -> list[Tensor]:
+        """Rows that are `due`, bool [B], as they are planned for at once, each with the noise of its own number `made`;
+        a tree has noise of one number."""
+        if self.head.tree is None:
+            return [due.nonzero().squeeze(-1)]
+        return [(due & (made == number)).nonzero().squeeze(-1) for number in made[due].unique()]
 
     def _progress(self, before: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """How far along its plan each row is, in strides, and how far aside of it, [B] each.
@@ -152,8 +158,9 @@ class Route(Output):
         plan[:, 0] = place
         return plan
 
-    def _plan(self, rows: Tensor, start: Tensor | None, number: int, generator: torch.Generator | None) -> None:
-        """Make plan number `number` of these rows: to the goal, else round what is in the way; or say there is none."""
+    def _plan(self, rows: Tensor, start: Tensor | None, number: Tensor, generator: torch.Generator | None) -> None:
+        """Make plans of these rows, by noise of each row's `number` int64 [n]: to the goal, else round what is in the
+        way; or say there is none."""
         head, read, after = self.head, self.rows(rows), self.after
         found = head.search(read, start, generator, number=number)
         at = torch.arange(len(rows), device=rows.device)
@@ -171,7 +178,7 @@ class Route(Output):
                     after["around"][whole] = False
                     plan[row], symbols[row] = self._straight(read.place[row : row + 1], read.goal[row : row + 1])[0], 0
                     continue
-                way = detour(head, read.rows(torch.tensor([row], device=rows.device)), closed[row], number)
+                way = detour(head, read.rows(torch.tensor([row], device=rows.device)), closed[row], int(number[row]))
                 after["around"][whole] = way is not None
                 if way is not None:
                     plan[row], symbols[row], after["via"][whole] = way

@@ -204,7 +204,7 @@ class PlannerHead(BeliefHead):
         words: Mapping[int, Tensor] | None = None,
         watch: Watch | None = None,
         steps: int | None = None,
-        number: int = 0,
+        number: int | Tensor = 0,
         candidates: int | None = None,
         word_steps: int | None = None,
     ) -> Candidates:
@@ -212,7 +212,8 @@ class PlannerHead(BeliefHead):
 
         Args:
             start: [B, H, 2], plans to begin from.
-            generator: draws the noise, which is the same for all rows; without, `number` says which noise it is.
+            generator: draws the noise, which is the same for all rows; without, `number` says which noise it is: of all
+                rows, or int64 [B], of each. A search in a tree has one for all.
             given, words: what is held besides place and goal: waypoints {point: [B, 2]}, symbols {number: int64 [B]}.
             watch: is told of each step, of rows [B * N].
             steps, word_steps: how many; by default the planner's own numbers.
@@ -222,10 +223,11 @@ class PlannerHead(BeliefHead):
             ConfigError: more steps than there are noise levels, or a waypoint beyond the horizon.
         """
         if self.tree is not None and candidates is None:
-            found = searched(self, read, self.tree, start, generator, given, words, watch, number)
+            (only,) = {number} if isinstance(number, int) else set(number.tolist())
+            found = searched(self, read, self.tree, start, generator, given, words, watch, only)
             return self._named(found, read, words)
         b, n = len(read.place), candidates or self.candidates
-        noise, luck = self._chance(n, generator, number, read.place.device)
+        noise, luck = self._chances(b, n, generator, number, read.place.device)
 
         def each(value: Tensor) -> Tensor:
             return value.repeat_interleave(n, 0)
@@ -233,14 +235,14 @@ class PlannerHead(BeliefHead):
         drawn = self.pipeline(
             each(read.thought),
             each(read.present),
-            noise.repeat(b, 1, 1),
+            noise,
             {at: each(value) for at, value in self.held(read, given).items()},
             {at: each(word) for at, word in (words or {}).items()},
             steps=steps or (self.steps if start is None else self.warm_steps * round(1 / self.warm)),
             start=None if start is None else each(self.scaled(start)),
             begin=self.warm,
             watch=watch,
-            luck=luck.repeat(b, 1, 1),
+            luck=luck,
             told=SYMBOLS not in self.silenced,
             words_first=self.word_steps if word_steps is None else word_steps,
             guide=self.guide(each(read.maze)) if self.guidance else None,
@@ -249,6 +251,17 @@ class PlannerHead(BeliefHead):
         marks = self.marks(plans, read.maze)
         found = Candidates(plans, drawn.symbols.unflatten(0, (b, n)), marks, marks.argmax(-1))
         return self._named(found, read, words)
+
+    def _chances(
+        self, b: int, n: int, generator: torch.Generator | None, number: int | Tensor, device: torch.device
+    ) -> tuple[Tensor, Tensor]:
+        """`_chance` of `n` candidates of each of B rows, one row behind the other."""
+        if isinstance(number, int) or generator is not None:
+            noise, luck = self._chance(n, generator, 0 if isinstance(number, Tensor) else number, device)
+            return noise.repeat(b, 1, 1), luck.repeat(b, 1, 1)
+        numbers, of = number.unique(return_inverse=True)
+        noises, lucks = zip(*(self._chance(n, None, one, device) for one in numbers.tolist()), strict=True)
+        return torch.stack(noises)[of].flatten(0, 1), torch.stack(lucks)[of].flatten(0, 1)
 
     def _chance(
         self, n: int, generator: torch.Generator | None, number: int, device: torch.device

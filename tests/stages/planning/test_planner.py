@@ -126,6 +126,23 @@ def test_each_plan_of_a_row_is_made_of_other_noise_that_its_number_says(agent: A
     assert [one["made"].tolist() for one in (kept[0], kept[FOLLOW - 1], kept[FOLLOW])] == [[1, 1], [1, 1], [2, 2]]
 
 
+def test_rows_whose_plans_have_other_numbers_are_planned_for_at_once_each_by_its_own_noise(agent: Agent) -> None:
+    head, read = head_of(agent), read_of(agent)
+    both = head.search(read, number=torch.tensor([3, 1]))
+    for row, number in enumerate((3, 1)):
+        alone = head.search(read.rows(torch.tensor([row])), number=number)
+        torch.testing.assert_close(both.plans[row], alone.plans[0], atol=1e-5, rtol=0)
+        torch.testing.assert_close(both.marks[row], alone.marks[0], atol=1e-4, rtol=0)
+    empty = head.nothing(2, torch.device("cpu"))
+    read.before, calls = empty | {"made": torch.tensor([3, 1])}, []
+    head.search = lambda *args, number, **how: (  # type: ignore[method-assign]
+        calls.append(number.tolist()) or PlannerHead.search(head, *args, number=number, **how)
+    )
+    read.prepare()
+    assert calls == [[3, 1]]
+    assert read.after["made"].tolist() == [4, 2]
+
+
 def test_who_is_not_where_the_plan_had_him_plans_anew_but_once_a_stride(agent: Agent) -> None:
     head_of(agent).surprise = 0.0
     kept, _ = lived(agent, np.arange(2), 40)
