@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from devmind.acting import Actor, Policy, Senses, rollout
+from devmind.acting.rollout import Transition
 from devmind.agent.agent import Agent
 from devmind.agent.device import place
 from devmind.curriculum.episodes import of_lessons, of_worlds
@@ -16,6 +17,7 @@ from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds
 from devmind.worlds.pointmaze import BLOCKED, CLOSING, MAZES, MOVING, UNIT, oracle_way
+from devmind.worlds.side_by_side import Joined
 from stages.planning.following import BELIEF, REPLANNING
 from stages.planning.parts import ROUTE, WALK
 from stages.planning.route.exam import silenced
@@ -27,6 +29,11 @@ GATE = Gate([Threshold(name, 0.90, beats_floor=name != MOVED) for name in (CLOSE
 EPISODES, GLIMPSE, FEW = 240, 40, 80
 """Of each kind, in all mazes together: of an exam, of a glimpse, and of who is a floor, as planning by the clock for
 1,000 ticks costs most of an exam.
+"""
+HAPPENS = (CLOSING, MOVING, BLOCKED)
+STILL_TICKS, STILL = 100, 0.1
+"""Who follows one way to its end and came no further than this in so many ticks (OGBench's units) stands at a wall or
+where his way ends: nothing that he carries changes any more.
 """
 TICKS = {"tiny": 100}
 """After which episodes are cut at a size that only tries the machinery: who was taught nothing walks to the end."""
@@ -46,28 +53,22 @@ class Came:
         return Came(np.concatenate([one.arrived for one in parts]), np.concatenate([one.none for one in parts]))
 
 
-Way = Callable[[str], Came]
-"""What comes of all episodes in which this happens, in all mazes one behind the other."""
-
-
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Whether one arrives though a passage closed, or though the goal went elsewhere; and whether "there is no plan" is
     said where no way is left, and not where one is.
     """
     counts: dict[str, dict[str, int]] = {}
     n = GLIMPSE if level == "glimpse" else EPISODES
-    ours = {what: _gone(agent, context, n, what, counts) for what in (CLOSING, MOVING, BLOCKED)}
+    ours: dict[str, Came] = {}
+    for what in HAPPENS:
+        ours |= _gone(agent, context, n, [what], counts)
     others: dict[str, dict[str, Came]] = {}
     if level == "full":
-
-        def again() -> dict[str, Came]:
-            return {what: _gone(agent, context, FEW, what) for what in ours}
-
         new = place(Agent(agent.config), context.device).eval()
         others = {
-            OPEN_LOOP: silenced(agent, REPLANNING, again),
-            CLOCK: silenced(agent, BELIEF, again),
-            UNTAUGHT: {what: _gone(new, context, FEW, what) for what in ours},
+            OPEN_LOOP: silenced(agent, REPLANNING, lambda: _gone(agent, context, FEW, HAPPENS, fixed=True)),
+            CLOCK: silenced(agent, BELIEF, lambda: _gone(agent, context, FEW, HAPPENS)),
+            UNTAUGHT: _gone(new, context, FEW, HAPPENS),
         }
     found = [
         Measure(
@@ -148,42 +149,82 @@ def _episodes(context: Context, n: int, what: str) -> np.ndarray:
     return np.concatenate([of_worlds(context.make_world, "pointmaze", name, seeds) for name, seeds in drawn.items()])
 
 
-def _gone(agent: Agent, context: Context, n: int, what: str, counts: dict[str, dict[str, int]] | None = None) -> Came:
-    """What comes of an agent in all mazes."""
-    parts = []
-    for name, seeds in _seeds(context, n, what).items():
-        actor = Actor(agent, len(seeds), effectors=[WALK])
-        ticks = TICKS.get(context.config.size)
-        parts.append(walk(actor, context, name, seeds, lambda actor=actor: said(actor), ticks))  # type: ignore[misc]
-        for effector, heads in ({} if counts is None else actor.counts).items():
-            mine = counts.setdefault(effector, {})  # type: ignore[union-attr]
-            for head, number in heads.items():
-                mine[head] = mine.get(head, 0) + number
-    return Came.joined(parts)
+def _gone(
+    agent: Agent,
+    context: Context,
+    n: int,
+    happens: Sequence[str],
+    counts: dict[str, dict[str, int]] | None = None,
+    fixed: bool = False,
+) -> dict[str, Came]:
+    """What comes of an agent in all mazes, by what happens there."""
+    rooms = {name: seeds for what in happens for name, seeds in _seeds(context, n, what).items()}
+    actor = Actor(agent, sum(map(len, rooms.values())), effectors=[WALK])
+    came = walk(actor, context, rooms, lambda: said(actor), TICKS.get(context.config.size), fixed)
+    for effector, heads in ({} if counts is None else actor.counts).items():
+        mine = counts.setdefault(effector, {})  # type: ignore[union-attr]
+        for head, number in heads.items():
+            mine[head] = mine.get(head, 0) + number
+    return {what: Came.joined([one for name, one in came.items() if name.endswith(what)]) for what in happens}
 
 
 def said(actor: Actor) -> np.ndarray:
-    """Of which rows the agent says that there is no plan, bool [N]: it is in what the planner carries."""
+    """Of which rows that were asked the agent says that there is no plan, bool: it is in what the planner carries."""
     return np.asarray(actor.state.carry[f"kept.{ROUTE}"]["none"].cpu().numpy())
 
 
 def walk(
     policy: Policy,
     context: Context,
-    name: str,
-    seeds: np.ndarray,
+    rooms: Mapping[str, np.ndarray],
     said: Callable[[], np.ndarray],
     ticks: int | None = None,
-) -> Came:
-    """Let a policy walk until every row has arrived or says that there is no plan, or `ticks` (1,000) are over."""
-    world = context.make_world("pointmaze", name, seeds)
-    arrived, none = np.zeros((2, len(seeds)), bool)
-    for tick in rollout(policy, world, ticks):
+    fixed: bool = False,
+) -> dict[str, Came]:
+    """Let a policy walk until every row has arrived or says that there is no plan, or `ticks` (1,000) are over.
+
+    Args:
+        rooms: seeds by level. They are walked side by side: a tick of the last few rows costs as much as one of many.
+        said: says of the rows that were asked last whether there is no plan, bool [K].
+        fixed: it follows one way to its end, so who stands still will not move again and is cut.
+    """
+    worlds = [context.make_world("pointmaze", name, seeds) for name, seeds in rooms.items()]
+    ends = np.cumsum([0, *(world.num_envs for world in worlds)])
+    parts = {name: slice(*ends[number : number + 2]) for number, name in enumerate(rooms)}
+    arrived, none, settled = np.zeros((3, ends[-1]), bool)
+    still = _still(MOVING in name for name, seeds in rooms.items() for _ in seeds) if fixed else None
+    for tick in rollout(policy, Joined(worlds), ticks, sparing=True, done=settled):
         arrived |= tick.reward > 0
-        none = said() & ~arrived
-        if (arrived | none).all():
+        now = none.copy()
+        now[tick.asked] = said()
+        none = np.where(settled, none, now & ~arrived)
+        over = arrived | none
+        for name, part in parts.items():
+            # Who sees no plan takes that back when his goal moves, as long as others walk.
+            settled[part] |= over[part] & (MOVING not in name or over[part].all())
+        if still is not None:
+            settled |= still(tick)
+        if settled.all():
             break
-    return Came(arrived, none)
+    return {name: Came(arrived[part], none[part]) for name, part in parts.items()}
+
+
+def _still(moving: Iterable[bool]) -> Callable[[Transition], np.ndarray]:
+    """Tells tick by tick who came no further in the last `STILL_TICKS`, bool [N]; where the goal is `moving`, bool [N],
+    not before it has moved, as it may come to where one stands."""
+    waits, marks = np.array(list(moving)), dict[str, np.ndarray]()
+    found = np.zeros(len(waits), bool)
+
+    def told(tick: Transition) -> np.ndarray:
+        goal, at = tick.following["goal"], tick.following["body"]
+        begun = marks.setdefault("goal", tick.senses["goal"])
+        if tick.tick % STILL_TICKS == 0:
+            far = np.linalg.norm(at - marks.get("at", np.inf), axis=1) * UNIT
+            found[:] = (far < STILL) & (~waits | (goal != begun).any(1))
+            marks["at"] = at
+        return found
+
+    return told
 
 
 def knowing(context: Context, name: str, seeds: np.ndarray) -> Came:

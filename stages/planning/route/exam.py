@@ -136,7 +136,7 @@ def walk(
     goal, at = world.truth()["goal"], world.truth()["at"]
     least, far, mark = shortest(name, at, goal), np.zeros(len(seeds)), at
     arrived = np.zeros(len(seeds), bool)
-    for tick in rollout(policy, world, ticks):
+    for tick in rollout(policy, world, ticks, sparing=True):
         now = world.truth()["at"]
         far, at = far + np.linalg.norm(now - at, axis=1), now
         arrived |= tick.reward > 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MethodType
+from types import MethodType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -105,7 +105,7 @@ def planner(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Agent:
 
 def gone(agent: Agent, tmp_path, level: str, seeds: np.ndarray = SEEDS) -> exam.Came:
     actor = Actor(agent, len(seeds), effectors=[WALK])
-    return exam.walk(actor, tiny_context(tmp_path), level, seeds, lambda: exam.said(actor))
+    return exam.walk(actor, tiny_context(tmp_path), {level: seeds}, lambda: exam.said(actor))[level]
 
 
 def test_who_plans_shortest_ways_goes_round_what_closes(planner: Agent, tmp_path) -> None:
@@ -130,7 +130,7 @@ def test_where_no_way_is_left_it_says_so_and_stays(planner: Agent, tmp_path) -> 
     assert came.none.mean() >= 0.9
     assert not came.arrived.any()
     actor, context = Actor(planner, 4, effectors=[WALK]), tiny_context(tmp_path)
-    exam.walk(actor, context, "medium" + BLOCKED, SEEDS[:4], lambda: exam.said(actor))
+    exam.walk(actor, context, {"medium" + BLOCKED: SEEDS[:4]}, lambda: exam.said(actor))
     kept = actor.state.carry[f"kept.{ROUTE}"]
     assert (kept["told"][kept["none"]] == 0).all()
     assert (kept["failed"][kept["none"]] >= 2).all()
@@ -150,10 +150,43 @@ def test_who_is_led_to_shuffled_goals_does_not_arrive(tmp_path) -> None:
             goal = np.roll(senses["goal"], turn, axis=0)
             return {WALK: oracle_way("medium", senses["body"] * UNIT, goal * UNIT)}
 
-        return exam.walk(way, tiny_context(tmp_path), "medium" + MOVING, SEEDS, lambda: np.zeros(len(SEEDS), bool))
+        level = "medium" + MOVING
+        return exam.walk(way, tiny_context(tmp_path), {level: SEEDS}, lambda: np.zeros(len(SEEDS), bool))[level]
 
     assert led(0).arrived.all()
     assert led(1).arrived.mean() < 0.5
+
+
+def test_who_follows_one_way_and_stands_is_cut_but_not_before_his_goal_moved(planner: Agent, tmp_path) -> None:
+    head_of(planner).silenced, context = frozenset({REPLANNING}), tiny_context(tmp_path)
+    rooms = {"medium" + what: SEEDS[:3] for what in (CLOSING, MOVING)}
+    asked: list[list[np.ndarray]] = []
+
+    def gone(fixed: bool) -> dict[str, exam.Came]:
+        actor, ticks = Actor(planner, 6, effectors=[WALK]), []
+        asked.append(ticks)
+
+        def said() -> np.ndarray:
+            ticks.append(actor.state.carry[f"kept.{ROUTE}"]["last"].numpy())
+            return exam.said(actor)
+
+        return exam.walk(actor, context, rooms, said, fixed=fixed)
+
+    whole, cut = gone(False), gone(True)
+    for name in rooms:
+        np.testing.assert_array_equal(cut[name].arrived, whole[name].arrived)
+    assert sum(map(len, asked[1])) < sum(map(len, asked[0]))
+    tick = SimpleNamespace(
+        tick=0, senses={"goal": np.zeros((2, 2))}, following={"goal": np.zeros((2, 2)), "body": np.eye(2)}
+    )
+    still = exam._still([True, False])
+    assert still(tick).tolist() == [False, False], "nobody was seen to stand yet"
+    tick.tick, tick.following = exam.STILL_TICKS, {"goal": np.zeros((2, 2)), "body": np.eye(2)}
+    assert still(tick).tolist() == [False, True]
+    tick.tick, tick.following = 2 * exam.STILL_TICKS, {"goal": np.ones((2, 2)), "body": np.eye(2)}
+    assert still(tick).tolist() == [True, True]
+    tick.tick, tick.following = 3 * exam.STILL_TICKS, {"goal": np.ones((2, 2)), "body": np.eye(2) + 1}
+    assert not still(tick).any()
 
 
 @pytest.mark.slow
