@@ -14,206 +14,18 @@ All is deterministic: noise is given as an array, a row's result does not depend
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic
 
 import numpy as np
 
 from devmind.algorithms.selection import halving_table, softmax
-from devmind.algorithms.tree_walks import (
-    GUMBEL,
-    PUCT,
-    Arrays,
-    Manner,
-    back_up,
-    descend,
-    enter,
-    evaluate,
-    improved_at_roots,
-)
-from devmind.errors import ConfigError
+from devmind.algorithms.tree_walks import GUMBEL, PUCT, Manner, improved_at_roots
+from devmind.algorithms.trees import Expand, Expanded, Roots, Rows, S, Tree, as_array
+
+__all__ = ["Expand", "Expanded", "Found", "Roots", "Rows", "Tree", "gumbel_search", "puct_search"]
 
 Array = np.ndarray
-
-
-class Rows(Protocol):
-    """States with one row each, such as a world's `Struct` or an agent's `State`."""
-
-    def take(self, index: Any) -> Self:
-        """Copies of the rows `index`, int64 [N]; a row may be named several times."""
-        ...
-
-    def put(self, index: Any, other: Any) -> None:
-        """Replace the rows `index`, in place."""
-        ...
-
-
-S = TypeVar("S", bound=Rows)
-
-
-@dataclass(frozen=True)
-class Roots(Generic[S]):
-    """B states to search from, and what is thought of them; actions are 0 to A - 1.
-
-    Attributes:
-        states: B rows.
-        logits: float [B, A], of the prior.
-        value: float [B], to the player whose turn it is.
-        legal: bool [B, A], at least one a row.
-    """
-
-    states: S
-    logits: Array
-    value: Array
-    legal: Array
-
-
-@dataclass(frozen=True)
-class Expanded(Roots[S]):
-    """The same of the N states that N actions lead to, and the way there.
-
-    Attributes:
-        reward: float [N], to the player who acted.
-        discount: float [N], what the value of the state is worth to the player who acted: 0 after a terminal, -1 where
-            the turn passes to an opponent (`Outcome.discount` of a world's Rules).
-        terminal: bool [N], the episode is over; logits, value and legal mean nothing then.
-    """
-
-    reward: Array
-    discount: Array
-    terminal: Array
-
-
-Expand = Callable[[S, Array], Expanded[S]]
-"""`(N states, actions int64 [N]) -> Expanded`; N changes from call to call and is never 0."""
-
-
-@dataclass
-class Tree(Generic[S]):
-    """B trees of up to M nodes; node 0 is the root. Arrays are [B, M, ...]; what is not reached yet is -1 or 0.
-
-    Attributes:
-        states: B * M rows; node m of tree b is row b * M + m.
-        size: int64 [B], nodes that there are.
-        terminal: bool [B, M].
-        visits: int64; value, raw_value: float, with and before search, to the player whose turn it is there.
-        lower, upper: float, between which the value is known to lie.
-        logits, prior (their softmax), legal, reward, discount: [B, M, A].
-        parent, way: int64 [B, M], the node above, -1 of a root, and its action that leads here.
-        child: int64 [B, M, A], the node an action leads to, or -1.
-        child_visits, child_q, child_lower, child_upper: [B, M, A], to the player who acts.
-    """
-
-    states: S
-    bounds: tuple[float, float] | None
-    size: Array
-    terminal: Array
-    visits: Array
-    value: Array
-    raw_value: Array
-    lower: Array
-    upper: Array
-    logits: Array
-    prior: Array
-    legal: Array
-    reward: Array
-    discount: Array
-    parent: Array
-    way: Array
-    child: Array
-    child_visits: Array
-    child_q: Array
-    child_lower: Array
-    child_upper: Array
-
-    @classmethod
-    def at(cls, roots: Roots[S], nodes: int, bounds: tuple[float, float] | None) -> Tree[S]:
-        """Trees that hold their roots, with room for `nodes` nodes each."""
-        batch, actions = roots.logits.shape
-        low, high = bounds or (-np.inf, np.inf)
-        each, of_actions = (batch, nodes), (batch, nodes, actions)
-        tree = cls(
-            states=roots.states.take(np.repeat(np.arange(batch), nodes)),
-            bounds=bounds,
-            size=np.ones(batch, np.int64),
-            terminal=np.zeros(each, bool),
-            visits=np.zeros(each, np.int64),
-            value=np.zeros(each),
-            raw_value=np.zeros(each),
-            lower=np.full(each, low, np.float64),
-            upper=np.full(each, high, np.float64),
-            logits=np.zeros(of_actions),
-            prior=np.zeros(of_actions),
-            legal=np.zeros(of_actions, bool),
-            reward=np.zeros(of_actions),
-            discount=np.zeros(of_actions),
-            parent=np.full(each, -1),
-            way=np.full(each, -1),
-            child=np.full(of_actions, -1),
-            child_visits=np.zeros(of_actions, np.int64),
-            child_q=np.zeros(of_actions),
-            child_lower=np.full(of_actions, -np.inf),
-            child_upper=np.full(of_actions, -np.inf),
-        )
-        tree._evaluate(np.arange(batch), np.zeros(batch, np.int64), roots)
-        return tree
-
-    @cached_property
-    def arrays(self) -> Arrays:
-        """The same numbers, for the compiled loops, which change them in place."""
-        return Arrays(*(getattr(self, name) for name in Arrays._fields))
-
-    def unrefuted(self) -> Array:
-        """Actions at the roots that may be best, by what is proven, bool [B, A]; all legal ones without `bounds`."""
-        known = self.lower[:, :1]
-        return self.legal[:, 0] & ((self.child_lower[:, 0] >= known) | (self.child_upper[:, 0] > known))
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """The bounds, infinite where there are none."""
-        low, high = self.bounds or (-np.inf, np.inf)
-        return float(low), float(high)
-
-    @property
-    def proven(self) -> Array:
-        """Whose root's value is known exactly, bool [B]."""
-        return np.asarray(self.lower[:, 0] == self.upper[:, 0])
-
-    def simulate(self, trees: Array, manner: Manner, expand: Expand[S]) -> None:
-        """One simulation in each of `trees` int64 [N]: down to an action never tried or a node that is known, and back.
-
-        All that is reached anew is expanded by one call.
-        """
-        node, action = descend(self.arrays, trees, manner)
-        fresh = self.child[trees, node, action] < 0
-        if fresh.any():
-            self._expand(trees[fresh], node[fresh], action[fresh], expand)
-        back_up(self.arrays, trees, node, action, self.bounds is not None)
-
-    def _expand(self, tree: Array, parent: Array, action: Array, expand: Expand[S]) -> None:
-        nodes = self.visits.shape[1]
-        found = expand(self.states.take(tree * nodes + parent), action)
-        count = (len(tree),)
-        reward, discount = (_array(getattr(found, name), name, count) for name in ("reward", "discount"))
-        over = _array(found.terminal, "terminal", count, np.bool_)
-        node = enter(self.arrays, tree, parent, action, self.size, reward, discount, over)
-        self.states.put(tree * nodes + node, found.states)
-        self._evaluate(tree, node, found)
-
-    def _evaluate(self, tree: Array, node: Array, found: Roots[S]) -> None:
-        each = len(tree), self.logits.shape[2]
-        logits, legal = _array(found.logits, "logits", each), _array(found.legal, "legal", each, np.bool_)
-        evaluate(self.arrays, tree, node, logits, _array(found.value, "value", each[:1]), legal)
-
-
-def _array(x: Array, name: str, shape: tuple[int, ...], dtype: type = np.float64) -> Array:
-    """As the compiled loops take it; they look at no bounds, so shapes are looked at here."""
-    found: Array = np.ascontiguousarray(x, dtype)
-    if found.shape != shape:
-        raise ConfigError(f"The search expected '{name}' of {list(shape)}, a row a state; got {list(found.shape)}.")
-    return found
 
 
 @dataclass(frozen=True)
@@ -260,7 +72,7 @@ def gumbel_search(
     Raises:
         ConfigError: the roots, the noise or what `expand` said has another shape than the tree.
     """
-    noise = np.zeros(roots.logits.shape) if gumbel is None else _array(gumbel, "gumbel", roots.logits.shape)
+    noise = np.zeros(roots.logits.shape) if gumbel is None else as_array(gumbel, "gumbel", roots.logits.shape)
     tree = Tree.at(roots, simulations + 1, bounds)
     considered = min(considered, roots.logits.shape[1])
     table = halving_table(considered, simulations)
