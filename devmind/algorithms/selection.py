@@ -102,23 +102,31 @@ def select_improving(improved: Array, open_: Array, visits: Array) -> int:
 
 @njit(cache=True, error_model="numpy")
 def select_halving(
-    logits: Array, noise: Array, completed: Array, legal: Array, open_: Array, visits: Array, table: Array
+    logits: Array,
+    noise: Array,
+    completed: Array,
+    legal: Array,
+    open_: Array,
+    visits: Array,
+    before: Array,
+    table: Array,
 ) -> int:
     """At the root: sequential halving among the actions of highest noise + logits.
 
     Where none of those whose turn it is is open any more, the best open one is taken.
 
     Args:
+        before: int64 [A], visits that were there before this search, which are no part of its budget.
         table: int64 [considered + 1, simulations], `considered_visits` of each number of actions.
     """
     able = count = 0
     for a in range(len(logits)):
         able += legal[a]
-        count += visits[a]
+        count += visits[a] - before[a]
     turn = table[min(able, len(table) - 1), min(count, table.shape[1] - 1)]
     best, chosen, due = -np.inf, -1, False
     for a in range(len(logits)):
-        score, mine = logits[a] + noise[a] + completed[a], visits[a] == turn
+        score, mine = logits[a] + noise[a] + completed[a], visits[a] - before[a] == turn
         if open_[a] and (chosen < 0 or (mine and not due) or (mine == due and score > best)):
             best, chosen, due = score, a, mine
     return max(chosen, 0)

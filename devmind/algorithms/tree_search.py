@@ -9,6 +9,8 @@ exactly, what is known of children bounds their parent, and actions that cannot 
 more (score-bounded search: Cazenave and Saffidine 2010). A tree whose root is proven is searched no further. It needs
 an `expand` that tells the truth and draws nothing by chance: rules, not a learned model.
 
+A search goes on with a `tree` that an earlier one has left, re-rooted at what was done (`tree_reuse.rerooted`).
+
 All is deterministic: noise is given as an array, a row's result does not depend on the rows beside it.
 """
 
@@ -20,6 +22,7 @@ from typing import Any, Generic
 import numpy as np
 
 from devmind.algorithms.selection import halving_table, softmax
+from devmind.algorithms.tree_reuse import begun
 from devmind.algorithms.tree_walks import GUMBEL, PUCT, Manner, improved_at_roots
 from devmind.algorithms.trees import Expand, Expanded, Roots, Rows, S, Tree, as_array
 
@@ -36,7 +39,8 @@ class Found(Generic[S]):
         action: int64 [B], the best one.
         weights: float [B, A], summing to 1: what a policy should learn from it.
         value: float [B], to the player whose turn it is; exact where `proven` bool [B].
-        visits: int64 [B, A]; q: float [B, A], of visited actions.
+        visits: int64 [B, A], those of a tree that was gone on with among them; q: float [B, A], of visited actions.
+        simulations: int64 [B], what this search has added to the visits.
         tree: all of it.
     """
 
@@ -46,6 +50,7 @@ class Found(Generic[S]):
     proven: Array
     visits: Array
     q: Array
+    simulations: Array
     tree: Tree[S]
 
 
@@ -59,6 +64,7 @@ def gumbel_search(
     value_scale: float = 0.1,
     visit_offset: float = 50.0,
     bounds: tuple[float, float] | None = None,
+    tree: Tree[S] | None = None,
 ) -> Found[S]:
     """Search by Gumbel's policy improvement (Danihelka et al. 2022); defaults are mctx's.
 
@@ -68,21 +74,25 @@ def gumbel_search(
         considered: the most actions that are compared at the root.
         value_scale, visit_offset: how much values weigh against the prior (`completed_q`).
         bounds: the least and the greatest value of a state: values are proven, and rescaled by these.
+        tree: to go on with, of the same roots; a row whose tree is empty begins anew. It stays as it is. Simulations
+            are shared out, and the best of the most visited is taken, by what is visited from now on.
 
     Raises:
-        ConfigError: the roots, the noise or what `expand` said has another shape than the tree.
+        ConfigError: the roots, the noise or what `expand` said has another shape than the tree, or `tree` is of another
+            search.
     """
     noise = np.zeros(roots.logits.shape) if gumbel is None else as_array(gumbel, "gumbel", roots.logits.shape)
-    tree = Tree.at(roots, simulations + 1, bounds)
-    considered = min(considered, roots.logits.shape[1])
-    table = halving_table(considered, simulations)
-    manner = Manner(GUMBEL, *tree.ends, float(value_scale), float(visit_offset), noise, table)
+    tree = begun(roots, simulations, bounds, tree)
+    before = tree.child_visits[:, 0].copy()
+    table = halving_table(min(considered, roots.logits.shape[1]), simulations)
+    manner = Manner(GUMBEL, *tree.ends, float(value_scale), float(visit_offset), noise, table, before)
     for trees in _unproven(tree, simulations):
         tree.simulate(trees, manner, expand)
     able, (completed, improved) = tree.unrefuted(), improved_at_roots(tree.arrays, manner)
-    scores = np.where(_final(tree), tree.logits[:, 0] + noise + completed, -np.inf)
+    final = _final(tree, tree.child_visits[:, 0] - before)
+    scores = np.where(final, tree.logits[:, 0] + noise + completed, -np.inf)
     weights = _normalised(np.where(able, improved, 0.0), able)
-    return _found(tree, scores.argmax(-1), weights)
+    return _found(tree, scores.argmax(-1), weights, before)
 
 
 def puct_search(
@@ -95,28 +105,35 @@ def puct_search(
     init: float = 1.25,
     base: float = 19652.0,
     bounds: tuple[float, float] | None = None,
+    tree: Tree[S] | None = None,
 ) -> Found[S]:
     """Search as AlphaZero and MuZero do, by upper confidence bounds; defaults are mctx's.
 
     The best action is the most visited one; of equal ones, and of those whose value is proven, that with the highest Q.
-    For play with a temperature, draw from `weights` ** (1 / temperature).
+    For play with a temperature, draw from `weights` (`root_noise.by_temperature`).
 
     Args:
-        noise: float [B, A], probabilities mixed into the roots' priors by `noise_share` (Dirichlet's, in self-play).
+        noise: float [B, A], probabilities mixed into the roots' priors by `noise_share` (`root_noise.dirichlet`'s, in
+            self-play).
         bounds: the least and the greatest value of a state: values are proven, and rescaled by these.
+        tree: to go on with, as in `gumbel_search`; here earlier visits count as those of now.
+
+    Raises:
+        ConfigError: as `gumbel_search`.
     """
     if noise is not None:
         prior = softmax(roots.logits, roots.legal)
         mixed = (1 - noise_share) * prior + noise_share * np.where(roots.legal, noise, 0.0)
         roots = Roots(roots.states, np.log(np.maximum(mixed, np.finfo(np.float64).tiny)), roots.value, roots.legal)
-    tree = Tree.at(roots, simulations + 1, bounds)
-    manner = Manner(PUCT, *tree.ends, float(init), float(base), np.zeros(roots.logits.shape), halving_table(1, 1))
+    tree = begun(roots, simulations, bounds, tree)
+    before, nothing = tree.child_visits[:, 0].copy(), np.zeros(roots.logits.shape)
+    manner = Manner(PUCT, *tree.ends, float(init), float(base), nothing, halving_table(1, 1), before)
     for trees in _unproven(tree, simulations):
         tree.simulate(trees, manner, expand)
     able = tree.unrefuted()
     weights = _normalised(np.where(able, tree.child_visits[:, 0], 0).astype(float), able)
-    order = np.where(_final(tree), tree.child_q[:, 0], -np.inf)
-    return _found(tree, order.argmax(-1), weights)
+    order = np.where(_final(tree, tree.child_visits[:, 0]), tree.child_q[:, 0], -np.inf)
+    return _found(tree, order.argmax(-1), weights, before)
 
 
 def _unproven(tree: Tree[Any], simulations: int) -> Any:
@@ -128,17 +145,18 @@ def _unproven(tree: Tree[Any], simulations: int) -> Any:
         yield trees
 
 
-def _found(tree: Tree[S], action: Array, weights: Array) -> Found[S]:
+def _found(tree: Tree[S], action: Array, weights: Array, before: Array) -> Found[S]:
     visits, q = tree.child_visits[:, 0].copy(), tree.child_q[:, 0].copy()
-    return Found(action, weights, tree.value[:, 0].copy(), tree.proven, visits, q, tree)
+    made = (visits - before).sum(-1)
+    return Found(action, weights, tree.value[:, 0].copy(), tree.proven, visits, q, made, tree)
 
 
-def _final(tree: Tree[Any]) -> Array:
+def _final(tree: Tree[Any], visits: Array) -> Array:
     """Among which actions a root's best is chosen, bool [B, A]: the most visited, and those known exactly.
 
     What is proven is visited no more, so its visits say nothing.
     """
-    able, visits = tree.unrefuted(), tree.child_visits[:, 0]
+    able = tree.unrefuted()
     exact = tree.child_lower[:, 0] == tree.child_upper[:, 0]
     return able & (exact | (visits == np.where(able, visits, -1).max(-1, keepdims=True)))
 

@@ -51,6 +51,7 @@ class Manner(NamedTuple):
         low, high: bounds of values, or infinite.
         first, second: `value_scale` and `visit_offset` of Gumbel's, `init` and `base` of PUCT.
         noise: float [B, A], table: int64 [considered + 1, simulations]; of Gumbel's alone.
+        before: int64 [B, A], visits at the roots from before this search: sequential halving leaves them out.
     """
 
     kind: int
@@ -60,6 +61,7 @@ class Manner(NamedTuple):
     second: float
     noise: Array
     table: Array
+    before: Array
 
 
 @njit(cache=True, error_model="numpy")
@@ -97,7 +99,9 @@ def _choose(of: Arrays, tree: int, node: int, manner: Manner, open_: Array, scor
     raw = of.raw_value[tree, node]
     completed_q(prior, legal, visits, q, raw, low, high, manner.first, manner.second, scores)
     if node == 0:
-        return select_halving(logits, manner.noise[tree], scores, legal, open_, visits, manner.table)
+        return select_halving(
+            logits, manner.noise[tree], scores, legal, open_, visits, manner.before[tree], manner.table
+        )
     improve(logits, legal, scores)
     return select_improving(scores, open_, visits)
 
@@ -110,25 +114,39 @@ def evaluate(of: Arrays, trees: Array, nodes: Array, logits: Array, value: Array
         over = of.terminal[tree, node]
         if over:
             of.lower[tree, node] = of.upper[tree, node] = 0.0
-        low, high, top, total = of.lower[tree, node], of.upper[tree, node], -np.inf, 0.0
+        low, high = of.lower[tree, node], of.upper[tree, node]
         worth = 0.0 if over else value[n]
         of.visits[tree, node] = 1
         of.raw_value[tree, node] = of.value[tree, node] = min(max(worth, low), high)
-        prior = of.prior[tree, node]
-        for a in range(len(prior)):
+        for a in range(legal.shape[1]):
             able = legal[n, a] and not over
             of.legal[tree, node, a] = able
-            of.logits[tree, node, a] = logits[n, a] if able else 0.0
             of.child_lower[tree, node, a] = low if able else -np.inf
             of.child_upper[tree, node, a] = high if able else -np.inf
-            if able:
-                top = max(top, logits[n, a])
+        _weigh(of, tree, node, logits[n])
+
+
+@njit(cache=True, error_model="numpy")
+def reweigh(of: Arrays, trees: Array, logits: Array) -> None:
+    """Give the roots of `trees` int64 [N] another prior, by logits float [N, A]."""
+    for n in range(len(trees)):
+        _weigh(of, trees[n], 0, logits[n])
+
+
+@njit(cache=True, error_model="numpy")
+def _weigh(of: Arrays, tree: int, node: int, logits: Array) -> None:
+    """Write down the logits [A] of a node's legal actions, and their softmax."""
+    legal, prior, top, total = of.legal[tree, node], of.prior[tree, node], -np.inf, 0.0
+    for a in range(len(prior)):
+        of.logits[tree, node, a] = logits[a] if legal[a] else 0.0
+        if legal[a]:
+            top = max(top, logits[a])
+    for a in range(len(prior)):
+        prior[a] = math.exp(logits[a] - top) if legal[a] else 0.0
+        total += prior[a]
+    if total > 0:
         for a in range(len(prior)):
-            prior[a] = math.exp(logits[n, a] - top) if of.legal[tree, node, a] else 0.0
-            total += prior[a]
-        if total > 0:
-            for a in range(len(prior)):
-                prior[a] /= total
+            prior[a] /= total
 
 
 @njit(cache=True, error_model="numpy")

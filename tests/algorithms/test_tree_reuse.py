@@ -1,0 +1,230 @@
+"""Trees that are re-rooted at a child, node by node against what lay below it, and searches that go on with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from devmind.algorithms.selection import softmax
+from devmind.algorithms.tree_reuse import begun, rerooted
+from devmind.algorithms.tree_search import Found, Roots, Tree, gumbel_search, puct_search
+from devmind.algorithms.tree_walks import Arrays
+from devmind.errors import ConfigError
+from devmind.seeding import numpy_rng
+from tests.algorithms.test_golden_trees import CASES
+from tests.algorithms.test_golden_trees import searched as golden
+from tests.algorithms.test_tree_search import ACTIONS, Numbers, RandomGame
+
+LINKS = ("parent", "way", "child")
+EACH_NODE = [name for name in Arrays._fields if name not in LINKS]
+BOUNDS = (-1.0, 1.0)
+
+
+def pairs(old: Tree, new: Tree, row: int, node: int) -> Iterator[tuple[int, int]]:
+    """Nodes of a row's old tree below one, and those of the new tree that stand where they stood, by recursion."""
+    waiting = [(node, 0)]
+    while waiting:
+        mine, its = waiting.pop()
+        yield mine, its
+        assert (new.child[row, its] >= 0).tolist() == (old.child[row, mine] >= 0).tolist()
+        for action in np.flatnonzero(old.child[row, mine] >= 0):
+            below = int(new.child[row, its, action])
+            assert (new.parent[row, below], new.way[row, below]) == (its, action)
+            waiting.append((int(old.child[row, mine, action]), below))
+
+
+def check_subtrees(old: Tree, new: Tree, actions: np.ndarray) -> int:
+    """Assert that every row is what lay below its action; how many nodes there were."""
+    nodes, count = old.visits.shape[1], 0
+    for row, action in enumerate(actions):
+        child = int(old.child[row, 0, action])
+        met = list(pairs(old, new, row, child)) if child >= 0 else []
+        for mine, its in met:
+            for name in EACH_NODE:
+                np.testing.assert_array_equal(getattr(new, name)[row, its], getattr(old, name)[row, mine], name)
+            was, now = old.states.take([row * nodes + mine]), new.states.take([row * new.visits.shape[1] + its])
+            np.testing.assert_array_equal(was.at, now.at)
+        assert new.size[row] == len(met) == len({its for _, its in met})
+        assert [its for _, its in sorted(met)] == list(range(len(met)))  # in the order in which they were found
+        assert new.parent[row, 0] == new.way[row, 0] == -1
+        count += len(met)
+    return count
+
+
+def grown(kind: str, seed: int, bounds=BOUNDS, simulations: int = 40, batch: int = 3) -> tuple[RandomGame, Found]:
+    game = RandomGame(seed, opponent=True, depth=6)
+    if kind == "puct":
+        return game, puct_search(game.roots(batch), game.expand, simulations, bounds=bounds)
+    noise = numpy_rng("reuse", seed).gumbel(size=(batch, ACTIONS))
+    return game, gumbel_search(game.roots(batch), game.expand, simulations, gumbel=noise, bounds=bounds)
+
+
+def at(game: RandomGame, tree: Tree, actions: np.ndarray) -> Roots[Numbers]:
+    """The states that actions at the roots lead to, as a search is told of them."""
+    before = tree.states.take(np.arange(len(actions)) * tree.visits.shape[1])
+    found = game.expand(before, actions)
+    return Roots(found.states, found.logits, found.value, found.legal)
+
+
+def goes_on(found: Found) -> np.ndarray:
+    """Of each row the most visited action that ends nothing, int64 [B]; of row 0 one that leads on in any case."""
+    tree, rows = found.tree, np.arange(len(found.action))[:, None]
+    there = (tree.child[:, 0] >= 0) & ~tree.terminal[rows, tree.child[:, 0]]
+    assert there.any(-1).all()
+    return np.where(there, found.visits, -1).argmax(-1)
+
+
+@pytest.mark.parametrize("bounds", [None, BOUNDS])
+@pytest.mark.parametrize("kind", ["gumbel", "puct"])
+def test_a_rerooted_tree_is_what_lay_below_the_child(kind: str, bounds) -> None:
+    nodes = 0
+    for seed in range(6):
+        _, found = grown(kind, seed, bounds)
+        kept = {name: getattr(found.tree, name).copy() for name in [*Arrays._fields, "size"]}
+        for action in range(ACTIONS):
+            actions = (action + np.arange(3)) % ACTIONS
+            new = rerooted(found.tree, actions)
+            nodes += check_subtrees(found.tree, new, actions)
+            further = rerooted(new, actions[::-1])  # once more: what lies below an answer
+            nodes += check_subtrees(new, further, actions[::-1])
+        for name, before in kept.items():
+            np.testing.assert_array_equal(getattr(found.tree, name), before, name)
+    assert nodes > 300
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{case['kind']} {number}" for number, case in enumerate(CASES)])
+def test_a_rerooted_tree_has_the_numbers_that_mctx_has_below_the_child(case) -> None:
+    found, theirs = golden(case), {name: np.array(array) for name, array in case["tree"].items()}
+    new = rerooted(found.tree, found.action)
+    assert (new.size > 1).any()
+    for row, action in enumerate(found.action):
+        waiting = [(int(theirs["children_index"][row, 0, action]), 0)]
+        while waiting:
+            mine, its = waiting.pop()
+            assert new.visits[row, its] == theirs["node_visits"][row, mine]
+            assert new.value[row, its] == pytest.approx(theirs["node_values"][row, mine], abs=2e-5)
+            assert new.child_visits[row, its].tolist() == theirs["children_visits"][row, mine].tolist()
+            below = theirs["children_index"][row, mine]
+            waiting += [(int(below[a]), int(new.child[row, its, a])) for a in np.flatnonzero(below >= 0)]
+
+
+def test_an_illegal_or_unvisited_child_gives_an_empty_tree() -> None:
+    game = RandomGame(0, opponent=True)
+    legal = game.roots(1).legal[0]
+    assert not legal.all()
+    found = gumbel_search(game.roots(3), game.expand, 1, bounds=BOUNDS)  # one action was tried
+    illegal = int(np.flatnonzero(~legal)[0])
+    never = int(np.flatnonzero(legal & (found.visits[0] == 0))[0])
+    tried = int(found.visits[2].argmax())
+    new = rerooted(found.tree, np.array([illegal, never, tried]))
+    assert new.size.tolist() == [0, 0, 1]
+    assert not new.visits[:2].any()
+    assert (new.child[:2] == -1).all()
+    assert not new.legal[:2].any()
+    assert rerooted(new, np.array([0, 1, 2])).size.tolist() == [0, 0, 0]
+    for actions in ([0, 1], [0, 1, ACTIONS], [-1, 0, 0]):
+        with pytest.raises(ConfigError, match="one action from 0 to 3 for each of the 3; got"):
+            rerooted(found.tree, np.array(actions))
+
+
+@pytest.mark.parametrize("kind", ["gumbel", "puct"])
+def test_a_search_that_goes_on_has_its_simulations_more_visits(kind: str) -> None:
+    search = gumbel_search if kind == "gumbel" else puct_search
+    for seed in range(6):
+        game, found = grown(kind, seed, bounds=None)
+        actions = goes_on(found)
+        tree = rerooted(found.tree, actions)
+        before = tree.visits[:, 0].copy()
+        assert (before > 1).any()
+        size, roots = tree.size.copy(), at(game, found.tree, actions)
+        further = search(roots, game.expand, 20, tree=tree)
+        assert (further.tree.visits[:, 0] - before == 20).all()
+        assert (further.visits.sum(-1) - tree.child_visits[:, 0].sum(-1) == 20).all()
+        assert (further.simulations == 20).all()
+        assert (further.visits >= tree.child_visits[:, 0]).all()
+        assert (further.tree.size <= size + 20).all()
+        np.testing.assert_array_equal(tree.size, size)
+        np.testing.assert_array_equal(tree.visits[:, 0], before)
+
+
+def test_puct_that_goes_on_from_its_own_tree_is_one_longer_search() -> None:
+    """What was searched before counts as what is searched now, so 15 and 25 simulations are 40."""
+    for seed in range(6):
+        game = RandomGame(seed, opponent=True, depth=6)
+        first = puct_search(game.roots(2), game.expand, 15, bounds=BOUNDS)
+        second = puct_search(game.roots(2), game.expand, 25, bounds=BOUNDS, tree=first.tree)
+        whole = puct_search(game.roots(2), game.expand, 40, bounds=BOUNDS)
+        for name in ("action", "weights", "value", "proven", "visits", "q"):
+            np.testing.assert_array_equal(getattr(second, name), getattr(whole, name), name)
+        used = int(whole.tree.size.max())
+        for name in Arrays._fields:
+            np.testing.assert_array_equal(getattr(second.tree, name)[:, :used], getattr(whole.tree, name)[:, :used])
+
+
+@pytest.mark.parametrize("kind", ["gumbel", "puct"])
+def test_an_empty_tree_is_searched_as_a_new_one_beside_one_that_is_not(kind: str) -> None:
+    search = gumbel_search if kind == "gumbel" else puct_search
+    game, found = grown(kind, 1, simulations=12)
+    actions = goes_on(found)
+    tree = rerooted(found.tree, actions)
+    empty = replace(tree, **{name: getattr(tree, name).copy() for name in [*Arrays._fields, "size"]})
+    empty.size[1] = 0
+    roots = at(game, found.tree, actions)
+    mixed = search(roots, game.expand, 9, bounds=BOUNDS, tree=empty)
+    fresh = search(roots, game.expand, 9, bounds=BOUNDS)
+    on = search(roots, game.expand, 9, bounds=BOUNDS, tree=tree)
+    for row, like in enumerate((on, fresh, on)):
+        for name in ("action", "weights", "value", "proven", "visits", "q"):
+            np.testing.assert_array_equal(getattr(mixed, name)[row], getattr(like, name)[row], name)
+
+
+@pytest.mark.parametrize("kind", ["gumbel", "puct"])
+def test_proofs_are_kept_and_searches_that_go_on_prove_what_is_true(kind: str) -> None:
+    search = gumbel_search if kind == "gumbel" else puct_search
+    expanded, anew = 0, 0
+    for seed in range(12):
+        game, found = grown(kind, seed, simulations=60, batch=1)
+        actions = goes_on(found)
+        roots, tree = at(game, found.tree, actions), rerooted(found.tree, actions)
+        state = int(roots.states.at[0])
+        game.calls.clear()
+        further = search(roots, game.expand, 2000, bounds=BOUNDS, tree=tree)
+        expanded += len(game.calls)
+        game.calls.clear()
+        search(roots, game.expand, 2000, bounds=BOUNDS)
+        anew += len(game.calls)
+        assert further.proven[0]
+        assert further.value[0] == game.best(state)
+        following, reward, _, over = game.one(state, int(further.action[0]))
+        assert (reward if over else -game.best(following)) == game.best(state)
+        if tree.proven[0]:
+            assert not further.simulations[0]
+    assert expanded < 0.8 * anew
+
+
+def test_noise_is_mixed_into_the_prior_of_a_root_that_is_gone_on_with() -> None:
+    game, found = grown("puct", 2, bounds=None)
+    actions = goes_on(found)
+    roots, tree = at(game, found.tree, actions), rerooted(found.tree, actions)
+    noise = np.where(roots.legal, 1.0, 0.0) / roots.legal.sum(-1, keepdims=True)
+    further = puct_search(roots, game.expand, 5, noise=noise, tree=tree)
+    prior = softmax(roots.logits, roots.legal)
+    np.testing.assert_allclose(further.tree.prior[:, 0], 0.75 * prior + 0.25 * noise)
+    np.testing.assert_allclose(tree.prior[:, 0], prior)
+    np.testing.assert_array_equal(further.tree.prior[:, 1 : tree.prior.shape[1]], tree.prior[:, 1:])
+
+
+def test_a_tree_of_another_search_is_refused() -> None:
+    game, found = grown("gumbel", 3)
+    roots, tree = game.roots(3), found.tree
+    with pytest.raises(ConfigError, match=r"its own bounds, \(-1.0, 1.0\); got None"):
+        begun(roots, 4, None, tree)
+    with pytest.raises(ConfigError, match=r"each of the roots', \[2, 4\]; got one of \[3, 4\]"):
+        begun(game.roots(2), 4, BOUNDS, tree)
+    legal = roots.legal.copy()
+    legal[1] = ~legal[1]
+    with pytest.raises(ConfigError, match="tree of row 1 has other legal actions at its root"):
+        gumbel_search(replace(roots, legal=legal), game.expand, 4, bounds=BOUNDS, tree=tree)
