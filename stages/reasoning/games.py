@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from devmind.agent.agent import Agent
 from devmind.agent.output import Categorical
-from devmind.algorithms.tree_search import Expanded, Found, Roots, gumbel_search
+from devmind.algorithms.tree_search import Expand, Expanded, Found, Roots, Tree, gumbel_search
 from devmind.errors import ConfigError
 from devmind.seeding import numpy_rng
 from devmind.worlds.boards import Board, BoardRules, MnkRules
@@ -146,16 +146,33 @@ class Judge:
         self._logits, self._value = np.concatenate(logits), np.concatenate(values)
 
 
-def search(judge: Judge, board: Board, simulations: int, gumbel: np.ndarray | None = None) -> Found[Board]:
+class Method(Protocol):
+    """A search of `tree_search`, all else that it takes given already, such as noise."""
+
+    def __call__(
+        self,
+        roots: Roots[Any],
+        expand: Expand[Any],
+        simulations: int,
+        *,
+        bounds: tuple[float, float],
+        tree: Tree[Any] | None,
+    ) -> Found[Any]: ...
+
+
+def search(
+    judge: Judge, board: Board, simulations: int, method: Method = gumbel_search, tree: Tree[Board] | None = None
+) -> Found[Board]:
     """Search from N positions that have not ended, with one call of the network a simulation for all of them.
 
     Args:
-        gumbel: as `gumbel_search` takes it: noise for self-play.
+        method: such as `partial(gumbel_search, gumbel=noise)`, for self-play.
+        tree: to go on with, re-rooted at these positions (`tree_reuse.rerooted`); what is in it is not judged again.
 
     Raises:
-        ConfigError: the budget is less than one simulation.
+        ConfigError: the budget is less than one simulation, or `tree` is of other positions.
     """
-    return search_by(cast("Rules[Board]", judge.game.rules), judge, board, simulations, gumbel)
+    return search_by(cast("Rules[Board]", judge.game.rules), judge, board, simulations, method, tree)
 
 
 def search_by(
@@ -163,7 +180,8 @@ def search_by(
     judge: Callable[[S], tuple[np.ndarray, np.ndarray]],
     states: S,
     simulations: int,
-    gumbel: np.ndarray | None = None,
+    method: Method = gumbel_search,
+    tree: Tree[S] | None = None,
 ) -> Found[S]:
     """The same in any game of two players with one discrete effector, whose outcomes lie in -1 to 1.
 
@@ -191,8 +209,20 @@ def search_by(
         legal = rules.legal(reached)[effector]
         return Expanded(reached, logits, value, legal, outcome.reward, outcome.discount, outcome.terminal)
 
-    roots = Roots(states, *judge(states), rules.legal(states)[effector])
-    return gumbel_search(roots, expand, simulations, gumbel=gumbel, bounds=(-1, 1))
+    roots = Roots(states, *_judged(judge, states, tree), rules.legal(states)[effector])
+    return method(roots, expand, simulations, bounds=(-1, 1), tree=tree)
+
+
+def _judged(
+    judge: Callable[[S], tuple[np.ndarray, np.ndarray]], states: S, tree: Tree[S] | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Logits and value of N states; the judge is asked about those alone of which the tree to go on with has none."""
+    if tree is None:
+        return judge(states)
+    logits, value, new = tree.logits[:, 0].copy(), tree.raw_value[:, 0].copy(), np.flatnonzero(tree.size == 0)
+    if len(new):
+        logits[new], value[new] = judge(states.take(new))
+    return logits, value
 
 
 def moves(judge: Judge, board: Board, simulations: int) -> np.ndarray:

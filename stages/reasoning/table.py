@@ -7,8 +7,11 @@ from collections.abc import Callable
 import numpy as np
 
 from devmind.agent.agent import Agent
+from devmind.algorithms.tree_reuse import rerooted
+from devmind.algorithms.tree_search import Found, Tree
+from devmind.worlds.boards import Board
 from stages.reasoning.explain.lines import GAME, said_of
-from stages.reasoning.games import Game, Judge
+from stages.reasoning.games import Game, Judge, search
 from stages.reasoning.parts import TEXT
 from stages.reasoning.thinking import Thought, check, think
 
@@ -27,6 +30,7 @@ class Table:
 
     Attributes:
         agents: the player that the agent is, 0 who began or 1; judge: what it has thought of this game's positions.
+        tree: what searches have found from the position on, with which the next one goes on; None: nothing yet.
     """
 
     def __init__(
@@ -41,6 +45,7 @@ class Table:
         self.judge = Judge(self.agent, self.game)
         self.board = self.game.rules.initial(np.zeros(1))
         self.agents = 0 if agent_begins else 1
+        self.tree: Tree[Board] | None = None
 
     @property
     def is_over(self) -> bool:
@@ -72,8 +77,9 @@ class Table:
         return {0: "A draw.", 1: "The agent has won.", -1: "You have won."}[agents]
 
     def place(self, move: int) -> None:
-        """Make a legal move of whose turn it is."""
+        """Make a legal move of whose turn it is; of what was searched, what lies behind it is kept."""
         self.board = self.game.rules.step(self.board, {"place": np.array([move])})
+        self.tree = rerooted(self.tree, np.array([move])) if self.tree is not None else None
 
     def pass_on(self) -> str:
         """Make the move of who can place nothing; says so."""
@@ -83,7 +89,14 @@ class Table:
 
     def think(self) -> Thought:
         """What the agent thinks of the position, of one row: its own move, or what it would do for the human."""
-        return think(self.judge, self.board, self.simulations, self.sure)
+        return think(self.judge, self.board, self.simulations, self.sure, self._search)
+
+    def _search(self, judge: Judge, board: Board, simulations: int) -> Found[Board]:
+        """Search on from where the last search and the moves since have led."""
+        here = self.tree is not None and np.array_equal(self.tree.states.take([0]).marks, board.marks)
+        found = search(judge, board, simulations, tree=self.tree if here else None)
+        self.tree = found.tree
+        return found
 
     def expects(self, thought: Thought) -> str:
         """What a thought came to and what it took, in words."""

@@ -4,16 +4,19 @@ One dial, `sure`, between 0 and 1: a move is made as soon as the policy gives on
 search (the network's own policy) and after each round of it (the policy that the search has improved, `Found.weights`),
 so simulations go where the best moves are close. Rounds are searches of their own, each with several times the
 simulations of the one before: sequential halving divides a budget that it is told at the start. What the network has
-said of a position is kept from round to round (`Judge`), so only the trees are grown anew.
+said of a position is kept from round to round (`Judge`), so only the trees are grown anew; at a table, which keeps
+those too, a round goes on with that of the one before.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from devmind.algorithms.selection import softmax
+from devmind.algorithms.tree_search import Found
 from devmind.errors import ConfigError
 from devmind.worlds.boards import Board
 from stages.reasoning.games import Judge, search
@@ -26,6 +29,10 @@ LEAST, GROWTH = 4, 4
 """Simulations of the first round, at least, and how many times more the next one has."""
 
 
+Search = Callable[[Judge, Board, int], Found[Board]]
+"""What is found from B positions with so many simulations."""
+
+
 @dataclass(frozen=True)
 class Thought:
     """What was thought of B positions.
@@ -36,8 +43,8 @@ class Thought:
         value: float [B], what is expected, to the player to move; exact where `proven` bool [B].
         sure: float [B], what the last policy that was asked gives its likeliest action.
         policy: float [B, choices], what the network alone gives each move.
-        visits: int64 [B, choices], of the last round; q: float [B, choices], of visited moves to who makes them, exact
-            where `known` bool [B, choices].
+        visits: int64 [B, choices], of the last round, and of what it went on with.
+        q: float [B, choices], of visited moves to who makes them, exact where `known` bool [B, choices].
     """
 
     action: np.ndarray
@@ -51,13 +58,14 @@ class Thought:
     known: np.ndarray
 
 
-def think(judge: Judge, board: Board, simulations: int, sure: float | None = None) -> Thought:
+def think(judge: Judge, board: Board, simulations: int, sure: float | None = None, by: Search = search) -> Thought:
     """The moves of B positions that have not ended; each position is thought about as if alone.
 
     Args:
         simulations: of the last round, at most; 0: the network alone answers.
         sure: from what probability of one move on it is made without (further) search; None: one search of all
             simulations, however sure.
+        by: how positions are searched: in exams anew in each round, at a table on from what was found before.
 
     Raises:
         ConfigError: `sure` is not above 0 and at most 1, the budget is below 0, or there is a dial and no budget.
@@ -76,9 +84,9 @@ def think(judge: Judge, board: Board, simulations: int, sure: float | None = Non
     for budget in rounds(simulations) if sure is not None else [simulations] * (simulations > 0):
         if not len(left):
             break
-        found = search(judge, board.take(left), budget)
+        found = by(judge, board.take(left), budget)
         thought.action[left], thought.value[left], thought.proven[left] = found.action, found.value, found.proven
-        thought.simulations[left] += found.visits.sum(-1)
+        thought.simulations[left] += found.simulations
         thought.visits[left], thought.q[left] = found.visits, found.q
         thought.known[left] = legal[left] & (found.tree.child_lower[:, 0] == found.tree.child_upper[:, 0])
         thought.sure[left] = np.where(found.proven, 1.0, found.weights.max(-1))

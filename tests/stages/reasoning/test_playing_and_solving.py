@@ -254,3 +254,39 @@ def test_an_end_of_the_search_without_a_way_leaves_no_bar(
     last = screen.getvalue().rpartition("\x1b[2K")[2]
     assert "not solved: 5 states looked at" in last
     assert "5/5" not in last
+
+
+def test_a_table_searches_on_from_what_lies_behind_the_moves_that_were_made(folder: Path) -> None:
+    table = Table(Agent.from_pretrained(folder), TICTACTOE, 100, agent_begins=True)
+    first = table.think()
+    assert first.visits.sum() == first.simulations[0] == 100
+    table.answer(first)
+    answer = int(table.tree.child_visits[0, 0].argmax())
+    table.place(answer)
+    kept = int(table.tree.child_visits[0, 0].sum())
+    assert kept > 0
+    asked = table.judge.asked
+    second = table.think()
+    assert second.simulations[0] == 100 or second.proven[0]
+    assert second.visits.sum() == kept + second.simulations[0]
+    assert table.judge.asked - asked <= second.simulations[0], "the position itself was judged before"
+    again = table.think()
+    assert again.visits.sum() == second.visits.sum() + again.simulations[0]
+    table.begin(agent_begins=True)
+    assert table.tree is None
+    assert table.think().visits.tolist() == first.visits.tolist()
+
+
+def test_a_table_begins_anew_where_a_move_was_never_searched_or_the_board_is_another(folder: Path) -> None:
+    agent = Agent.from_pretrained(folder)
+    table = Table(agent, TICTACTOE, 1, agent_begins=False)
+    tried = int(table.think().visits[0].argmax())
+    table.place((tried + 1) % 9)
+    assert table.tree.size.tolist() == [0]
+    anew = Table(agent, TICTACTOE, 1, agent_begins=True)
+    anew.board = table.board
+    assert table.think().visits.tolist() == anew.think().visits.tolist()
+    table.board = TICTACTOE.rules.of(np.array([[1, -1, 0, 0, 0, 0, 0, 0, 0]], np.int8))
+    thought = table.think()
+    assert thought.visits.sum() == thought.simulations[0] == 1
+    assert thought.visits[0, :2].tolist() == [0, 0]
