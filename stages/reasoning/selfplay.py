@@ -3,14 +3,15 @@
 AlphaZero (Silver et al. 2018) with Gumbel search (Danihelka et al. 2022), as small as can be: in an update many games
 make a move, each by a search of its own, all searches together; stored positions whose value is open are searched
 again with today's network (reanalysis, Schrittwieser et al. 2021); then one step down the loss on positions drawn from
-all that are stored. What a search has proven is taken as it is.
+all that are stored. What a search has proven is taken as it is. With `Play.by` PUCT searches, as AlphaZero's did.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -19,7 +20,10 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate_tick
 from devmind.agent.output import Categorical
+from devmind.algorithms.root_noise import by_temperature, dirichlet
+from devmind.algorithms.tree_search import Found, gumbel_search, puct_search
 from devmind.curriculum.stage import Rehearsed, Scalars
+from devmind.errors import ConfigError, nearest
 from devmind.seeding import numpy_rng
 from devmind.worlds.boards import Board
 from stages.reasoning.games import SIMULATIONS, Game, Judge, search
@@ -28,6 +32,8 @@ from stages.reasoning.replay import Positions
 
 REMEMBERED = 4
 """One of so many games of the lesson is played to be rehearsed: each lesson that comes later plays them anew."""
+
+By = Literal["gumbel", "puct"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,13 @@ class Play:
             can be learned, and good players meet few.
         outcome_share: of how the game went on, in a value's target; the search's own value has the rest.
         moves: that every game makes in an update.
+        by: "gumbel": searches by Gumbel's policy improvement, whose noise makes games differ; "puct": as AlphaZero, by
+            PUCT with Dirichlet's noise in the root's prior, and visits as the policy to learn.
+        tempered: with "puct", moves of each game, of those that are searched, that are drawn by their visits
+            (temperature 1); those behind are the most visited (temperature 0). 30 is AlphaZero's.
+
+    Raises:
+        ConfigError: it is searched by something else.
     """
 
     games: int = 64
@@ -52,6 +65,14 @@ class Play:
     opening: int = 6
     outcome_share: float = 0.5
     moves: int = 1
+    by: By = "gumbel"
+    tempered: int = 30
+
+    def __post_init__(self) -> None:
+        if self.by not in get_args(By):
+            raise ConfigError(
+                f"Self-play searches by {' or '.join(get_args(By))}; got '{self.by}'{nearest(self.by, get_args(By))}"
+            )
 
 
 class SelfPlay(GlancingLearner):
@@ -122,10 +143,9 @@ class SelfPlay(GlancingLearner):
         rules, games = self.game.rules, len(self.history)
         again = rules.of(self.positions.open(self.play.again, rng))
         board = Board.concat([self.board, again])
-        noise = rng.gumbel(size=(len(board), rules.choices))
-        found = search(judge, board, self.play.simulations, noise)
+        found, moves_made = self._searched(judge, board, rng)
         self.positions.add(again.marks, found.weights[games:], found.value[games:], found.proven[games:])
-        reached = rules.step(self.board, {"place": found.action[:games]})
+        reached = rules.step(self.board, {"place": moves_made})
         outcome = rules.outcome(reached)
         for row, moves in enumerate(self.history):
             moves.add(self.board.marks[row], found.weights[row], found.value[row], found.proven[row])
@@ -137,6 +157,19 @@ class SelfPlay(GlancingLearner):
         self.history = [moves for moves, on in zip(self.history, going, strict=True) if on]
         self.board = reached.take(going)
         return float(found.proven.mean())
+
+    def _searched(self, judge: Judge, board: Board, rng: np.random.Generator) -> tuple[Found[Board], np.ndarray]:
+        """Searches with noise of B positions, and of those that begin `board`, the games in progress, which move each
+        makes, int64 [games]."""
+        games, simulations = len(self.history), self.play.simulations
+        if self.play.by == "gumbel":
+            gumbel = rng.gumbel(size=(len(board), self.game.rules.choices))
+            found = search(judge, board, simulations, partial(gumbel_search, gumbel=gumbel))
+            return found, found.action[:games]
+        noise = dirichlet(self.game.rules.legal(board)["place"], rng)
+        found = search(judge, board, simulations, partial(puct_search, noise=noise))
+        temperature = np.array([float(len(moves) < self.play.tempered) for moves in self.history])
+        return found, by_temperature(found.weights[:games], temperature, rng)
 
     def drawn(self, rows: int, *why: str | int) -> Batch:
         """A batch of stored positions, with `weights` [rows, 1, choices] and `value` [rows, 1]."""
@@ -205,6 +238,9 @@ class _Moves:
 
     def __init__(self) -> None:
         self.rows: dict[str, list[Any]] = {name: [] for name in self.COLUMNS}
+
+    def __len__(self) -> int:
+        return len(self.rows["marks"])
 
     def add(self, marks: np.ndarray, weights: np.ndarray, value: float, proven: bool) -> None:
         for name, x in (("marks", marks.copy()), ("weights", weights.copy()), ("value", value), ("proven", proven)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -123,8 +124,8 @@ def test_rules_of_thumb_are_what_they_say() -> None:
 # -- learning
 
 
-def self_play(agent: Agent, **play: int) -> SelfPlay:
-    settings = Play(**{"games": 6, "again": 4, "simulations": 4, "capacity": 400} | play)  # type: ignore[arg-type]
+def self_play(agent: Agent, **play: Any) -> SelfPlay:
+    settings = Play(**{"games": 6, "again": 4, "simulations": 4, "capacity": 400} | play)
     learner = SelfPlay(agent, TICTACTOE, settings, seed=3, learning_rate=1e-3, trains=parts.trained(agent))
     learner.steps = 12
     learner.begin(0)
@@ -137,20 +138,53 @@ def taught(learner: SelfPlay, start: int, end: int) -> str:
     return learner.agent.sha256()
 
 
-def test_self_play_that_was_stopped_goes_on_to_the_same_bits(agent: Agent) -> None:
-    straight = self_play(copy.deepcopy(agent))
-    half = self_play(copy.deepcopy(agent))
+@pytest.mark.parametrize("by", ["gumbel", "puct"])
+def test_self_play_that_was_stopped_goes_on_to_the_same_bits(agent: Agent, by: str) -> None:
+    straight = self_play(copy.deepcopy(agent), by=by)
+    half = self_play(copy.deepcopy(agent), by=by)
     wanted = taught(straight, 0, 8)
     taught(half, 0, 5)
-    resumed = self_play(copy.deepcopy(half.agent))
+    resumed = self_play(copy.deepcopy(half.agent), by=by)
     resumed.load_state_dict(copy.deepcopy(half.state_dict()))
     assert taught(resumed, 5, 8) == wanted
     assert resumed.games_played == straight.games_played > 0
-    lost = self_play(copy.deepcopy(half.agent))
+    lost = self_play(copy.deepcopy(half.agent), by=by)
     lost.load_state_dict(
         copy.deepcopy(half.state_dict()) | {"history": [], "marks": torch.zeros(0, 9, dtype=torch.int8)}
     )
     assert taught(lost, 5, 8) != wanted
+
+
+def played(learner: SelfPlay) -> tuple[np.ndarray, np.ndarray]:
+    """Of moves of games in progress which they are, and whether the search gave no other one more weight."""
+    number, most = list[int](), list[bool]()
+    for moves_made, after in zip(learner.history, learner.board.marks, strict=True):
+        marks = [*moves_made.column("marks"), after]
+        for at, weights in enumerate(moves_made.column("weights")):
+            (cell,) = np.flatnonzero((marks[at] == 0) & (marks[at + 1] != 0))
+            number.append(at)
+            most.append(weights[cell] == weights.max())
+    return np.array(number), np.array(most)
+
+
+def test_puct_draws_the_first_moves_by_their_visits_and_then_makes_the_most_visited(agent: Agent) -> None:
+    learner = self_play(agent, games=40, simulations=12, opening=0, by="puct", tempered=2)
+    for number in range(4):
+        learner.play_on(number, "test")
+    at, most = played(learner)
+    assert at.max() == 3
+    assert most[at >= 2].all()
+    for early in (0, 1):
+        assert 0.1 < most[at == early].mean() < 0.9
+    weights = np.concatenate([moves_made.column("weights") for moves_made in learner.history])
+    np.testing.assert_allclose(weights.sum(-1), 1)
+    visits = weights[~np.concatenate([moves_made.column("proven") for moves_made in learner.history])] * 12
+    np.testing.assert_allclose(visits, visits.round(), atol=1e-9)  # what is to be learned: visits by their sum
+
+
+def test_self_play_searches_by_what_there_is() -> None:
+    with pytest.raises(ConfigError, match=r"searches by gumbel or puct; got 'put'; did you mean 'puct'\?"):
+        Play(by="put")  # type: ignore[arg-type]
 
 
 def test_what_is_rehearsed_is_what_was_remembered(agent: Agent) -> None:
@@ -233,8 +267,9 @@ def test_a_full_store_forgets_the_oldest() -> None:
 
 
 @pytest.mark.slow
-def test_self_play_teaches_a_small_network_to_play_better(agent: Agent) -> None:
-    learner = self_play(agent, games=32, again=32, simulations=16)
+@pytest.mark.parametrize("by", ["gumbel", "puct"])
+def test_self_play_teaches_a_small_network_to_play_better(agent: Agent, by: str) -> None:
+    learner = self_play(agent, games=32, again=32, simulations=16, by=by)
     learner.steps, learner.learning_rate = 150, 4e-3
     before = optimal(moves(Judge(agent.eval(), TICTACTOE), GAME.board.take(ASKED), 0))
     agent.train()
