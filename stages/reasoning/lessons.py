@@ -42,10 +42,10 @@ PLAY: Mapping[str, Play] = {
 }
 """Games begin anywhere in their first half: good players meet few of the positions that an exam asks about."""
 TINY_ROWS = 64
-TINY: Mapping[str, int] = {"games": 8, "again": 8, "simulations": 8}
+TINY: Mapping[str, Any] = {"games": 8, "again": 8, "simulations": 8}
 """Of games at size tiny, which shows that all of it runs and teaches nothing."""
 CARD = ("child", "adult")
-CARD_GAMES: Mapping[str, Mapping[str, int]] = {"connect4": {"games": 384, "again": 192}}
+CARD_GAMES: Mapping[str, Mapping[str, Any]] = {"connect4": {"games": 384, "again": 192}}
 CARD_ROWS, CARD_RATE = 2048, 5e-4
 """Of these games at the sizes that take a graphics card. At nursery's rate, 2e-3, the policy of `child` learned nothing
 in 300 s, with 256 rows or with 2,048 (docs/log.md, 2026-11-26)."""
