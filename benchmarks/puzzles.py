@@ -34,9 +34,10 @@ from devmind.worlds.cube import CubeRules
 from devmind.worlds.lights_out import LightsOutRules
 from devmind.worlds.sliding import SlidingRules
 from devmind.worlds.sokoban import SokobanRules, Warehouse
+from stages.reasoning.best_first import Guide, Solved, Step
 from stages.reasoning.parts import SIDE
 from stages.reasoning.puzzles.algebra import Algebra
-from stages.reasoning.q_star import Guide, Solved, Step, q_star
+from stages.reasoning.q_star import q_star
 from stages.reasoning.sliding.exam import FIFTEEN_FILE, manhattan, read
 from stages.reasoning.sliding.lesson import costs
 

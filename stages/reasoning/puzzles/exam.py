@@ -13,9 +13,11 @@ from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import EXAM_SEEDS_FROM, numpy_rng
 from stages.reasoning import parts
+from stages.reasoning.beam import beam
+from stages.reasoning.best_first import Guide, Way
 from stages.reasoning.puzzles.algebra import Algebra
 from stages.reasoning.puzzles.lesson import MOST, RULES, costs, scrambles
-from stages.reasoning.q_star import Guide, Way, follow, q_star
+from stages.reasoning.q_star import follow, q_star
 
 PUZZLES = 400
 NODES = 1000
@@ -53,7 +55,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     ]
     if every:
         nodes = np.array([way.nodes for way in ways], float)
-        by_hand = search(lit, _lights) if full else []
+        by_hand = search(lit, lights_left) if full else []
         hand = "A* on lights left"
         found += [
             Measure(
@@ -85,15 +87,21 @@ def puzzles(n: int, seed: int) -> np.ndarray:
 
 def search(lit: np.ndarray, guide: Guide, nodes: int = NODES) -> list[Way]:
     """Q* on each puzzle."""
+    return q_star(lit, turned, out, guide, nodes=nodes, batch=BATCH, weight=WEIGHT)
 
-    return q_star(lit, _step, _out, guide, nodes=nodes, batch=BATCH, weight=WEIGHT)
+
+def beamed(lit: np.ndarray, guide: Guide, width: int, nodes: int = NODES) -> list[Way]:
+    """A beam search on each puzzle; no shortest way presses a light twice, so it is as deep as there are lights."""
+    return beam(lit, turned, out, guide, width=width, depth=RULES.cells, nodes=nodes)
 
 
-def _step(lit: np.ndarray, presses: np.ndarray) -> np.ndarray:
+def turned(lit: np.ndarray, presses: np.ndarray) -> np.ndarray:
+    """Lights int8 [N, 25] after one press of each, int64 [N]."""
     return np.asarray(lit ^ RULES.turns[presses])
 
 
-def _out(lit: np.ndarray) -> np.ndarray:
+def out(lit: np.ndarray) -> np.ndarray:
+    """Whether no light is on, bool [N]."""
     return np.asarray(~lit.any(-1))
 
 
@@ -106,7 +114,7 @@ def _solved(ways: Sequence[Way]) -> float:
     return float(np.mean([way.actions is not None for way in ways]))
 
 
-def _lights(lit: np.ndarray) -> np.ndarray:
+def lights_left(lit: np.ndarray) -> np.ndarray:
     """A guide by hand that never says too much: a press turns five lights at most, float [N, 25]."""
     after = lit[:, None] ^ RULES.turns
     return np.asarray(1 + after.sum(-1) / 5.0)
@@ -114,15 +122,15 @@ def _lights(lit: np.ndarray) -> np.ndarray:
 
 def followed(lit: np.ndarray, guide: Guide, presses: int = 2 * MOST) -> float:
     """The share solved by always taking the press that the guide says costs least, without search."""
-    return float(follow(lit, _step, _out, guide, presses).mean())
+    return float(follow(lit, turned, out, guide, presses).mean())
 
 
 def _floors(lit: np.ndarray, seed: int) -> dict[str, float]:
     rng = numpy_rng("exam", "puzzles", seed, "random")
     return {
         "random presses": followed(lit, lambda states: rng.random(states.shape)),
-        "greedy on lights left": followed(lit, _lights),
-        "A* on lights left": _solved(search(lit, _lights)),
+        "greedy on lights left": followed(lit, lights_left),
+        "A* on lights left": _solved(search(lit, lights_left)),
     }
 
 

@@ -16,9 +16,11 @@ from devmind.errors import ConfigError
 from devmind.seeding import EXAM_SEEDS_FROM, numpy_rng
 from devmind.worlds.sliding import MOVES
 from stages.reasoning import parts
+from stages.reasoning.beam import beam
+from stages.reasoning.best_first import Guide, Way
 from stages.reasoning.paired import ratio
 from stages.reasoning.puzzles.lesson import for_exams
-from stages.reasoning.q_star import Guide, Way, follow, q_star
+from stages.reasoning.q_star import follow, q_star
 from stages.reasoning.sliding.lesson import MOST, costs, mixed, perimeter, rules
 
 PUZZLES, NODES = 1000, 2000
@@ -27,6 +29,8 @@ CAREFUL = 1.05
 """Weight of the search where a shortest way is wanted: above 1 it forgives a Q that says a little too much."""
 FARTHEST = 31
 """Moves that any of them takes, at most."""
+LEVELS = {3: 2 * FARTHEST, 4: 160}
+"""Of a beam: twice the moves that any board takes (80 of 4 x 4; Bruengger and others 1999)."""
 FIFTEENS, FIFTEEN_NODES = 64, 5000
 FIFTEEN_FILE = Path("puzzles", "puzzle15.tsv")
 """A line a puzzle: sixteen tiles row by row, 0 the free place; a tab; the fewest moves."""
@@ -110,6 +114,11 @@ def search(
 ) -> list[Way]:
     """Q* on each puzzle."""
     return q_star(tiles, rules(side).slid, rules(side).solved, guide, nodes=nodes, batch=batch, weight=weight)
+
+
+def beamed(side: int, tiles: np.ndarray, guide: Guide, width: int, nodes: int = NODES) -> list[Way]:
+    """A beam search on each puzzle, LEVELS deep at most."""
+    return beam(tiles, rules(side).slid, rules(side).solved, guide, width=width, depth=LEVELS[side], nodes=nodes)
 
 
 def manhattan(side: int, tiles: np.ndarray) -> np.ndarray:

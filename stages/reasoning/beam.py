@@ -1,0 +1,110 @@
+"""Beam search guided by Q: the `width` states of a level that are said to be nearest, and of each level no other.
+
+One call of the guide a level, about all states of all beams. All states of a level have cost the same so far, so Q of
+the pair that leads to a state ranks it, and no state is asked about that is not kept. What fell out of the beam is
+never looked at again: the search is fast, and proves nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from devmind.errors import ConfigError
+from stages.reasoning.best_first import Guide, Solved, Step, Way
+
+_Chain: TypeAlias = "tuple[int, _Chain] | None"
+"""An action and the chain before it; None at the start."""
+
+
+@dataclass
+class _Beam:
+    """The beam of one problem.
+
+    Attributes:
+        states: [W, ...] of this level; ways: as many chains, that led to them.
+        met: bytes of all states that were in the beam.
+    """
+
+    states: np.ndarray
+    ways: list[_Chain] = field(default_factory=lambda: [None])
+    met: set[bytes] = field(default_factory=set)
+    asked: int = 0
+    expanded: int = 0
+    found: list[int] | None = None
+
+    def __post_init__(self) -> None:
+        self.met.update(state.tobytes() for state in self.states)
+
+    def follow(self, q: np.ndarray, made: np.ndarray, there: np.ndarray, most: int) -> None:
+        """Go to the next level.
+
+        Args:
+            q: float [W, A], what each pair costs; made: [W * A, ...], where it leads; there: bool [W * A], solved.
+            most: states that are kept.
+        """
+        self.asked, self.expanded = self.asked + len(q), self.expanded + len(q)
+        choices, kept, order = q.shape[1], list[int](), np.argsort(q, axis=None, kind="stable")
+        if there.any():
+            at = int(order[there[order]][0])
+            self.found = _actions((at % choices, self.ways[at // choices]))
+            return
+        for at in map(int, order):
+            if len(kept) >= most:
+                break
+            if (key := made[at].tobytes()) not in self.met:
+                self.met.add(key)
+                kept.append(at)
+        self.states = made[kept]
+        self.ways = [(at % choices, self.ways[at // choices]) for at in kept]
+
+
+def beam(
+    starts: np.ndarray, step: Step, solved: Solved, guide: Guide, *, width: int, depth: int, nodes: int
+) -> list[Way]:
+    """Search each of P problems until a level has a solved state, or a bound is reached, or nothing new is left.
+
+    With a guide that knows the true costs a width of 1 finds a shortest way; no other is proven to be one.
+
+    Args:
+        starts: [P, ...].
+        width: states of a level, at most.
+        depth: levels, which is actions of a way, at most.
+        nodes: states of a problem that the guide is asked about, at most.
+
+    Raises:
+        ConfigError: the width, the depth or the budget is less than 1.
+    """
+    if min(width, depth, nodes) < 1:
+        raise ConfigError(
+            f"A beam has one state, one level and asks about one state at least; got a width of {width}, a depth of "
+            f"{depth} and {nodes} nodes."
+        )
+    over = np.asarray(solved(starts))
+    beams = [_Beam(start[None], found=[] if there else None) for start, there in zip(starts, over, strict=True)]
+    going = [one for one in beams if one.found is None]
+    for _ in range(depth):
+        if not going:
+            break
+        states = np.concatenate([one.states for one in going])
+        q = np.asarray(guide(states))
+        choices = q.shape[1]
+        made = step(np.repeat(states, choices, 0), np.tile(np.arange(choices), len(states)))
+        there, end = np.asarray(solved(made)), 0
+        for one in going:
+            begin, end = end, end + len(one.states)
+            pairs = slice(begin * choices, end * choices)
+            one.follow(q[begin:end], made[pairs], there[pairs], min(width, nodes - one.asked - (end - begin)))
+        going = [one for one in going if one.found is None and len(one.states)]
+    return [Way(one.found, one.asked, one.expanded) for one in beams]
+
+
+def _actions(chain: _Chain) -> list[int]:
+    """The actions of a chain, the first one first."""
+    actions = []
+    while chain is not None:
+        action, chain = chain
+        actions.append(action)
+    return actions[::-1]
