@@ -18,7 +18,7 @@ from devmind.errors import ConfigError, nearest
 if TYPE_CHECKING:
     import numpy as np
 
-    from stages.reasoning.q_star import Guide, Way
+    from stages.reasoning.best_first import Guide, Way
 
 play = group("Play a game against an agent.")
 solve = group("Let an agent solve a puzzle.")
@@ -89,20 +89,26 @@ def puzzle(
     ],
     agent: Folder = None,
     nodes: Annotated[int, typer.Option("--nodes", min=1, metavar="N", help="States looked at, at most.")] = 10_000,
+    beam: Annotated[
+        int | None,
+        typer.Option(
+            "--beam", min=1, metavar="W", help="Search by a beam of W states a level, which proves nothing; else by Q*."
+        ),
+    ] = None,
     proof: Annotated[
         int, typer.Option("--proof", min=0, metavar="N", help="States that a proof of the shortest may look at.")
     ] = 20_000,
 ) -> None:
-    """Solve a puzzle by Q* and say whether a shorter way is possible."""
+    """Solve a puzzle by Q*, or by a beam, and say whether a shorter way is possible."""
     if name == "lights-out":
-        _lights_out(state, agent, nodes)
+        _lights_out(state, agent, nodes, beam)
     elif name in SLIDING:
-        _sliding(name, state, agent, nodes, proof)
+        _sliding(name, state, agent, nodes, beam, proof)
     else:
         raise ConfigError(f"There is no puzzle '{name}'{nearest(name, ['lights-out', *SLIDING])}")
 
 
-def _lights_out(state: str, agent: Path | None, nodes: int) -> None:
+def _lights_out(state: str, agent: Path | None, nodes: int, beam: int | None) -> None:
     from stages.reasoning.parts import PRESSES, SIDE
     from stages.reasoning.puzzles import exam
     from stages.reasoning.puzzles.algebra import Algebra
@@ -116,14 +122,18 @@ def _lights_out(state: str, agent: Path | None, nodes: int) -> None:
     fewest = int(algebra.shortest(lit).sum())
     hint = f"; its fewest presses are {fewest}, and scrambles of up to {MOST} are taught"
     guide = lambda states: costs(taught, states)  # noqa: E731
-    presses, told = _found(lambda asked: exam.search(lit, asked, nodes), guide, nodes, hint)
+
+    def search(asked: Guide) -> list[Way]:
+        return exam.beamed(lit, asked, beam, nodes) if beam else exam.search(lit, asked, nodes)
+
+    presses, told = _found(search, guide, nodes, beam, hint)
     places = " ".join(f"{press // SIDE + 1},{press % SIDE + 1}" for press in presses)
     show.line(f"press (row,column): {places or 'nothing, all lights are out'}")
     short = "proven shortest, by algebra mod 2" if len(presses) == fewest else f"not shortest: {fewest} would do"
     show.line(f"{show.counted(len(presses), 'press', 'presses')}, {short}; {told}")
 
 
-def _sliding(name: str, state: str, agent: Path | None, nodes: int, proof: int) -> None:
+def _sliding(name: str, state: str, agent: Path | None, nodes: int, beam: int | None, proof: int) -> None:
     import numpy as np
 
     from stages.reasoning.parts import SLIDES
@@ -140,7 +150,11 @@ def _sliding(name: str, state: str, agent: Path | None, nodes: int, proof: int) 
     taught = taught_agent(agent, "reasoning", SLIDES, name)
     guide = lambda states: costs(taught, side, states)  # noqa: E731
     how = (exam.CAREFUL, 1) if side == 3 else (exam.WEIGHT, exam.BATCH)
-    moves, told = _found(lambda asked: exam.search(side, start, asked, nodes, *how), guide, nodes)
+
+    def search(asked: Guide) -> list[Way]:
+        return exam.beamed(side, start, asked, beam, nodes) if beam else exam.search(side, start, asked, nodes, *how)
+
+    moves, told = _found(search, guide, nodes, beam)
     board, slid = start, []
     for move in moves:
         further = rules(side).slid(board, np.array([move]))
@@ -163,8 +177,13 @@ def _proven(side: int, board: np.ndarray, found: int, proof: int) -> str:
     return f"not proven shortest (--proof {proof} was not enough)"
 
 
-def _found(search: Callable[[Guide], list[Way]], guide: Guide, nodes: int, hint: str = "") -> tuple[list[int], str]:
+def _found(
+    search: Callable[[Guide], list[Way]], guide: Guide, nodes: int, beam: int | None, hint: str = ""
+) -> tuple[list[int], str]:
     """The actions that a search finds, and what it took; `hint` is said behind that nothing was found.
+
+    Args:
+        beam: the width of the search, where it is a beam.
 
     Raises:
         typer.Exit: it found none, which is said.
@@ -176,9 +195,10 @@ def _found(search: Callable[[Guide], list[Way]], guide: Guide, nodes: int, hint:
         (way,) = search(_told_of(guide, tell))
     told = f"{show.counted(way.nodes, 'state')} looked at in {time.perf_counter() - began_s:.1f} s"
     if way.actions is None:
-        show.line(f"not solved: {told}; there is a way, so try more than --nodes {nodes}{hint}")
+        wider = f"a wider --beam than {beam}, or " if beam else ""
+        show.line(f"not solved: {told}; there is a way, so try {wider}more than --nodes {nodes}{hint}")
         raise typer.Exit(1)
-    return way.actions, told
+    return way.actions, told + (f" by a beam of {beam}, which proves nothing" if beam else "")
 
 
 def _told_of(guide: Guide, tell: Callable[[int], None]) -> Guide:

@@ -216,6 +216,23 @@ def test_tiles_are_put_in_order_and_the_way_is_proven(
     assert "not proven shortest (--proof 0 was not enough)" in out
 
 
+def test_a_beam_solves_too_and_says_that_it_proves_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state = "1 2 3 4 5 6 0 7 8"
+    args = ("solve", "8-puzzle", "--state", state, "--agent", str(folder), "--beam", "50")
+    code, out, _ = run(capsys, *args)
+    assert code == 0
+    assert slid(out, "8-puzzle", state)
+    assert "2 moves, proven shortest, by A* with Manhattan; " in out, "two levels of a beam of 50 hold all there is"
+    assert " by a beam of 50, which proves nothing" in out
+    code, out, _ = run(capsys, "solve", "lights-out", "--state", "01000 11100 01000 00000 00000", *args[4:])
+    assert code == 0
+    assert out.startswith("press (row,column): 2,2\n1 press, proven shortest")
+    args = ("solve", "8-puzzle", "--state", "8 6 7 2 5 4 3 0 1", "--agent", str(folder), "--beam", "2", "--nodes", "5")
+    code, out, _ = run(capsys, *args)
+    assert code == 1
+    assert "try a wider --beam than 2, or more than --nodes 5" in out
+
+
 def test_tiles_in_order_need_nothing_and_too_few_nodes_say_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "solve", "8-puzzle", "--state", "1 2 3 4 5 6 7 8 0", "--agent", str(folder))
     assert code == 0
