@@ -1,13 +1,17 @@
-"""Puzzles beyond the exams: Lights Out 7 x 7, 15- and 24-puzzles, Rubik's cube and Sokoban, by A* and by Q*.
+"""Puzzles beyond the exams: Lights Out 7 x 7, 15- and 24-puzzles, Rubik's cube and Sokoban, by A* and by Q*; and those
+that an agent is taught, by Q*, A* with V and a beam on the same states.
 
     OMP_NUM_THREADS=1 python benchmarks/puzzles.py [--data FOLDER] [--agent DIR] [--n 20] [--nodes 5000] [--only cube]
 
-A row is a puzzle and what guides its search: the share of `--n` that is solved within `--nodes` states each; of those
-that are solved the states looked at, moves, and moves by the fewest where these are known; and states a CPU second.
+A row is a puzzle, what guides its search, and the search: the share of `--n` that is solved within `--nodes` states
+each; of those that are solved the states that were expanded, the states that the guide was asked about, moves, and
+moves by the fewest where these are known; CPU seconds of all `--n` together, and states asked about a second.
 Guides by hand never say too much: lights left by five; Manhattan; the turns that a cube's corners need alone, by a
 table; pushes that each box needs alone. A weight below 1 on the moves made makes a search greedier: ways are longer
-then and no proof of anything. `--agent` adds Q* by what an agent was taught where its head fits, which is sliding
-puzzles. It was taught Lights Out 5 x 5, and no cube and no Sokoban: these rows say so.
+then and no proof of anything. `--agent DIR`, a folder or the name of one that comes with devmind, adds what it was
+taught where its head fits: by Q*, by A* with V, which is the least that its Q says of a state's actions and which it is
+asked for each child, and by a beam of `--beam` states. It was taught sliding puzzles and Lights Out 5 x 5, and no cube
+and no Sokoban: these rows say so. 8-puzzles and Lights Out 5 x 5 are the exams', which no lesson shows.
 
 Data: `puzzles/lightsout7.tsv`, `puzzles/puzzle15.tsv` of the folder; the others, and these without it, are made from
 exam seeds, by moves by chance.
@@ -17,7 +21,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -26,6 +30,7 @@ import numpy as np
 
 from devmind.agent.agent import Agent
 from devmind.agent.threads import intra_op_threads
+from devmind.cli.agents import named_agent
 from devmind.curriculum.exam import wilson
 from devmind.curriculum.machine import gflops
 from devmind.errors import ConfigError
@@ -34,11 +39,17 @@ from devmind.worlds.cube import CubeRules
 from devmind.worlds.lights_out import LightsOutRules
 from devmind.worlds.sliding import SlidingRules
 from devmind.worlds.sokoban import SokobanRules, Warehouse
-from stages.reasoning.best_first import Guide, Solved, Step
+from stages.reasoning.a_star import a_star
+from stages.reasoning.beam import beam
+from stages.reasoning.best_first import Guide, Solved, Step, Way
 from stages.reasoning.parts import SIDE
 from stages.reasoning.puzzles.algebra import Algebra
+from stages.reasoning.puzzles.exam import lights_left as fewest_lights
+from stages.reasoning.puzzles.exam import out, turned
+from stages.reasoning.puzzles.exam import puzzles as scrambles
+from stages.reasoning.puzzles.lesson import costs as press_costs
 from stages.reasoning.q_star import q_star
-from stages.reasoning.sliding.exam import FIFTEEN_FILE, manhattan, read
+from stages.reasoning.sliding.exam import FIFTEEN_FILE, manhattan, puzzles, read
 from stages.reasoning.sliding.lesson import costs
 
 LIGHTS_FILE = Path("puzzles", "lightsout7.tsv")
@@ -46,12 +57,16 @@ CUBE_TURNS = (4, 6, 8, 20)
 CORNERS_DEPTH = {2: 8, 3: 6}
 """Turns of which all positions of the corners are known: of more it is only known that they take more."""
 WEIGHTS = ((1.0, 1), (0.6, 8))
-"""Weight of moves made, and pairs taken from the queue at once."""
+"""Weight of moves made, and what is taken from the queue at once."""
+DEPTH = 200
+"""Levels of a beam."""
+Search = Callable[["Puzzle", Guide, int], list[Way]]
+"""`(puzzle, guide, nodes) -> ways`."""
 
 
 @dataclass(frozen=True)
 class Puzzle:
-    """Instances of one puzzle, as Q* takes them; `fewest` int64 [P] where they are known."""
+    """Instances of one puzzle, as Q* takes them; `fewest` int64 [P] where they are known, `taught` an agent's guide."""
 
     name: str
     starts: np.ndarray
@@ -60,6 +75,7 @@ class Puzzle:
     guides: dict[str, Guide]
     fewest: np.ndarray | None = None
     untaught: str = ""
+    taught: Guide | None = None
 
 
 def main() -> None:
@@ -67,6 +83,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder with puzzles/*.tsv")
     parser.add_argument("--agent", type=Path, metavar="DIR", help="one that has been through reasoning")
+    parser.add_argument("--beam", type=int, default=100, help="states of a level")
     parser.add_argument("--n", type=int, default=20, help="instances of each")
     parser.add_argument("--nodes", type=int, default=5000, help="states each search may look at")
     parser.add_argument("--seed", type=int, default=0)
@@ -74,37 +91,73 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.n < 1:
         raise ConfigError(f"--n asks for one instance at least; got {asked.n}.")
-    agent = Agent.from_pretrained(asked.agent).eval() if asked.agent else None
+    folder = named_agent(asked.agent)
+    agent = Agent.from_pretrained(folder).eval() if folder else None
     print(f"one core of {gflops():.0f} GFLOP/s (float32); n {asked.n}, at most {asked.nodes:,} states each")
-    head = f"{'puzzle, guide':60} {'solved':>6} {'95 %':>14} {'states':>8} {'moves':>6} {'by fewest':>9}"
-    print(f"{head} {'states/s':>9}")
+    head = f"{'puzzle, guide, search':64} {'solved':>6} {'95 %':>14} {'expanded':>8} {'asked':>8} {'moves':>6}"
+    print(f"{head} {'by fewest':>9} {'CPU s':>8} {'asked/s':>8}")
     with intra_op_threads(1):
         for kind in asked.only:
             for puzzle in MAKERS[kind](asked, agent):
-                show(puzzle, asked.nodes)
+                show(puzzle, asked.nodes, asked.beam)
 
 
-def show(puzzle: Puzzle, nodes: int) -> None:
-    """A row for each guide and weight, and what could not be done."""
-    for guided, guide in puzzle.guides.items():
+def searches(taught: bool, width: int) -> dict[str, Search]:
+    """By name, those by which a guide is tried; one that never says too much, and was not taught, by Q* alone."""
+    found: dict[str, Search] = {}
+    for name, by in {"Q*": q_star, "A* with V": a_star}.items() if taught else {"": q_star}.items():
         for weight, batch in WEIGHTS:
+            found[f"{name} weight {weight}".strip()] = lambda of, guide, nodes, by=by, weight=weight, batch=batch: by(
+                of.starts, of.step, of.solved, guide, nodes=nodes, batch=batch, weight=weight
+            )
+    if taught:
+        found[f"beam of {width}"] = lambda of, guide, nodes: beam(
+            of.starts, of.step, of.solved, guide, width=width, depth=DEPTH, nodes=nodes
+        )
+    return found
+
+
+def show(puzzle: Puzzle, nodes: int, width: int) -> None:
+    """A row for each guide and search, and what could not be done."""
+    guides = [(name, guide, searches(False, width)) for name, guide in puzzle.guides.items()]
+    if puzzle.taught is not None:
+        guides.append(("agent", puzzle.taught, searches(True, width)))
+    for guided, guide, tried in guides:
+        for name, search in tried.items():
             begun_s = time.process_time()
-            ways = q_star(puzzle.starts, puzzle.step, puzzle.solved, guide, nodes=nodes, batch=batch, weight=weight)
+            ways = search(puzzle, guide, nodes)
             took_s = time.process_time() - begun_s
-            done = np.array([way.actions is not None for way in ways])
-            length = np.array([len(way.actions or []) for way in ways])
-            low, high = wilson(int(done.sum()), len(done))
-            row = f"{f'{puzzle.name}, {guided}, weight {weight}':60} {done.mean():6.2f} [{low:.3f}, {high:.3f}]"
-            if done.any():
-                states = np.mean([way.nodes for way in ways if way.actions is not None])
-                row += f" {states:8.0f} {length[done].mean():6.1f}"
-                known = puzzle.fewest is not None
-                row += f" {(length[done] / puzzle.fewest[done]).mean():9.3f}" if known else f" {'-':>9}"  # type: ignore[index]
-            else:
-                row += f" {'-':>8} {'-':>6} {'-':>9}"
-            print(f"{row} {sum(way.nodes for way in ways) / took_s:9,.0f}", flush=True)
+            print(f"{f'{puzzle.name}, {guided}, {name}':64} {told(ways, puzzle.fewest, took_s)}", flush=True)
     if puzzle.untaught:
         print(f"  {puzzle.untaught}", flush=True)
+
+
+def told(ways: Sequence[Way], fewest: np.ndarray | None, took_s: float) -> str:
+    """The columns of a row."""
+    done = np.array([way.actions is not None for way in ways])
+    low, high = wilson(int(done.sum()), len(done))
+    row = f"{done.mean():6.2f} [{low:.3f}, {high:.3f}]"
+    if done.any():
+        expanded, asked = (
+            np.mean([getattr(way, what) for way in ways if way.actions is not None]) for what in ("expanded", "nodes")
+        )
+        length = np.array([len(way.actions or []) for way in ways])
+        row += f" {expanded:8.0f} {asked:8.0f} {length[done].mean():6.1f}"
+        # What is solved already takes no moves, and no ratio of them.
+        far = done & (fewest > 0) if fewest is not None else done
+        row += f" {(length[far] / fewest[far]).mean():9.3f}" if fewest is not None else f" {'-':>9}"
+    else:
+        row += f" {'-':>8} {'-':>8} {'-':>6} {'-':>9}"
+    return f"{row} {took_s:8.2f} {sum(way.nodes for way in ways) / took_s:8,.0f}"
+
+
+def taught_lights(asked: argparse.Namespace, agent: Agent | None) -> Iterator[Puzzle]:
+    """5 x 5, scrambles of the exam; algebra says how short each is."""
+    lit = scrambles(asked.n, asked.seed)
+    guides: dict[str, Guide] = {"A* on lights left": fewest_lights}
+    fewest = Algebra.of(SIDE).shortest(lit).sum(-1)
+    taught = partial(press_costs, agent) if agent else None
+    yield Puzzle("Lights Out 5x5", lit, turned, out, guides, fewest, taught=taught)
 
 
 def lights_out(asked: argparse.Namespace, agent: Agent | None) -> Iterator[Puzzle]:
@@ -140,20 +193,18 @@ def lights_left(rules: LightsOutRules, lit: np.ndarray) -> np.ndarray:
     return np.asarray(1 + (lit[:, None] ^ rules.turns).sum(-1) / 5.0)
 
 
-def sliding(asked: argparse.Namespace, agent: Agent | None) -> Iterator[Puzzle]:
-    """15-puzzles of the file, and 24-puzzles mixed by chance."""
-    file = asked.data / FIFTEEN_FILE if asked.data else None
-    for side in (4, 5):
-        rules, fewest = SlidingRules(str(side)), None
-        if side == 4 and file is not None and file.is_file():
-            tiles, fewest = read(file, asked.n)
-        else:
-            rng = numpy_rng("exam", EXAM_SEEDS_FROM, f"tiles {side}", asked.seed)
-            tiles, _ = rules.mixed(np.full(asked.n, 1000), rng)
-        guides: dict[str, Guide] = {"A* with Manhattan": partial(manhattan, side)}
-        if agent is not None:
-            guides["Q* by the agent"] = partial(costs, agent, side)
-        yield Puzzle(f"{side**2 - 1}-puzzle", tiles, rules.slid, rules.solved, guides, fewest)
+def sliding(side: int, asked: argparse.Namespace, agent: Agent | None) -> Iterator[Puzzle]:
+    """8-puzzles of the exam, 15-puzzles of the file; else mixed by chance."""
+    file, rules, fewest = asked.data / FIFTEEN_FILE if asked.data else None, SlidingRules(str(side)), None
+    if side == 3:
+        tiles, fewest = puzzles(asked.n, asked.seed)
+    elif side == 4 and file is not None and file.is_file():
+        tiles, fewest = read(file, asked.n)
+    else:
+        tiles, _ = rules.mixed(np.full(asked.n, 1000), numpy_rng("exam", EXAM_SEEDS_FROM, f"tiles {side}", asked.seed))
+    guides: dict[str, Guide] = {"A* with Manhattan": partial(manhattan, side)}
+    taught = partial(costs, agent, side) if agent else None
+    yield Puzzle(f"{side**2 - 1}-puzzle", tiles, rules.slid, rules.solved, guides, fewest, taught=taught)
 
 
 def cube(asked: argparse.Namespace, agent: Agent | None) -> Iterator[Puzzle]:
@@ -267,7 +318,8 @@ def sokoban_guide(rules: SokobanRules, state: Warehouse, far: np.ndarray, rows: 
 
 
 MAKERS: dict[str, Callable[[argparse.Namespace, Agent | None], Iterator[Puzzle]]] = {
-    "lights": lights_out, "sliding": sliding, "cube": cube, "sokoban": sokoban,
+    "lights5": taught_lights, "lights": lights_out, "8-puzzle": partial(sliding, 3), "15-puzzle": partial(sliding, 4),
+    "24-puzzle": partial(sliding, 5), "cube": cube, "sokoban": sokoban,
 }  # fmt: skip
 
 
