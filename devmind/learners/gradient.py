@@ -266,7 +266,7 @@ def gradient_lesson(
     learning_rate: float,
     minutes: float,
     trains: Callable[[Agent], Sequence[str]] = trainable,
-    learner: type[GradientLearner] = GradientLearner,
+    learner: Callable[..., GradientLearner] = GradientLearner,
     tiny_rows: int = TINY_ROWS,
     prefetch: bool = False,
     control_trains: Callable[[Agent], Sequence[str]] | None = None,

@@ -15,6 +15,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate_tick, to_device
 from devmind.agent.heads import Reader, ReaderHead
 from devmind.curriculum.stage import Rehearsed, Scalars
+from devmind.errors import ConfigError
 from devmind.learners.gradient import GradientLearner
 
 PUZZLE = "puzzle"
@@ -94,9 +95,18 @@ class CostLearner(GlancingLearner):
     A step of the trunk costs as much as eight of the sense of puzzles, and its features of a puzzle are nearly its
     tokens, linearly: a head on them learns in hundreds of steps what least squares hands over at once. So the lesson
     leaves the trunk alone, and unlearns nothing there; what rehearsals later change is kept right by their gradient.
+
+    Args:
+        hindsight: the share of the boards of `views` that attempts by the agent take the place of, where they failed.
     """
 
     costs: ClassVar[Costs]
+
+    def __init__(self, *args: Any, hindsight: float = 0.0, **more: Any) -> None:
+        super().__init__(*args, **more)
+        if not 0 <= hindsight <= 1:
+            raise ConfigError(f"The share of a batch that is told in hindsight is from 0 to 1; got {hindsight}.")
+        self.hindsight = hindsight
 
     def view_loss(self, view: Batch) -> Tensor:
         """Squared error of the costs as the puzzle's tokens tell them."""

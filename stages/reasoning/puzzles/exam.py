@@ -16,7 +16,7 @@ from stages.reasoning import parts
 from stages.reasoning.beam import beam
 from stages.reasoning.best_first import Guide, Way
 from stages.reasoning.puzzles.algebra import Algebra
-from stages.reasoning.puzzles.lesson import MOST, RULES, costs, scrambles
+from stages.reasoning.puzzles.lesson import MOST, RULES, costs, out, scrambles, turned
 from stages.reasoning.q_star import follow, q_star
 
 PUZZLES = 400
@@ -93,16 +93,6 @@ def search(lit: np.ndarray, guide: Guide, nodes: int = NODES) -> list[Way]:
 def beamed(lit: np.ndarray, guide: Guide, width: int, nodes: int = NODES) -> list[Way]:
     """A beam search on each puzzle; no shortest way presses a light twice, so it is as deep as there are lights."""
     return beam(lit, turned, out, guide, width=width, depth=RULES.cells, nodes=nodes)
-
-
-def turned(lit: np.ndarray, presses: np.ndarray) -> np.ndarray:
-    """Lights int8 [N, 25] after one press of each, int64 [N]."""
-    return np.asarray(lit ^ RULES.turns[presses])
-
-
-def out(lit: np.ndarray) -> np.ndarray:
-    """Whether no light is on, bool [N]."""
-    return np.asarray(~lit.any(-1))
 
 
 def _share_shortest(ways: Sequence[Way], fewest: np.ndarray) -> float:

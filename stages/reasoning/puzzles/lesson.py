@@ -11,6 +11,7 @@ knows (`glancing.CostLearner`).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from devmind.seeding import numpy_rng
 from devmind.worlds.lights_out import LightsOutRules
 from stages.reasoning import parts
 from stages.reasoning.glancing import PUZZLES_STAY, REHEARSAL_COST, CostLearner, Costs
+from stages.reasoning.hindsight import attempt, lights_renamed, pieces, put_among
 
 MOST = 8
 """Presses of a scramble, at most."""
@@ -38,11 +40,11 @@ LEARNING_RATE = 3e-3
 MINUTES = 0.8
 
 
-def lesson(context: Context) -> Lesson:
-    """Scrambles of 1 to 8 presses."""
+def lesson(context: Context, hindsight: float = 0.0) -> Lesson:
+    """Scrambles of 1 to 8 presses; a share of them, `hindsight`, of attempts that failed."""
     return gradient_lesson(
         context, "puzzles", COSTS.loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=LEARNING_RATE,
-        minutes=MINUTES, trains=parts.trained, learner=PuzzleLearner, skills=("puzzles",),
+        minutes=MINUTES, trains=parts.trained, learner=partial(PuzzleLearner, hindsight=hindsight), skills=("puzzles",),
         rehearsal_cost=REHEARSAL_COST, unrehearsed=PUZZLES_STAY,
     )  # fmt: skip
 
@@ -54,19 +56,56 @@ class PuzzleLearner(CostLearner):
 
     def views(self, batch: Any, step: int) -> Iterator[Batch]:
         """Scrambles whose targets are bounds alone."""
-        return further(len(batch["first"]), GLANCES, "puzzles", self.seed, step)
+        rows = len(batch["first"])
+        return further(
+            rows, GLANCES, "puzzles", self.seed, step, self.agent if self.hindsight else None, self.hindsight
+        )
 
 
-def further(rows: int, batches: int, lesson: str, seed: int, step: int) -> Iterator[Batch]:
-    """Batches of `rows` scrambles for the sense of puzzles, at an update of a lesson."""
+def further(
+    rows: int, batches: int, lesson: str, seed: int, step: int, agent: Agent | None = None, hindsight: float = 0.0
+) -> Iterator[Batch]:
+    """Batches of `rows` scrambles for the sense of puzzles, at an update of a lesson.
+
+    Args:
+        agent: of whose failed attempts the share `hindsight` of the rows is.
+    """
     for turn in range(batches):
-        lit, presses = scrambles(rows, numpy_rng("lesson", lesson, "glance", seed, step, turn), held_out=False)
+        rng = numpy_rng("lesson", lesson, "glance", seed, step, turn)
+        lit, presses = scrambles(rows, rng, held_out=False)
+        if agent is not None:
+            again = in_hindsight(agent, round(hindsight * rows), rng)
+            lit, presses = (put_among(*columns) for columns in zip((lit, presses), again, strict=True))
         yield told(lit, bounds(presses))
 
 
-def costs(agent: Agent, lit: np.ndarray) -> np.ndarray:
-    """What each press costs with all that follows, float [N, 25], for lights int8 [N, 25]."""
-    return COSTS.of(agent, RULES.observe(RULES.of(lit))["puzzle"])
+def in_hindsight(agent: Agent, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Up to `n` patterns int8 [m, 25] and presses int8 [m, 25] that put them out, of attempts that failed."""
+    starts, _ = scrambles(max(8, n // 4), rng, held_out=False)
+    tried = attempt(starts, turned, out, lambda lit: costs(agent, lit, COSTS.glance), MOST, rng)
+    lit, which, first, last = pieces(tried, lights_renamed)
+    pressed = np.concatenate(
+        [np.zeros((1, *starts.shape), np.int64), np.eye(RULES.cells, dtype=np.int64)[tried.actions]]
+    )
+    pressed = pressed.cumsum(0)
+    presses = ((pressed[last, which] - pressed[first, which]) % 2).astype(np.int8)
+    kept = rng.permutation(np.flatnonzero(lit.any(-1) & ~for_exams(lit)))[:n]
+    return lit[kept], presses[kept]
+
+
+def turned(lit: np.ndarray, presses: np.ndarray) -> np.ndarray:
+    """Lights int8 [N, 25] after one press of each, int64 [N]."""
+    return np.asarray(lit ^ RULES.turns[presses])
+
+
+def out(lit: np.ndarray) -> np.ndarray:
+    """Whether no light is on, bool [N]."""
+    return np.asarray(~lit.any(-1))
+
+
+def costs(agent: Agent, lit: np.ndarray, head: str = "") -> np.ndarray:
+    """What each press costs with all that follows, float [N, 25], for lights int8 [N, 25]; as `Costs.of` has it."""
+    return COSTS.of(agent, RULES.observe(RULES.of(lit))["puzzle"], head)
 
 
 def scrambles(n: int, rng: np.random.Generator, held_out: bool) -> tuple[np.ndarray, np.ndarray]:

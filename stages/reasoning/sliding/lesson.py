@@ -15,7 +15,7 @@ trunk's head takes over what that one knows (`glancing.CostLearner`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from devmind.seeding import numpy_rng
 from devmind.worlds.sliding import MOVES, SlidingRules
 from stages.reasoning import parts
 from stages.reasoning.glancing import PUZZLES_STAY, REHEARSAL_COST, CostLearner, Costs, hand_over
+from stages.reasoning.hindsight import attempt, pieces, put_among, tiles_renamed
 from stages.reasoning.puzzles import lesson as puzzles
 from stages.reasoning.puzzles.lesson import for_exams
 from stages.reasoning.sliding.perimeter import Perimeter
@@ -44,6 +45,8 @@ DEEPEST_AT = 0.7
 """The share of the lesson after which they are mixed by up to MOST."""
 GLANCES = 8
 """Batches of an update, besides its own."""
+TRIED = 30
+"""Moves of an attempt that is told in hindsight."""
 LIGHTS = 3
 """And so many of Lights Out."""
 COSTS = Costs(parts.SLIDES, parts.SLIDE_GLANCES, mean=20.0, spread=10.0)
@@ -51,12 +54,12 @@ STEPS = {"tiny": 40, "nursery": 960, "child": 20_000, "adult": 60_000}
 ROWS, TINY_ROWS = 128, 32
 
 
-def lesson(context: Context) -> Lesson:
-    """Boards of 3 x 3 and of 4 x 4 in turn."""
+def lesson(context: Context, hindsight: float = 0.0) -> Lesson:
+    """Boards of 3 x 3 and of 4 x 4 in turn; a share of them, `hindsight`, of attempts that failed."""
     return gradient_lesson(
         context, "sliding", COSTS.loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=3e-3,
-        minutes=3.6, trains=parts.trained, learner=SlidingLearner, skills=("sliding", "puzzles"),
-        rehearsal_cost=REHEARSAL_COST, unrehearsed=PUZZLES_STAY,
+        minutes=3.6, trains=parts.trained, learner=partial(SlidingLearner, hindsight=hindsight),
+        skills=("sliding", "puzzles"), rehearsal_cost=REHEARSAL_COST, unrehearsed=PUZZLES_STAY,
     )  # fmt: skip
 
 
@@ -93,7 +96,11 @@ class SlidingLearner(CostLearner):
     def views(self, batch: Any, step: int) -> Iterator[Batch]:
         """GLANCES batches like the trunk's own, all mixed at once."""
         side, rows, rng = side_of(step), len(batch["first"]), numpy_rng("lesson", "sliding", "glance", self.seed, step)
-        tiles, bound = mixed(side, GLANCES * rows, deepest(side, step, self.steps), rng, held_out=False)
+        most = deepest(side, step, self.steps)
+        tiles, bound = mixed(side, GLANCES * rows, most, rng, held_out=False)
+        if self.hindsight:
+            again = in_hindsight(self.agent, side, round(self.hindsight * len(tiles)), most, rng)
+            tiles, bound = (put_among(*columns) for columns in zip((tiles, bound), again, strict=True))
         for turn in range(GLANCES):
             some = slice(turn * rows, (turn + 1) * rows)
             yield told(side, tiles[some], targets(self.agent, side, tiles[some], bound[some]))
@@ -116,9 +123,9 @@ def deepest(side: int, update: int, steps: int) -> int:
     return round(FEW + share * (MOST[side] - FEW))
 
 
-def costs(agent: Agent, side: int, tiles: np.ndarray) -> np.ndarray:
-    """What each move costs with all that follows, float [N, 4], for tiles int8 [N, side * side]."""
-    return COSTS.of(agent, rules(side).observe(rules(side).of(tiles))["puzzle"])
+def costs(agent: Agent, side: int, tiles: np.ndarray, head: str = "") -> np.ndarray:
+    """What each move costs with all that follows, float [N, 4], for tiles int8 [N, side * side]; as in `Costs.of`."""
+    return COSTS.of(agent, rules(side).observe(rules(side).of(tiles))["puzzle"], head)
 
 
 def mixed(side: int, n: int, most: int, rng: np.random.Generator, held_out: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -131,14 +138,32 @@ def mixed(side: int, n: int, most: int, rng: np.random.Generator, held_out: bool
     while sum(len(tiles) for tiles, _ in kept) < n:
         moves = rng.integers(1, most + 1, n + n // 4 + 8)
         tiles, back = rules(side).mixed(moves, rng)
-        bound = np.repeat(moves[:, None] + 2.0, len(MOVES), 1)
-        bound[np.arange(len(moves)), back] = moves
-        # A move into the edge is lost, and then it is one back and all the others.
-        bound[~rules(side).able(tiles)] -= 1
+        bound = bounds(side, tiles, moves, back)
         here = (for_exams(tiles) == held_out) & ~rules(side).solved(tiles)
         kept.append((tiles[here], bound[here]))
     tiles, bound = (np.concatenate(column)[:n] for column in zip(*kept, strict=True))
     return tiles, bound
+
+
+def bounds(side: int, tiles: np.ndarray, moves: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """What each of the four moves costs at most, float [N, 4], where there is a way of `moves` [N] to the goal, and
+    `first` [N] of it."""
+    # Another move is taken back; one into the edge is lost, and that is all.
+    bound = moves[:, None] + np.where(rules(side).able(tiles), 2.0, 1.0)
+    bound[np.arange(len(moves)), first] = moves
+    return bound
+
+
+def in_hindsight(agent: Agent, side: int, n: int, most: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Up to `n` boards int8 [m, cells] and what their moves cost at most, float [m, 4], of attempts that failed at
+    boards mixed by up to `most` moves."""
+    starts, _ = mixed(side, max(8, n // 8), most, rng, held_out=False)
+    step, solved = rules(side).slid, rules(side).solved
+    tried = attempt(starts, step, solved, lambda tiles: costs(agent, side, tiles, COSTS.glance), TRIED, rng)
+    tiles, which, first, last = pieces(tried, tiles_renamed)
+    kept = rng.permutation(np.flatnonzero(~for_exams(tiles) & ~solved(tiles)))[:n]
+    tiles, which, first, last = tiles[kept], which[kept], first[kept], last[kept]
+    return tiles, bounds(side, tiles, last - first, tried.actions[first, which])
 
 
 def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0) -> dict[str, Any]:

@@ -8,8 +8,8 @@ import pytest
 from devmind.errors import ConfigError
 from stages.reasoning.a_star import a_star
 from stages.reasoning.puzzles.algebra import Algebra
-from stages.reasoning.puzzles.exam import examine, followed, out, puzzles, search, turned  # noqa: F401
-from stages.reasoning.puzzles.lesson import RULES, bounds, for_exams, scrambles
+from stages.reasoning.puzzles.exam import examine, followed, puzzles, search  # noqa: F401
+from stages.reasoning.puzzles.lesson import RULES, bounds, for_exams, out, scrambles, turned
 from stages.reasoning.q_star import q_star
 from stages.reasoning.sliding import exam as sliding
 from stages.reasoning.sliding.lesson import perimeter, rules
