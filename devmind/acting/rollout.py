@@ -95,8 +95,7 @@ def rollout(
         done: with `sparing`, rows that need not be asked either, bool [N], as nothing that they do counts any more;
             whoever goes through the ticks marks them in it.
     """
-    through = _THROUGH.get()
-    policy = policy if through is None else through(policy, world)
+    policy = replaced()(policy, world)
     senses, tick = world.observe(), 0
     opening = np.ones(world.num_envs, bool) if first is None else np.asarray(first, bool)
     over, asked = False, np.arange(world.num_envs)
@@ -169,6 +168,11 @@ def starts_anew(world: Any) -> bool:
 def is_rolling() -> bool:
     """Whether the world's step that asks this is a rollout's: the stages' law check counts those that are not."""
     return _ROLLING.get()
+
+
+def replaced() -> Through:
+    """Who decides now which policy acts in a rollout; where nobody does, the one that came."""
+    return _THROUGH.get() or (lambda policy, world: policy)
 
 
 @contextmanager

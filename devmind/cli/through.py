@@ -44,8 +44,7 @@ def exam_through_life(
             ("measure", "plain, 95 % interval", "mailbox", "rendered", "beside, on the same episodes", "verdict"), rows
         )
     for each in held:
-        for reason in each.reasons:
-            show.line(f"{each.skill}: {'not rendered' if each.asked else 'not asked in life'}: {reason}.", "yellow")
+        show.line(f"{each.skill}: {each.in_life}.", "" if each.rendered else "yellow")
     for each in asked:
         same = f"the largest difference {each.comparison.worst:.1g}"
         if each.comparison.different:
@@ -78,7 +77,7 @@ def _plain(held: Held) -> dict[str, Any]:
         "compared_ticks": held.comparison.ticks,
         "different_ticks": held.comparison.different,
         "worst_difference": held.comparison.worst,
-        "reasons": held.reasons,
+        "in_life": held.in_life,
         "passed": held.passed if held.asked else None,
         "measures": {
             name: {

@@ -61,6 +61,7 @@ class Measure:
         exhibits: evidence for the report.
         rows: the same measure under a change ('sight off'), name to value.
         answered: how often each head decided for an effector: {effector: {head: count}}.
+        in_life: whether its exam can be asked in life, else why not (`devmind.acting.in_life`); noted as it is held.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Measure:
     exhibits: tuple[Exhibit, ...] = ()
     rows: Mapping[str, float] = field(default_factory=dict)
     answered: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    in_life: str = ""
 
     def __post_init__(self) -> None:
         values = np.asarray(self.values, dtype=np.float64)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
+from devmind.acting.in_life import noting
 from devmind.agent.agent import Agent
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import NOT_GATED, Decision, Gate, Verdict
@@ -26,6 +27,11 @@ class Examined:
     measures: dict[str, Measure]
     verdict: Verdict
 
+    @property
+    def in_life(self) -> str:
+        """Whether its exam can be asked in life, else why not; '' where nothing was measured, or nobody noted it."""
+        return next((measure.in_life for measure in self.measures.values()), "")
+
 
 @contextmanager
 def examination(agent: Agent) -> Any:
@@ -41,8 +47,9 @@ def examination(agent: Agent) -> Any:
 
 def examine_skill(stage: Stage, skill: Skill, agent: Agent, context: Context, level: str = "full") -> Examined:
     """Examine one skill; level 'full', 'retention' or 'glimpse' (see `Skill`)."""
-    with examination(agent):
-        measures = {measure.name: measure for measure in skill.examine(agent, context, level)}
+    with examination(agent), noting() as noted:
+        found = list(skill.examine(agent, context, level))
+    measures = {measure.name: replace(measure, in_life=noted.said) for measure in found}
     return decide(stage, skill, measures, context)
 
 
@@ -103,6 +110,7 @@ def plain(examined: Sequence[Examined], resamples: int) -> list[dict[str, Any]]:
             "skill": item.skill.name,
             "stage": item.stage,
             "about": item.skill.about,
+            "in_life": item.in_life,
             "passed": item.verdict.passed,
             "verdict": item.verdict.verdict,
             "measures": [

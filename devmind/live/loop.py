@@ -18,6 +18,7 @@ import numpy as np
 from gymnasium import spaces
 
 from devmind.acting import Actor
+from devmind.acting.in_life import EFFECTORS
 from devmind.acting.standing import Standing, answering, standing
 from devmind.agent.acting import StepOutput
 from devmind.agent.agent import Agent
@@ -29,7 +30,6 @@ from devmind.live.call_queue import CallQueue
 from devmind.moment import Action, Moment
 from devmind.worlds.room import Room
 
-EFFECTORS = ("look", "move", "say", "utter")
 """What an agent has in a room of its own senses: it has no hand there. A simulated one brings what moves in it."""
 MEASURED_TICKS = 36_000
 """An hour of ten a second: a life of weeks must not fill the memory with its own measurements."""

@@ -9,7 +9,7 @@ Every episode is a room with a loop of its own, whose sensors are filled from th
 
 A mailbox holds any sense and hands on any action. A camera's room moves a gaze and starts away: what needs a hand, legs
 or a cart is asked through the mailbox alone. What an exam does not ask of an acting agent cannot be asked in life at
-all. `Held.reasons` says what was left out, and why.
+all. `Held.in_life` says what was left out, and why (`devmind.acting.in_life`).
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from typing import Any
 import numpy as np
 
 from devmind.acting import Actor, Policy, Senses
+from devmind.acting.in_life import unasked, unpictured
 from devmind.acting.rollout import Actions, acting_through
 from devmind.agent.agent import Agent
 from devmind.agent.threads import stepping_threads
 from devmind.curriculum.exam import Measure
-from devmind.curriculum.examining import examine_skill
+from devmind.curriculum.examining import Examined, examine_skill
 from devmind.curriculum.stage import Context, Skill, Stage
 from devmind.errors import ExamError
-from devmind.live.loop import EFFECTORS, Tick
+from devmind.live.loop import Tick
 from devmind.live.virtual import VirtualLife
-from devmind.worlds.nursery import NurseryRules, NurseryState
+from devmind.worlds.nursery import NurseryState
 from devmind.worlds.nursery.views import frames
 
 EPISODES = 50
@@ -48,14 +49,12 @@ class Comparison:
     Attributes:
         ticks: Moments compared, each with its actions; worst: the largest difference of any number in them.
         different: how many ticks were not equal; first: of the first one, what was.
-        reasons: why rollouts were left to the exam's own Actor.
     """
 
     ticks: int = 0
     worst: float = 0.0
     different: int = 0
     first: str = ""
-    reasons: list[str] = field(default_factory=list)
 
     def compare(self, where: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
         """Hold what went through life (`one`) to what the world and the exam's Actor gave."""
@@ -214,27 +213,12 @@ class _Through:
     def __call__(self, policy: Policy, world: Any) -> Policy:
         if not isinstance(policy, Actor):
             return policy
-        reason = _why_not(policy, world, self.way == "rendered")
-        if reason:
-            if reason not in self.comparison.reasons:
-                self.comparison.reasons.append(reason)
+        rendered = self.way == "rendered"
+        if unasked(policy) or (rendered and unpictured(policy, world)):
             return policy
-        made = (
-            _Singly(policy) if self.way == "plain" else _Lives(policy, world, self.way == "rendered", self.comparison)
-        )
+        made = _Singly(policy) if self.way == "plain" else _Lives(policy, world, rendered, self.comparison)
         self.lives.append(made)
         return made
-
-
-def _why_not(actor: Actor, world: Any, rendered: bool) -> str:
-    lacks = sorted(set(actor.effectors or actor.agent.effectors) - set(EFFECTORS))
-    if lacks and rendered:
-        return f"a camera's room has no effector '{lacks[0]}'"
-    if not actor.short_term or actor.recall is not None or actor.generator is not None:
-        return "its agent acts under a condition of the exam's own"
-    if rendered and not isinstance(getattr(world, "rules", None), NurseryRules):
-        return "its world cannot be pictured by a camera"
-    return ""
 
 
 class _Fifty(Context):
@@ -255,7 +239,7 @@ class Held:
 
     Attributes:
         plain, mailbox, rendered: measures by name; the latter two are empty where the skill cannot be asked so.
-        comparison: of the mailbox; reasons: why something could not be asked.
+        comparison: of the mailbox; in_life: what could be asked so, and why something could not.
         judged: by measure, how its rendered score stands to the plain one.
     """
 
@@ -264,7 +248,7 @@ class Held:
     mailbox: dict[str, Measure]
     rendered: dict[str, Measure]
     comparison: Comparison
-    reasons: list[str]
+    in_life: str
     judged: dict[str, Judged]
 
     @property
@@ -311,22 +295,19 @@ def examine_through(stage: Stage, skill: Skill, agent: Agent, context: Context, 
     """
     fifty = _Fifty(**{name: getattr(context, name) for name in context.__dataclass_fields__})
     with stepping_threads():
-        (plain, _), (mailbox, through), (rendered, pictured) = (
+        (held, _), (lived, through), (seen, pictured) = (
             _hold(stage, skill, agent, fifty, way) for way in ("plain", "mailbox", "rendered")
         )
-    if not plain:
+    if not held.measures:
         raise ExamError(f"Nothing of the skill '{skill.name}' could be measured; give --data where it needs any.")
-    reasons = list(dict.fromkeys([*through.comparison.reasons, *pictured.comparison.reasons]))
-    if not through.lives and not reasons:
-        reasons = ["its exam puts single Moments to heads, or plays the agent inside a policy of its own"]
     return Held(
         skill.name,
-        plain,
-        mailbox if through.lives else {},
-        rendered if pictured.lives else {},
+        held.measures,
+        lived.measures if through.lives else {},
+        seen.measures if pictured.lives else {},
         through.comparison,
-        reasons,
-        _judged(plain, rendered, pictured.lives, bootstrap) if pictured.lives else {},
+        held.in_life,
+        _judged(held.measures, seen.measures, pictured.lives, bootstrap) if pictured.lives else {},
     )
 
 
@@ -349,7 +330,7 @@ def _judged(
     return found
 
 
-def _hold(stage: Stage, skill: Skill, agent: Agent, context: Context, way: str) -> tuple[dict[str, Measure], _Through]:
+def _hold(stage: Stage, skill: Skill, agent: Agent, context: Context, way: str) -> tuple[Examined, _Through]:
     through = _Through(way, Comparison())
     with acting_through(through):
-        return examine_skill(stage, skill, agent, context, "glimpse").measures, through
+        return examine_skill(stage, skill, agent, context, "glimpse"), through

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from devmind.acting import Actor, Senses
+from devmind.acting.in_life import EFFECTORS
 from devmind.errors import StaleReading
-from devmind.live.loop import EFFECTORS, LiveLoop, Tick
+from devmind.live.loop import LiveLoop, Tick
 from devmind.moment import TICK_HZ
 from devmind.worlds.fovea import MAX_TURN_DEG, Fovea
 from devmind.worlds.room import Room

@@ -145,6 +145,7 @@ class SkillResult(Part):
     skill: str
     about: str = ""
     stage: str | None = Field(None, description="null: the report's own stage")
+    in_life: str = Field("", description="whether its exam can be asked in life, else why not; '': of an older devmind")
     passed: bool
     verdict: VerdictWord | None = Field(None, description="the verdict in words; null: of an older devmind")
     measures: list[MeasureResult]

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from devmind import worlds
 from devmind.acting import Actor, rollout
+from devmind.acting.in_life import SINGLE
 from devmind.acting.rollout import acting_through
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
@@ -66,6 +67,7 @@ def test_through_a_mailbox_all_moments_and_actions_are_the_plain_exam_s(
     for name, measure in found.mailbox.items():
         assert np.array_equal(measure.values, found.plain[name].values)
     assert found.rendered.keys() == found.plain.keys()
+    assert found.in_life == "asked in life, through the mailbox and rendered"
 
 
 @pytest.mark.parametrize("fault", ["late", "blind", "other"])
@@ -103,7 +105,7 @@ def test_nothing_compared_is_no_pass_and_says_why(agent: Agent, context: Context
     assert found.comparison.ticks == 0
     assert not found.asked
     assert not found.passed
-    assert "single Moments" in found.reasons[0]
+    assert found.in_life == f"not asked in life: {SINGLE}"
 
 
 @pytest.mark.parametrize(("skill", "effector"), [("reach", "reach"), ("balance", "push")])
@@ -114,7 +116,7 @@ def test_what_a_camera_s_room_cannot_move_is_asked_through_a_mailbox_alone(
     assert found.comparison.ticks > 0
     assert found.passed, found.comparison.first
     assert not found.rendered
-    assert found.reasons == [f"a camera's room has no effector '{effector}'"]
+    assert found.in_life.endswith(f"; not rendered: a camera's room has no effector '{effector}'")
 
 
 def test_an_agent_with_memory_lives_as_its_exams_say(context: Context) -> None:

@@ -139,6 +139,13 @@ def test_it_says_what_the_stage_is_and_which_code_made_it(results: dict[str, Any
     assert "None" not in words
 
 
+def test_beside_a_skill_stands_whether_life_can_ask_it(results: dict[str, Any]) -> None:
+    assert "in life" not in Page(render(results)).words, "an older devmind noted nothing"
+    results["skills"][0]["in_life"] = said = "not asked in life: <b>why</b>"
+    words = Page(render(results)).words
+    assert words.index(results["skills"][0]["about"]) < words.index(said) < words.index(results["skills"][1]["about"])
+
+
 def test_a_size_whose_scores_mean_nothing_says_so_on_top(results: dict[str, Any]) -> None:
     assert "mean nothing" not in Page(render(results)).words
     results["run"]["size"] = "tiny"

@@ -118,6 +118,20 @@ def test_who_knows_the_answers_reaches_the_ceiling_and_shuffled_answers_fall(
             assert decision is None or not decision.passed, decision
 
 
+def told_in_life(stage: str) -> dict[str, str]:
+    """By skill the second column of the table "skill | in life" on a stage's page."""
+    docs = Path(__file__).parents[2] / "docs"
+    page = docs / f"{stage}-stage.md" if (docs / f"{stage}-stage.md").is_file() else docs / f"{stage}.md"
+    table = page.read_text(encoding="utf-8").partition("| skill | in life |\n|---|---|\n")[2].partition("\n\n")[0]
+    rows = [row.strip("| ").split(" | ") for row in table.splitlines()]
+    return {skill.strip("`"): said for skills, said in rows for skill in skills.split()}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stage_s_page_says_of_every_skill_whether_life_asks_it(stage: str) -> None:
+    assert told_in_life(stage).keys() == {skill.name for skill in STAGES[stage].skills}
+
+
 CHANGES = ("sleep/awake change", "sleep/earlier skills")
 """What a night did to other answers: of an agent that knows none it is chance, in either direction."""
 ALARMED = ("startle", "startle/move_trunk")
@@ -146,6 +160,7 @@ ALARMED = ("startle", "startle/move_trunk")
 def test_an_untaught_agent_stays_at_the_floors(stage: Stage, skill: Skill, agent: Agent, tmp_path: Path) -> None:
     item = examine_skill(stage, skill, agent, context_of(tmp_path))
     assert not all(decision.passed for decision in item.verdict.decisions), "goals included"
+    assert told_in_life(stage.name)[skill.name] == item.in_life, "what the page says is what was noted"
     for name, measure in item.measures.items():
         if name in CHANGES:
             continue
