@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("devmind", "stages", "sensors")
 
-BASE = frozenset({"errors", "seeding", "moment", "config", "plugins", "erasing", "bounds"})
+BASE = frozenset({"errors", "seeding", "moment", "config", "plugins", "erasing", "bounds", "checkpointing.files"})
 EXAM = frozenset(
     {
         f"curriculum.{part}"
@@ -98,6 +98,7 @@ HEAVY = frozenset({"torch", "lightning", "pytorch_lightning", "transformers", "d
 LIGHT_ROOMS = ("", "errors", "seeding", "moment", "config", "plugins", "datasets", "scaffold", "sessions", "cli")
 LIGHTNING_ROOMS = {"curriculum.teaching"}
 LIGHTNING = ("lightning", "pytorch_lightning")
+FILES = "devmind.checkpointing.files"
 PICKLES = frozenset({"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"})
 
 
@@ -327,6 +328,12 @@ def banned(tree: ast.Module) -> list[tuple[int, str]]:
     return found
 
 
+def replacing(tree: ast.Module) -> list[int]:
+    """Lines that put a file in another one's place by the system's own calls."""
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return [call.lineno for call in calls if ast.unparse(call.func) in ("os.replace", "os.link", "shutil.move")]
+
+
 def cuda_places(tree: ast.Module) -> list[tuple[int, str]]:
     """(line, function) of every string literal that names cuda, docstrings aside, and of every `.cuda()` call."""
     docstrings = {
@@ -380,6 +387,12 @@ def test_only_its_adapter_imports_lightning(house: dict[str, Module]) -> None:
 def test_nothing_pickles_or_forks(house: dict[str, Module]) -> None:
     faults = [f"{m.path}:{line} {what}" for m in house.values() for line, what in banned(m.tree)]
     assert not faults, "\n".join(faults)
+
+
+def test_one_module_puts_files_in_place(house: dict[str, Module]) -> None:
+    places = [f"{m.path}:{line}" for m in house.values() if m.name != FILES for line in replacing(m.tree)]
+    assert not places, f"{FILES} has put and take_place, which sync too:\n" + "\n".join(places)
+    assert replacing(house[FILES].tree), "it is looked for by the right name"
 
 
 def test_one_function_names_the_accelerator(house: dict[str, Module]) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from devmind.checkpointing.files import put
 from devmind.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -72,9 +72,8 @@ def save(agent: PartHolder, folder: Path, over: Path | None = None) -> None:
     }
     sums = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()}
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         for name, data in files.items():
-            _write(folder / name, data)
+            put(folder / name, data)
         _write_sums(folder, {"files": sums, **below, SEALS: 1})
     except OSError as error:
         raise CheckpointError(f"The agent cannot be saved in '{folder}': {error.strerror or error}.") from error
@@ -110,8 +109,7 @@ def seal(folder: Path, name: str, data: bytes) -> None:
     try:
         if files.pop(name, None) is not None:  # else a kill would leave a whole agent that does not verify
             _write_sums(folder, {**sums, "files": files})
-        folder.mkdir(parents=True, exist_ok=True)
-        _write(folder / name, data)
+        put(folder / name, data)
         if sums:
             files[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
             _write_sums(folder, {**sums, "files": files, SEALS: 1})
@@ -148,13 +146,7 @@ def read_sealed(folder: Path, name: str) -> bytes | None:
 
 
 def _write_sums(folder: Path, sums: Mapping[str, Any]) -> None:
-    _write(folder / CHECKSUMS, json.dumps(sums, indent=1).encode())
-    if os.name != "nt":  # a folder cannot be opened there
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    put(folder / CHECKSUMS, json.dumps(sums, indent=1).encode())
 
 
 def _sha256_in(folder: Path, name: str, entry: Any) -> str:
@@ -162,16 +154,6 @@ def _sha256_in(folder: Path, name: str, entry: Any) -> str:
     if not isinstance(sha256, str):
         raise CheckpointError(f"The file '{folder / CHECKSUMS}' is damaged: it has no checksum of {name}.")
     return sha256
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Write by temporary name, fsync and rename: the file is the old one or the new one, never half of it."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
 
 
 def read_config(folder: Path) -> dict[str, Any]:

@@ -61,31 +61,44 @@ def make_folder(path: Path) -> None:
 
 
 def write_atomically(path: Path, data: bytes | str) -> None:
-    """Replace the file `path` by `data` (text as UTF-8); a kill leaves the old content or the new, never a mixture.
-
-    The order matters: content under a temporary name, fsync, rename, fsync of the folder. Missing folders are made.
+    """`put` (text as UTF-8), with a sentence for what the disk refuses.
 
     Raises:
         CheckpointError: the disk is full, read-only, or refuses otherwise; the old content is untouched.
     """
     path = Path(path)
-    content = data.encode("utf-8") if isinstance(data, str) else data
     with explained(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-        temporary = Path(name)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            # mkstemp makes files that only their owner reads; a report is meant to be shown.
-            temporary.chmod(0o644)
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        sync_folder(path.parent)
+        put(path, data.encode("utf-8") if isinstance(data, str) else data)
+
+
+def put(path: Path, content: bytes) -> None:
+    """Replace the file `path` by `content`; a kill leaves the old content or the new, never a mixture.
+
+    The order matters: content under a temporary name, fsync, rename, fsync of the folder. Missing folders are made.
+
+    Raises:
+        OSError: the disk refuses; the old content is untouched. `write_atomically` says it in a sentence.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp makes files that only their owner reads; a report is meant to be shown.
+        temporary.chmod(0o644)
+        take_place(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def take_place(partial: Path, path: Path) -> None:
+    """Give the name `path` in one step to what was written whole, and to the disk, as `partial` on the same disk."""
+    os.replace(partial, path)
+    sync_folder(path.parent)
 
 
 def sync_file(path: Path) -> None:
@@ -95,12 +108,18 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Return only when the names in `folder` are on the disk; nothing on Windows, where a folder cannot be opened."""
-    if os.name == "nt":
+    """Return only when the names in `folder` are on the disk; nothing where a folder cannot be opened or synced, as on
+    Windows, on some file systems, and where it may be written into but not read.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except PermissionError:
         return
-    descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
     finally:
         os.close(descriptor)
 

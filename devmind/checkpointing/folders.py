@@ -56,6 +56,7 @@ def _entry(path: Path) -> dict[str, int | str]:
 
 
 def _move(incomplete: Path, target: Path) -> None:
+    # No `take_place`: a folder that is not empty cannot be replaced in one step, so the old one is put aside first.
     replaced = target.with_name(target.name + REPLACED)
     if target.exists():
         remove(replaced)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import time
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from typing import IO, Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from devmind.checkpointing.files import sync_file, take_place
 from devmind.errors import DevmindError
 
 Progress = Callable[[int], None]
@@ -55,7 +55,8 @@ def download(
                 f"{url} gave a file with the checksum {found[:12]}..., expected {sha256[:12]}...; nothing was kept: "
                 "try again, and if it stays so the source has changed."
             )
-        os.replace(part, target)
+        sync_file(part)
+        take_place(part, target)
     except OSError as error:
         raise DevmindError(
             f"Cannot write {part}: {error.strerror or error}; free space or choose another --out."

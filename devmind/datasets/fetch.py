@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from devmind.checkpointing.files import put
 from devmind.datasets.catalogue import DataSet, find
 from devmind.datasets.download import download, file_sha256
 from devmind.errors import DevmindError
@@ -90,16 +90,9 @@ def _verify(item: DataSet, contents: Mapping[str, bytes]) -> None:
 
 def _put(contents: Mapping[str, bytes], out: Path, listed: Path) -> None:
     for path, content in contents.items():
-        _replace(out / path, content)
+        put(out / path, content)
     checksums = {path: hashlib.sha256(content).hexdigest() for path, content in contents.items()}
-    _replace(listed, json.dumps(checksums, indent=0, sort_keys=True).encode())
-
-
-def _replace(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)
+    put(listed, json.dumps(checksums, indent=0, sort_keys=True).encode())
 
 
 def _whole(listed: Path, out: Path) -> tuple[str, ...] | None:

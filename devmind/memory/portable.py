@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from devmind.bounds import MEMORY_TIMES, damage, is_name, printable
+from devmind.checkpointing.files import take_place
 from devmind.errors import DevmindError, StoreError
 from devmind.memory.entry import Entry, Key, Pointer
 from devmind.memory.payload import pack, unpack
@@ -68,7 +69,7 @@ def export_memory(store: Store, path: Path, folder: Path) -> int:
                 archive.writestr("memory.json", json.dumps({"format": FORMAT, "entries": count}))
             file.flush()
             os.fsync(file.fileno())
-        os.replace(part, path)
+        take_place(part, path)
     except OSError as error:
         raise StoreError(f"'{path}' cannot be written: {error.strerror}; choose another place.") from error
     finally:

@@ -64,7 +64,7 @@ def _write_whole(target: Path, words: dict[str, str]) -> None:
             text = (files("devmind.scaffold") / "templates" / Template(template).substitute(words)).read_text("utf-8")
             place.write_text(Template(text).substitute(words), encoding="utf-8")
         incomplete.chmod(0o755)
-        incomplete.rename(target)
+        incomplete.rename(target)  # no `take_place`: it must not replace anything, and may be made anew after a kill
     except BaseException:
         shutil.rmtree(incomplete, ignore_errors=True)
         raise

@@ -10,9 +10,10 @@ from functools import reduce
 from operator import and_
 from pathlib import Path
 
+from devmind.checkpointing.files import take_place
 from devmind.errors import SessionError, nearest
 from devmind.sessions.lerobot import export_lerobot
-from devmind.sessions.mcap_file import sync_folder, why_not_written
+from devmind.sessions.mcap_file import why_not_written
 from devmind.sessions.mkv import export_mkv
 from devmind.sessions.parts import parts
 from devmind.sessions.plain_files import export_files
@@ -61,8 +62,7 @@ def export(
         private.mkdir(mode=0o700)  # nobody else gets into it, whatever the exporter's files are
         told = EXPORTERS[to](whole, partial)
         _only_for(mode, partial)
-        os.replace(partial, out)
-        sync_folder(out.parent)
+        take_place(partial, out)
     except OSError as error:
         raise SessionError(why_not_written(out, error)) from error
     finally:

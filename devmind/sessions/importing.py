@@ -17,9 +17,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from devmind.checkpointing.files import take_place
 from devmind.errors import SessionError
 from devmind.moment import Action, Moment, Sense
-from devmind.sessions.mcap_file import WriteError, sync_folder, why_not_written
+from devmind.sessions.mcap_file import WriteError, why_not_written
 from devmind.sessions.pictures import change_in_view, sight_of
 from devmind.sessions.recorder import Recorder
 from devmind.sessions.steps import Step
@@ -120,8 +121,7 @@ def write_session(
                 recorder.note("names", dict(names))
             for sentence in warnings:
                 recorder.note("warning", sentence)
-        os.replace(partial, out)
-        sync_folder(out.parent)
+        take_place(partial, out)
     except WriteError as error:
         raise SessionError(why_not_written(out, error.reason)) from error
     except OSError as error:

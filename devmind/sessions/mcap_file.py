@@ -19,6 +19,7 @@ from typing import IO
 
 from mcap.writer import CompressionType, Writer
 
+from devmind.checkpointing.files import sync_folder
 from devmind.errors import SessionError, without_secrets
 from devmind.sessions.extras import JSON_SCHEMAS
 from devmind.sessions.schemas import schema_bytes
@@ -171,13 +172,3 @@ def create(path: Path, overwrite: bool, mode: int | None = None) -> IO[bytes]:
             path.chmod(mode)
     sync_folder(path.parent)  # a file that is on the disk and has no name there is lost in a power cut
     return file
-
-
-def sync_folder(folder: Path) -> None:
-    """Return only when the names in `folder` are on the disk; nothing where a folder cannot be opened."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from devmind.checkpointing.files import take_place
 from devmind.erasing import overwrite, unlink_overwritten, where_traces_stay
 from devmind.errors import SessionError
 from devmind.moment import Sense
 from devmind.sessions import salvage
 from devmind.sessions.assembly import Item, Tick
 from devmind.sessions.extras import Frame, Health, Note
-from devmind.sessions.mcap_file import sync_folder
 from devmind.sessions.parts import PART, RECORDING, about_part
 from devmind.sessions.reader import Session
 from devmind.sessions.recorder import Recorder
@@ -249,10 +249,9 @@ def blank(path: Path, ticks: Sequence[int], frames_at_s: Sequence[float] = ()) -
             with Recorder(part, source=source, tick_hz=tick_hz, copied=copied, overwrite=True, mode=mode) as recorder:
                 _copy(salvage.items(path, channels, begun), recorder, gone, spans)
             has_copy = os.fstat(old.fileno()).st_nlink > 1
-            os.replace(part, path)
+            take_place(part, path)
             if not has_copy:
                 overwrite(old.fileno())
-            sync_folder(path.parent)
         except OSError as error:
             raise SessionError(f"'{path}' cannot be rewritten: {error.strerror}; nothing of it was changed.") from error
         finally:

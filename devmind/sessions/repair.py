@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from devmind.checkpointing.files import take_place
 from devmind.errors import SessionError, without_secrets
 from devmind.moment import TICK_HZ
 from devmind.sessions import salvage
 from devmind.sessions.assembly import Item, Tick
 from devmind.sessions.extras import Frame, Health, Note
-from devmind.sessions.mcap_file import sync_folder
 from devmind.sessions.parts import PART, part_path, parts
 from devmind.sessions.reader import LOST, NUMBERS_KEPT, REPAIRED
 from devmind.sessions.recorder import STARTED, Recorder, WriteError, why_not_written
@@ -93,9 +93,8 @@ def repair(path: str | Path, out: str | Path, *, overwrite: bool = False) -> Rep
                 f"'{path}' holds nothing of a session that could be read; give a file that devmind recorded."
             )
         for target, partial in partials.items():
-            os.replace(partial, target)
+            take_place(partial, target)
             done.paths.append(target)
-        sync_folder(out.parent)
     except OSError as error:
         raise SessionError(why_not_written(out, error)) from error
     finally:
