@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import runpy
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,3 +87,42 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path, monkeypatch: py
     with pytest.raises(PluginError, match="No space left on device"):
         create("sensor", "drum", tmp_path)
     assert not any(tmp_path.iterdir())
+
+
+EXAMPLES = Path(__file__).parent.parent / "docs"
+MOST_LINES = 150
+"""Of code in each of the packages from outside, besides what `devmind new` writes."""
+
+
+def code_lines(text: str) -> Counter[str]:
+    """Lines of code, without blanks, comments and docstrings."""
+    texts = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Expr))
+    docs = [(node.lineno, node.end_lineno or 0) for node in texts if isinstance(node.value, ast.Constant)]
+    lines = ((number, line.strip()) for number, line in enumerate(text.splitlines(), 1))
+    return Counter(
+        line
+        for number, line in lines
+        if line and not line.startswith("#") and not any(first <= number <= last for first, last in docs)
+    )
+
+
+def code_of(*packages: Path) -> Counter[str]:
+    """Lines of the code in packages, without their tests."""
+    paths = [path for package in packages for path in package.glob("devmind_*/*.py")]
+    assert paths
+    return sum((code_lines(path.read_text(encoding="utf-8")) for path in paths), Counter())
+
+
+@pytest.mark.parametrize("name", ["reader", "searcher", "diffuser"])
+def test_a_package_from_outside_needs_few_lines_besides_the_scaffold(name: str, tmp_path: Path) -> None:
+    folder = EXAMPLES / f"example-{name}"
+    points = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+    kinds = {kind: points[f"devmind.{kind}s"] for kind in ("stage", "world") if f"devmind.{kind}s" in points}
+    made = [create(kind, word, tmp_path / kind) for kind, words in kinds.items() for word in words]
+    own = code_of(folder) - code_of(*made)
+    assert own.total() <= MOST_LINES, f"{own.total()} lines of its own"
+
+
+def test_what_counts_as_a_line_of_code() -> None:
+    text = '"""A module."""\n\n# said\nX = 1  # counted\n\n\ndef f():\n    """Two\n    lines."""\n    return X\n'
+    assert code_lines(text) == Counter(["X = 1  # counted", "def f():", "return X"])
