@@ -94,6 +94,16 @@ LIVE: Mapping[str, frozenset[str]] = {
 }
 """Room of `devmind.live` -> what else of `devmind.live` it may import: none knows the life that holds them all."""
 
+DOORS = (
+    "devmind.sessions.lerobot",
+    "devmind.sessions.bags",
+    "devmind.sessions.film",
+    "devmind.memory.approximate",
+    "devmind.memory.stores.postgres",
+    "devmind.live.rerun",
+)
+"""Folders of what few need, each with one door: others import the folder itself, not what lies in it."""
+
 HEAVY = frozenset({"torch", "lightning", "pytorch_lightning", "transformers", "diffusers", "librosa", "cv2", "numba"})
 LIGHT_ROOMS = ("", "errors", "seeding", "moment", "config", "plugins", "datasets", "scaffold", "sessions", "cli")
 LIGHTNING_ROOMS = {"curriculum.teaching"}
@@ -230,6 +240,17 @@ def live_faults(known: Mapping[str, Module]) -> list[str]:
 def _live_room(module: str) -> str:
     """The part of a life that a dotted name belongs to; '' outside."""
     return module.removeprefix("devmind.live.").partition(".")[0] if module.startswith("devmind.live.") else ""
+
+
+def door_faults(known: Mapping[str, Module]) -> list[str]:
+    """Imports of what lies behind one of `DOORS` by modules outside."""
+    return [
+        f"{module.path.name}:{item.line} {module.name} -> {item.target}: import {door}, its one door"
+        for module in known.values()
+        for item in imports(module, known)
+        for door in DOORS
+        if item.target.startswith(f"{door}.") and not f"{module.name}.".startswith(f"{door}.")
+    ]
 
 
 def cycles(known: Mapping[str, Module]) -> list[list[str]]:
@@ -372,6 +393,11 @@ def test_rooms_of_a_life_do_not_know_the_life(house: dict[str, Module]) -> None:
     assert not (faults := live_faults(house)), "\n".join(faults)
 
 
+def test_a_folder_with_one_door_is_entered_by_it(house: dict[str, Module]) -> None:
+    assert set(DOORS) <= set(house)
+    assert not (faults := door_faults(house)), "\n".join(faults)
+
+
 def test_no_module_imports_itself_in_a_circle(house: dict[str, Module]) -> None:
     assert not (found := cycles(house)), "\n".join(" -> ".join(circle) for circle in found)
 
@@ -452,6 +478,18 @@ def test_a_room_of_a_life_that_knows_the_life_is_found(tmp_path: Path) -> None:
         "devmind/live/serving/server.py": "def f():\n    from devmind.live.life import Life",
     }
     assert live_faults(_house(tmp_path, files)) == ["server.py:2 devmind.live.serving.server -> devmind.live.life"]
+
+
+def test_who_passes_a_door_by_is_found(tmp_path: Path) -> None:
+    files = {
+        "devmind/sessions/bags/__init__.py": "from devmind.sessions.bags.ros import import_bag",
+        "devmind/sessions/bags/ros.py": "",
+        "devmind/sessions/imports.py": "from devmind.sessions.bags import import_bag",
+        "devmind/sessions/export.py": "def f():\n    from devmind.sessions.bags import ros",
+    }
+    assert door_faults(_house(tmp_path, files)) == [
+        "export.py:2 devmind.sessions.export -> devmind.sessions.bags.ros: import devmind.sessions.bags, its one door"
+    ]
 
 
 def test_right_arrows_pass(tmp_path: Path) -> None:

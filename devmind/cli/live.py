@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from devmind.live.life import Life
     from devmind.live.loop import LiveSummary
     from devmind.live.options import LiveOptions
-    from devmind.live.rerun.viewer import RerunViewer
+    from devmind.live.rerun import RerunViewer
     from devmind.worlds.world_room import WorldRoom
 
 TOLD_EVERY_S = 1.0
@@ -230,7 +230,7 @@ def _viewer(name: str | None) -> RerunViewer | None:
         return None
     if name != RERUN:
         raise ConfigError(f"There is no viewer '{name}'{nearest(name, [RERUN])}")
-    from devmind.live.rerun.viewer import RerunViewer
+    from devmind.live.rerun import RerunViewer
 
     return RerunViewer()
 

@@ -12,7 +12,7 @@ from devmind.errors import ConfigError
 from devmind.live.serving.hosts import check_host, listen
 
 if TYPE_CHECKING:
-    from devmind.live.rerun.viewer import RerunViewer
+    from devmind.live.rerun import RerunViewer
     from devmind.worlds.room import Room
 
 

@@ -2,7 +2,7 @@
 
 Recall is exact: the cosine of the asked key with every key of that sense, from an index that follows the store's
 changes (`index.py`). Beyond a million keys an approximate index proposes what to compare, where the extra `ann` is
-installed (`approximate.py`).
+installed (`approximate`).
 """
 
 from __future__ import annotations

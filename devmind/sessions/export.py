@@ -12,11 +12,10 @@ from pathlib import Path
 
 from devmind.checkpointing.files import take_place
 from devmind.errors import SessionError, nearest
+from devmind.sessions.film import export_files, export_mkv
 from devmind.sessions.lerobot import export_lerobot
 from devmind.sessions.mcap_file import why_not_written
-from devmind.sessions.mkv import export_mkv
 from devmind.sessions.parts import parts
-from devmind.sessions.plain_files import export_files
 
 Exporter = Callable[[Sequence[Path], Path], list[str]]
 

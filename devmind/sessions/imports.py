@@ -9,11 +9,9 @@ from mcap.writer import MCAP0_MAGIC
 
 from devmind.errors import SessionError
 from devmind.moment import TICK_HZ
-from devmind.sessions.bags import import_bag
+from devmind.sessions.bags import import_bag, import_mcap
 from devmind.sessions.importing import Imported
-from devmind.sessions.lerobot_import import import_lerobot
-from devmind.sessions.lerobot_layout import INFO
-from devmind.sessions.mcaps import import_mcap
+from devmind.sessions.lerobot import INFO, import_lerobot
 from devmind.sessions.media import import_media
 
 IMPORTS = {"lerobot": import_lerobot, "bag": import_bag, "mcap": import_mcap}

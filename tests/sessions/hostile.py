@@ -82,7 +82,7 @@ def read_recording(data: bytes, folder: Path) -> object:
 
 def read_foreign(data: bytes, folder: Path) -> object:
     """As an MCAP file of others."""
-    from devmind.sessions.mcaps import import_mcap
+    from devmind.sessions.bags import import_mcap
 
     path = folder / "case.mcap"
     path.write_bytes(data)
@@ -141,7 +141,7 @@ def read_websocket(data: bytes, _: Path) -> object:
 
 def read_dataset(data: bytes, folder: Path) -> object:
     """A LeRobotDataset whose info.json is this."""
-    from devmind.sessions.lerobot_import import import_lerobot
+    from devmind.sessions.lerobot import import_lerobot
 
     (folder / "set/meta").mkdir(parents=True, exist_ok=True)
     (folder / "set/meta/info.json").write_bytes(data)

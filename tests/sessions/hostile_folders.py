@@ -50,7 +50,7 @@ def read_dataset(file: str) -> Callable[[bytes, Path], object]:
     """A LeRobotDataset with this file."""
 
     def read(data: bytes, folder: Path) -> object:
-        from devmind.sessions.lerobot_import import import_lerobot
+        from devmind.sessions.lerobot import import_lerobot
 
         (folder / FOLDER / file).write_bytes(data)
         return import_lerobot(folder / FOLDER, folder / "made.mcap", overwrite=True)

@@ -19,8 +19,8 @@ from devmind.bounds import memory_bytes
 from devmind.errors import SessionError
 from devmind.moment import Moment
 from devmind.sessions import import_any
-from devmind.sessions.lerobot_import import inside
-from devmind.sessions.lerobot_layout import filled
+from devmind.sessions.lerobot.layout import filled
+from devmind.sessions.lerobot.reading import inside
 from devmind.sessions.mcap_file import METADATA_NAME
 from devmind.sessions.messages import decode
 from devmind.sessions.pictures import decode_picture, from_jpeg
@@ -90,7 +90,7 @@ READ = """
 import sys, time
 from pathlib import Path
 import cv2, mcap.reader, google.protobuf.descriptor_pool
-import devmind.sessions.mcaps
+import devmind.sessions.bags.mcaps
 from devmind.errors import SessionError
 from devmind.sessions import import_any, repair
 from devmind.sessions.reader import Session as session

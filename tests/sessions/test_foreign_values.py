@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from devmind.sessions.foreign_values import numbers_of, picture_of, schema_key, sound_of
+from devmind.sessions.bags.values import numbers_of, picture_of, schema_key, sound_of
 
 ORANGE = (255, 128, 0)
 

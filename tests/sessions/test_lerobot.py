@@ -16,9 +16,8 @@ from pyarrow import parquet
 from devmind.errors import SessionError
 from devmind.moment import Action, Moment, same_arrays
 from devmind.sessions import Recorder, open_session
-from devmind.sessions.lerobot import export_lerobot
-from devmind.sessions.lerobot_import import import_lerobot
-from devmind.sessions.lerobot_stats import all_stats, picture_stats, stats_of
+from devmind.sessions.lerobot import export_lerobot, import_lerobot
+from devmind.sessions.lerobot.stats import all_stats, picture_stats, stats_of
 
 LENGTHS = (25, 15)
 
@@ -264,7 +263,7 @@ def test_a_failing_export_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(SessionError, match="nothing in these sessions"):
         export_lerobot([tmp_path / "d.mcap"], tmp_path / "dataset")
     with monkeypatch.context() as patched:
-        patched.setattr("devmind.sessions.lerobot.stats_of", lambda values: 1 / 0)
+        patched.setattr("devmind.sessions.lerobot.writing.stats_of", lambda values: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             export_lerobot([session], tmp_path / "dataset")
     monkeypatch.setitem(sys.modules, "pyarrow", None)

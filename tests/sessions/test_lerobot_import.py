@@ -16,8 +16,7 @@ from pyarrow import parquet
 from devmind.errors import SessionError
 from devmind.moment import Moment
 from devmind.sessions import Recorder, open_session
-from devmind.sessions.lerobot import export_lerobot
-from devmind.sessions.lerobot_import import import_lerobot
+from devmind.sessions.lerobot import export_lerobot, import_lerobot
 
 FRONT, WRIST = "observation.images.front", "observation.images.wrist"
 

@@ -12,7 +12,7 @@ from mcap.writer import Writer
 from devmind.errors import SessionError
 from devmind.moment import Moment
 from devmind.sessions import Recorder, open_session
-from devmind.sessions.mcaps import import_mcap
+from devmind.sessions.bags import import_mcap
 from tests.sessions.robots import tone, types_of_ros, write_foxglove
 
 

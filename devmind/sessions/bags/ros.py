@@ -11,7 +11,7 @@ import numpy as np
 
 from devmind.errors import DevmindError, SessionError
 from devmind.moment import TICK_HZ
-from devmind.sessions.foreign import Topic, import_source
+from devmind.sessions.bags.topics import Topic, import_source
 from devmind.sessions.importing import Imported, robots_extra
 
 

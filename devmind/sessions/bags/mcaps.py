@@ -15,8 +15,8 @@ from mcap.stream_reader import StreamReader
 from devmind.errors import DevmindError, SessionError
 from devmind.moment import TICK_HZ
 from devmind.sessions import chunks
-from devmind.sessions.bags import plain
-from devmind.sessions.foreign import Topic, import_source
+from devmind.sessions.bags.ros import plain
+from devmind.sessions.bags.topics import Topic, import_source
 from devmind.sessions.importing import Imported, robots_extra
 
 Decode = Callable[[bytes], Any]

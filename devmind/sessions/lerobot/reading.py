@@ -16,11 +16,11 @@ import numpy as np
 from devmind.bounds import damage, memory_bytes
 from devmind.errors import SessionError
 from devmind.moment import SOUND_RATE_HZ, TICK_HZ
-from devmind.sessions import lerobot_layout as layout
 from devmind.sessions import sounds
 from devmind.sessions.importing import Event, Imported, episode_steps, robots_extra, tick_of, write_session
-from devmind.sessions.lerobot_columns import Columns, columns_of
-from devmind.sessions.lerobot_video import read_video
+from devmind.sessions.lerobot import layout
+from devmind.sessions.lerobot.columns import Columns, columns_of
+from devmind.sessions.lerobot.video import read_video
 from devmind.sessions.pictures import decode_picture, read_picture
 from devmind.sessions.steps import Step
 

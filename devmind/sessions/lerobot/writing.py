@@ -17,12 +17,12 @@ import numpy as np
 
 from devmind.errors import SessionError
 from devmind.moment import SIGHT_SIZE, SOUND_RATE_HZ
-from devmind.sessions import lerobot_layout as layout
 from devmind.sessions.importing import robots_extra
-from devmind.sessions.lerobot_layout import DATA_FILE_MB, VIDEO_FILE_MB, place
-from devmind.sessions.lerobot_plan import Plan, plan_of
-from devmind.sessions.lerobot_stats import Stats, all_stats, stats_of
-from devmind.sessions.lerobot_video import Camera, VideoFiles
+from devmind.sessions.lerobot import layout
+from devmind.sessions.lerobot.layout import DATA_FILE_MB, VIDEO_FILE_MB, place
+from devmind.sessions.lerobot.plan import Plan, plan_of
+from devmind.sessions.lerobot.stats import Stats, all_stats, stats_of
+from devmind.sessions.lerobot.video import Camera, VideoFiles
 from devmind.sessions.mcap_file import why_not_written
 from devmind.sessions.pictures import shrunk
 from devmind.sessions.reader import Session

@@ -10,8 +10,8 @@ import numpy as np
 
 from devmind.errors import SessionError, nearest
 from devmind.moment import STANDARD_SENSES
-from devmind.sessions import lerobot_layout as layout
 from devmind.sessions.importing import Event
+from devmind.sessions.lerobot import layout
 
 Rows = dict[str, list[Any]]
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from devmind.errors import SessionError
 from devmind.moment import SOUND_RATE_HZ
-from devmind.sessions.timeline import Picture, Stretch, Timeline, srt
+from devmind.sessions.film.timeline import Picture, Stretch, Timeline, srt
 
 MILLISECOND = Fraction(1, 1000)
 """The clock of an MKV."""

@@ -11,8 +11,8 @@ import numpy as np
 
 from devmind.errors import SessionError
 from devmind.sessions.importing import Picture, robots_extra
-from devmind.sessions.lerobot_layout import VIDEO_PATH, feature, place
-from devmind.sessions.lerobot_stats import PICTURES_SAMPLED, Stats, picture_stats
+from devmind.sessions.lerobot.layout import VIDEO_PATH, feature, place
+from devmind.sessions.lerobot.stats import PICTURES_SAMPLED, Stats, picture_stats
 from devmind.sessions.reader import Session
 
 CODEC, PIXELS = "libx264", "yuv420p"

@@ -15,7 +15,7 @@ import numpy as np
 
 from devmind.errors import SessionError
 from devmind.moment import SOUND_RATE_HZ, Sense
-from devmind.sessions.lerobot_layout import ACTION, CAMERA, KNOWN, PRESENT, STATE, feature
+from devmind.sessions.lerobot.layout import ACTION, CAMERA, KNOWN, PRESENT, STATE, feature
 from devmind.sessions.reader import Session
 from devmind.sessions.steps import Step
 

@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from devmind.moment import SOUND_RATE_HZ
-from devmind.sessions.timeline import Picture, Stretch, Timeline, srt
+from devmind.sessions.film.timeline import Picture, Stretch, Timeline, srt
 
 SOUND, SOUND_TIMES, WORDS, PICTURES, PICTURE_TIMES = "sound.wav", "sound.csv", "words.srt", "images", "images.csv"
 

@@ -17,7 +17,7 @@ import numpy as np
 from devmind.bounds import damage
 from devmind.errors import SessionError, nearest
 from devmind.moment import SOUND_RATE_HZ, STANDARD_SENSES
-from devmind.sessions import foreign_values as values
+from devmind.sessions.bags import values
 from devmind.sessions.importing import Event, Imported, episode_steps, tick_of, write_session
 from devmind.sessions.sounds import Part, timed_ticks
 
@@ -35,7 +35,7 @@ class Topic:
 
     @property
     def key(self) -> str:
-        """Its schema as `foreign_values` knows it."""
+        """Its schema as `values` knows it."""
         return values.schema_key(self.schema)
 
 
