@@ -170,5 +170,9 @@ def create(path: Path, overwrite: bool, mode: int | None = None) -> IO[bytes]:
     if mode is not None:
         with suppress(OSError):  # a file system without rights
             path.chmod(mode)
-    sync_folder(path.parent)  # a file that is on the disk and has no name there is lost in a power cut
+    try:
+        sync_folder(path.parent)  # a file that is on the disk and has no name there is lost in a power cut
+    except OSError:
+        file.close()
+        raise
     return file
