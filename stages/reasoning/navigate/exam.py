@@ -93,7 +93,7 @@ def walked(kind: str, seeds: np.ndarray, policy: Policy, most: int | None = None
 
 
 def navigator(agent: Agent) -> Navigator:
-    """Who walks by what the agent reads: in exams, in a life, in the terminal."""
+    """Who walks by what the agent reads: in exams and in the terminal (`devmind navigate`), not yet in a life."""
     return Navigator(by_head(agent, parts.CELLS))
 
 
