@@ -26,6 +26,8 @@ def check_life(session: Path, agent: Path | None, memory: str | None) -> None:
         check = check_replay(parts(session), _agents(agent), _memories(memory, stack))
     checked = f"{check.checked:,} of {show.counted(check.ticks, 'tick')} checked"
     show.line(f"{checked}, {show.counted(check.hand_overs, 'hand-over')} of weights, {_outcome(check)}")
+    if check.directed:
+        show.line(f"what procedures moved in {show.counted(check.directed, 'tick')} is taken as it was recorded")
     for refused in check.refused:
         complain(f"Refused, {refused}.")
     if check.first_difference:

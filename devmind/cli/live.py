@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from devmind import plugins
 from devmind.cli import show
 from devmind.cli.agents import RUNS, AgentOption, agent_folder, agent_option
 from devmind.cli.devices import (
@@ -29,6 +30,7 @@ from devmind.cli.serving import OpenOption, PortOption, SecondsOption, open_brow
 from devmind.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
+    from devmind.acting.directing import Director
     from devmind.live.life import Life
     from devmind.live.loop import LiveSummary
     from devmind.live.options import LiveOptions
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 
 TOLD_EVERY_S = 1.0
 RERUN = "rerun"
+PLAN = "plan"
+"""The ending of files of procedures; a name without one is of those that come with devmind."""
 WAKING = "waking up: loading takes some seconds"
 """Said before the heavy imports, which are most of it."""
 
@@ -164,6 +168,10 @@ def live(
             "--answers", metavar="EFFECTOR=HEAD", help="This head acts, whatever its exam says; may be repeated."
         ),
     ] = None,
+    procedures: Annotated[
+        Path | None,
+        typer.Option("--procedures", metavar="FILE", help="Plans that people wrote direct it: a plan file."),
+    ] = None,
     memory: MemoryOption = "memory",
     hz: Annotated[float | None, typer.Option("--hz", min=1, max=50, metavar="N", help="Ticks a second; 10.")] = None,
     seconds: SecondsOption = None,
@@ -183,6 +191,7 @@ def live(
     A sense that is missing is missing; the loop goes on.
     """
     writable_file(record, "--record")
+    director = _director(procedures)
     from devmind.config import LIVE, LiveConfig, load_as
 
     config = load_as(LiveConfig, LIVE, {} if hz is None else {"hz": hz}, sets or ())
@@ -198,9 +207,14 @@ def live(
     options = LiveOptions(
         agent_folder(agent), asked.sensors, voice(speaker), memory, record, private, learn, page, host, port,
         _tls(cert, key), asked.details, config, _viewer(viewer), room=_world(world, config.hz),
-        answers=_answers(answers or ()),
+        answers=_answers(answers or ()), director=director,
     )  # fmt: skip
     _live(options, seconds, open_)
+
+
+def _director(file: Path | None) -> Director | None:
+    """Who reads a file of --procedures: the plugin named by its ending; None where none is asked for."""
+    return None if file is None else plugins.load("procedures", file.suffix.removeprefix(".") or PLAN)(file)
 
 
 def _world(words: str | None, hz: float) -> WorldRoom | None:
@@ -291,10 +305,10 @@ FEW_NUMBERS = 4
 
 
 class _Teller:
-    """A line a second: where the gaze is, what came, what it cost; and what is wrong with memory, once."""
+    """A line a second: where the gaze is, what came, what it cost, what procedures are about; what is wrong, once."""
 
     def __init__(self, life: Life) -> None:
-        self.life, self.next_s, self.told = life, 0.0, ""
+        self.life, self.next_s, self.told = life, 0.0, dict[str, str]()
 
     def __call__(self, tick: Any) -> None:
         """Print when a second has passed since the last line."""
@@ -304,11 +318,17 @@ class _Teller:
         sensed = sorted(tick.moment.senses)
         senses = ", ".join([name for name in sensed if name != "body"] or sensed)
         line = f"{tick.moment.time_s:7.1f} s · {senses or 'nothing sensed'} · {1e3 * tick.work_s:.0f} ms"
-        show.line(line + _done(tick.action.effectors))
-        fault = self.life.naming.fault or self.life.recalling.fault
-        if fault != self.told:
-            complain(f"Note: {fault or 'memory is well again.'}")
-        self.told = fault
+        directing = self.life.directing
+        doing = directing.director.doing() if directing else []
+        show.line("".join((line, _done(tick.action.effectors), *(f" · {what}" for what in doing))))
+        self._tell("memory is well again.", self.life.naming.fault or self.life.recalling.fault)
+        self._tell("its procedures begin anew.", directing.fault if directing else "")
+
+    def _tell(self, well: str, fault: str) -> None:
+        """What is wrong, and when it is well again, once."""
+        if fault != self.told.get(well, ""):
+            complain(f"Note: {fault or well}")
+        self.told[well] = fault
 
 
 def _done(effectors: Mapping[str, Any]) -> str:

@@ -25,6 +25,7 @@ from devmind.agent.taps import Perceived
 from devmind.agent.threads import stepping_threads
 from devmind.bounds import damage
 from devmind.errors import CheckpointError, SessionError
+from devmind.live.loop import DIRECTED
 from devmind.moment import Action, Moment, Sense, same_arrays
 from devmind.sessions.pointed import FORGOTTEN
 from devmind.sessions.reader import Note, Session
@@ -70,6 +71,7 @@ class Check:
 
     Attributes:
         ticks: recorded; checked: stepped again and compared; different: of these, how many were not equal.
+        directed: ticks in which a director moved something; what it moved is taken as it was recorded.
         hand_overs: how often other weights took over.
         refused: stretches that could not be replayed, in order.
     """
@@ -77,6 +79,7 @@ class Check:
     ticks: int = 0
     checked: int = 0
     different: int = 0
+    directed: int = 0
     hand_overs: int = 0
     first_difference: Difference | None = None
     refused: list[Refused] = field(default_factory=list)
@@ -129,6 +132,7 @@ class _Replay:
         self.recalled_ids: Sequence[int] = ()
         self.pointed: Mapping[str, Any] | None = None
         self.effectors: list[str] = []
+        self.directed: list[str] = []
         self.refused_here = False
         self.standing: Standing | None = None  # a recording that names no heads is of a time when all might act
         self.why = UNNAMED
@@ -161,6 +165,8 @@ class _Replay:
             self._refuse("what was sensed in it was forgotten")
         elif kind == "recalled" and "ages_s" in data:
             self._recall(data["ids"], data["ages_s"])
+        elif kind == DIRECTED:
+            self.directed = [str(name) for name in data["effectors"]]
         elif kind == POINTED:
             self.pointed = data
 
@@ -183,6 +189,10 @@ class _Replay:
             percepts = self.actor.encode(moment)
             replayed = dict(self.actor.step(percepts, recalled).to_action().effectors)
             recorded = dict(action.effectors)
+            for name in self.directed:
+                recorded.pop(name, None)
+                replayed.pop(name, None)
+            self.check.directed += bool(self.directed)
             if told is not None:
                 recorded[POINTED] = _numbered(told.get("id"), told.get("share"))
                 replayed |= self._pointed(percepts.seen)

@@ -17,7 +17,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from devmind.acting.directing import Director
 from devmind.acting.standing import Standing, answering, read_results, standing
+from devmind.agent.acting import StepOutput
 from devmind.agent.agent import Agent
 from devmind.agent.encoders import Encoded
 from devmind.agent.output import Output
@@ -27,6 +29,7 @@ from devmind.config import MemoryConfig
 from devmind.errors import StoreError, without_secrets
 from devmind.live.ages import ages
 from devmind.live.commands import Commands
+from devmind.live.directing import Directing, placed
 from devmind.live.learning.learner import LiveLearner
 from devmind.live.loop import LiveLoop, LiveSummary, Tick
 from devmind.live.recording import Recording
@@ -64,6 +67,7 @@ class Life:
         command: starts such a life; the page says it when this one has ended.
         asks: whether it may ask by itself what something is; the page can change it.
         answers: by effector the heads that may act, whatever its exams say.
+        director: says what is done in place of what the heads answer; None: nobody does.
     """
 
     def __init__(
@@ -83,6 +87,7 @@ class Life:
         results: Mapping[str, Any] | None = None,
         asks: bool = True,
         answers: Standing = MappingProxyType({}),
+        director: Director | None = None,
     ) -> None:
         self.room, self.memory, self.recording, self.hub = room, memory, recording, hub
         self.speaker, self.learner, self.sure, self.command = speaker, learner, sure, command
@@ -99,10 +104,15 @@ class Life:
         self._asks: dict[str, Any] = {}
         self._recalled: Recalled | None = None
         self._pointed: Pointed | None = None
+        self._named: Mapping[str, Named] | None = None
         self.sees: Sense | None = None
         self._predicted: tuple[Moment, Mapping[str, Output]] | None = None
         watchers = {"recording": self._keep, "memory": self._remember, "page": self._show, "learner": self._learn}
-        self.loop = LiveLoop(agent, room, watchers=watchers, recalled=self._recall, results=results, answers=answers)
+        self.directing = Directing(director, self.note) if director else None
+        self.loop = LiveLoop(
+            agent, room, watchers=watchers, recalled=self._recall, results=results, answers=answers,
+            directed=self._direct if director else None,
+        )  # fmt: skip
         sha256 = agent.sha256()
         weights = learner.note(sha256) if learner else {"agent_sha256": sha256, "kept": None}
         self._weights: dict[str, Any] = {**weights, "heads": self._standing()}
@@ -199,6 +209,7 @@ class Life:
         held = {sense: value for sense, value in tick.moment.senses.items() if sense != "sight"}
         held |= {} if self.holding.crop is None else {"sight": self.holding.crop}
         self.recent.add(replace(tick.moment, senses=held))
+        self._named = None
         self.recalling.offer(tick.moment)
 
     def _recall(self, moment: Moment) -> Encoded | None:
@@ -211,11 +222,23 @@ class Life:
         self.note("recalled", found.note())
         return found.tokens
 
+    def _names(self) -> Mapping[str, Named]:
+        """What "this" is by what was sensed up to the last tick, asked once."""
+        if self._named is None:
+            self._named = self.naming.of(self.recent, self.holding.above)
+        return self._named
+
+    def _direct(self, moment: Moment, output: StepOutput) -> Mapping[str, np.ndarray]:
+        """What the director has done; what is held up it knows by the name that memory gave it a tick before."""
+        assert self.directing is not None
+        named = placed(self._names().get("sight"), self.holding.square, self.room.frame)
+        return self.directing.act(self.loop.agent, moment, output, named)
+
     def _show(self, tick: Tick) -> None:
         if not (self.view and self.hub and self.hub.watched):
             self._predicted = None
             return
-        named = self.naming.of(self.recent, self.holding.above)
+        named = self._names()
         self._ask(tick.moment.time_s, named)
         view = self.view.of(tick, self.room, named, self._surprise(tick), self._extra())
         frame = self.room.frame
@@ -244,7 +267,7 @@ class Life:
         assert self.hub is not None
         recorder = self.recording.recorder if self.recording else None
         faults = [recorder.fault if recorder else "", self.naming.fault or self.recalling.fault]
-        faults += [self.learner.fault if self.learner else ""]
+        faults += [getattr(part, "fault", "") for part in (self.learner, self.directing)]
         extra: dict[str, Any] = {
             "writing": (recorder is not None and not recorder.failed) or (self.recording is not None and self.keeps()),
             "recording": recorder is not None,
@@ -254,6 +277,8 @@ class Life:
         if "sight" in self.room.sensors:
             extra["held"] = as_held(self.holding, self.room.frame)
             extra["may_ask"] = self.asking.on
+        if self.directing:
+            extra["doing"] = self.directing.director.doing()
         if self.asking.question is not None:
             extra["asks"] = self._asks
         if self._recalled is not None:
@@ -285,6 +310,8 @@ class Life:
         """Open the next file, if none is open; it begins with a first Moment, so that it can be replayed alone."""
         if self.recording and self.recording.recorder is None:
             self.recording.begin(self._weights, self.loop.wanted, self.room.names)
+            if self.directing:
+                self.directing.begin_recording()
             self.loop.afresh = True
 
     def set_paused(self, on: bool) -> None:

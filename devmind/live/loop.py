@@ -31,6 +31,8 @@ from devmind.moment import Action, Moment
 from devmind.worlds.room import Room
 
 """What an agent has in a room of its own senses: it has no hand there. A simulated one brings what moves in it."""
+DIRECTED = "directed"
+"""Who answered for an effector that a director moved, in place of a head's name."""
 MEASURED_TICKS = 36_000
 """An hour of ten a second: a life of weeks must not fill the memory with its own measurements."""
 
@@ -87,6 +89,7 @@ class LiveLoop:
     Args:
         effectors: which the agent answers for, of those it has; by default EFFECTORS and those of the room.
         recalled: what is stepped with besides, of `Agent.encode_recalled`; must be quick.
+        directed: what is done in place of what the heads answer, by effector; must be quick.
         results: of the agent's exams (`results.json`): they say which of its heads may act here.
         answers: by effector the heads that may act here all the same, in order (`answering`).
         watchers: called with every tick, in order; what one raises ends the loop. Their names are those of `late`.
@@ -105,10 +108,11 @@ class LiveLoop:
         recalled: Callable[[Moment], Encoded | None] = lambda _: None,
         results: Mapping[str, Any] | None = None,
         answers: Standing = MappingProxyType({}),
+        directed: Callable[[Moment, StepOutput], Mapping[str, np.ndarray]] | None = None,
     ) -> None:
         self.agent, self.room, self.watchers = agent, room, dict(watchers or {})
         self.summary, self.calls = LiveSummary(), CallQueue()
-        self.paused, self.afresh, self.recalled = False, True, recalled
+        self.paused, self.afresh, self.recalled, self.directed = False, True, recalled, directed
         moved = room.action_space.spaces if isinstance(room.action_space, spaces.Dict) else ()
         self.wanted = tuple(dict.fromkeys((*EFFECTORS, *moved))) if effectors is None else tuple(effectors)
         self.standing: Standing = standing(agent, results) | answering(agent, answers)
@@ -156,7 +160,7 @@ class LiveLoop:
                 self.afresh = False
                 percepts = actor.encode(moment)
                 output = actor.step(percepts, self.recalled(moment))
-                done = output.to_action()
+                done = self._done(moment, output)
                 tick = Tick(moment, done, percepts, output, actor.state, info["skipped"], watch.lap("agent"))
                 look = tick.action.effectors
                 self._keep(tick, watch)
@@ -169,6 +173,13 @@ class LiveLoop:
                 break
             senses, _, _, _, info = self.room.step(look)
             self.afresh = self.afresh or info.get("first", False)
+
+    def _done(self, moment: Moment, output: StepOutput) -> Action:
+        """What the heads answer, with what a director says in its place."""
+        done = output.to_action()
+        orders = self.directed(moment, output) if self.directed else {}
+        output.answered |= {effector: {DIRECTED: 1} for effector in orders}
+        return Action({**done.effectors, **orders}) if orders else done
 
     def warm_up(self) -> None:
         """A step nobody sees: what is loaded and allocated at the first one would cost the first seconds."""

@@ -47,7 +47,7 @@ def open_life(options: LiveOptions) -> Iterator[tuple[Life, PageServer | None]]:
             Life(
                 agent, room, _memory(store, options), options.agent, recording, options.record is not None, hub,
                 speaker, learner, config.sure, config.memory, options.command, read_results(options.agent),
-                config.asks, options.answers,
+                config.asks, options.answers, options.director,
             )
         )  # fmt: skip
         if learner:

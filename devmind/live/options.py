@@ -12,6 +12,7 @@ from devmind.errors import ConfigError
 from devmind.live.serving.hosts import check_host, listen
 
 if TYPE_CHECKING:
+    from devmind.acting.directing import Director
     from devmind.live.rerun import RerunViewer
     from devmind.worlds.room import Room
 
@@ -34,6 +35,7 @@ class LiveOptions:
         command: what the page says to start such a life again.
         room: a simulated one, in place of `sensors`.
         answers: by effector the heads that may act, whatever the agent's exams say.
+        director: says what is done in place of what heads answer (`devmind.acting.directing`).
     """
 
     agent: Path
@@ -53,6 +55,7 @@ class LiveOptions:
     command: str = "devmind live"
     room: Room | None = None
     answers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    director: Director | None = None
 
     def check(self) -> None:
         """Raise ConfigError for options that exclude each other, and for a host or a port that cannot be had."""

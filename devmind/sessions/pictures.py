@@ -49,6 +49,12 @@ def fovea_box(height: int, width: int, pan_deg: float = 0.0, tilt_deg: float = 0
     return top, left, side
 
 
+def direction_at(x: float, y: float, height: int, width: int) -> tuple[float, float]:
+    """(pan, tilt) in degrees of a gaze at a point of a frame, in fractions of its width and height."""
+    side, up = (0.5 - x) * 2 * WIDE_HALF, (0.5 - y) * height / width * 2 * WIDE_HALF
+    return math.degrees(math.atan(side)), math.degrees(math.atan(up))
+
+
 def fovea(frame: np.ndarray, pan_deg: float = 0.0, tilt_deg: float = 0.0) -> np.ndarray:
     """`sight` uint8 [64, 64, 3] of a camera's frame uint8 [H, W, 3]: what a gaze in it sees, by default ahead."""
     height, width = frame.shape[:2]

@@ -46,6 +46,7 @@ def files(tmp_path: Path) -> Path:
     soundfile.write(tmp_path / "low.wav", 0.3 * np.sin(np.arange(16_000) / 10), 16_000)
     (tmp_path / "text.txt").write_text("no picture")
     (tmp_path / "empty").mkdir()
+    (tmp_path / "cup.plan").write_text("plan ask {\n    for achieve found(Thing)\n    do { say(Thing, }\n}\n")
     return tmp_path
 
 
@@ -88,6 +89,10 @@ def test_what_is_wrong_is_said_before_anything_heavy_is_loaded(files: Path, take
         (["live", *room, "--host", "0.0.0.0"], "--host is the one name"),
         (["live", *room, "--record", "nowhere/x.mcap"], "There is no folder 'nowhere'"),
         (["live", "--camera", "browser", "--mic", "none", "--no-page"], "needs the page"),
+        (["live", *room, "--procedures", "cup.plan"], "cup.plan, line 3, column 21"),
+        (["live", *room, "--procedures", "none.plan"], "The plan file 'none.plan' cannot be read"),
+        (["live", *room, "--procedures", "text.txt"], "There is no procedure named 'txt'"),
+        (["live", *room, "--procedures", "blocks"], "there is no action 'move'"),
         (["hello", "--port", str(taken_port)], f"port {taken_port}"),
         (["stage", "run", "refelx"], "did you mean 'reflex'?"),
         (["stage", "run", "reflex", "--agent", "nowhere"], "There is no folder 'nowhere'"),

@@ -71,6 +71,12 @@ function showInstruction(page) {
   if (page) write(at("instruction"), `It is told: “${page}”.`);
 }
 
+/** What procedures are about; who has none has no such line. */
+function showDoings(doing) {
+  at("intends").hidden = !doing;
+  if (doing) write(at("intends"), doing.length ? `It intends ${doing.join("; ")}.` : "It has procedures, and intends nothing now.");
+}
+
 function tick(view) {
   showFaults(view.faults);
   if (view.paused !== undefined) showState(view.paused ? "paused" : "connected");
@@ -78,6 +84,7 @@ function tick(view) {
   if (!view.paused) showInstruction(view.page);
   showBeliefs(view.beliefs);
   if (!view.paused) showPlan(view.plan);
+  if (!view.paused) showDoings(view.doing);
   showSaid(view.says);
   showAsked(link, view, changed);
   if (!view.paused) showDeviceFaults(view);

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from devmind.cli import show
 from devmind.cli.house import group
 from devmind.errors import ConfigError, nearest
-
-if TYPE_CHECKING:
-    from stages.reasoning.procedures.plans import Library
 
 procedures = group("Check plan files, and run them in small worlds.")
 
@@ -30,9 +27,10 @@ World = Annotated[
 @procedures.command("check")
 def check(file: File, world: World = None) -> None:
     """Read a plan file and say what is wrong in it, by line and column."""
+    from stages.reasoning.procedures.library import library_of
     from stages.reasoning.procedures.reading import check as checked
 
-    library = _library(file)
+    library = library_of(file)
     told: list[str] = []
     if world:
         beliefs, actions, _ = _world(world, 0, 1)
@@ -59,10 +57,11 @@ def run(
 ) -> None:
     """Run the goals of a plan file in a world, or on its own beliefs alone."""
     from stages.reasoning.procedures.interpreter import Interpreter
+    from stages.reasoning.procedures.library import library_of
     from stages.reasoning.procedures.plans import Plan
     from stages.reasoning.procedures.terms import show as written
 
-    library = _library(file)
+    library = library_of(file)
     beliefs, actions, ended = _world(world, seed, size)
 
     def tell(goal: Any, plan: Plan) -> None:
@@ -80,14 +79,6 @@ def run(
     show.line(f"{show.counted(it.now, 'cycle')}{'' if world in (None, 'jets') else ended(it)}")
     if any(goal.state != "done" for goal in goals):
         raise typer.Exit(1)
-
-
-def _library(file: Path) -> Library:
-    from stages.reasoning.procedures.library import FOLDER
-    from stages.reasoning.procedures.reading import read_file
-
-    own = FOLDER / f"{file}.plan"
-    return read_file(own if not file.exists() and own.is_file() else file)
 
 
 def _world(name: str | None, seed: int, size: int) -> tuple[Any, dict[str, Any], Any]:

@@ -15,3 +15,13 @@ FOLDER = Path(__file__).parent
 def shipped(name: str) -> Library:
     """The library `name` of this folder, read once: nobody may add to it."""
     return read_file(FOLDER / f"{name}.plan")
+
+
+def library_of(file: Path) -> Library:
+    """The library in a file, or the one that comes with the package by that name.
+
+    Raises:
+        PlanError: the file cannot be read, or is not as it should be; the sentence says line and column.
+    """
+    own = FOLDER / f"{file}.plan"
+    return read_file(own if not file.exists() and own.is_file() else file)

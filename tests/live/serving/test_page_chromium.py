@@ -131,6 +131,15 @@ def test_what_is_wrong_is_told_until_it_is_mended(page: Page, life: FakeLife) ->
     page.get_by_text("The disk is full.").wait_for(state="hidden")
 
 
+def test_what_procedures_intend_stands_under_the_picture(page: Page, life: FakeLife) -> None:
+    life.extra = {"doing": ["errand: found(red) by ask"]}
+    page.get_by_text("It intends errand: found(red) by ask.").wait_for()
+    life.extra = {"doing": []}
+    page.get_by_text("It has procedures, and intends nothing now.").wait_for()
+    life.extra = {}
+    page.locator("#intends").wait_for(state="hidden")
+
+
 @pytest.mark.slow
 def test_a_plan_is_drawn_into_the_picture_with_its_words_under_it(page: Page, life: FakeLife) -> None:
     points = [

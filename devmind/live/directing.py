@@ -1,0 +1,57 @@
+"""A director in a life: it is told what the agent believes and what memory knows, and the recording who moved what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from devmind.acting.directing import Director, Told
+from devmind.agent.acting import StepOutput
+from devmind.agent.agent import Agent
+from devmind.live.loop import DIRECTED
+from devmind.live.remembering.held import Square
+from devmind.memory import Named
+from devmind.moment import Moment
+from devmind.sessions.pictures import direction_at
+
+
+class Directing:
+    """Has a director act in the ticks of a life.
+
+    Args:
+        note: tells the recording what happened, if there is one.
+    """
+
+    def __init__(self, director: Director, note: Callable[[str, Mapping[str, Any]], None]) -> None:
+        self.director, self._note = director, note
+        self._moved: list[str] = []
+
+    @property
+    def fault(self) -> str:
+        """Why it says nothing any more, a sentence; '' when all is well."""
+        return self.director.fault
+
+    def act(
+        self, agent: Agent, moment: Moment, output: StepOutput, named: Mapping[str, tuple[float, float]]
+    ) -> dict[str, np.ndarray]:
+        """What is done in this tick in place of what the heads answer."""
+        labels = agent.labels_of(agent.tracker.detects) if agent.tracker else ()
+        orders = dict(self.director.direct(Told(moment, labels, output.beliefs, named)))
+        moved = sorted(orders)
+        if moved != self._moved:  # the note says it of this tick and those behind it
+            self._moved = moved
+            self._note(DIRECTED, {"effectors": moved})
+        return orders
+
+    def begin_recording(self) -> None:
+        """A recording that begins knows of nothing that was moved."""
+        self._moved = []
+
+
+def placed(named: Named | None, square: Square | None, frame: np.ndarray | None) -> dict[str, tuple[float, float]]:
+    """What is held up, by the name that memory gives it, with its place in degrees left and up; nothing without one."""
+    if named is None or named.name is None or square is None or frame is None:
+        return {}
+    return {named.name: direction_at(square.x, square.y, *frame.shape[:2])}

@@ -1,0 +1,127 @@
+"""Procedures in a life: a plan file directs an agent by the beliefs of its own tracker and memory, as in the exam.
+
+Nothing heavy is imported before the first tick, so that a plan file is checked before an agent is loaded.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from devmind.errors import ConfigError
+from devmind.worlds.fovea import BODY_SIZE
+from stages.reasoning.procedures.intentions import Goal, Intention, Node
+from stages.reasoning.procedures.library import library_of
+from stages.reasoning.procedures.plans import Library
+from stages.reasoning.procedures.procedural import LOOK, SAY, Procedural, Row, Thing
+from stages.reasoning.procedures.reading import check
+from stages.reasoning.procedures.terms import PlanError, show
+
+if TYPE_CHECKING:
+    from devmind.acting.directing import Told
+
+SETTLED = 1e-3
+"""A command of `look` (1: 25 degrees) below which the gaze is where it should be."""
+STOPPED_DEG = 0.01
+"""A gaze that moved less in a tick in which it was turned cannot go further."""
+
+
+def read_plans(file: Path) -> LivingProcedures:
+    """A director of the plans in a file, or in the one that comes with devmind by that name.
+
+    Raises:
+        PlanError: something in it cannot be, or no life can do it; the sentence says line and column.
+    """
+    library, row = library_of(file), Row()
+    if wrong := check(library, list(row.actions), list(row.beliefs.sensed)):
+        raise PlanError("\n".join(wrong))
+    return LivingProcedures(library)
+
+
+class LivingProcedures:
+    """A `devmind.acting.directing.Director`: the exam's `Procedural` for one child.
+
+    The gaze is the procedures' from an order to look somewhere until it is there and they intend nothing more; else it
+    is the agent's own. `saw` holds of what its tracker believes, and of what its memory named while it was held up.
+    """
+
+    def __init__(self, library: Library) -> None:
+        self.fault = ""
+        self._told: Told | None = None
+        self._body, self._feels = np.zeros(BODY_SIZE, np.float32), False
+        self._named: dict[str, Thing] = {}
+        self._turned_from: tuple[float, ...] | None = None  # where to, and from where, in the last tick
+        self.policy = Procedural(self._believed, library, lambda: self._named)
+
+    def direct(self, told: Told) -> dict[str, np.ndarray]:
+        """One tick; where a plan asks for what cannot be done the rest of the episode is the agent's own."""
+        first = told.moment.first
+        if first:
+            self.fault, self._named, self._turned_from = "", {}, None
+        if self.fault:
+            return {}
+        self._take_in(told)
+        try:
+            done = self.policy(
+                {"body": self._body[None], "words": [self._heard(told)]}, np.array([first or not self.policy.rows])
+            )
+        except ConfigError as error:
+            self.fault = f"The procedures do nothing more until an episode begins: {error}"
+            return {}
+        return self._orders(done)
+
+    def _take_in(self, told: Told) -> None:
+        self._told = told
+        body = told.moment.senses.get("body")
+        self._feels = isinstance(body, np.ndarray) and body.shape == (BODY_SIZE,)
+        self._body = np.asarray(body) if self._feels else self._body
+        self._named = {name: (left, up, False, gone) for name, (left, up, _, gone) in self._named.items()}
+        self._named |= {name: (left, up, True, False) for name, (left, up) in told.named.items()}
+
+    def _believed(self, senses: Any, first: np.ndarray) -> tuple[list[str], Any]:
+        assert self._told is not None
+        return list(self._told.labels), self._told.beliefs
+
+    def _heard(self, told: Told) -> str:
+        """Of what is said the first word that it has a name for, as in "where is the cup?"; else all of it."""
+        from devmind.acting.recall import names_in
+
+        words = told.moment.senses.get("words")
+        text = words if isinstance(words, str) else ""
+        known = names_in(text, [*told.labels, *self._named])
+        return min(known, key=lambda name: text.lower().index(name.lower())) if known else text
+
+    def _orders(self, done: dict[str, Any]) -> dict[str, np.ndarray]:
+        row, (mind,), orders = self.policy.rows[0], self.policy.minds, dict[str, np.ndarray]()
+        if row.saying:
+            from devmind.agent.batch import WORDS_BYTES, encode_words
+
+            orders[SAY] = encode_words(show(row.saying).encode()[:WORDS_BYTES].decode(errors="ignore"))
+        if row.target is None or not self._feels:  # who does not feel where the head is turns it nowhere
+            self._turned_from = None
+            return orders
+        orders[LOOK] = done[LOOK][0]
+        settled, now = np.abs(orders[LOOK]).max() < SETTLED, (*row.target, row.pan, row.tilt)
+        stopped = self._turned_from is not None and np.abs(np.subtract(now, self._turned_from)).max() < STOPPED_DEG
+        self._turned_from = None if settled else now
+        if not mind.intentions and (settled or stopped):
+            row.target = None
+        return orders
+
+    def doing(self) -> list[str]:
+        """A line for each intention: "errand: found(red) by ask"."""
+        minds = self.policy.minds if not self.fault else []
+        return [described(intention) for mind in minds for intention in mind.intentions]
+
+
+def described(intention: Intention) -> str:
+    """An intention, and from its outermost to its innermost goal by which plan each is striven for."""
+    steps, nodes = list[str](), [] if intention.root is None else list[Node]([intention.root])
+    while nodes:
+        node = nodes.pop(0)
+        if isinstance(node, Goal) and node.option is not None:
+            steps.append(f"{show(node.term)} by {node.option.plan.name}")
+        nodes = [*node.children(), *nodes]
+    return f"{intention.name}: {', then '.join(steps)}" if steps else intention.name

@@ -1,0 +1,143 @@
+"""One child's senses and acts as its procedures have them: the same in an exam's rollout and in a life.
+
+Nothing heavy is imported, so that a plan file is checked before an agent is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from devmind.worlds.fovea import MAX_TILT_DEG, MAX_TURN_DEG, PAN_COS, PAN_SIN, TILT
+from stages.reasoning.procedures.beliefs import Beliefs
+from stages.reasoning.procedures.interpreter import Action, Interpreter
+from stages.reasoning.procedures.plans import Library
+
+if TYPE_CHECKING:
+    from devmind.agent.beliefs import Beliefs as Things
+
+GONE, THERE_HITS = 0.6, 2
+"""From which share of `elsewhere` on a thing counts as gone; how often it must have been seen to count at all."""
+STEPS = 60
+"""Cycles of the interpreter in a tick, at most."""
+LOOK, SAY = "look", "say"
+Thing = tuple[float, float, bool, bool]
+"""Azimuth and elevation in degrees, whether it is in sight, whether it is gone."""
+
+
+def gaze(body: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pan and tilt in degrees, as the sense `body` [N, 12] tells them."""
+    return np.rad2deg(np.arctan2(body[:, PAN_SIN], body[:, PAN_COS])), body[:, TILT] * MAX_TILT_DEG
+
+
+@dataclass
+class Row:
+    """One child's senses and acts as its procedures have them; angles in degrees from straight ahead, left and up.
+
+    Attributes:
+        things: what the agent believes of each class by name: (azimuth, elevation, in sight, gone).
+        target: where the gaze goes; saying: the word that is said in this tick.
+    """
+
+    pan: float = 0.0
+    tilt: float = 0.0
+    tick: int = 0
+    saying: str = ""
+    target: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        self.things: dict[str, Thing] = {}
+        self.beliefs = Beliefs(
+            sensed={
+                "saw": self.saw,
+                "in_sight": lambda name: self.things.get(name, (0, 0, False, False))[2],
+                "gone": lambda name: self.things.get(name, (0, 0, False, False))[3],
+                "tick": lambda now: [(self.tick,)],
+            }
+        )
+        self.actions: dict[str, Action] = {"look_at": self.look_at, SAY: self.say}
+
+    def saw(self, name: Any, azimuth: Any, elevation: Any) -> Iterator[tuple[Any, ...]]:
+        """Where it was seen last, whether it is still there or not."""
+        if name in self.things:
+            left, up, *_ = self.things[name]
+            yield name, left, up
+
+    def look_at(self, azimuth: float, elevation: float) -> None:
+        """Turn the head there, and keep it."""
+        self.target = float(azimuth), float(elevation)
+
+    def say(self, word: str) -> None:
+        """Aloud, in this tick."""
+        self.saying = word
+
+    def look(self) -> tuple[float, float]:
+        """The command of `look` in this tick."""
+        if self.target is None:
+            return 0.0, 0.0
+        return (
+            float(np.clip(((self.target[0] - self.pan + 180.0) % 360.0 - 180.0) / MAX_TURN_DEG, -1, 1)),
+            float(np.clip((self.target[1] - self.tilt) / MAX_TURN_DEG, -1, 1)),
+        )
+
+
+class Procedural:
+    """A policy of N children: one agent's beliefs, and the procedures of each row run on them.
+
+    Args:
+        believed: `(senses, first) -> (labels, beliefs of N rows)`, as `beliefs_of` gives an agent's; beliefs None where
+            it has no tracker.
+        library: the plans.
+        remembered: things that memory knows by names that the tracker has no class for; none in an exam.
+    """
+
+    def __init__(
+        self, believed: Any, library: Library, remembered: Callable[[], Mapping[str, Thing]] = lambda: {}
+    ) -> None:
+        self.believed, self.library, self.remembered = believed, library, remembered
+        self.rows: list[Row] = []
+        self.minds: list[Interpreter] = []
+
+    def __call__(self, senses: Mapping[str, Any], first: np.ndarray) -> dict[str, Any]:
+        """One tick: what is sensed becomes believed, procedures run until they wait, and what they do is done."""
+        labels, things = self.believed(senses, first)
+        pan, tilt = gaze(senses["body"])
+        if first.all():
+            self.rows = [Row() for _ in first]
+            self.minds = [Interpreter(self.library, row.beliefs, row.actions) for row in self.rows]
+        for number, (row, mind) in enumerate(zip(self.rows, self.minds, strict=True)):
+            row.pan, row.tilt, row.saying = float(pan[number]), float(tilt[number]), ""
+            row.tick += 1
+            row.things = {**self.remembered(), **({} if things is None else told(things, number, labels))}
+            heard = ("heard", senses["words"][number])
+            if heard[1] and heard not in row.beliefs:
+                row.beliefs.put(heard)
+            elif not heard[1]:
+                for fact in [fact for fact in row.beliefs if fact[0] == "heard"]:
+                    row.beliefs.remove(fact)
+            for _ in range(STEPS):
+                mind.cycle()
+                if mind.last_step is None:
+                    break
+        return {
+            LOOK: np.array([row.look() for row in self.rows], np.float32),
+            SAY: [row.saying for row in self.rows],
+        }
+
+
+def told(things: Things, row: int, labels: list[str]) -> dict[str, Thing]:
+    """What one row believes of each class, of several of a class the one seen last."""
+    from devmind.agent.tracking import direction
+
+    azimuth, elevation, _ = direction(things.mean[row])
+    found = {}
+    for slot in np.argsort(-things.age_s[row], kind="stable"):
+        if things.used[row, slot] and things.hits[row, slot] >= THERE_HITS:
+            found[labels[int(things.kind[row, slot])]] = (
+                float(azimuth[slot]), float(elevation[slot]), bool(things.in_sight[row, slot]),
+                bool(things.elsewhere[row, slot] > GONE),
+            )  # fmt: skip
+    return found

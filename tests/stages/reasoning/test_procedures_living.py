@@ -1,0 +1,210 @@
+"""Procedures in a life: they do what they do in the exam, by the agent's own beliefs; and what is told of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from devmind.acting import Actor, rollout
+from devmind.acting.directing import Told
+from devmind.agent.agent import Agent
+from devmind.agent.threads import stepping_threads
+from devmind.config import LiveConfig, MemoryConfig
+from devmind.live.checking import check_replay
+from devmind.live.directing import Directing, placed
+from devmind.live.life import Life
+from devmind.live.recording import Recording
+from devmind.live.remembering.held import Square
+from devmind.live.viewing.view import said
+from devmind.live.virtual import VirtualClock, VirtualLife
+from devmind.memory import Memory, Named, open_store
+from devmind.moment import Moment
+from devmind.raised import raised
+from devmind.seeding import lesson_seeds
+from devmind.testing import tiny_context
+from devmind.worlds import rules_of
+from devmind.worlds.nursery import hiding
+from devmind.worlds.nursery.state import COLOUR_NAMES
+from devmind.worlds.world_room import WorldRoom
+from stages.reasoning.procedures import errand
+from stages.reasoning.procedures.library import shipped
+from stages.reasoning.procedures.living import LivingProcedures, read_plans
+from stages.reasoning.procedures.procedural import Procedural
+from stages.reasoning.procedures.reading import read
+from stages.reasoning.procedures.terms import PlanError
+
+FOLDER = raised()["after-reasoning"]
+ERRAND = Path("errand")
+
+
+@pytest.fixture(scope="module")
+def agent() -> Agent:
+    return Agent.from_pretrained(FOLDER)
+
+
+def body(pan_deg: float, tilt_deg: float = 0.0) -> np.ndarray:
+    felt = np.zeros(12, np.float32)
+    felt[:3] = np.sin(np.deg2rad(pan_deg)), np.cos(np.deg2rad(pan_deg)), tilt_deg / 60
+    return felt
+
+
+def tick(number: int, pan_deg: float, words: str = "", **named: tuple[float, float]) -> Told:
+    senses: dict[str, Any] = {"body": body(pan_deg)} | ({"words": words} if words else {})
+    return Told(Moment(number / 10, senses, first=number == 0), ["red", "blue"], None, named)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("plan a {\n  for achieve x\n  do { say(x, }\n}", r"mine\.plan, line 3, column 15: expected"),
+        (
+            "plan a {\n  for achieve x\n  do { shout(x) }\n}",
+            r"line 3, column 8: there is no action 'shout'",
+        ),
+        ("plan a {\n  for achieve x\n  do { achieve y }\n}", r"line 3, column 8: no plan is for 'achieve y/0'"),
+    ],
+)
+def test_what_is_wrong_in_a_plan_file_is_said_with_its_place(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.plan").write_text(text, encoding="utf-8")
+    with pytest.raises(PlanError, match=said):
+        read_plans(tmp_path / "mine.plan")
+    with pytest.raises(PlanError, match=r"The plan file '.*no\.plan' cannot be read"):
+        read_plans(tmp_path / "no.plan")
+
+
+def test_what_memory_names_is_looked_for_where_it_was_held_up_then_asked_for() -> None:
+    """A cup, for which the tracker has no class: it is shown, put away, asked for and not found."""
+    plans, pan, said_, looks = read_plans(ERRAND), 0.0, [], []
+    assert plans.direct(tick(0, pan, cup=(-40.0, 0.0))) == {}, "the gaze is the agent's own while nothing is intended"
+    for number in range(1, 14):
+        orders = plans.direct(tick(number, pan, "where is the Cup?" if number == 2 else ""))
+        looks.append("look" in orders)
+        said_ += [said(orders["say"])] if "say" in orders else []
+        pan += 25 * float(orders["look"][0]) if "look" in orders else 0.0
+        if number == 4:
+            assert pan == pytest.approx(-40, abs=0.1)
+            assert plans.doing() == ["errand: found(cup) by where_it_was_seen"]
+    assert said_ == ["cup"]
+    assert not looks[0]
+    assert all(looks[1:])
+    assert plans.doing() == ["errand: found(cup) by ask"]
+    pan += 25 * float(plans.direct(tick(14, pan, "behind the blue one", blue=(10.0, 0.0)))["look"][0])
+    assert plans.doing() == []
+    for number in range(15, 20):
+        orders = plans.direct(tick(number, pan))
+        pan += 25 * float(orders["look"][0]) if "look" in orders else 0.0
+    assert pan == pytest.approx(10, abs=0.1)
+    assert orders == {}, "what is done is done: the gaze is the agent's own again"
+    plans.direct(tick(20, pan, "the cup"))
+    assert plans.doing() == ["errand: found(cup) by where_it_was_seen"], "it may be asked again"
+    plans.direct(tick(0, pan, "cup"))
+    assert plans.doing() == ["errand: found(cup) by ask"], "an episode begins: it has seen nothing"
+
+
+def test_a_gaze_that_cannot_go_further_is_let_go() -> None:
+    plans = LivingProcedures(read("plan far { for believed heard(X) do { look_at(170, 0) } }"))
+    assert "look" in plans.direct(tick(0, 30.0, "red"))
+    assert "look" in plans.direct(tick(1, 55.0))
+    assert "look" in plans.direct(tick(2, 55.0)), "it was turned, and stands still"
+    assert plans.direct(tick(3, 55.0)) == {}
+
+
+def test_a_plan_that_asks_for_what_cannot_be_done_ends_the_procedures_and_not_the_life() -> None:
+    plans = LivingProcedures(read("plan bad { for believed heard(X) do { look_at(X, 0) } }", "bad.plan"))
+    assert plans.direct(tick(0, 0.0)) == {}
+    assert plans.direct(tick(1, 0.0, "red")) == {}
+    assert "bad.plan, line 1" in plans.fault
+    assert plans.doing() == []
+    assert plans.direct(tick(2, 0.0)) == {}
+    plans.direct(tick(0, 0.0))
+    assert plans.fault == "", "an episode begins"
+
+
+def test_what_is_held_up_is_placed_where_it_is_in_the_frame() -> None:
+    frame, named = np.zeros((480, 640, 3), np.uint8), Named("cup", "cup", 0.9, {})
+    assert placed(named, Square(0.5, 0.5, 0.2), frame) == {"cup": (0.0, 0.0)}
+    (left, up), *_ = placed(named, Square(0.0, 0.0, 0.2), frame).values()
+    assert (left, up) == pytest.approx((60.0, np.rad2deg(np.arctan(0.75 * np.tan(np.pi / 3)))))
+    assert placed(Named(None, "cup", 0.2, {}), Square(0.5, 0.5, 0.2), frame) == {}
+    assert placed(named, None, frame) == {}
+
+
+def test_in_a_life_the_procedures_do_what_they_do_in_the_exam(agent: Agent, tmp_path: Path) -> None:
+    """The same rooms twice: by the exam's own policy, and by live loops on a virtual clock, whose heads rest."""
+    every = lesson_seeds(32, "errand", "life")
+    seeds = every[hiding.plan(every, "moved").delay == hiding.DELAYS[0]][:2]
+    context = tiny_context(tmp_path)
+    done: dict[str, list[Any]] = {"exam": [], "life": []}
+
+    def noting(where: str, policy: Any) -> Any:
+        def act(senses: Any, first: np.ndarray) -> Any:
+            actions = policy(senses, first)
+            done[where].append((np.array(actions["look"]), list(actions["say"])))
+            return actions
+
+        return act
+
+    def living(senses: Any, first: np.ndarray) -> dict[str, Any]:
+        rows = [{name: value[i] for name, value in senses.items() if name != "words"} for i in range(len(first))]
+        if first.all():
+            still = Actor(agent, standing={})
+            lives[:] = [VirtualLife(still, {**row, "words": ""}, rendered=False) for row in rows]
+            for life in lives:
+                directing = Directing(read_plans(ERRAND), lambda kind, data: None)
+                life.loop.directed = lambda moment, output, it=directing: it.act(agent, moment, output, {})
+        actions: dict[str, Any] = {"look": np.zeros((len(rows), 2), np.float32), "say": [""] * len(rows)}
+        for i, (life, row) in enumerate(zip(lives, rows, strict=True)):
+            heard = {"words": senses["words"][i]} if senses["words"][i] else {}
+            effectors = life.tick(row | heard, bool(first[i])).action.effectors
+            actions["look"][i] = effectors.get("look", 0.0)
+            actions["say"][i] = said(effectors["say"]) if "say" in effectors else ""
+        return actions
+
+    lives: list[VirtualLife] = []
+    policy = Procedural(errand.beliefs_of(agent, len(seeds)), shipped("errand"))
+    with stepping_threads():
+        for where, acts in (("exam", policy), ("life", living)):
+            rooms = errand.ErrandRooms(context, "moved", seeds)
+            for _ in rollout(noting(where, acts), rooms, rooms.ticks):
+                pass
+    assert [words for _, words in done["life"]] == [words for _, words in done["exam"]]
+    assert any(any(words) for _, words in done["life"]), "it was asked for"
+    for (lived, _), (examined, _) in zip(done["life"], done["exam"], strict=True):
+        assert lived == pytest.approx(examined, abs=2e-3)  # what is left of a turn is not turned
+
+
+def test_in_a_simulated_world_it_looks_where_it_saw_it_last_and_then_asks(agent: Agent, tmp_path: Path) -> None:
+    seed = 9
+    plan, clock = hiding.plan(np.array([seed]), "moved"), VirtualClock()
+    rules = rules_of("nursery", "hide/moved")
+    room = WorldRoom(rules, seed, now=clock.now, sleep=clock.sleep)
+    recording = Recording(tmp_path / "s.mcap", {}, LiveConfig())
+    plans, lived = read_plans(ERRAND), []
+    nothing = MemoryConfig(recalled=0, longest_s=None, novelty=2)
+    memory = Memory(open_store(None))
+    life = Life(agent, room, memory, FOLDER, recording, True, remembering=nothing, director=plans)
+    with life, stepping_threads():
+        for step in life.loop.ticks(2.7):
+            assert step is not None
+            word = said(step.action.effectors["say"]) if "say" in step.action.effectors else ""
+            lived.append((word, step.output.answered.get("look", {}), plans.doing(), room.fovea.pan_deg))
+            truth = rules.truth(room._state)
+            if word:
+                cover = truth["colour"][0, hiding.THINGS + truth["place"][0]]
+                room.say(f"it is behind the {COLOUR_NAMES[cover]} one")
+    asked = int(plan.ask[0])
+    wanted = COLOUR_NAMES[truth["colour"][0, plan.target[0]]]
+    assert all(doing == [] and "directed" not in by for _, by, doing, _ in lived[:asked])
+    assert lived[asked][1:3] == ({"directed": 1}, [f"errand: found({wanted}) by where_it_was_seen"])
+    places = hiding.place_directions_deg(np.array([seed]))[0, :, 0]
+    assert np.abs(places - lived[asked + 3][3]).argmin() == plan.last_seen[0], "it looks where it saw it last"
+    said_ = [(number, word) for number, (word, *_) in enumerate(lived) if word]
+    assert [word for _, word in said_] == [wanted]
+    assert said_[0][0] > asked + 5, "not before it has looked"
+    assert np.abs(places - lived[said_[0][0] + 4][3]).argmin() == truth["place"][0], "it looks where it was told to"
+    check = check_replay([tmp_path / "s.mcap"], {agent.sha256(): agent})
+    assert (check.passed, check.checked) == (True, len(lived)), check
+    assert 0 < check.directed < len(lived)
