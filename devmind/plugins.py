@@ -12,7 +12,7 @@ from typing import Any
 
 from devmind.errors import PluginError, nearest
 
-GROUPS = ("stages", "sensors", "worlds", "parts", "stores", "commands", "procedures")
+GROUPS = ("stages", "sensors", "worlds", "parts", "stores", "commands", "procedures", "voices")
 
 
 @dataclass(frozen=True)

@@ -323,6 +323,7 @@ class _Teller:
         show.line("".join((line, _done(tick.action.effectors), *(f" · {what}" for what in doing))))
         self._tell("memory is well again.", self.life.naming.fault or self.life.recalling.fault)
         self._tell("its procedures begin anew.", directing.fault if directing else "")
+        self._tell("its words are said aloud again.", getattr(self.life.speaker, "fault", ""))
 
     def _tell(self, well: str, fault: str) -> None:
         """What is wrong, and when it is well again, once."""

@@ -58,8 +58,8 @@ class Life:
         recording: None where nothing may be recorded.
         record: begin to record at once.
         hub: whoever watches; None without a page.
-        speaker: plays what the agent utters; one that has a voice (`say(text)`) speaks what it says, which the page
-            shows in any case.
+        speaker: plays what the agent utters; one that has a voice (`say(text)`, as `Speaking`) speaks what it says,
+            which the page shows in any case.
         results: of the agent's exams: which of its heads may act (`devmind.acting.standing`).
         learner: learns from the recording in a process of its own; somebody else starts and ends it.
         sure: calibrated confidence from which the page shows what is seen.
@@ -267,13 +267,15 @@ class Life:
         assert self.hub is not None
         recorder = self.recording.recorder if self.recording else None
         faults = [recorder.fault if recorder else "", self.naming.fault or self.recalling.fault]
-        faults += [getattr(part, "fault", "") for part in (self.learner, self.directing)]
+        faults += [getattr(part, "fault", "") for part in (self.learner, self.directing, self.speaker)]
         extra: dict[str, Any] = {
             "writing": (recorder is not None and not recorder.failed) or (self.recording is not None and self.keeps()),
             "recording": recorder is not None,
             "private": self.recording is None, "paused": False, "age": self.age, "viewers_dropped": self.hub.drops,
             "faults": [without_secrets(fault) for fault in faults if fault],
         }  # fmt: skip
+        if hasattr(self.speaker, "say"):
+            extra["aloud"] = not getattr(self.speaker, "fault", "")
         if "sight" in self.room.sensors:
             extra["held"] = as_held(self.holding, self.room.frame)
             extra["may_ask"] = self.asking.on

@@ -13,6 +13,7 @@ from devmind.live.options import LiveOptions
 from devmind.live.recording import Recording
 from devmind.live.serving.hub import Hub
 from devmind.live.serving.server import PageServer
+from devmind.live.speaking import Speaking
 from devmind.live.undumped import forbid_core_dumps
 from devmind.memory import Budget, Memory, Store, folder_of, open_store
 from devmind.sessions.pointed import Pointed
@@ -34,6 +35,8 @@ def open_life(options: LiveOptions) -> Iterator[tuple[Life, PageServer | None]]:
     check_answering(agent, options.answers)
     with ExitStack() as stack:
         speaker = stack.enter_context(options.speaker) if options.speaker else None
+        if speaker is not None and not hasattr(speaker, "say"):
+            speaker = stack.enter_context(Speaking(speaker))
         store = stack.enter_context(open_store(None if private else options.memory))
         hub = Hub() if options.page or options.viewer else None
         recording = None if private else Recording(options.record, options.details, config)

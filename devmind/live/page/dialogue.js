@@ -109,11 +109,11 @@ function endQuestion() {
   question = undefined;
 }
 
-/** Show and speak one tick's words; none leave what was said last standing. */
-export function showSaid(text) {
+/** Show one tick's words, and speak them unless its own speaker does; none leave what was said last standing. */
+export function showSaid(text, isAloud) {
   if (!text || at("talk").lastChild?.lastChild.textContent === text) return;
   add("it", text);
-  speak(text);
+  if (!isAloud) speak(text);
 }
 
 /** Voices that are not of this machine send what they speak away, so they are never used. */

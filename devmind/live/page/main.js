@@ -85,7 +85,7 @@ function tick(view) {
   showBeliefs(view.beliefs);
   if (!view.paused) showPlan(view.plan);
   if (!view.paused) showDoings(view.doing);
-  showSaid(view.says);
+  showSaid(view.says, view.aloud);
   showAsked(link, view, changed);
   if (!view.paused) showDeviceFaults(view);
   showSteps(view);

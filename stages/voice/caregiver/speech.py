@@ -101,10 +101,11 @@ def bank(name: str, seed: int, n: int, texts: tuple[str, ...], unseen: bool, by:
     voices = [f"{ACCENTS[int(rng.integers(4))]}+{variants[int(rng.integers(len(variants)))]}" for _ in range(n)]
     told = [(said[i], voices[i], int(speeds[i]), int(pitches[i])) for i in range(n)]
     rate_hz, spoken = espeak.speak(told)
-    return Bank(said, tuple(v.partition("+")[2] for v in voices), tuple(_resampled(w, rate_hz) for w in spoken), by)
+    return Bank(said, tuple(v.partition("+")[2] for v in voices), tuple(resampled(w, rate_hz) for w in spoken), by)
 
 
-def _resampled(samples: np.ndarray, rate_hz: int) -> np.ndarray:
+def resampled(samples: np.ndarray, rate_hz: int) -> np.ndarray:
+    """int16 [S] at a rate as `levelled` sound at 16 kHz."""
     import soxr
 
     return levelled(soxr.resample(samples.astype(np.float32) / 32_768, rate_hz, SOUND_RATE_HZ))

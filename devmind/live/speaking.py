@@ -1,0 +1,119 @@
+"""Speaking: what the agent says in words is made sound by an installed voice and played, never in the loop's thread."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from devmind import plugins
+from devmind.errors import DevmindError
+from devmind.moment import SOUND_RATE_HZ
+
+WAITING = 4
+"""So many sayings wait at most; when more come, the oldest is not said."""
+NO_VOICE = "No voice is installed, so what it says in words is shown and not heard; install devmind anew, or a voice."
+
+Voice = Callable[[str], np.ndarray]
+"""Words to sound, float32 [C, S] at 16 kHz; a plugin of the group `devmind.voices`."""
+
+
+def installed_voice() -> Voice:
+    """The first of the installed voices by name.
+
+    Raises:
+        DevmindError: there is none, or it is broken.
+    """
+    voice = next(iter(plugins.available("voices").values()), None)
+    if voice is None:
+        raise DevmindError(NO_VOICE)
+    found: Voice = voice.load()
+    return found
+
+
+class Speaking:
+    """A speaker with a voice; a context manager.
+
+    One voice is heard at a time: sayings follow one another, one that is repeated while it is said is said once, and
+    sound that the agent utters meanwhile is not played.
+
+    Args:
+        speaker: opened by the caller; plays float32 [C, S] at 16 kHz by `act`.
+        find: gives the voice, when it is first needed.
+
+    Attributes:
+        fault: why words are not heard, a sentence; '' when all is well.
+    """
+
+    def __init__(self, speaker: Any, find: Callable[[], Voice] = installed_voice) -> None:
+        self.speaker, self.fault = speaker, ""
+        self._find = find
+        self._voice: Voice | None = None
+        self._changed, self._ended = threading.Condition(), False
+        self._waiting: deque[str] = deque(maxlen=WAITING)
+        self._saying = ""
+        # No daemon: it must not be inside numpy when the interpreter goes away.
+        self._thread = threading.Thread(target=self._run, name="speaking")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        with self._changed:
+            self._ended = True
+            self._changed.notify()
+        self._thread.join()
+
+    def act(self, value: np.ndarray) -> None:
+        """Play what the agent utters, unless words are being said; at once."""
+        if not self._saying:
+            self.speaker.act(value)
+
+    def say(self, text: str) -> None:
+        """Say words after those that wait; at once."""
+        with self._changed:
+            if text.strip() and text != (self._waiting[-1] if self._waiting else self._saying):
+                self._waiting.append(text)
+                self._changed.notify()
+
+    def _run(self) -> None:
+        while self._next():
+            begun_s = time.monotonic()
+            try:
+                if self._voice is None:
+                    self._voice = self._find()
+                sound = self._voice(self._saying)
+                begun_s = time.monotonic()
+                self.speaker.act(sound)
+            except Exception as error:  # whatever it is: a thread that died would never say so
+                self.fault = self.fault or _sentence(error)  # the first stays: one note, whatever it says next
+                continue
+            self.fault = ""
+            self._wait_until(begun_s + sound.shape[1] / SOUND_RATE_HZ)
+
+    def _next(self) -> bool:
+        """Take what waits longest; False at the end of the life."""
+        with self._changed:
+            self._saying = ""
+            while not self._waiting and not self._ended and threading.main_thread().is_alive():
+                self._changed.wait(1.0)
+            if self._ended or not self._waiting:
+                return False
+            self._saying = self._waiting.popleft()
+            return True
+
+    def _wait_until(self, at_s: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended, max(0.0, at_s - time.monotonic()))
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, DevmindError):
+        return str(error)
+    return f"Its words cannot be said aloud ({type(error).__name__}: {error}); it is heard no more. Please report it."

@@ -1,0 +1,122 @@
+"""What the agent says in words is heard: in turn, without waiting for it, and what is wrong is said once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from devmind import plugins
+from devmind.errors import DevmindError
+from devmind.live.speaking import NO_VOICE, Speaking, installed_voice
+
+
+class Sink:
+    """A speaker that only notes what it was given, and when."""
+
+    def __init__(self) -> None:
+        self.played: list[tuple[float, np.ndarray]] = []
+
+    def act(self, value: np.ndarray) -> None:
+        """As a speaker's."""
+        self.played.append((time.monotonic(), value))
+
+
+def sound(seconds: float, level: float = 0.1) -> np.ndarray:
+    return np.full((1, int(16_000 * seconds)), level, np.float32)
+
+
+def until(true: Callable[[], Any]) -> None:
+    give_up_s = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < give_up_s
+        time.sleep(0.005)
+
+
+def test_words_are_said_in_turn_and_nobody_waits_for_them() -> None:
+    sink, asked, may = Sink(), list[str](), threading.Event()
+
+    def voice(text: str) -> np.ndarray:
+        asked.append(text)
+        may.wait(20)
+        return sound(0.2)
+
+    with Speaking(sink, lambda: voice) as speaking:
+        speaking.say("red")
+        until(lambda: asked)
+        for word in ("red", "blue", "blue", " ", "green"):  # what is being said or waits is not said once more
+            speaking.say(word)
+        assert sink.played == [], "the voice is still at it, and say has come back"
+        may.set()
+        until(lambda: len(sink.played) == 3)
+    assert asked == ["red", "blue", "green"]
+    times = [at for at, _ in sink.played]
+    assert np.diff(times).min() >= 0.19, "one voice at a time"
+
+
+def test_what_is_uttered_is_played_unless_words_are_being_said() -> None:
+    sink, may = Sink(), threading.Event()
+
+    def voice(text: str) -> np.ndarray:
+        may.wait(20)
+        return sound(0.05, 0.2)
+
+    with Speaking(sink, lambda: voice) as speaking:
+        speaking.act(sound(0.1))
+        speaking.say("red")
+        until(lambda: speaking._saying)
+        speaking.act(sound(0.1, 0.3))
+        may.set()
+        until(lambda: not speaking._saying)
+        speaking.act(sound(0.1, 0.4))
+    assert [float(value.max()) for _, value in sink.played] == pytest.approx([0.1, 0.2, 0.4])
+
+
+def test_when_more_comes_than_can_be_said_the_oldest_is_left_out() -> None:
+    asked, may = list[str](), threading.Event()
+
+    def voice(text: str) -> np.ndarray:
+        asked.append(text)
+        may.wait(20)
+        return sound(0)
+
+    with Speaking(Sink(), lambda: voice) as speaking:
+        speaking.say("0")
+        until(lambda: asked)
+        for number in range(1, 9):
+            speaking.say(str(number))
+        may.set()
+        until(lambda: len(asked) == 5)
+    assert asked == ["0", "5", "6", "7", "8"]
+
+
+def test_a_voice_that_cannot_is_told_of_once_and_tried_again() -> None:
+    def voice(text: str) -> np.ndarray:
+        if text != "red":
+            raise DevmindError(f"It cannot say '{text}'.")
+        return sound(0)
+
+    sink = Sink()
+    with Speaking(sink, lambda: voice) as speaking:
+        for word in ("cup", "box"):
+            speaking.say(word)
+            until(lambda: not speaking._waiting and not speaking._saying)
+        assert speaking.fault == "It cannot say 'cup'."
+        speaking.say("red")
+        until(lambda: sink.played)
+        until(lambda: not speaking.fault)
+
+
+def test_the_installed_voice_is_the_caregivers_and_without_one_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert callable(installed_voice())
+    monkeypatch.setattr(plugins, "available", lambda group: {})
+    with pytest.raises(DevmindError, match="No voice is installed"):
+        installed_voice()
+    with Speaking(Sink()) as speaking:
+        speaking.say("red")
+        until(lambda: speaking.fault)
+    assert speaking.fault == NO_VOICE
