@@ -206,8 +206,8 @@ def live(
 
     options = LiveOptions(
         agent_folder(agent), asked.sensors, voice(speaker), memory, record, private, learn, page, host, port,
-        _tls(cert, key), asked.details, config, _viewer(viewer), room=_world(world, config.hz),
-        answers=_answers(answers or ()), director=director,
+        _tls(cert, key), asked.details | ({"procedures": procedures.name} if procedures else {}), config,
+        _viewer(viewer), room=_world(world, config.hz), answers=_answers(answers or ()), director=director,
     )  # fmt: skip
     _live(options, seconds, open_)
 

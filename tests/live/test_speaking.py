@@ -5,6 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,13 +15,18 @@ import pytest
 
 from devmind import plugins
 from devmind.errors import DevmindError
+from devmind.live.opening import open_life
+from devmind.live.options import LiveOptions
 from devmind.live.speaking import NO_VOICE, Speaking, installed_voice
+from devmind.testing import tiny_agent
+from sensors.synthetic import SyntheticCamera
 
 
-class Sink:
+class Sink(ExitStack):
     """A speaker that only notes what it was given, and when."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.played: list[tuple[float, np.ndarray]] = []
 
     def act(self, value: np.ndarray) -> None:
@@ -120,3 +128,19 @@ def test_the_installed_voice_is_the_caregivers_and_without_one_it_is_said(monkey
         speaking.say("red")
         until(lambda: speaking.fault)
     assert speaking.fault == NO_VOICE
+
+
+def test_the_speaker_of_a_life_has_the_installed_voice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny_agent().save_pretrained(tmp_path / "agent")
+    voice = SimpleNamespace(load=lambda: lambda text: sound(0.01, 0.25))
+    others = plugins.available
+    monkeypatch.setattr(plugins, "available", lambda group: {"mine": voice} if group == "voices" else others(group))
+    sink = Sink()
+    options = LiveOptions(
+        tmp_path / "agent", {"eye": SyntheticCamera()}, speaker=sink, memory=tmp_path / "memory", page=False
+    )
+    with open_life(options) as (life, _):
+        assert isinstance(life.speaker, Speaking)
+        life.speaker.say("red")
+        until(lambda: sink.played)
+    assert sink.played[0][1].max() == pytest.approx(0.25)

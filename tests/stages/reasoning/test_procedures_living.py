@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from devmind.memory import Memory, Named, open_store
 from devmind.moment import Moment
 from devmind.raised import raised
 from devmind.seeding import lesson_seeds
-from devmind.testing import tiny_context
+from devmind.testing import BrokenLawError, check_director, tiny_context
 from devmind.worlds import rules_of
 from devmind.worlds.nursery import hiding
 from devmind.worlds.nursery.state import COLOUR_NAMES
@@ -73,6 +74,19 @@ def test_what_is_wrong_in_a_plan_file_is_said_with_its_place(text: str, said: st
         read_plans(tmp_path / "mine.plan")
     with pytest.raises(PlanError, match=r"The plan file '.*no\.plan' cannot be read"):
         read_plans(tmp_path / "no.plan")
+
+
+def test_the_laws_of_a_director() -> None:
+    check_director(lambda: read_plans(ERRAND))
+    drifting = SimpleNamespace(fault="", doing=list, told=0)
+
+    def direct(told: Told) -> dict[str, np.ndarray]:
+        drifting.told += 1
+        return {"look": np.full(2, drifting.told / 10)}
+
+    drifting.direct = direct
+    with pytest.raises(BrokenLawError, match="begins a director anew"):
+        check_director(lambda: drifting)
 
 
 def test_what_memory_names_is_looked_for_where_it_was_held_up_then_asked_for() -> None:
@@ -185,7 +199,9 @@ def test_in_a_simulated_world_it_looks_where_it_saw_it_last_and_then_asks(agent:
     plans, lived = read_plans(ERRAND), []
     nothing = MemoryConfig(recalled=0, longest_s=None, novelty=2)
     memory = Memory(open_store(None))
-    life = Life(agent, room, memory, FOLDER, recording, True, remembering=nothing, director=plans)
+    aloud = list[str]()
+    speaker = SimpleNamespace(say=aloud.append)
+    life = Life(agent, room, memory, FOLDER, recording, True, None, speaker, remembering=nothing, director=plans)
     with life, stepping_threads():
         for step in life.loop.ticks(2.7):
             assert step is not None
@@ -202,7 +218,7 @@ def test_in_a_simulated_world_it_looks_where_it_saw_it_last_and_then_asks(agent:
     places = hiding.place_directions_deg(np.array([seed]))[0, :, 0]
     assert np.abs(places - lived[asked + 3][3]).argmin() == plan.last_seen[0], "it looks where it saw it last"
     said_ = [(number, word) for number, (word, *_) in enumerate(lived) if word]
-    assert [word for _, word in said_] == [wanted]
+    assert [word for _, word in said_] == aloud == [wanted]
     assert said_[0][0] > asked + 5, "not before it has looked"
     assert np.abs(places - lived[said_[0][0] + 4][3]).argmin() == truth["place"][0], "it looks where it was told to"
     check = check_replay([tmp_path / "s.mcap"], {agent.sha256(): agent})

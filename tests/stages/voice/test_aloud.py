@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from devmind.errors import DevmindError
+from devmind.testing import BrokenLawError, check_voice
 from stages.voice.caregiver import espeak
 from stages.voice.caregiver.aloud import spoken
 
@@ -13,7 +14,7 @@ from stages.voice.caregiver.aloud import spoken
 def test_the_small_synthesiser_says_words_of_lessons_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(espeak, "installed", lambda: False)
     sound = spoken("Two red balls!")
-    assert (sound.dtype, sound.shape[0]) == (np.float32, 1)
+    check_voice(spoken)
     assert 0.3 < sound.shape[1] / 16_000 < 3
     assert np.abs(sound).max() == pytest.approx(0.5)
     for text, lacking in (("a red cup", "'a'"), ("…", "'…'")):
@@ -24,6 +25,12 @@ def test_the_small_synthesiser_says_words_of_lessons_and_no_others(monkeypatch: 
 @pytest.mark.skipif(not espeak.installed(), reason="espeakng-loader is not installed (extra 'voice')")
 def test_espeak_says_any_words() -> None:
     sound = spoken("Where is the cup?")
-    assert (sound.dtype, sound.shape[0]) == (np.float32, 1)
+    check_voice(spoken, "It is there.")
     assert 0.4 < sound.shape[1] / 16_000 < 4
     assert np.abs(sound).max() == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("sound", [np.zeros((1, 9), np.float32), np.ones(9, np.float32), np.ones((1, 9)), None])
+def test_a_voice_that_gives_no_sound_breaks_the_law(sound: np.ndarray) -> None:
+    with pytest.raises(BrokenLawError, match="a voice gives sound"):
+        check_voice(lambda text: sound)
