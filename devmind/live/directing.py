@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ class Directing:
         self, agent: Agent, moment: Moment, output: StepOutput, named: Mapping[str, tuple[float, float]]
     ) -> dict[str, np.ndarray]:
         """What is done in this tick in place of what the heads answer."""
-        labels = agent.labels_of(agent.tracker.detects) if agent.tracker else ()
+        labels: Sequence[str] = agent.labels_of(agent.tracker.detects) if agent.tracker else ()
         orders = dict(self.director.direct(Told(moment, labels, output.beliefs, named)))
         moved = sorted(orders)
         if moved != self._moved:  # the note says it of this tick and those behind it

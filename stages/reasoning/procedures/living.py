@@ -118,7 +118,8 @@ class LivingProcedures:
 
 def described(intention: Intention) -> str:
     """An intention, and from its outermost to its innermost goal by which plan each is striven for."""
-    steps, nodes = list[str](), [] if intention.root is None else list[Node]([intention.root])
+    steps = list[str]()
+    nodes: list[Node] = [] if intention.root is None else [intention.root]
     while nodes:
         node = nodes.pop(0)
         if isinstance(node, Goal) and node.option is not None:
