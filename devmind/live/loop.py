@@ -30,7 +30,6 @@ from devmind.live.call_queue import CallQueue
 from devmind.moment import Action, Moment
 from devmind.worlds.room import Room
 
-"""What an agent has in a room of its own senses: it has no hand there. A simulated one brings what moves in it."""
 DIRECTED = "directed"
 """Who answered for an effector that a director moved, in place of a head's name."""
 MEASURED_TICKS = 36_000
