@@ -170,7 +170,7 @@ def live(
     ] = None,
     procedures: Annotated[
         Path | None,
-        typer.Option("--procedures", metavar="FILE", help="Plans that people wrote direct it: a plan file."),
+        typer.Option("--plans", metavar="FILE", help="Plans that people wrote direct it: a plan file."),
     ] = None,
     memory: MemoryOption = "memory",
     hz: Annotated[float | None, typer.Option("--hz", min=1, max=50, metavar="N", help="Ticks a second; 10.")] = None,
@@ -213,7 +213,7 @@ def live(
 
 
 def _director(file: Path | None) -> Director | None:
-    """Who reads a file of --procedures: the plugin named by its ending; None where none is asked for."""
+    """Who reads a file of --plans: the plugin named by its ending; None where none is asked for."""
     return None if file is None else plugins.load("procedures", file.suffix.removeprefix(".") or PLAN)(file)
 
 

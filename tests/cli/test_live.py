@@ -64,7 +64,7 @@ def test_a_second_of_life_is_told_and_recorded_for_its_owner_only(devmind: Any, 
 def test_procedures_live_in_a_simulated_world_and_are_told(devmind: Any, raised: Path, tmp_path: Path) -> None:
     plans = "achieve greeted\nplan greet {\n  for achieve greeted\n  do { look_at(40, 0) wait heard(hello) }\n}\n"
     (tmp_path / "greet.plan").write_text(plans)
-    words = ("--world", "nursery:hide/moved", "--procedures", "greet.plan", "--seconds", 0.3, "--no-page")
+    words = ("--world", "nursery:hide/moved", "--plans", "greet.plan", "--seconds", 0.3, "--no-page")
     lived = devmind("live", "--agent", raised, *words)
     assert lived.exit_code == 0, lived.output
     assert "look +1.00" in lived.output

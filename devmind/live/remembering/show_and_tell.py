@@ -165,7 +165,8 @@ class ShowAndTell:
         known = {sense: value for sense, value in example.senses.items() if sense in self.names.encoders}
         named = self.names.ask(self.describe(known), refit=False)
         if above is not None and "sight" in named:
-            other = self.names.ask(self.describe({"sight": above}), refit=False)["sight"]
+            # Another thread may have fitted them anew meanwhile, without a name that was forgotten.
+            other = self.names.ask(self.describe({"sight": above}), refit=False).get("sight", named["sight"])
             named["sight"] = max(named["sight"], other, key=lambda answer: answer.confidence)
         return named
 
