@@ -116,4 +116,4 @@ class Speaking:
 def _sentence(error: Exception) -> str:
     if isinstance(error, DevmindError):
         return str(error)
-    return f"Its words cannot be said aloud ({type(error).__name__}: {error}); it is heard no more. Please report it."
+    return f"Its words cannot be said aloud ({type(error).__name__}: {error}). Please report it."

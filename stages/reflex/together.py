@@ -61,7 +61,7 @@ PERCEIVED_ROWS = {"see": 2, "hear": 1, "bind": 2}
 UNSEEN = 1_000_000
 """Turns of the tasks of perception are counted from here on: no batch is one that `perceive` has shown."""
 MUON_RATE, COPY_RATE, DECAY_FROM = 0.01, 5e-4, 0.4
-RESTS = 2.0
+EMPTY_WEIGHT = 2.0
 """How much a row without a thing counts: a turn that is a little wrong costs nothing where a thing is, and all rest."""
 WEIGHTS = {"look": 2.0, "reach": 4.0, "startle": 1.0, "perceived": 0.5, "foresee": 0.5, "pixels": 0.1}
 
@@ -168,7 +168,7 @@ def _told(worlds: Sequence[Any], levels: Sequence[str]) -> dict[str, np.ndarray]
     sideways = np.array([level_effectors(level) == ("look",) for level in levels])
     upwards = sideways & np.array([level != "orient/sound" for level in levels])
     empty = np.array([level.endswith("/empty") for level in levels])
-    axes = np.stack([sideways, upwards], 1) * np.where(empty, RESTS, 1.0)[:, None]
+    axes = np.stack([sideways, upwards], 1) * np.where(empty, EMPTY_WEIGHT, 1.0)[:, None]
     return {
         "turn": turn,
         "axes": axes.astype(np.float32),

@@ -86,7 +86,7 @@ def test_what_is_wanted_is_true_of_each_moment(agent: Agent, context: Context) -
     assert batch["reaches"].nonzero()[:, 0].tolist() == at["reach"]
     judged = {level: batch["axes"][rows].flatten(0, 1).unique(dim=0).tolist() for level, rows in at.items()}
     assert judged["track"] == judged["orient/motion"] == [[1.0, 1.0]]
-    assert judged["orient/empty"] == judged["clutter/empty"] == [[together.RESTS] * 2], "rest has no margin"
+    assert judged["orient/empty"] == judged["clutter/empty"] == [[together.EMPTY_WEIGHT] * 2], "rest has no margin"
     assert judged["orient/sound"] == [[1.0, 0.0]]
     assert judged["room"] == judged["reach"] == judged["startle"] == [[0.0, 0.0]]
     assert set(batch["withdraw"].nonzero()[:, 0].tolist()) <= set(at["startle"])
