@@ -24,6 +24,8 @@ WAITING = 4
 """So many sayings wait at most; when more come, the oldest is not said."""
 NO_VOICE = "No voice is installed, so what it says in words is shown and not heard; install devmind anew, or a voice."
 
+PIECE_S, AHEAD_S = 4.0, 1.0
+"""Of a long saying so much is handed to the speaker at once, and so long before its time."""
 ECHO_S = 0.5
 """How long behind the last sample its voice may still be heard: what a device holds back, the room's echo, and the tick
 that is put together when it has passed."""
@@ -54,7 +56,8 @@ class Speaking:
     sound that the agent utters at once meanwhile is not played.
 
     Args:
-        speaker: opened by the caller; plays float32 [C, S] at 16 kHz by `act`.
+        speaker: opened by the caller; plays float32 [C, S] at 16 kHz by `act`, and may say how many seconds of it still
+            wait (`pending_s`).
         find: gives the voice, when it is first needed.
 
     Attributes:
@@ -103,7 +106,10 @@ class Speaking:
     @property
     def is_heard(self) -> bool:
         """Whether what a microphone hears now may be this voice."""
-        return time.monotonic() < self._heard_until_s + ECHO_S
+        now_s = time.monotonic()
+        if getattr(self.speaker, "pending_s", 0.0) > 0:  # a busy machine plays later than it should
+            self._heard_until_s = max(self._heard_until_s, now_s)
+        return now_s < self._heard_until_s + ECHO_S
 
     def _sound(self, value: np.ndarray) -> None:
         self.speaker.act(value)
@@ -116,13 +122,21 @@ class Speaking:
             try:
                 sound = self._made()
                 begun_s = time.monotonic()
-                if sound.shape[1]:
-                    self._sound(sound)
+                self._give(sound)
             except Exception as error:  # whatever it is: a thread that died would never say so
                 self.fault = self.fault or _sentence(error)  # the first stays: one note, whatever it says next
                 continue
             self.fault = ""
             self._wait_until(begun_s + sound.shape[1] / SOUND_RATE_HZ)
+
+    def _give(self, sound: np.ndarray) -> None:
+        """Hand sound [C, S] on in pieces, each a little before the one before is over: a speaker keeps some seconds."""
+        size, begun_s = round(PIECE_S * SOUND_RATE_HZ), time.monotonic()
+        for start in range(0, sound.shape[1], size):
+            self._wait_until(begun_s + start / SOUND_RATE_HZ - AHEAD_S)
+            if self._ended:
+                return
+            self._sound(sound[:, start : start + size])
 
     def _made(self) -> np.ndarray:
         """Sound of what is to be said now."""

@@ -184,3 +184,32 @@ def test_sound_that_takes_long_to_make_is_played_in_turn_and_none_deafens_nobody
         until(lambda: not speaking._waiting and not speaking._saying)
         assert not speaking.is_heard
     assert not quiet.played
+
+
+def test_a_long_saying_is_handed_on_in_pieces_that_a_speaker_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speaking_module, "PIECE_S", 0.4)
+    monkeypatch.setattr(speaking_module, "AHEAD_S", 0.1)
+    sink, said = Sink(), np.arange(16_000, dtype=np.float32)[None] / 16_000
+    with Speaking(sink, lambda: lambda text: said) as speaking:
+        speaking.say("red")
+        until(lambda: len(sink.played) == 3)
+        until(lambda: not speaking._saying)
+    np.testing.assert_array_equal(np.concatenate([value for _, value in sink.played], 1), said)
+    begun_s, *later = (at for at, _ in sink.played)
+    assert [at - begun_s >= due - 0.01 for at, due in zip(later, (0.3, 0.7), strict=True)] == [True, True]
+
+
+def test_a_speaker_that_plays_late_is_heard_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speaking_module, "ECHO_S", 0.05)
+
+    class Late(Sink):
+        pending_s = 0.0
+
+    late = Late()
+    speaking = Speaking(late)
+    speaking.act(sound(0.01))
+    until(lambda: not speaking.is_heard)
+    late.pending_s = 0.2
+    assert speaking.is_heard
+    late.pending_s = 0.0
+    until(lambda: not speaking.is_heard)
