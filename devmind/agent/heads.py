@@ -59,6 +59,13 @@ class Head(nn.Module):
         """The parameters by which it reads its tap, which `start_from` takes over; those that answer are not in it."""
         return ()
 
+    def as_sound(self, answers: Tensor) -> Tensor | None:
+        """How its answers for `utter` to T Moments in a row, [T, ...], sound: float32 [1600 T] at 16 kHz.
+
+        None where they are no codes of sound.
+        """
+        return None
+
     def start_from(self, other: Head) -> None:
         """Take over how `other` reads the same tap, but not what it answers.
 

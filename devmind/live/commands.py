@@ -220,7 +220,8 @@ class Commands:
 
         `answer` is a sentence; `taught` is the answer of `teach`, where it was taught; `own` is what it writes itself,
         where it can write, and `learned` what it answers by words that were taught: `OwnWords` each. A word that was
-        taught is found by what was shown with it, and then it writes nothing besides.
+        taught is found by what was shown with it, and then it writes nothing besides. With a voice its own words are
+        said aloud, or else the sentence; that nothing is sensed in a pause is only shown.
         """
         life, known = self.life, self.life.child.names.known()
         if life.loop.paused:
@@ -233,8 +234,10 @@ class Commands:
             self._between(lambda: life.room.say(text))
             # What it asked about may have been put down to type the answer.
             taught = self._teach(name, ASKED if is_asked and life.holding.square is None else "auto")
+            life.say_aloud(taught["answer"])
             return {"answer": taught["answer"], "taught": taught}
         own = self._in_own_words(text)
+        aloud = own.get("learned", own.get("own"))
 
         def tell() -> str:
             life.room.say(text)
@@ -243,7 +246,9 @@ class Commands:
             return answer(text, known, life.naming.of(life.recent, life.holding.above), sees, bool(own))
 
         told = {what: {**words._asdict(), "sure": round(words.sure, 3)} for what, words in own.items()}
-        return {"answer": self._between(tell), **told}
+        sentence = self._between(tell)
+        life.say_aloud(aloud.text if aloud else sentence)
+        return {"answer": sentence, **told}
 
     def _in_own_words(self, text: str) -> dict[str, OwnWords]:
         """`own` and `learned` of `_say`, as far as there are any."""

@@ -41,6 +41,8 @@ from devmind.live.remembering.recent import RecentBuffer
 from devmind.live.remembering.remembered import as_asked, as_held
 from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.live.serving.hub import Hub
+from devmind.live.uttering import UTTER, Uttering
+from devmind.live.viewing.heard_words import HeardWords
 from devmind.live.viewing.view import View, said
 from devmind.memory import Memory, Named, Pointer
 from devmind.moment import Moment, Sense
@@ -58,8 +60,8 @@ class Life:
         recording: None where nothing may be recorded.
         record: begin to record at once.
         hub: whoever watches; None without a page.
-        speaker: plays what the agent utters; one that has a voice (`say(text)`, as `Speaking`) speaks what it says,
-            which the page shows in any case.
+        speaker: plays what the agent utters; one that has a voice (`say(text)`, as `Speaking`) speaks what it says and
+            answers, which the page shows in any case. While it sounds (`is_heard`) the agent is deaf.
         results: of the agent's exams: which of its heads may act (`devmind.acting.standing`).
         learner: learns from the recording in a process of its own; somebody else starts and ends it.
         sure: calibrated confidence from which the page shows what is seen.
@@ -91,6 +93,7 @@ class Life:
     ) -> None:
         self.room, self.memory, self.recording, self.hub = room, memory, recording, hub
         self.speaker, self.learner, self.sure, self.command = speaker, learner, sure, command
+        self.uttering, self._speaks = Uttering(speaker), False
         self.answers = answers
         self.ages = {age.id: age for age in ages(folder)}
         self.age = next(age.id for age in self.ages.values() if age.taught and age.folder == folder.resolve())
@@ -111,7 +114,7 @@ class Life:
         self.directing = Directing(director, self.note) if director else None
         self.loop = LiveLoop(
             agent, room, watchers=watchers, recalled=self._recall, results=results, answers=answers,
-            directed=self._direct if director else None,
+            directed=self._direct if director else None, hears_itself=self._hears_itself,
         )  # fmt: skip
         sha256 = agent.sha256()
         weights = learner.note(sha256) if learner else {"agent_sha256": sha256, "kept": None}
@@ -121,6 +124,8 @@ class Life:
         if record:
             self.begin_recording()
         self.view = View(agent, sure) if hub else None
+        self.heard: HeardWords | None = None
+        self._listen(agent, results)
 
     # -- for the command line and the page -----------------------------------------------------------------------
 
@@ -185,14 +190,26 @@ class Life:
 
     def _keep(self, tick: Tick) -> None:
         effectors = tick.action.effectors
-        # Codes are no sound: how they sound is known to the head that made them, and not played tick by tick yet.
-        if self.speaker is not None and "utter" in effectors and effectors["utter"].dtype == np.float32:
-            self.speaker.act(effectors["utter"])
-        if "say" in effectors and hasattr(self.speaker, "say"):
-            self.speaker.say(said(effectors["say"]))
+        by = [head for head, count in tick.output.answered.get(UTTER, {}).items() if count]
+        self.uttering.take(self.loop.agent, effectors.get(UTTER), by)
+        if "say" in effectors:
+            self.say_aloud(said(effectors["say"]))
         self._point(tick)
         if self.recording:
             self.recording.tick(tick, self.room)
+
+    def say_aloud(self, text: str) -> None:
+        """Have words said by the speaker, where it has a voice; at once, from any thread."""
+        if hasattr(self.speaker, "say"):
+            self.speaker.say(text)
+
+    def _hears_itself(self) -> bool:
+        """Whether its own voice is what the ear would hear; the recording is told when that begins and ends."""
+        speaks = bool(getattr(self.speaker, "is_heard", False))
+        if speaks != self._speaks:
+            self.note("own_voice", {"on": speaks})
+        self._speaks = speaks
+        return speaks
 
     def _point(self, tick: Tick) -> None:
         """At which of the memories it was stepped with it points; the recording is told, for checks of it."""
@@ -235,6 +252,8 @@ class Life:
         return self.directing.act(self.loop.agent, moment, output, named)
 
     def _show(self, tick: Tick) -> None:
+        if self.heard:
+            self.heard.see(tick)
         if not (self.view and self.hub and self.hub.watched):
             self._predicted = None
             return
@@ -267,7 +286,8 @@ class Life:
         assert self.hub is not None
         recorder = self.recording.recorder if self.recording else None
         faults = [recorder.fault if recorder else "", self.naming.fault or self.recalling.fault]
-        faults += [getattr(part, "fault", "") for part in (self.learner, self.directing, self.speaker)]
+        speaks = (self.speaker, self.uttering)
+        faults += [getattr(part, "fault", "") for part in (self.learner, self.directing, *speaks, self.room)]
         extra: dict[str, Any] = {
             "writing": (recorder is not None and not recorder.failed) or (self.recording is not None and self.keeps()),
             "recording": recorder is not None,
@@ -276,6 +296,10 @@ class Life:
         }  # fmt: skip
         if hasattr(self.speaker, "say"):
             extra["aloud"] = not getattr(self.speaker, "fault", "")
+        if self._speaks:
+            extra["own_voice"] = True
+        if self.heard and (words := self.heard.shown()):
+            extra["heard"] = words
         if "sight" in self.room.sensors:
             extra["held"] = as_held(self.holding, self.room.frame)
             extra["may_ask"] = self.asking.on
@@ -333,8 +357,14 @@ class Life:
         self.age, self.loop.afresh, self.loop.agent = age, True, agent
         results = read_results(self.ages[age].folder)
         self.loop.standing = standing(agent, results) | answering(agent, self.answers)
+        self._listen(agent, results)
         self.note("age", {"id": age})
         self._act_with({"agent_sha256": sha256, "kept": None})
+
+    def _listen(self, agent: Agent, results: Mapping[str, Any] | None) -> None:
+        """Have the head of words asked from here on, where somebody can see what it answers."""
+        self.heard = HeardWords(agent, results) if self.hub else None
+        self.loop.heads = self.heard.heads if self.heard else ()
 
     def _standing(self) -> dict[str, list[str]]:
         """Which heads may act, for the recording: a check must ask the same ones."""

@@ -24,10 +24,10 @@ from devmind.agent.acting import StepOutput
 from devmind.agent.agent import Agent
 from devmind.agent.encoders import Encoded
 from devmind.agent.state import State
-from devmind.agent.taps import Percepts
+from devmind.agent.taps import Percepts, can_read
 from devmind.agent.threads import stepping_threads
 from devmind.live.call_queue import CallQueue
-from devmind.moment import Action, Moment
+from devmind.moment import Action, Moment, Sense
 from devmind.worlds.room import Room
 
 DIRECTED = "directed"
@@ -89,6 +89,7 @@ class LiveLoop:
         effectors: which the agent answers for, of those it has; by default EFFECTORS and those of the room.
         recalled: what is stepped with besides, of `Agent.encode_recalled`; must be quick.
         directed: what is done in place of what the heads answer, by effector; must be quick.
+        hears_itself: whether what its ears hear now is its own voice: such a Moment has no sound.
         results: of the agent's exams (`results.json`): they say which of its heads may act here.
         answers: by effector the heads that may act here all the same, in order (`answering`).
         watchers: called with every tick, in order; what one raises ends the loop. Their names are those of `late`.
@@ -96,6 +97,8 @@ class LiveLoop:
     Attributes:
         paused: the room goes on, but the agent neither senses nor acts.
         afresh: the next Moment is a first one, as after another agent has taken over.
+        heads: further heads whose outputs are wanted, of those the agent has, in ticks in which they have anything to
+            read.
     """
 
     def __init__(
@@ -108,10 +111,13 @@ class LiveLoop:
         results: Mapping[str, Any] | None = None,
         answers: Standing = MappingProxyType({}),
         directed: Callable[[Moment, StepOutput], Mapping[str, np.ndarray]] | None = None,
+        hears_itself: Callable[[], bool] = lambda: False,
     ) -> None:
         self.agent, self.room, self.watchers = agent, room, dict(watchers or {})
         self.summary, self.calls = LiveSummary(), CallQueue()
         self.paused, self.afresh, self.recalled, self.directed = False, True, recalled, directed
+        self.hears_itself = hears_itself
+        self.heads: tuple[str, ...] = ()
         moved = room.action_space.spaces if isinstance(room.action_space, spaces.Dict) else ()
         self.wanted = tuple(dict.fromkeys((*EFFECTORS, *moved))) if effectors is None else tuple(effectors)
         self.standing: Standing = standing(agent, results) | answering(agent, answers)
@@ -155,9 +161,10 @@ class LiveLoop:
                 actor.agent, actor.effectors, actor.standing = self.agent, tuple(self.effectors), self.standing
                 if self.afresh:
                     actor.reset()
-                moment = Moment(info["time_s"], senses, first=self.afresh)
+                moment = Moment(info["time_s"], self._others(senses), first=self.afresh)
                 self.afresh = False
                 percepts = actor.encode(moment)
+                actor.heads = self._asked(percepts)
                 output = actor.step(percepts, self.recalled(moment))
                 done = self._done(moment, output)
                 tick = Tick(moment, done, percepts, output, actor.state, info["skipped"], watch.lap("agent"))
@@ -172,6 +179,16 @@ class LiveLoop:
                 break
             senses, _, _, _, info = self.room.step(look)
             self.afresh = self.afresh or info.get("first", False)
+
+    def _asked(self, percepts: Percepts) -> tuple[str, ...]:
+        """Of `heads`, those that have anything to read in this tick."""
+        there = [name for name in self.heads if name in self.agent.heads]
+        return tuple(name for name in there if can_read(self.agent.tap_of(name), percepts.encoded))
+
+    def _others(self, senses: Mapping[str, Sense]) -> dict[str, Sense]:
+        """What was sensed, without its own voice: what is heard beside it cannot be told apart, so nothing is heard."""
+        deaf = self.hears_itself()
+        return {name: value for name, value in senses.items() if not (deaf and name == "sound")}
 
     def _done(self, moment: Moment, output: StepOutput) -> Action:
         """What the heads answer, with what a director says in its place."""

@@ -1,4 +1,9 @@
-"""Speaking: what the agent says in words is made sound by an installed voice and played, never in the loop's thread."""
+"""Speaking: what the agent says in words is made sound by an installed voice and played, never in the loop's thread.
+
+While anything of it sounds, and a little longer, the ear is deaf (`is_heard`): what a microphone hears then is its own
+voice, and whoever speaks at the same time is not heard either. To subtract the voice would need the way from speaker to
+microphone, which nobody measures here.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +24,16 @@ WAITING = 4
 """So many sayings wait at most; when more come, the oldest is not said."""
 NO_VOICE = "No voice is installed, so what it says in words is shown and not heard; install devmind anew, or a voice."
 
+PIECE_S, AHEAD_S = 4.0, 1.0
+"""Of a long saying so much is handed to the speaker at once, and so long before its time."""
+ECHO_S = 0.5
+"""How long behind the last sample its voice may still be heard: what a device holds back, the room's echo, and the tick
+that is put together when it has passed."""
+
 Voice = Callable[[str], np.ndarray]
 """Words to sound, float32 [C, S] at 16 kHz; a plugin of the group `devmind.voices`."""
+Maker = Callable[[], np.ndarray]
+"""Makes sound float32 [C, S] at 16 kHz; asked in the thread that speaks."""
 
 
 def installed_voice() -> Voice:
@@ -40,10 +53,11 @@ class Speaking:
     """A speaker with a voice; a context manager.
 
     One voice is heard at a time: sayings follow one another, one that is repeated while it is said is said once, and
-    sound that the agent utters meanwhile is not played.
+    sound that the agent utters at once meanwhile is not played.
 
     Args:
-        speaker: opened by the caller; plays float32 [C, S] at 16 kHz by `act`.
+        speaker: opened by the caller; plays float32 [C, S] at 16 kHz by `act`, and may say how many seconds of it still
+            wait (`pending_s`).
         find: gives the voice, when it is first needed.
 
     Attributes:
@@ -55,8 +69,9 @@ class Speaking:
         self._find = find
         self._voice: Voice | None = None
         self._changed, self._ended = threading.Condition(), False
-        self._waiting: deque[str] = deque(maxlen=WAITING)
-        self._saying = ""
+        self._waiting: deque[str | Maker] = deque(maxlen=WAITING)
+        self._saying: str | Maker = ""
+        self._heard_until_s = float("-inf")
         # No daemon: it must not be inside numpy when the interpreter goes away.
         self._thread = threading.Thread(target=self._run, name="speaking")
 
@@ -73,7 +88,7 @@ class Speaking:
     def act(self, value: np.ndarray) -> None:
         """Play what the agent utters, unless words are being said; at once."""
         if not self._saying:
-            self.speaker.act(value)
+            self._sound(value)
 
     def say(self, text: str) -> None:
         """Say words after those that wait; at once."""
@@ -82,20 +97,54 @@ class Speaking:
                 self._waiting.append(text)
                 self._changed.notify()
 
+    def play(self, make: Maker) -> None:
+        """Play what `make` gives after what waits; at once. None of it is played where it gives no samples."""
+        with self._changed:
+            self._waiting.append(make)
+            self._changed.notify()
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether what a microphone hears now may be this voice."""
+        now_s = time.monotonic()
+        if getattr(self.speaker, "pending_s", 0.0) > 0:  # a busy machine plays later than it should
+            self._heard_until_s = max(self._heard_until_s, now_s)
+        return now_s < self._heard_until_s + ECHO_S
+
+    def _sound(self, value: np.ndarray) -> None:
+        self.speaker.act(value)
+        with self._changed:
+            self._heard_until_s = max(self._heard_until_s, time.monotonic()) + value.shape[-1] / SOUND_RATE_HZ
+
     def _run(self) -> None:
         while self._next():
             begun_s = time.monotonic()
             try:
-                if self._voice is None:
-                    self._voice = self._find()
-                sound = self._voice(self._saying)
+                sound = self._made()
                 begun_s = time.monotonic()
-                self.speaker.act(sound)
+                self._give(sound)
             except Exception as error:  # whatever it is: a thread that died would never say so
                 self.fault = self.fault or _sentence(error)  # the first stays: one note, whatever it says next
                 continue
             self.fault = ""
             self._wait_until(begun_s + sound.shape[1] / SOUND_RATE_HZ)
+
+    def _give(self, sound: np.ndarray) -> None:
+        """Hand sound [C, S] on in pieces, each a little before the one before is over: a speaker keeps some seconds."""
+        size, begun_s = round(PIECE_S * SOUND_RATE_HZ), time.monotonic()
+        for start in range(0, sound.shape[1], size):
+            self._wait_until(begun_s + start / SOUND_RATE_HZ - AHEAD_S)
+            if self._ended:
+                return
+            self._sound(sound[:, start : start + size])
+
+    def _made(self) -> np.ndarray:
+        """Sound of what is to be said now."""
+        if not isinstance(self._saying, str):
+            return self._saying()
+        if self._voice is None:
+            self._voice = self._find()
+        return self._voice(self._saying)
 
     def _next(self) -> bool:
         """Take what waits longest; False at the end of the life."""

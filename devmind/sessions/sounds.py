@@ -22,6 +22,9 @@ _BLOCK = 4096
 LOWEST_RATE_HZ, HIGHEST_RATE_HZ = 2_000, 768_000
 """Below, a small file would become hours of sound; above there are no microphones."""
 
+NO_NUMBERS = "no numbers (NaN or infinite); save it anew as 16-bit WAV"
+"""Of samples, as a file of float32 may hold."""
+
 _GAP_S = 0.005
 """Containers round their time stamps to a millisecond or so; more than this is a gap."""
 
@@ -32,7 +35,7 @@ def file_ticks(path: Path, tick_samples: int, warn: Warn) -> Iterator[tuple[int,
     One or two channels stay, more are mixed to one. What is missing of a cut file is told to `warn`.
 
     Raises:
-        SessionError: nothing of it can be read.
+        SessionError: nothing of it can be read, or a sample is no finite number.
     """
     import soundfile
 
@@ -55,7 +58,7 @@ def mono_wave(path: Path, seconds: float | None = None) -> np.ndarray:
     """A labelled recording, or its first `seconds`, float32 [S] at 16 kHz, channels mixed.
 
     Raises:
-        ExamError: it cannot be read.
+        ExamError: it cannot be read, or a sample is no finite number.
     """
     import soundfile
     import soxr
@@ -66,6 +69,8 @@ def mono_wave(path: Path, seconds: float | None = None) -> np.ndarray:
         raise ExamError(
             f"The recording {path} cannot be read ({error}); remove it or replace it by a sound file."
         ) from error
+    if not np.isfinite(wave).all():
+        raise ExamError(f"The recording {path} has samples that are {NO_NUMBERS}.")
     mixed = wave[: None if seconds is None else round(seconds * rate_hz)].mean(axis=1)
     return mixed if rate_hz == SOUND_RATE_HZ else soxr.resample(mixed, rate_hz, SOUND_RATE_HZ)
 
@@ -162,7 +167,13 @@ class _TickCutter:
         self._held = np.zeros((0, channels), np.float32)
 
     def feed(self, block: np.ndarray, last: bool = False) -> Iterator[tuple[int, np.ndarray]]:
-        """The ticks completed by `block` [n, C]."""
+        """The ticks completed by `block` [n, C].
+
+        Raises:
+            SessionError: a sample is no finite number.
+        """
+        if not np.isfinite(block).all():
+            raise SessionError(f"Its sound has samples that are {NO_NUMBERS}.")
         held = np.concatenate([self._held, self._resampler.resample_chunk(block, last=last)])
         skipped = min(self._skip, len(held))
         self._skip -= skipped

@@ -23,6 +23,12 @@ LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = range(7)
 ACTIONS = 7
 STREWN, CARRIED = 0.1, 0.3
 """How likely a free cell of a room that is glanced at holds a thing, and how likely something is carried there."""
+_WORDS = (
+    "go to pick up put next open door key ball box red green blue purple yellow grey a an the in front of behind on "
+    "you your left right then after and"
+)
+INSTRUCTION_WORDS = frozenset(_WORDS.split())
+"""Every word of BabyAI's instructions, and "an"."""
 MISSING = "MiniGrid is not installed; it is in the extra 'worlds': pip install 'devmind[worlds]'"
 
 

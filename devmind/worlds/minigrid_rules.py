@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 
 from devmind.worlds.gym_world import GymRules, GymState, GymWorld
-from devmind.worlds.minigrid import env_of, room
+from devmind.worlds.minigrid import INSTRUCTION_WORDS, env_of, room
 from devmind.worlds.spaces import page
 
 CELL_PX = 48
@@ -29,6 +29,7 @@ class MiniGridRules(GymRules):
     """
 
     name = "minigrid"
+    instruction_words = INSTRUCTION_WORDS
 
     def __init__(self, level: str = "BabyAI-GoToRedBallGrey-v0") -> None:
         super().__init__(level)

@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from devmind.errors import WorldError, nearest
 from devmind.moment import TICK_HZ, Sense
 from devmind.worlds import spaces
 from devmind.worlds.adapter import row
@@ -20,6 +21,12 @@ LINGERS = 10
 PAGE = "text"
 WATCHED = 1_000_000_000
 """The first episode's seed, unless another is asked for: no lesson has one like it."""
+
+
+def words_in(text: str) -> list[str]:
+    """Its words in small letters, without marks at their ends."""
+    words = (word.strip(".,;:!?\"'“”") for word in text.lower().split())
+    return [word for word in words if word]
 
 
 class Window:
@@ -34,10 +41,12 @@ class WorldRoom(Room):
     What is sensed comes from the rules alone. Where they have `picture(state)`, that is the room's `frame`, which is
     only shown and recorded. An episode that has ended stays for `LINGERS` ticks; `info["first"]` says that what is
     sensed begins another one. What is said to the child is its `words` for a tick, in place of the world's; where the
-    world has a page, as an instruction has, it stands there in its place until the episode is over.
+    world has a page, as an instruction has, it stands there in its place until the episode is over. Where the rules say
+    which words their instructions have (`instruction_words`), others are refused.
 
     Attributes:
         ended, rewarded: episodes that have ended, and how many of these ended with a reward.
+        fault: why the world's own instruction may not be understood, a sentence; '' when all is well.
     """
 
     def __init__(
@@ -56,7 +65,26 @@ class WorldRoom(Room):
         self.ended = self.rewarded = 0
         self._state: Any = None
         self._left: int | None = None
-        self._earned, self._told = False, ""
+        self._earned, self._told, self.fault = False, "", ""
+
+    def say(self, text: str) -> None:
+        """Words for the next Moment, and where the world has a page, the instruction that stands there.
+
+        Raises:
+            WorldError: a word is in no instruction, or there is none; what stood there before still does.
+        """
+        if hasattr(self.rules, "instruction_words"):
+            if not words_in(text):
+                raise WorldError("That is an instruction of no words; say what to do, such as 'go to the red ball'.")
+            if unknown := self._unknown(text):
+                known = nearest(unknown[0], self.rules.instruction_words)
+                raise WorldError(f"The word '{unknown[0]:.40}' is in no instruction of this world{known}")
+        super().say(text)
+
+    def _unknown(self, text: str) -> list[str]:
+        """Words that no instruction has, in their order; none where the rules do not tell."""
+        known = getattr(self.rules, "instruction_words", None)
+        return [] if known is None else [word for word in words_in(text) if word not in known]
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -87,6 +115,13 @@ class WorldRoom(Room):
     def _begin(self) -> None:
         self._state = self.rules.initial(np.array([self._seed], np.int64))
         self._left, self._earned, self._told = None, False, ""
+        said = row(self.rules.observe(self._state), 0).get(PAGE)
+        unknown = self._unknown(said) if isinstance(said, str) else []
+        self.fault = (
+            f"This world says '{said:.80}', and nobody taught '{unknown[0]:.40}': it cannot be expected to do as told."
+            if unknown
+            else ""
+        )
 
     def _names(self) -> dict[str, tuple[str, ...]]:
         return {}

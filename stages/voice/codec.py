@@ -17,6 +17,7 @@ from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Output, masked_mean
 from devmind.agent.taps import Tapped
 from stages.voice.ear import BEFORE, FRAMES, MEL
+from stages.voice.vocoder import sound_of
 
 LEVELS = (7, 5, 5, 5, 5)
 """Of each number in a code; odd, so that nothing is a level: 4,375 codes, 12.1 bits."""
@@ -103,6 +104,9 @@ class CodecHead(Head):
         lead = mel.shape[:-2]
         free = self.coder(mel.flatten(0, -3) if lead else mel[None])[..., -TOKENS:].mT
         return Heard(quantised(free).unflatten(0, lead), mel.mT[..., BEFORE : BEFORE + FRAMES, :])
+
+    def as_sound(self, answers: Tensor) -> Tensor:
+        return sound_of(self.decode(levels_of(answers).flatten(0, 1)[None].float()))[0]
 
     def decode(self, rounded: Tensor) -> Tensor:
         """Log-mel [N, 2 L, 64] of whole levels [N, L, 10]."""

@@ -42,7 +42,7 @@ def admit(agent: Agent) -> None:
         agent.add_head(WORDS_ARC, "head.voice-words", LISTEN, effector=NOTE, stage=NAME, options=options)
     if WORDS not in agent.heads:
         told = {"classes": len(KNOWN), "slots": TOKENS}
-        agent.add_head(WORDS, "head.categorical", f"trunk:{LISTEN}", stage=NAME, options=told)
+        agent.add_head(WORDS, "head.categorical", f"trunk:{LISTEN}", stage=NAME, options=told, labels=KNOWN)
     if KINDS_ARC not in agent.heads:
         kinds = {"kinds": len(KINDS)}
         agent.add_head(KINDS_ARC, "head.voice-kinds", LISTEN, effector=SORT, stage=NAME, options=kinds)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import torch
 
 from devmind.acting import taught_words
 from devmind.acting.recall import payload
+from devmind.acting.standing import Standing
 from devmind.agent.agent import Agent
 from devmind.agent.encoders import Encoded
 from devmind.agent.output import Categorical
@@ -76,13 +78,25 @@ class Home:
         private: bool = False,
         learner: Any = None,
         remembering: MemoryConfig = MemoryConfig(recalled=0, longest_s=None, novelty=2),  # noqa: B008 - it is frozen
+        speaker: Any = None,
+        answers: Standing = MappingProxyType({}),
     ) -> None:
         self.hub, self.agent = Hub(), Agent.from_pretrained(folder)
         room = Room({"eye": SyntheticCamera().__enter__(), "ear": SyntheticMicrophone().__enter__()}, HZ)
         recording = None if private else Recording(out / "kept" / "s.mcap", {}, LiveConfig(hz=HZ))
         store = open_store(None)
         self.life = Life(
-            self.agent, room, Memory(store), folder, recording, False, self.hub, None, learner, remembering=remembering
+            self.agent,
+            room,
+            Memory(store),
+            folder,
+            recording,
+            False,
+            self.hub,
+            speaker,
+            learner,
+            remembering=remembering,
+            answers=answers,
         )
         self.stopped = threading.Event()
         self.thread = threading.Thread(target=self.life.run, kwargs={"stop": self.stopped.is_set})

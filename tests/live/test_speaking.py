@@ -15,6 +15,7 @@ import pytest
 
 from devmind import plugins
 from devmind.errors import DevmindError
+from devmind.live import speaking as speaking_module
 from devmind.live.opening import open_life
 from devmind.live.options import LiveOptions
 from devmind.live.speaking import NO_VOICE, Speaking, installed_voice
@@ -106,7 +107,7 @@ def test_a_voice_that_cannot_is_told_of_once_and_tried_again() -> None:
     def voice(text: str) -> np.ndarray:
         if text != "red":
             raise DevmindError(f"It cannot say '{text}'.")
-        return sound(0)
+        return sound(0.01)
 
     sink = Sink()
     with Speaking(sink, lambda: voice) as speaking:
@@ -144,3 +145,71 @@ def test_the_speaker_of_a_life_has_the_installed_voice(tmp_path: Path, monkeypat
         life.speaker.say("red")
         until(lambda: sink.played)
     assert sink.played[0][1].max() == pytest.approx(0.25)
+
+
+def test_its_voice_is_heard_from_the_first_sample_until_a_little_behind_the_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(speaking_module, "ECHO_S", 0.3)
+    sink, may = Sink(), threading.Event()
+
+    def voice(text: str) -> np.ndarray:
+        may.wait(20)
+        return sound(0.2)
+
+    with Speaking(sink, lambda: voice) as speaking:
+        speaking.say("red")
+        until(lambda: speaking._saying)
+        assert not speaking.is_heard, "it is being made, and nothing sounds yet"
+        may.set()
+        until(lambda: speaking.is_heard)
+        until(lambda: not speaking.is_heard)
+        over_s = time.monotonic()
+        assert over_s - sink.played[0][0] >= 0.49
+        speaking.act(sound(0.1))
+        assert speaking.is_heard, "what it utters is its own, too"
+
+
+def test_sound_that_takes_long_to_make_is_played_in_turn_and_none_deafens_nobody() -> None:
+    sink = Sink()
+    with Speaking(sink, lambda: lambda text: sound(0.05)) as speaking:
+        speaking.play(lambda: sound(0))
+        speaking.play(lambda: sound(0.05, 0.3))
+        speaking.say("red")
+        until(lambda: len(sink.played) == 2)
+        assert [round(float(value.max()), 2) for _, value in sink.played] == [0.3, 0.1]
+    quiet = Sink()
+    with Speaking(quiet) as speaking:
+        speaking.play(lambda: sound(0))
+        until(lambda: not speaking._waiting and not speaking._saying)
+        assert not speaking.is_heard
+    assert not quiet.played
+
+
+def test_a_long_saying_is_handed_on_in_pieces_that_a_speaker_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speaking_module, "PIECE_S", 0.4)
+    monkeypatch.setattr(speaking_module, "AHEAD_S", 0.1)
+    sink, said = Sink(), np.arange(16_000, dtype=np.float32)[None] / 16_000
+    with Speaking(sink, lambda: lambda text: said) as speaking:
+        speaking.say("red")
+        until(lambda: len(sink.played) == 3)
+        until(lambda: not speaking._saying)
+    np.testing.assert_array_equal(np.concatenate([value for _, value in sink.played], 1), said)
+    begun_s, *later = (at for at, _ in sink.played)
+    assert [at - begun_s >= due - 0.01 for at, due in zip(later, (0.3, 0.7), strict=True)] == [True, True]
+
+
+def test_a_speaker_that_plays_late_is_heard_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speaking_module, "ECHO_S", 0.05)
+
+    class Late(Sink):
+        pending_s = 0.0
+
+    late = Late()
+    speaking = Speaking(late)
+    speaking.act(sound(0.01))
+    until(lambda: not speaking.is_heard)
+    late.pending_s = 0.2
+    assert speaking.is_heard
+    late.pending_s = 0.0
+    until(lambda: not speaking.is_heard)

@@ -6,8 +6,6 @@ sound, and what is heard is compared window by window. Needs `make test-system` 
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import threading
 import time
@@ -25,39 +23,6 @@ from sensors.webcam import Webcam
 pytestmark = pytest.mark.slow
 
 RATE_HZ = 16_000
-SETTINGS = """load-module module-null-sink sink_name=air rate=48000 channels=1
-load-module module-native-protocol-unix auth-anonymous=1 socket={socket}
-set-default-sink air
-set-default-source air.monitor
-"""
-QUIETLY = ("--exit-idle-time=-1", "--use-pid-file=no", "--disable-shm=yes", "--realtime=no", "--high-priority=no")
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    """A sound server without a sound card: what is played is heard."""
-    pytest.importorskip("pyaudio", reason="needs the extra 'live' (make test-system)")
-    if not (shutil.which("pulseaudio") and shutil.which("paplay")):
-        pytest.skip("needs pulseaudio and paplay (make test-system)")
-    base = tmp_path_factory.mktemp("pulse")
-    socket, script = base / "native", base / "air.pa"
-    script.write_text(SETTINGS.format(socket=socket))
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in (("XDG_RUNTIME_DIR", base), ("HOME", base), ("PULSE_SERVER", f"unix:{socket}")):
-            patch.setenv(name, str(value))
-        patch.setenv("PULSE_LATENCY_MSEC", "60")
-        command = ["pulseaudio", "-n", "-F", str(script), "--daemonize=no", *QUIETLY]
-        process = subprocess.Popen(command, stderr=subprocess.DEVNULL, env=dict(os.environ))
-        try:
-            until = time.monotonic() + 20
-            while not socket.exists():
-                assert process.poll() is None, "pulseaudio ended"
-                assert time.monotonic() < until, "pulseaudio did not start within 20 s"
-                time.sleep(0.05)
-            yield base
-        finally:
-            process.terminate()
-            process.wait(10)
 
 
 def settled(ear, seconds=1.0):

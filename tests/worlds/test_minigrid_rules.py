@@ -9,8 +9,8 @@ from devmind.errors import WorldError
 from devmind.live.virtual import VirtualClock
 from devmind.testing import check_world
 from devmind.worlds import rules_of
-from devmind.worlds.minigrid import FORWARD, env_of, room
-from devmind.worlds.world_room import WorldRoom
+from devmind.worlds.minigrid import FORWARD, INSTRUCTION_WORDS, env_of, room
+from devmind.worlds.world_room import WorldRoom, words_in
 
 LOCAL = "BabyAI-GoToLocal-v0"
 
@@ -47,3 +47,44 @@ def test_what_is_said_stands_until_the_episode_is_over() -> None:
     senses, *_, info = here.step({"choose": np.array(FORWARD)})
     assert info["first"]
     assert senses["text"] == next_one
+
+
+def test_an_instruction_with_an_unknown_word_is_refused_and_the_one_before_still_stands() -> None:
+    clock = VirtualClock()
+    here = WorldRoom(rules_of("minigrid", LOCAL), 5, now=clock.now, sleep=clock.sleep)
+    own = here.reset()[0]["text"]
+    for said, why in (
+        ("go to the rde ball", r"'rde' is in no instruction of this world; did you mean 'red'"),
+        ("xyzzy", "'xyzzy' is in no instruction"),
+        (" ... ", "no words"),
+        ("\N{SNOWMAN}" * 1000, "in no instruction"),
+    ):
+        with pytest.raises(WorldError, match=why):
+            here.say(said)
+        assert here.step({"choose": np.array(FORWARD)})[0]["text"] == own
+    here.say("Go to the RED ball, then open a door!")
+    assert here.step({"choose": np.array(FORWARD)})[0]["text"] == "Go to the RED ball, then open a door!"
+
+
+def test_a_room_whose_own_words_nobody_taught_says_so_and_is_lived_in() -> None:
+    clock = VirtualClock()
+    here = WorldRoom(rules_of("minigrid", "MiniGrid-Empty-5x5-v0"), now=clock.now, sleep=clock.sleep)
+    here.reset()
+    assert "nobody taught 'get'" in here.fault
+    assert here.step({"choose": np.array(FORWARD)})[0]["text"].startswith("get to")
+    taught = WorldRoom(rules_of("minigrid", LOCAL), now=clock.now, sleep=clock.sleep)
+    taught.reset()
+    assert taught.fault == ""
+
+
+def test_every_word_of_babyai_is_among_those_of_instructions() -> None:
+    import gymnasium
+
+    room(LOCAL)
+    names = [name for name in gymnasium.registry if name.startswith("BabyAI-")]
+    assert len(names) > 50
+    for name in (*names[::12], "BabyAI-BossLevel-v0", "BabyAI-GoToSeq-v0", "BabyAI-PutNextLocal-v0"):
+        for seed in range(3):
+            world = room(name)
+            world.reset(seed=seed)
+            assert set(words_in(str(env_of(world).mission))) <= INSTRUCTION_WORDS

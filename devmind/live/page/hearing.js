@@ -1,6 +1,6 @@
 // The last seconds of sound as a scrolling picture of pitches, its level, and where it comes from.
 
-import { at, write } from "./dom.js";
+import { at, percent, write } from "./dom.js";
 
 const QUIETEST_DB = -80;
 const LOUDNESS = [[-55, "quiet"], [-30, "not loud"], [-15, "loud"], [Infinity, "very loud"]]; // below so many dB
@@ -23,6 +23,14 @@ export function showSound(sound) {
   level.firstElementChild.style.width = `${100 * (1 - levelDb / QUIETEST_DB)}%`;
   write(at("level-says"), hasLevel ? `${loudness(levelDb)}, ${Math.round(levelDb)} dB` : "silence");
   point(sound.direction_deg);
+}
+
+/** The words it heard last, each with how sure it is; they stand until others come. */
+export function showHeard(heard) {
+  if (!heard) return;
+  at("words-heard").hidden = false;
+  const words = heard.words.map(([word, share]) => `${word} (${percent(share)})`);
+  write(at("words-heard"), `It heard: ${words.join(" ")}${heard.examined ? "" : "; no exam says whether it hears rightly"}.`);
 }
 
 const loudness = (db) => LOUDNESS.find(([below]) => db < below)[1];

@@ -8,7 +8,7 @@ import { showAsked, showSaid, startDialogue } from "./dialogue.js";
 import { showDoing } from "./doing.js";
 import { at, tell, write } from "./dom.js";
 import { showHealth } from "./health.js";
-import { showSound } from "./hearing.js";
+import { showHeard, showSound } from "./hearing.js";
 import { keep, kept } from "./kept.js";
 import { showLearning, showSurprise } from "./learning.js";
 import { Link } from "./link.js";
@@ -92,6 +92,7 @@ function tick(view) {
   showHeld(view.held);
   showNames(view.names);
   showSound(view.sound);
+  showHeard(view.heard);
   showRecalled(link, view.recalled);
   showPointed(view.points);
   showDoing(view);
@@ -111,10 +112,11 @@ function told({ about, sentence }) {
 }
 
 /** The reason why a device of the machine itself gives nothing stands where its picture or its sound would be. */
-function showDeviceFaults({ health = {}, sound }) {
+function showDeviceFaults({ health = {}, sound, own_voice: isSpeaking }) {
   const faultOf = (wanted) => Object.values(health).find(({ sense }) => sense === wanted)?.fault;
   if (camera === "here" && !isSeeing(GONE_MS) && faultOf("sight")) noPicture(faultOf("sight"));
-  if (!sound && faultOf("sound")) write(at("level-says"), faultOf("sound"));
+  if (!sound && isSpeaking) write(at("level-says"), "It speaks, and does not listen meanwhile.");
+  else if (!sound && faultOf("sound")) write(at("level-says"), faultOf("sound"));
 }
 
 function showState(state) {

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from devmind.agent.agent import Agent
+from devmind.algorithms.calibration import calibration_error
 from devmind.curriculum.episodes import identities
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds
 from stages.language.answer.lesson import ASKED, Asked, asked
-from stages.language.answering import answers, png
+from stages.language.answering import SURE, answers, png, sure_answers
 from stages.language.caregiver.grammar import UNKNOWN
 from stages.language.caregiver.scene import HELD_OUT, TAUGHT, Scene, Thing
 from stages.language.hand_rules import CutOuts
@@ -47,12 +48,13 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 def _measure(agent: Agent, name: str, questions: Asked, rules: Rules | None) -> Measure:
     shown = {SIGHT: questions.shown.sight, TEXT: questions.questions}
-    said = answers(agent, shown, LONGEST)
+    said, sure = sure_answers(agent, shown, LONGEST)
     right = _right(said, questions)
     rows, floors = {}, {}
     if rules:
         kinds = np.array(questions.kinds)
         rows = {f"asked for {kind}": float(right[kinds == kind].mean()) for kind in ASKED if (kinds == kind).any()}
+        rows[SURE] = calibration_error(sure, right)
         rows["sight off"] = float(_right(answers(agent, {TEXT: questions.questions}, LONGEST), questions).mean())
         floors = {
             "who hears the question alone": float(_right(rules.unseen(questions), questions).mean()),

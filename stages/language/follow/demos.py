@@ -18,6 +18,7 @@ from stages.language.parts import BOARD, CHOOSE, TEXT
 
 MOST_FAILED = 20
 """So many failures in a row and the bot does not know the room."""
+TOO_LATE = f"Seeds from {EXAM_SEEDS_FROM:,} on are for exams; begin with a smaller --seed."
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,16 @@ class Share:
 def make(room: str, episodes: int, folder: Path, jobs: int = 1, seed: int = 0) -> list[Share]:
     """Record `episodes` of the bot's episodes in `room`, a session each process, in rooms of seeds from `seed` on.
 
-    Seeds stay below those of exams. Where the bot fails in a room, the next one is taken.
+    Seeds stay below those of exams. Where the bot fails in a room, the next one is taken. A session without an episode
+    is taken away again, so that it stands in nobody's way.
 
     Raises:
-        WorldError: there is no such room, the bot does not work in it, or there are too few rooms.
+        WorldError: there is no such room of BabyAI's, the bot does not work in it, or there are too few rooms.
         SessionError: a session is there already, or cannot be written.
     """
     room_of_bot(room)  # complaints come before any file
+    if seed + episodes > EXAM_SEEDS_FROM:
+        raise WorldError(TOO_LATE)
     folder.mkdir(parents=True, exist_ok=True)
     shares = [(room, len(range(job, episodes, jobs)), folder / f"{room}-{job}.mcap", seed + job, jobs)
               for job in range(min(jobs, episodes))]  # fmt: skip
@@ -53,19 +57,24 @@ def make(room: str, episodes: int, folder: Path, jobs: int = 1, seed: int = 0) -
 def _record(room: str, episodes: int, session: Path, seed: int, step: int) -> Share:
     """Record one process's share: rooms of the seeds `seed`, `seed` + `step`, ..."""
     made, failed, in_a_row = 0, 0, 0
-    with Recorder(session, source=room, details={"teacher": "BabyAIBot", "first seed": seed}) as recorder:
-        while made < episodes:
-            if seed >= EXAM_SEEDS_FROM:
-                raise WorldError(f"Seeds from {EXAM_SEEDS_FROM:,} on are for exams; begin with a smaller --seed.")
-            shown, seed = demonstrate(room, seed), seed + step
-            if shown is None:
-                failed, in_a_row = failed + 1, in_a_row + 1
-                if in_a_row == MOST_FAILED:
-                    raise WorldError(f"BabyAI's bot failed in {MOST_FAILED} rooms of '{room}' one after another.")
-                continue
-            write(recorder, shown)
-            made, in_a_row = made + 1, 0
-        return Share(session, made, recorder.ticks, failed)
+    recorder = Recorder(session, source=room, details={"teacher": "BabyAIBot", "first seed": seed})
+    try:
+        with recorder:
+            while made < episodes:
+                if seed >= EXAM_SEEDS_FROM:
+                    raise WorldError(TOO_LATE)
+                shown, seed = demonstrate(room, seed), seed + step
+                if shown is None:
+                    failed, in_a_row = failed + 1, in_a_row + 1
+                    if in_a_row == MOST_FAILED:
+                        raise WorldError(f"BabyAI's bot failed in {MOST_FAILED} rooms of '{room}' one after another.")
+                    continue
+                write(recorder, shown)
+                made, in_a_row = made + 1, 0
+            return Share(session, made, recorder.ticks, failed)
+    finally:
+        if not made:
+            session.unlink(missing_ok=True)
 
 
 def write(recorder: Recorder, shown: Demonstration) -> None:

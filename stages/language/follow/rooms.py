@@ -18,7 +18,7 @@ from devmind.acting.rollout import Actions
 from devmind.errors import WorldError
 from devmind.seeding import numpy_rng
 from devmind.worlds.gym_world import GymWorld
-from devmind.worlds.minigrid import FORWARD, room
+from devmind.worlds.minigrid import FORWARD, env_of, room
 from devmind.worlds.side_by_side import SideBySide
 from stages.language.caregiver.grammar import check_words
 from stages.language.parts import BOARD, CHOOSE, TEXT
@@ -91,11 +91,19 @@ def room_of_bot(name: str) -> GymWorld:
     """A room in which this process's bot gives its demonstrations, one after another.
 
     Raises:
-        WorldError: there is no such room, or the bot does not work in it.
+        WorldError: there is no such room, it is none of BabyAI's, or the bot does not work in it.
     """
     if name in BROKEN:
         raise WorldError(f"BabyAI's bot does not work in '{name}' (MiniGrid's own tests say so); choose another room.")
-    return room(name)
+    world = room(name)
+    from minigrid.envs.babyai.core.roomgrid_level import RoomGridLevel
+
+    if not isinstance(env_of(world), RoomGridLevel):
+        raise WorldError(
+            f"'{name}' is a room of MiniGrid's own, whose instructions BabyAI's bot does not know; choose one of "
+            "BabyAI's, such as BabyAI-GoToRedBallGrey-v0."
+        )
+    return world
 
 
 def demonstrate(name: str, seed: int, stray: float = 0.0) -> Demonstration | None:
@@ -110,7 +118,6 @@ def demonstrate(name: str, seed: int, stray: float = 0.0) -> Demonstration | Non
     """
     world = room_of_bot(name)
     rooms, rng = Instructed([world], np.array([seed])), numpy_rng("stray", name, seed)
-    teacher = Bot(world)
     boards, choices, done = [rooms.observe()[BOARD][0]], [], []
 
     def teaching(senses: Senses, first: np.ndarray) -> Actions:
@@ -122,6 +129,7 @@ def demonstrate(name: str, seed: int, stray: float = 0.0) -> Demonstration | Non
 
     reward = 0.0
     try:
+        teacher = Bot(world)
         for tick in rollout(teaching, rooms, LONGEST):
             reward = float(tick.reward[0])
             boards.append(tick.following[BOARD][0])

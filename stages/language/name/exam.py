@@ -10,13 +10,14 @@ from devmind.acting import Actor
 from devmind.acting.taught_words import WHAT, where
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
+from devmind.algorithms.calibration import calibration_error
 from devmind.curriculum.episodes import identities
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.moment import SIGHT_SIZE
 from devmind.seeding import exam_seeds, lesson_seeds
-from stages.language.answering import answers, png
+from stages.language.answering import SURE, png, sure_answers
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT
 from stages.language.eye import SIDE
 from stages.language.hand_rules import CutOuts
@@ -32,6 +33,7 @@ EXAMPLES = 800
 """Lesson scenes, of four things each, from which the floors' rules are fitted."""
 UNNAMED = "where is that?"
 """What is asked in the row of those who do not hear what is meant."""
+OF_CELL = "calibration error of the cell pointed at"
 LONGEST = 24
 """Bytes of an answer: the longest name has 18."""
 NOTE = "six pairs of colour and noun that no lesson showed, each beside one of its colour and one of its noun"
@@ -43,11 +45,14 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     full = level == "full"
     seeds = exam_seeds(n, context.seed, "name")
     looked_at, ahead = (scenes(context, seeds, HELD_OUT, PAIRS, np.full(n, looks)) for looks in (True, False))
-    said, found = says(agent, looked_at.sight), finds(agent, ahead)
+    (said, sure), (found, of_cell) = says(agent, looked_at.sight), finds(agent, ahead)
     floors = _floors(context, looked_at, ahead) if full else {SAY: {}, FIND: {}}
     right = np.array([one == answer(name) for one, name in zip(said, looked_at.names, strict=True)])
-    blind = finds(agent, ahead, [UNNAMED] * n) == ahead.target if full else np.zeros(0)
-    rows = _rows(said, looked_at, blind) if full else {SAY: {}, FIND: {}}
+    rows: dict[str, dict[str, float]] = {SAY: {}, FIND: {}}
+    if full:
+        rows = _rows(said, looked_at, finds(agent, ahead, [UNNAMED] * n)[0] == ahead.target)
+        rows[SAY][SURE] = calibration_error(sure, right)
+        rows[FIND][OF_CELL] = calibration_error(of_cell, found == ahead.target)
     met = [identities({"sight": shown.sight}) for shown in (looked_at, ahead)]
     return [
         Measure(SAY, "named rightly", right.astype(float), 1 / len(HELD_OUT), 1.0, floors[SAY], rate=True, note=NOTE,
@@ -65,17 +70,21 @@ def shown_in_lessons(context: Context, n: int) -> np.ndarray:
     return np.concatenate([identities({"sight": sight}) for sight in shown])
 
 
-def says(agent: Agent, sight: np.ndarray) -> list[str]:
-    """What the agent writes behind "what is that?", up to a full stop."""
-    return answers(agent, {SIGHT: sight, TEXT: [WHAT] * len(sight)}, LONGEST)
+def says(agent: Agent, sight: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """What the agent writes behind "what is that?", up to a full stop, and how sure it is of it."""
+    return sure_answers(agent, {SIGHT: sight, TEXT: [WHAT] * len(sight)}, LONGEST)
 
 
-def finds(agent: Agent, shown: Scenes, questions: Sequence[str] | None = None) -> np.ndarray:
-    """Which thing lies nearest to the cell pointed at when asked where what is meant is, int64 [N]."""
+def finds(agent: Agent, shown: Scenes, questions: Sequence[str] | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Which thing lies nearest to the cell pointed at when asked where what is meant is, int64 [N], and the probability
+    of that cell, float64 [N].
+    """
     asked = [where(name) for name in shown.names] if questions is None else list(questions)
     actor = Actor(agent, len(asked), effectors=(), heads=(POINT,))
     output = actor.act(collate_tick({SIGHT: shown.sight, TEXT: asked}, np.ones(len(asked), bool)))
-    return nearest(output.outputs[POINT].mode().cpu().numpy(), shown.boxes)
+    pointed = output.outputs[POINT]
+    sure = pointed.numbers().double().softmax(-1).amax(-1).flatten()
+    return nearest(pointed.mode().cpu().numpy(), shown.boxes), sure.cpu().numpy()
 
 
 def nearest(cell: np.ndarray, boxes: np.ndarray) -> np.ndarray:

@@ -118,6 +118,17 @@ def test_a_turn_goes_on_from_the_one_before_until_a_silence_or_another_agent() -
     assert int(talk._talk.state.ring.tick[0]) == 1
 
 
+def test_who_sees_nothing_is_answered_and_points_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A life with a microphone alone: what it points with reads what it looks at, and there is nothing."""
+    agent = tiny_agent()
+    agent.add_encoder("sight")
+    parts_of_language.admit(agent)
+    written(monkeypatch, " there.")
+    found = Dialogue().reply(agent.eval(), "where is the ball?", None, 0.0)
+    assert found is not None
+    assert (found.text, found.points) == ("there.", None)
+
+
 def test_it_points_only_where_its_words_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     agent = tiny_agent()
     agent.add_encoder("sight")

@@ -371,3 +371,18 @@ def test_of_a_life_that_was_killed_it_says_that_nobody_answers(page: Page) -> No
         return said;
     }"""
     assert page.evaluate(script)[:2] == ["lost", "silent"]
+
+
+def test_words_it_heard_stand_there_with_how_sure_it_is_and_that_it_speaks_is_told(
+    seeing: Page, life: FakeLife
+) -> None:
+    page = seeing
+    assert not page.locator("#words-heard").is_visible()
+    life.extra = {"heard": {"words": [["two", 0.912], ["balls", 0.5]], "examined": True}}
+    wait_for(page, "() => document.querySelector('#words-heard').textContent === 'It heard: two (91 %) balls (50 %).'")
+    life.extra = {"heard": {"words": [["red", 1.0]], "examined": False}, "own_voice": True, "sound": None}
+    wait_for(page, "() => document.querySelector('#words-heard').textContent.includes('no exam says')")
+    wait_for(page, "() => document.querySelector('#level-says').textContent.startsWith('It speaks')")
+    life.extra = {}
+    wait_for(page, "() => document.querySelector('#level-says').textContent.endsWith('dB')")
+    assert "red (100 %)" in text(page, "#words-heard"), "what was heard last stays"

@@ -16,6 +16,7 @@ from devmind.curriculum.stage import Context
 from devmind.testing import tiny_agent
 from stages.language import parts, seeing
 from stages.language.answer import exam, lesson
+from stages.language.answering import SURE, TOGETHER, sure_answers
 from stages.language.caregiver.grammar import check_words
 from stages.language.caregiver.scene import COLOURS, HELD_OUT, NOUNS, TAUGHT, Scene, Thing
 from stages.language.parts import SIGHT, TEXT
@@ -127,7 +128,7 @@ def test_who_sees_all_is_right_and_shuffled_answers_are_below_the_floors(context
     def judged(order) -> dict[str, float]:
         known = lambda agent, senses, most: [last[-1].answers[i] for i in order(len(senses[TEXT]))]  # noqa: E731
         monkeypatch.setattr(exam, "asked", remembered)
-        monkeypatch.setattr(exam, "answers", known)
+        monkeypatch.setattr(exam, "sure_answers", lambda *given: (known(*given), np.ones(len(given[1][TEXT]))))
         return {measure.name: measure.score for measure in exam.examine(agent, context, "retention")}
 
     with examination(agent):
@@ -135,11 +136,19 @@ def test_who_sees_all_is_right_and_shuffled_answers_are_below_the_floors(context
         assert max(judged(np.random.default_rng(0).permutation).values()) < 0.5
 
 
-def test_an_untaught_agent_is_wrong_and_floors_are_between(context: Context, agent: Agent) -> None:
+def test_an_untaught_agent_is_wrong_and_floors_are_between(context: Context, agent: Agent, monkeypatch) -> None:
+    told: list[np.ndarray] = []
+
+    def noted(*given):
+        told.append(sure_answers(*given)[1])
+        return sure_answers(*given)
+
+    monkeypatch.setattr(exam, "sure_answers", noted)
     with examination(agent):
         measures = {measure.name: measure for measure in exam.examine(agent, context, "full")}
-    for measure in measures.values():
+    for measure, sure in zip(measures.values(), told, strict=True):
         assert measure.score == 0.0
+        assert measure.rows[SURE] == pytest.approx(sure.mean()), "who is never right is off by all that it is sure"
         assert 0.1 < measure.floors["who hears the question alone"] < 0.7
         assert measure.floors["two classifiers on cut-out pixels"] < 1.0
         assert measure.rows["sight off"] == 0.0
@@ -152,3 +161,14 @@ def test_things_told_rightly_give_right_answers(context: Context, monkeypatch) -
     pairs = questions.shown.pairs.reshape(-1, 2)
     monkeypatch.setattr(type(rules.cut_outs), "called", lambda self, crops: pairs)
     assert rules.seen(questions) == questions.answers
+
+
+def test_how_sure_it_is_of_an_answer_is_the_same_alone_and_among_others(agent: Agent) -> None:
+    sight = np.random.default_rng(0).integers(0, 255, (TOGETHER + 2, 64, 64, 3), dtype=np.uint8)
+    senses = {SIGHT: sight, TEXT: ["what colour is the ball?"] * len(sight)}
+    said, sure = sure_answers(agent, senses, 4)
+    assert sure.shape == (TOGETHER + 2,)
+    assert ((sure > 0) & (sure <= 1)).all()
+    alone = sure_answers(agent, {SIGHT: sight[-1:], TEXT: senses[TEXT][-1:]}, 4)
+    assert alone[0] == said[-1:]
+    assert alone[1][0] == pytest.approx(sure[-1], rel=1e-4)

@@ -15,7 +15,8 @@ from devmind import worlds
 from devmind.config import load
 from devmind.curriculum.examining import examination
 from devmind.curriculum.stage import Context
-from devmind.errors import DevmindError, WorldError
+from devmind.errors import DevmindError, SessionError, WorldError
+from devmind.seeding import EXAM_SEEDS_FROM
 from devmind.sessions.reader import Session
 from devmind.testing import tiny_agent
 from devmind.worlds.minigrid import FORWARD, room
@@ -148,6 +149,30 @@ def test_rooms_that_are_none_or_broken_are_refused(tmp_path: Path) -> None:
     for broken in (rooms.demonstrate, lambda name, seed: demos.make(name, 1, tmp_path)):
         with pytest.raises(WorldError, match="does not work in 'BabyAI-KeyInBox-v0'"):
             broken("BabyAI-KeyInBox-v0", 0)
+
+
+@pytest.mark.parametrize("name", ["MiniGrid-GoToDoor-5x5-v0", "MiniGrid-Empty-5x5-v0", "MiniGrid-FourRooms-v0"])
+def test_rooms_that_are_not_babyais_are_refused_before_any_file(name: str, tmp_path: Path) -> None:
+    for _ in range(2):  # a file that was left would be what the second attempt complains of
+        with pytest.raises(WorldError, match=f"'{name}' is a room of MiniGrid's own"):
+            demos.make(name, 1, tmp_path / "demos")
+    assert not (tmp_path / "demos").exists()
+    with pytest.raises(WorldError, match="are for exams"):
+        demos.make(lesson.ROOM, 2, tmp_path / "demos", seed=EXAM_SEEDS_FROM - 1)
+    assert not (tmp_path / "demos").exists()
+
+
+def test_a_bot_that_fails_everywhere_leaves_no_empty_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demos, "demonstrate", lambda room, seed: None)
+    for _ in range(2):
+        with pytest.raises(WorldError, match="failed in 20 rooms"):
+            demos.make(lesson.ROOM, 1, tmp_path)
+    assert not list(tmp_path.iterdir())
+    mine = tmp_path / f"{lesson.ROOM}-0.mcap"
+    mine.write_bytes(b"mine")
+    with pytest.raises(SessionError):
+        demos.make(lesson.ROOM, 1, tmp_path)
+    assert mine.read_bytes() == b"mine", "a file that was there is never taken away"
 
 
 def test_a_batch_is_what_the_actor_would_sense(context: Context) -> None:

@@ -17,6 +17,7 @@ from devmind.errors import DevmindError
 from devmind.seeding import numpy_rng
 from devmind.testing import tiny_agent
 from stages.language import parts, seeing
+from stages.language.answering import SURE
 from stages.language.caregiver import grammar, scene
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT, Scene, Thing
 from stages.language.caregiver.views import in_light_of_one_colour
@@ -175,9 +176,9 @@ def test_who_sees_all_is_right_and_shuffled_answers_are_at_chance(context: Conte
         middle = lambda shown: seeing.cells(shown.boxes)[np.arange(len(shown.target)), shown.target]  # noqa: E731
         turn = order if shuffle else np.arange
         monkeypatch.setattr(exam, "scenes", remembered)
-        monkeypatch.setattr(exam, "says", say)
-        monkeypatch.setattr(exam, "finds", lambda a, shown, questions=None: exam.nearest(
-            middle(shown)[turn(len(shown.target))], shown.boxes))  # fmt: skip
+        monkeypatch.setattr(exam, "says", lambda a, sight: (say(a, sight), np.ones(len(sight))))
+        monkeypatch.setattr(exam, "finds", lambda a, shown, questions=None: (exam.nearest(
+            middle(shown)[turn(len(shown.target))], shown.boxes), np.ones(len(shown.target))))  # fmt: skip
         return {measure.name: measure.score for measure in exam.examine(agent, big, "glimpse")}
 
     with examination(agent):
@@ -192,6 +193,8 @@ def test_an_untaught_agent_stands_at_chance_and_below_the_floors(context: Contex
         measures = {measure.name: measure for measure in exam.examine(agent, context, "full")}
     assert measures[exam.SAY].score == 0.0
     assert measures[exam.FIND].score < 0.6
+    assert 0 <= measures[exam.SAY].rows[SURE] <= 1
+    assert 0 <= measures[exam.FIND].rows[exam.OF_CELL] <= 1
     assert measures[exam.SAY].floors["nearest neighbour on cut-out pixels"] == 0.0  # no lesson shows such a pair
     assert not exam.GATE.judge(measures).passed
 

@@ -1,0 +1,87 @@
+"""Uttering: sound that the agent makes itself is played; codes of sound are gathered first, a second at a time.
+
+A head that answers `utter` by codes knows how a row of them sounds (`Head.as_sound`). Sound is made of them in the
+thread that speaks. While it is played the ear is deaf (`Speaking.is_heard`), so who repeats what it hears repeats a
+second, does not hear for as long, and does not hear itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.agent.heads import Head
+from devmind.live.viewing.hearing import QUIET_DB, level_db
+
+UTTER = "utter"
+GATHERED = 10
+"""Moments of codes that are made sound at once: a second. Less has more seams, more is longer waited for."""
+NO_SPEAKER = "It utters sound, which nothing plays here; start it with --speaker default to hear it."
+NO_SOUND = "It utters by '{}', which does not say how its answers sound, so nothing is played."
+
+NO_PLAYER = "It utters codes of sound, and this speaker plays ready sound alone (it has no `play`)."
+
+
+class Uttering:
+    """What the agent utters, on its way to a speaker.
+
+    Args:
+        speaker: plays float32 [C, S] at 16 kHz by `act`, and what takes a while to be made by `play`, as `Speaking`;
+            None where there is none.
+
+    Attributes:
+        fault: why nothing is heard of what it utters, a sentence; '' when all is well.
+    """
+
+    def __init__(self, speaker: Any) -> None:
+        self.speaker, self.fault = speaker, ""
+        self._codes: list[np.ndarray] = []
+        self._by = ""
+
+    def take(self, agent: Agent, value: np.ndarray | None, by: Sequence[str]) -> None:
+        """What a tick uttered, at once.
+
+        Args:
+            value: sound float32 [C, S], codes [...] of a Moment, or None where nothing was uttered.
+            by: the heads that answered.
+        """
+        if value is None:
+            self._flush(agent)
+        elif self.speaker is None:
+            self.fault = NO_SPEAKER
+        elif value.dtype == np.float32:
+            self.speaker.act(value)
+        elif not by or type(agent.head(by[0])).as_sound is Head.as_sound:
+            self.fault = NO_SOUND.format(by[0] if by else UTTER)
+        elif not hasattr(self.speaker, "play"):
+            self.fault = NO_PLAYER
+        else:
+            self._gather(agent, value, by[0])
+
+    def _gather(self, agent: Agent, codes: np.ndarray, by: str) -> None:
+        if by != self._by:
+            self._flush(agent)
+        self._by = by
+        self._codes.append(codes)
+        if len(self._codes) == GATHERED:
+            self._flush(agent)
+
+    def _flush(self, agent: Agent) -> None:
+        """Have what was gathered played."""
+        codes, self._codes = self._codes, []
+        if codes and self._by in agent.heads:
+            self.speaker.play(partial(_sound, agent, self._by, np.stack(codes)))
+
+
+def _sound(agent: Agent, head: str, codes: np.ndarray) -> np.ndarray:
+    """How codes [T, ...] sound, float32 [1, S]; no samples where that is next to silence."""
+    with torch.inference_mode():
+        made = agent.head(head).as_sound(torch.from_numpy(codes).to(agent.device))
+    assert made is not None
+    sound = np.asarray(made.float().cpu().numpy()[None], np.float32)
+    return sound if level_db(sound) >= QUIET_DB else sound[:, :0]

@@ -1,0 +1,88 @@
+"""Words that the agent hears, for the page: what its head of words answers to each Moment, put together as they come.
+
+The head is read as its exam reads it, by connectionist temporal classification over whole words: each frame is a word
+or nothing (the class without a name), and a word that goes on is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from devmind.agent.agent import Agent
+from devmind.agent.taps import sense_of
+from devmind.bounds import damage
+from devmind.errors import CheckpointError
+from devmind.live.loop import Tick
+
+HEAD, EXAM = "heard_words", "hear_words/"
+"""What answers, with the words as its labels; and how the names of its exam's measures begin."""
+PAUSE_S = 2.0
+"""After so long without a word the next one begins anew."""
+MOST = 12
+"""Words that are shown at once."""
+
+
+def has_passed(results: Mapping[str, Any] | None) -> bool | None:
+    """Whether an agent's `results.json` say that it hears words; None where it was never asked.
+
+    Raises:
+        CheckpointError: they are not what an exam writes.
+    """
+    with damage(CheckpointError, "The agent's results are not what an exam writes ({}); use a backup."):
+        measures = [measure for skill in (results or {}).get("skills", ()) for measure in skill.get("measures", ())]
+        told = [measure["passed"] for measure in measures if measure["name"].startswith(EXAM)]
+    decided = [passed for passed in told if passed is not None]
+    return all(decided) if decided else None
+
+
+class HeardWords:
+    """The last words that one agent heard.
+
+    Args:
+        results: of its exams. Words of one that failed are not shown; of one that was never examined they are, and the
+            page says so.
+
+    Attributes:
+        heads: what has to be asked at each tick; none where it hears no words.
+    """
+
+    def __init__(self, agent: Agent, results: Mapping[str, Any] | None) -> None:
+        self.passed = has_passed(results)
+        self.words = agent.labels_of(HEAD) if HEAD in agent.heads else []
+        self.heads = (HEAD,) if self.words and self.passed is not False else ()
+        self._ear = sense_of(str(agent.tap_of(HEAD))) if self.heads else None
+        self._heard: list[tuple[str, float]] = []
+        self._before, self._at_s = "", float("-inf")
+
+    def see(self, tick: Tick) -> None:
+        """A tick has passed."""
+        output, ear = tick.output.outputs.get(HEAD), tick.percepts.encoded.get(self._ear or "")
+        if not self.heads or output is None or ear is None or not bool(ear.present.any()):
+            self._before = ""
+            return
+        shares = output.numbers()[0].float().softmax(-1).reshape(-1, len(self.words)).cpu().numpy()
+        for frame in shares:
+            self._add(frame, tick.moment.time_s)
+
+    def _add(self, shares: np.ndarray, now_s: float) -> None:
+        best = int(shares.argmax())
+        word, sure = self.words[best], float(shares[best])
+        if word and word == self._before and self._heard:
+            self._heard[-1] = (word, max(sure, self._heard[-1][1]))
+        elif word:
+            begun = self._heard if now_s - self._at_s <= PAUSE_S else []
+            self._heard = [*begun, (word, sure)][-MOST:]
+        self._before = word
+        self._at_s = now_s if word else self._at_s
+
+    def shown(self) -> dict[str, Any]:
+        """For the page: `words`, each with the highest probability that a frame of it had, and whether the agent was
+        `examined` in hearing them; empty before the first.
+        """
+        if not self._heard:
+            return {}
+        words = [[word, round(sure, 3)] for word, sure in self._heard]
+        return {"words": words, "examined": self.passed is not None}

@@ -1,0 +1,128 @@
+"""Words it hears, on the page: those that `devmind hear` prints, with how sure it is; of who failed, none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.agent.output import Categorical
+from devmind.errors import CheckpointError
+from devmind.live.loop import LiveLoop, Tick
+from devmind.live.viewing.heard_words import HEAD, MOST, PAUSE_S, HeardWords, has_passed
+from devmind.live.virtual import SoundMailbox, VirtualClock
+from devmind.raised import raised
+from devmind.testing import tiny_agent
+from devmind.worlds.room import Room
+from stages.voice import parts
+from stages.voice.caregiver.speech import UNSEEN_PHRASES, bank
+from stages.voice.listening import Hearing
+from stages.voice.transcript import KNOWN
+
+PASSED = {"skills": [{"measures": [{"name": "hear_words/caregiver", "passed": True}]}]}
+EAR = parts.LISTEN
+
+
+@pytest.fixture(scope="module")
+def taught() -> Agent:
+    """The agent behind voice that comes with devmind."""
+    return Agent.from_pretrained(raised()["after-voice"])
+
+
+def listening(agent: Agent, wave: np.ndarray, heard: HeardWords, deaf: bool = False) -> Iterator[Tick]:
+    """A life on a virtual clock in which a sound of whole Moments is played once, with two Moments of quiet."""
+    clock, ear = VirtualClock(), SoundMailbox()
+    room = Room({"ear": ear}, now=clock.now, sleep=clock.sleep)
+    loop = LiveLoop(agent, room, watchers={"words": heard.see}, hears_itself=lambda: deaf)
+    loop.heads, going = heard.heads, loop.ticks()
+    for part in np.concatenate((wave, np.zeros(3200, np.float32))).reshape(-1, 1, 1600):
+        ear.post(part)
+        tick = next(going)
+        assert tick is not None
+        yield tick
+
+
+def phrases() -> list[tuple[str, np.ndarray]]:
+    """Phrases by the caregiver, whoever speaks here, in whole Moments."""
+    said = bank("words on the page", 0, 3, UNSEEN_PHRASES, True)
+    return [(text, np.pad(wave, (1600, -len(wave) % 1600))) for text, wave in zip(said.texts, said.waves, strict=True)]
+
+
+def test_a_life_hears_the_words_that_its_exam_would(taught: Agent) -> None:
+    right = 0
+    for text, wave in phrases():
+        heard = HeardWords(taught, PASSED)
+        list(listening(taught, wave, heard))
+        wanted = " ".join(words for _, words in Hearing(taught, list(wave.reshape(-1, 1600))).words())
+        shown = heard.shown()
+        assert shown["examined"]
+        assert " ".join(word for word, _ in shown["words"]) == wanted
+        assert all(0.05 < sure <= 1 for _, sure in shown["words"])
+        right += wanted == text
+    assert right >= 1, "this agent was taught them"
+
+
+def test_its_own_voice_is_no_word_heard(taught: Agent) -> None:
+    [(_, wave), *_] = phrases()
+    heard = HeardWords(taught, PASSED)
+    list(listening(taught, wave, heard, deaf=True))
+    assert heard.shown() == {}
+
+
+def test_words_of_who_failed_are_not_shown_and_of_who_was_never_examined_it_is_said(taught: Agent) -> None:
+    def told(*passed: bool | None) -> dict[str, Any]:
+        return {"skills": [{"measures": [{"name": "hear_words/x", "passed": one} for one in passed]}]}
+
+    assert [has_passed(told(*passed)) for passed in ((True, None), (True, False), (None,), ())] == [
+        True, False, None, None,
+    ]  # fmt: skip
+    assert has_passed({"skills": [{"measures": [{"name": "see", "passed": False}]}]}) is None
+    assert HeardWords(taught, told(False)).heads == ()
+    assert HeardWords(taught, None).heads == (HEAD,)
+    assert HeardWords(tiny_agent(), PASSED).heads == ()
+    with pytest.raises(CheckpointError, match="not what an exam writes"):
+        has_passed({"skills": [{"measures": [3]}]})
+
+
+def frames(*rows: dict[str, float]) -> Any:
+    """A tick in which each frame is these words with these probabilities, the rest nothing."""
+    logits = torch.full((1, len(rows), len(KNOWN)), -40.0)
+    for at, shares in enumerate(rows):
+        for word, share in {"": 1 - sum(shares.values()), **shares}.items():
+            logits[0, at, KNOWN.index(word)] = float(np.log(max(share, 1e-9)))
+    return logits
+
+
+def see(heard: HeardWords, time_s: float, logits: Any, present: bool = True) -> None:
+    ear = SimpleNamespace(present=torch.tensor([[present]]))
+    heard.see(
+        SimpleNamespace(  # type: ignore[arg-type]
+            output=SimpleNamespace(outputs={HEAD: Categorical(logits)}),
+            percepts=SimpleNamespace(encoded={EAR: ear}),
+            moment=SimpleNamespace(time_s=time_s),
+        )
+    )
+
+
+def test_a_word_that_goes_on_is_one_with_its_highest_probability_and_a_pause_begins_anew() -> None:
+    agent = tiny_agent()
+    parts.admit(agent)
+    assert agent.labels_of(HEAD) == list(KNOWN)
+    heard = HeardWords(agent, PASSED)
+    see(heard, 0.1, frames({}, {"two": 0.6}))
+    see(heard, 0.2, frames({"two": 0.9}, {}))
+    see(heard, 0.3, frames({"two": 0.7}, {"red": 0.8}))
+    assert heard.shown()["words"] == [["two", 0.9], ["two", 0.7], ["red", 0.8]]
+    see(heard, 0.4, frames({"box": 1.0}, {}), present=False)
+    see(heard, 0.5, frames({"red": 0.5001}, {}))
+    assert [word for word, _ in heard.shown()["words"]] == ["two", "two", "red", "red"], "it was deaf between them"
+    see(heard, 0.5 + PAUSE_S + 0.2, frames({}, {"ball": 0.75}))
+    assert heard.shown()["words"] == [["ball", 0.75]]
+    for tick in range(20):
+        see(heard, 3 + tick / 10, frames({}, {"box": 0.75}))
+    assert len(heard.shown()["words"]) == MOST
