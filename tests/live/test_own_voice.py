@@ -168,7 +168,8 @@ def test_codes_of_silence_are_not_played(echoing: Agent, monkeypatch: pytest.Mon
 
 
 def test_sound_is_played_at_once_and_what_cannot_be_played_is_told(echoing: Agent) -> None:
-    mouth, sound = Mouth(), np.zeros((1, 1600), np.float32)
+    mouth = Mouth()
+    sound: np.ndarray = np.zeros((1, 1600), np.float32)
     uttering = Uttering(mouth)
     uttering.take(echoing, sound, ["voice"])
     assert mouth.played == [sound]
