@@ -348,15 +348,18 @@ class StageRun:
         controlled = any(lesson.control for lesson in self.stage.lessons(self.context))
         begun = self.out / "twin" / "newborn"
         if controlled:
-            result = self._twin(
-                Control(self.stage), begun if (begun / CHECKSUMS).exists() else identity_trunk(agent, begun)
-            )
+            if not (begun / CHECKSUMS).exists():
+                start = place(Agent.from_pretrained(self.out / "start"), self.context.device)
+                identity_trunk(agent, begun, start, self.stage, self.context)
+            result = self._twin(Control(self.stage), begun)
         else:
             result = self._twin(self.stage, fresh_trunk(self.out / "start", begun))
         told = compared(result.results)
         if controlled:
             told["title"] = "What the trunk bought"
-            told["note"] = "heads taught once more as long on a trunk that lets all tokens through and does not learn"
+            told["note"] = (
+                "heads begun anew and taught as long on a trunk that lets all tokens through and does not learn"
+            )
         twin = Agent.from_pretrained(result.agent).sha256()
         folders = sorted((self.out / "twin" / "run" / FOLDER).iterdir())
         theirs = {name: measure for folder in folders for name, measure in (load(folder, twin) or {}).items()}
