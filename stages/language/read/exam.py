@@ -20,6 +20,7 @@ from stages.language.read.corpus import CAREGIVER, Corpus, as_bytes, corpus
 from stages.language.read.lesson import group
 from stages.language.read.ngrams import WittenBell
 from stages.language.read.pages import LENGTHS, page_batch, pieces_of, telling, telling_pieces
+from stages.language.read.readout import ReadOut
 
 NAME = "read"
 ORDER = 5
@@ -78,14 +79,18 @@ def taught(context: Context, n: int) -> np.ndarray:
 
 
 def floors(text: Corpus) -> dict[str, float]:
-    """Nats a character of the frequencies of characters, and of the Witten-Bell 5-gram, counted on the taught part."""
+    """Nats a character of the frequencies of characters and of the Witten-Bell 5-gram, counted on the taught part, and
+    of a linear read-out of the bytes before, fitted there in closed form.
+    """
     characters = np.frombuffer(f"{text.taught}{text.held_out}".encode("utf-32-le"), np.uint32)
     alphabet, numbers = np.unique(characters, return_inverse=True)
     taught, held_out = np.split(numbers, [len(text.taught)])
-    return {
+    counted = {
         name: float(WittenBell(taught, len(alphabet), order).nats(held_out).mean())
         for name, order in (("frequency of characters", 1), (f"Witten-Bell {ORDER}-gram", ORDER))
     }
+    read = ReadOut(as_bytes(text.taught)).nats(as_bytes(text.held_out))
+    return counted | {"read-out in closed form": float(read.sum() / len(text.held_out))}
 
 
 def nats_of(agent: Agent, text: str, length: int) -> np.ndarray:

@@ -23,6 +23,7 @@ from stages.language import parts
 from stages.language.read import corpus, exam, lesson, saying
 from stages.language.read.ngrams import WittenBell
 from stages.language.read.pages import page_batch, telling
+from stages.language.read.readout import ReadOut
 
 
 @pytest.fixture
@@ -78,6 +79,17 @@ def test_a_text_is_split_and_hashed(tmp_path: Path) -> None:
     file.write_text("ä schöner tax\n" * 1000, encoding="utf-8")
     corpus.of_files.cache_clear()
     assert corpus.of_files((file,)).sha256 != text.sha256
+
+
+def test_a_read_out_gives_every_byte_a_probability_and_learns_what_follows() -> None:
+    taught = np.frombuffer(b"abcabcabd" * 400, np.uint8)
+    model = ReadOut(taught)
+    before = np.frombuffer(b"abcab", np.uint8)
+    every = np.array([model.nats(np.append(before, byte))[-1] for byte in np.unique(taught)])
+    assert np.exp(-every).sum() == pytest.approx(1.0)
+    told = model.nats(np.frombuffer(b"abcabcabdabc", np.uint8))
+    assert told[4:].mean() < 0.3  # four bytes before tell all but whether the third letter is a c or a d
+    assert model.nats(np.frombuffer(b"ab!", np.uint8))[-1] == pytest.approx(2 * log(256))
 
 
 @pytest.mark.parametrize(
