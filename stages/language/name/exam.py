@@ -47,7 +47,8 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     floors = _floors(context, looked_at, ahead) if full else {SAY: {}, FIND: {}}
     right = np.array([one == answer(name) for one, name in zip(said, looked_at.names, strict=True)])
     blind = finds(agent, ahead, [UNNAMED] * n) == ahead.target if full else np.zeros(0)
-    rows = _rows(said, looked_at, blind) if full else {SAY: {}, FIND: {}}
+    unseen = answers(agent, {TEXT: [WHAT] * n}, LONGEST) if full else []
+    rows = _rows(said, looked_at, blind, unseen) if full else {SAY: {}, FIND: {}}
     met = [identities({"sight": shown.sight}) for shown in (looked_at, ahead)]
     return [
         Measure(SAY, "named rightly", right.astype(float), 1 / len(HELD_OUT), 1.0, floors[SAY], rate=True, note=NOTE,
@@ -84,13 +85,14 @@ def nearest(cell: np.ndarray, boxes: np.ndarray) -> np.ndarray:
     return np.linalg.norm(centres(boxes) - point[:, None], axis=-1).argmin(1)
 
 
-def _rows(said: list[str], looked_at: Scenes, blind: np.ndarray) -> dict[str, dict[str, float]]:
-    """Each of the two words by itself; and what is found by a child that was not told which."""
+def _rows(said: list[str], looked_at: Scenes, blind: np.ndarray, unseen: list[str]) -> dict[str, dict[str, float]]:
+    """Each of the two words by itself, and names by who sees nothing; things found by who was not told which."""
     words = [[*text.strip().rstrip(".").split(), "", "", ""][1:3] for text in said]
     wanted = [name.split() for name in looked_at.names]
     share = lambda at: float(np.mean([one[at] == other[at] for one, other in zip(words, wanted, strict=True)]))  # noqa: E731
+    off = np.mean([one == answer(name) for one, name in zip(unseen, looked_at.names, strict=True)])
     return {
-        SAY: {"the colour right": share(0), "the noun right": share(1)},
+        SAY: {"the colour right": share(0), "the noun right": share(1), "sight off": float(off)},
         FIND: {f"asked '{UNNAMED}'": float(blind.mean())},
     }
 
@@ -98,7 +100,8 @@ def _rows(said: list[str], looked_at: Scenes, blind: np.ndarray) -> dict[str, di
 def _floors(context: Context, looked_at: Scenes, ahead: Scenes) -> dict[str, dict[str, float]]:
     """Rules on raw pixels, which are told where each thing is.
 
-    A classifier of colours and one of nouns, fitted apart on lessons' scenes; and the name of the nearest picture.
+    A classifier of colours and one of nouns, fitted apart on lessons' scenes; and the name of the nearest picture, or
+    which thing is nearest to one of that colour and one of that noun.
     """
     n = context.episodes(EXAMPLES)
     known = scenes(context, lesson_seeds(n, context.seed, "name", "floors"), TAUGHT, TAUGHT, np.ones(n, bool))
@@ -106,12 +109,16 @@ def _floors(context: Context, looked_at: Scenes, ahead: Scenes) -> dict[str, dic
     asked = looked_at.crops()[np.arange(len(looked_at.target)), looked_at.target]
     right = lambda called: float((called == looked_at.meant).all(1).mean())  # noqa: E731
     found = rules.fits(ahead.crops(), ahead.meant).argmax(1) == ahead.target
+    near = rules.likeness(ahead.crops(), ahead.meant).argmax(1) == ahead.target
     return {
         SAY: {
             "two classifiers on cut-out pixels": right(rules.called(asked)),
             "nearest neighbour on cut-out pixels": right(rules.nearest(asked)),
         },
-        FIND: {"two classifiers on cut-out pixels": float(found.mean())},
+        FIND: {
+            "two classifiers on cut-out pixels": float(found.mean()),
+            "nearest neighbours on cut-out pixels": float(near.mean()),
+        },
     }
 
 
