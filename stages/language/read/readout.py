@@ -63,7 +63,9 @@ class ReadOut:
         last = [before[max(ORDERS) - back : len(before) - back] for back in range(1, max(ORDERS) + 1)]
         columns = [last[0].astype(np.int64)]
         for at, order in enumerate(ORDERS):
-            key = sum((byte << np.uint64(8 * back) for back, byte in enumerate(last[:order])), np.uint64(0))
+            key = np.zeros(len(data), np.uint64)
+            for back, byte in enumerate(last[:order]):
+                key += byte << np.uint64(8 * back)
             hashed = (key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)
             columns.append(256 + at * self.buckets + (hashed % np.uint64(self.buckets)).astype(np.int64))
         width, each = 256 + len(ORDERS) * self.buckets, len(columns)
