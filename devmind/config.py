@@ -30,6 +30,20 @@ class TrunkConfig(Section):
     window: int | None = Field(None, ge=1, description="Moments a token can see; None: the size's own")
 
 
+class TextConfig(Section):
+    """What is read, and in which pieces."""
+
+    files: tuple[str, ...] | None = Field(
+        None, description="texts that are read (UTF-8), the last tenth of each held out; None: --data's, or the stage's"
+    )
+    tokenizer: str | None = Field(
+        None,
+        description="'bytes', 'bpe' (pieces, made of what lessons read), 'own' (a pretrained trunk's), 'patches' of "
+        "eight bytes, or a file tokenizer.json; None: what the agent has, else bytes",
+    )
+    pieces: int = Field(1024, ge=258, description="of the vocabulary that 'bpe' makes")
+
+
 class LessonConfig(Section):
     """What a run changes about one lesson."""
 
@@ -76,6 +90,7 @@ class RunConfig(Section):
         "has 2, unless this is given",
     )
     trunk: TrunkConfig = TrunkConfig()
+    text: TextConfig = TextConfig()
     lessons: Mapping[str, LessonConfig] = Field(default_factory=dict, description="changes by lesson name")
     exam: ExamConfig = ExamConfig()
 

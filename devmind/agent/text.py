@@ -25,6 +25,7 @@ from devmind.agent.encoders import Encoded, Encoder, mlp
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Categorical, Output, masked_mean
 from devmind.agent.taps import Tapped
+from devmind.agent.vocabulary import of_pretrained, read_vocabulary
 from devmind.errors import ConfigError, MomentError, PluginError, nearest
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ BEGIN, END, NOTHING = 256, 257, 258
 """Numbers beside the 256 bytes: a page begins, it ends, and what fills up its last patch."""
 PATCH = 8
 PAGE_TOKENS = 512
-TOKENIZERS = ("bytes", "patches", "bpe")
+TOKENIZERS, OWN = ("bytes", "patches", "bpe"), "own"
 
 
 class TextEncoder(Encoder):
@@ -67,7 +68,7 @@ class TextEncoder(Encoder):
             raise ConfigError(f"There is no tokenizer '{tokenizer}'{nearest(tokenizer, TOKENIZERS)}")
         if (tokenizer == "bpe") != (vocabulary is not None):
             raise ConfigError("The tokenizer 'bpe' takes a vocabulary, and no other one does: see `add_text`.")
-        self.tokenizer, self.limit, self.patched = tokenizer, limit, tokenizer == "patches"
+        self.tokenizer, self.limit, self.patched, self.plain = tokenizer, limit, tokenizer == "patches", plain
         self.pieces: Any = None
         self.begin, self.end = (BEGIN, END) if vocabulary is None else (begin, end)
         if vocabulary is not None:
@@ -287,79 +288,49 @@ def add_text(
 
     Args:
         part: the entry point of the head, a `TextHead`; beside: what else it taps, behind the trunk's features.
-        tokenizer: bytes, patches, or the path of a `tokenizer.json` of the library tokenizers.
+        tokenizer: bytes, patches, or the path of a `tokenizer.json` of the library tokenizers. An agent that has the
+            encoder already keeps it, and the head writes as that reads.
         own: take tokenizer and word tables of the pretrained decoder that the trunk came from.
 
     Raises:
         PluginError: `own` without such a trunk, or at another width than its own.
         ConfigError: there is no such tokenizer.
     """
-    encoder: dict[str, Any] = {"tokenizer": tokenizer, "limit": limit}
-    head: dict[str, Any] = {"patched": tokenizer == "patches"}
+    if sense not in agent.encoders:
+        add_reading(agent, OWN if own else tokenizer, limit, stage, sense)
+    encoder = agent.encoder(sense)
+    assert isinstance(encoder, TextEncoder)
+    head: dict[str, Any] = {"patched": encoder.patched}
     tables: Mapping[str, Tensor] = {}
-    if own:
-        encoder, tables = _of_pretrained(agent, limit)
-        head = {"patched": False, "plain": True}
+    if encoder.plain:
+        tables, head = of_pretrained(agent, limit)[1], {"patched": False, "plain": True}
         if "out" in tables:
             head["untied"] = len(tables["out"])
-    elif tokenizer not in TOKENIZERS:
-        encoder = {"tokenizer": "bpe", "limit": limit, **_read_vocabulary(Path(tokenizer))}
-    agent.add_encoder(sense, "encoder.text", stage=stage, options=encoder)
     tap = (f"trunk:{sense}", *beside) if beside else f"trunk:{sense}"
     agent.add_head(sense, part, tap=tap, stage=stage, options=head)
-    with torch.no_grad():
-        if "in" in tables:
-            agent.encoder(sense).table.weight.copy_(tables["in"])  # type: ignore[union-attr,operator]
-        if "out" in tables:
+    if "out" in tables:
+        with torch.no_grad():
             agent.head(sense).own.weight.copy_(tables["out"])  # type: ignore[union-attr,operator]
 
 
-def _read_vocabulary(path: Path) -> dict[str, Any]:
-    from tokenizers import Tokenizer
+def add_reading(
+    agent: Agent, tokenizer: str, limit: int = PAGE_TOKENS, stage: str = "newborn", sense: str = "text"
+) -> None:
+    """Add the encoder of pages alone; a head is added by `add_text`. Arguments and what is raised: as there.
 
-    if not path.is_file():
-        raise ConfigError(
-            f"There is no tokenizer '{path}': expected {', '.join(TOKENIZERS[:2])}, or a file tokenizer.json."
-        )
-    text = path.read_text(encoding="utf-8")
-    try:
-        pieces = Tokenizer.from_str(text)
-    except Exception as error:  # the library raises plain Exceptions
-        raise ConfigError(f"The file '{path}' is no tokenizer of the library tokenizers: {error}") from error
-
-    def first(names: Sequence[str]) -> int | None:
-        found = [pieces.token_to_id(name) for name in names]
-        return next((number for number in found if number is not None), None)
-
-    begin, end = (
-        first(("<s>", "<|begin_of_text|>", "[CLS]")),
-        first(("</s>", "<|endoftext|>", "<|end_of_text|>", "[SEP]")),
-    )
-    return {"vocabulary": text, "begin": begin, "end": end}
-
-
-def _of_pretrained(agent: Agent, limit: int) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Options and word tables (`in`, and `out` where it is another one) of the trunk's own decoder."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    source, width = agent.config.trunk_source, agent.trunk.decoder.config.hidden_size
-    if source is None:
-        raise PluginError("This agent's trunk is no pretrained decoder, so it has no words of its own.")
-    if width != agent.config.width:
-        raise PluginError(
-            f"A pretrained trunk reads and writes its own words at its own width only: make the agent with "
-            f"AgentConfig(width={width}, ...); its width is {agent.config.width}."
-        )
-    try:
-        model: Any = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32, use_safetensors=True)
-        tokens: Any = AutoTokenizer.from_pretrained(source)
-        vocabulary = tokens.backend_tokenizer.to_str()
-    except Exception as error:
-        raise PluginError(f"Words of the decoder '{source}' cannot be read: {error}") from error
-    words, out = model.get_input_embeddings().weight.detach(), model.get_output_embeddings().weight.detach()
-    options = {"tokenizer": "bpe", "limit": limit, "vocabulary": vocabulary, "plain": True, "size": len(words)}
-    options |= {"begin": tokens.bos_token_id, "end": tokens.eos_token_id}
-    return options, {"in": words} if torch.equal(words, out) else {"in": words, "out": out}
+    Args:
+        tokenizer: also `own`, the pretrained trunk's.
+    """
+    options: dict[str, Any] = {"tokenizer": tokenizer, "limit": limit}
+    tables: Mapping[str, Tensor] = {}
+    if tokenizer == OWN:
+        options, tables = of_pretrained(agent, limit)
+    elif tokenizer not in TOKENIZERS:
+        options = {"tokenizer": "bpe", "limit": limit, **read_vocabulary(Path(tokenizer))}
+    agent.add_encoder(sense, "encoder.text", stage=stage, options=options)
+    if tables:
+        with torch.no_grad():
+            agent.encoder(sense).table.weight.copy_(tables["in"])  # type: ignore[union-attr,operator]
 
 
 def text_loss(agent: Agent, batch: Mapping[str, Any], sense: str = "text") -> tuple[Tensor, dict[str, Tensor]]:

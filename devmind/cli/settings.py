@@ -43,6 +43,12 @@ DataOption = Annotated[
     Path | None,
     typer.Option("--data", metavar="DIR", help="Folder of labelled recordings ('devmind data get' makes one)."),
 ]
+TextOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--text", metavar="FILE", help="Text to read (UTF-8), in place of what --data or the stage has; repeatable."
+    ),
+]
 AgentOption = Annotated[
     Path | None,
     agent_option(
@@ -64,11 +70,13 @@ def run_config(
     sets: Sequence[str] | None = None,
     name: str | None = None,
     seed: int | None = None,
+    texts: Sequence[Path] | None = None,
 ) -> RunConfig:
     """The configuration of a run; without `name`, the one that has the size's name.
 
     Raises:
-        ConfigError: an unknown size, configuration or key (the nearest is named), or a value of the wrong type.
+        ConfigError: an unknown size, configuration or key (the nearest is named), a value of the wrong type, or one of
+            `texts` is not there.
     """
     check_minutes(minutes)
     from devmind.config import Size, load
@@ -77,6 +85,8 @@ def run_config(
         raise ConfigError(f"There is no size '{size}'{nearest(size, get_args(Size))}")
     changes: dict[str, Any] = {"size": size, "minutes": minutes, "seed": seed}
     given = {key: value for key, value in changes.items() if value is not None}
+    if files := existing_files(texts, "--text"):
+        given["text.files"] = tuple(str(path) for path in files)
     config = load(name or size or "nursery", given, sets or ())
     may_ask_hub(config.trunk.pretrained)
     return config

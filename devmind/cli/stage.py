@@ -26,6 +26,7 @@ from devmind.cli.settings import (
     SeedOption,
     SetOption,
     SizeOption,
+    TextOption,
     data_folder,
     resumable,
     run_config,
@@ -124,6 +125,7 @@ def run(
     config: ConfigOption = None,
     experience: ExperienceOption = None,
     data: DataOption = None,
+    text: TextOption = None,
     seed: SeedOption = None,
     out: OutOption = None,
     ablate: Annotated[bool, typer.Option("--ablate", help="Train the fresh-trunk twin too, for comparison.")] = False,
@@ -135,7 +137,7 @@ def run(
 
     Exit code 0: passed; 1: a gate was failed; 2: an error; 130 or 143: stopped.
     """
-    settings = run_config(size, minutes, sets, config, seed)
+    settings = run_config(size, minutes, sets, config, seed, text)
     plugins.find("stages", stage)
     data, sessions = run_inputs(data, experience)
     from devmind.curriculum.finished import finished_run, identity, run_folder
@@ -177,6 +179,7 @@ def exam(
     agent: ExaminedOption = None,
     skill: Annotated[str | None, typer.Option("--skill", metavar="NAME", help="This skill only.")] = None,
     data: DataOption = None,
+    text: TextOption = None,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the scores here.")] = None,
     sets: SetOption = None,
     config: ConfigOption = None,
@@ -195,7 +198,7 @@ def exam(
     data = data_folder(data)
     writable_file(json_file, "--json")
     folder = agent_folder(agent)
-    settings = run_config(_size_of(folder), None, sets, config)
+    settings = run_config(_size_of(folder), None, sets, config, None, text)
     if through:
         _exam_through_life(stage, folder, settings, skill, data, json_file)
     from devmind.checkpointing.files import write_atomically

@@ -1,9 +1,9 @@
 """What `--ablate` trains beside a run: a twin without what the run is said to owe its scores to.
 
 Of a stage with lessons that have a `control` it is the finished agent on a trunk that lets all tokens through and does
-not learn: heads are taught on, once more as long (reflex's are begun anew), so what is better than it is owed to the
-trunk. Of any other stage it is the agent that the run began with, its trunk as new: what is better is owed to the
-stages before.
+not learn: what those lessons teach besides the trunk is as the run began with it, and is taught as long, so what is
+better than it is owed to the trunk. Of any other stage it is the agent that the run began with, its trunk as new: what
+is better is owed to the stages before.
 """
 
 from __future__ import annotations
@@ -68,13 +68,27 @@ def refreshed(agent: Agent, parts: Sequence[str]) -> Agent:
     return agent
 
 
-def identity_trunk(agent: Agent, out: Path) -> Path:
-    """Save `agent` with a newborn's trunk that lets all tokens through in `out`, which is given back."""
+def identity_trunk(agent: Agent, out: Path, start: Agent, stage: Stage, context: Context) -> Path:
+    """Save `agent` with a newborn's trunk that lets all tokens through in `out`, which is given back; what the controls
+    of the stage's lessons teach is as in `start`.
+    """
     twin = refreshed(copy.deepcopy(agent), ("trunk",))
+    begun, anew = start.state_dict(), taught_by_controls(twin, stage, context)
+    twin.load_state_dict({name: begun[name] for name in anew}, strict=False)
     for layer in twin.trunk.decoder.layers:
         zero_outputs(layer)
     twin.save_pretrained(out)
     return out
+
+
+def taught_by_controls(agent: Agent, stage: Stage, context: Context) -> list[str]:
+    """Names in the agent's `state_dict` of what the controls of the stage's lessons teach, and no lesson without a
+    control: who is taught by those alone could not be brought back to what they had made of it.
+    """
+    lessons = stage.lessons(context)
+    taught = [prefix for one in lessons if one.control for prefix in one.control(agent, context).trains]
+    kept = [prefix for one in lessons if not one.control for prefix in one.make_learner(agent, context).trains]
+    return [name for name in agent.state_dict() if name.startswith(tuple(taught)) and not name.startswith(tuple(kept))]
 
 
 def compared(results: Path) -> dict[str, Any]:

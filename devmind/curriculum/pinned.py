@@ -25,6 +25,7 @@ PACKAGES = (
     "opencv-python", "soxr", "minigrid", "espeakng-loader",
 )  # fmt: skip
 """Of these lessons' batches are made; some are optional, and with another choice of them other lessons are taught."""
+GIVEN_BY = {"data": "--data", "sessions": "--experience", "texts": "--text"}
 BEGUN = ("start", "night")
 """The events that begin a stage's run and a night of sleep."""
 
@@ -40,7 +41,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def pins(device: str, data: Path | None, sessions: Sequence[Path]) -> dict[str, Any]:
+def pins(device: str, data: Path | None, sessions: Sequence[Path], texts: Sequence[str | Path] = ()) -> dict[str, Any]:
     """What a run that begins now stands on; to be called with its threads set."""
     return {
         "threads": torch.get_num_threads(),
@@ -48,6 +49,7 @@ def pins(device: str, data: Path | None, sessions: Sequence[Path]) -> dict[str, 
         "device": device,
         "data": folder_sha256(data) if data else None,
         "sessions": [sha256(path) for path in sessions],
+        **({"texts": [sha256(Path(path)) for path in texts]} if texts else {}),
     }
 
 
@@ -63,7 +65,14 @@ def recorded_threads(journal: Journal) -> int | None:
     return (begun.get("pinned") or begun).get("threads")
 
 
-def check_pins(journal: Journal, out: Path, device: str, data: Path | None, sessions: Sequence[Path]) -> None:
+def check_pins(
+    journal: Journal,
+    out: Path,
+    device: str,
+    data: Path | None,
+    sessions: Sequence[Path],
+    texts: Sequence[str | Path] = (),
+) -> None:
     """Compare what a run that goes on finds with what it began on; with the run's threads set.
 
     Raises:
@@ -73,7 +82,7 @@ def check_pins(journal: Journal, out: Path, device: str, data: Path | None, sess
     was = begun.get("pinned") or {key: begun[key] for key in ("versions", "device") if key in begun}
     if not was:
         return
-    now = pins(device, data, sessions)
+    now = pins(device, data, sessions, texts)
     changed = [f"{name} was {old}, now {new}" for name, old, new in _different(was, now)]
     if changed:
         raise CheckpointError(
@@ -90,8 +99,8 @@ def _different(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str
             continue
         if isinstance(old, Mapping) and isinstance(new, Mapping):
             found += [(package, old[package], new.get(package)) for package in old if old[package] != new.get(package)]
-        elif name in ("data", "sessions"):
-            found.append((f"the content of {'--data' if name == 'data' else '--experience'}", _short(old), _short(new)))
+        elif name in GIVEN_BY:
+            found.append((f"the content of {GIVEN_BY[name]}", _short(old), _short(new)))
         else:
             found.append((name, old, new))
     return found

@@ -31,7 +31,7 @@ from devmind.curriculum.progress import say
 from devmind.curriculum.run_exams import FOLDER, held_before, keep_exams, load, run_exams
 from devmind.curriculum.sleep import carry_state
 from devmind.curriculum.stage import Context, Lesson, Stage
-from devmind.curriculum.start import load_stage, make_context, missing_parts, starting_agent
+from devmind.curriculum.start import give_reading, load_stage, make_context, missing_parts, starting_agent
 from devmind.curriculum.taught_lesson import teach_planned
 from devmind.curriculum.teaching import Interrupted, position
 from devmind.curriculum.untouched import Untouched, untouched
@@ -130,6 +130,7 @@ class StageRun:
     def _begin(self) -> Agent:
         refuse_leftovers(self.out)
         agent, folder, failed = starting_agent(self.stage, self.config, self.given_agent, self.out.parent)
+        give_reading(self.stage, agent, self.context)
         self.stage.admit(agent)
         agent.config.stages = [*(s for s in agent.config.stages if s != self.stage.name), self.stage.name]
         self._check_lessons()
@@ -142,7 +143,7 @@ class StageRun:
             command=self.command,
             threads=torch.get_num_threads(),
             device=self.context.device,
-            pinned=pins(self.context.device, self.context.data, self.context.sessions),
+            pinned=pins(self.context.device, self.context.data, self.context.sessions, self.config.text.files or ()),
             agent=str(folder) if folder else None,
             predecessor_failed=failed,
             versions=versions(),
@@ -151,7 +152,8 @@ class StageRun:
         return place(agent, self.context.device)
 
     def _resume(self) -> Agent:
-        check_pins(self.journal, self.out, self.context.device, self.context.data, self.context.sessions)
+        context, texts = self.context, self.config.text.files or ()
+        check_pins(self.journal, self.out, context.device, context.data, context.sessions, texts)
         agent = Agent.from_pretrained(self.out / "start")
         if missing := missing_parts(self.stage, agent):
             raise CheckpointError(
@@ -346,15 +348,18 @@ class StageRun:
         controlled = any(lesson.control for lesson in self.stage.lessons(self.context))
         begun = self.out / "twin" / "newborn"
         if controlled:
-            result = self._twin(
-                Control(self.stage), begun if (begun / CHECKSUMS).exists() else identity_trunk(agent, begun)
-            )
+            if not (begun / CHECKSUMS).exists():
+                start = place(Agent.from_pretrained(self.out / "start"), self.context.device)
+                identity_trunk(agent, begun, start, self.stage, self.context)
+            result = self._twin(Control(self.stage), begun)
         else:
             result = self._twin(self.stage, fresh_trunk(self.out / "start", begun))
         told = compared(result.results)
         if controlled:
             told["title"] = "What the trunk bought"
-            told["note"] = "heads taught once more as long on a trunk that lets all tokens through and does not learn"
+            told["note"] = (
+                "heads begun anew and taught as long on a trunk that lets all tokens through and does not learn"
+            )
         twin = Agent.from_pretrained(result.agent).sha256()
         folders = sorted((self.out / "twin" / "run" / FOLDER).iterdir())
         theirs = {name: measure for folder in folders for name, measure in (load(folder, twin) or {}).items()}

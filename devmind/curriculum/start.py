@@ -10,12 +10,17 @@ from devmind.acting.standing import read_results
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.agent.device import pick_device
+from devmind.agent.text import OWN, PAGE_TOKENS, TextEncoder, add_reading
+from devmind.agent.vocabulary import make_vocabulary, options_of
 from devmind.checkpointing.milestones import newest_milestone
 from devmind.config import RunConfig
 from devmind.curriculum.progress import say
 from devmind.curriculum.stage import Context, Stage
 from devmind.errors import ConfigError
 from devmind.raised import SIZE, most_raised
+
+TEXT = "text"
+"""The sense that is pages."""
 
 
 def load_stage(name: str) -> Stage:
@@ -69,6 +74,55 @@ def starting_agent(stage: Stage, config: RunConfig, given: Path | None, runs: Pa
             f"or run 'devmind stage run {missing[0]}'."
         )
     return agent, folder, failed
+
+
+def give_reading(stage: Stage, agent: Agent, context: Context) -> None:
+    """Add the encoder of pages by the tokenizer of the configuration, where it is `stage` that brings pages of text.
+
+    A vocabulary is made of what the stage says that its lessons read, `stage.taught_text(context)`: nothing that an
+    exam holds out has a part in it.
+
+    Raises:
+        ConfigError: the agent reads otherwise, or the tokenizer cannot be had.
+    """
+    wanted = context.config.text.tokenizer
+    if wanted is None:
+        return
+    has = {entry["name"]: entry["options"] for entry in agent.config.encoders}.get(TEXT)
+    if has is not None:
+        reads = OWN if has.get("plain") else has.get("tokenizer", "bytes")
+        if wanted != reads and not (reads == "bpe" and _vocabulary_of(wanted) == has["vocabulary"]):
+            raise ConfigError(
+                f"text.tokenizer={wanted} cannot be had: the agent reads by '{reads}', and what it learned is of that. "
+                "Leave the setting out, or go on from an agent that has not learned to read."
+            )
+        return
+    admitted = copy.deepcopy(agent)
+    stage.admit(admitted)
+    if TEXT not in admitted.encoders:
+        return
+    if wanted == "bpe":
+        read = getattr(stage, "taught_text", None)
+        if read is None:
+            raise ConfigError(
+                f"text.tokenizer=bpe makes a vocabulary of what lessons read, and stage '{stage.name}' does not say "
+                "what that is; give a file tokenizer.json."
+            )
+        vocabulary = make_vocabulary(read(context), context.config.text.pieces)
+        options = {"tokenizer": "bpe", "limit": PAGE_TOKENS, **options_of(vocabulary)}
+        agent.add_encoder(TEXT, "encoder.text", stage=stage.name, options=options)
+    else:
+        add_reading(agent, wanted, stage=stage.name)
+    encoder = agent.encoder(TEXT)
+    if isinstance(encoder, TextEncoder) and encoder.begin is None:
+        raise ConfigError(
+            f"The vocabulary of text.tokenizer={wanted} has no token with which a page begins, such as <s>, so nothing "
+            "could be written at its beginning; give another one."
+        )
+
+
+def _vocabulary_of(tokenizer: str) -> str | None:
+    return Path(tokenizer).read_text(encoding="utf-8") if Path(tokenizer).is_file() else None
 
 
 def missing_parts(stage: Stage, agent: Agent, for_exam: bool = False) -> str:

@@ -52,3 +52,13 @@ class CutOuts:
             column = np.searchsorted(np.unique(self.pairs[:, word]), meant[:, word])  # its classes are sorted
             total += np.take_along_axis(scores, column[:, None, None], 2)[..., 0]
         return total
+
+    def likeness(self, crops: np.ndarray, meant: np.ndarray) -> np.ndarray:
+        """How near cut-outs [N, K, P] are to known ones of colours and nouns int64 [N, 2]: minus the squared distance
+        to the nearest of that colour and to the nearest of that noun, added, [N, K].
+        """
+        flat = crops.reshape(-1, crops.shape[-1])
+        apart = (self.crops**2).sum(1) - 2 * flat @ self.crops.T + (flat**2).sum(1, keepdims=True)
+        apart = apart.reshape(*crops.shape[:-1], -1)
+        near = [np.where(self.pairs[:, word] == meant[:, word, None], 0.0, np.inf)[:, None] for word in (0, 1)]
+        return -sum((apart + other).min(-1) for other in near)

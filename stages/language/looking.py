@@ -45,8 +45,8 @@ class LookingTextHead(TextHead):
     and no things differ. In a Moment without a picture nothing is looked at.
     """
 
-    def __init__(self, inlet: Inlet, patched: bool = False) -> None:
-        super().__init__(inlet, patched)
+    def __init__(self, inlet: Inlet, patched: bool = False, plain: bool = False, untied: int | None = None) -> None:
+        super().__init__(inlet, patched, plain, untied)
         width, codes = inlet.width, inlet.map_channels[FORM] + inlet.map_channels[COLOUR]
         self.places = nn.Parameter(torch.randn(SIDE**2, PLACE))
         self.asks, self.shows = nn.Linear(width, codes + PLACE + 1), nn.Linear(codes + PLACE, width)

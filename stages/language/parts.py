@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from devmind.agent.agent import Agent
-from devmind.agent.text import add_text
+from devmind.agent.text import TextEncoder, add_text
 from devmind.agent.thinking import READOUT
+from devmind.errors import ConfigError
 from devmind.learners.gradient import grown_layers, owned_parts
 from stages.language.caregiver.scene import COLOURS, NOUNS
 from stages.language.eye import COLOUR, FORM, THINGS
@@ -35,7 +36,9 @@ GROWN: Mapping[str, int] = {"tiny": 1, "nursery": 2, "child": 2, "adult": 4}
 
 
 def admit(agent: Agent, tokenizer: str = "bytes") -> None:
-    """Add every part that is not there yet; the memory stage may have brought `board` and `choose`."""
+    """Add every part that is not there yet; the memory stage may have brought `board` and `choose`, and the run pages
+    that are read by another `tokenizer`.
+    """
     if NAME not in agent.config.grown:
         agent.grow(GROWN[agent.config.size], NAME, {TEXT: TEXT, READOUT: TEXT})
     if BOARD not in agent.encoders:
@@ -47,7 +50,7 @@ def admit(agent: Agent, tokenizer: str = "bytes") -> None:
         agent.add_encoder(DETAIL, "encoder.language-detail", stage=NAME)
     if VIEW not in agent.encoders:
         agent.add_encoder(VIEW, "encoder.language-view", stage=NAME)
-    if TEXT not in agent.encoders:
+    if TEXT not in agent.heads:
         add_text(agent, tokenizer, stage=NAME, part="head.language-text", beside=(DETAIL,))
     for head, options in CALLED.items():
         if head not in agent.heads:
@@ -59,6 +62,26 @@ def admit(agent: Agent, tokenizer: str = "bytes") -> None:
             agent.add_head(head, f"head.language-{head}", (DETAIL, "trunk:recalled", "trunk"), stage=NAME)
     if CHOOSE not in agent.heads:
         agent.add_head(CHOOSE, "head.categorical", effector=CHOOSE, stage=NAME, options={"classes": CHOICES})
+
+
+def reader(agent: Agent) -> TextEncoder:
+    """The encoder of pages."""
+    encoder = agent.encoder(TEXT)
+    assert isinstance(encoder, TextEncoder)
+    return encoder
+
+
+def check_reading(agent: Agent) -> None:
+    """Refuse patches: what is written behind a question begins in the middle of one.
+
+    Raises:
+        ConfigError: the agent reads by patches.
+    """
+    if reader(agent).patched:
+        raise ConfigError(
+            "By patches of eight bytes language is read only, not spoken: benchmarks/read_text.py teaches that. Set "
+            "text.tokenizer to bytes, bpe, own or a file tokenizer.json."
+        )
 
 
 def trained(agent: Agent) -> tuple[str, ...]:

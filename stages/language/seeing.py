@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,8 @@ from stages.language.caregiver.grammar import a
 from stages.language.caregiver.scene import COLOURS, NOUNS
 from stages.language.caregiver.views import Views, in_light_of_one_colour
 from stages.language.eye import SIDE
-from stages.language.parts import CALLED, COLOUR_OF, DETAIL, NOUN_OF, OBJECTS, POINT, SIGHT, TEXT
+from stages.language.parts import CALLED, COLOUR_OF, DETAIL, NOUN_OF, OBJECTS, POINT, SIGHT, TEXT, reader
+from stages.language.read.pages import padded
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,36 @@ def pages_of(texts: Sequence[Page]) -> tuple[Tensor, Tensor]:
     return pages, written
 
 
+def as_read(agent: Agent, batch: Mapping[str, Any]) -> dict[str, Any]:
+    """A batch whose pages are bytes, as the agent reads them: by a vocabulary the pieces of every run of bytes that are
+    learned, or not, together, so that what is asked of the child begins and ends where a piece does.
+
+    Args:
+        batch: `text` of its senses int64 [B, T, L]; where it has `written`, that is turned alike.
+    """
+    encoder = reader(agent)
+    if encoder.pieces is None:
+        return dict(batch)
+    pages, ticks = batch["senses"][TEXT].flatten(0, 1), batch["senses"][TEXT].shape[:2]
+    learned = batch["written"].flatten(0, 1) >= 0 if "written" in batch else torch.zeros_like(pages, dtype=torch.bool)
+    read: list[list[int]] = []
+    written: list[list[int]] = []
+    for page, each in zip(pages.tolist(), learned.tolist(), strict=True):
+        tokens, wanted = [-1 if encoder.begin is None else encoder.begin], [-1]
+        for is_learned, run in groupby(zip(page[1:], each, strict=False), lambda one: one[1]):
+            said = bytes(byte for byte, _ in run if byte >= 0).decode()
+            pieces = encoder.pieces.encode(said, add_special_tokens=False).ids
+            tokens += pieces
+            wanted += pieces if is_learned else [-1] * len(pieces)
+        read.append(tokens if page[0] >= 0 else [])
+        written.append(wanted[1:])  # what is written behind each token is the next one
+    found = {**batch, "senses": {**batch["senses"], TEXT: padded(read).unflatten(0, ticks)}}
+    if "written" in batch:
+        width = found["senses"][TEXT].shape[-1]
+        found["written"] = F.pad(padded(written), (0, width), value=-1)[:, :width].unflatten(0, ticks)
+    return found
+
+
 def seen(boxes: np.ndarray) -> np.ndarray:
     """Which things of boxes [..., 4] are seen, bool [...]."""
     return boxes[..., 2] > boxes[..., 0]
@@ -123,7 +155,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     """Nats a byte of what is written and of where is looked for it, cross-entropy of the cell pointed at, and nats a
     thing of what is called.
     """
-    pointed = batch["pointed"]
+    batch, pointed = as_read(agent, batch), batch["pointed"]
     points = pointed.any()
     outputs: Any = agent.forward(dict(batch), [TEXT, POINT] if points else [TEXT])
     says, right = nats_of(outputs[TEXT].logits, batch["written"])

@@ -15,6 +15,7 @@ from stages.language.name import exam as name_exam
 from stages.language.new_words import exam as new_words_exam
 from stages.language.new_words import lesson as new_words_lesson
 from stages.language.read import exam as read_exam
+from stages.language.read.corpus import corpus
 
 SKILLS: Sequence[Skill] = (
     Skill(
@@ -75,8 +76,17 @@ class LanguageStage:
     skills = SKILLS
 
     def admit(self, agent: Agent) -> None:
-        """Add pages of text, layers that only they go through, MiniGrid's boards, and heads that point and choose."""
+        """Add pages of text, layers that only they go through, MiniGrid's boards, and heads that point and choose.
+
+        Raises:
+            ConfigError: the agent reads by patches, which only the lesson `read` can be taught by.
+        """
         parts.admit(agent)
+        parts.check_reading(agent)
+
+    def taught_text(self, context: Context) -> str:
+        """What pages of lessons show, of which a vocabulary may be made."""
+        return corpus(context).taught
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
         """Reading and following in turn, senses, talking in turn with all of that, new words."""

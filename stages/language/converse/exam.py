@@ -6,7 +6,7 @@ One is won by pointing at what she means, and by asking when, and only when, her
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -126,7 +126,7 @@ def put_right(agent: Agent, shown: Games, before: bool = True) -> np.ndarray:
 
 
 def _rows(agent: Agent, shown: Games, played: Played) -> dict[str, float]:
-    """What its score is made of."""
+    """What its score is made of, and what is won by who is shown black pictures."""
     opened, found = ~shown.clear, played.found == shown.target
     return {
         "asked where the words left it open": float(played.asked[opened].mean()),
@@ -136,6 +136,7 @@ def _rows(agent: Agent, shown: Games, played: Played) -> dict[str, float]:
         "found where it did not": float(found[~played.asked].mean()) if not played.asked.all() else 0.0,
         "put right by 'no, the ...'": float(put_right(agent, shown).mean()),
         "the same without the first turn": float(put_right(agent, shown, before=False).mean()),
+        "sight off": float(play(agent, replace(shown, sight=np.zeros_like(shown.sight))).won(shown).mean()),
     }
 
 

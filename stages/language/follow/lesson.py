@@ -18,6 +18,7 @@ from devmind.seeding import lesson_seeds, numpy_rng
 from stages.language.follow.dagger import own_episodes
 from stages.language.follow.rooms import Demonstration, demonstrate
 from stages.language.parts import BOARD, CHOOSE, TEXT
+from stages.language.seeing import as_read
 
 ROOM = "BabyAI-GoToRedBallGrey-v0"
 POOL = {"tiny": 64}
@@ -91,10 +92,11 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 
     Episodes of like lengths go through the trunk together: in one Batch most of its tokens would be padding.
     """
+    batch = as_read(agent, batch)
     ticks = batch["valid"].sum(1)
     shares, nats, right = ticks.sum(), [], []
     for rows in ticks.argsort().chunk(TOGETHER):
-        part = map_tensors(dict(batch), lambda x, rows=rows: x[rows, : int(ticks[rows].max())])
+        part = map_tensors(batch, lambda x, rows=rows: x[rows, : int(ticks[rows].max())])
         output: Any = agent.forward(part, [CHOOSE])[CHOOSE]
         nats.append(output.loss(part["choice"], part["valid"]) * part["valid"].sum() / shares)
         right.append((output.mode() == part["choice"])[part["valid"]])

@@ -13,9 +13,10 @@ from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import EXAM_SEEDS_FROM
 from stages.language.grammar.pairs import KINDS_OF_FAULTS, TRUTH, Pair, pair
+from stages.language.parts import reader
 from stages.language.read.corpus import as_bytes, caregiver
 from stages.language.read.ngrams import WittenBell
-from stages.language.read.pages import page_batch, telling
+from stages.language.read.pages import padded, page_batch, telling, telling_pieces
 
 NAME = "grammar"
 GATE = Gate([Threshold(NAME, 0.95)])
@@ -73,6 +74,12 @@ def judged(asked: Sequence[Pair], told: Telling) -> np.ndarray:
 
 def nats(agent: Agent, texts: list[str]) -> np.ndarray:
     """What each page costs an agent to be told."""
+    encoder = reader(agent)
+    if encoder.pieces is not None:
+        pages = padded([encoder.pieces.encode(text, add_special_tokens=False).ids for text in texts])
+        return np.concatenate([
+            telling_pieces(agent, some).sum(1).double().cpu().numpy() for some in pages.split(TOGETHER)
+        ])  # fmt: skip
     found = []
     for start in range(0, len(texts), TOGETHER):
         rows = [as_bytes(text) for text in texts[start : start + TOGETHER]]

@@ -17,7 +17,7 @@ from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.moment import SIGHT_SIZE
 from devmind.seeding import exam_seeds, lesson_seeds
-from stages.language.answering import SURE, png, sure_answers
+from stages.language.answering import SURE, answers, png, sure_answers
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT
 from stages.language.eye import SIDE
 from stages.language.hand_rules import CutOuts
@@ -50,7 +50,8 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     right = np.array([one == answer(name) for one, name in zip(said, looked_at.names, strict=True)])
     rows: dict[str, dict[str, float]] = {SAY: {}, FIND: {}}
     if full:
-        rows = _rows(said, looked_at, finds(agent, ahead, [UNNAMED] * n)[0] == ahead.target)
+        blind = finds(agent, ahead, [UNNAMED] * n)[0] == ahead.target
+        rows = _rows(said, looked_at, blind, answers(agent, {TEXT: [WHAT] * n}, LONGEST))
         rows[SAY][SURE] = calibration_error(sure, right)
         rows[FIND][OF_CELL] = calibration_error(of_cell, found == ahead.target)
     met = [identities({"sight": shown.sight}) for shown in (looked_at, ahead)]
@@ -93,13 +94,14 @@ def nearest(cell: np.ndarray, boxes: np.ndarray) -> np.ndarray:
     return np.linalg.norm(centres(boxes) - point[:, None], axis=-1).argmin(1)
 
 
-def _rows(said: list[str], looked_at: Scenes, blind: np.ndarray) -> dict[str, dict[str, float]]:
-    """Each of the two words by itself; and what is found by a child that was not told which."""
+def _rows(said: list[str], looked_at: Scenes, blind: np.ndarray, unseen: list[str]) -> dict[str, dict[str, float]]:
+    """Each of the two words by itself, and names by who sees nothing; things found by who was not told which."""
     words = [[*text.strip().rstrip(".").split(), "", "", ""][1:3] for text in said]
     wanted = [name.split() for name in looked_at.names]
     share = lambda at: float(np.mean([one[at] == other[at] for one, other in zip(words, wanted, strict=True)]))  # noqa: E731
+    off = np.mean([one == answer(name) for one, name in zip(unseen, looked_at.names, strict=True)])
     return {
-        SAY: {"the colour right": share(0), "the noun right": share(1)},
+        SAY: {"the colour right": share(0), "the noun right": share(1), "sight off": float(off)},
         FIND: {f"asked '{UNNAMED}'": float(blind.mean())},
     }
 
@@ -107,7 +109,8 @@ def _rows(said: list[str], looked_at: Scenes, blind: np.ndarray) -> dict[str, di
 def _floors(context: Context, looked_at: Scenes, ahead: Scenes) -> dict[str, dict[str, float]]:
     """Rules on raw pixels, which are told where each thing is.
 
-    A classifier of colours and one of nouns, fitted apart on lessons' scenes; and the name of the nearest picture.
+    A classifier of colours and one of nouns, fitted apart on lessons' scenes; and the name of the nearest picture, or
+    which thing is nearest to one of that colour and one of that noun.
     """
     n = context.episodes(EXAMPLES)
     known = scenes(context, lesson_seeds(n, context.seed, "name", "floors"), TAUGHT, TAUGHT, np.ones(n, bool))
@@ -115,12 +118,16 @@ def _floors(context: Context, looked_at: Scenes, ahead: Scenes) -> dict[str, dic
     asked = looked_at.crops()[np.arange(len(looked_at.target)), looked_at.target]
     right = lambda called: float((called == looked_at.meant).all(1).mean())  # noqa: E731
     found = rules.fits(ahead.crops(), ahead.meant).argmax(1) == ahead.target
+    near = rules.likeness(ahead.crops(), ahead.meant).argmax(1) == ahead.target
     return {
         SAY: {
             "two classifiers on cut-out pixels": right(rules.called(asked)),
             "nearest neighbour on cut-out pixels": right(rules.nearest(asked)),
         },
-        FIND: {"two classifiers on cut-out pixels": float(found.mean())},
+        FIND: {
+            "two classifiers on cut-out pixels": float(found.mean()),
+            "nearest neighbours on cut-out pixels": float(near.mean()),
+        },
     }
 
 

@@ -34,7 +34,7 @@ from stages.language.eye import COLOUR, FORM
 from stages.language.name.scenes import THINGS
 from stages.language.new_words.lives import Lives, lives
 from stages.language.parts import DETAIL, RECOGNISED, SIGHT, SOUGHT, TEXT, WORDS
-from stages.language.seeing import Page, batch_of, cells
+from stages.language.seeing import Page, as_read, batch_of, cells
 
 NAME = "new_words"
 STEPS = {"tiny": 8, "nursery": 1000, "child": 2000, "adult": 4000}
@@ -84,7 +84,7 @@ def start_by_regression(agent: Agent, context: Context) -> None:
     made, shown = [], []
     for number in range(1 if context.config.size == "tiny" else EXAMPLES):
         batch = lesson_batch(context, -1 - number, _rate(context)[0])
-        batch = to_device(batch, agent.device)
+        batch = to_device(as_read(agent, batch), agent.device)
         recalled, _, codes = brought_back(agent, batch)
         seen = agent.perceive({**batch, "recalled": recalled}, [agent.tap_of(SOUGHT)])
         here = recalled["valid"][:, 0]
@@ -167,6 +167,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     """Cross-entropy of the memory that is pointed at, where that is asked, and of the cell, where that is; and how far
     what the heads make of each memory is from what the eye finds in its picture.
     """
+    batch = as_read(agent, batch)
     recalled, place, shown = brought_back(agent, batch)
     seen = agent.perceive({**batch, "recalled": recalled}, [agent.tap_of(head) for head in (SOUGHT, RECOGNISED)])
     outputs: Any = agent.run_heads([SOUGHT, RECOGNISED], seen)

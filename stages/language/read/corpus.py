@@ -1,8 +1,8 @@
-"""What is read: the caregiver's sentences, or texts of the run's data folder; and what of it no lesson shows.
+"""What is read: the caregiver's sentences, or texts; and what of it no lesson shows.
 
-`--data DIR` with files `DIR/text/*.txt` (UTF-8) gives texts: of each, the last tenth is held out. Without them the
-child reads what the caregiver says, and is examined on scenes that no lesson had. Beside texts some of what the
-caregiver says is read too.
+`--text FILE` (the key `text.files`), else `--data DIR` with files `DIR/text/*.txt`, gives texts (UTF-8): of each, the
+last tenth is held out. Without them the child reads what the caregiver says, and is examined on scenes that no lesson
+had. Beside texts some of what the caregiver says is read too.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def corpus(context: Context) -> Corpus:
     Raises:
         ConfigError: a text is not UTF-8, holds the character number zero, or is too short.
     """
-    found = sorted(Path(context.data, "text").glob("*.txt")) if context.data else []
+    found = [Path(file) for file in context.config.text.files or ()]
+    if not found and context.data:
+        found = sorted(Path(context.data, "text").glob("*.txt"))
     return of_files(tuple(found)) if found else caregiver(context)
 
 
@@ -90,8 +92,10 @@ def read(file: Path) -> str:
     """A text file.
 
     Raises:
-        ConfigError: it is not UTF-8, holds the character number zero, or is too short.
+        ConfigError: it is not there, is not UTF-8, holds the character number zero, or is too short.
     """
+    if not file.is_file():
+        raise ConfigError(f"There is no text '{file}'; give files that exist by --text, or the key text.files.")
     try:
         text = file.read_bytes().decode()
     except UnicodeDecodeError as error:

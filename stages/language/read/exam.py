@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import log
 
 import numpy as np
@@ -15,10 +15,12 @@ from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.errors import ExamError
+from stages.language.parts import reader
 from stages.language.read.corpus import CAREGIVER, Corpus, as_bytes, corpus
 from stages.language.read.lesson import group
 from stages.language.read.ngrams import WittenBell
-from stages.language.read.pages import LENGTHS, page_batch, telling
+from stages.language.read.pages import LENGTHS, page_batch, pieces_of, telling, telling_pieces
+from stages.language.read.readout import ReadOut
 
 NAME = "read"
 ORDER = 5
@@ -43,9 +45,8 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     text, full = corpus(context), level == "full"
     _check_unseen(agent, text, group(context))
     part = text.held_out[: max(BLOCK, len(text.held_out) // 5)] if level == "glimpse" else text.held_out
-    data = as_bytes(part)
-    length = min(LENGTHS[context.config.size], len(data) - len(data) % PATCH)
-    values = by_block(told(agent, data, length), data)
+    data, length = as_bytes(part), LENGTHS[context.config.size]
+    values, tokens = by_block(nats_of(agent, part, length)), tokens_of(agent, part)
     bits = float(values.mean()) / log(2) * len(text.held_out) / len(data)
     return [
         Measure(
@@ -58,7 +59,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             higher_is_better=False,
             reference=REFERENCE if text.sha256.startswith(SHAKESPEARE) else text.ceiling_is,
             note=f"{text.source}: {len(text.taught):,} characters taught, {len(text.held_out):,} held out, split "
-            f"{text.sha256[:12]}; {len(data):,} bytes told, pages of {length}",
+            f"{text.sha256[:12]}; {len(data):,} bytes told, {tokens}pages of {length}",
             rows={"bits a byte": bits} if full else {},
             episodes=identities({"text": blocks(part, len(values))}),
         )
@@ -78,37 +79,71 @@ def taught(context: Context, n: int) -> np.ndarray:
 
 
 def floors(text: Corpus) -> dict[str, float]:
-    """Nats a character of the frequencies of characters, and of the Witten-Bell 5-gram, counted on the taught part."""
+    """Nats a character of the frequencies of characters and of the Witten-Bell 5-gram, counted on the taught part, and
+    of a linear read-out of the bytes before, fitted there in closed form.
+    """
     characters = np.frombuffer(f"{text.taught}{text.held_out}".encode("utf-32-le"), np.uint32)
     alphabet, numbers = np.unique(characters, return_inverse=True)
     taught, held_out = np.split(numbers, [len(text.taught)])
-    return {
+    counted = {
         name: float(WittenBell(taught, len(alphabet), order).nats(held_out).mean())
         for name, order in (("frequency of characters", 1), (f"Witten-Bell {ORDER}-gram", ORDER))
     }
+    read = ReadOut(as_bytes(text.taught)).nats(as_bytes(text.held_out))
+    return counted | {"read-out in closed form": float(read.sum() / len(text.held_out))}
 
 
-def told(agent: Agent, data: np.ndarray, length: int) -> np.ndarray:
-    """Nats of each byte of `data` uint8 [N], told from half a page of `length` bytes before it or more, float64 [N].
+def nats_of(agent: Agent, text: str, length: int) -> np.ndarray:
+    """Nats of each character of a text, float64 [N]: those of a token stand at the character with which it begins.
+
+    Their sum is what the text costs, whatever the tokens are: by a vocabulary, cut into pieces as it cuts it, which is
+    never less than all ways to cut it would cost together.
+
+    Args:
+        length: bytes of a page; of pieces there are about as many as so many bytes of the text are.
+    """
+    encoder, data = reader(agent), as_bytes(text)
+    if encoder.pieces is None:
+        fits = min(length, len(data) - len(data) % PATCH)
+        begins = (data & 0xC0) != 0x80  # every other byte of UTF-8 goes on with a character
+        nats = told(data, fits, lambda pages: telling(agent, page_batch(pages)))
+        return np.bincount(np.cumsum(begins) - 1, nats)
+    pieces, begins = pieces_of(encoder, text)
+    fits = max(2, min(length * len(pieces) // len(data), len(pieces)))
+    nats = told(pieces, fits, lambda pages: telling_pieces(agent, torch.from_numpy(pages)))
+    return np.bincount(begins, nats, len(text))
+
+
+def tokens_of(agent: Agent, text: str) -> str:
+    """How many tokens a text is, said where they are pieces of a vocabulary."""
+    encoder = reader(agent)
+    if encoder.pieces is None:
+        return ""
+    return f"as {len(pieces_of(encoder, text)[0]):,} pieces of a vocabulary of {len(encoder.table.weight):,}, "
+
+
+def told(data: np.ndarray, length: int, telling: Callable[[np.ndarray], torch.Tensor]) -> np.ndarray:
+    """Nats of each token of `data` [N], told from half a page of `length` before it or more, float64 [N].
 
     At the beginning there is less before.
+
+    Args:
+        telling: nats [n, length] of the tokens of pages [n, length].
     """
     half = length // 2
     at = np.arange(0, len(data), half)
     # The page of a step ends half a page behind the step's beginning, as far as that is within the text.
     opens = np.clip(at - half, 0, len(data) - length)
     groups = np.split(opens, range(TOGETHER, len(opens), TOGETHER))
-    pages = [telling(agent, page_batch(data[group[:, None] + np.arange(length)])) for group in groups]
+    pages = [telling(data[group[:, None] + np.arange(length)]) for group in groups]
     rows = torch.cat(pages).double().cpu().numpy()
     steps = zip(rows, at - opens, np.minimum(at + half, len(data)) - opens, strict=True)
     return np.concatenate([row[begin:end] for row, begin, end in steps])
 
 
-def by_block(nats: np.ndarray, data: np.ndarray) -> np.ndarray:
-    """Nats a character in each of the blocks that `data` uint8 [N] is cut into, of about BLOCK characters each."""
-    begins = (data & 0xC0) != 0x80  # every other byte of UTF-8 goes on with a character
-    characters = np.bincount(np.cumsum(begins) - 1, nats)
-    return np.array([block.mean() for block in np.array_split(characters, max(1, round(len(characters) / BLOCK)))])
+def by_block(nats: np.ndarray) -> np.ndarray:
+    """Mean nats of each block of about BLOCK characters, those `nats` float64 [N] are of."""
+    return np.array([block.mean() for block in np.array_split(nats, max(1, round(len(nats) / BLOCK)))])
 
 
 def _check_unseen(agent: Agent, text: Corpus, group: str) -> None:

@@ -14,8 +14,9 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context
 from devmind.seeding import numpy_rng
+from stages.language.parts import reader
 from stages.language.read.corpus import as_bytes, caregiver, corpus
-from stages.language.read.pages import LENGTHS, page_batch, telling
+from stages.language.read.pages import LENGTHS, padded, page_batch, telling, telling_pieces
 
 CAREGIVERS = 8
 """One of so many pages is the caregiver's where there is another text."""
@@ -43,8 +44,15 @@ def pieces(text: np.ndarray, length: int, rng: np.random.Generator, rows: int) -
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Nats a byte."""
-    nats = telling(agent, dict(batch)).mean()
+    """Nats a byte; by pieces of a vocabulary those of a page over its bytes."""
+    encoder = reader(agent)
+    if encoder.pieces is not None:
+        # A page may begin and end in the middle of a character; what is left of that is no text.
+        texts = [bytes(row).decode(errors="ignore") for row in batch["pieces"].flatten(1).tolist()]
+        pieces = padded([encoder.pieces.encode(text, add_special_tokens=False).ids for text in texts])
+        nats = telling_pieces(agent, pieces).sum() / sum(len(text.encode()) for text in texts)
+    else:
+        nats = telling(agent, dict(batch)).mean()
     return nats, {"nats": nats.detach()}
 
 

@@ -1,10 +1,12 @@
-"""Pages: a piece of a text as one Moment, each character told from those before it.
+"""Pages: a part of a text as one Moment, each token told from those before it.
 
-A page opens with the token "a page begins" and never says that it ends, because the text goes on behind it.
+A page opens with the token "a page begins" and never says that it ends, because the text goes on behind it. By bytes
+and patches a page is a number of bytes; by pieces of a vocabulary it is those pieces that such a number of bytes is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,9 @@ from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.agent.text import BEGIN, PATCH, TextEncoder
-from stages.language.parts import TEXT
+from devmind.agent.vocabulary import PART
+from devmind.errors import ExamError
+from stages.language.parts import TEXT, reader
 
 LENGTHS = {"tiny": 64, "nursery": 256, "child": 480, "adult": 480}
 """Bytes of a page. Positions that no lesson had are read badly, so exams read pages as long as lessons do."""
@@ -26,10 +30,53 @@ def page_batch(pieces: np.ndarray) -> dict[str, Any]:
     return {"senses": {TEXT: told}, "present": {TEXT: here}, "first": here, "valid": here, "pieces": told}
 
 
+def pieces_of(encoder: TextEncoder, text: str) -> tuple[np.ndarray, np.ndarray]:
+    """The pieces of a text by an encoder's vocabulary, and the character at which each begins: int64 [K] each.
+
+    Raises:
+        ExamError: they are not the text, so what they cost would not be what it costs (a vocabulary without capitals).
+    """
+    ids: list[int] = []
+    begins: list[int] = []
+    # The library merges a part at a time, so a piece never lies across two: that is one of thousands.
+    for at in range(0, len(text), PART):
+        found = encoder.pieces.encode(text[at : at + PART], add_special_tokens=False)
+        ids += found.ids
+        begins += [at + begin for begin, _ in found.offsets]
+        if encoder.pieces.decode(found.ids, skip_special_tokens=False) != text[at : at + PART]:
+            raise ExamError(
+                "The vocabulary of this agent does not give a text back as it was, so its nats a character would be of "
+                "another text; give it a vocabulary of all bytes (text.tokenizer=bpe makes one)."
+            )
+    return np.array(ids, np.int64), np.array(begins, np.int64)
+
+
+def telling_pieces(agent: Agent, pieces: Tensor) -> Tensor:
+    """Nats of each of `pieces` int64 [N, K] (-1: none, which costs 0), given those before it, float32 [N, K]."""
+    encoder = reader(agent)
+    pieces = pieces.to(agent.device)
+    opening = torch.full_like(pieces[:, :1], -1 if encoder.begin is None else encoder.begin)
+    # One token fewer is read than told, as nothing is told from the last.
+    read = torch.cat((opening, pieces[:, :-1]), 1)
+    here = torch.ones(len(pieces), 1, dtype=torch.bool)
+    page: dict[str, Any] = {"senses": {TEXT: read[:, None]}, "present": {TEXT: here}, "first": here, "valid": here}
+    output: Any = agent.forward(page, [TEXT])[TEXT]
+    logits = output.logits[:, 0, : pieces.shape[1]]
+    nats = torch.nn.functional.cross_entropy(logits.mT, pieces.clamp_min(0), reduction="none")
+    return nats * (pieces >= 0)
+
+
+def padded(rows: Sequence[Sequence[int]]) -> Tensor:
+    """Rows of tokens as int64 [N, K], -1 behind the end of each."""
+    found = torch.full((len(rows), max(map(len, rows), default=0)), -1)
+    for at, row in enumerate(rows):
+        found[at, : len(row)] = torch.tensor(row, dtype=torch.int64)
+    return found
+
+
 def telling(agent: Agent, batch: dict[str, Any]) -> Tensor:
     """Nats of each byte of `pieces`, given those before it on its page, float32 [N, L]."""
-    encoder = agent.encoder(TEXT)
-    assert isinstance(encoder, TextEncoder)
+    encoder = reader(agent)
     unit = PATCH if encoder.patched else 1
     told = batch["pieces"].to(agent.device)
     opening = torch.full_like(told[..., :unit], BEGIN)

@@ -12,7 +12,7 @@ from devmind.agent.text import PATCH, TextEncoder
 from devmind.agent.writing import Writer
 from devmind.errors import DevmindError
 from devmind.moment import Moment
-from stages.language.parts import TEXT
+from stages.language.parts import TEXT, reader
 from stages.language.read.pages import LENGTHS
 
 
@@ -32,8 +32,7 @@ def go_on(agent: Agent, text: str, most: int, generator: torch.Generator | None 
         raise DevmindError("This agent was never taught to read and write; teach it: devmind stage run language.")
     if not text.strip():
         raise DevmindError("There is nothing to go on with; give the beginning of a text, such as 'look, a red'.")
-    encoder = agent.encoder(TEXT)
-    assert isinstance(encoder, TextEncoder)
+    encoder = reader(agent)
     length, unit = LENGTHS[agent.config.size], PATCH if encoder.patched else 1
     written, decoder = text.encode(), codecs.getincrementaldecoder("utf-8")("replace")
     while most > 0:
@@ -42,8 +41,33 @@ def go_on(agent: Agent, text: str, most: int, generator: torch.Generator | None 
         percepts = agent.encode(state, Moment(0.0, {TEXT: page}, first=True))
         state, output = agent.begin(state, percepts, heads=[TEXT])
         fits = min(most, length - len(page.encode()))
+        if encoder.pieces is not None:
+            before = len(written)
+            for piece in _pieces(encoder, Writer(agent, state, percepts, output, fits, generator), fits):
+                written += piece.encode()
+                most -= len(piece.encode())
+                yield piece
+            if len(written) == before:
+                return  # it ended the page at once, and would again
+            continue
         for token in Writer(agent, state, percepts, output, max(1, fits // unit), generator):
             said = bytes(number for number in token.flatten().tolist() if 0 <= number < 256)
             written += said
             most -= unit
             yield decoder.decode(said)
+
+
+def _pieces(encoder: TextEncoder, writer: Writer, most: int) -> Iterator[str]:
+    """What is written by pieces of a vocabulary until it is `most` bytes or the page ends; a character that two pieces
+    share comes with the second.
+    """
+    tokens: list[int] = []
+    told = ""
+    for token in writer:
+        tokens.append(int(token))
+        text = encoder.decode(torch.tensor([tokens]))[0]
+        if not text.endswith("\ufffd"):
+            yield text[len(told) :]
+            told = text
+        if len(told.encode()) >= most:
+            return

@@ -27,7 +27,7 @@ from stages.language.caregiver.views import CELLS, Views, as_views, placed
 from stages.language.name.lesson import COLOUR, KIND
 from stages.language.parts import SIGHT, SOUND, TEXT
 from stages.language.read import lesson as read_lesson
-from stages.language.seeing import Page, batch_of, nats_of
+from stages.language.seeing import Page, as_read, batch_of, nats_of
 from stages.language.teaching import taught
 
 NAME = "senses"
@@ -69,7 +69,8 @@ def lesson(context: Context) -> Lesson:
 
 def writing_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, Mapping[str, Tensor]]:
     """Nats a byte of what is written behind the questions."""
-    output: Any = agent.forward(dict(batch), [TEXT])[TEXT]
+    batch = as_read(agent, batch)
+    output: Any = agent.forward(batch, [TEXT])[TEXT]
     nats, right = nats_of(output.logits, batch["written"])
     return nats, {"said right": right}
 

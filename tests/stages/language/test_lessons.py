@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,8 @@ import torch
 from devmind import worlds
 from devmind.agent.agent import Agent
 from devmind.config import load
-from devmind.curriculum.stage import Context
+from devmind.curriculum.ablation import identity_trunk, taught_by_controls
+from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import LAYERS
 from devmind.learners.joint import JointLoss
 from devmind.testing import tiny_agent
@@ -19,6 +22,7 @@ from stages.language.follow import lesson as follow
 from stages.language.name import lesson as name
 from stages.language.read import lesson as read
 from stages.language.senses import lesson as senses
+from stages.language.stage import LanguageStage
 
 TURNS = lessons.TURNS[lessons.TALK]
 
@@ -126,3 +130,26 @@ def test_what_the_stage_teaches_leaves_all_that_was_learned_before(number: int, 
         assert each.startswith(f"{LAYERS}{agent.config.layers - 1}.") or each.split(".")[1] in mine, each
     assert changed
     assert not taught.rehearsal_every
+
+
+def test_a_twin_begins_all_of_the_stage_anew(agent: Agent, context: Context, tmp_path: Path) -> None:
+    """Every lesson has a control, so heads on a trunk that lets tokens through are taught as long as the agent's."""
+    own = {name for name in agent.state_dict() if name.startswith(parts.trained_without_trunk(agent))}
+    assert own
+    assert set(taught_by_controls(agent, LanguageStage(), context)) == own
+    start = copy.deepcopy(agent)
+    with torch.no_grad():
+        for parameter in agent.parameters():
+            parameter.add_(1.0)
+    twin = Agent.from_pretrained(identity_trunk(agent, tmp_path / "twin", start, LanguageStage(), context)).state_dict()
+    for part, value in twin.items():
+        if not part.startswith("trunk."):
+            assert torch.equal(value, (start if part in own else agent).state_dict()[part]), part
+
+
+def test_what_a_lesson_without_a_control_taught_too_is_kept(agent: Agent, context: Context) -> None:
+    class Partly(LanguageStage):
+        def lessons(self, context: Context) -> list[Lesson]:
+            return [replace(one, control=None) if one.name == "read" else one for one in super().lessons(context)]
+
+    assert taught_by_controls(agent, Partly(), context) == []

@@ -21,6 +21,7 @@ from stages.language.answering import SURE
 from stages.language.caregiver import grammar, scene
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT, Scene, Thing
 from stages.language.caregiver.views import in_light_of_one_colour
+from stages.language.hand_rules import CutOuts
 from stages.language.name import exam, lesson
 from stages.language.name.scenes import scenes
 from stages.language.parts import COLOUR_OF, NOUN_OF, OBJECTS
@@ -196,6 +197,8 @@ def test_an_untaught_agent_stands_at_chance_and_below_the_floors(context: Contex
     assert 0 <= measures[exam.SAY].rows[SURE] <= 1
     assert 0 <= measures[exam.FIND].rows[exam.OF_CELL] <= 1
     assert measures[exam.SAY].floors["nearest neighbour on cut-out pixels"] == 0.0  # no lesson shows such a pair
+    assert measures[exam.FIND].floors["nearest neighbours on cut-out pixels"] > 1 / 4
+    assert measures[exam.SAY].rows["sight off"] == 0.0
     assert not exam.GATE.judge(measures).passed
 
 
@@ -230,3 +233,12 @@ def test_the_loss_falls_where_answers_are_right(context: Context, agent: Agent) 
     assert seeing.loss(agent, wrong)[1]["points"] != scalars["points"]
     silent = {**batch, "pointed": torch.zeros_like(batch["pointed"])}
     assert "points" not in seeing.loss(agent, silent)[1]
+
+
+def test_a_thing_is_likest_to_the_nearest_of_its_colour_and_of_its_noun() -> None:
+    known = np.array([[0.0, 0.0], [0.0, 9.0], [9.0, 0.0]], np.float32)
+    rules = CutOuts(known, np.array([[0, 0], [0, 1], [1, 0]]), (None, None))  # type: ignore[arg-type]
+    shown = np.array([[[1.0, 1.0], [9.0, 9.0]]], np.float32)
+    # The nearest of colour 1 lies at (9, 0), the nearest of noun 1 at (0, 9).
+    np.testing.assert_allclose(rules.likeness(shown, np.array([[1, 1]])), [[-(65 + 65), -(81 + 81)]])
+    np.testing.assert_allclose(rules.likeness(shown, np.array([[0, 0]])), [[-4, -162]])

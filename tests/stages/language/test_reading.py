@@ -23,6 +23,7 @@ from stages.language import parts
 from stages.language.read import corpus, exam, lesson, saying
 from stages.language.read.ngrams import WittenBell
 from stages.language.read.pages import page_batch, telling
+from stages.language.read.readout import ReadOut
 
 
 @pytest.fixture
@@ -78,6 +79,17 @@ def test_a_text_is_split_and_hashed(tmp_path: Path) -> None:
     file.write_text("ä schöner tax\n" * 1000, encoding="utf-8")
     corpus.of_files.cache_clear()
     assert corpus.of_files((file,)).sha256 != text.sha256
+
+
+def test_a_read_out_gives_every_byte_a_probability_and_learns_what_follows() -> None:
+    taught = np.frombuffer(b"abcabcabd" * 400, np.uint8)
+    model = ReadOut(taught)
+    before = np.frombuffer(b"abcab", np.uint8)
+    every = np.array([model.nats(np.append(before, byte))[-1] for byte in np.unique(taught)])
+    assert np.exp(-every).sum() == pytest.approx(1.0)
+    told = model.nats(np.frombuffer(b"abcabcabdabc", np.uint8))
+    assert told[4:].mean() < 0.3  # four bytes before tell all but whether the third letter is a c or a d
+    assert model.nats(np.frombuffer(b"ab!", np.uint8))[-1] == pytest.approx(2 * log(256))
 
 
 @pytest.mark.parametrize(
@@ -150,15 +162,16 @@ def test_bytes_are_told_as_they_are_written_tick_by_tick() -> None:
 def test_every_byte_is_told_once_from_half_a_page(length: int) -> None:
     agent, data = reader(random=True), np.frombuffer(bytes(range(32, 127)) * 11, np.uint8)[:500]
     with torch.no_grad():
-        nats = exam.told(agent, data, length)
+        nats = exam.told(data, length, lambda pages: telling(agent, page_batch(pages)))
         first = telling(agent, page_batch(data[None, :length]))[0]
     assert len(nats) == len(data)
     np.testing.assert_allclose(nats[: length // 2], first[: length // 2].numpy(), atol=1e-5)
 
 
-def test_blocks_are_of_characters() -> None:
-    data = np.frombuffer(("ä" * exam.BLOCK + "b" * exam.BLOCK).encode(), np.uint8)
-    np.testing.assert_allclose(exam.by_block(np.ones(len(data)), data), [2.0, 1.0])
+def test_blocks_are_of_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "ä" * exam.BLOCK + "b" * exam.BLOCK
+    monkeypatch.setattr(exam, "telling", lambda agent, batch: torch.ones(len(batch["pieces"]), 64))
+    np.testing.assert_allclose(exam.by_block(exam.nats_of(reader(), text, 64)), [2.0, 1.0])
 
 
 def test_who_learned_nothing_stands_at_chance(context: Context) -> None:

@@ -157,7 +157,7 @@ def test_the_twin_is_taught_the_heads_alone_on_a_trunk_that_lets_all_through(
     agent: Agent, context: Context, tmp_path: Path
 ) -> None:
     taught(agent, context, tmp_path / "run", control=False)
-    twin = Agent.from_pretrained(identity_trunk(agent, tmp_path / "twin"))
+    twin = Agent.from_pretrained(identity_trunk(agent, tmp_path / "twin", agent, ReflexStage(), context))
     kept = {n: v for n, v in agent.state_dict().items() if not n.startswith("trunk.")}
     assert all(torch.equal(value, twin.state_dict()[name]) for name, value in kept.items())
     assert all(not layer.self_attn.o_proj.weight.any() for layer in twin.trunk.decoder.layers)
@@ -167,7 +167,9 @@ def test_the_twin_is_taught_the_heads_alone_on_a_trunk_that_lets_all_through(
     assert [lesson.name for lesson in Control(ReflexStage()).lessons(context)] == ["together"]
 
 
-def test_a_twin_that_was_not_saved_whole_is_none(agent: Agent, tmp_path: Path, monkeypatch) -> None:
+def test_a_twin_that_was_not_saved_whole_is_none(
+    agent: Agent, context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is saved once, when its trunk is as new: a process that dies before leaves nothing to go on from."""
     saved: list[bool] = []
     save = Agent.save_pretrained
@@ -178,7 +180,7 @@ def test_a_twin_that_was_not_saved_whole_is_none(agent: Agent, tmp_path: Path, m
 
     torch.nn.init.ones_(agent.trunk.decoder.layers[0].self_attn.o_proj.weight)
     monkeypatch.setattr(Agent, "save_pretrained", kept)
-    identity_trunk(agent, tmp_path)
+    identity_trunk(agent, tmp_path, agent, ReflexStage(), context)
     assert saved == [False]
     assert agent.trunk.decoder.layers[0].self_attn.o_proj.weight.any(), "the agent itself stays as it is"
 
