@@ -40,6 +40,7 @@ from stages.planning.following import (
     GOAL,
     MAZE,
     PLACE,
+    PLACE_NUMBERS,
     SYMBOLS,
     TRUNK,
     Candidates,
@@ -79,6 +80,8 @@ class PlannerHead(BeliefHead):
         patience: who has come no further along his plan for so many ticks gets no further, and goes back.
         simulations: of a Monte Carlo search over partly denoised plans in place of candidates (`tree`); 0: none.
         guidance: how far the critic's gradient pulls what is denoised, in each step; 0: not at all.
+        free_guidance: by how much the condition counts (classifier-free guidance); 1: as it was taught, at one call of
+            the network a step and not two. A search in a tree tries some by itself.
     """
 
     carries: ClassVar[bool] = True
@@ -119,6 +122,7 @@ class PlannerHead(BeliefHead):
         guidance: float = 0.0,
         patience: int = 16,
         simulations: int = 0,
+        free_guidance: float = 1.0,
     ) -> None:
         super().__init__(inlet)
         if inlet.n_tokens < 4:
@@ -132,6 +136,7 @@ class PlannerHead(BeliefHead):
         self.steps, self.warm_steps, self.warm = steps, warm_steps, warm
         self.word_steps, self.surprise, self.guidance, self.patience = word_steps, surprise, guidance, patience
         self.tree = Shape(simulations) if simulations else None
+        self.free_guidance = free_guidance
         self.scheduler = make_scheduler(scheduler, levels)
         self.read_width = max(inlet.width, 2 * SPREAD_OUT)
         self.denoiser = HybridDenoiser(
@@ -148,6 +153,10 @@ class PlannerHead(BeliefHead):
         place, goal, maze = (tokens[..., at, :n].clone() for at, n in ((PLACE, 2), (GOAL, 2), (MAZE, None)))
         tokens = F.pad(tokens, (0, self.read_width - tokens.shape[-1]))
         present = tapped.present
+        if tapped.known is not None:
+            # A place that is half NaN is none: a head that knows not where it is, or is to be, makes no plan.
+            told = tapped.known[..., [PLACE, GOAL]] >= PLACE_NUMBERS
+            present = torch.cat((present[..., :PLACE], present[..., [PLACE, GOAL]] & told, present[..., MAZE:]), -1)
         if TRUNK in self.silenced:
             present = torch.cat((torch.zeros_like(present[..., :PLACE]), present[..., PLACE:]), -1)
         tokens = torch.cat((tokens[..., :1, :], tokens), -2)
@@ -241,6 +250,7 @@ class PlannerHead(BeliefHead):
             steps=steps or (self.steps if start is None else self.warm_steps * round(1 / self.warm)),
             start=None if start is None else each(self.scaled(start)),
             begin=self.warm,
+            guidance=self.free_guidance,
             watch=watch,
             luck=luck,
             told=SYMBOLS not in self.silenced,
@@ -281,7 +291,7 @@ class PlannerHead(BeliefHead):
 
     def _named(self, found: Candidates, read: Route, words: Mapping[int, Tensor] | None) -> Candidates:
         """The candidates with the moves that their trajectories came to in place of those that they were drawn by; what
-        is given stays, and where symbols are silenced none is told."""
+        is given stays, made by the path or not (`film.Told.given` says which); of silenced symbols none is told."""
         if not found.symbols.shape[-1] or SYMBOLS in self.silenced:
             return found
         symbols = self.moves(found.plans, read.maze[:, None, None]).argmax(-1)
