@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from devmind.errors import ConfigError
 from devmind.seeding import exam_seeds, numpy_rng
 from devmind.testing import check_head, tiny_agent
 from stages.planning import parts
+from stages.planning.judge import draft
 from stages.planning.parts import HORIZON, ROUTE, WALK
 from stages.planning.planner import PlannerHead, interpolated
 from stages.planning.route import trips
@@ -202,6 +204,27 @@ def test_classifier_free_guidance_is_passed_on_to_the_denoiser(agent: Agent) -> 
     )  # fmt: skip
     torch.testing.assert_close(found.plans.flatten(0, 1), head.unscaled(drawn.trajectory))
     assert not torch.equal(found.plans, alone.plans)
+
+
+def test_a_judge_that_finds_a_plan_to_collide_takes_it_down_and_is_at_home_in_the_agent(agent: Agent) -> None:
+    head, read = head_of(agent), read_of(agent)
+    judge: Any = agent.head(parts.JUDGE)
+    assert head._judges == (judge,)
+    assert not any("judge" in name for name in head.state_dict())
+    head.doubt = 0.0
+    critics = head.search(read)
+    head.doubt = 3.0
+    both = head.search(read)
+    torch.testing.assert_close(both.plans, critics.plans)
+    doubts = judge.doubts(both.plans, read.maze[:, None])
+    torch.testing.assert_close(both.marks, critics.marks - 3.0 * doubts)
+    # What it says of a plan is what it would say of it as a draft, in nats of no collision.
+    plan, words = both.plans[1, 0].detach().numpy(), both.symbols[1, 0].numpy()
+    shown = draft(plan, words, read.goal[1].numpy(), read.maze[1, :4].numpy(), 1000)
+    told: Any = agent.evaluate({parts.DRAFT: torch.from_numpy(shown[None])}, [parts.JUDGE])[parts.JUDGE]
+    torch.testing.assert_close(doubts[1, 0], torch.nn.functional.softplus(told.strides[0]).sum())
+    copied = copy.deepcopy(agent)
+    assert copied.head(parts.ROUTE)._judges == (copied.head(parts.JUDGE),)  # type: ignore[comparison-overlap]
 
 
 def test_the_critic_chooses_and_what_is_given_is_held(agent: Agent) -> None:
