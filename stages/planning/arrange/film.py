@@ -107,7 +107,8 @@ def page(found: Arranged) -> str:
     assert found.drawn is not None
 
     def seen(points: np.ndarray) -> list[Any]:
-        return (points * (1, -1)).round(3).tolist()
+        shown: list[Any] = (points * (1, -1)).round(3).tolist()
+        return shown
 
     def discs(of: Mapping[int, np.ndarray], radius: float, ring: bool, offset: int) -> list[dict[str, Any]]:
         return [
