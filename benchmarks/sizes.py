@@ -6,6 +6,11 @@ may change, and the device's peak memory. A lesson that fails is told with its e
 
     python benchmarks/sizes.py --size child --device auto
     python benchmarks/sizes.py --size adult --device cuda --stages language voice --steps 5
+
+With `--fake` no step is taken: the memory of one is foretold on fake tensors (`fake_steps.py`), for sizes that the
+machine at hand could not hold.
+
+    python benchmarks/sizes.py --fake --size adult --stages planning --lessons arrange criticise
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+import fake_steps
 import torch
 
 from devmind import plugins, worlds
@@ -88,11 +94,12 @@ def main() -> None:
     parser.add_argument("--stages", nargs="*", default=stages, choices=stages)
     parser.add_argument("--lessons", nargs="*", default=[], help="only these; all by default")
     parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--fake", action="store_true", help="foretell the peak memory of a step; on any machine")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    config = load(arguments.size, sets=[f"device={arguments.device}"])
-    agent = Agent(AgentConfig(size=arguments.size))
-    for name in in_order(stages):
+    config = load(arguments.size, sets=[f"device={'cpu' if arguments.fake else arguments.device}"])
+    agent = fake_steps.newborn(arguments.size, stages) if arguments.fake else Agent(AgentConfig(size=arguments.size))
+    for name in in_order([] if arguments.fake else stages):
         load_stage(name).admit(agent)
     device, rows = pick_device(config.device), dict[str, Any]()
     print(f"{arguments.size}: {agent.num_parameters() / 1e6:,.1f} M parameters on {device}, {config.precision}")
@@ -103,7 +110,11 @@ def main() -> None:
                 if arguments.lessons and lesson.name not in arguments.lessons:
                     continue
                 try:
-                    row = taught(lesson, agent, context, arguments.steps)
+                    row = (
+                        fake_steps.foretold(lesson, agent, context)
+                        if arguments.fake
+                        else taught(lesson, agent, context, arguments.steps)
+                    )
                     told = ", ".join(f"{name} {value:,.3g}" for name, value in row.items())
                 except Exception as error:
                     traceback.print_exc()

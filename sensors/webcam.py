@@ -47,7 +47,7 @@ class Webcam(FrameDevice):
         read_timeout_s: float = 3.0,
     ) -> None:
         super().__init__("webcam")
-        self.source = int(source) if str(source).isdigit() else str(source)
+        self.source = int(source) if str(source).isdecimal() else str(source)
         self.width, self.height, self.fps = width, height, fps
         self.open_timeout_s, self.read_timeout_s = open_timeout_s, read_timeout_s
         self._failures = 0

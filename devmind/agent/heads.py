@@ -55,6 +55,10 @@ class Head(nn.Module):
         """`forward`, with `targets` for a head that takes them."""
         return self(tapped, targets) if self.takes_targets else self(tapped)
 
+    def meet(self, heads: Mapping[str, Head]) -> None:
+        """Told of the agent's heads, its own among them, each time one was added. A head that asks another one keeps it
+        outside of its own parameters (in a tuple): it is saved, taught and counted where it is at home."""
+
     def reading(self) -> Iterable[nn.Parameter]:
         """The parameters by which it reads its tap, which `start_from` takes over; those that answer are not in it."""
         return ()

@@ -202,6 +202,9 @@ class PartHolder(Sensing, PreTrainedModel):
         if isinstance(head, TextHead):
             head.tie(self.encoder(tap_parts(entry["tap"])[0].removeprefix("trunk:")))
         self.heads[entry["name"]] = head.to(self.device)
+        known = {name: one for name, one in self.heads.items() if isinstance(one, Head)}
+        for one in known.values():
+            one.meet(known)
 
     def _tell_of_silence(self, new: Mapping[str, Any]) -> None:
         """Warn where of two heads for one effector that always fire the later one can never answer."""
@@ -309,7 +312,7 @@ def _try_out(head: Head) -> Output | None:
     inlet = head.inlet
     maps = {}
     for name, channels in inlet.map_channels.items():
-        side = 64 // int(name.removeprefix("stride")) if name.removeprefix("stride").isdigit() else 8
+        side = 64 // int(name.removeprefix("stride")) if name.removeprefix("stride").isdecimal() else 8
         maps[name] = torch.zeros(1, channels, side, side)
     tapped = Tapped(torch.zeros(1, inlet.n_tokens, inlet.width), torch.ones(1, inlet.n_tokens, dtype=torch.bool), maps)
     try:

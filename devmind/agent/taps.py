@@ -31,16 +31,22 @@ RECALLED = "recalled"
 
 @dataclass
 class Tapped:
-    """What a head reads: tokens [..., K, D], their presence bool [..., K], and a sense's maps [..., C, H, W]."""
+    """What a head reads: tokens [..., K, D], their presence bool [..., K], and a sense's maps [..., C, H, W].
+
+    `known` int64 [..., K], where raw numbers are tapped: how many of a reading come before the first one that is NaN or
+    infinite, which stands among the tokens as 0; of other tokens 0.
+    """
 
     tokens: Tensor
     present: Tensor
     maps: Mapping[str, Tensor] = field(default_factory=dict)
+    known: Tensor | None = None
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Tapped:
         """`function` applied to every tensor."""
         maps = {name: function(value) for name, value in self.maps.items()}
-        return Tapped(function(self.tokens), function(self.present), maps)
+        known = None if self.known is None else function(self.known)
+        return Tapped(function(self.tokens), function(self.present), maps, known)
 
 
 @dataclass
@@ -159,7 +165,7 @@ def read_tap(tap: Tap, seen: Perceived, n_tokens: Mapping[str, int]) -> Tapped |
     if len(parts) == 1:
         return here[0]
     like = here[0]
-    tokens, present = [], []
+    tokens, present, known = [], [], []
     for part, each in zip(parts, found, strict=True):
         shape = (*like.present.shape[:-1], n_tokens.get(sense_of(part) or "", 1))
         width = like.tokens.shape[-1]
@@ -167,8 +173,11 @@ def read_tap(tap: Tap, seen: Perceived, n_tokens: Mapping[str, int]) -> Tapped |
             F.pad(each.tokens, (0, width - each.tokens.shape[-1])) if each else like.tokens.new_zeros(*shape, width)
         )
         present.append(each.present if each else like.present.new_zeros(shape))
+        counted = None if each is None else each.known
+        known.append(like.present.new_zeros(shape, dtype=torch.int64) if counted is None else counted)
     maps = {name: value for each in here for name, value in each.maps.items()}
-    return Tapped(torch.cat(tokens, -2), torch.cat(present, -1), maps)
+    raw = any(raw_sense(part) for part in parts)
+    return Tapped(torch.cat(tokens, -2), torch.cat(present, -1), maps, torch.cat(known, -1) if raw else None)
 
 
 def _read_part(part: str, seen: Perceived) -> Tapped | None:
@@ -190,7 +199,9 @@ def _read_raw(sense: str, seen: Perceived) -> Tapped | None:
     if sense not in seen.raw:
         return None
     value, present = seen.raw[sense]
-    numbers = F.pad(value.float().nan_to_num(0.0), (0, max(0, BODY_SIZE - value.shape[-1])))
+    finite = value.isfinite()
+    numbers = F.pad(torch.where(finite, value, 0.0).float(), (0, max(0, BODY_SIZE - value.shape[-1])))
     if present is None:
         present = torch.ones(numbers.shape[:-1], dtype=torch.bool, device=numbers.device)
-    return Tapped(numbers[..., None, :], present[..., None])
+    known = finite.long().cumprod(-1).sum(-1)
+    return Tapped(numbers[..., None, :], present[..., None], known=known[..., None])

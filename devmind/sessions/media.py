@@ -136,7 +136,7 @@ def _folder(folder: Path, warnings: list[str]) -> _Episode:
 
 def _in_counting_order(path: Path) -> list[tuple[int, str]]:
     """picture2 before picture10."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]+)", path.name)]
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]+)", path.name)]
 
 
 def _kind(path: Path) -> str:

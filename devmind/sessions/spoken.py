@@ -55,7 +55,7 @@ def clips(data: Path | None) -> Clips | None:
     """All spoken digits of the folder, resampled to 16 kHz, or None when it has none."""
     files = sorted(data.glob("speech/*/*.wav")) if data else []
     named = [(path, path.stem.split("_")) for path in files]
-    named = [(path, parts) for path, parts in named if len(parts) >= 3 and parts[0].isdigit() and int(parts[0]) < 10]
+    named = [(path, parts) for path, parts in named if len(parts) >= 3 and parts[0].isdecimal() and int(parts[0]) < 10]
     if not named:
         return None
     waves, lengths = zip(*(_centred(mono_wave(path)) for path, _ in named), strict=True)

@@ -45,7 +45,7 @@ class LightsOutRules:
     def __init__(self, level: str = "5") -> None:
         self.level = level
         side, _, most = level.partition("-")
-        if not (side.isdigit() and int(side) in SIDES and (most.isdigit() or most == "")):
+        if not (side.isdecimal() and int(side) in SIDES and (most.isdecimal() or most == "")):
             raise WorldError(
                 f"The level of the world 'lights_out' is a side from {SIDES[0]} to {SIDES[-1]}, such as '5', or with "
                 f"the most presses of a scramble, '5-8'; got '{level}'."

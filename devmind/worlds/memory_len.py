@@ -102,6 +102,6 @@ def distractors(world: str, seeds: np.ndarray, ticks: int) -> np.ndarray:
 
 def whole_number(level: str, world: str) -> int:
     """The level as a positive whole number."""
-    if not level.isdigit() or int(level) < 1:
+    if not level.isdecimal() or int(level) < 1:
         raise WorldError(f"The level of the world '{world}' is a length such as '10'; got '{level}'.")
     return int(level)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from devmind.worlds.pointmaze import PointMazeRules
     from stages.planning.film import Told
 
-plan = group("Imagine a way through a maze and go it, or carry out an instruction in a room.")
+plan = group("Imagine a way through a maze and go it, sort a table, or carry out an instruction in a room.")
 
 Folder = Annotated[
     Path | None, agent_option("Saved agent; else the newest milestone in ./checkpoints that has been through planning.")
@@ -28,7 +29,11 @@ Folder = Annotated[
 @plan.command("plan")
 def imagine(
     env: Annotated[
-        str, typer.Argument(metavar="ENV", help="A maze: pointmaze-medium, pointmaze-large; or a room of BabyAI.")
+        str,
+        typer.Argument(
+            metavar="ENV",
+            help="A maze: pointmaze-medium, pointmaze-large; a table, tabletop:three; or a room of BabyAI.",
+        ),
     ],
     agent: Folder = None,
     goal: Annotated[
@@ -76,7 +81,16 @@ def imagine(
     port: PortOption = 0,
     open_: OpenOption = True,
     seconds: SecondsOption = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of a room.")] = 0,
+    guidance: Annotated[
+        float | None,
+        typer.Option(
+            "--guidance",
+            min=0.0,
+            metavar="X",
+            help="How much ends and maze count in denoising (classifier-free guidance); 1 as it was taught.",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of a room or a table.")] = 0,
 ) -> None:
     """Imagine several plans to a goal, choose one, and follow it; given points and moves hold in the first plan."""
     from devmind.agent.threads import intra_op_threads
@@ -85,15 +99,30 @@ def imagine(
     from stages.planning.tree import search_in_a_tree
 
     if env.startswith(("BabyAI-", "MiniGrid-")):
-        if start or waypoint or symbols or steps or simulations or horizon or film_ or page:
-            raise ConfigError("In a room an instruction is carried out: it takes --agent, --goal and --seed alone.")
+        if start or waypoint or symbols or steps or simulations or horizon or film_ or page or guidance is not None:
+            raise ConfigError(
+                "In a room an instruction is carried out: it takes --agent, --goal and --seed alone. Its plan is read "
+                "in one pass and printed: nothing is denoised there that --show could show."
+            )
         _carry_out(env, agent, goal, seed)
+        return
+    if env.partition(":")[0] == "tabletop":
+        if start or goal or waypoint or symbols or steps or simulations or horizon or page or guidance is not None:
+            raise ConfigError("A table is sorted: it takes --agent, --seed and --show alone.")
+        _arrange(env.partition(":")[2] or "three", agent, seed, film_)
         return
     rules = _maze(env)
     begin, end = _ends(rules, start, goal)
-    if film_ is not None and not film_.parent.is_dir():
-        raise ConfigError(f"--show writes into a folder that is there; there is no '{film_.parent}'. Make it first.")
+    _refuse_no_file(film_)
     taught = taught_agent(agent, "planning", ROUTE, "to plan")
+    _refuse_untaught(taught, rules)
+    if guidance is not None:
+        if simulations or not isfinite(guidance):
+            raise ConfigError(
+                "--guidance takes a number such as 1.5, and a tree tries some by itself: give it without --simulations."
+            )
+        planner: Any = taught.head(ROUTE)
+        planner.free_guidance = guidance
     if simulations:
         if steps:
             raise ConfigError("A tree has levels of its own: give --simulations or --steps, not both.")
@@ -129,12 +158,21 @@ def _tell(told: Told) -> None:
     """What was imagined and chosen, and what came of it."""
     import numpy as np
 
+    from stages.planning.parts import WORDS
+
     chosen = told.found.chosen
     show.line(
         f"{show.counted(told.found.marks.shape[1], 'candidate')}, marks {told.found.marks.min():.1f} to "
         f"{told.found.marks.max():.1f}; number {int(chosen[0]) + 1} chosen, in {told.seconds:.2f} s"
     )
     show.line(f"moves: {' '.join(told.moves) or 'none'}" + (f"; {told.verdict}" if told.verdict else ""))
+    for at, word, made in told.given:
+        does = (
+            "and the path does it"
+            if word == made
+            else f"the path {f'goes {WORDS[made]}' if made else 'stays in its cell'}"
+        )
+        show.line(f"stride {at + 1}: {WORDS[word]} was given, {does}")
     far = float(np.linalg.norm(np.diff(told.walked, axis=0), axis=1).sum())
     came = f"arrived after {show.counted(len(told.walked) - 1, 'tick')}" if told.arrived else "did not arrive"
     came += " and says that there is no plan" if told.none else ""
@@ -163,6 +201,30 @@ def _carry_out(room: str, agent: Path | None, said: str | None, seed: int) -> No
         raise typer.Exit(1)
 
 
+def _arrange(level: str, agent: Path | None, seed: int, page: Path | None) -> None:
+    from devmind.agent.threads import intra_op_threads
+    from devmind.worlds.tabletop import TabletopRules
+    from stages.planning.arrange import film
+    from stages.planning.parts import ARRANGE
+
+    TabletopRules(level)  # it says what is wrong with the level, before an agent is loaded
+    _refuse_no_file(page)
+    with intra_op_threads(1):
+        found = film.arranged(taught_agent(agent, "planning", ARRANGE, "to arrange"), level, seed)
+    show.line(
+        f"{show.counted(len(found.sure), 'candidate')}, {100 * found.sure.min():.0f} to {100 * found.sure.max():.0f} % "
+        f"sure of their symbols; number {found.chosen + 1} chosen"
+    )
+    show.line(f"plan: {', '.join(found.words) or 'nothing'}; {found.belief[0]}")
+    came = "all is sorted" if found.sorted else f"not all is sorted: {found.belief[1].removesuffix('.')}"
+    show.line(f"{came}, {show.counted(len(found.walked) - 1, 'tick')}; {show.counted(found.plans, 'plan')} made")
+    if page is not None:
+        page.write_text(film.page(found), encoding="utf-8")
+        show.path("page", page)
+    if not found.sorted:
+        raise typer.Exit(1)
+
+
 def _walk(
     agent: Agent, rules: PointMazeRules, start: Any, goal: Any, env: str, port: int, open_: bool, seconds: float | None
 ) -> None:
@@ -176,13 +238,35 @@ def _walk(
         walking.run(seconds)
 
 
+def _refuse_no_file(page: Path | None) -> None:
+    """Before anything is planned: a page needs a file in a folder that is there."""
+    if page is not None and not page.parent.is_dir():
+        raise ConfigError(f"--show writes into a folder that is there; there is no '{page.parent}'. Make it first.")
+    if page is not None and page.is_dir():
+        raise ConfigError(
+            f"--show writes a file; '{page}' is a folder. Name a file in it, such as {page / 'plan.html'}."
+        )
+
+
+def _refuse_untaught(agent: Agent, rules: PointMazeRules) -> None:
+    """Before anything is planned: who never saw a maze knows nothing of its walls."""
+    from stages.planning.route.lesson import levels
+
+    known, size = levels(agent.config.size), agent.config.size
+    if rules.maze_name not in known:
+        raise ConfigError(
+            f"This agent was never taught the maze '{rules.maze_name}': at size '{size}' it learned "
+            f"{' and '.join(known)}. Plan in one of these, or give an agent of another size (--agent)."
+        )
+
+
 def _maze(env: str) -> PointMazeRules:
     """The rules of the maze that is named."""
     from devmind.worlds.pointmaze import MAZES, PointMazeRules
 
     known = [f"pointmaze-{name}" for name in MAZES]
     if env not in known:
-        raise ConfigError(f"There is no maze '{env}'{nearest(env, known)}")
+        raise ConfigError(f"There is no maze, table or room '{env}'{nearest(env, [*known, 'tabletop:three'])}")
     return PointMazeRules(env.removeprefix("pointmaze-"))
 
 
@@ -216,7 +300,7 @@ def _waypoint(text: str, rules: PointMazeRules) -> tuple[int, Any]:
     import numpy as np
 
     number, _, place = text.partition(":")
-    if not number.isdigit():
+    if not number.isdecimal():
         raise ConfigError(f"--waypoint takes a point's number and a place, such as 5:12,16; got '{text}'.")
     where = _place(place, rules, 1, "--waypoint")
     if not (np.isfinite(where).all() and rules.maze.inside(where)):

@@ -21,8 +21,9 @@ from devmind.worlds import make as make_world
 from devmind.worlds.pointmaze import CELL, UNIT, Maze, PointMazeRules
 from stages.planning.following import Candidates, Route
 from stages.planning.judge import draft
-from stages.planning.parts import DRAFT, JUDGE, ROUTE, WALK, WORDS
+from stages.planning.parts import DRAFT, JUDGE, ROUTE, STRIDE, WALK, WORDS
 from stages.planning.planner import PlannerHead
+from stages.planning.route.trips import moves
 
 PAGE = "plan.html"
 
@@ -38,6 +39,7 @@ class Told:
         plans: how many were made on the way. arrived: whether the goal was reached.
         none: the agent said that there is no plan, behind what it found closed.
         verdict: what the judge of plans says of the chosen one; "" of an agent that has none.
+        words: moves that were given, by the number of their stride.
     """
 
     maze: Maze
@@ -51,6 +53,14 @@ class Told:
     arrived: bool = False
     none: bool = False
     verdict: str = ""
+    words: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def given(self) -> list[tuple[int, int, int]]:
+        """Of each move that was given: the number of its stride, its word, and the word of what the chosen plan's
+        points do there, by the cells that they lead through, whatever the plan says of itself."""
+        made = made_by(self.maze, self.found.plans[0, int(self.found.chosen[0])].cpu().numpy())
+        return [(at, word, int(made[at])) for at, word in sorted(self.words.items())]
 
     @property
     def moves(self) -> list[str]:
@@ -81,7 +91,7 @@ def imagined(
             f"This agent learned plans of {head.horizon} points, {head.stride} ticks apart, no longer and no shorter "
             f"ones; got a horizon of {horizon}. A way that is longer is gone by planning again."
         )
-    told = Told(rules.maze, start, goal)
+    told = Told(rules.maze, start, goal, words=dict(words or {}))
     world = make_world("pointmaze", rules.level, [0])
     world.restore(rules.between(start[None], goal[None]))
     actor = Actor(agent, 1, effectors=[WALK])
@@ -90,9 +100,7 @@ def imagined(
         told.frames.append((head.unscaled(x).cpu().numpy() * UNIT, symbols.cpu().numpy()))
 
     def going(senses: Mapping[str, Any], first: np.ndarray) -> dict[str, np.ndarray]:
-        for sense, value in senses.items():
-            if not np.isfinite(value).all():
-                raise MomentError(f"The sense '{sense}' holds NaN or infinity; a plan needs numbers. Mend the sensor.")
+        refuse_gaps(senses)
         output = actor.act(collate_tick(senses, first))
         route: Any = output.outputs[ROUTE]
         if first.all():
@@ -114,6 +122,25 @@ def imagined(
             told.arrived = bool(tick.reward[0] > 0)
     told.walked = np.stack(places)
     return told
+
+
+def refuse_gaps(senses: Mapping[str, Any]) -> None:
+    """Nothing is planned of what is not known.
+
+    Raises:
+        MomentError: a sense holds NaN or infinity.
+    """
+    for sense, value in senses.items():
+        if not np.isfinite(value).all():
+            raise MomentError(f"The sense '{sense}' holds NaN or infinity; a plan needs numbers. Mend the sensor.")
+
+
+def made_by(where: Maze, points: np.ndarray) -> np.ndarray:
+    """The words int64 [H] of what points [H, 2] of a plan do in each stride, straight on from one to the next, as trips
+    are named (`trips.moves`)."""
+    share = np.arange(STRIDE)[:, None] / STRIDE
+    ticks = (points[:-1, None] + share * (points[1:] - points[:-1])[:, None]).reshape(-1, 2)
+    return moves(where.cells(np.concatenate((ticks, points[-1:])) * UNIT), len(points))
 
 
 def _tensor(place: np.ndarray, agent: Agent) -> Tensor:
@@ -144,6 +171,7 @@ def page(told: Told) -> str:
     """The page, whole: it loads nothing from anywhere."""
     found, maze = told.found, told.maze
     plans = found.plans[0].cpu().numpy() * UNIT
+    came = f"It arrived after {len(told.walked) - 1} ticks" if told.arrived else "It did not arrive"
     data = {
         "cell": CELL,
         "walls": maze.walls.astype(int).tolist(),
@@ -158,6 +186,18 @@ def page(told: Told) -> str:
         "walked": told.walked.round(2).tolist(),
         "arrived": told.arrived,
         "made": told.plans,
+        "box": [-1.5 * CELL, -1.5 * CELL, maze.walls.shape[1] * CELL, maze.walls.shape[0] * CELL],
+        "unit": 1,
+        "discs": [],
+        "silent": 0,
+        "marked": "critic's mark",
+        "came": f"{came}; {told.plans} plan{' was' if told.plans == 1 else 's were'} made on the way.",
+        "given": [{"stride": at, "word": word, "made": made} for at, word, made in told.given],
     }
+    return filled(data)
+
+
+def filled(data: Mapping[str, Any]) -> str:
+    """The page with its data."""
     text = files("stages.planning").joinpath(PAGE).read_text(encoding="utf-8")
     return text.replace("__DATA__", json.dumps(data).replace("<", "\\u003c"))

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 PLACE, GOAL, MAZE = -3, -2, -1
 """Where the raw senses stand among the tokens that are tapped."""
+PLACE_NUMBERS = 2
+"""Of a place: who lacks one of them knows no place."""
 TRUNK, SYMBOLS, BELIEF, REPLANNING = "trunk", "symbols", "belief", "replanning"
 """What can be silenced."""
 GONE, REACHED = 0.05, 0.12
@@ -79,16 +81,16 @@ class Route(Output):
         """Go on with each row's plan, and make new ones where they are due, or contradicted by the world."""
         head = self.head
         before = self.before or head.nothing(len(self.place), self.place.device)
-        here, age = self.present[..., [PLACE, GOAL]].all(-1), before["age"]
+        here, age = self.here, before["age"]
         believes = BELIEF not in head.silenced
         pushed, moved = head.felt(before, self.place, here & (age > 0))
         evidence = head.weighed(before["evidence"], pushed, moved, self.place) if believes else before["evidence"]
         evidence = torch.where(here[:, None], evidence, before["evidence"])
         closed = head.closed(evidence, self.maze)
         new = (closed & ~head.closed(before["evidence"], self.maze)).any(-1)
-        elsewhere = (age > 0) & ((self.goal - before["goal"]).norm(dim=-1) > GONE) & believes
+        elsewhere = here & (age > 0) & ((self.goal - before["goal"]).norm(dim=-1) > GONE) & believes
         around = before["around"] & ~elsewhere
-        reached = around & ((self.place - before["via"]).norm(dim=-1) < REACHED)
+        reached = here & around & ((self.place - before["via"]).norm(dim=-1) < REACHED)
         along, aside = self._progress(before)
         stalled = torch.where(along - before["along"] < SLOW / head.stride, before["stalled"] + 1, 0)
         into = head.leads_into(head.shifted(before["plan"], along)[:, None], self.maze, closed)[:, 0]
@@ -119,8 +121,16 @@ class Route(Output):
                     start = None if fresh else head.shifted(before["plan"][some], along[some])
                     self._plan(some, start, before["made"][some], generator)
         self._back(back)
-        self.after |= {"last": self.place, "goal": self.goal}
+        self.after |= {
+            name: torch.where(here[:, None], now, before[name])
+            for name, now in (("last", self.place), ("goal", self.goal))
+        }
         self.after["told"] = self.command()
+
+    @property
+    def here(self) -> Tensor:
+        """Where it is known where one is and where to go, bool [...]."""
+        return self.present[..., [PLACE, GOAL]].all(-1)
 
     def _together(self, due: Tensor, made: Tensor) -> list[Tensor]:
         """Rows that are `due`, bool [B], as they are planned for at once, each with the noise of its own number `made`;
@@ -240,11 +250,12 @@ class Route(Output):
         return Route(self.head, *read)
 
     def command(self) -> Tensor:
-        """What leads from where one is to where the plan is one stride further on, [B, 2] in -1..1."""
+        """What leads from where one is to where the plan is one stride further on, [B, 2] in -1..1; who does not know
+        where he is, or where to go, stands still."""
         head = self.head
         aim = interpolated(self.after["plan"], self.after["along"][:, None] + 1)[:, 0]
         command = head.inverse(self.place, aim, self.maze).clamp(-1, 1)
-        return torch.where(self.after["none"][:, None], 0.0, command)
+        return torch.where((self.after["none"] | ~self.here)[:, None], 0.0, command)
 
 
 def interpolated(plan: Tensor, at: Tensor) -> Tensor:

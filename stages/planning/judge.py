@@ -150,6 +150,12 @@ class JudgeHead(Head):
             self.times(self._numbers(plan, goal, budget)),
         )
 
+    def doubts(self, plans: Tensor, maze: Tensor) -> Tensor:
+        """Nats [...] that it costs plans [..., H, 2] in mazes [..., K], one-hot and maybe padded, to run into no wall:
+        less the log probability that none of their strides does, each by itself."""
+        hits = self._ways(plans[..., :-1, :], plans[..., 1:, :], maze[..., : self.mazes])[..., 0]
+        return F.softplus(hits).sum(-1)
+
     def _corners(self, start: Tensor, words: Tensor) -> Tensor:
         """The middles of the cells that moves lead through, [..., L + 1, 2]."""
         known = torch.tensor(MOVES, device=words.device, dtype=start.dtype)

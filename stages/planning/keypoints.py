@@ -15,6 +15,7 @@ from torch import Tensor
 
 from devmind.agent.output import Output
 from devmind.agent.plans import Plan
+from devmind.algorithms.diffusion.pipeline import Drawn, Watch
 from devmind.seeding import torch_generator
 
 Chance = tuple[Tensor, Tensor]
@@ -98,6 +99,15 @@ class KeyPoints(Output):
         Without a generator noise is known by what is sensed and by the plan's `number` int64 [n], so that rows are
         independent and a replay repeats them.
         """
+        drawn = self.candidates(rows, number, generator)
+        best = drawn.log_prob.unflatten(0, (-1, self.head.candidates)).argmax(-1)
+        chosen = torch.arange(len(rows), device=rows.device) * self.head.candidates + best
+        return drawn.trajectory[chosen], drawn.symbols[chosen], drawn.log_prob[chosen]
+
+    def candidates(
+        self, rows: Tensor, number: Tensor, generator: torch.Generator | None, watch: Watch | None = None
+    ) -> Drawn:
+        """All plans [n * N, ...] of which `imagined` takes one for each of `rows`; `watch` is told of each step."""
         imaginer, n, device = self.head.imaginer, self.head.candidates, rows.device
         chance: Chance
         if generator is not None:
@@ -109,9 +119,8 @@ class KeyPoints(Output):
             ]
             chance = torch.cat([noise for noise, _ in each]), torch.cat([luck for _, luck in each])
         condition, present = (value[rows].repeat_interleave(n, 0) for value in (self.condition, self.present))
-        drawn = imaginer.drawn(condition, chance, present=present)
-        chosen = torch.arange(len(rows), device=device) * n + drawn.log_prob.unflatten(0, (-1, n)).argmax(-1)
-        return drawn.trajectory[chosen], drawn.symbols[chosen], drawn.log_prob[chosen]
+        drawn: Drawn = imaginer.drawn(condition, chance, watch=watch, present=present)
+        return drawn
 
     def kept(self) -> dict[str, Tensor]:
         """`after`."""

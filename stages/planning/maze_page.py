@@ -20,8 +20,9 @@ import torch
 from devmind.acting import Actor
 from devmind.agent.agent import Agent
 from devmind.cli.serving import Publisher
-from devmind.errors import ConfigError, nearest
+from devmind.errors import ConfigError, MomentError, nearest
 from devmind.worlds.pointmaze import CELL, MAX_TICKS, UNIT, PointMazeRules, Walk
+from stages.planning.film import refuse_gaps
 from stages.planning.judge import draft
 from stages.planning.parts import DRAFT, JUDGE, ROUTE, WALK, WORDS
 
@@ -125,6 +126,12 @@ class MazePage:
             return False
         with torch.inference_mode():
             senses = self.rules.observe(self.walk)
+            try:
+                refuse_gaps(senses)
+            except MomentError as error:
+                self.ended = str(error)
+                self._show()
+                return True
             action = self.actor(senses, np.array([self._first]))
             self.plan = self.actor.state.carry[f"kept.{ROUTE}"]
             self._first = False

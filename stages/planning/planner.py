@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from devmind.agent.heads import Inlet
+from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import masked_mean
 from devmind.agent.taps import Tapped
 from devmind.algorithms.diffusion import (
@@ -40,12 +40,14 @@ from stages.planning.following import (
     GOAL,
     MAZE,
     PLACE,
+    PLACE_NUMBERS,
     SYMBOLS,
     TRUNK,
     Candidates,
     Route,
     interpolated,
 )
+from stages.planning.judge import JudgeHead
 from stages.planning.tree import searched
 
 LEFT_OUT = 0.25
@@ -79,6 +81,10 @@ class PlannerHead(BeliefHead):
         patience: who has come no further along his plan for so many ticks gets no further, and goes back.
         simulations: of a Monte Carlo search over partly denoised plans in place of candidates (`tree`); 0: none.
         guidance: how far the critic's gradient pulls what is denoised, in each step; 0: not at all.
+        free_guidance: by how much the condition counts (classifier-free guidance); 1: as it was taught, at one call of
+            the network a step and not two. A search in a tree tries some by itself.
+        doubt: what a nat of the judge's doubt costs a plan in its marks, where the agent has a judge of plans; 0: the
+            critic of strides chooses alone.
     """
 
     carries: ClassVar[bool] = True
@@ -119,6 +125,8 @@ class PlannerHead(BeliefHead):
         guidance: float = 0.0,
         patience: int = 16,
         simulations: int = 0,
+        free_guidance: float = 1.0,
+        doubt: float = 3.0,
     ) -> None:
         super().__init__(inlet)
         if inlet.n_tokens < 4:
@@ -132,6 +140,8 @@ class PlannerHead(BeliefHead):
         self.steps, self.warm_steps, self.warm = steps, warm_steps, warm
         self.word_steps, self.surprise, self.guidance, self.patience = word_steps, surprise, guidance, patience
         self.tree = Shape(simulations) if simulations else None
+        self.free_guidance, self.doubt = free_guidance, doubt
+        self._judges: tuple[JudgeHead, ...] = ()
         self.scheduler = make_scheduler(scheduler, levels)
         self.read_width = max(inlet.width, 2 * SPREAD_OUT)
         self.denoiser = HybridDenoiser(
@@ -143,11 +153,19 @@ class PlannerHead(BeliefHead):
         self.add_strides(width, middle, spread, length_price, words if length else 0)
         self.add_belief(cell, cells, mazes, pace, sure)
 
+    def meet(self, heads: Mapping[str, Head]) -> None:
+        """The agent's judge of plans has a say in which one is followed."""
+        self._judges = tuple(head for head in heads.values() if isinstance(head, JudgeHead))
+
     def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Route:
         tokens = tapped.tokens * tapped.present[..., None]
         place, goal, maze = (tokens[..., at, :n].clone() for at, n in ((PLACE, 2), (GOAL, 2), (MAZE, None)))
         tokens = F.pad(tokens, (0, self.read_width - tokens.shape[-1]))
         present = tapped.present
+        if tapped.known is not None:
+            # A place that is half NaN is none: a head that knows not where it is, or is to be, makes no plan.
+            told = tapped.known[..., [PLACE, GOAL]] >= PLACE_NUMBERS
+            present = torch.cat((present[..., :PLACE], present[..., [PLACE, GOAL]] & told, present[..., MAZE:]), -1)
         if TRUNK in self.silenced:
             present = torch.cat((torch.zeros_like(present[..., :PLACE]), present[..., PLACE:]), -1)
         tokens = torch.cat((tokens[..., :1, :], tokens), -2)
@@ -208,7 +226,7 @@ class PlannerHead(BeliefHead):
         candidates: int | None = None,
         word_steps: int | None = None,
     ) -> Candidates:
-        """Draw several plans for each of B rows and let the critic choose.
+        """Draw several plans for each of B rows, and let the critic of strides and the judge of plans choose.
 
         Args:
             start: [B, H, 2], plans to begin from.
@@ -241,6 +259,7 @@ class PlannerHead(BeliefHead):
             steps=steps or (self.steps if start is None else self.warm_steps * round(1 / self.warm)),
             start=None if start is None else each(self.scaled(start)),
             begin=self.warm,
+            guidance=self.free_guidance,
             watch=watch,
             luck=luck,
             told=SYMBOLS not in self.silenced,
@@ -248,9 +267,15 @@ class PlannerHead(BeliefHead):
             guide=self.guide(each(read.maze)) if self.guidance else None,
         )
         plans = self.unscaled(drawn.trajectory).unflatten(0, (b, n))
-        marks = self.marks(plans, read.maze)
+        marks = self.marks(plans, read.maze) - self._doubted(plans, read.maze)
         found = Candidates(plans, drawn.symbols.unflatten(0, (b, n)), marks, marks.argmax(-1))
         return self._named(found, read, words)
+
+    def _doubted(self, plans: Tensor, maze: Tensor) -> Tensor | float:
+        """What the judge's doubt takes off the marks of plans [B, N, H, 2]; nothing where there is no judge."""
+        if not self.doubt:
+            return 0.0
+        return self.doubt * sum(judge.doubts(plans, maze[:, None]) for judge in self._judges)
 
     def _chances(
         self, b: int, n: int, generator: torch.Generator | None, number: int | Tensor, device: torch.device
@@ -281,7 +306,7 @@ class PlannerHead(BeliefHead):
 
     def _named(self, found: Candidates, read: Route, words: Mapping[int, Tensor] | None) -> Candidates:
         """The candidates with the moves that their trajectories came to in place of those that they were drawn by; what
-        is given stays, and where symbols are silenced none is told."""
+        is given stays, made by the path or not (`film.Told.given` says which); of silenced symbols none is told."""
         if not found.symbols.shape[-1] or SYMBOLS in self.silenced:
             return found
         symbols = self.moves(found.plans, read.maze[:, None, None]).argmax(-1)

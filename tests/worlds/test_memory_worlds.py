@@ -104,7 +104,7 @@ def test_repeat_previous_asks_for_the_card_three_before():
 
 
 @pytest.mark.parametrize("rules", [MemoryLenRules, TMazeRules])
-@pytest.mark.parametrize("level", ["", "0", "-3", "ten"])
+@pytest.mark.parametrize("level", ["", "0", "-3", "ten", "²"])
 def test_a_length_is_a_positive_whole_number(rules, level):
     with pytest.raises(WorldError, match="is a length such as"):
         rules(level)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from devmind.worlds.tabletop import PACE, THINGS
+from devmind.worlds.tabletop import PACE, PLACES, THINGS
 from stages.planning.arrange.demonstrations import LENGTH, NEAR, PATIENCE, THERE
 from stages.planning.imagining import HALF
 from stages.planning.keypoints import KeyPoints
@@ -34,7 +34,7 @@ CLOSED, HOLDS = 2, 3
 
 @dataclass
 class Arranging(KeyPoints):
-    """The command [..., 3], from hand [..., 4] and things [..., 4 * THINGS].
+    """The command [..., 3], from hand [..., 4], things [..., 4 * THINGS] and places [..., 4 * PLACES].
 
     Kept are plan [B, H, 3] and symbols int64 [B, L]; int64 [B]: at, the key point that comes next, waited, ticks on the
     way to it, and made, plans so far; grip [B]; sure [B], log probability of the symbols; lay [B, THINGS, 2], where
@@ -44,6 +44,7 @@ class Arranging(KeyPoints):
     head: ArrangeHead
     hand: Tensor
     things: Tensor
+    places: Tensor
 
     name: ClassVar[str] = "arrange"
 
@@ -110,6 +111,27 @@ class Arranging(KeyPoints):
     def now(self, row: int) -> np.ndarray:
         """As it is sensed."""
         return self.hand[row, :2].cpu().numpy()
+
+    def belief(self, row: int = 0) -> str:
+        """How a row's errand stands by what it senses, in a sentence: that no plan exists, what it would have to know
+        first, or that it has one."""
+        if not bool(self.here[row]):
+            return "I would have to know first what lies on the table: I do not sense it."
+        seen = self.things[row].unflatten(-1, (THINGS, 4)).cpu().numpy()
+        places = self.places[row].unflatten(-1, (PLACES, 4)).cpu().numpy()
+        there, free = seen[:, 3] > HALF, places[:, 3] > HALF
+        if not there.any():
+            return "there is no thing on the table: nothing is to be sorted."
+        for kind in (-1, 1):
+            things, room = (int((rows[on, 2] * kind > 0).sum()) for rows, on in ((seen, there), (places, free)))
+            if things > room:
+                return f"there is no plan that sorts all: {things} things of one kind, and places for {room}."
+        if self.after and int(self.after["made"][row]):
+            left = self.after["symbols"][row].tolist()[int(self.after["at"][row]) :]
+            gone = [symbol for symbol in left if symbol < THINGS and not there[symbol]]
+            if gone:
+                return f"I would have to know first where {self.word(gone[0])} is: I do not see it."
+        return "I know where all is."
 
     def _follow(self) -> None:
         """Straight to the next key point, then its grip; an open hand behind the last one."""

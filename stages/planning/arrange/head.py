@@ -96,7 +96,8 @@ class ArrangeHead(Head):
         # The trunk's features stand in numbers of their own: a plan cannot point at them.
         thought = F.pad(self.gate * tokens[..., :-RAW, :], (FEATURES, 0))
         condition = torch.cat((thought, F.pad(scene, (0, self.inlet.width))), -2)
-        return Arranging(self, condition, present, here, hand[..., :4], things[..., : 4 * THINGS], before=kept)
+        table = hand[..., :4], things[..., : 4 * THINGS], places[..., : 4 * PLACES]
+        return Arranging(self, condition, present, here, *table, before=kept)
 
     def nothing(self, n: int, device: torch.device) -> dict[str, Tensor]:
         """What is kept of N rows without a plan."""

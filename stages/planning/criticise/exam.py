@@ -4,7 +4,7 @@ and whether the reason is named.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,16 +17,21 @@ from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
+from devmind.worlds.pointmaze import MAX_TICKS
 from stages.planning import parts
 from stages.planning.criticise.drafts import FARTHEST, Drafts, drafts
-from stages.planning.judge import BLOCKED, COLLISION, ENDED, LATE, REASONS, UNREACHABLE, Judgement
+from stages.planning.judge import BLOCKED, COLLISION, ENDED, LATE, REASONS, UNREACHABLE, Judgement, draft
 from stages.planning.parts import STRIDE
+from stages.planning.planner import PlannerHead
+from stages.planning.reinforce.plans import holding
 from stages.planning.route import trips
 from stages.planning.route.lesson import levels, shown
 
 TOLD, REASON = "criticise/told apart", "criticise/reason"
 GATE = Gate([Threshold(TOLD, 0.95, beats_floor=True), Threshold(REASON, 0.90, beats_floor=True)])
 PLANS = 800
+OWN = 100
+"""Pairs of cells a maze between which the planner's own plans are judged."""
 TICKS = {"tiny": 4_000}
 TICKS_ELSE = 12_000
 """Of the oracle's trips in each maze that an exam's plans are cut out of."""
@@ -41,6 +46,8 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     judged = judge(agent, told.draft)
     flaw, reason = judged.flawed().numpy(), judged.mode().numpy()
     floors, rows = (_floors(told), _rows(told, judged)) if full else ({TOLD: {}, REASON: {}}, {TOLD: {}, REASON: {}})
+    if full:
+        rows[TOLD] |= _of_the_planner(agent, context)
     met = identities({parts.DRAFT: told.draft[told.flawed]})
     right = (reason == told.reason)[told.flawed].astype(float)
     return [
@@ -73,8 +80,13 @@ def judge(agent: Agent, draft: np.ndarray) -> Judgement:
 
 def above(flaw: np.ndarray, told: Drafts) -> np.ndarray:
     """Of each flawed plan, the share of sound ones with a lower mark `flaw`, a tie counting half, float64."""
-    mine, sound = flaw[told.flawed][:, None], flaw[~told.flawed][None]
-    return np.asarray((mine > sound).mean(1) + 0.5 * (mine == sound).mean(1))
+    return _above(flaw, told.flawed)
+
+
+def _above(mark: np.ndarray, of: np.ndarray) -> np.ndarray:
+    """Of each of those that are `of`, bool [N], the share of the others with a lower mark, a tie counting half."""
+    mine, others = mark[of][:, None], mark[~of][None]
+    return np.asarray((mine > others).mean(1) + 0.5 * (mine == others).mean(1))
 
 
 def _floors(told: Drafts) -> dict[str, dict[str, float]]:
@@ -116,6 +128,41 @@ def _rows(told: Drafts, judged: Judgement) -> dict[str, dict[str, float]]:
         if named.any():
             rows[REASON][f"{REASONS[number - 1]}: the place is right"] = float((marks[named, where[named]] > 0).mean())
     return rows
+
+
+def _of_the_planner(agent: Agent, context: Context) -> dict[str, float]:
+    """Of the planner's own candidates between any two cells of each maze: how well those that lead through a wall, by
+    the maze itself, are told from the others (area under the curve), by the judge and by the critic of strides."""
+    rows: dict[str, float] = {}
+    for name in levels(context.config.size):
+        world = context.make_world(
+            "pointmaze", name, exam_seeds(context.episodes(OWN), context.seed, "criticise", "own", name)
+        )
+        points, shown, marks = _candidates(agent, world.observe())
+        fails = ~holding(name, points)
+        if not 0 < fails.sum() < len(fails):
+            continue  # nothing to tell apart
+        judged = judge(agent, shown)
+        where = f"the planner's own plans in {name}"
+        rows[f"{where}: through a wall, by the judge"] = float(_above(judged.strides.amax(-1).numpy(), fails).mean())
+        rows[f"{where}: through a wall, by the critic of strides"] = float(_above(-marks, fails).mean())
+        rows[f"{where}: through no wall"] = float((~fails).mean())
+    return rows
+
+
+def _candidates(agent: Agent, senses: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """All candidates of B rows, one behind the other: points [B * N, H, 2], drafts, and the critic's marks."""
+    head = agent.head(parts.ROUTE)
+    assert isinstance(head, PlannerHead)
+    told = [torch.from_numpy(np.asarray(senses[sense])).float().to(agent.device) for sense in parts.SENSES]
+    with torch.inference_mode():
+        read = head.thinking(*told)
+        found = head.search(read)
+        marks = head.marks(found.plans, read.maze)
+    plans, symbols, marks = (value.flatten(0, 1).cpu().numpy() for value in (found.plans, found.symbols, marks))
+    goals, mazes = (np.repeat(np.asarray(senses[name]), found.plans.shape[1], 0) for name in ("goal", "maze"))
+    shown = [draft(*one, MAX_TICKS) for one in zip(plans, symbols, goals, mazes, strict=True)]
+    return plans, np.stack(shown), marks
 
 
 def _mistakes(told: Drafts, reason: np.ndarray) -> tuple[Exhibit, ...]:

@@ -51,6 +51,7 @@ SILENCED = {
 }
 
 SOUND = "first plans that lead through no wall"
+SOUND_BY_CRITIC = f"{SOUND}, without the judge's say"
 """Beside who arrived: one who plans anew and knows the walls by touch arrives by plans that do not hold, too."""
 
 Found = TypeVar("Found")
@@ -115,7 +116,7 @@ def _maze(agent: Agent, context: Context, level: str, name: str) -> list[Measure
                 reference=REFERENCE[name] if rate else "",
                 note="SPL: the shortest way a point can go, by the way that was gone; 0 where it did not arrive",
                 rows={way: float(getattr(walked, part).mean()) for way, walked in rows.items()}
-                | ({SOUND: float(sound_plans(agent, context, name, seeds).mean())} if rate and full else {}),
+                | (_sound_rows(agent, context, name, seeds) if rate and full else {}),
                 answered=actor.counts,
                 episodes=episodes,
             )
@@ -157,6 +158,18 @@ def sound_plans(agent: Agent, context: Context, name: str, seeds: np.ndarray) ->
         found = head.search(head.thinking(*told))
     chosen = found.plans.gather(1, found.chosen[:, None, None, None].expand(-1, 1, *found.plans.shape[2:]))
     return holding(name, chosen[:, 0].cpu().numpy()).astype(float)
+
+
+def _sound_rows(agent: Agent, context: Context, name: str, seeds: np.ndarray) -> dict[str, float]:
+    """How many first plans hold, chosen by critic and judge, and by the critic of strides alone."""
+    head: Any = agent.head(ROUTE)
+    found, doubt = {SOUND: float(sound_plans(agent, context, name, seeds).mean())}, head.doubt
+    head.doubt = 0.0
+    try:
+        found[SOUND_BY_CRITIC] = float(sound_plans(agent, context, name, seeds).mean())
+    finally:
+        head.doubt = doubt
+    return found
 
 
 def silenced(agent: Agent, what: str, way: Callable[[], Found]) -> Found:

@@ -6,17 +6,20 @@ import numpy as np
 import pytest
 import torch
 
+from devmind import make_world
 from devmind.agent.agent import Agent
 from devmind.curriculum.examining import examination
 from devmind.learners.gradient import GradientLearner
 from devmind.seeding import exam_seeds, numpy_rng
 from devmind.testing import check_head, tiny_agent, tiny_context
 from devmind.testing.parts import check_learner
+from devmind.worlds.pointmaze import UNIT, maze
 from stages.planning import parts
 from stages.planning.criticise import exam, lesson
 from stages.planning.criticise.drafts import FARTHEST, Drafts, drafts
-from stages.planning.judge import BLOCKED, COLLISION, LATE, REASONS, UNREACHABLE, JudgeHead, Judgement
+from stages.planning.judge import BLOCKED, COLLISION, LATE, REASONS, UNREACHABLE, JudgeHead, Judgement, draft
 from stages.planning.parts import HORIZON, STRIDE
+from stages.planning.reinforce.plans import holding
 from stages.planning.route import trips
 from stages.planning.stage import PlanningStage
 
@@ -165,3 +168,42 @@ def test_rules_of_one_kind_name_a_part_of_the_reasons_and_the_untaught_none(tmp_
         assert 0.1 < floor < 0.7
     assert not exam.GATE.judge(found).passed
     assert abs(found[exam.TOLD].score - 0.5) < 0.25
+
+
+def test_the_planners_own_plans_are_judged_by_the_maze_itself(
+    agent: Agent, tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who says where walls are tells them apart, whatever it was taught of flaws that were made."""
+    rng, where = np.random.default_rng(3), maze("medium")
+    free = where.centres(where.free) / UNIT
+    still = np.repeat(
+        free[rng.integers(len(free), size=(40, 1))], HORIZON, 1
+    )  # nobody runs into a wall where he stands
+    across = still + np.linspace(0, 1, HORIZON)[:, None] * np.array([9.0, 9.0])
+    points = np.concatenate((still, across)).astype(np.float32)
+    assert holding("medium", points).tolist() == [True] * 40 + [False] * 40
+    shown = [draft(one, np.zeros(HORIZON), one[-1], trips.one_hot("medium"), 1000) for one in points]
+    marks = rng.permutation(80).astype(float)
+    monkeypatch.setattr(exam, "_candidates", lambda agent, senses: (points, np.stack(shown), marks))
+
+    def judge(agent: Agent, draft: np.ndarray) -> Judgement:
+        told = torch.full((len(draft), HORIZON - 1), -9.0)
+        told[40:, 11] = 9.0
+        return Judgement(told, torch.zeros(len(draft), HORIZON), torch.zeros(len(draft), 2))
+
+    monkeypatch.setattr(exam, "judge", judge)
+    rows = exam._of_the_planner(agent, tiny_context(tmp_path))
+    assert rows.pop("the planner's own plans in medium: through a wall, by the judge") == 1.0
+    assert abs(rows.pop("the planner's own plans in medium: through a wall, by the critic of strides") - 0.5) < 0.2
+    assert rows == {"the planner's own plans in medium: through no wall": 0.5}
+
+
+def test_the_planners_candidates_are_shown_whole(agent: Agent) -> None:
+    senses = make_world("pointmaze", "medium", [3, 4]).observe()
+    points, shown, marks = exam._candidates(agent, senses)
+    n = len(points) // 2
+    assert shown.shape == (2 * n, 3 * HORIZON + 7)
+    np.testing.assert_allclose(points[:n, 0], np.repeat(senses["body"][:1], n, 0), atol=1e-5)
+    np.testing.assert_array_equal(shown[n:, -7:-5], np.repeat(senses["goal"][1:], n, 0))
+    np.testing.assert_array_equal(shown[:, : 2 * HORIZON], points.reshape(2 * n, -1))
+    assert marks.shape == (2 * n,)

@@ -93,6 +93,20 @@ def test_the_plan_that_is_shown_is_the_one_in_its_state(child: Agent, rules: Poi
     assert view["trail"][0] == [0.0, 0.0]
 
 
+def test_a_walk_ends_where_a_sensor_breaks_and_says_which(
+    child: Agent, rules: PointMazeRules, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown, sound = Shown(), PointMazeRules.observe
+    page = MazePage(child, rules, START, GOAL, shown)
+    assert page.tick()
+    monkeypatch.setattr(PointMazeRules, "observe", lambda self, state: sound(self, state) | {"goal": [[0.1, np.nan]]})
+    at = shown.views[-1]["at"]
+    assert page.tick()
+    assert "The sense 'goal' holds NaN or infinity" in shown.views[-1]["ended"]
+    assert shown.views[-1]["at"] == at
+    assert not page.tick()
+
+
 @pytest.mark.usefixtures("straight")
 def test_who_is_there_waits_for_another_goal_and_goes_on_from_there(child: Agent, rules: PointMazeRules) -> None:
     shown = Shown()

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from devmind.cli import app
 from devmind.errors import MomentError
 from devmind.testing import tiny_agent
-from devmind.worlds.pointmaze import PointMazeRules
-from stages.planning import film, parts
+from devmind.worlds.pointmaze import UNIT, PointMazeRules, maze
+from stages.planning import commands, film, parts
+from stages.planning.following import Candidates
 
 pytest.importorskip("ogbench")
 
@@ -57,6 +60,56 @@ def test_a_page_in_a_folder_that_is_not_there_is_refused_before_the_walk(folder:
     assert "candidates" not in came.output
 
 
+def test_a_page_that_would_be_a_folder_is_refused_before_the_walk(folder: Path, tmp_path: Path) -> None:
+    came = plan(folder, "--goal", "0,1", "--show", str(tmp_path))
+    assert came.exit_code == 2
+    assert "is a folder" in " ".join(came.output.split())
+    assert "candidates" not in came.output
+
+
+def test_a_maze_that_the_agent_was_never_taught_is_refused_before_anything_is_planned(folder: Path) -> None:
+    came = CliRunner().invoke(app, ["plan", "pointmaze-giant", "--agent", str(folder)])
+    assert came.exit_code == 2
+    said = " ".join((came.output + str(came.exception)).split())
+    assert "never taught the maze 'giant': at size 'tiny' it learned medium" in said
+    assert "candidates" not in came.output
+
+
+def test_what_a_path_does_is_told_by_the_cells_that_it_leads_through() -> None:
+    where, east, south = maze("medium"), parts.WORDS.index("east"), parts.WORDS.index("south")
+    points = np.array([[0, 0], [2.5, 0], [4, 0], [4, 3], [4, 3]], np.float32) / UNIT
+    assert film.made_by(where, points).tolist() == [east, 0, south, 0, 0]
+
+
+def test_a_path_that_does_not_what_was_given_is_said_to(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Given moves were printed as the plan's, whatever its path did."""
+    east, south = parts.WORDS.index("east"), parts.WORDS.index("south")
+    points = torch.tensor([[0, 0], [2.5, 0], [4, 0], [4, 3], [4, 3]]) / UNIT
+    symbols = torch.tensor([[[south, 0, south, 0, south]]])
+    found = Candidates(points[None, None], symbols, torch.zeros(1, 1), torch.tensor([0]))
+    ends = np.array([0.0, 0.0]), np.array([4.0, 3.0])
+    told = film.Told(maze("medium"), *ends, found=found, walked=np.stack(ends), words={4: south, 0: south, 2: south})
+    assert told.given == [(0, south, east), (2, south, south), (4, south, 0)]
+    commands._tell(told)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "stride 1: south was given, the path goes east" in said
+    assert "stride 3: south was given, and the path does it" in said
+    assert "stride 5: south was given, the path stays in its cell" in said
+    data = json.loads(re.search(r"const data = (\{.*\})", film.page(told))[1])  # type: ignore[index]
+    assert [one["word"] == one["made"] for one in data["given"]] == [False, True, False]
+
+
+def test_guidance_makes_other_plans_and_1_is_what_was_taught(folder: Path, tmp_path: Path) -> None:
+    def points(*words: str) -> list[Any]:
+        page = tmp_path / "plan.html"
+        assert plan(folder, "--goal", "0,1", "--start", "0,-1", "--show", str(page), *words).exit_code in (0, 1)
+        return json.loads(re.search(r"const data = (\{.*\})", page.read_text())[1])["plans"]  # type: ignore[index]
+
+    alone = points()
+    assert points("--guidance", "1") == alone
+    assert points("--guidance", "3") != alone
+
+
 def test_a_tree_of_plans_is_searched_and_shown(folder: Path, tmp_path: Path) -> None:
     page = tmp_path / "plan.html"
     came = plan(folder, "--goal", "0,1", "--start", "0,-1", "--show", str(page), "--simulations", "9")
@@ -80,6 +133,9 @@ def test_a_tree_of_plans_is_searched_and_shown(folder: Path, tmp_path: Path) -> 
         (["--waypoint", "30:0,0"], "the last one is 25"),
         (["--waypoint", "30:0,0", "--simulations", "5"], "the last one is 25"),
         (["--waypoint", "here"], "takes a point's number"),
+        (["--waypoint", "²:12,16"], "takes a point's number"),
+        (["--guidance", "inf"], "takes a number such as 1.5"),
+        (["--guidance", "2", "--simulations", "5"], "without --simulations"),
         (["--symbols", "east,wset"], "did you mean 'west'"),
     ],
 )

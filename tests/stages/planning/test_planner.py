@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from devmind.errors import ConfigError
 from devmind.seeding import exam_seeds, numpy_rng
 from devmind.testing import check_head, tiny_agent
 from stages.planning import parts
+from stages.planning.judge import draft
 from stages.planning.parts import HORIZON, ROUTE, WALK
 from stages.planning.planner import PlannerHead, interpolated
 from stages.planning.route import trips
@@ -167,6 +169,62 @@ def test_who_senses_no_goal_has_no_plan(agent: Agent) -> None:
     for tick in rollout(actor, make_world("pointmaze", "medium", [0, 1]), 2):
         assert tick.actions[WALK].shape == (2, 2)
     assert actor.state.carry[f"kept.{ROUTE}"]["age"].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("sense", ["body", "goal"])
+def test_who_is_told_half_a_place_stands_still_and_keeps_his_plan(agent: Agent, sense: str) -> None:
+    """A NaN was taken for 0: one walked from, or to, where the maze begins."""
+    actor, world = Actor(agent, 2, effectors=[WALK]), make_world("pointmaze", "medium", [0, 1])
+    senses = world.observe()
+    actor(senses, np.ones(2, bool))
+    before = {name: value.clone() for name, value in actor.state.carry[f"kept.{ROUTE}"].items()}
+    broken = np.array(senses[sense])
+    broken[1, 1] = np.nan
+    walked = actor(senses | {sense: broken}, np.zeros(2, bool))[WALK]
+    kept = actor.state.carry[f"kept.{ROUTE}"]
+    assert walked[0].any()
+    assert not walked[1].any()
+    assert kept["age"].tolist() == [2, 1]
+    for name in ("plan", "last", "goal", "evidence", "along", "none"):
+        assert torch.equal(kept[name][1], before[name][1]), name
+    assert actor(senses, np.zeros(2, bool))[WALK][1].any(), "it goes on when it is told again"
+
+
+def test_classifier_free_guidance_is_passed_on_to_the_denoiser(agent: Agent) -> None:
+    head, read = head_of(agent), read_of(agent)
+    alone = head.search(read)
+    head.free_guidance = 2.0
+    found = head.search(read)
+    noise, luck = head._chances(2, head.candidates, None, 0, read.place.device)
+    n = head.candidates
+    drawn = head.pipeline(
+        read.thought.repeat_interleave(n, 0), read.present.repeat_interleave(n, 0), noise,
+        {at: place.repeat_interleave(n, 0) for at, place in head.held(read, None).items()},
+        steps=head.steps, guidance=2.0, luck=luck, words_first=head.word_steps,
+    )  # fmt: skip
+    torch.testing.assert_close(found.plans.flatten(0, 1), head.unscaled(drawn.trajectory))
+    assert not torch.equal(found.plans, alone.plans)
+
+
+def test_a_judge_that_finds_a_plan_to_collide_takes_it_down_and_is_at_home_in_the_agent(agent: Agent) -> None:
+    head, read = head_of(agent), read_of(agent)
+    judge: Any = agent.head(parts.JUDGE)
+    assert head._judges == (judge,)
+    assert not any("judge" in name for name in head.state_dict())
+    head.doubt = 0.0
+    critics = head.search(read)
+    head.doubt = 3.0
+    both = head.search(read)
+    torch.testing.assert_close(both.plans, critics.plans)
+    doubts = judge.doubts(both.plans, read.maze[:, None])
+    torch.testing.assert_close(both.marks, critics.marks - 3.0 * doubts)
+    # What it says of a plan is what it would say of it as a draft, in nats of no collision.
+    plan, words = both.plans[1, 0].detach().numpy(), both.symbols[1, 0].numpy()
+    shown = draft(plan, words, read.goal[1].numpy(), read.maze[1, :4].numpy(), 1000)
+    told: Any = agent.evaluate({parts.DRAFT: torch.from_numpy(shown[None])}, [parts.JUDGE])[parts.JUDGE]
+    torch.testing.assert_close(doubts[1, 0], torch.nn.functional.softplus(told.strides[0]).sum())
+    copied = copy.deepcopy(agent)
+    assert copied.head(parts.ROUTE)._judges == (copied.head(parts.JUDGE),)  # type: ignore[comparison-overlap]
 
 
 def test_the_critic_chooses_and_what_is_given_is_held(agent: Agent) -> None:

@@ -1,0 +1,144 @@
+"""An agent arranges a table: its first plan while it is denoised, all candidates, and what came of it, for a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from devmind.acting import Actor, rollout
+from devmind.agent.agent import Agent
+from devmind.agent.batch import collate_tick
+from devmind.algorithms.diffusion.pipeline import Drawn
+from devmind.worlds import make as make_world
+from devmind.worlds.tabletop import KINDS_RGB, PLACE_RADIUS, PLACES, RADIUS, THINGS
+from stages.planning.arrange.demonstrations import THERE
+from stages.planning.film import filled, refuse_gaps
+from stages.planning.imagining import HALF
+from stages.planning.parts import ARM, ARRANGE
+
+EDGE = 1.1
+"""How far a page shows the table, from its middle."""
+WORDS = (
+    *(f"thing {number + 1}" for number in range(THINGS)),
+    *(f"place {number + 1}" for number in range(PLACES)),
+    "there",
+)
+
+
+@dataclass
+class Arranged:
+    """What was imagined of a table and what came of it; places are x, y in -1..1, y upwards.
+
+    Attributes:
+        things, places: what lay there as it began, float [K, 3] of x, y and its kind, -1 or 1, with a number each.
+        frames: by step of denoising, key points [N, H, 2] as they were noised, and symbols int64 [N, L].
+        drawn: the first plan's candidates; chosen: the one that was followed, whose symbols were surest.
+        walked: the hand's places [ticks + 1, 2]. plans: how many were made on the way. sorted: all was, in the end.
+        belief: what the agent says of its table at first and in the end (`Arranging.belief`).
+    """
+
+    things: dict[int, np.ndarray] = field(default_factory=dict)
+    places: dict[int, np.ndarray] = field(default_factory=dict)
+    frames: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    drawn: Drawn | None = None
+    chosen: int = 0
+    walked: list[np.ndarray] = field(default_factory=list)
+    plans: int = 0
+    sorted: bool = False
+    belief: tuple[str, str] = ("", "")
+
+    @property
+    def sure(self) -> np.ndarray:
+        """How sure the network was of each candidate's symbols, 0..1, float [N]."""
+        assert self.drawn is not None
+        return np.exp(self.drawn.log_prob.cpu().numpy())
+
+    @property
+    def words(self) -> list[str]:
+        """What the chosen plan is about, in its order."""
+        assert self.drawn is not None
+        return [WORDS[symbol] for symbol in self.drawn.symbols[self.chosen].tolist() if symbol != THERE]
+
+
+def arranged(agent: Agent, level: str, seed: int) -> Arranged:
+    """Let the agent arrange the table of a level and a seed.
+
+    Raises:
+        WorldError: there is no such level.
+    """
+    world = make_world("tabletop", level, [seed])
+    actor, found = Actor(agent, 1, effectors=[ARM]), Arranged()
+
+    def going(senses: Mapping[str, Any], first: np.ndarray) -> dict[str, np.ndarray]:
+        refuse_gaps(senses)
+        output = actor.act(collate_tick(senses, first))
+        read: Any = output.outputs[ARRANGE]
+        if first.all():
+            found.things, found.places = lying(senses["things"][0]), lying(senses["places"][0])
+            found.drawn = read.candidates(torch.tensor([0]), torch.tensor([0]), None, watch)
+            found.chosen = int(found.drawn.log_prob.argmax())
+            found.belief = read.belief(), ""
+        found.belief = found.belief[0], read.belief()
+        found.plans = int(read.after["made"][0])
+        found.walked.append(senses["hand"][0, :2])
+        return {ARM: output.action[ARM].cpu().numpy()}
+
+    def watch(number: int, x: torch.Tensor, clean: torch.Tensor, symbols: torch.Tensor) -> None:
+        found.frames.append((x[..., :2].cpu().numpy(), symbols.cpu().numpy()))
+
+    with torch.inference_mode():
+        for tick in rollout(going, world):
+            found.sorted = bool(tick.reward[0] > 0)
+    found.walked.append(world.observe()["hand"][0, :2])
+    return found
+
+
+def lying(row: np.ndarray) -> dict[int, np.ndarray]:
+    """What is there of `things` or `places` as they are sensed of one table: [x, y, kind] by number."""
+    return {number: one[:3] for number, one in enumerate(row.reshape(-1, 4)) if one[3] > HALF}
+
+
+def page(found: Arranged) -> str:
+    """The page, whole: that of a maze, with a table."""
+    assert found.drawn is not None
+
+    def seen(points: np.ndarray) -> list[Any]:
+        shown: list[Any] = (points * (1, -1)).round(3).tolist()
+        return shown
+
+    def discs(of: Mapping[int, np.ndarray], radius: float, ring: bool, offset: int) -> list[dict[str, Any]]:
+        return [
+            {"at": seen(one[:2]), "r": radius, "ring": ring, "name": WORDS[offset + number],
+             "rgb": list(KINDS_RGB[int(one[2] > 0)])}
+            for number, one in of.items()
+        ]  # fmt: skip
+
+    ticks = f"{len(found.walked) - 1} ticks"
+    said = f"All is sorted after {ticks}" if found.sorted else f"Not all is sorted after {ticks}"
+    return filled(
+        {
+            "box": [-EDGE, -EDGE, 2 * EDGE, 2 * EDGE],
+            "unit": 0.05,
+            "walls": [],
+            "discs": [
+                *discs(found.places, PLACE_RADIUS, True, THINGS), *discs(found.things, RADIUS, False, 0),
+            ],
+            "words": list(WORDS),
+            "silent": THERE,
+            "frames": [{"places": seen(x), "symbols": words.tolist()} for x, words in found.frames],
+            "plans": seen(found.drawn.trajectory[..., :2].cpu().numpy()),
+            "symbols": found.drawn.symbols.tolist(),
+            "marks": found.sure.round(4).tolist(),
+            "marked": "sureness of symbols",
+            "chosen": found.chosen,
+            "walked": seen(np.stack(found.walked)),
+            "arrived": found.sorted,
+            "made": found.plans,
+            "came": f"{said}, with {found.plans} plan{'' if found.plans == 1 else 's'}. {found.belief[1]}",
+            "given": [],
+        }
+    )  # fmt: skip
