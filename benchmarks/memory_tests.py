@@ -1,7 +1,8 @@
 """The agent beside a GRU of the same size, on the tests of short-term memory: same lessons, same seeds, same exams.
 
 Both begin untaught, with the same encoders and heads. The GRU takes the trunk's place: it reads each Moment's tokens
-side by side, and its features are what the heads read. `memory off` is the agent with a window of one Moment, no slots.
+side by side, and its features, normalized as the trunk's are, are what the heads read. `memory off` is the agent with a
+window of one Moment, no slots. With `--cards` both learn RepeatPrevious alone, for so many steps.
 
     OMP_NUM_THREADS=1 python benchmarks/memory_tests.py --seed 0
 """
@@ -12,6 +13,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +28,11 @@ from devmind.config import load
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.examining import examine_skill
 from devmind.curriculum.journal import Journal
-from devmind.curriculum.stage import Context
+from devmind.curriculum.stage import Context, Lesson
 from devmind.curriculum.teaching import teach
 from devmind.worlds.memory_len import LENGTHS
-from stages.memory import parts
+from stages.memory import lessons, parts, short_term
+from stages.memory.repeat_previous import exam as repeat_previous
 from stages.memory.short_term import SHORT_OFF
 from stages.memory.stage import MemoryStage
 from stages.reflex import parts as reflex
@@ -56,18 +59,25 @@ class GruTrunk(nn.Module):
         self.inlets = nn.ModuleDict({str(n): nn.Linear(n * width, width) for n in tokens})
         self.gru = nn.GRU(width, hidden, GRU_LAYERS, batch_first=True)
         self.outlet = nn.Linear(hidden, width)
+        # A trunk ends in a norm. Without one these features are so small beside a head's first weights that nothing is
+        # learned in a lesson's time.
+        self.norm = nn.LayerNorm(width)
 
     @property
     def decoder(self) -> nn.Module:
         """What the runner's stopwatch watches."""
         return self.gru
 
-    def forward(self, tokens: Tensor, present: Tensor, first: Tensor, short_term: bool = True) -> Tensor:
+    def forward(
+        self, tokens: Tensor, present: Tensor, first: Tensor, short_term: bool = True, deep: Any = ()
+    ) -> Tensor:
         """Features [B, T, n, D], all of a Moment alike; each row is one episode, as the lessons have them."""
         features, _ = self._run(tokens, None)
         return features
 
-    def step(self, tokens: Tensor, present: Tensor, first: Tensor, ring: Ring, slots: Any = None) -> Tensor:
+    def step(
+        self, tokens: Tensor, present: Tensor, first: Tensor, ring: Ring, slots: Any = None, deep: Any = ()
+    ) -> Tensor:
         """Features [B, n, D] of one tick; the GRU's state rides on the ring, which it leaves unused otherwise."""
         before: Tensor | None = getattr(ring, "gru", None)
         carried = None if before is None else before * ~first[None, :, None]
@@ -77,7 +87,7 @@ class GruTrunk(nn.Module):
     def _run(self, tokens: Tensor, carried: Tensor | None) -> tuple[Tensor, Tensor]:
         senses = tokens[..., :-1, :]  # the readout is a question to a trunk, a GRU needs none
         found, carried = self.gru(self.inlets[str(senses.shape[-2])](senses.flatten(-2)), carried)
-        return self.outlet(found)[..., None, :].expand_as(tokens), carried
+        return self.norm(self.outlet(found))[..., None, :].expand_as(tokens), carried
 
 
 def untaught(size: str, seed: int, slots: int | None = None) -> Agent:
@@ -115,18 +125,27 @@ def trained(agent: Agent) -> int:
     return sum(p.numel() for name, p in agent.named_parameters() if name.startswith(names))
 
 
-def raise_and_examine(agent: Agent, context: Context, lessons: Mapping[str, int | None]) -> dict[str, Measure]:
+def cards_alone(context: Context, steps: int) -> list[Lesson]:
+    """`steps` batches of RepeatPrevious as the lesson `tests` has them, and nothing else."""
+
+    def make(agent: Agent, context: Context, update: int, size: int, steps: int) -> Any:
+        return short_term.episode_batch(context, repeat_previous.NAME, repeat_previous.LEVEL, update, size)
+
+    return [replace(lessons.taught(context, "tests", short_term.loss, make, 16, 1e-3, 1.0), steps=steps)]
+
+
+def raise_and_examine(
+    agent: Agent, context: Context, course: Sequence[Lesson], skills: Sequence[str]
+) -> dict[str, Measure]:
     """Teach the lessons, then examine; prints the seconds."""
     stage, measures = MemoryStage(), {}
     context.out.mkdir(parents=True)
-    for lesson in stage.lessons(context):
-        if lesson.name in lessons:
-            steps = lessons[lesson.name] or lesson.steps
-            taught = teach(lesson, steps, agent, context, Journal(context.out / "journal.jsonl"))
-            print(f"  {lesson.name}: {taught.steps} steps, {taught.seconds:.0f} s", flush=True)
+    for lesson in course:
+        taught = teach(lesson, lesson.steps, agent, context, Journal(context.out / "journal.jsonl"))
+        print(f"  {lesson.name}: {taught.steps} steps, {taught.seconds:.0f} s", flush=True)
     begun = time.monotonic()
     for skill in stage.skills:
-        if skill.name in SKILLS:
+        if skill.name in skills:
             measures |= examine_skill(stage, skill, agent, context).measures
     print(f"  exams: {time.monotonic() - begun:.0f} s", flush=True)
     return measures
@@ -150,6 +169,8 @@ def table(found: Mapping[str, Mapping[str, Measure]]) -> str:
         cells = "".join(f"{m.score:.3f} [{m.interval()[0]:.3f}, {m.interval()[1]:.3f}]".ljust(24) for m in measures)
         off = f"{found['agent'][name].rows[SHORT_OFF]:.3f}" if "agent" in found else "-"
         rows.append(f"{name:24}n={first.n:<5}{cells}{off:>10}{first.floor:8.3f}")
+    if "memory_len" not in pupils[0]:
+        return "\n".join(rows)
     curves = [pupil["memory_len"] for pupil in pupils]
     rows.append(f"{'bsuite-like score':31}" + "".join(f"{bsuite_score(curve):<24.2f}" for curve in curves))
     for length in LENGTHS:
@@ -166,8 +187,9 @@ def main() -> None:
     parser.add_argument("--sign", type=int, help="steps of the lesson 'sign' (its own by default)")
     parser.add_argument("--tests", type=int, help="steps of the lesson 'tests'")
     parser.add_argument("--only", choices=("agent", "GRU"), help="raise one of the two, print its figures alone")
+    parser.add_argument("--cards", type=int, help="so many steps of RepeatPrevious alone, in place of all lessons")
     options = parser.parse_args()
-    lessons = {"boards": None, "sign": options.sign, "tests": options.tests}
+    wanted = {"boards": None, "sign": options.sign, "tests": options.tests}
     config = load(options.size, {"seed": options.seed, "device": "cpu"})
     config = config.model_copy(update={"loggers": (), "checkpoint_every_s": 1e9})
     found = {}
@@ -178,7 +200,12 @@ def main() -> None:
             agent = make(options.size, options.seed)
             print(f"{name}: {trained(agent):,} parameters that learn")
             context = Context(config, options.seed, "cpu", Path(folder, name), worlds.make)
-            found[name] = raise_and_examine(agent, context, lessons)
+            every = [lesson for lesson in MemoryStage().lessons(context) if lesson.name in wanted]
+            course = [replace(lesson, steps=wanted[lesson.name] or lesson.steps) for lesson in every]
+            if options.cards:
+                course = cards_alone(context, options.cards)
+            skills = ("repeat_previous",) if options.cards else SKILLS
+            found[name] = raise_and_examine(agent, context, course, skills)
     print(table(found))
 
 

@@ -4,6 +4,10 @@ Both run in this process, one thread, seed by seed in turn, until the mean retur
 475, or for 100,000 steps, where both learning rates reach zero. Stable-Baselines3 has the settings of its RL Zoo; ours
 were tuned on seeds from 1000 on, which are not used here. Imports and a short warm-up are outside the clock.
 
+What the environments took of the seconds is told apart: Stable-Baselines3 steps eight of Gymnasium's one by one, under
+its Monitor, and devmind a batch in NumPy. The third row is the drill `balance` as the stage reflex has it, with an
+agent's own arc and critic.
+
     OMP_NUM_THREADS=1 python benchmarks/ppo_vs_sb3.py --seeds 10
 """
 
@@ -12,9 +16,11 @@ from __future__ import annotations
 import argparse
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,10 +28,16 @@ from torch import Tensor, nn
 
 from devmind import worlds
 from devmind.acting import Senses
+from devmind.agent.agent import Agent
+from devmind.agent.config import AgentConfig
 from devmind.agent.output import Categorical
+from devmind.config import load
+from devmind.curriculum.stage import Context
 from devmind.learners.ppo import PPO, collect, improve
 from devmind.seeding import lesson_seeds, numpy_rng, torch_generator
 from devmind.worlds.restarting import Restarting
+from stages.reflex import parts
+from stages.reflex.lessons import DRILLS, MOTOR_CYCLE, STEPS, motor_learner
 
 GOAL_RETURN, WINDOW, MOST_STEPS = 475.0, 100, 100_000
 
@@ -41,16 +53,44 @@ class Settings:
 
 
 class Result(NamedTuple):
-    """Of one seed: environment steps and CPU-seconds until solved, or until given up."""
+    """Of one seed: environment steps and CPU-seconds until solved, or until given up; and what the environment took."""
 
     steps: int
     cpu_s: float
     solved: bool
+    env_s: float
 
 
 def is_solved(finished: Sequence[float]) -> bool:
     """The last WINDOW finished episodes (steps survived = return) have a mean of GOAL_RETURN."""
     return len(finished) == WINDOW and sum(finished) >= GOAL_RETURN * WINDOW
+
+
+class Clock:
+    """CPU-seconds that steps of environments took, and the lengths of the episodes that ended in them."""
+
+    def __init__(self) -> None:
+        self.seconds, self.finished = 0.0, list[int]()
+
+
+@contextmanager
+def clocked(kind: type[Any], name: str) -> Iterator[Clock]:
+    """Meanwhile the method `name` of all that is of this kind runs on a clock."""
+    clock, method = Clock(), getattr(kind, name)
+
+    def step(world: Any, *given: Any) -> Any:
+        began = time.process_time()
+        told = method(world, *given)
+        clock.seconds += time.process_time() - began
+        if getattr(world, "reached", None) is not None:
+            clock.finished += world.reached.tick[told[2] | told[3]].tolist()
+        return told
+
+    setattr(kind, name, step)
+    try:
+        yield clock
+    finally:
+        setattr(kind, name, method)
 
 
 class Network(nn.Module):
@@ -106,15 +146,34 @@ def train_ours(seed: int, most_steps: int = MOST_STEPS, settings: Settings | Non
     world = Restarting(start, numpy_rng("cartpole-starts", seed))
     optimizer = torch.optim.Adam(network.parameters(), lr=settings.learning_rate, eps=1e-5, fused=True)
     first, steps = np.ones(settings.rows, bool), 0
-    while steps < most_steps and not is_solved(world.finished[-WINDOW:]):
-        left = 1 - steps / MOST_STEPS
-        for group in optimizer.param_groups:
-            group["lr"] = settings.learning_rate * left
-        rollout = collect(network, world, settings.length, generator, first)
-        ppo = replace(settings.ppo, clip=settings.ppo.clip * left)
-        improve(network, optimizer, rollout, ppo, generator, [list(network.parameters())])
-        first, steps = rollout.last[-1].numpy(), steps + settings.rows * settings.length
-    return Result(steps, time.process_time() - began, is_solved(world.finished[-WINDOW:]))
+    with clocked(Restarting, "step") as clock:
+        while steps < most_steps and not is_solved(world.finished[-WINDOW:]):
+            left = 1 - steps / MOST_STEPS
+            for group in optimizer.param_groups:
+                group["lr"] = settings.learning_rate * left
+            rollout = collect(network, world, settings.length, generator, first)
+            ppo = replace(settings.ppo, clip=settings.ppo.clip * left)
+            improve(network, optimizer, rollout, ppo, generator, [list(network.parameters())])
+            first, steps = rollout.last[-1].numpy(), steps + settings.rows * settings.length
+    return Result(steps, time.process_time() - began, is_solved(world.finished[-WINDOW:]), clock.seconds)
+
+
+def train_drill(seed: int, most_updates: int | None = None) -> Result:
+    """The drill `balance` of the stage reflex, at most as many updates as the lesson `motor` has of it."""
+    config = load("nursery", {"seed": seed, "device": "cpu"})
+    agent = Agent(AgentConfig(size="nursery", seed=seed))
+    parts.admit(agent)
+    learner = motor_learner(agent, Context(config, seed, "cpu", Path("unused"), worlds.make))
+    learner.steps = STEPS["motor"]["nursery"]
+    turns = [at for at in range(learner.steps) if MOTOR_CYCLE[at % len(MOTOR_CYCLE)] == "balance"][:most_updates]
+    drill, updates, began = DRILLS["balance"], 0, time.process_time()
+    with clocked(Restarting, "step") as clock:
+        learner.begin(0)
+        while updates < len(turns) and not is_solved(clock.finished[-WINDOW:]):
+            learner.update({"drill": "balance"}, turns[updates])
+            updates += 1
+    cpu_s = time.process_time() - began
+    return Result(updates * drill.rows * drill.ticks, cpu_s, is_solved(clock.finished[-WINDOW:]), clock.seconds)
 
 
 def train_sb3(seed: int, most_steps: int = MOST_STEPS) -> Result:
@@ -122,6 +181,7 @@ def train_sb3(seed: int, most_steps: int = MOST_STEPS) -> Result:
     from stable_baselines3 import PPO
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.env_util import make_vec_env
+    from stable_baselines3.common.vec_env import DummyVecEnv
 
     class UntilSolved(BaseCallback):
         def __init__(self) -> None:
@@ -148,8 +208,9 @@ def train_sb3(seed: int, most_steps: int = MOST_STEPS) -> Result:
         seed=seed,
         device="cpu",
     )
-    model.learn(total_timesteps=most_steps, callback=watch)
-    return Result(model.num_timesteps, time.process_time() - began, is_solved(watch.finished))
+    with clocked(DummyVecEnv, "step_wait") as clock:
+        model.learn(total_timesteps=most_steps, callback=watch)
+    return Result(model.num_timesteps, time.process_time() - began, is_solved(watch.finished), clock.seconds)
 
 
 def quartiles(values: Iterable[float]) -> np.ndarray:
@@ -166,23 +227,37 @@ def main() -> None:
     torch.set_num_threads(1)
     train_ours(10_000, most_steps=2048)
     train_sb3(10_000, most_steps=512)
-    ours, theirs = [], []
+    train_drill(10_000, most_updates=2)
+    learners = {"devmind": train_ours, "sb3": train_sb3, "drill": train_drill}
+    found: dict[str, list[Result]] = {name: [] for name in learners}
     for seed in seeds:
-        ours.append(train_ours(seed))
-        theirs.append(train_sb3(seed))
-        for name, result in (("devmind", ours[-1]), ("sb3", theirs[-1])):
+        for name, train in learners.items():
+            found[name].append(result := train(seed))
             note = "" if result.solved else "  not solved"
-            print(f"seed {seed}  {name:8s}{result.steps:7d} steps {result.cpu_s:7.2f} CPU-s{note}", flush=True)
-    for name, results in (("devmind", ours), ("sb3", theirs)):
+            print(
+                f"seed {seed}  {name:8s}{result.steps:7d} steps {result.cpu_s:7.2f} CPU-s,"
+                f" {result.env_s / result.cpu_s:.2f} of them the environment's{note}",
+                flush=True,
+            )
+    for name, results in found.items():
         steps, cpu_s = quartiles(r.steps for r in results), quartiles(r.cpu_s for r in results)
         print(
             f"{name:8s} solved {sum(r.solved for r in results)}/{len(results)}"
             f"  steps {steps[0]:.0f} {steps[1]:.0f} {steps[2]:.0f}  CPU-s {cpu_s[0]:.2f} {cpu_s[1]:.2f} {cpu_s[2]:.2f}"
             "  (quartiles; unsolved counted as where they stopped)"
         )
-    steps_ratio = quartiles(r.steps for r in ours)[1] / quartiles(r.steps for r in theirs)[1]
-    cpu_ratio = quartiles(r.cpu_s for r in ours)[1] / quartiles(r.cpu_s for r in theirs)[1]
-    print(f"devmind / sb3, medians: {cpu_ratio:.2f} x the CPU-seconds, {steps_ratio:.2f} x the steps")
+    for name in ("devmind", "drill"):
+        print(f"{name} / sb3, medians: {compared(found[name], found['sb3'])}")
+
+
+def compared(ours: Sequence[Result], theirs: Sequence[Result]) -> str:
+    """Ratios of the medians: all CPU-seconds, those that were not the environments', and steps."""
+    each = [
+        [quartiles(value(r) for r in results)[1] for results in (ours, theirs)]
+        for value in (lambda r: r.cpu_s, lambda r: r.cpu_s - r.env_s, lambda r: r.steps)
+    ]
+    all_s, learning_s, steps = (mine / other for mine, other in each)
+    return f"{all_s:.2f} x the CPU-seconds, {learning_s:.2f} x without environments', {steps:.2f} x the steps"
 
 
 if __name__ == "__main__":

@@ -71,12 +71,14 @@ def review(
     minutes: float,
     learning_rate: float,
     trains: Callable[[Agent], Sequence[str]] = trainable,
+    control_trains: Callable[[Agent], Sequence[str]] | None = None,
 ) -> Lesson:
     """The lesson that goes over `lessons` of a stage.
 
     Args:
         turns: names of lessons, one for each step; one that is named twice comes twice as often.
-        trains: gives the prefixes of the parameters that it changes.
+        trains: gives the prefixes of the parameters that it changes; control_trains: those that its control changes
+            (`Lesson.control`), which has none without.
 
     Raises:
         ConfigError: a turn is none of the lessons.
@@ -86,8 +88,11 @@ def review(
         raise ConfigError(f"A review goes over lessons of its stage ({', '.join(by_name)}); '{unknown[0]}' is none.")
     reviewed = {name: by_name[name] for name in turns}
 
-    def make_learner(agent: Agent, context: Context) -> Review:
-        return Review(agent, replace(context, rows_share=ROWS_SHARE), reviewed, learning_rate, trains(agent))
+    def learner_of(trains: Callable[[Agent], Sequence[str]]) -> Callable[[Agent, Context], Review]:
+        def make_learner(agent: Agent, context: Context) -> Review:
+            return Review(agent, replace(context, rows_share=ROWS_SHARE), reviewed, learning_rate, trains(agent))
+
+        return make_learner
 
     def make_batches(agent: Agent, context: Context, steps: int) -> Batches:
         fewer = replace(context, rows_share=ROWS_SHARE)
@@ -101,7 +106,7 @@ def review(
 
     return Lesson(
         NAME,
-        make_learner,
+        learner_of(trains),
         make_batches,
         steps,
         minutes,
@@ -109,4 +114,5 @@ def review(
         rehearsal_every=EVERY,
         rehearsal_share=1.0,
         skills=tuple(dict.fromkeys(skill for lesson in reviewed.values() for skill in lesson.skills)),
+        control=learner_of(control_trains) if control_trains else None,
     )

@@ -85,7 +85,10 @@ def lessons(context: Context) -> Sequence[Lesson]:
         ),
     ]  # fmt: skip
     steps = STEPS[NAME][context.config.size]
-    return [*found, review(found, REVIEWED, steps=steps, minutes=1.5, learning_rate=1e-3)]
+    again = review(
+        found, REVIEWED, steps=steps, minutes=1.5, learning_rate=1e-3, control_trains=parts.trained_without_trunk
+    )
+    return [*found, again]
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
@@ -172,11 +175,14 @@ def taught(
 
     Args:
         batch: rows a step.
-        trains: prefixes of the parameters it changes, those that are another stage's left out; by default `trainable`.
+        trains: prefixes of the parameters it changes, those that are another stage's left out; by default `trainable`,
+            the trunk among them: such a lesson has a control, which leaves that as it is.
         more: further arguments of Lesson.
     """
     if trains is not None:
         more["rehearsal_every"] = 0
+    else:
+        more["control_trains"] = parts.trained_without_trunk
     return gradient_lesson(
         context, name, loss, make, steps=STEPS[name], rows=batch, learning_rate=learning_rate, minutes=minutes,
         trains=lambda agent: trainable(agent, parts.NAME) if trains is None else _own(agent, trains), **more,

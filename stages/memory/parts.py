@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from devmind.agent.agent import Agent
 from devmind.agent.tracker import SENSE, numbers_of
+from devmind.learners.gradient import SHARED, trainable
 from devmind.worlds.nursery.state import COLOUR_NAMES
 from stages.memory.recall.things import NAMES
 
@@ -48,6 +49,13 @@ def admit(agent: Agent) -> None:
                 agent.head(name).load_state_dict(agent.head(STARTS_FROM[name]).state_dict())
     depth = "scene" if "scene" in agent.heads else None
     agent.add_tracker(HEAD, depth, NAMED, stage=NAME)
+
+
+def trained_without_trunk(agent: Agent) -> tuple[str, ...]:
+    """What the stage's lessons train, but on a trunk that lets tokens through and does not learn: the stage's own parts
+    and the heads on the trunk of earlier ones.
+    """
+    return tuple(prefix for prefix in trainable(agent, NAME) if prefix not in SHARED)
 
 
 def heads() -> list[Part]:

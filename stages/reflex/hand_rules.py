@@ -6,21 +6,29 @@ Each rule is a policy: it is called once a tick with what N rows sense, and whic
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
 
 from devmind.acting import Senses
-from devmind.moment import TICK_SAMPLES
+from devmind.moment import SIGHT_SIZE, TICK_SAMPLES
+from devmind.worlds.nursery.state import COLOURS
 
 SIGHT_HALF = np.tan(np.deg2rad(30.0))
 WIDE_HALF = np.tan(np.deg2rad(60.0))
 MAX_TURN_DEG = 25.0
 MAX_TILT_DEG = 60.0
 MAX_REACH_M = 0.1
+HAND_SCALE_M = 0.75
 CLEAR_M = 0.33
 IN_FRONT_M = 0.03
 LARGEST_LAG = 12
 EAR_DELAY_SAMPLES = 10.0
 """The delay between the ears of a sound from the side, about 0.6 ms."""
+ODD_COLOUR, UNLIKE_COLOUR = 50.0, 0.1
+"""How far from the picture's median colour a thing's pixels are, of 255; and how far from the colour asked for they may
+be, both of full brightness. Chosen on 200 rooms of lesson seeds by `benchmarks/rule_thresholds.py`."""
+LEAST_PX = 6
+"""A blob of fewer pixels is no thing."""
 
 Actions = dict[str, np.ndarray]
 
@@ -45,6 +53,57 @@ class Random:
         return {self.effector: self.rng.uniform(-1.0, 1.0, (n, self.size)).astype(np.float32)}
 
 
+def oddness(sight: np.ndarray) -> np.ndarray:
+    """How far the colour of every pixel, brightness aside, is from the picture's median: [N, H, W] of [N, H, W, 3]."""
+    colour = sight.astype(np.float32)
+    chroma = colour - colour.mean(-1, keepdims=True)
+    return np.asarray(np.abs(chroma - np.median(chroma, axis=(1, 2), keepdims=True)).sum(-1))
+
+
+def odd_boxes(sight: np.ndarray, odd_colour: float = ODD_COLOUR) -> list[np.ndarray]:
+    """Boxes [K, 4] (x0, y0, x1, y1, exclusive ends) around what differs in colour from each picture [N, H, W, 3]."""
+    found = []
+    for one in oddness(sight) > odd_colour:
+        *_, blobs, _ = cv2.connectedComponentsWithStats(one.astype(np.uint8))
+        blobs = blobs[1:][blobs[1:, cv2.CC_STAT_AREA] >= LEAST_PX].astype(np.float32)
+        found.append(np.concatenate([blobs[:, :2], blobs[:, :2] + blobs[:, 2:4]], 1))
+    return found
+
+
+def sounding_box(sight: np.ndarray, sound: np.ndarray, odd_colour: float = ODD_COLOUR) -> np.ndarray:
+    """The box of what differs in colour and lies nearest to where the ears' delay points, [N, 4]; zeros of none.
+
+    Args:
+        sight: uint8 [N, H, W, 3]. sound: [N, T, 2, S], whose ticks count together.
+    """
+    lags = sum(ear_correlation(sound[:, tick]) for tick in range(sound.shape[1]))
+    assert isinstance(lags, np.ndarray)
+    # Between two samples of delay lie six degrees: a parabola through the best and its neighbours tells finer.
+    at, rows = lags.argmax(1).clip(1, 2 * LARGEST_LAG - 1), np.arange(len(lags))
+    before, best, after = lags[rows, at - 1], lags[rows, at], lags[rows, at + 1]
+    finer = 0.5 * (before - after) / np.minimum(before - 2 * best + after, -1e-12)
+    heard = _azimuth_deg(at - LARGEST_LAG + finer)
+    chosen = np.zeros((len(sight), 4), np.float32)
+    for row, boxes in enumerate(odd_boxes(sight, odd_colour)):
+        if len(boxes):
+            x = (boxes[:, 0] + boxes[:, 2]) / SIGHT_SIZE - 1
+            chosen[row] = boxes[np.abs(np.rad2deg(np.arctan(-x * SIGHT_HALF)) - heard[row]).argmin()]
+    return chosen
+
+
+def ear_correlation(sound: np.ndarray) -> np.ndarray:
+    """How well the ears of a tick [N, 2, S] agree, [N, 2 * LARGEST_LAG + 1]: from the right one early to it late."""
+    left, right = sound[:, 0].astype(np.float64), sound[:, 1].astype(np.float64)
+    size = 2 * TICK_SAMPLES
+    product = np.fft.rfft(right, size) * np.conj(np.fft.rfft(left, size))
+    correlation = np.fft.irfft(product, size)
+    return np.concatenate([correlation[:, -LARGEST_LAG:], correlation[:, : LARGEST_LAG + 1]], axis=1)
+
+
+def _azimuth_deg(lag: np.ndarray) -> np.ndarray:
+    return np.asarray(np.rad2deg(np.arcsin(np.clip(lag / EAR_DELAY_SAMPLES, -1, 1))))
+
+
 def oddest_blob(sight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Where the pixels lie that differ most from the picture's own median colour.
 
@@ -53,9 +112,7 @@ def oddest_blob(sight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         [N, H, W, 3].
     """
     n, height, width, _ = sight.shape
-    colour = sight.astype(np.float32)
-    chroma = colour - colour.mean(-1, keepdims=True)
-    odd = np.abs(chroma - np.median(chroma, axis=(1, 2), keepdims=True)).sum(-1)
+    odd = oddness(sight)
     odd = odd * (odd > np.maximum(60.0, 0.6 * odd.max(axis=(1, 2), keepdims=True)))
     total = np.maximum(odd.sum((1, 2)), 1e-6)
     across, down = (np.arange(width) + 0.5) / width * 2 - 1, (np.arange(height) + 0.5) / height * 2 - 1
@@ -78,13 +135,7 @@ class LookAtSound:
 
     def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
         """Turn by the azimuth that the lag of the best correlation means."""
-        left, right = senses["sound"][:, 0].astype(np.float64), senses["sound"][:, 1].astype(np.float64)
-        size = 2 * TICK_SAMPLES
-        product = np.fft.rfft(right, size) * np.conj(np.fft.rfft(left, size))
-        correlation = np.fft.irfft(product, size)
-        lags = np.concatenate([correlation[:, -LARGEST_LAG:], correlation[:, : LARGEST_LAG + 1]], axis=1)
-        lag = np.argmax(lags, axis=1) - LARGEST_LAG
-        azimuth = np.rad2deg(np.arcsin(np.clip(lag / EAR_DELAY_SAMPLES, -1, 1)))
+        azimuth = _azimuth_deg(np.argmax(ear_correlation(senses["sound"]), axis=1) - LARGEST_LAG)
         return {"look": _turn(np.stack([azimuth, np.zeros_like(azimuth)], 1))}
 
 
@@ -146,6 +197,51 @@ class LoudOrGrowing:
         alarm = (power > self.louder * self.power) | (area > self.larger * self.area)
         self.power, self.area = power, area
         return {"move": np.where(alarm, -1.0, 0.0).astype(np.float32)[:, None]}
+
+
+class ReachByColour:
+    """Reaches along the ray to the largest blob whose pixels have the asked colour, as it is seen at the first tick.
+
+    The hand first comes to the ray nearer to the body than anything lies, then follows it: how far off the thing is
+    need not be known. It hides what it reaches for, so nobody looks twice. Where no pixel fits, the hand rests.
+
+    Args:
+        unlike: how far a pixel's colour may be from the asked one, both of full brightness.
+    """
+
+    def __init__(self, unlike: float = UNLIKE_COLOUR) -> None:
+        self.unlike = unlike
+        self.ray: np.ndarray | None = None
+
+    def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
+        """`reach` float32 [N, 4], at full speed until near; the grip stays open."""
+        if self.ray is None or first.all():
+            rows = zip(senses["sight"], senses["words"], senses["body"], strict=True)
+            self.ray = np.stack([self._ray(*row) for row in rows])
+        hand = senses["body"][:, 3:6].astype(np.float64) * HAND_SCALE_M
+        off = hand[:, :1] * self.ray - hand
+        on_the_ray = np.abs(off[:, 1:]).max(1) < IN_FRONT_M / 2
+        off[:, 0] = np.where(on_the_ray, MAX_REACH_M, CLEAR_M - hand[:, 0])
+        off[on_the_ray, 1:] += MAX_REACH_M * self.ray[on_the_ray, 1:]
+        way = off / MAX_REACH_M
+        way /= np.maximum(1.0, np.abs(way).max(1, keepdims=True))
+        way[np.isnan(way).any(1)] = 0.0
+        return {"reach": np.concatenate([way, -np.ones((len(way), 1))], 1).astype(np.float32)}
+
+    def _ray(self, picture: np.ndarray, word: str, body: np.ndarray) -> np.ndarray:
+        """(1, left, up) of the way from the eye to the blob, [3]; not numbers where there is none."""
+        wanted = np.array(COLOURS[word], np.float64)
+        colour = picture.astype(np.float64)
+        far = np.abs(colour / np.maximum(colour.max(-1, keepdims=True), 1) - wanted / wanted.max()).sum(-1)
+        _, _, blobs, middles = cv2.connectedComponentsWithStats((far < self.unlike).astype(np.uint8))
+        if len(blobs) < 2 or blobs[1:, cv2.CC_STAT_AREA].max() < LEAST_PX:
+            return np.full(3, np.nan)
+        x, y = (middles[1 + blobs[1:, cv2.CC_STAT_AREA].argmax()] + 0.5) / SIGHT_SIZE * 2 - 1
+        pan, tilt = np.deg2rad(gaze_deg(body[None])[0])
+        left, up = -x * SIGHT_HALF, -y * SIGHT_HALF
+        ahead, up = np.cos(tilt) - up * np.sin(tilt), np.sin(tilt) + up * np.cos(tilt)
+        ahead, left = ahead * np.cos(pan) - left * np.sin(pan), ahead * np.sin(pan) + left * np.cos(pan)
+        return np.array([1.0, left / ahead, up / ahead])
 
 
 class ReachByTruth:

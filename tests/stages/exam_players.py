@@ -101,8 +101,9 @@ def hear_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
 def bind_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
     seeds = exam_seeds(context.episodes(500), context.seed, "bind")
     senses, truth = bind.scenes(context, seeds, bind.TICKS)
-    table = known((senses["sight"].numpy(), truth["target"]))
-    patch.setattr(bind, "_answers", lambda agent, head, senses, middle: recalled(table, senses["sight"].numpy(), turn))
+    boxes = truth["boxes"][np.arange(len(seeds)), truth["target"]]
+    table = known((senses["sight"].numpy(), boxes))
+    patch.setattr(bind, "_chosen", lambda agent, head, senses, found: recalled(table, senses["sight"].numpy(), turn))
 
 
 class Told(Scene):

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 
 from devmind.acting import Actor
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.agent.device import place
-from devmind.agent.features import log_mel
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds
 from stages.memory.match.heads import sureness
 from stages.memory.match.lesson import CHOICES, HEAD, KINDS, LONGEST_TAUGHT, answers, shown, things
-from stages.memory.recall.things import HELD_OUT
+from stages.memory.recall.things import HELD_OUT, nearest_raw
 from stages.memory.short_term import TOGETHER
 
 NAME = "match"
@@ -84,17 +82,7 @@ def chosen(agent: Agent, sense: str, met: np.ndarray, short_term: bool = True) -
 
 def nearest(sense: str, met: np.ndarray) -> np.ndarray:
     """The choice whose raw input is nearer to the sample's: mean colours of 8 x 8 fields, or log-mel levels."""
-    sample, first, second = (_raw(sense, met[:, at]) for at in (0, -2, -1))
-    return (np.linalg.norm(sample - second, axis=1) < np.linalg.norm(sample - first, axis=1)).astype(np.int64)
-
-
-def _raw(sense: str, values: np.ndarray) -> np.ndarray:
-    """[N, F] of one Moment."""
-    n = len(values)
-    if sense == "sight":
-        return np.asarray(values.reshape(n, 8, 8, 8, 8, 3).mean((2, 4)).reshape(n, -1) / 255)
-    heard = torch.from_numpy(np.ascontiguousarray(values, np.float32)).mean(1)
-    return np.asarray(log_mel(heard, 512, 400, 40).mean(-2).numpy())
+    return nearest_raw({sense: met[:, :1]}, {sense: met[:, -CHOICES:]})[:, 0]
 
 
 def _right(said: np.ndarray, wanted: np.ndarray) -> float:

@@ -2,6 +2,8 @@
 
 Every room is lived once; the agent's variants (beliefs on and off, short-term memory on and off) and the rules stand
 side by side in it. After the look, what was moved is at either of the two places not looked at: 0.5 is the best.
+Where things moved, what beliefs add to the trunk is measured room by room, and the filter that makes them stands as a
+rule beside the agent.
 """
 
 from __future__ import annotations
@@ -37,11 +39,13 @@ VARIANTS: Mapping[str, tuple[bool, bool]] = {
 FILTER, LAST_SEEN = "the filter alone", "last-seen rule"
 CHANCE_ELSEWHERE = 1 - 1 / len(PLACES)
 """How often whoever knows nothing names another place than the one found empty: a belief has fallen to chance there."""
+UNSEEN = ("moved", "swapped")
+"""Kinds of rooms in which a thing goes elsewhere unseen."""
 GATE = Gate(
     [
         Threshold("permanence/unmoved", 0.95),
-        Threshold("permanence/moved", CHANCE_ELSEWHERE),
-        Threshold("permanence/swapped", CHANCE_ELSEWHERE),
+        *(Threshold(f"permanence/{kind}", CHANCE_ELSEWHERE) for kind in UNSEEN),
+        *(Threshold(f"permanence/{kind}/beliefs", None, beats_floor=True, goal=True) for kind in UNSEEN),
     ]
 )
 _CANONICAL_DEG, _CANONICAL_M = np.array([[15.2, -9.7], [0.0, 9.7], [-15.2, -9.7]]), 1.5
@@ -72,12 +76,12 @@ class Answers:
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """400 rooms of each level; the rows beside on a quarter of them."""
+    """400 rooms of each level; rows on a quarter of them, but where a thing went unseen, with beliefs off on all."""
     n, full = context.episodes(EPISODES, level), level == "full"
     found = {kind: answers(agent, context, kind, n, full) for kind in KINDS}
     return [
         _unmoved(found["unmoved"], full),
-        *(_moved(kind, found[kind], full) for kind in ("moved", "swapped")),
+        *(measure for kind in UNSEEN for measure in _moved(kind, found[kind], full)),
         _a_not_b(found["a-not-b"], full),
     ]
 
@@ -88,7 +92,9 @@ def taught(context: Context, n: int) -> np.ndarray:
 
 
 def answers(agent: Agent, context: Context, kind: str, n: int, full: bool) -> Answers:
-    """What is said in `n` rooms of `hide/KIND`; in a full exam by all variants in the first rooms of every delay."""
+    """What is said in `n` rooms of `hide/KIND`; in a full exam by all variants in the first rooms of every delay, and
+    with beliefs off in all rooms in which a thing went unseen.
+    """
     seeds = exam_seeds(n, context.seed, "permanence", kind)
     mine = [of_delay(seeds, kind, delay) for delay in delays(kind)]
     total, few = Answers(), max(1, TOGETHER // len(mine))
@@ -96,9 +102,10 @@ def answers(agent: Agent, context: Context, kind: str, n: int, full: bool) -> An
     # Variants' rooms come first: what they said is held against as many of the first rooms' truths (`share`).
     for first, *_ in groups:
         total.add(_group(agent, context, kind, first, tuple(VARIANTS) if full else (BOTH,)))
+    everywhere = (BOTH, SHORT) if full and kind in UNSEEN else (BOTH,)
     for _, *rest in groups:
         for group in rest:
-            total.add(_group(agent, context, kind, group, (BOTH,)))
+            total.add(_group(agent, context, kind, group, everywhere))
     return total
 
 
@@ -143,7 +150,6 @@ def _unmoved(found: Answers, full: bool) -> Measure:
     right = found.said[BOTH, BEFORE_LOOKING] == found.true
     rows = {f"delay {delay / 10:.1f} s": float(right[found.delay == delay].mean()) for delay in np.unique(found.delay)}
     rows["after looking"] = found.share(BOTH, AFTER_LOOKING, found.true)
-    rows[FILTER] = found.share(FILTER, BEFORE_LOOKING, found.true)
     if full:
         rows |= {who: found.share(who, BEFORE_LOOKING, found.true) for who in (SHORT, LONG, OFF)}
     return Measure(
@@ -153,38 +159,57 @@ def _unmoved(found: Answers, full: bool) -> Measure:
         chance=1 / len(PLACES),
         ceiling=1.0,
         rate=True,
-        floors={LAST_SEEN: found.share(LAST_SEEN, BEFORE_LOOKING, found.true)} if full else {},
+        floors={who: found.share(who, BEFORE_LOOKING, found.true) for who in (LAST_SEEN, FILTER)} if full else {},
         rows=rows,
         episodes=found.episodes,
         note="two things at three covered places; the rows with memory off are of the first rooms of each delay",
     )
 
 
-def _moved(kind: str, found: Answers, full: bool) -> Measure:
-    said = found.said[BOTH, AFTER_LOOKING]
+def _moved(kind: str, found: Answers, full: bool) -> list[Measure]:
+    """Another place than the empty one; and in a full exam how much oftener than with beliefs off, room by room."""
+
+    def elsewhere(who: str) -> np.ndarray:
+        return (found.said[who, AFTER_LOOKING] != found.last_seen).astype(np.float64)
+
+    own, ruled = elsewhere(BOTH), elsewhere(FILTER)
     rows = {
         "right before looking": found.share(BOTH, BEFORE_LOOKING, found.true),
         "right after looking (0.5 is the best)": found.share(BOTH, AFTER_LOOKING, found.true),
         f"{FILTER}: right before looking": found.share(FILTER, BEFORE_LOOKING, found.true),
         f"{FILTER}: right after looking": found.share(FILTER, AFTER_LOOKING, found.true),
-        f"{FILTER}: elsewhere": 1 - found.share(FILTER, AFTER_LOOKING, found.last_seen),
     }
+    note = "moved unseen: nobody can be right before looking but by luck, and in more than half of the rooms after"
     if full:
         for who in (SHORT, LONG, OFF):
             rows[f"{who}: elsewhere"] = 1 - found.share(who, AFTER_LOOKING, found.last_seen)
             rows[f"{who}: right after looking"] = found.share(who, AFTER_LOOKING, found.true)
-    return Measure(
+        gained = Measure("against the filter", "", own - ruled, 0.0, 1.0, episodes=found.episodes)
+        low, high = gained.interval()
+        told = f"{gained.score:+.3f} [{low:+.3f}, {high:+.3f}] against {FILTER}, room by room"
+        note += f"; {told}" if low > 0 else f"; the filter does it: {told}"
+    measure = Measure(
         f"permanence/{kind}",
         "another place than the one looked at and found without it",
-        (said != found.last_seen).astype(np.float64),
+        own,
         chance=CHANCE_ELSEWHERE,
         ceiling=1.0,
         rate=True,
-        floors={LAST_SEEN: 1 - found.share(LAST_SEEN, AFTER_LOOKING, found.last_seen)} if full else {},
+        floors={LAST_SEEN: 1 - found.share(LAST_SEEN, AFTER_LOOKING, found.last_seen), FILTER: float(ruled.mean())}
+        if full
+        else {},
         rows=rows,
         episodes=found.episodes,
-        note="moved unseen: nobody can be right before looking but by luck, and in more than half of the rooms after",
+        note=note,
     )
+    if not full:
+        return [measure]
+    added = Measure(
+        f"permanence/{kind}/beliefs", "rooms won by beliefs, less those lost by them", own - elsewhere(SHORT),
+        chance=0.0, ceiling=1.0, floors={"beliefs off": 0.0}, episodes=found.episodes,
+        note="the agent less the same without its beliefs, room by room: what they add to the trunk's own memory",
+    )  # fmt: skip
+    return [measure, added]
 
 
 def _a_not_b(found: Answers, full: bool) -> Measure:

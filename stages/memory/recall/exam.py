@@ -14,11 +14,13 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+import torch
 
 from devmind.acting import Actor
 from devmind.acting.recall import OwnMemories, keys_of, recalled_tokens
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate
+from devmind.agent.device import place
 from devmind.agent.pointing import pointed_at
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
@@ -26,8 +28,8 @@ from devmind.curriculum.stage import Context
 from devmind.memory import Key, Memory, open_store
 from devmind.moment import TICK_HZ, Moment, Sense
 from devmind.seeding import exam_seeds, numpy_rng
-from stages.memory.recall.lesson import COPIED, HEAD, THINGS
-from stages.memory.recall.things import BOTH, HELD_OUT, NAMES, Lives, invented, lives, looks
+from stages.memory.recall.lesson import COPIED, HEAD, THINGS, most_alike, tensors
+from stages.memory.recall.things import BOTH, HELD_OUT, NAMES, Lives, invented, lives, looks, nearest_raw
 
 LIVES = 400
 TOGETHER = 50
@@ -87,6 +89,7 @@ def _measure(name: str, agent: Agent, of: Lives, head: str, words: np.ndarray, f
         floors = {
             "most frequent name": _right(_most_frequent(words), asked),
             "name of the nearest key": _right(both.nearest[:, :ASKED], asked),
+            **_without_learning(agent, of, words),
         }
     values = (getattr(both, head)[:, :ASKED] == asked).mean(1)
     chance = 1 / (len(NAMES) if head == "said" else THINGS)
@@ -109,6 +112,29 @@ def _rows(agent: Agent, of: Lives, words: np.ndarray, head: str) -> dict[str, fl
     return {
         name: _right(getattr(play(agent, some, short, long, senses, words), head), words[:, :ASKED])
         for name, (short, long, senses) in conditions.items()
+    }
+
+
+@torch.no_grad()
+def _without_learning(agent: Agent, of: Lives, words: np.ndarray) -> dict[str, float]:
+    """How often the name is right of the thing that is nearest to what is asked, by what nobody taught."""
+    untaught = place(Agent(agent.config), agent.device).eval()
+    chosen: dict[str, list[np.ndarray]] = {}
+    for start in range(0, len(of.seed), TOGETHER):
+        some = of.part(start, start + TOGETHER)
+        kept, seen = (
+            looks(some, np.tile(np.arange(count), (len(some.seed), 1)), look)
+            for count, look in ((THINGS, "named"), (ASKED, "asked"))
+        )
+        found = {
+            "name of the nearest key, untaught": most_alike(untaught, tensors(seen), tensors(kept))[..., 0].numpy(),
+            "name of the nearest raw picture and sound": nearest_raw(seen, kept),
+            "name of the nearest raw sound": nearest_raw({"sound": seen["sound"]}, kept),
+        }
+        for name, at in found.items():
+            chosen.setdefault(name, []).append(at)
+    return {
+        name: _right(np.take_along_axis(words, np.concatenate(at), 1), words[:, :ASKED]) for name, at in chosen.items()
     }
 
 

@@ -7,12 +7,14 @@ name belongs to which thing is random in each life, so no weights can know it be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from zlib import crc32
 
 import numpy as np
+import torch
 
+from devmind.agent.features import log_mel
 from devmind.curriculum.episodes import identities
 from devmind.moment import SIGHT_SIZE
 from devmind.seeding import numpy_rng
@@ -152,6 +154,30 @@ def looks(of: Lives, which: np.ndarray, look: int | str, senses: Sequence[str] =
         value = sound(state) if sense == "sound" else _picture(state)
         made[sense] = value.reshape(n, q, *value.shape[1:])
     return made
+
+
+def raw_features(sense: str, values: np.ndarray) -> np.ndarray:
+    """What rules compare of N looks by one sense, [N, F]: mean colours of 8 x 8 fields, or mean log-mel levels."""
+    n = len(values)
+    if sense == "sight":
+        return np.asarray(values.reshape(n, 8, 8, 8, 8, 3).mean((2, 4)).reshape(n, -1) / 255)
+    heard = torch.from_numpy(np.ascontiguousarray(values, np.float32)).mean(1)
+    return np.asarray(log_mel(heard, 512, 400, 40).mean(-2).numpy())
+
+
+def nearest_raw(seen: Mapping[str, np.ndarray], kept: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Which of what was kept [N, P, ...] is nearest in raw input to each thing seen [N, Q, ...], int64 [N, Q].
+
+    Distances of several senses are added, each as a share of its own mean.
+    """
+    total: np.ndarray | float = 0.0
+    for sense, value in seen.items():
+        asking, key = (
+            raw_features(sense, x.reshape(-1, *x.shape[2:])).reshape(*x.shape[:2], -1) for x in (value, kept[sense])
+        )
+        apart = np.linalg.norm(asking[:, :, None] - key[:, None], axis=-1)
+        total = total + apart / apart.mean()
+    return np.asarray(total).argmin(-1)
 
 
 def _picture(state: NurseryState) -> np.ndarray:

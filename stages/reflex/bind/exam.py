@@ -1,4 +1,8 @@
-"""The exam of bind: which of four visible objects made this sound."""
+"""The exam of bind: which of four visible objects made this sound.
+
+Nobody is told where the objects are. The agent's scene head detects things in the picture, and the one nearest to the
+cell that the agent takes the sound to come from is its answer. It is right if its box overlaps that of what sounded.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,8 @@ import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
-from devmind.agent.batch import clip
+from devmind.agent.batch import clip, one_tick
+from devmind.algorithms.overlap import box_iou
 from devmind.curriculum.episodes import of_worlds
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
@@ -17,25 +22,39 @@ from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds
 from stages.reflex.bind.lesson import CELL_PX, CELLS, centres, scenes
 from stages.reflex.exhibits import picture_exhibits
+from stages.reflex.hand_rules import sounding_box
+from stages.reflex.locate.scene import Scene
 from stages.reflex.parts import on_trunk
 
 TICKS = 3
+OVERLAP = 0.5
+"""Intersection over union from which on two boxes are of one thing, as in `locate/boxes`."""
 GATE = Gate([Threshold("bind", 0.90), Threshold("bind/bind_trunk", 0.90, goal=True)])
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Share of scenes in which the object nearest to the answered place is the one that sounded."""
+    """Share of scenes in which what the agent detects at the answered place is what sounds."""
     n = context.episodes(500) // (5 if level == "glimpse" else 1)
     seeds = exam_seeds(n, context.seed, "bind")
     senses, truth = scenes(context, seeds, TICKS)
-    middle = centres(truth["boxes"])[:, :4]
-    right = _answers(agent, "bind", senses, middle) == truth["target"]
-    full = level == "full"
+    boxes, target = truth["boxes"][:, :4], truth["target"]
+    sounding = boxes[np.arange(n), target]
     shown = senses["sight"][:, -1].numpy()
+    found = detected(agent, shown)
+    right = same_thing(_chosen(agent, "bind", senses, found), sounding)
+    full, things = level == "full", np.mean([len(each) for each in found])
     wrong = np.flatnonzero(~right)[:6]
-    captions = [f"object {truth['target'][i] + 1} of 4 sounded; another was chosen" for i in wrong]
-    deaf = {"sight": senses["sight"]}
-    nearest = np.linalg.norm(truth["position"][:, :4], axis=-1).argmin(1)
+    captions = [f"object {target[i] + 1} of 4 sounded; the answer is not its box" for i in wrong]
+    rows, floors = {}, {}
+    if full:
+        deaf, four = {"sight": senses["sight"]}, list(boxes)
+        rows = {
+            "sound off": float(same_thing(_chosen(agent, "bind", deaf, found), sounding).mean()),
+            "among the four true boxes": float((_chosen(agent, "bind", senses, four) == sounding).all(1).mean()),
+            "what sounds is detected": float(_detected_at_all(found, sounding).mean()),
+        }
+        ruled = sounding_box(shown, senses["sound"].numpy())
+        floors = {"odd colours, by the ears' delay": float(same_thing(ruled, sounding).mean())}
     measures = [
         Measure(
             "bind",
@@ -44,26 +63,50 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             chance=0.25,
             ceiling=1.0,
             rate=True,
-            floors={"the nearest object": float((nearest == truth["target"]).mean())} if full else {},
-            rows={"sound off": float((_answers(agent, "bind", deaf, middle) == truth["target"]).mean())}
-            if full
-            else {},
+            floors=floors,
+            rows=rows,
+            note=f"among what its own scene head detects, {things:.1f} things a picture",
             exhibits=picture_exhibits("failure", shown[wrong], captions) if full else (),
             episodes=of_worlds(context.make_world, "nursery", "bind", seeds),
         )
     ]
     if own := on_trunk(agent, "bind"):
-        by_itself = _answers(agent, own, senses, middle) == truth["target"]
+        by_itself = same_thing(_chosen(agent, own, senses, found), sounding)
         measures.append(measures[0].of("bind/bind_trunk", by_itself))
     return measures
 
 
-def _answers(agent: Agent, head: str, senses: Mapping[str, Tensor], middle: np.ndarray) -> np.ndarray:
-    """The candidate nearest to the likeliest cell over the ticks, int [N]; middle [N, 4, 2] px."""
+def detected(agent: Agent, sight: np.ndarray) -> list[np.ndarray]:
+    """Boxes [K, 4] of what the agent's scene head finds in each picture of [N, 64, 64, 3]."""
+    found = []
+    for part in torch.from_numpy(sight).split(64):
+        scene = agent(one_tick({"sight": part}), ["scene"])["scene"]
+        assert isinstance(scene, Scene)
+        found += [instances.boxes for instances in scene.instances()]
+    return found
+
+
+def same_thing(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Whether boxes [N, 4] overlap `others` [N, 4], row by row, by OVERLAP; bool [N]."""
+    pairs = zip(boxes, others, strict=True)
+    return np.array([box_iou(box[None], other[None])[0, 0] >= OVERLAP for box, other in pairs])
+
+
+def _detected_at_all(found: Sequence[np.ndarray], sounding: np.ndarray) -> np.ndarray:
+    pairs = zip(found, sounding, strict=True)
+    return np.array([len(each) > 0 and box_iou(each, one[None]).max() >= OVERLAP for each, one in pairs])
+
+
+def _chosen(agent: Agent, head: str, senses: Mapping[str, Tensor], found: Sequence[np.ndarray]) -> np.ndarray:
+    """Of the boxes found in each scene the one nearest to the likeliest cell over the ticks, [N, 4]; zeros of none."""
     cells = []
-    for start in range(0, len(middle), 100):
+    for start in range(0, len(found), 100):
         part = clip({name: value[start : start + 100] for name, value in senses.items()})
         cells.append(agent(part, [head])[head].logits.log_softmax(-1).sum(1).argmax(-1))
     cell = torch.cat(cells).cpu().numpy()
     point = (np.stack([cell % CELLS, cell // CELLS], 1) + 0.5) * CELL_PX
-    return np.linalg.norm(middle - point[:, None], axis=-1).argmin(1)
+    chosen = np.zeros((len(found), 4), np.float32)
+    for row, boxes in enumerate(found):
+        if len(boxes):
+            chosen[row] = boxes[np.linalg.norm(centres(boxes) - point[row], axis=-1).argmin()]
+    return chosen

@@ -29,6 +29,8 @@ from stages.reflex.parts import on_trunk
 NORMAL_FRAMES = 32
 FLOOR_PENALTY, READ_OUT_PENALTY = 3000.0, 1000.0
 """Ridge penalties; the floor's is its best of 300, 3,000 and 10,000 on the recordings at hand, to be fair to it."""
+FLOOR_CLIPS, CLIPS_AT_ONCE = 12_000, 600
+"""Clips of lesson seeds that the floor of the nursery's sounds is fitted on: as many as `perceive` shows the agent."""
 GATE = Gate(
     [
         Threshold("hear/sounds", 0.90),
@@ -61,6 +63,7 @@ def examine_sounds(agent: Agent, context: Context, level: str) -> Sequence[Measu
             ceiling=1.0,
             rate=True,
             floors={"log-mel + ridge": _sound_floor(context, heard, kind)} if full else {},
+            note=f"the ridge was fitted on {context.episodes(FLOOR_CLIPS):,} clips" if full else "",
             exhibits=_sound_exhibits(heard, kind, chosen) if full else (),
             episodes=of_worlds(context.make_world, "nursery", "hear", seeds),
         )
@@ -90,9 +93,20 @@ def _sound_exhibits(heard: Tensor, kind: np.ndarray, chosen: np.ndarray) -> tupl
 
 
 def _sound_floor(context: Context, heard: Tensor, kind: np.ndarray) -> float:
-    taught, labels = sounds(context, lesson_seeds(600, context.seed, "hear", "floor"))
-    x, y = (log_mel(s.mean(2).flatten(1), 512, 400, 40).flatten(1).numpy() for s in (taught, heard))
-    return float((fit_ridge_classifier(x, labels).predict(y) == kind).mean())
+    """Share of the clips whose class a ridge on log-mel levels names."""
+    seeds = lesson_seeds(context.episodes(FLOOR_CLIPS), context.seed, "hear", "floor")
+    taught, labels = [], []
+    for part in np.split(seeds, range(CLIPS_AT_ONCE, len(seeds), CLIPS_AT_ONCE)):
+        clips_of_part, kinds = sounds(context, part)
+        taught.append(_levels(clips_of_part))
+        labels.append(kinds)
+    fitted = fit_ridge_classifier(np.concatenate(taught), np.concatenate(labels))
+    return float((fitted.predict(_levels(heard)) == kind).mean())
+
+
+def _levels(heard: Tensor) -> np.ndarray:
+    """Log-mel levels of clips [N, 5, 2, 1600], both ears together, [N, D]."""
+    return np.asarray(log_mel(heard.mean(2).flatten(1), 512, 400, 40).flatten(1).numpy())
 
 
 def examine_speech(agent: Agent, context: Context, level: str) -> Sequence[Measure]:

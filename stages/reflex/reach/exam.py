@@ -1,4 +1,4 @@
-"""The exam of reach: what the hand touches first; against random moves and a reach by ground truth."""
+"""The exam of reach: what the hand touches first; against random moves, a rule by hand and a reach by ground truth."""
 
 from __future__ import annotations
 
@@ -26,15 +26,13 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     trial = Trial(context, "reach", TICKS, exam_seeds(n, context.seed, "reach"), first_touch)
     actor = arcs(agent, "reach")
     played = trial.play(lambda: actor)
-
-    def right(played: Played) -> np.ndarray:
-        first = np.argmax(played.watched != 0, axis=0)
-        return played.watched[first, np.arange(len(first))] > 0
-
     values, floors, ceiling = right(played), {}, 1.0
     if full:
         rng = numpy_rng(context.seed, "reach", "random")
-        floors = {"random": float(right(trial.play(lambda: hand_rules.Random("reach", 4, rng))).mean())}
+        floors = {
+            "random": float(right(trial.play(lambda: hand_rules.Random("reach", 4, rng))).mean()),
+            "along the ray to the asked colour": float(right(trial.play(hand_rules.ReachByColour)).mean()),
+        }
         ceiling = float(right(trial.play(hand_rules.ReachByTruth, told=True)).mean())
     wrong = np.flatnonzero(~values)[:SHOWN]
     touched = (played.watched != 0).any(0)
@@ -68,6 +66,12 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         values = right(trial.play(lambda: own))
         measures.append(measures[0].of("reach/reach_trunk", values, answered=own.counts, note=ARC_SILENCED))
     return measures
+
+
+def right(played: Played) -> np.ndarray:
+    """Whether the first thing touched was the one asked for, bool [N]."""
+    first = np.argmax(played.watched != 0, axis=0)
+    return np.asarray(played.watched[first, np.arange(len(first))] > 0)
 
 
 def first_touch(truth: Mapping[str, np.ndarray], actions: Mapping[str, np.ndarray]) -> np.ndarray:

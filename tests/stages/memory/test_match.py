@@ -8,8 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from devmind.agent.agent import Agent
 from devmind.agent.heads import Inlet
 from devmind.agent.taps import Tapped
+from devmind.curriculum.ablation import Control, identity_trunk
+from devmind.curriculum.journal import Journal
+from devmind.curriculum.rehearsal import rehearsals
+from devmind.curriculum.teaching import teach
 from devmind.seeding import exam_seeds
 from devmind.testing import tiny_agent, tiny_context
 from stages.memory.match import lesson
@@ -100,6 +105,27 @@ def test_the_head_says_whether_what_is_sensed_is_what_the_trunk_holds():
     sure = sureness(head(Tapped(tokens, present)))
     assert (sure[:3] > 4.9).all()
     assert (sure[3:] < sure[:3].min()).all()
+
+
+def test_the_twin_of_ablate_is_taught_all_but_the_trunk_also_where_it_rehearses(tmp_path):
+    """Each lesson that trains the trunk has a control, and what it rehearses does not train it either."""
+    context, agent = tiny_context(tmp_path, "lessons.match.batch=4"), tiny_agent()
+    for stage in (ReflexStage(), MemoryStage()):
+        stage.admit(agent)
+        agent.config.stages.append(stage.name)
+    twin = Agent.from_pretrained(identity_trunk(agent, tmp_path / "twin"))
+    lessons = {lesson.name: lesson for lesson in Control(MemoryStage()).lessons(context)}
+    assert list(lessons) == ["sign", "tests", "recall", "match", "hidden", "review"]
+    before = {name: value.clone() for name, value in twin.state_dict().items()}
+    own = lessons["match"]
+    rehearsal = rehearsals(own, [lessons["tests"], lessons["recall"]], [ReflexStage()], twin, context)
+    assert {one.lesson.name for one in rehearsal} == {"together", "tests", "recall"}
+    teach(own, 3, twin, context, Journal(tmp_path / "journal.jsonl"), rehearsal=rehearsal, every=2)
+    learner = lessons["review"].make_learner(twin, context)
+    changed = {name for name, value in twin.state_dict().items() if not torch.equal(value, before[name])}
+    assert any(name.startswith("heads.same.") for name in changed)
+    for name in (*changed, *learner.trains):
+        assert name.startswith(("heads.", "encoders.")), name
 
 
 def test_a_batch_says_which_choice_is_the_sample(tmp_path, monkeypatch):

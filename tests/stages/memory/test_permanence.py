@@ -189,10 +189,48 @@ def test_the_exam_asks_every_room_and_names_its_rows(agent: Agent, context: Cont
     assert len(found.true) == 6
     assert (found.said[exam.LAST_SEEN, hiding.BEFORE_LOOKING] == found.last_seen).all()
     assert (found.true != found.last_seen).all()
-    measure = exam._moved("moved", found, True)
-    assert measure.n == 6
+    measure, added = exam._moved("moved", found, True)
+    assert measure.n == added.n == 6
     assert measure.floors[exam.LAST_SEEN] == 0
     assert found.share(exam.OFF, hiding.BEFORE_LOOKING, found.true) <= 1
+
+
+@pytest.mark.parametrize(("beliefs", "ruled"), [(True, False), (False, True)])
+def test_what_beliefs_add_where_a_thing_moved_is_told_room_by_room(beliefs: bool, ruled: bool) -> None:
+    """Who has another place by beliefs alone wins every room by them; the same trunk without them wins none."""
+    rooms, at = np.arange(40), hiding.AFTER_LOOKING
+    here, elsewhere = np.zeros(40, np.int64), np.ones(40, np.int64)
+    said = {(exam.BOTH, at): elsewhere, (exam.SHORT, at): here if beliefs else elsewhere}
+    said |= {(exam.FILTER, at): elsewhere if ruled else here, (exam.LAST_SEEN, at): here}
+    said |= {(who, at): here[:5] for who in (exam.LONG, exam.OFF)}
+    said |= {(who, hiding.BEFORE_LOOKING): here for who in (exam.BOTH, exam.FILTER)}
+    found = exam.Answers(said, elsewhere, here, here, here, rooms)
+    measure, added = exam._moved("moved", found, True)
+    assert measure.score == 1.0
+    assert added.score == (1.0 if beliefs else 0.0)
+    measures = {one.name: one for one in (measure, added)}
+    decided = {decision.measure: decision for decision in exam.GATE.judge(measures).decisions}
+    assert decided["permanence/moved/beliefs"].passed == beliefs
+    assert measure.floors[exam.FILTER] == float(ruled)
+    assert ("the filter does it" in measure.note) == ruled
+    if ruled:
+        assert decided["permanence/moved"].beaten_by == exam.FILTER, "it is not shown to do better"
+
+
+def test_beliefs_are_taken_away_in_all_rooms_where_a_thing_went_unseen(
+    agent: Agent, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def group(agent: Agent, context: Context, kind: str, seeds: np.ndarray, variants: list[str]) -> exam.Answers:
+        said = {(who, hiding.AFTER_LOOKING): seeds for who in variants}
+        return exam.Answers(said, *[np.zeros_like(seeds)] * 4, seeds)
+
+    monkeypatch.setattr(exam, "_group", group)
+    for kind in exam.UNSEEN:
+        found = exam.answers(agent, context, kind, 400, full=True)
+        own, off = (found.said[who, hiding.AFTER_LOOKING] for who in (exam.BOTH, exam.SHORT))
+        np.testing.assert_array_equal(own, off)
+        assert (own == found.episodes).all(), "in the same order"
+        assert len(found.said[exam.OFF, hiding.AFTER_LOOKING]) < len(own)
 
 
 def test_a_sense_that_an_earlier_stage_has_brought_is_not_taught_by_single_boards(context: Context) -> None:

@@ -21,7 +21,7 @@ from devmind.curriculum.stage import Context
 from stages.memory import parts
 from stages.memory.recall import exam, lesson
 from stages.memory.recall.lesson import INVENTED_EVERY, SPELT, lesson_batch, most_alike
-from stages.memory.recall.things import HELD_OUT, NAMES, TAUGHT, invented, lives, looks
+from stages.memory.recall.things import HELD_OUT, NAMES, TAUGHT, invented, lives, looks, nearest_raw
 from stages.memory.sleep import exam as sleep
 
 
@@ -253,3 +253,27 @@ def test_a_lesson_of_names_shows_no_combination_of_the_exam(agent: Agent, contex
     kinds = np.concatenate([(of.shape + 3 * of.colour + 24 * of.texture).ravel() for of in shown])
     assert len(kinds) > 100
     assert not set(kinds) & set(HELD_OUT)
+
+
+def test_rules_that_nobody_taught_name_what_is_asked_by_its_looks(agent: Agent, monkeypatch) -> None:
+    """Of the thing asked for a rule finds the name, and of another one shown in its place that one's name."""
+    of = lives(np.arange(6), 16, HELD_OUT)
+    words = invented(of.seed, 12, exam=True)
+    found = exam._without_learning(agent, of, words)
+    assert len(found) == 3
+    assert found["name of the nearest raw sound"] > 0.8
+    monkeypatch.setattr(exam, "looks", lambda of, which, look: looks(of, which + (look == "asked"), look))
+    assert max(exam._without_learning(agent, of, words).values()) < 0.2
+
+
+def test_the_nearest_of_what_was_kept_is_told_by_all_senses_together() -> None:
+    """A picture that is alike twice is told by its sound."""
+    rng = np.random.default_rng(0)
+    pictures = rng.integers(0, 256, (2, 3, 64, 64, 3)).astype(np.uint8)
+    pictures[:, 1] = pictures[:, 0]
+    at = np.arange(1600) / 16_000
+    tones = np.stack([np.sin(2 * np.pi * hz * at) for hz in (300, 900, 2700)]).astype(np.float32)
+    kept = {"sight": pictures, "sound": np.tile(tones[None, :, None], (2, 1, 2, 1))}
+    seen = {name: value[:, [1, 2, 0]] for name, value in kept.items()}
+    np.testing.assert_array_equal(nearest_raw(seen, kept), [[1, 2, 0]] * 2)
+    np.testing.assert_array_equal(nearest_raw({"sight": seen["sight"]}, kept), [[0, 2, 0]] * 2)

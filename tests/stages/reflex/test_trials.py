@@ -14,12 +14,14 @@ from devmind import worlds
 from devmind.acting import Policy
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
+from devmind.agent.output import Categorical
 from devmind.config import load
 from devmind.curriculum.gate import Gate
 from devmind.curriculum.stage import Context
 from devmind.seeding import EXAM_SEEDS_FROM, exam_seeds
 from stages.reflex import hand_rules, parts, trials
 from stages.reflex.balance import exam as balance
+from stages.reflex.bind import exam as bind
 from stages.reflex.orient import exam as orient
 from stages.reflex.reach import exam as reach
 from stages.reflex.startle import exam as startle
@@ -65,6 +67,52 @@ def test_the_rule_turns_to_the_ear_that_hears_first() -> None:
     rule = hand_rules.LookAtSound()
     assert rule({"sound": left_first}, ONE)["look"][0, 0] == 1.0
     assert rule({"sound": left_first[:, ::-1]}, ONE)["look"][0, 0] == -1.0
+
+
+@pytest.mark.parametrize("first_ear", ["left", "right"])
+def test_the_rule_binds_a_sound_to_the_odd_colour_on_its_side(first_ear: str) -> None:
+    sight = np.full((1, 64, 64, 3), 120, np.uint8)
+    boxes = np.array([[4, 30, 12, 36], [50, 10, 60, 18]], np.float32)  # left, and right
+    for (x0, y0, x1, y1), colour in zip(boxes.astype(int), [(215, 30, 30), (30, 60, 215)], strict=True):
+        sight[0, y0:y1, x0:x1] = colour
+    np.testing.assert_array_equal(hand_rules.odd_boxes(sight)[0], boxes[[1, 0]])  # from above
+    wave = np.random.default_rng(0).standard_normal(4000).astype(np.float32)
+    early, late = ((np.stack([wave[at : at + 1600], wave[at + 800 : at + 2400]])) for at in (54, 50))
+    sound = np.stack([early, late] if first_ear == "left" else [late, early], 1)[None]
+    chosen = hand_rules.sounding_box(sight, sound)
+    np.testing.assert_array_equal(chosen[0], boxes[0 if first_ear == "left" else 1])
+    assert (hand_rules.sounding_box(np.full_like(sight, 120), sound) == 0).all(), "where nothing is there is no box"
+
+
+def test_the_rule_reaches_for_the_asked_colour_and_rests_without_it(context: Context) -> None:
+    seeds = exam_seeds(24, "test", "reach")
+    trial = trials.Trial(context, "reach", reach.TICKS, seeds, reach.first_touch)
+    assert reach.right(trial.play(hand_rules.ReachByColour)).mean() > 0.8
+    nowhere = {"sight": np.full((1, 64, 64, 3), 120, np.uint8), "words": ["red"], "body": np.zeros((1, 12), np.float32)}
+    np.testing.assert_array_equal(hand_rules.ReachByColour()(nowhere, ONE)["reach"][0, :3], 0.0)
+
+
+def test_a_sound_is_bound_to_a_thing_that_is_detected_and_no_box_of_the_truth_is_told(
+    context: Context, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whose head points at the very cell is wrong where its eye finds nothing, and where it finds but another thing."""
+    seeds = exam_seeds(context.episodes(500), context.seed, "bind")
+    truth = bind.scenes(context, seeds, bind.TICKS)[1]
+    rows = np.arange(len(seeds))
+    boxes = truth["boxes"][:, :4]
+    asked = boxes[rows, truth["target"]]
+    cell = (bind.centres(asked) // bind.CELL_PX).astype(int)
+    pointed = torch.from_numpy(cell[:, 1] * bind.CELLS + cell[:, 0])
+    logits = torch.nn.functional.one_hot(pointed, bind.CELLS**2).float()[:, None] * 50
+    told = {head: Categorical(logits) for head in ("bind", "bind_trunk")}
+    monkeypatch.setattr("devmind.agent.agent.Agent.__call__", lambda agent, batch, heads: told)
+    for found, share in (
+        (list(boxes), 1.0),
+        ([each[[at]] for each, at in zip(boxes, (truth["target"] + 1) % 4, strict=True)], 0.0),
+        ([np.zeros((0, 4), np.float32)] * len(seeds), 0.0),
+    ):
+        monkeypatch.setattr(bind, "detected", lambda agent, sight, found=found: found)
+        assert {measure.score for measure in bind.examine(agent, context, "full")} == {share}
 
 
 @pytest.mark.parametrize(

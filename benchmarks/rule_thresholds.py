@@ -1,0 +1,59 @@
+"""The thresholds of the rules that stand beside the exams of bind and reach, chosen on lesson seeds.
+
+OMP_NUM_THREADS=1 python benchmarks/rule_thresholds.py --rooms 200
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from devmind import worlds
+from devmind.config import load
+from devmind.curriculum.stage import Context
+from devmind.seeding import lesson_seeds
+from stages.reflex import hand_rules
+from stages.reflex.bind import exam as bind
+from stages.reflex.reach import exam as reach
+from stages.reflex.trials import Trial
+
+ODD_COLOURS = (20.0, 30.0, 40.0, 50.0, 60.0, 80.0)
+UNLIKE_COLOURS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
+
+
+def bound_by(context: Context, rooms: int) -> Callable[[float], float]:
+    """By threshold, the share of `rooms` scenes in which the rule's box is that of what sounds."""
+    senses, truth = bind.scenes(context, lesson_seeds(rooms, context.seed, "bind", "rule"), bind.TICKS)
+    sounding = truth["boxes"][np.arange(rooms), truth["target"]]
+    sight, sound = senses["sight"][:, -1].numpy(), senses["sound"].numpy()
+    return lambda threshold: float(bind.same_thing(hand_rules.sounding_box(sight, sound, threshold), sounding).mean())
+
+
+def reached_by(context: Context, rooms: int) -> Callable[[float], float]:
+    """By threshold, the share of `rooms` episodes in which the rule touches the asked colour first."""
+    trial = Trial(context, "reach", reach.TICKS, lesson_seeds(rooms, context.seed, "reach", "rule"), reach.first_touch)
+    return lambda threshold: float(reach.right(trial.play(partial(hand_rules.ReachByColour, threshold))).mean())
+
+
+def main() -> None:
+    """Try each, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rooms", type=int, default=200)
+    parser.add_argument("--only", choices=("bind", "reach"))
+    options = parser.parse_args()
+    context = Context(load("nursery", {"device": "cpu"}), 0, "cpu", Path("unused"), worlds.make)
+    tried = {"bind": (bound_by, ODD_COLOURS), "reach": (reached_by, UNLIKE_COLOURS)}
+    for skill, (make, thresholds) in tried.items():
+        if options.only in (None, skill):
+            share = make(context, options.rooms)
+            shares = {threshold: share(threshold) for threshold in thresholds}
+            told = ", ".join(f"{threshold:g}: {value:.3f}" for threshold, value in shares.items())
+            print(f"{skill}: best {max(shares, key=shares.__getitem__):g} ({told})", flush=True)
+
+
+if __name__ == "__main__":
+    main()
