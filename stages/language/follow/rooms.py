@@ -118,7 +118,7 @@ def demonstrate(name: str, seed: int, stray: float = 0.0) -> Demonstration | Non
     """
     world = room_of_bot(name)
     rooms, rng = Instructed([world], np.array([seed])), numpy_rng("stray", name, seed)
-    boards, choices, done = [rooms.observe()[BOARD][0]], [], []
+    boards, choices, done = [rooms.observe()[BOARD][0]], list[int](), list[int]()
 
     def teaching(senses: Senses, first: np.ndarray) -> Actions:
         choice = teacher.choose()
