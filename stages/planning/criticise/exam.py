@@ -158,8 +158,8 @@ def _candidates(agent: Agent, senses: Mapping[str, Any]) -> tuple[np.ndarray, np
     with torch.inference_mode():
         read = head.thinking(*told)
         found = head.search(read)
-        marks = head.marks(found.plans, read.maze)
-    plans, symbols, marks = (value.flatten(0, 1).cpu().numpy() for value in (found.plans, found.symbols, marks))
+        made = (found.plans, found.symbols, head.marks(found.plans, read.maze))
+    plans, symbols, marks = (value.flatten(0, 1).cpu().numpy() for value in made)
     goals, mazes = (np.repeat(np.asarray(senses[name]), found.plans.shape[1], 0) for name in ("goal", "maze"))
     shown = [draft(*one, MAX_TICKS) for one in zip(plans, symbols, goals, mazes, strict=True)]
     return plans, np.stack(shown), marks
