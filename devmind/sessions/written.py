@@ -6,6 +6,7 @@ Without a folder the pictures are scikit-learn's digits.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -90,3 +91,24 @@ def split_pictures(every: Pictures, seed: int) -> tuple[Pictures, Pictures]:
     else:
         order, cut = numpy_rng(seed, "pictures", every.source).permutation(n), n - round(n * HELD_OUT_PICTURES)
     return every.take(order[:cut]), every.take(order[cut:])
+
+
+def source_group(every: Pictures, seed: int) -> str:
+    """How a set of pictures, split by a seed, is listed in the agent's `trained_on`."""
+    return f"pictures:{every.source}#{seed}"
+
+
+def unmet_pictures(every: Pictures, trained_on: Sequence[str], seed: int) -> tuple[Pictures, Pictures]:
+    """(for lessons, held out) as the agent was taught, whose `trained_on` this is; by `seed` where it was taught none.
+
+    Raises:
+        ExamError: it was taught under several seeds, so nothing unseen is surely left.
+    """
+    prefix = source_group(every, 0).rpartition("#")[0] + "#"
+    seeds = [int(group.removeprefix(prefix)) for group in trained_on if group.startswith(prefix)]
+    if len(set(seeds)) > 1:
+        raise ExamError(
+            f"The agent was taught '{every.source}' under the seeds {sorted(set(seeds))}, whose held-out parts differ; "
+            "nothing unseen is surely left. Examine with another --data."
+        )
+    return split_pictures(every, seeds[0] if seeds else seed)
