@@ -11,7 +11,7 @@ from devmind.config import load
 from devmind.curriculum.start import make_context
 from devmind.errors import ExamError
 from devmind.sessions.spoken import clips, held_out_speaker, speaker_group
-from devmind.sessions.written import pictures, source_group, split_pictures
+from devmind.sessions.written import pictures, source_group, split_pictures, unmet_pictures
 from devmind.testing import tiny_agent
 from stages.reflex import parts
 from stages.reflex.hear import exam as hear_exam
@@ -73,6 +73,8 @@ def test_an_agent_is_examined_on_the_part_its_own_seed_held_out(folder):
     child.config.trained_on = [source_group(pictures(folder), seed) for seed in (7, 8)]
     with pytest.raises(ExamError, match="seeds"):
         see_exam.exam_pictures(child, context(folder))
+    child.config.trained_on = [source_group(pictures(None), seed) for seed in (7, 8)]
+    assert len(unmet_pictures(pictures(None), child.config.trained_on, 0)[1].labels) == 600, "split alike by any seed"
 
 
 def test_the_lessons_never_hear_the_speaker_held_out(folder):
