@@ -12,6 +12,8 @@ from stages.voice.echo import lesson as echo_lesson
 from stages.voice.hear_words import exam as hear_exam
 from stages.voice.hear_words import lesson as hear_lesson
 from stages.voice.hear_words import listen
+from stages.voice.name_heard import exam as named_exam
+from stages.voice.name_heard import lesson as named_lesson
 from stages.voice.sounds import exam as sounds_exam
 from stages.voice.sounds import lesson as sounds_lesson
 
@@ -37,6 +39,13 @@ SKILLS: Sequence[Skill] = (
         "which kind of sound is heard, of sources never met, or that it is of no kind that was taught",
         sounds_lesson.taught,
     ),
+    Skill(
+        "name_heard",
+        named_exam.examine,
+        named_exam.GATE,
+        "which of four pictures is named aloud, by voices and speakers never met",
+        named_lesson.taught,
+    ),
 )
 
 
@@ -52,6 +61,10 @@ class VoiceStage:
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Listen, codec and sounds, which need no trunk; words, kinds."""
+        """Listen, codec and sounds, which need no trunk; words and kinds, which teach it; names, by what
+        it has then.
+        """
         alone = [listen.lesson(context), echo_lesson.lesson(context), sounds_lesson.arc_lesson(context)]
-        return [*alone, hear_lesson.lesson(context), sounds_lesson.lesson(context)]
+        trunk = [hear_lesson.lesson(context), sounds_lesson.lesson(context)]
+        by_trunk = (named_lesson,)
+        return [*alone, *trunk, *(one.lesson(context) for one in by_trunk)]
