@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from devmind.agent.agent import Agent
+from devmind.agent.text import add_text
 from devmind.learners.gradient import grown_layers, owned_parts
 from stages.voice.ear import TOKENS
 from stages.voice.sounds.kinds import KINDS
@@ -15,7 +16,7 @@ from stages.voice.transcript import KNOWN
 NAME = "voice"
 SOUND, LISTEN = "sound", "listen"
 """The sense, and what hears it once more."""
-SIGHT = "sight"
+SIGHT, TEXT = "sight", "text"
 WORDS, WORDS_ARC = "heard_words", "heard_words_arc"
 """What tells words by the trunk's features of speech, and the arc that does by the ear's tokens alone."""
 NOTE = "note"
@@ -30,6 +31,8 @@ CODEC, UTTER = "codec", "utter"
 """The head and its effector: codes int64 [4, 2] a Moment."""
 NAMED, PICK = "heard_name", "pick"
 """What finds the picture of four that is named aloud, and its effector: int64, which."""
+SAY, SPEAK = "say", "speak"
+"""What says the word on a page, and its effector: codes int64 [4, 2] a Moment, those of ten Moments at once."""
 
 
 def admit(agent: Agent) -> None:
@@ -58,6 +61,11 @@ def admit(agent: Agent) -> None:
     if NAMED not in agent.heads:
         tap = (f"trunk:{LISTEN}", f"trunk:{SIGHT}")
         agent.add_head(NAMED, "head.voice-named", tap, effector=PICK, stage=NAME, standby=True)
+    if TEXT not in agent.encoders:
+        add_text(agent, stage=NAME)
+    if SAY not in agent.heads:
+        tap = (f"trunk:{TEXT}", "trunk")
+        agent.add_head(SAY, "head.voice-say", tap, effector=SPEAK, stage=NAME, standby=True)
 
 
 def trained(agent: Agent) -> tuple[str, ...]:

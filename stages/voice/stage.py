@@ -14,6 +14,8 @@ from stages.voice.hear_words import lesson as hear_lesson
 from stages.voice.hear_words import listen
 from stages.voice.name_heard import exam as named_exam
 from stages.voice.name_heard import lesson as named_lesson
+from stages.voice.say import exam as say_exam
+from stages.voice.say import lesson as say_lesson
 from stages.voice.sounds import exam as sounds_exam
 from stages.voice.sounds import lesson as sounds_lesson
 
@@ -46,6 +48,13 @@ SKILLS: Sequence[Skill] = (
         "which of four pictures is named aloud, by voices and speakers never met",
         named_lesson.taught,
     ),
+    Skill(
+        "say",
+        say_exam.examine,
+        say_exam.GATE,
+        "words that are read, said so that an independent recogniser understands them",
+        say_lesson.taught,
+    ),
 )
 
 
@@ -61,10 +70,10 @@ class VoiceStage:
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Listen, codec and sounds, which need no trunk; words and kinds, which teach it; names, by what
+        """Listen, codec and sounds, which need no trunk; words and kinds, which teach it; names and say, by what
         it has then.
         """
         alone = [listen.lesson(context), echo_lesson.lesson(context), sounds_lesson.arc_lesson(context)]
         trunk = [hear_lesson.lesson(context), sounds_lesson.lesson(context)]
-        by_trunk = (named_lesson,)
+        by_trunk = (named_lesson, say_lesson)
         return [*alone, *trunk, *(one.lesson(context) for one in by_trunk)]

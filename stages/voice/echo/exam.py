@@ -160,7 +160,7 @@ def _words(agent: Agent, context: Context, level: str, others: Others) -> list[M
     judge = Recogniser.of(known.waves, np.array(known.texts))
     told = _all_of(agent, asked.waves, others)
     judged = _judged(told, asked.waves, np.array(asked.texts), asked.voices, judge.named, others)
-    of_whom = f"words and voices of no lesson, spoken by {asked.speaker}; {_stored(context, 'words', judge)}"
+    of_whom = f"words and voices of no lesson, spoken by {asked.speaker}; {stored(context, 'words', judge)}"
     recognised = Measure(WORD, UNIT, chance=1 / len(NEW_WORDS), ceiling=1.0, rate=True, note=of_whom, **judged)
     floors = {name: float(told.error_db(name).mean()) for name in others}
     if others:
@@ -193,10 +193,8 @@ def _digits(agent: Agent, context: Context, level: str, others: Others) -> list[
         return np.where(half == 0, *(judge.named(sounds) for judge in judges))
 
     told = _all_of(agent, waves, others)
-    stored = "; ".join(_stored(context, f"digits-{side}", judge) for side, judge in enumerate(judges))
-    note = (
-        f"speakers never met: {', '.join(sorted(set(asked.speakers)))}, whom the judge knows by other takes; {stored}"
-    )
+    kept = "; ".join(stored(context, f"digits-{side}", judge) for side, judge in enumerate(judges))
+    note = f"speakers never met: {', '.join(sorted(set(asked.speakers)))}, whom the judge knows by other takes; {kept}"
     judged = _judged(told, waves, words[asked.labels], asked.speakers, named, others)
     return [Measure(DIGIT, UNIT, chance=0.1, ceiling=1.0, rate=True, note=note, **judged)]
 
@@ -229,7 +227,7 @@ def _flat_db(told: Repeated) -> float:
     return float(replace(told, by={"flat": flat.expand_as(told.mel)}).error_db("flat").mean())
 
 
-def _stored(context: Context, name: str, judge: Recogniser) -> str:
+def stored(context: Context, name: str, judge: Recogniser) -> str:
     """Keep the recogniser beside the run, and say which it is."""
     judge.save(context.out / "recognisers" / f"{name}.npz")
     return f"judged by ridge on {judge.n} original recordings, SHA-256 {judge.sha256[:12]}"
