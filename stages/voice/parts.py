@@ -33,6 +33,8 @@ NAMED, PICK = "heard_name", "pick"
 """What finds the picture of four that is named aloud, and its effector: int64, which."""
 SAY, SPEAK = "say", "speak"
 """What says the word on a page, and its effector: codes int64 [4, 2] a Moment, those of ten Moments at once."""
+CLEANED, CLEAN = "cleaned", "clean"
+"""What tells speech from noise in what is heard, and its effector: float32 [8, 64] a Moment, gains of bands."""
 
 
 def admit(agent: Agent) -> None:
@@ -61,6 +63,9 @@ def admit(agent: Agent) -> None:
     if NAMED not in agent.heads:
         tap = (f"trunk:{LISTEN}", f"trunk:{SIGHT}")
         agent.add_head(NAMED, "head.voice-named", tap, effector=PICK, stage=NAME, standby=True)
+    if CLEANED not in agent.heads:
+        tap = (f"trunk:{LISTEN}", LISTEN)
+        agent.add_head(CLEANED, "head.voice-cleaned", tap, effector=CLEAN, stage=NAME, standby=True)
     if TEXT not in agent.encoders:
         add_text(agent, stage=NAME)
     if SAY not in agent.heads:

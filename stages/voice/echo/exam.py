@@ -23,6 +23,7 @@ from devmind.sessions.spoken import clips
 from stages.voice.caregiver.speech import DIGITS, NEW_WORDS, bank
 from stages.voice.codec import LEVELS, SIZE, levels_of
 from stages.voice.ear import BEFORE, FRAMES, MELS, frames
+from stages.voice.echo.clean.exam import CLEAN, cleaned
 from stages.voice.echo.lesson import decode
 from stages.voice.exhibits import spectra, wav
 from stages.voice.hear_words.exam import UNTAUGHT, untaught
@@ -36,7 +37,7 @@ from stages.voice.vocoder import sound_of
 DIGIT, WORD, ERROR = "echo/digits", "echo/words", "echo/error"
 GATE = Gate([
     Threshold(DIGIT, 0.85, when_absent="skip"), Threshold(WORD, 0.85),
-    Threshold(ERROR, None, beats_floor=True, lower_is_better=True),
+    Threshold(ERROR, None, beats_floor=True, lower_is_better=True), Threshold(CLEAN, 5.0),
 ])  # fmt: skip
 WORDS_ASKED, DIGITS_ASKED = 200, 400
 JUDGED_BY = 800
@@ -88,7 +89,8 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         fresh, linear = untaught(agent), Linear.of(_lesson_mel(context))
         others = {UNTAUGHT: lambda sound: repeated(fresh, sound)[1], HELD: lambda sound: held(heard_by(agent, sound)),
                   LINEAR: lambda sound: linear(heard_by(agent, sound))}  # fmt: skip
-    return [*_digits(agent, context, level, others), *_words(agent, context, level, others)]
+    repeats = [*_digits(agent, context, level, others), *_words(agent, context, level, others)]
+    return [*repeats, *cleaned(agent, context, level)]
 
 
 def heard_by(agent: Agent, sound: Tensor) -> Tensor:
