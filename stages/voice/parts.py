@@ -35,6 +35,8 @@ SAY, SPEAK = "say", "speak"
 """What says the word on a page, and its effector: codes int64 [4, 2] a Moment, those of ten Moments at once."""
 CLEANED, CLEAN = "cleaned", "clean"
 """What tells speech from noise in what is heard, and its effector: float32 [8, 64] a Moment, gains of bands."""
+GOES_ON, GO_ON = "goes_on", "go_on"
+"""What tells how a sound goes on, and its effector: codes int64 [2, 4, 2], of the two Moments to come."""
 
 
 def admit(agent: Agent) -> None:
@@ -63,9 +65,10 @@ def admit(agent: Agent) -> None:
     if NAMED not in agent.heads:
         tap = (f"trunk:{LISTEN}", f"trunk:{SIGHT}")
         agent.add_head(NAMED, "head.voice-named", tap, effector=PICK, stage=NAME, standby=True)
-    if CLEANED not in agent.heads:
-        tap = (f"trunk:{LISTEN}", LISTEN)
-        agent.add_head(CLEANED, "head.voice-cleaned", tap, effector=CLEAN, stage=NAME, standby=True)
+    more = ((CLEANED, "head.voice-cleaned", CLEAN), (GOES_ON, "head.voice-goes-on", GO_ON))
+    for head, part, effector in more:
+        if head not in agent.heads:
+            agent.add_head(head, part, (f"trunk:{LISTEN}", LISTEN), effector=effector, stage=NAME, standby=True)
     if TEXT not in agent.encoders:
         add_text(agent, stage=NAME)
     if SAY not in agent.heads:

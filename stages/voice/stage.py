@@ -10,6 +10,7 @@ from stages.voice import parts, utterances
 from stages.voice.echo import exam as echo_exam
 from stages.voice.echo import lesson as echo_lesson
 from stages.voice.echo.clean import lesson as clean_lesson
+from stages.voice.echo.go_on import lesson as go_on_lesson
 from stages.voice.hear_words import exam as hear_exam
 from stages.voice.hear_words import lesson as hear_lesson
 from stages.voice.hear_words import listen
@@ -32,7 +33,7 @@ SKILLS: Sequence[Skill] = (
         "echo",
         echo_exam.examine,
         echo_exam.GATE,
-        "words never met, repeated so that an independent recogniser understands them, without noise",
+        "words never met, repeated so that an independent recogniser understands them, without noise, gone on with",
         echo_exam.taught,
     ),
     Skill(
@@ -71,10 +72,10 @@ class VoiceStage:
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Listen, codec and sounds, which need no trunk; words and kinds, which teach it; names, say and clean, by
-        what it has then.
+        """Listen, codec and sounds, which need no trunk; words and kinds, which teach it; names, say, clean and go_on,
+        by what it has then.
         """
         alone = [listen.lesson(context), echo_lesson.lesson(context), sounds_lesson.arc_lesson(context)]
         trunk = [hear_lesson.lesson(context), sounds_lesson.lesson(context)]
-        by_trunk = (named_lesson, say_lesson, clean_lesson)
+        by_trunk = (named_lesson, say_lesson, clean_lesson, go_on_lesson)
         return [*alone, *trunk, *(one.lesson(context) for one in by_trunk)]
