@@ -80,16 +80,18 @@ def test_manners_and_words_differ_and_samples_follow_their_generator() -> None:
     parts.admit(agent)
     head: Any = agent.eval().head(parts.SAY)
     with torch.no_grad():  # one that is born hardly moves a level
-        head.net[-1].weight.mul_(30.0)
+        head.net[-1].weight.mul_(100.0)
+        head.manner.weight.mul_(10.0)
     with torch.inference_mode():
         output: Any = agent(lesson.pages(["two", "red"]), [parts.SAY])[parts.SAY]
         slow, fast = (output.levels(torch.full((2, 1, 2), how)) for how in (-1.0, 1.0))
+        middle, codes = codes_of(output.levels(torch.zeros(2, 1, 2))), output.mode()
         one, two, other = (output.sample(torch.Generator().manual_seed(seed)) for seed in (0, 0, 1))
     assert not torch.equal(slow, fast)
     assert not torch.equal(slow[0], slow[1])
     assert torch.equal(one, two)
     assert not torch.equal(one, other)
-    assert torch.equal(codes_of(output.levels(torch.zeros(2, 1, 2))), output.mode())
+    assert torch.equal(middle, codes)
 
 
 def test_a_short_lesson_lessens_the_distance(tmp_path: Path) -> None:
