@@ -122,7 +122,13 @@ def test_who_knows_the_clean_sound_reaches_far_and_shuffled_or_untaught_gains_no
         assert untaught.exhibits
         kept: list[torch.Tensor] = []
         real = clean_exam.in_a_row
-        monkeypatch.setattr(clean_exam, "in_a_row", lambda *a, **k: kept.append(real(*a, **k)[0]) or real(*a, **k))
+
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            found = real(*args, **kwargs)
+            kept.append(found[0])
+            return found
+
+        monkeypatch.setattr(clean_exam, "in_a_row", noted)
         monkeypatch.setattr(clean_exam, "by_agent", lambda agent, noisy: kept[-1])
         assert clean_exam.cleaned(agent, context, "retention")[0].score > 20
         monkeypatch.setattr(clean_exam, "by_agent", lambda agent, noisy: noisy.roll(1, 0))
