@@ -13,8 +13,9 @@ from devmind.curriculum.stage import Batches, Context, Lesson
 from devmind.learners.gradient import Loss, gradient_lesson
 from devmind.learners.policy import Drill, PolicyLearner
 from devmind.learners.ppo import PPO
+from devmind.sessions import written
 from devmind.sessions.spoken import speaker_group
-from stages.reflex import recordings, together
+from stages.reflex import together
 from stages.reflex.bind import lesson as bind
 from stages.reflex.foresee import lesson as foresee
 from stages.reflex.hear import lesson as hear
@@ -140,14 +141,14 @@ def lessons(context: Context) -> Sequence[Lesson]:
 
 def groups(context: Context) -> tuple[str, ...]:
     """What of the run's recordings the lessons use, for the agent's `trained_on`."""
-    pictured = see.source_group(recordings.pictures(context.data), context.seed)
+    pictured = written.source_group(written.pictures(context.data), context.seed)
     speakers = sorted(set(hear.lesson_clips(context).speakers)) if hear.has_speech(context) else []
     return (pictured, *(speaker_group(name) for name in speakers))
 
 
 def perceive_cycle(context: Context) -> tuple[str, ...]:
     """The order of the tasks. Recordings come on top: no other task has fewer turns for them in a longer lesson."""
-    extra = ("see",) * recordings.has_pictures(context.data) + ("speech",) * 2 * hear.has_speech(context)
+    extra = ("see",) * written.has_pictures(context.data) + ("speech",) * 2 * hear.has_speech(context)
     blocks = (PERCEIVE_CYCLE[i : i + RECORDINGS_AFTER] for i in range(0, len(PERCEIVE_CYCLE), RECORDINGS_AFTER))
     return tuple(task for block in blocks for task in (*block, *extra))
 

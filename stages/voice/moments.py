@@ -36,9 +36,9 @@ def as_batch(sound: Tensor) -> dict[str, Any]:
     return clip({SOUND: sound.unflatten(1, (-1, 1, TICK_SAMPLES))})
 
 
-def varied(sound: Tensor, generator: torch.Generator) -> Tensor:
+def varied(sound: Tensor, generator: torch.Generator, quiet: bool = False) -> Tensor:
     """Other voices and rooms of sound [N, S]: faster or slower (pitch and formants move along), shifted by up to 50 ms,
-    coloured, often without what is above a telephone's band, noisy, loud or soft.
+    coloured, often without what is above a telephone's band, noisy, loud or soft; `quiet`: no noise is added.
     """
     n, s = sound.shape
     draw = lambda low, high: low + (high - low) * torch.rand(n, 1, generator=generator)  # noqa: E731
@@ -55,4 +55,4 @@ def varied(sound: Tensor, generator: torch.Generator) -> Tensor:
     gain_db = gain_db - 60.0 * ((share - cut) * 20).clamp(0, 1)
     coloured = torch.fft.irfft(spectrum * 10 ** (gain_db / 20), s)
     noise = torch.randn(n, s, generator=generator) * 10 ** draw(-4.0, -2.3)
-    return (coloured + noise) * 10 ** draw(-0.5, 0.25)
+    return (coloured + (0.0 if quiet else 1.0) * noise) * 10 ** draw(-0.5, 0.25)

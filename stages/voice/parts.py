@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from devmind.agent.agent import Agent
+from devmind.agent.text import add_text
 from devmind.learners.gradient import grown_layers, owned_parts
 from stages.voice.ear import TOKENS
 from stages.voice.sounds.kinds import KINDS
@@ -15,6 +16,7 @@ from stages.voice.transcript import KNOWN
 NAME = "voice"
 SOUND, LISTEN = "sound", "listen"
 """The sense, and what hears it once more."""
+SIGHT, TEXT = "sight", "text"
 WORDS, WORDS_ARC = "heard_words", "heard_words_arc"
 """What tells words by the trunk's features of speech, and the arc that does by the ear's tokens alone."""
 NOTE = "note"
@@ -27,14 +29,23 @@ GROWN: Mapping[str, int] = {"tiny": 1, "nursery": 2, "child": 2, "adult": 4}
 """By size, the layers that the trunk grows for what the ear hears; no other tokens go through them."""
 CODEC, UTTER = "codec", "utter"
 """The head and its effector: codes int64 [4, 2] a Moment."""
+NAMED, PICK = "heard_name", "pick"
+"""What finds the picture of four that is named aloud, and its effector: int64, which."""
+SAY, SPEAK = "say", "speak"
+"""What says the word on a page, and its effector: codes int64 [4, 2] a Moment, those of ten Moments at once."""
+CLEANED, CLEAN = "cleaned", "clean"
+"""What tells speech from noise in what is heard, and its effector: float32 [8, 64] a Moment, gains of bands."""
+GOES_ON, GO_ON = "goes_on", "go_on"
+"""What tells how a sound goes on, and its effector: codes int64 [2, 4, 2], of the two Moments to come."""
 
 
 def admit(agent: Agent) -> None:
     """Add every part that is not there yet."""
     if NAME not in agent.config.grown:
         agent.grow(GROWN[agent.config.size], NAME, {LISTEN: LISTEN})
-    if SOUND not in agent.encoders:
-        agent.add_encoder(SOUND, stage=NAME)
+    for sense in (SOUND, SIGHT):
+        if sense not in agent.encoders:
+            agent.add_encoder(sense, stage=NAME)
     if LISTEN not in agent.encoders:
         agent.add_encoder(LISTEN, "encoder.voice-ear", stage=NAME)
     if WORDS_ARC not in agent.heads:
@@ -51,14 +62,25 @@ def admit(agent: Agent) -> None:
     if CODEC not in agent.heads:
         # It stands by: who repeats all that a microphone hears through a loudspeaker hears himself again.
         agent.add_head(CODEC, "head.voice-codec", LISTEN, effector=UTTER, stage=NAME, standby=True)
+    if NAMED not in agent.heads:
+        tap = (f"trunk:{LISTEN}", f"trunk:{SIGHT}")
+        agent.add_head(NAMED, "head.voice-named", tap, effector=PICK, stage=NAME, standby=True)
+    more = ((CLEANED, "head.voice-cleaned", CLEAN), (GOES_ON, "head.voice-goes-on", GO_ON))
+    for head, part, effector in more:
+        if head not in agent.heads:
+            agent.add_head(head, part, (f"trunk:{LISTEN}", LISTEN), effector=effector, stage=NAME, standby=True)
+    if TEXT not in agent.encoders:
+        add_text(agent, stage=NAME)
+    if SAY not in agent.heads:
+        tap = (f"trunk:{TEXT}", "trunk")
+        agent.add_head(SAY, "head.voice-say", tap, effector=SPEAK, stage=NAME, standby=True)
 
 
 def trained(agent: Agent) -> tuple[str, ...]:
     """What the lessons of the trunk change: the layers that it grew for the ear, and its heads of words and kinds; not
     the ear, and no arc. No earlier stage uses any of it.
     """
-    fixed = {f"encoders.{LISTEN}.", f"heads.{WORDS_ARC}.", f"heads.{KINDS_ARC}.", f"heads.{CODEC}."}
-    own = (prefix for prefix in owned_parts(agent, NAME) if prefix not in fixed)
+    own = (prefix for prefix in owned_parts(agent, NAME) if prefix in {f"heads.{WORDS}.", f"heads.{KINDS_HEAD}."})
     return (*grown_layers(agent, {NAME}), *own)
 
 

@@ -9,9 +9,15 @@ from devmind.curriculum.stage import Context, Lesson, Skill
 from stages.voice import parts, utterances
 from stages.voice.echo import exam as echo_exam
 from stages.voice.echo import lesson as echo_lesson
+from stages.voice.echo.clean import lesson as clean_lesson
+from stages.voice.echo.go_on import lesson as go_on_lesson
 from stages.voice.hear_words import exam as hear_exam
 from stages.voice.hear_words import lesson as hear_lesson
 from stages.voice.hear_words import listen
+from stages.voice.name_heard import exam as named_exam
+from stages.voice.name_heard import lesson as named_lesson
+from stages.voice.say import exam as say_exam
+from stages.voice.say import lesson as say_lesson
 from stages.voice.sounds import exam as sounds_exam
 from stages.voice.sounds import lesson as sounds_lesson
 
@@ -27,7 +33,7 @@ SKILLS: Sequence[Skill] = (
         "echo",
         echo_exam.examine,
         echo_exam.GATE,
-        "words never met, repeated so that an independent recogniser understands them",
+        "words never met, repeated so that an independent recogniser understands them, without noise, gone on with",
         echo_exam.taught,
     ),
     Skill(
@@ -36,6 +42,20 @@ SKILLS: Sequence[Skill] = (
         sounds_exam.GATE,
         "which kind of sound is heard, of sources never met, or that it is of no kind that was taught",
         sounds_lesson.taught,
+    ),
+    Skill(
+        "name_heard",
+        named_exam.examine,
+        named_exam.GATE,
+        "which of four pictures is named aloud, by voices and speakers never met",
+        named_lesson.taught,
+    ),
+    Skill(
+        "say",
+        say_exam.examine,
+        say_exam.GATE,
+        "words that are read, said so that an independent recogniser understands them",
+        say_lesson.taught,
     ),
 )
 
@@ -52,6 +72,10 @@ class VoiceStage:
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Listen, codec and sounds, which need no trunk; words, kinds."""
+        """Listen, codec and sounds, which need no trunk; words and kinds, which teach it; names, say, clean and go_on,
+        by what it has then.
+        """
         alone = [listen.lesson(context), echo_lesson.lesson(context), sounds_lesson.arc_lesson(context)]
-        return [*alone, hear_lesson.lesson(context), sounds_lesson.lesson(context)]
+        trunk = [hear_lesson.lesson(context), sounds_lesson.lesson(context)]
+        by_trunk = (named_lesson, say_lesson, clean_lesson, go_on_lesson)
+        return [*alone, *trunk, *(one.lesson(context) for one in by_trunk)]

@@ -24,10 +24,10 @@ from devmind.datasets.fetch import digest
 from devmind.datasets.layout import LAYOUT, kinds_in
 from devmind.errors import DevmindError
 from devmind.sessions.spoken import clips
+from devmind.sessions.written import has_pictures
 from stages.language.read.corpus import corpus
 from stages.reasoning.connect4.positions import judged
 from stages.reasoning.sliding.exam import FIFTEEN_FILE
-from stages.reflex.recordings import has_pictures
 from stages.voice.sounds.recorded import recorded
 
 

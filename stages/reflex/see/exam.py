@@ -15,12 +15,11 @@ from devmind.curriculum.episodes import identities
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
-from devmind.errors import ExamError
 from devmind.seeding import numpy_rng
+from devmind.sessions.written import Pictures, pictures, unmet_pictures
 from stages.reflex.exhibits import picture_exhibits
 from stages.reflex.parts import on_trunk
-from stages.reflex.recordings import Pictures, pictures, split_pictures
-from stages.reflex.see.lesson import as_sight, source_group
+from stages.reflex.see.lesson import as_sight
 
 
 def gate(context: Context) -> Gate:
@@ -31,15 +30,7 @@ def gate(context: Context) -> Gate:
 
 def exam_pictures(agent: Agent, context: Context) -> tuple[Pictures, Pictures]:
     """(pictures the floors are fitted on, pictures to examine): nothing the agent was taught is examined."""
-    every = pictures(context.data)
-    prefix = source_group(every, 0).rpartition("#")[0] + "#"
-    seeds = [int(group.removeprefix(prefix)) for group in agent.config.trained_on if group.startswith(prefix)]
-    if len(set(seeds)) > 1:
-        raise ExamError(
-            f"The agent was taught '{every.source}' under the seeds {sorted(set(seeds))}, whose held-out parts differ; "
-            "nothing unseen is surely left. Examine with another --data."
-        )
-    return split_pictures(every, seeds[0] if seeds else context.seed)
+    return unmet_pictures(pictures(context.data), agent.config.trained_on, context.seed)
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:

@@ -15,7 +15,7 @@ from devmind.curriculum.stage import Context
 from devmind.learners.gradient import head_loss
 from devmind.moment import SIGHT_SIZE
 from devmind.seeding import numpy_rng, torch_generator
-from stages.reflex.recordings import Pictures, pictures, split_pictures
+from devmind.sessions.written import pictures, split_pictures
 
 
 def as_sight(images: np.ndarray, generator: torch.Generator | None = None) -> Tensor:
@@ -47,11 +47,6 @@ def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
 
 
 loss = head_loss("see", "digit")
-
-
-def source_group(every: Pictures, seed: int) -> str:
-    """How a set of pictures, split by a seed, is listed in the agent's `trained_on`."""
-    return f"pictures:{every.source}#{seed}"
 
 
 def taught_pictures(context: Context, n: int) -> np.ndarray:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +13,8 @@ from stages.voice.caregiver import espeak, formants
 from stages.voice.caregiver.speech import levelled, resampled
 
 VOICE, WORDS_A_MINUTE, PITCH = "en-us+f4", 165, 75
+FASTER, HIGHER = 25, 15
+"""Words a minute and pitch, more or less, of who speaks as fast and as high as it does."""
 SMALL_VOICE = formants.Voice(pitch_hz=230.0, tract=1.15, breath=0.02, seed=0)
 """A short vocal tract and a high pitch, as a child has."""
 
@@ -32,3 +36,23 @@ def spoken(text: str) -> np.ndarray:
             'install it with: pip install "devmind[voice]".'
         )
     return levelled(formants.speak(" ".join(words), SMALL_VOICE))[None]
+
+
+def spoken_so(utterances: Sequence[tuple[str, float, float]]) -> list[np.ndarray]:
+    """Words in that voice as sounds float32 [S] each at 16 kHz, their peak at 0.5.
+
+    Args:
+        utterances: words with how fast and how high they are said, -1 to 1 each.
+    """
+    if espeak.installed():
+        told = [
+            (text, VOICE, round(WORDS_A_MINUTE + FASTER * fast), round(PITCH + HIGHER * high))
+            for text, fast, high in utterances
+        ]
+        rate_hz, said = espeak.speak(told)
+        return [resampled(wave, rate_hz) for wave in said]
+    voices = [replace(SMALL_VOICE, pitch_hz=SMALL_VOICE.pitch_hz * (1 + 0.15 * high)) for _, _, high in utterances]
+    return [
+        levelled(formants.speak(text, voice, 1 + fast * FASTER / WORDS_A_MINUTE))
+        for (text, fast, _), voice in zip(utterances, voices, strict=True)
+    ]

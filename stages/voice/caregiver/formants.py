@@ -34,14 +34,20 @@ SOUNDS: dict[str, tuple[tuple[int, int, int], float, float, int]] = {
     "h": ((500, 1500, 2500), 0.0, 0.2, 50), "t": ((2600, 3900, 5200), 0.0, 0.6, 25),
     "k": ((1500, 1900, 2700), 0.0, 0.6, 30), "p": ((700, 1200, 2200), 0.0, 0.5, 20),
     "b": ((250, 900, 2100), 0.5, 0.1, 25), "d": ((250, 1700, 2600), 0.5, 0.2, 25),
-    "g": ((250, 1600, 2100), 0.5, 0.15, 30), PAUSE: ((500, 1500, 2500), 0.0, 0.0, 45),
+    "g": ((250, 1600, 2100), 0.5, 0.15, 30), "S": ((1900, 2700, 3600), 0.0, 0.5, 105),
+    "Z": ((1900, 2700, 3500), 0.3, 0.3, 60), PAUSE: ((500, 1500, 2500), 0.0, 0.0, 45),
 }  # fmt: skip
 SAID = {
     "zero": "zIro", "one": "wVn", "two": "_tu", "three": "Tri", "four": "fOr", "five": "faIv", "six": "sI_ks",
     "seven": "sev@n", "eight": "eI_t", "nine": "naIn", "red": "red", "green": "_grin", "blue": "_blu",
     "yellow": "jelo", "ball": "_bOl", "balls": "_bOlz", "box": "_ba_ks", "boxes": "_ba_ks@z", "can": "_kAn",
     "cans": "_kAnz", "apple": "A_p@l", "garden": "_gard@n", "window": "wIn_do", "music": "mjuzI_k", "river": "rIv3",
-    "button": "_bV_t@n", "paper": "_peI_p3", "cookie": "_kI_ki",
+    "button": "_bV_t@n", "paper": "_peI_p3", "cookie": "_kI_ki", "magenta": "m@_dZen_t@", "cyan": "saIAn",
+    "orange": "OrIn_dZ", "white": "waI_t", "left": "lef_t", "middle": "mI_d@l", "right": "raI_t", "yes": "jes",
+    "no": "nou", "none": "nVn", "unknown": "Vnnoun", "look": "lu_k", "touch": "_tV_tS", "take": "_teI_k",
+    "roll": "roul", "find": "faIn_d", "go": "_gou", "key": "_ki", "door": "_dOr", "square": "s_kwer", "grey": "_greI",
+    "purple": "_p3_p@l", "pick": "_pI_k", "put": "_pu_t", "open": "ou_p@n", "next": "ne_ks_t", "here": "hIr",
+    "see": "si", "what": "wV_t", "where": "wer",
 }  # fmt: skip
 """How each word is spoken: `_` is the closure before a plosive."""
 BANDS_HZ = (70, 100, 150)

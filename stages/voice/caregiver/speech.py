@@ -51,6 +51,12 @@ TAUGHT_PHRASES = tuple(phrase for phrase, n, colour, noun in phrases() if not is
 UNSEEN_PHRASES = tuple(phrase for phrase, n, colour, noun in phrases() if is_held_out(n, colour, noun))
 WORDS = (*DIGITS, *COLOURS, *NOUNS, *MANY.values())
 """Every word that is taught."""
+SPOKEN = (
+    *WORDS, "magenta", "cyan", "orange", "white", "left", "middle", "right", "yes", "no", "none", "unknown", "look",
+    "touch", "take", "roll", "find", "go", "key", "door", "square", "grey", "purple", "pick", "put", "open", "next",
+    "here", "see", "what", "where",
+)  # fmt: skip
+"""Fifty words that are said aloud: those, and others of what the caregiver writes."""
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,8 @@ from devmind.sessions.spoken import clips
 from stages.voice.caregiver.speech import DIGITS, NEW_WORDS, bank
 from stages.voice.codec import LEVELS, SIZE, levels_of
 from stages.voice.ear import BEFORE, FRAMES, MELS, frames
+from stages.voice.echo.clean.exam import CLEAN, cleaned
+from stages.voice.echo.go_on.exam import CONTINUED, continued
 from stages.voice.echo.lesson import decode
 from stages.voice.exhibits import spectra, wav
 from stages.voice.hear_words.exam import UNTAUGHT, untaught
@@ -36,7 +38,8 @@ from stages.voice.vocoder import sound_of
 DIGIT, WORD, ERROR = "echo/digits", "echo/words", "echo/error"
 GATE = Gate([
     Threshold(DIGIT, 0.85, when_absent="skip"), Threshold(WORD, 0.85),
-    Threshold(ERROR, None, beats_floor=True, lower_is_better=True),
+    Threshold(ERROR, None, beats_floor=True, lower_is_better=True), Threshold(CLEAN, 5.0),
+    Threshold(CONTINUED, None, beats_floor=True, lower_is_better=True),
 ])  # fmt: skip
 WORDS_ASKED, DIGITS_ASKED = 200, 400
 JUDGED_BY = 800
@@ -88,7 +91,8 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         fresh, linear = untaught(agent), Linear.of(_lesson_mel(context))
         others = {UNTAUGHT: lambda sound: repeated(fresh, sound)[1], HELD: lambda sound: held(heard_by(agent, sound)),
                   LINEAR: lambda sound: linear(heard_by(agent, sound))}  # fmt: skip
-    return [*_digits(agent, context, level, others), *_words(agent, context, level, others)]
+    repeats = [*_digits(agent, context, level, others), *_words(agent, context, level, others)]
+    return [*repeats, *cleaned(agent, context, level), *continued(agent, context, level)]
 
 
 def heard_by(agent: Agent, sound: Tensor) -> Tensor:
@@ -160,7 +164,7 @@ def _words(agent: Agent, context: Context, level: str, others: Others) -> list[M
     judge = Recogniser.of(known.waves, np.array(known.texts))
     told = _all_of(agent, asked.waves, others)
     judged = _judged(told, asked.waves, np.array(asked.texts), asked.voices, judge.named, others)
-    of_whom = f"words and voices of no lesson, spoken by {asked.speaker}; {_stored(context, 'words', judge)}"
+    of_whom = f"words and voices of no lesson, spoken by {asked.speaker}; {stored(context, 'words', judge)}"
     recognised = Measure(WORD, UNIT, chance=1 / len(NEW_WORDS), ceiling=1.0, rate=True, note=of_whom, **judged)
     floors = {name: float(told.error_db(name).mean()) for name in others}
     if others:
@@ -193,10 +197,8 @@ def _digits(agent: Agent, context: Context, level: str, others: Others) -> list[
         return np.where(half == 0, *(judge.named(sounds) for judge in judges))
 
     told = _all_of(agent, waves, others)
-    stored = "; ".join(_stored(context, f"digits-{side}", judge) for side, judge in enumerate(judges))
-    note = (
-        f"speakers never met: {', '.join(sorted(set(asked.speakers)))}, whom the judge knows by other takes; {stored}"
-    )
+    kept = "; ".join(stored(context, f"digits-{side}", judge) for side, judge in enumerate(judges))
+    note = f"speakers never met: {', '.join(sorted(set(asked.speakers)))}, whom the judge knows by other takes; {kept}"
     judged = _judged(told, waves, words[asked.labels], asked.speakers, named, others)
     return [Measure(DIGIT, UNIT, chance=0.1, ceiling=1.0, rate=True, note=note, **judged)]
 
@@ -229,7 +231,7 @@ def _flat_db(told: Repeated) -> float:
     return float(replace(told, by={"flat": flat.expand_as(told.mel)}).error_db("flat").mean())
 
 
-def _stored(context: Context, name: str, judge: Recogniser) -> str:
+def stored(context: Context, name: str, judge: Recogniser) -> str:
     """Keep the recogniser beside the run, and say which it is."""
     judge.save(context.out / "recognisers" / f"{name}.npz")
     return f"judged by ridge on {judge.n} original recordings, SHA-256 {judge.sha256[:12]}"

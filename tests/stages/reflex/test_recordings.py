@@ -11,12 +11,12 @@ from devmind.config import load
 from devmind.curriculum.start import make_context
 from devmind.errors import ExamError
 from devmind.sessions.spoken import clips, held_out_speaker, speaker_group
+from devmind.sessions.written import pictures, source_group, split_pictures, unmet_pictures
 from devmind.testing import tiny_agent
 from stages.reflex import parts
 from stages.reflex.hear import exam as hear_exam
 from stages.reflex.hear import lesson as hear
 from stages.reflex.lessons import groups
-from stages.reflex.recordings import pictures, split_pictures
 from stages.reflex.see import exam as see_exam
 from stages.reflex.see import lesson as see
 
@@ -67,12 +67,14 @@ def test_without_a_folder_the_last_writers_of_scikit_learns_digits_are_held_out(
 
 def test_an_agent_is_examined_on_the_part_its_own_seed_held_out(folder):
     child = agent()
-    child.config.trained_on = [see.source_group(pictures(folder), 7)]
+    child.config.trained_on = [source_group(pictures(folder), 7)]
     _, unseen = see_exam.exam_pictures(child, context(folder, "seed=3"))
     assert np.array_equal(unseen.images, split_pictures(pictures(folder), 7)[1].images)
-    child.config.trained_on = [see.source_group(pictures(folder), seed) for seed in (7, 8)]
+    child.config.trained_on = [source_group(pictures(folder), seed) for seed in (7, 8)]
     with pytest.raises(ExamError, match="seeds"):
         see_exam.exam_pictures(child, context(folder))
+    child.config.trained_on = [source_group(pictures(None), seed) for seed in (7, 8)]
+    assert len(unmet_pictures(pictures(None), child.config.trained_on, 0)[1].labels) == 600, "split alike by any seed"
 
 
 def test_the_lessons_never_hear_the_speaker_held_out(folder):

@@ -6,6 +6,7 @@ Without a folder the pictures are scikit-learn's digits.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +18,7 @@ from devmind.errors import ExamError
 from devmind.seeding import numpy_rng
 
 HELD_OUT_PICTURES = 0.2
-SKLEARN_HELD_OUT = 600
+SKLEARN, SKLEARN_HELD_OUT = "scikit-learn digits", 600
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def pictures(data: Path | None) -> Pictures:
 
         digits = load_digits()
         images = np.round(digits.images * (255 / 16)).astype(np.uint8)
-        return Pictures(images, digits.target.astype(np.int64), "scikit-learn digits")
+        return Pictures(images, digits.target.astype(np.int64), SKLEARN)
     loaded = [_read_npz(path) for path in files]
     size = max(images.shape[1] for images, _ in loaded)
     if any(images.shape[1:] != (size, size) for images, _ in loaded):
@@ -85,8 +86,30 @@ def split_pictures(every: Pictures, seed: int) -> tuple[Pictures, Pictures]:
     Other sets have no groups: a fifth is held out, drawn by the seed.
     """
     n = len(every.labels)
-    if every.source == "scikit-learn digits":
+    if every.source == SKLEARN:
         order, cut = np.arange(n), n - SKLEARN_HELD_OUT
     else:
         order, cut = numpy_rng(seed, "pictures", every.source).permutation(n), n - round(n * HELD_OUT_PICTURES)
     return every.take(order[:cut]), every.take(order[cut:])
+
+
+def source_group(every: Pictures, seed: int) -> str:
+    """How a set of pictures, split by a seed, is listed in the agent's `trained_on`."""
+    return f"pictures:{every.source}#{seed}"
+
+
+def unmet_pictures(every: Pictures, trained_on: Sequence[str], seed: int) -> tuple[Pictures, Pictures]:
+    """(for lessons, held out) as the agent was taught, whose `trained_on` this is; by `seed` where it was taught none.
+
+    Raises:
+        ExamError: it was taught under several seeds, so nothing unseen is surely left.
+    """
+    prefix = source_group(every, 0).rpartition("#")[0] + "#"
+    seeds = [int(group.removeprefix(prefix)) for group in trained_on if group.startswith(prefix)]
+    # scikit-learn's are split alike by every seed.
+    if len(set(seeds)) > 1 and every.source != SKLEARN:
+        raise ExamError(
+            f"The agent was taught '{every.source}' under the seeds {sorted(set(seeds))}, whose held-out parts differ; "
+            "nothing unseen is surely left. Examine with another --data."
+        )
+    return split_pictures(every, seeds[0] if seeds else seed)

@@ -1,0 +1,1 @@
+"""Of echo: what was said in noise, without the noise."""

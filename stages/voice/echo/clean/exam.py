@@ -1,0 +1,101 @@
+"""Of the exam of echo: what is said in noise at 5 dB, by voices and in words of no lesson, is cleaned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.stage import Context
+from devmind.moment import TICK_SAMPLES
+from devmind.seeding import derive_seed
+from stages.voice.caregiver.speech import NEW_WORDS, bank
+from stages.voice.echo.clean.filters import filtered, in_bins, si_sdr_db, sound_of_spectrum, spectrum
+from stages.voice.echo.clean.lesson import LEAD, noise
+from stages.voice.exhibits import spectra, wav
+from stages.voice.hear_words.exam import UNTAUGHT, untaught
+from stages.voice.moments import as_batch, in_a_row
+from stages.voice.parts import CLEANED
+from stages.voice.utterances import heard
+
+CLEAN = "echo/cleaned"
+LOUD_DB = 5.0
+ASKED, TOGETHER = 200, 50
+GATED, BEST = "spectral gate", "gains that know what was said"
+"""A floor, and a row: what is possible with gains of the ear's bands."""
+NOISE_FRAMES = LEAD // 200 - 4
+"""From which the floor takes what the noise is like: there nobody speaks yet, which it is told."""
+GATES = tuple((over, least) for over in (1.0, 2.0, 4.0) for least in (0.05, 0.2))
+"""How far the floor takes the noise off, and what it leaves at least; the best on these very episodes counts."""
+
+
+def cleaned(agent: Agent, context: Context, level: str) -> list[Measure]:
+    """One value an utterance: by how many dB SI-SDR rises."""
+    if CLEANED not in agent.heads:
+        return []
+    whole = bank("echo exam", context.seed, context.episodes(ASKED), NEW_WORDS, True)
+    said = whole.take(np.arange(context.episodes(ASKED, level)))
+    clean, _ = in_a_row(said.waves, before=LEAD)
+    generator = torch.Generator().manual_seed(derive_seed("echo cleaned", context.seed) % 2**62)
+    noisy = clean + noise(clean, torch.full((len(clean), 1), LOUD_DB), generator)
+    before = si_sdr_db(noisy, clean)
+    gain = lambda sound: (si_sdr_db(sound, clean) - before).double().numpy()  # noqa: E731
+    made = by_agent(agent, noisy)
+    floors: dict[str, float] = {}
+    rows: dict[str, float] = {}
+    if level == "full":
+        floors = {GATED: max(float(gain(gated(noisy, *gate)).mean()) for gate in GATES)}
+        floors[UNTAUGHT] = float(gain(by_agent(untaught(agent), noisy)).mean())
+        rows = {BEST: float(gain(best_gains(noisy, clean)).mean()), "SI-SDR before": float(before.mean())}
+    return [
+        Measure(
+            CLEAN, "dB of SI-SDR gained", gain(made), 0.0, 20.0, floors, episodes=heard(list(said.waves)), rows=rows,
+            groups=np.unique(said.voices, return_inverse=True)[1],
+            note=f"words and voices of no lesson, by {said.speaker}, in noise of any colour {LOUD_DB:g} dB below; the "
+            "gate is told where nobody speaks yet, and the best of six settings on these sounds counts",
+            exhibits=_exhibits(said.texts, noisy, made, gain(made)) if level == "full" else (),
+        )
+    ]  # fmt: skip
+
+
+def by_agent(agent: Agent, noisy: Tensor) -> Tensor:
+    """Sound [N, T x 1600] through the gains that the agent gives."""
+    parts = []
+    for some in noisy.split(TOGETHER):
+        output: Any = agent(as_batch(some), [CLEANED])[CLEANED]
+        parts.append(filtered(some, output.value.flatten(1, 2).cpu()))
+    return torch.cat(parts)
+
+
+def gated(noisy: Tensor, over: float, least: float) -> Tensor:
+    """A spectral gate (Boll 1979): of each frequency as much power is taken off as noise has in the beginning."""
+    heard_ = spectrum(noisy)
+    power = heard_.abs().square()
+    hum = power[..., 2:NOISE_FRAMES].mean(-1, keepdim=True)
+    smooth = torch.nn.functional.avg_pool1d(power, 3, 1, 1, count_include_pad=False)
+    gains = (1.0 - over * hum / smooth.clamp_min(1e-12)).clamp_min(0.0).sqrt().clamp_min(least)
+    return sound_of_spectrum(heard_ * gains)
+
+
+def best_gains(noisy: Tensor, clean: Tensor) -> Tensor:
+    """Each band with the share of its power that is speech's (the ideal ratio mask), as the ear's bands are."""
+    said, other = (spectrum(one).abs().square() for one in (clean, noisy - clean))
+    weights = in_bins(torch.eye(64)[None])[0].mT  # [64, 257]
+    share = (weights @ said) / (weights @ (said + other)).clamp_min(1e-12)
+    return filtered(noisy, share.mT)
+
+
+def _exhibits(texts: Sequence[str], noisy: Tensor, made: Tensor, gain: np.ndarray) -> tuple[Exhibit, ...]:
+    """The two that gained most and the two that gained least, in noise and cleaned."""
+    order, shown = np.argsort(gain, kind="stable"), []
+    for i in (*order[::-1][:2], *order[:2]):
+        one, two = noisy[i].numpy(), made[i].numpy()
+        told = f"'{texts[i]}' in noise, then cleaned: {gain[i]:.1f} dB gained"
+        together = wav(np.concatenate((one, np.zeros(2 * TICK_SAMPLES, np.float32), two)))
+        shown.append(Exhibit("example", told, spectra(one, two), together, ("in noise", "cleaned")))
+    return tuple(shown)

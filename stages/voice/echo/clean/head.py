@@ -1,0 +1,58 @@
+"""The head that tells speech from noise in what is heard: a gain for each band of each frame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from devmind.agent.heads import Head, Inlet
+from devmind.agent.output import Regression
+from devmind.agent.taps import Tapped
+from stages.voice.ear import FRAMES, MEL, SCALE, SHIFT, TOKENS
+
+
+@dataclass
+class Cleaned(Regression):
+    """Gains 0 to 1 of the ear's bands, [..., 8, 64]; `hidden` [B, H] is what it goes on from."""
+
+    hidden: Tensor = field(kw_only=True)
+
+    def kept(self) -> dict[str, Tensor]:
+        return {"hidden": self.hidden}
+
+
+class CleanedHead(Head):
+    """Taps ("trunk:listen", "listen"): the ear's log-mel, frame by frame, beside the trunk's features of what is heard,
+    through a gated recurrent unit that learns what the noise is like as it goes on.
+
+    A gain on what was heard keeps its phases, which no codec here does. A row of a batch is one episode.
+    """
+
+    carries: ClassVar[bool] = True
+
+    def __init__(self, inlet: Inlet, hidden: int | None = None) -> None:
+        super().__init__(inlet)
+        mels, hidden = inlet.map_channels[MEL], hidden or max(32, inlet.width)
+        self.look = nn.Conv1d(mels, hidden, 3)
+        self.think = nn.Linear(inlet.width, hidden)
+        self.memory = nn.GRU(2 * hidden, hidden, batch_first=True)
+        self.answer = nn.Linear(2 * hidden, mels)
+
+    def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Cleaned:
+        mel = (tapped.maps[MEL].flatten(-2) + SHIFT) * SCALE
+        lead = mel.shape[:-2]
+        # Each frame with the two before it.
+        looked = self.look(mel[..., -(FRAMES + 2) :].flatten(0, -3))
+        looked = torch.relu(looked).mT.unflatten(0, lead)
+        thought = tapped.tokens[..., :TOKENS, :] * tapped.present[..., :TOKENS, None]
+        told = torch.relu(self.think(thought)).repeat_interleave(FRAMES // TOKENS, -2)
+        seen = torch.cat((looked, told), -1)
+        row = seen.flatten(1, -2) if len(lead) > 1 else seen
+        features, last = self.memory(row, None if kept is None else kept["hidden"][None].contiguous())
+        both = torch.cat((features, row[..., : looked.shape[-1]]), -1)
+        gains = self.answer(both).sigmoid()
+        return Cleaned(gains.unflatten(1, (*lead[1:], FRAMES)) if len(lead) > 1 else gains, hidden=last[0])

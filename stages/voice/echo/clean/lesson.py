@@ -1,0 +1,79 @@
+"""The lesson `clean`: what is said in noise, without it. The head alone learns, from sound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.stage import Context, Lesson
+from devmind.learners.gradient import gradient_lesson
+from devmind.moment import TICK_SAMPLES
+from devmind.seeding import numpy_rng, torch_generator
+from stages.voice.echo.clean.filters import in_bins, spectrum
+from stages.voice.moments import as_batch, in_a_row, varied
+from stages.voice.parts import CLEANED
+from stages.voice.utterances import alike, groups, shares, sources, where
+
+STEPS = {"tiny": 8, "nursery": 200, "child": 3000, "adult": 8000}
+LOUD_DB = (-2.0, 12.0)
+"""Speech above noise in lessons."""
+LEAD = 2 * TICK_SAMPLES
+"""Samples in which the noise alone is heard."""
+ALONE = "It trains a head of its own, and no other lesson changes what that answers by."
+
+
+def lesson(context: Context) -> Lesson:
+    """The lesson as data."""
+    return gradient_lesson(
+        context, "clean", loss, lambda agent, context, update, rows, steps: lesson_batch(context, update, rows),
+        steps=STEPS, rows=16, learning_rate=4e-3, minutes=1.0, trains=trained, control_trains=trained, prefetch=True,
+        skills=("echo",), learns_from=groups(context), rehearsal_every=0, undoes_earlier=False, unrehearsed=ALONE,
+    )  # fmt: skip
+
+
+def trained(agent: Agent) -> tuple[str, ...]:
+    """What the lesson changes."""
+    return (f"heads.{CLEANED}.",)
+
+
+def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
+    """About `rows` utterances of one source that are about as long, in noise, with `clean` [N, T x 1600] beside."""
+    rng, generator = numpy_rng(context.seed, "clean", update), torch_generator(context.seed, "clean", update)
+    every = sources(*where(context))
+    waves, texts = every[int(rng.choice(len(every), p=shares(len(every))))]
+    index = alike(rng, len(texts), rows if " " not in texts[0] else max(2, rows // 2))
+    sound, _ = in_a_row([np.pad(waves[i], (0, len(waves[i]) // 5)) for i in index], before=LEAD)
+    clean = varied(sound, generator, quiet=True)
+    db = LOUD_DB[0] + (LOUD_DB[1] - LOUD_DB[0]) * torch.rand(len(clean), 1, generator=generator)
+    return as_batch(clean + noise(clean, db, generator)) | {"clean": clean}
+
+
+def noise(clean: Tensor, db: Tensor, generator: torch.Generator) -> Tensor:
+    """Noise of any colour [N, S] that goes up and down a little, `db` [N, 1] below all of the speech in `clean`."""
+    n, s = clean.shape
+    white = torch.fft.rfft(torch.randn(n, s, generator=generator))
+    knots = 8.0 * torch.randn(n, 1, 7, generator=generator)
+    colour_db = F.interpolate(knots, white.shape[-1], mode="linear", align_corners=True)[:, 0]
+    made = torch.fft.irfft(white * 10 ** (colour_db / 20), s)
+    swell = F.interpolate(torch.randn(n, 1, max(2, s // 8000), generator=generator), s, mode="linear")[:, 0]
+    made = made * 10 ** (1.5 * swell / 20)
+    power = lambda x: x.square().mean(-1, keepdim=True).clamp_min(1e-12)  # noqa: E731
+    return made * (power(clean) / power(made) * 10 ** (-db / 10)).sqrt()
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Minus the dB by which what is left is nearer to what was said than to what was added, in the spectrum."""
+    output: Any = agent(dict(batch), [CLEANED])[CLEANED]
+    heard = spectrum(batch["senses"]["sound"].flatten(1).to(agent.device))
+    wanted = spectrum(batch["clean"].to(agent.device))
+    left = heard * in_bins(output.value.flatten(1, 2))
+    power = lambda x: x.abs().square().sum((-1, -2)).clamp_min(1e-9)  # noqa: E731
+    value = 10 * (power(left - wanted) / power(wanted)).log10()
+    before = 10 * (power(heard - wanted) / power(wanted)).log10()
+    return value.mean(), {"left db": value.mean().detach(), "gain db": (before - value).mean().detach()}

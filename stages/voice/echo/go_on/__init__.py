@@ -1,0 +1,1 @@
+"""Of echo: how a sound that breaks off goes on."""

@@ -1,0 +1,108 @@
+"""Of the exam of echo: a word that no lesson spoke breaks off in its middle, and how it goes on is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.algorithms.ridge import fit_ridge
+from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.stage import Context
+from stages.voice.caregiver.speech import NEW_WORDS, bank
+from stages.voice.ear import FRAMES
+from stages.voice.echo.go_on.head import AHEAD
+from stages.voice.echo.go_on.lesson import mel_of, to_come, told
+from stages.voice.exhibits import spectra, wav
+from stages.voice.hear_words.exam import UNTAUGHT, untaught
+from stages.voice.moments import as_batch, in_a_row
+from stages.voice.parts import GOES_ON
+from stages.voice.utterances import heard, utterances
+from stages.voice.vocoder import sound_of
+
+CONTINUED = "echo/continued"
+ASKED, TOGETHER = 200, 50
+DB = 20.0
+"""Decibels in one of log-mel as it is here."""
+COPIED, RIDGE = "the last frame, copied", "ridge on 100 ms of log-mel"
+RIDGE_BY = 300
+"""Utterances of lessons that it is fitted on."""
+
+
+def continued(agent: Agent, context: Context, level: str) -> list[Measure]:
+    """One value an utterance: dB by which log-mel of the 200 ms told is off what came."""
+    if GOES_ON not in agent.heads:
+        return []
+    whole = bank("echo exam", context.seed, context.episodes(ASKED), NEW_WORDS, True)
+    said = whole.take(np.arange(context.episodes(ASKED, level)))
+    sound, counts = in_a_row(said.waves)
+    mel = mel_of(sound)
+    at = broken_off(counts)
+    rows = torch.arange(len(mel))
+    came = to_come(mel)[rows, at]
+    off = lambda made: DB * (made - came).abs().mean((-1, -2))  # noqa: E731
+    went_on = gone_on(agent, sound, at)
+    last = mel[rows, at][:, -1:]
+    floors: dict[str, float] = {}
+    rows_of: dict[str, float] = {}
+    if level == "full":
+        floors = {COPIED: float(off(last.expand_as(came)).mean())}
+        floors[RIDGE] = float(off(_ridge(context, mel[rows, at])).mean())
+        floors[UNTAUGHT] = float(off(gone_on(untaught(agent), sound, at)).mean())
+        rows_of = {"its first 100 ms": float(DB * (went_on - came)[:, :FRAMES].abs().mean()),
+                   "its second 100 ms": float(DB * (went_on - came)[:, FRAMES:].abs().mean())}  # fmt: skip
+    flat = off(mel.flatten(1, 2).mean(1, keepdim=True).expand_as(came)).mean()
+    return [
+        Measure(
+            CONTINUED, "dB of log-mel", off(went_on).double().numpy(), float(flat), 0.0, floors,
+            higher_is_better=False, episodes=heard(list(said.waves)), rows=rows_of,
+            groups=np.unique(said.voices, return_inverse=True)[1],
+            note=f"{AHEAD * 100} ms from the middle of a word that no lesson spoke, by {said.speaker} in voices of no "
+            "lesson; chance is each sound's mean frame",
+            exhibits=_exhibits(said.waves, said.texts, mel, at, went_on) if level == "full" else (),
+        )
+    ]  # fmt: skip
+
+
+def broken_off(counts: Tensor) -> Tensor:
+    """The last Moment that is heard of each sound of so many, int64 [N]: in the middle of what is said."""
+    return ((counts - 1) // 2 - 1).clamp_min(1)
+
+
+def gone_on(agent: Agent, sound: Tensor, at: Tensor) -> Tensor:
+    """Log-mel [N, 16, 64] by which sounds [N, T x 1600] go on behind Moment `at` [N]; what comes is not heard."""
+    longest = int(at.max()) + 1
+    heard_so_far = sound.unflatten(1, (-1, 1600))[:, :longest].clone()
+    heard_so_far[torch.arange(longest)[None] > at[:, None]] = 0.0
+    parts = []
+    for some, ends in zip(heard_so_far.flatten(1).split(TOGETHER), at.split(TOGETHER), strict=True):
+        parts.append(told(agent, as_batch(some))[torch.arange(len(some)), ends].cpu())
+    return torch.cat(parts)
+
+
+def _ridge(context: Context, last: Tensor) -> Tensor:
+    """What 100 ms of log-mel [N, 8, 64] tell of the 200 that follow, by a linear map fitted on lessons."""
+    sound, counts = in_a_row(utterances(context).waves[:RIDGE_BY])
+    mel = mel_of(sound)
+    wanted = to_come(mel)
+    here = torch.arange(wanted.shape[1])[None] < counts[:, None] - AHEAD
+    known = mel[:, : wanted.shape[1]][here].flatten(1).numpy()
+    rule = fit_ridge(known, wanted[here].flatten(1).numpy(), penalty=300.0)
+    return torch.from_numpy(rule.predict(last.flatten(1).numpy())).float().unflatten(1, wanted.shape[2:])
+
+
+def _exhibits(
+    waves: Sequence[np.ndarray], texts: Sequence[str], mel: Tensor, at: Tensor, went_on: Tensor
+) -> tuple[Exhibit, ...]:
+    """Four words as they were said, then as they broke off and were gone on with."""
+    shown = []
+    for i in range(min(4, len(waves))):
+        begun = mel[i, : int(at[i]) + 1].flatten(0, 1)
+        sound = sound_of(torch.cat((begun, went_on[i]))[None])[0].numpy()
+        told_of = f"'{texts[i]}' as it was said, then broken off and gone on with for {AHEAD * 100} ms"
+        together = wav(np.concatenate((waves[i], np.zeros(3200, np.float32), sound)))
+        shown.append(Exhibit("example", told_of, spectra(waves[i], sound), together, ("said", "gone on with")))
+    return tuple(shown)

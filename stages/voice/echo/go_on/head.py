@@ -1,0 +1,55 @@
+"""The head that tells how a sound goes on: codes of the Moments to come, by what the trunk has of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from devmind.agent.heads import Head, Inlet
+from devmind.agent.output import Output, masked_mean
+from devmind.agent.taps import Tapped
+from stages.voice.codec import SIZE, codes_of, quantised
+from stages.voice.codec import TOKENS as CODED
+from stages.voice.ear import FRAMES, MEL, SCALE, SHIFT, TOKENS
+
+AHEAD = 2
+"""Moments that are told: 200 ms."""
+
+
+@dataclass
+class GoesOn(Output):
+    """Whole levels `rounded` [..., 2, 4, 10] of the Moments to come; an answer is their codes int64 [..., 2, 4, 2]."""
+
+    rounded: Tensor
+
+    def mode(self) -> Tensor:
+        return codes_of(self.rounded)
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        return self.mode()
+
+    def loss(self, target: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        """Mean distance from levels `target` [..., 2, 4, 10]."""
+        return masked_mean((self.rounded - target).abs(), mask)
+
+
+class GoesOnHead(Head):
+    """Taps ("trunk:listen", "listen"): the trunk's features of the last 100 ms, which know all that its window holds,
+    and log-mel of these 100 ms.
+    """
+
+    def __init__(self, inlet: Inlet, hidden: int | None = None) -> None:
+        super().__init__(inlet)
+        mels, hidden = inlet.map_channels[MEL], hidden or max(32, 2 * inlet.width)
+        self.heard, self.thought = nn.Linear(mels * FRAMES, hidden), nn.Linear(inlet.width * TOKENS, hidden)
+        self.net = nn.Sequential(
+            nn.GELU(), nn.Linear(hidden, hidden), nn.GELU(), nn.Linear(hidden, AHEAD * CODED * SIZE)
+        )
+
+    def forward(self, tapped: Tapped) -> GoesOn:
+        mel = (tapped.maps[MEL].flatten(-2)[..., -FRAMES:] + SHIFT) * SCALE
+        thought = (tapped.tokens[..., :TOKENS, :] * tapped.present[..., :TOKENS, None]).flatten(-2)
+        free = self.net(self.heard(mel.flatten(-2)) + self.thought(thought))
+        return GoesOn(quantised(free.unflatten(-1, (AHEAD * CODED, SIZE))).unflatten(-2, (AHEAD, CODED)))

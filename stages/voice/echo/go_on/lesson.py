@@ -1,0 +1,87 @@
+"""The lesson `go_on`: what is said breaks off at every Moment, and how it goes on is told. The head alone learns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.stage import Context, Lesson
+from devmind.learners.gradient import gradient_lesson
+from devmind.learners.muon import MuonLearner
+from devmind.moment import TICK_SAMPLES
+from devmind.seeding import numpy_rng, torch_generator
+from stages.voice.ear import BEFORE, FRAMES, frames
+from stages.voice.echo.go_on.head import AHEAD
+from stages.voice.echo.lesson import decode
+from stages.voice.moments import as_batch, in_a_row, varied
+from stages.voice.parts import GOES_ON
+from stages.voice.utterances import alike, groups, shares, sources, where
+
+STEPS = {"tiny": 8, "nursery": 200, "child": 3000, "adult": 8000}
+ALONE = "It trains a head of its own, and no other lesson changes what that answers by."
+
+
+class HeadByMuon(MuonLearner):
+    """The head's matrices by Muon."""
+
+    orthogonal: ClassVar[tuple[str, ...]] = (f"heads.{GOES_ON}.",)
+
+
+def lesson(context: Context) -> Lesson:
+    """The lesson as data."""
+    return gradient_lesson(
+        context, "go_on", loss, lambda agent, context, update, rows, steps: lesson_batch(context, update, rows),
+        steps=STEPS, rows=24, learning_rate=3e-3, minutes=1.0, learner=HeadByMuon, trains=trained, prefetch=True,
+        control_trains=trained, skills=("echo",), learns_from=groups(context), rehearsal_every=0,
+        undoes_earlier=False, unrehearsed=ALONE,
+    )  # fmt: skip
+
+
+def trained(agent: Agent) -> tuple[str, ...]:
+    """What the lesson changes."""
+    return (f"heads.{GOES_ON}.",)
+
+
+def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
+    """About `rows` utterances of one source that are about as long, in other voices and rooms, and `mel` of them."""
+    rng, every = numpy_rng(context.seed, "go on", update), sources(*where(context))
+    waves, texts = every[int(rng.choice(len(every), p=shares(len(every))))]
+    index = alike(rng, len(texts), rows if " " not in texts[0] else max(2, rows // 2))
+    sound, counts = in_a_row([np.pad(waves[i], (0, len(waves[i]) // 5)) for i in index])
+    made = varied(sound, torch_generator(context.seed, "go on", update))
+    return as_batch(made) | {"mel": mel_of(made), "counts": counts}
+
+
+def mel_of(sound: Tensor) -> Tensor:
+    """Log-mel [N, T, 8, 64] of sound [N, T x 1600], each Moment's own frames."""
+    row = frames(torch.cat((sound.new_zeros(len(sound), TICK_SAMPLES), sound), 1))[:, BEFORE:]
+    return row.unflatten(1, (-1, FRAMES))
+
+
+def to_come(mel: Tensor) -> Tensor:
+    """Of log-mel [N, T, 8, 64] the two Moments behind each but the last two, [N, T - 2, 16, 64]."""
+    parts = [mel[:, 1 + ahead : mel.shape[1] - AHEAD + 1 + ahead] for ahead in range(AHEAD)]
+    return torch.cat(parts, 2)
+
+
+def told(agent: Agent, batch: Mapping[str, Any]) -> Tensor:
+    """How each Moment goes on, by the agent: log-mel [N, T, 16, 64]."""
+    output: Any = agent(dict(batch), [GOES_ON])[GOES_ON]
+    rounded = output.rounded.flatten(0, 1)
+    return decode(agent, rounded).flatten(1, 2).unflatten(0, output.rounded.shape[:2])
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Mean distance in log-mel of what was told from what came."""
+    wanted = to_come(batch["mel"].to(agent.device))
+    far = (told(agent, batch)[:, :-AHEAD] - wanted).abs().mean((-1, -2))
+    # What came has to be the row's own, not what fills it up.
+    here = torch.arange(far.shape[1])[None] < batch["counts"][:, None] - AHEAD
+    here = here.to(far.device)
+    value = (far * here).sum() / here.sum().clamp_min(1)
+    return value, {"go on": value.detach(), "go on db": 20.0 * value.detach()}

@@ -1,0 +1,135 @@
+"""The exam of name_heard: a digit is spoken by a voice never met, and one of four pictures never seen is of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import cv2
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.algorithms.ridge import fit_ridge_classifier
+from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import numpy_rng
+from devmind.sessions.spoken import Clips, clips
+from devmind.sessions.written import Pictures, pictures, unmet_pictures
+from stages.voice.caregiver.speech import DIGITS, bank
+from stages.voice.exhibits import wav
+from stages.voice.hear_words.exam import UNTAUGHT, untaught
+from stages.voice.moments import in_a_row
+from stages.voice.name_heard.head import PICTURES
+from stages.voice.name_heard.lesson import sources
+from stages.voice.name_heard.shown import Shown, as_batch, drawn, views
+from stages.voice.parts import NAMED
+from stages.voice.recogniser import Recogniser
+from stages.voice.utterances import heard, spoken, where
+
+CAREGIVER, DIGIT = "name_heard/caregiver", "name_heard/digits"
+GATE = Gate([Threshold(CAREGIVER, 0.85), Threshold(DIGIT, 0.85, when_absent="skip")])
+ASKED = 400
+CLASSIFIERS = "two separate classifiers"
+SEEN_BY = 1500
+"""Pictures that the floor's classifier is fitted on, at most."""
+TOGETHER = 25
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """The caregiver's digits always; recorded ones of speakers never met where there are."""
+    if NAMED not in agent.heads:
+        return []
+    full, n = level == "full", context.episodes(ASKED)
+    whole = bank("name_heard exam", context.seed, n, DIGITS, True)
+    said = whole.take(np.arange(context.episodes(ASKED, level)))
+    asked = [(CAREGIVER, said.waves, np.array([DIGITS.index(text) for text in said.texts]), np.array(said.voices))]
+    every = clips(context.data)
+    if every is not None:
+        some = _some(every.unmet(agent.config.trained_on), n, level)
+        waves = [spoken(some, row) for row in range(len(some.labels))]
+        asked.append((DIGIT, tuple(waves), some.labels, some.speakers))
+    return [_measure(agent, context, full, *one, said.speaker) for one in asked]
+
+
+def _some(unseen: Clips, n: int, level: str) -> Clips:
+    rows = np.linspace(0, len(unseen.labels) - 1, min(n, len(unseen.labels))).astype(int)
+    return unseen.take(rows[::5] if level == "glimpse" else rows)
+
+
+def _measure(
+    agent: Agent,
+    context: Context,
+    full: bool,
+    name: str,
+    waves: Sequence[np.ndarray],
+    digits: np.ndarray,
+    voices: np.ndarray,
+    speaker: str,
+) -> Measure:
+    known, unseen = unmet_pictures(pictures(context.data), agent.config.trained_on, context.seed)
+    of = drawn(numpy_rng(name, "exam", context.seed), unseen, digits)
+    sight = views(unseen.images[of.rows])
+    chosen = found(agent, waves, sight)
+    right = chosen == of.which
+    floors: dict[str, float] = {}
+    rows: dict[str, float] = {}
+    if full:
+        share = lambda which: float((which == of.which).mean())  # noqa: E731
+        floors = {UNTAUGHT: share(found(untaught(agent), waves, sight))}
+        floors[CLASSIFIERS] = share(_classified(context, name, known, waves, unseen.images[of.rows]))
+        some = max(8, len(waves) // 4)
+        other = found(agent, [*waves[1:some], waves[0]], sight[:some])
+        blind = found(agent, waves[:some], torch.zeros_like(sight[:some]))
+        rows = {"another name heard": float((other == of.which[:some]).mean()),
+                "nothing seen": float((blind == of.which[:some]).mean())}  # fmt: skip
+    who = f"spoken by {speaker} in voices" if name == CAREGIVER else f"speakers ({', '.join(sorted(set(voices)))})"
+    return Measure(
+        name, "pictures found", right.astype(float), 1 / PICTURES, 1.0, floors, rate=True, episodes=heard(list(waves)),
+        groups=np.unique(voices, return_inverse=True)[1], rows=rows,
+        note=f"{who} that no lesson had; pictures held out of {unseen.source}",
+        exhibits=_exhibits(waves, sight, of, chosen) if full else (),
+    )  # fmt: skip
+
+
+def found(agent: Agent, waves: Sequence[np.ndarray], sight: Tensor) -> np.ndarray:
+    """Which picture is found in each of sights [N, 64, 64, 3] while a sound float32 [S] is heard, int64 [N]."""
+    sound, counts = in_a_row(waves)
+    parts = []
+    for rows in torch.arange(len(sound)).split(TOGETHER):
+        longest = int(counts[rows].max())
+        batch = as_batch(sound[rows].unflatten(1, (-1, 1600))[:, :longest].flatten(1), sight[rows])
+        output: Any = agent(batch, [NAMED])[NAMED]
+        parts.append(output.mode()[torch.arange(len(rows)), counts[rows] - 1].cpu())
+    return torch.cat(parts).numpy()
+
+
+def _classified(
+    context: Context, name: str, known: Pictures, waves: Sequence[np.ndarray], shown: np.ndarray
+) -> np.ndarray:
+    """The picture that is the likeliest of what is heard, by ridge on log-mel and by ridge on pixels; both know what
+    lessons show, and the second is told where each picture begins.
+    """
+    every = sources(*where(context))
+    taught = every[-1] if name == DIGIT and len(every) > 1 else every[0]
+    rule = Recogniser.of(taught[0], np.array([DIGITS.index(text) for text in taught[1]]))
+    rows = np.linspace(0, len(known.labels) - 1, min(SEEN_BY, len(known.labels))).astype(int)
+    flat = lambda images: images.reshape(len(images), -1) / 255.0  # noqa: E731
+    seen = fit_ridge_classifier(flat(known.images[rows]), known.labels[rows], penalty=100.0)
+    assert seen.classes is not None
+    scores = seen.scores(flat(shown.reshape(-1, *shown.shape[2:]))).reshape(*shown.shape[:2], -1)
+    column = {int(kind): at for at, kind in enumerate(seen.classes)}
+    return np.array([row[:, column[int(kind)]].argmax() for row, kind in zip(scores, rule.named(waves), strict=True)])
+
+
+def _exhibits(waves: Sequence[np.ndarray], sight: Tensor, of: Shown, chosen: np.ndarray) -> tuple[Exhibit, ...]:
+    """Two that were found and four that were not: to be heard and seen."""
+    right, shown = chosen == of.which, list[Exhibit]()
+    for i in (*np.flatnonzero(right)[:2], *np.flatnonzero(~right)[:4]):
+        kind: Literal["example", "failure"] = "example" if right[i] else "failure"
+        told = f"'{DIGITS[of.kinds[i, of.which[i]]]}' was heard, and picture {chosen[i] + 1} was found"
+        large = cv2.resize(sight[i].numpy(), None, fx=4, fy=4, interpolation=cv2.INTER_NEAREST)
+        shown.append(Exhibit(kind, told, cv2.imencode(".png", large[..., ::-1])[1].tobytes(), wav(waves[i])))
+    return tuple(shown)

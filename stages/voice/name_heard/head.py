@@ -1,0 +1,91 @@
+"""The head that finds what is named aloud among four pictures, by the trunk's features of what is heard and seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from devmind.agent.heads import Head, Inlet
+from devmind.agent.output import Categorical
+from devmind.agent.taps import Tapped
+from stages.voice.ear import TOKENS
+
+PICTURES = 4
+"""In a sight: above left, above right, below left, below right."""
+SIDE = 4
+"""Tokens of sight along each side: a picture has 2 x 2 of them."""
+_MOST_WEIGHT = 6.0
+
+
+@dataclass
+class Named(Categorical):
+    """Which picture is meant by all that was heard so far, logits [..., 4].
+
+    Attributes:
+        pooled: what was heard, summed up: what it goes on from.
+        seen: bool [...], whether there is anything in view;
+        meant: [..., S], what is looked for; shown: [..., 4, S], what each picture is: both of length 1.
+    """
+
+    pooled: Mapping[str, Tensor] = field(kw_only=True)
+    seen: Tensor = field(kw_only=True)
+    meant: Tensor = field(kw_only=True)
+    shown: Tensor = field(kw_only=True)
+
+    def fires(self) -> Tensor:
+        """Where something was heard, and pictures are in view."""
+        return self.seen & (self.pooled["weight"][..., 0] > 0)
+
+    def kept(self) -> dict[str, Tensor]:
+        return dict(self.pooled)
+
+
+class NamedHead(Head):
+    """Taps ("trunk:listen", "trunk:sight"): what was heard since the episode began, pooled by learned weights and by
+    the maximum, and each picture's four tokens become vectors of one space; the cosine of the two decides.
+
+    All that is pooled is a sum or maximum of numbers that are not negative, so an episode begins with zeros. A row of a
+    batch is one episode. Silence: a Moment in which nothing is heard leaves it as it was.
+    """
+
+    carries: ClassVar[bool] = True
+
+    def __init__(self, inlet: Inlet, size: int = 48) -> None:
+        super().__init__(inlet)
+        width = inlet.width
+        self.hear, self.weigh = nn.Linear(width, width), nn.Linear(width, 1)
+        self.means = nn.Sequential(nn.Linear(2 * width, width), nn.GELU(), nn.Linear(width, size))
+        self.sees = nn.Sequential(nn.Linear(4 * width, width), nn.GELU(), nn.Linear(width, size))
+        self.gain = nn.Parameter(torch.tensor(8.0))
+
+    def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Named:
+        heard, here = tapped.tokens[..., :TOKENS, :], tapped.present[..., :TOKENS, None]
+        features = F.relu(self.hear(heard)) * here
+        weight = (_MOST_WEIGHT * torch.tanh(self.weigh(heard) / _MOST_WEIGHT)).exp() * here
+        sums = {"weight": weight.sum(-2), "mean": (weight * features).sum(-2)}
+        most = features.amax(-2)
+        if features.ndim > 3:  # [B, T, K, D]: all Moments of an episode at once
+            pooled = {name: value.cumsum(1) for name, value in sums.items()} | {"most": most.cummax(1).values}
+        else:
+            pooled = sums | {"most": most}
+            if kept is not None:
+                pooled = {name: kept[name] + value for name, value in sums.items()}
+                pooled["most"] = torch.maximum(kept["most"], most)
+        mean = pooled["mean"] / pooled["weight"].clamp_min(1e-6)
+        meant = F.normalize(self.means(torch.cat((mean, pooled["most"]), -1)), dim=-1)
+        shown = F.normalize(self.sees(by_picture(tapped.tokens[..., TOKENS:, :])), dim=-1)
+        seen = tapped.present[..., TOKENS:].all(-1)
+        fits = (shown @ meant[..., None])[..., 0] * self.gain
+        return Named(fits, pooled=pooled, seen=seen, meant=meant, shown=shown)
+
+
+def by_picture(tokens: Tensor) -> Tensor:
+    """Tokens of sight [..., 16, D], row by row, as four pictures' own, [..., 4, 4 D]."""
+    # Half of the rows, row in it, half of the columns, column in it.
+    grid = tokens.unflatten(-2, (2, SIDE // 2, 2, SIDE // 2))
+    return grid.transpose(-4, -3).flatten(-3).flatten(-3, -2)

@@ -1,0 +1,1 @@
+"""The skill say: a word that is read is said aloud."""

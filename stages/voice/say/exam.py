@@ -1,0 +1,123 @@
+"""The exam of say: fifty words that are read are said, each in manners that no lesson had, and have to be understood.
+
+By whom is no matter of the agent's: ridge on original recordings, of other voices and of the one that it learned from
+in other takes, which never heard what the agent says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from stages.voice.caregiver.aloud import VOICE
+from stages.voice.caregiver.speech import SPOKEN, Bank, bank, speaker
+from stages.voice.echo.exam import PAUSE_SAMPLES, repeated, stored
+from stages.voice.exhibits import spectra, wav
+from stages.voice.hear_words.exam import UNTAUGHT, untaught
+from stages.voice.moments import in_a_row
+from stages.voice.parts import SAY
+from stages.voice.recogniser import Recogniser
+from stages.voice.say.lesson import Own, own_voice, pages, said_mel
+from stages.voice.utterances import heard
+from stages.voice.vocoder import sound_of
+
+WORDS = "say/words"
+GATE = Gate([Threshold(WORDS, 0.90)])
+JUDGED_BY = 3000
+"""Originals that the recogniser is fitted on, half of them in voices of lessons; and of how many more it is asked."""
+ORIGINALS = 400
+OWN, CODED = "the voice that it learned from", "that voice by the codec alone"
+TOGETHER = 50
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """One value a word in a manner: whether the recogniser understands it."""
+    if SAY not in agent.heads:
+        return []
+    own, full = asked(context, level), level == "full"
+    judge = the_judge(context)
+    words = np.array(own.texts)
+    sounds = said(agent, own)
+    right = judge.named(sounds) == words
+    floors: dict[str, float] = {}
+    rows: dict[str, float] = {}
+    if full:
+        share = lambda waves: float((judge.named(waves) == words).mean())  # noqa: E731
+        floors = {UNTAUGHT: share(said(untaught(agent), own))}
+        rows = {OWN: share(own.waves), CODED: share(coded(agent, own.waves)), **_originals(context, judge)}
+    note = (
+        f"{len(set(words))} words, each at paces and pitches that no lesson had it at, learned from {speaker()}; "
+        f"{stored(context, 'say', judge)}"
+    )
+    return [
+        Measure(
+            WORDS, "words understood", right.astype(float), 1 / len(SPOKEN), 1.0, floors, rate=True, rows=rows,
+            episodes=heard(list(own.waves)), groups=np.unique(words, return_inverse=True)[1], note=note,
+            exhibits=_exhibits(own, sounds, right) if full else (),
+        )
+    ]  # fmt: skip
+
+
+def asked(context: Context, level: str) -> Own:
+    """What is asked: every word in a quarter of the manners, or as many as the configuration says."""
+    own = own_voice(True)
+    rows = np.linspace(0, len(own.texts) - 1, context.episodes(len(own.texts), level)).astype(int)
+    return Own(tuple(own.texts[i] for i in rows), own.manner[rows], tuple(own.waves[i] for i in rows), own.mel[rows])
+
+
+def the_judge(context: Context) -> Recogniser:
+    """Fitted on original recordings of the fifty words: in the caregiver's voices, and other takes of the voice that
+    the agent learned from. It never heard a codec.
+    """
+    n = max(200, context.episodes(JUDGED_BY)) // 2
+    every = [_of_others(bank("say judge", context.seed, n, SPOKEN, unseen)) for unseen in (False, True)]
+    takes = own_voice(False)
+    waves = [*(wave for one in every for wave in one.waves), *takes.waves]
+    return Recogniser.of(waves, np.array([*(text for one in every for text in one.texts), *takes.texts]))
+
+
+def _of_others(said: Bank) -> Bank:
+    mine = VOICE.partition("+")[2]
+    return said.take([row for row, voice in enumerate(said.voices) if voice != mine])
+
+
+def _originals(context: Context, judge: Recogniser) -> Mapping[str, float]:
+    """How many other originals the recogniser understands, of voices that it knows."""
+    others = _of_others(bank("say originals", context.seed, context.episodes(ORIGINALS), SPOKEN, True))
+    return {"originals of other voices": float((judge.named(others.waves) == np.array(others.texts)).mean())}
+
+
+def said(agent: Agent, own: Own) -> list[np.ndarray]:
+    """Each of these words, read and said by the agent in its manner, as sound float32 [16000]."""
+    sounds: list[np.ndarray] = []
+    for rows in torch.arange(len(own.texts)).split(TOGETHER):
+        output: Any = agent(pages([own.texts[i] for i in rows]), [SAY])[SAY]
+        manner = torch.from_numpy(own.manner[rows.numpy()]).reshape(-1, 1, 2).to(agent.device)
+        sounds += list(sound_of(said_mel(agent, output.levels(manner)[:, 0]).cpu()).numpy())
+    return sounds
+
+
+def coded(agent: Agent, waves: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Sounds as the codec alone says them again."""
+    sound, _ = in_a_row(waves)
+    mel: list[Tensor] = [repeated(agent, some)[1].cpu() for some in sound.split(TOGETHER)]
+    return [wave for some in mel for wave in sound_of(some).numpy()]
+
+
+def _exhibits(own: Own, sounds: Sequence[np.ndarray], right: np.ndarray) -> tuple[Exhibit, ...]:
+    """Two that were understood and four that were not: behind the voice that it learned from, and beside it."""
+    pause, shown = np.zeros(PAUSE_SAMPLES, np.float32), list[Exhibit]()
+    for i in (*np.flatnonzero(right)[:2], *np.flatnonzero(~right)[:4]):
+        together = wav(np.concatenate((own.waves[i], pause, sounds[i])))
+        kind: Literal["example", "failure"] = "example" if right[i] else "failure"
+        told = f"'{own.texts[i]}' by the voice that it learned from, then by the agent"
+        shown.append(Exhibit(kind, told, spectra(own.waves[i], sounds[i]), together, ("learned from", "said")))
+    return tuple(shown)

@@ -1,0 +1,100 @@
+"""The head that says what is read: codes of the codec, all of a word at once, by the trunk's features of its page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from devmind.agent.heads import Head, Inlet
+from devmind.agent.output import Output, masked_mean
+from devmind.agent.taps import Tapped
+from stages.voice.codec import SIZE, TOKENS, codes_of, quantised
+
+MOMENTS = 10
+"""That a word takes, 1.0 s: what is left of them is silence."""
+MANNER = 2
+"""How a word is said: how fast and how high, -1 to 1 each."""
+BYTES = 16
+"""Tokens of a page, of which each has a place; those behind share the last."""
+HEADS = 4
+
+
+@dataclass
+class Said(Output):
+    """Words that are said, by the head `by` from tokens [..., K, D] of pages, of which those `here` [..., K] count.
+
+    An answer is codes int64 [..., 10, 4, 2], a row for each Moment to come.
+    """
+
+    by: SayHead
+    tokens: Tensor
+    here: Tensor
+    horizon: int = MOMENTS
+
+    def levels(self, manner: Tensor) -> Tensor:
+        """Whole levels [..., 10, 4, 10] of the words said in a manner [..., 2]."""
+        return self.by.told(self.tokens, self.here, manner)
+
+    def mode(self) -> Tensor:
+        """In the middle manner."""
+        return codes_of(self.levels(self.tokens.new_zeros(*self.tokens.shape[:-2], MANNER)))
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        """In any manner."""
+        drawn = torch.rand(*self.tokens.shape[:-2], MANNER, generator=generator, device=self.tokens.device)
+        return codes_of(self.levels(2 * drawn - 1))
+
+    def fires(self) -> Tensor:
+        """Where there is a page."""
+        return self.here[..., :-1].any(-1)
+
+    def loss(self, target: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        """Mean distance of the middle manner's levels from `target` [..., 10, 4, 10]."""
+        return masked_mean((self.levels(self.tokens.new_zeros(*target.shape[:-3], MANNER)) - target).abs(), mask)
+
+
+class SayHead(Head):
+    """Taps ("trunk:text", "trunk"): for each 25 ms it looks over the page (Vaswani et al. 2017) and is told what the
+    whole page is by its readout; convolutions over time make levels of that.
+
+    It answers at once with all Moments of a word, not with one code after another: a voice that is one's own says a
+    word in a manner always alike (Ren et al. 2019, "FastSpeech", do so too).
+    """
+
+    def __init__(self, inlet: Inlet, hidden: int | None = None) -> None:
+        super().__init__(inlet)
+        width, hidden = inlet.width, hidden or max(32, inlet.width)
+        self.keys, self.page = nn.Linear(width, hidden), nn.Linear(width, hidden)
+        self.places = nn.Parameter(0.5 * torch.randn(BYTES, hidden))
+        self.times = nn.Parameter(0.5 * torch.randn(MOMENTS * TOKENS, hidden))
+        self.manner = nn.Linear(MANNER, hidden)
+        self.asks, self.shows = nn.Linear(hidden, hidden), nn.Linear(hidden, hidden)
+        self.net = nn.Sequential(
+            nn.Conv1d(3 * hidden, hidden, 3, padding=1), nn.GELU(),
+            nn.Conv1d(hidden, hidden, 3, padding=1), nn.GELU(),
+            nn.Conv1d(hidden, SIZE, 1),
+        )  # fmt: skip
+
+    def forward(self, tapped: Tapped) -> Said:
+        return Said(self, tapped.tokens, tapped.present)
+
+    def told(self, tokens: Tensor, here: Tensor, manner: Tensor) -> Tensor:
+        """Whole levels [..., 10, 4, 10] of pages' tokens [..., K, D], the readout last, said in a manner [..., 2]."""
+        lead = tokens.shape[:-2]
+        tokens, here = tokens.flatten(0, -3) if lead else tokens[None], here.flatten(0, -2) if lead else here[None]
+        page = self.page(tokens[:, -1]) + self.manner(manner.reshape(-1, MANNER))
+        place = torch.arange(tokens.shape[1] - 1, device=tokens.device).clamp_max(BYTES - 1)
+        keys = self.keys(tokens[:, :-1]) + self.places[place]
+        times = self.times + page[:, None]
+        # A row without a page says nothing (`fires`), but may not end in no number.
+        read = here[:, :-1] | ~here[:, :-1].any(-1, keepdim=True)
+        split = lambda x: x.unflatten(-1, (HEADS, -1)).transpose(1, 2)  # noqa: E731
+        seen = F.scaled_dot_product_attention(
+            split(self.asks(times)), split(keys), split(self.shows(keys)), read[:, None, None]
+        )
+        seen = seen.transpose(1, 2).flatten(-2)
+        free = self.net(torch.cat((times, seen, page[:, None].expand_as(seen)), -1).mT).mT
+        return quantised(free).unflatten(1, (MOMENTS, TOKENS)).unflatten(0, lead)

@@ -1,0 +1,124 @@
+"""The lesson `say`: fifty words that are read, said in one's own voice. The head alone learns.
+
+How each sounds is heard from the voice that a life says words with (`caregiver.aloud`), in manners of which some are
+left out of each word for the exam. What is compared is log-mel, behind the codec's decoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.agent.batch import one_tick
+from devmind.agent.text import BEGIN
+from devmind.curriculum.stage import Context, Lesson
+from devmind.learners.gradient import gradient_lesson
+from devmind.moment import TICK_SAMPLES
+from devmind.seeding import numpy_rng
+from stages.voice.caregiver.aloud import spoken_so
+from stages.voice.caregiver.speech import SPOKEN
+from stages.voice.ear import BEFORE, FRAMES, MELS, frames
+from stages.voice.echo.lesson import decode
+from stages.voice.parts import SAY, TEXT
+from stages.voice.say.head import MANNER, MOMENTS
+from stages.voice.utterances import heard
+
+STEPS = {"tiny": 8, "nursery": 900, "child": 3000, "adult": 8000}
+PACES, PITCHES = (-1.0, -1 / 3, 1 / 3, 1.0), (-1.0, -1 / 3, 1 / 3, 1.0)
+LEFT_OUT = 4
+"""Of so many manners of a word one is left for the exam."""
+LEAD = TICK_SAMPLES // 4
+"""Samples of silence before a word."""
+ALONE = "It trains a head of its own, and no other lesson changes what that answers by."
+
+
+@dataclass(frozen=True)
+class Own:
+    """Words in one's own voice: texts [N]; manner float32 [N, 2]; waves float32 [S] each; mel [N, 80, 64] of them."""
+
+    texts: tuple[str, ...]
+    manner: np.ndarray
+    waves: tuple[np.ndarray, ...]
+    mel: Tensor
+
+
+def lesson(context: Context) -> Lesson:
+    """The lesson as data."""
+    return gradient_lesson(
+        context, "say", loss, lambda agent, context, update, rows, steps: lesson_batch(context, update, rows),
+        steps=STEPS, rows=32, learning_rate=4e-3, minutes=1.5, trains=trained, control_trains=trained, prefetch=True,
+        skills=("say",), rehearsal_every=0, undoes_earlier=False, unrehearsed=ALONE,
+    )  # fmt: skip
+
+
+def trained(agent: Agent) -> tuple[str, ...]:
+    """What the lesson changes."""
+    return (f"heads.{SAY}.",)
+
+
+def manners(left_out: bool) -> list[tuple[str, float, float]]:
+    """(word, pace, pitch) of lessons, or those that are left out: each word in a quarter of the manners."""
+    return [
+        (word, pace, pitch)
+        for number, word in enumerate(SPOKEN)
+        for i, pace in enumerate(PACES)
+        for j, pitch in enumerate(PITCHES)
+        if ((number + i + 2 * j) % LEFT_OUT == 0) == left_out
+    ]
+
+
+@lru_cache(maxsize=2)
+def own_voice(left_out: bool) -> Own:
+    """What is said in lessons in one's own voice, or in exams."""
+    told = manners(left_out)
+    waves = spoken_so(told)
+    sound = torch.zeros(len(waves), (1 + MOMENTS) * TICK_SAMPLES)
+    for row, wave in enumerate(waves):
+        kept = wave[: MOMENTS * TICK_SAMPLES - LEAD]
+        sound[row, TICK_SAMPLES + LEAD : TICK_SAMPLES + LEAD + len(kept)] = torch.from_numpy(kept)
+    mel = torch.cat([frames(some) for some in sound.split(100)])[:, BEFORE:]
+    assert mel.shape[1:] == (MOMENTS * FRAMES, MELS)
+    manner = np.array([how for _, *how in told], np.float32)
+    return Own(tuple(word for word, *_ in told), manner, tuple(waves), mel)
+
+
+def pages(words: Sequence[str]) -> dict[str, Any]:
+    """Words as pages that are read, a Batch of one Moment a row."""
+    longest = max(map(len, words)) + 1
+    read = torch.full((len(words), longest), -1)
+    for row, word in enumerate(words):
+        read[row, : len(word) + 1] = torch.tensor([BEGIN, *word.encode()])
+    return one_tick({TEXT: read})
+
+
+def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
+    """`rows` words, each in a manner of lessons: pages, `manner` [N, 2] and `mel` [N, 80, 64], how it sounds."""
+    own = own_voice(False)
+    index = numpy_rng(context.seed, "say", update).integers(len(own.texts), size=rows)
+    manner = torch.from_numpy(own.manner[index]).reshape(-1, MANNER)
+    return pages([own.texts[i] for i in index]) | {"manner": manner, "mel": own.mel[index]}
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Mean distance in log-mel of what is said from how one's own voice sounds."""
+    output: Any = agent(dict(batch), [SAY])[SAY]
+    mel = said_mel(agent, output.levels(batch["manner"].to(agent.device)[:, None])[:, 0])
+    value = (mel - batch["mel"].to(agent.device)).abs().mean()
+    return value, {"say": value.detach(), "say db": 20.0 * value.detach()}
+
+
+def said_mel(agent: Agent, levels: Tensor) -> Tensor:
+    """Log-mel [N, 80, 64] of whole levels [N, 10, 4, 10]."""
+    return decode(agent, levels).flatten(1, 2)
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Utterances that lessons imitate: int64 [about n]."""
+    return heard(list(own_voice(False).waves[:n]))

@@ -1,0 +1,155 @@
+"""Speech without noise, and sound gone on with: filters, heads, lessons, and what the exam of echo asks of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from devmind.acting import Actor
+from devmind.agent.agent import Agent
+from devmind.agent.batch import collate_tick
+from devmind.agent.features import mel_filterbank
+from devmind.learners.gradient import GradientLearner
+from devmind.testing import tiny_agent, tiny_context
+from stages.voice import parts
+from stages.voice.ear import frames
+from stages.voice.echo.clean import exam as clean_exam
+from stages.voice.echo.clean import lesson as clean
+from stages.voice.echo.clean.filters import filtered, in_bins, si_sdr_db, spectrum
+from stages.voice.echo.go_on import exam as go_on_exam
+from stages.voice.echo.go_on import lesson as go_on
+from stages.voice.moments import as_batch
+
+NOISE = torch.randn(2, 5 * 1600, generator=torch.Generator().manual_seed(0)) * 0.1
+
+
+@pytest.fixture(scope="module")
+def agent() -> Agent:
+    agent = tiny_agent()
+    parts.admit(agent)
+    return agent.eval()
+
+
+def test_gains_of_one_leave_a_sound_as_it_is_and_none_takes_it_away() -> None:
+    same = filtered(NOISE, torch.ones(2, 40, 64))
+    torch.testing.assert_close(same[:, :-512], NOISE[:, :-512], atol=1e-4, rtol=1e-3)
+    assert filtered(NOISE, torch.zeros(2, 40, 64)).abs().max() < 1e-6
+    torch.testing.assert_close(in_bins(torch.ones(1, 3, 64)), torch.ones(1, 257, 3))
+
+
+def test_a_filters_frames_are_the_ears() -> None:
+    """Log-mel of its spectrum is what the ear hears in the same frames."""
+    bank = torch.from_numpy(mel_filterbank(16_000, 512, 64))
+    mel = ((bank @ spectrum(NOISE).abs().square() + 1e-6).log10() + 2.0) / 2.0
+    heard = frames(torch.cat((torch.zeros(2, 1600), NOISE), 1))[:, 7:]
+    torch.testing.assert_close(mel.mT, heard, atol=1e-3, rtol=1e-3)
+
+
+def test_si_sdr_is_what_it_is_by_hand_and_loudness_does_not_matter() -> None:
+    turn = torch.arange(1600) * 2 * torch.pi / 160
+    wanted, other = turn.sin()[None], turn.cos()[None]
+    assert si_sdr_db(3 * (wanted + 0.1 * other), wanted).item() == pytest.approx(20.0, abs=0.01)
+
+
+def test_noise_is_as_loud_as_it_is_told() -> None:
+    made = clean.noise(NOISE, torch.tensor([[5.0], [-3.0]]), torch.Generator().manual_seed(0))
+    ratio = 10 * (NOISE.square().mean(1) / made.square().mean(1)).log10()
+    torch.testing.assert_close(ratio, torch.tensor([5.0, -3.0]), atol=1e-3, rtol=1e-3)
+
+
+def test_the_cleaning_head_steps_as_it_answers_at_once(agent: Agent) -> None:
+    with torch.inference_mode():
+        output: Any = agent(as_batch(NOISE[:1]), [parts.CLEANED])[parts.CLEANED]
+    actor = Actor(agent, 1, effectors=(parts.CLEAN,), standing={parts.CLEAN: (parts.CLEANED,)})
+    for _ in range(2):  # the second time it begins anew
+        told = []
+        for number, moment in enumerate(NOISE[0].reshape(5, 1, 1, 1600).numpy()):
+            done = actor.act(collate_tick({parts.SOUND: moment}, np.array([number == 0])))
+            told.append(done.action[parts.CLEAN][0])
+        torch.testing.assert_close(torch.stack(told), output.value[0], atol=1e-4, rtol=1e-4)
+
+
+def taught(pupil: Agent, loss: Any, trains: tuple[str, ...], batch: Any, scalar: str, steps: int = 30) -> list[float]:
+    learner = GradientLearner(pupil, loss, seed=0, learning_rate=1e-2, trains=trains, steps=steps)
+    learner.begin(0)
+    return [float(learner.update(batch, step)[scalar]) for step in range(steps)]
+
+
+def test_both_lessons_lessen_what_they_miss(tmp_path: Path) -> None:
+    pupil, context = tiny_agent(3), tiny_context(tmp_path)
+    parts.admit(pupil)
+    left = taught(pupil, clean.loss, clean.trained(pupil), clean.lesson_batch(context, 0, 4), "left db")
+    assert left[-1] < left[0] - 2
+    trains = (*go_on.trained(pupil), f"heads.{parts.CODEC}.")  # its decoder says nothing yet
+    far = taught(pupil, go_on.loss, trains, go_on.lesson_batch(context, 0, 4), "go on")
+    assert far[-1] < 0.5 * far[0]
+    for one in (clean, go_on):
+        made: Any = one.lesson(context).make_learner(pupil, context)
+        assert made.trains == one.trained(pupil)
+
+
+def test_what_comes_is_the_two_moments_behind() -> None:
+    mel = torch.arange(5.0)[None, :, None, None].expand(1, 5, 8, 64)
+    came = go_on.to_come(mel)
+    assert came.shape == (1, 3, 16, 64)
+    assert came[0, :, 0, 0].tolist() == [1, 2, 3]
+    assert came[0, :, 15, 0].tolist() == [2, 3, 4]
+
+
+def test_who_goes_on_has_not_heard_what_comes(agent: Agent) -> None:
+    other = NOISE.clone()
+    other[0, 3 * 1600 :] = 0.5
+    other[1, 2 * 1600 :] = 0.5
+    with torch.inference_mode():
+        one, two = (go_on_exam.gone_on(agent, sound, torch.tensor([2, 1])) for sound in (NOISE, other))
+    assert torch.equal(one, two)
+    assert one.shape == (2, 16, 64)
+
+
+def test_who_knows_the_clean_sound_reaches_far_and_shuffled_or_untaught_gains_nothing(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = tiny_context(tmp_path, "exam.episodes_scale=0.08")
+    with torch.inference_mode():
+        (untaught,) = clean_exam.cleaned(agent, context, "full")
+        assert untaught.score < 3
+        assert untaught.floors[clean_exam.GATED] > 1
+        assert untaught.rows[clean_exam.BEST] > 5
+        assert untaught.exhibits
+        kept: list[torch.Tensor] = []
+        real = clean_exam.in_a_row
+
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            found = real(*args, **kwargs)
+            kept.append(found[0])
+            return found
+
+        monkeypatch.setattr(clean_exam, "in_a_row", noted)
+        monkeypatch.setattr(clean_exam, "by_agent", lambda agent, noisy: kept[-1])
+        assert clean_exam.cleaned(agent, context, "retention")[0].score > 20
+        monkeypatch.setattr(clean_exam, "by_agent", lambda agent, noisy: noisy.roll(1, 0))
+        assert clean_exam.cleaned(agent, context, "retention")[0].score < 0
+    assert clean_exam.cleaned(tiny_agent(), context, "full") == []
+
+
+def test_who_knows_what_comes_is_not_off_and_shuffled_or_untaught_is(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = tiny_context(tmp_path, "exam.episodes_scale=0.1")
+    with torch.inference_mode():
+        (untaught,) = go_on_exam.continued(agent, context, "full")
+        assert untaught.score > untaught.floors[go_on_exam.COPIED]
+        assert {go_on_exam.COPIED, go_on_exam.RIDGE} <= set(untaught.floors)
+
+        def knowing(agent: Agent, sound: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+            return go_on.to_come(go_on.mel_of(sound))[torch.arange(len(at)), at]
+
+        monkeypatch.setattr(go_on_exam, "gone_on", knowing)
+        assert go_on_exam.continued(agent, context, "retention")[0].score == 0
+        monkeypatch.setattr(go_on_exam, "gone_on", lambda *args: knowing(*args).roll(1, 0))
+        assert go_on_exam.continued(agent, context, "retention")[0].score > 5
+    assert go_on_exam.continued(tiny_agent(), context, "full") == []

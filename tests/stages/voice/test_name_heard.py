@@ -1,0 +1,118 @@
+"""A picture found by its spoken name: how four pictures lie, the head, the lesson, and the exam's laws."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from devmind.acting import Actor
+from devmind.agent.agent import Agent
+from devmind.agent.batch import collate_tick
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.examining import examine_skill
+from devmind.curriculum.stage import Context
+from devmind.sessions.written import pictures, split_pictures
+from devmind.testing import tiny_agent, tiny_context
+from stages.voice import parts
+from stages.voice.name_heard import exam, lesson
+from stages.voice.name_heard.head import by_picture
+from stages.voice.name_heard.shown import as_batch, drawn, views
+from stages.voice.stage import SKILLS, VoiceStage
+
+SKILL = next(skill for skill in SKILLS if skill.name == "name_heard")
+
+
+@pytest.fixture(scope="module")
+def agent() -> Agent:
+    agent = tiny_agent()
+    parts.admit(agent)
+    return agent.eval()
+
+
+def examined(agent: Agent, context: Context) -> dict[str, Measure]:
+    return dict(examine_skill(VoiceStage(), SKILL, agent, context).measures)
+
+
+def test_each_picture_is_in_its_quarter_and_has_its_quarters_tokens() -> None:
+    grey = np.array([40, 90, 140, 190], np.uint8)
+    shown = views(np.broadcast_to(grey[None, :, None, None], (1, 4, 8, 8)))[0, ..., 0]
+    corners = shown[16, 16], shown[16, 48], shown[48, 16], shown[48, 48]
+    assert [int(corner) for corner in corners] == grey.tolist()
+    cells = shown[8::16, 8::16].reshape(1, 16, 1).float()  # as the eye's 4 x 4 tokens lie
+    assert torch.equal(by_picture(cells)[0], torch.from_numpy(grey).float()[:, None].expand(4, 4))
+
+
+def test_one_of_four_pictures_of_different_kinds_is_named() -> None:
+    taught, _ = split_pictures(pictures(None), 0)
+    named = np.arange(40) % 10
+    of = drawn(np.random.default_rng(0), taught, named)
+    assert all(len(set(row)) == 4 for row in of.kinds.tolist())
+    assert np.array_equal(of.kinds[np.arange(40), of.which], named)
+    assert np.array_equal(taught.labels[of.rows], of.kinds)
+    assert set(of.which.tolist()) == {0, 1, 2, 3}
+
+
+def test_lessons_show_no_picture_of_the_exam_and_only_the_head_learns(tmp_path: Path) -> None:
+    pupil, context = tiny_agent(3), tiny_context(tmp_path)
+    parts.admit(pupil)
+    batch = lesson.lesson_batch(context, 0, 6)
+    assert batch["senses"][parts.SIGHT].shape[:2] == batch["senses"][parts.SOUND].shape[:2]
+    learner: Any = lesson.lesson(context).make_learner(pupil, context)
+    learner.steps = 30
+    kept = {name: value.clone() for name, value in pupil.state_dict().items()}
+    learner.begin(0)
+    missed = [float(learner.update(batch, step)["names"]) for step in range(30)]
+    assert missed[-1] < 0.5 * missed[0]
+    changed = {name for name, value in pupil.state_dict().items() if not torch.equal(value, kept[name])}
+    assert changed
+    assert all(name.startswith(f"heads.{parts.NAMED}.") for name in changed)
+
+
+def test_the_head_steps_as_it_answers_at_once_and_forgets_at_an_episodes_begin(agent: Agent) -> None:
+    sound = torch.randn(1, 4 * 1600, generator=torch.Generator().manual_seed(1)) * 0.1
+    sight = torch.randint(0, 255, (1, 64, 64, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(2))
+    with torch.inference_mode():
+        output: Any = agent(as_batch(sound, sight), [parts.NAMED])[parts.NAMED]
+    actor = Actor(agent, 1, effectors=(parts.PICK,), standing={parts.PICK: (parts.NAMED,)})
+    for _ in range(2):  # the second time it begins anew
+        told = []
+        for number, moment in enumerate(sound[0].reshape(4, 1, 1, 1600).numpy()):
+            senses = {parts.SOUND: moment, parts.SIGHT: sight.numpy()}
+            told.append(actor.act(collate_tick(senses, np.array([number == 0]))).outputs[parts.NAMED].numbers()[0])
+        torch.testing.assert_close(torch.stack(told), output.logits[0], atol=1e-4, rtol=1e-4)
+
+
+def test_who_knows_the_picture_reaches_the_ceiling_and_others_stay_at_chance(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = tiny_context(tmp_path, "exam.episodes_scale=0.2")
+    untaught = examined(agent, context)[exam.CAREGIVER]
+    assert untaught.score < 0.5
+    assert untaught.floors[exam.CLASSIFIERS] > 0.5
+    assert {"another name heard", "nothing seen"} <= set(untaught.rows)
+    met: list[np.ndarray] = []
+    real = exam.drawn
+
+    def noted(*args: Any) -> Any:
+        of = real(*args)
+        met.append(of.which)
+        return of
+
+    monkeypatch.setattr(exam, "drawn", noted)
+    monkeypatch.setattr(exam, "found", lambda agent, waves, sight: met[-1][: len(waves)])
+    best = examined(agent, context)
+    assert best[exam.CAREGIVER].score == 1.0
+    assert exam.GATE.judge(best, 200).passed
+    shuffle = np.random.default_rng(0).permutation
+    monkeypatch.setattr(exam, "found", lambda agent, waves, sight: shuffle(met[-1])[: len(waves)])
+    worst = examined(agent, context)
+    assert worst[exam.CAREGIVER].score < 0.5
+    assert not exam.GATE.judge(worst, 200).passed
+
+
+def test_an_agent_without_the_head_is_not_asked(tmp_path: Path) -> None:
+    assert exam.examine(tiny_agent(), tiny_context(tmp_path), "full") == []
