@@ -68,11 +68,14 @@ class ArmOutcome(Part):
 
     @property
     def room(self) -> str:
-        """Why a difference could hardly show in this arm; '' where the interval lies between floor and ceiling."""
+        """Why a difference could hardly show in this arm; '' where the interval lies between chance and ceiling.
+
+        A rule by hand, which the floor is, may do better than all arms and hide nothing.
+        """
         worst, best = (self.low, self.high) if self.higher_is_better else (-self.high, -self.low)
         sign = 1 if self.higher_is_better else -1
-        if worst <= sign * self.floor:
-            return "not above its floor"
+        if worst <= sign * self.chance:
+            return "not above chance"
         return "at its ceiling" if best >= sign * self.ceiling else ""
 
 

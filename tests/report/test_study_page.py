@@ -96,13 +96,14 @@ def test_no_difference_is_said_with_what_could_have_been_seen() -> None:
     ("changes", "why"),
     [
         ({}, ""),
-        ({"low": 0.6}, "not above its floor"),
+        ({"low": 0.55}, ""),
+        ({"low": 0.5}, "not above chance"),
         ({"high": 1.0}, "at its ceiling"),
-        ({"low": 0.1, "high": 0.2, "floor": 0.2, "ceiling": 0.0, "higher_is_better": False}, "not above its floor"),
-        ({"low": 0.0, "high": 0.1, "floor": 0.2, "ceiling": 0.0, "higher_is_better": False}, "at its ceiling"),
+        ({"low": 0.1, "high": 0.2, "chance": 0.2, "ceiling": 0.0, "higher_is_better": False}, "not above chance"),
+        ({"low": 0.0, "high": 0.1, "chance": 0.2, "ceiling": 0.0, "higher_is_better": False}, "at its ceiling"),
     ],
 )
-def test_an_arm_at_its_floor_or_ceiling_can_show_no_difference(changes: dict[str, Any], why: str) -> None:
+def test_an_arm_at_chance_or_at_its_ceiling_can_show_no_difference(changes: dict[str, Any], why: str) -> None:
     assert over_seeds(**changes).room == why
     doubts = told(arms=[arm("staged", **changes), arm("other", low=0.1)]).doubts
     assert [doubt for doubt in doubts if why and why in doubt] == doubts, (
