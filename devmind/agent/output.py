@@ -18,7 +18,10 @@ from devmind.errors import ConfigError
 
 
 def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:
-    """Mean of `values` [..., *rest] where `mask` bool [...] is true (everywhere if None); 0 when it is nowhere."""
+    """Mean of `values` [..., *rest] where `mask` bool [...] is true (everywhere if None); 0 when it is nowhere.
+
+    A mask of numbers weighs them.
+    """
     if mask is None:
         return values.mean()
     weight = mask.reshape(*mask.shape, *[1] * (values.ndim - mask.ndim)).expand_as(values)
@@ -40,7 +43,7 @@ class Output:
         """Mean loss against `target`, a scalar.
 
         Args:
-            mask: bool [...], which entries count.
+            mask: bool [...], which entries count, or float [...], how much each does.
             generator: where a loss draws random numbers (the noise of a denoiser), they come from it.
         """
         raise NotImplementedError

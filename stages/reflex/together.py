@@ -63,6 +63,9 @@ UNSEEN = 1_000_000
 MUON_RATE, COPY_RATE, DECAY_FROM = 0.01, 5e-4, 0.4
 EMPTY_WEIGHT = 2.0
 """How much a row without a thing counts: a turn that is a little wrong costs nothing where a thing is, and all rest."""
+ALARM_WEIGHT = 5.0
+"""How much a tick to start away at counts: they are few, and by equal weights a sixth of what looms was missed, with a
+twentieth of the false alarms that are allowed (docs/log.md, 2026-11-26)."""
 WEIGHTS = {"look": 2.0, "reach": 4.0, "startle": 1.0, "perceived": 0.5, "foresee": 0.5, "pixels": 0.1}
 
 
@@ -215,7 +218,8 @@ def _moved_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[st
     each = {"look": off.sum() / batch["axes"].sum().clamp_min(1)}
     reaches = batch["reaches"][:, None].expand(batch["first"].shape)
     each["reach"] = masked_mean((outputs["reach_trunk"].mode() - arc).abs().mean(-1), reaches)
-    each["startle"] = outputs["move_trunk"].loss(batch["withdraw"], batch["quiet"])
+    judged = batch["quiet"] * torch.where(batch["withdraw"] > 0, ALARM_WEIGHT, 1.0)
+    each["startle"] = outputs["move_trunk"].loss(batch["withdraw"], judged)
     ratios = {name: found.ratio() for name, found in foresee.residuals(agent, outputs, seen, batch).items()}
     told = {name: found.ratio() for name, found in residuals({name: outputs[name] for name in pixels}, batch).items()}
     each["foresee"], each["pixels"] = (sum(part.values(), start=torch.zeros(())) for part in (ratios, told))
