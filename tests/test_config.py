@@ -64,12 +64,12 @@ def test_files_extend_one_another_but_not_in_a_circle(tmp_path):
 @pytest.mark.parametrize("parent", ["5", "0", "[nursery]", "{a: b}"])
 def test_only_a_name_or_a_path_is_extended(tmp_path, parent):
     (tmp_path / "a.yaml").write_text(f"extends: {parent}\n")
-    with pytest.raises(ConfigError, match="a.yaml': extends expects a configuration's name or path; got "):
+    with pytest.raises(ConfigError, match=r"a.yaml': extends expects a configuration's name or path; got "):
         config.load(f"{tmp_path}/a.yaml")
 
 
 def test_names_are_listed_as_words(tmp_path):
-    with pytest.raises(ConfigError, match=r"one of: [a-z, ]*nursery[a-z0-9_, -]*\.$"):
+    with pytest.raises(ConfigError, match=r"one of: [a-z0-9_, -]*nursery[a-z0-9_, -]*\.$"):
         config.load(f"{tmp_path}/nowhere.yaml")
 
 

@@ -31,7 +31,8 @@ def create(kind: str, name: str, out: str | Path = ".") -> Path:
     written whole or not at all.
 
     Raises:
-        PluginError: no such kind, a name that cannot be a Python word or is an installed plugin's, or the folder is there already.
+        PluginError: no such kind, a name that cannot be a Python word or is an installed plugin's, or the folder is
+            there already.
     """
     if kind not in KINDS:
         raise PluginError(f"There is no kind of plugin '{kind}'{nearest(kind, KINDS)}")

@@ -167,9 +167,17 @@ def test_where_no_file_is_known_it_is_the_output_that_is_refused(raising: Raisin
     assert said.startswith("The system refuses the output: No space left on device; ")
 
 
+LISTING = """
+import sys
+sys.argv = ["devmind", "stage", "list"]
+from devmind.cli import main
+main()
+"""
+
+
 def test_a_terminal_of_few_letters_gets_tables_all_the_same(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", "import sys; sys.argv = ['devmind', 'stage', 'list']; from devmind.cli import main; main()"],
+        [sys.executable, "-c", LISTING],
         cwd=tmp_path, capture_output=True, text=True, check=False, env=os.environ | {"PYTHONIOENCODING": "ascii"},
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
