@@ -143,7 +143,9 @@ def find(name: str) -> Path:
     if name.endswith((".yaml", ".yml")) or "/" in name:
         if Path(name).is_file():
             return Path(name)
-        raise ConfigError(f"There is no configuration file '{name}'; give an existing path or one of {named()}.")
+        raise ConfigError(
+            f"There is no configuration file '{name}'; give an existing path or one of: {', '.join(named())}."
+        )
     for folder in _folders():
         if (folder / f"{name}.yaml").is_file():
             return folder / f"{name}.yaml"
@@ -213,11 +215,15 @@ def _read(name: str, seen: tuple[str, ...] = ()) -> dict[str, Any]:
         raise ConfigError(f"Configuration '{name}' extends itself through {' -> '.join(seen)}; break the circle.")
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except PermissionError as error:
+        raise ConfigError(f"Configuration '{path}' may not be read; change its permissions.") from error
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigError(f"Configuration '{path}' is not readable YAML: {error}. Mend the file.") from error
     if not isinstance(values, dict):
         raise ConfigError(f"Configuration '{path}' must hold keys and values; got {type(values).__name__}.")
     parent = values.get("extends")
+    if parent is not None and not isinstance(parent, str):
+        raise ConfigError(f"Configuration '{path}': extends expects a configuration's name or path; got {parent!r}.")
     return _merge(_read(parent, (*seen, str(path))), values) if parent else values
 
 

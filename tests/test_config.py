@@ -59,3 +59,26 @@ def test_files_extend_one_another_but_not_in_a_circle(tmp_path):
     (tmp_path / "b.yaml").write_text(f"extends: {tmp_path}/a.yaml\n")
     with pytest.raises(ConfigError, match="circle"):
         config.load(f"{tmp_path}/a.yaml")
+
+
+@pytest.mark.parametrize("parent", ["5", "0", "[nursery]", "{a: b}"])
+def test_only_a_name_or_a_path_is_extended(tmp_path, parent):
+    (tmp_path / "a.yaml").write_text(f"extends: {parent}\n")
+    with pytest.raises(ConfigError, match=r"a.yaml': extends expects a configuration's name or path; got "):
+        config.load(f"{tmp_path}/a.yaml")
+
+
+def test_names_are_listed_as_words(tmp_path):
+    with pytest.raises(ConfigError, match=r"one of: [a-z0-9_, -]*nursery[a-z0-9_, -]*\.$"):
+        config.load(f"{tmp_path}/nowhere.yaml")
+
+
+def test_a_file_that_may_not_be_read_is_not_called_broken(tmp_path, monkeypatch):
+    (tmp_path / "a.yaml").write_text("seed: 4\n")
+
+    def refused(self, **how):  # root may read everything, so that a mode proves nothing
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr("pathlib.Path.read_text", refused)
+    with pytest.raises(ConfigError, match=r"a.yaml' may not be read; change its permissions\.$"):
+        config.load(f"{tmp_path}/a.yaml")

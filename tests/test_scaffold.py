@@ -57,7 +57,8 @@ def test_its_entry_point_names_what_is_there(kind: str, tmp_path: Path, importab
         ("stages", "drum", "did you mean 'stage'"),
         ("stage", "Drum!", "a word of a-z"),
         ("stage", "../drum", "a word of a-z"),
-        ("world", "class", "a word of a-z"),
+        ("world", "class", "'class' is a word of Python itself"),
+        ("stage", "reflex", "There is a stage 'reflex' already, of devmind"),
         ("world", "", "a word of a-z"),
     ],
 )

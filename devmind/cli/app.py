@@ -89,6 +89,9 @@ def main() -> NoReturn:
     # Idle OpenMP threads sleep instead of spinning: beside any other load, spinning slowed training tenfold.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     stay_offline()
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal of few letters gets '?' for a table's lines, not a traceback
+            stream.reconfigure(errors="replace")
     try:
         app()
     except KeyboardInterrupt:  # before a command had begun

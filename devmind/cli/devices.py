@@ -171,15 +171,19 @@ class Complaints:
 
 
 def check_sensed(room: Any) -> None:
-    """Leave with exit code 1 when this machine's sensors gave nothing in a whole life.
+    """Leave with exit code 1 when this machine's sensors gave nothing in a whole life."""
+    if not was_sensed(room):
+        complain("Nothing was ever sensed; 'devmind sensors list' shows what there is here.")
+        raise typer.Exit(1)
+
+
+def was_sensed(room: Any) -> bool:
+    """Whether any sensor ever gave something.
 
     What comes from a page is not counted: nobody may have opened it.
     """
-    health = room.health
     from_page = any(hasattr(sensor, "accept") for sensor in room.sensors.values())
-    if not from_page and all(health.missing.get(sense, 0) >= health.ticks for sense in room.sensors):
-        complain("Nothing was ever sensed; 'devmind sensors list' shows what there is here.")
-        raise typer.Exit(1)
+    return from_page or any(room.health.missing.get(sense, 0) < room.health.ticks for sense in room.sensors)
 
 
 def camera(words: str) -> Any:

@@ -25,6 +25,9 @@ REFUSALS = {
     errno.EROFS: "the disk is read-only, choose another folder",
     errno.EACCES: "change its permissions, or choose another folder",
     errno.EPERM: "change its permissions, or choose another folder",
+    errno.EISDIR: "a file is expected there, give a file's name",
+    errno.EEXIST: "choose another name, or move away what is there",
+    errno.ENOTDIR: "a folder is expected there, choose another",
 }
 """What a disk may say to any command, and what to do."""
 
@@ -152,7 +155,8 @@ def exit_codes() -> Iterator[None]:
     except OSError as error:
         if error.errno not in REFUSALS:
             raise
-        _leave(f"The system refuses '{error.filename}': {error.strerror}; {REFUSALS[error.errno]}.", 2)
+        what = "the output" if error.filename is None else f"'{error.filename}'"  # a write does not know its file
+        _leave(f"The system refuses {what}: {error.strerror}; {REFUSALS[error.errno]}.", 2)
 
 
 def complain(sentence: str) -> None:

@@ -126,7 +126,10 @@ def stages() -> Check:
 def out_folder(out: Path) -> Check:
     """Whether runs can be written, and whether there is room for them."""
     place = _existing(out)
-    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+    if not place.is_dir():
+        said = f"{place} is {'a file' if place.is_file() else 'no folder'}"
+        return Check("out folder", False, said, "give --out a folder, or move away what is there")
+    if not os.access(place, os.W_OK | os.X_OK):
         return Check(
             "out folder", False, f"{place} may not be written", f'chmod u+wx "{place}", or give --out another folder'
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,9 +27,15 @@ IN_A_SERVER = (
 
 
 def named_place(place: str) -> str:
-    """What --memory was given; an empty one would be the current folder, which nobody has named."""
+    """What --memory was given; an empty one would be the current folder, which nobody has named.
+
+    Raises:
+        ConfigError: it is empty, or a file.
+    """
     if not place.strip():
         raise ConfigError("--memory expects a folder or a database's URL; got nothing. Leave it out for ./memory.")
+    if os.path.exists(place) and not os.path.isdir(place):  # before anything loads; a URL is neither
+        raise ConfigError(f"--memory expects a folder or a database's URL, and '{place}' is a file.")
     return place
 
 

@@ -35,7 +35,8 @@ def existing(path: Path | None, option: str, kind: str = "folder") -> Path | Non
     if path is None or (path.is_dir() if kind == "folder" else path.is_file()):
         return path
     if path.exists():
-        raise ConfigError(f"{option} expects a {kind}, and '{path}' is {'a file' if kind == 'folder' else 'a folder'}.")
+        what = "a folder" if path.is_dir() else "a file" if path.is_file() else f"no ordinary {kind}"
+        raise ConfigError(f"{option} expects a {kind}, and '{path}' is {what}.")
     raise ConfigError(f"There is no {kind} '{path}' ({option}){_nearby(path, kind)}")
 
 

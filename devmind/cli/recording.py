@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from devmind.cli import show
-from devmind.cli.devices import CameraOption, MicOption, SensorOption, check_sensed, doors, opened
+from devmind.cli.devices import CameraOption, MicOption, SensorOption, check_sensed, doors, opened, was_sensed
 from devmind.cli.house import Terminated, complain
 from devmind.errors import ConfigError
 
@@ -52,6 +52,11 @@ def record(
             except (KeyboardInterrupt, Terminated):
                 show.line("stopped")
     _sum_up(room, recorder)
+    for path in recorder.paths:
+        if was_sensed(room):
+            show.path("session", path)
+        else:  # without a sense it is worth nothing, and would stand in the next try's way
+            path.unlink(missing_ok=True)
     check_sensed(room)
 
 
@@ -90,5 +95,3 @@ def _sum_up(room: Room, recorder: BackgroundRecorder) -> None:
     for sense, count in room.health.missing.items():
         if count:
             complain(f"Note: {sense} was missing in {show.counted(count, 'Moment')}.")
-    for path in recorder.paths:
-        show.path("session", path)

@@ -11,6 +11,7 @@ from pathlib import Path
 from string import Template
 
 from devmind.errors import PluginError, nearest
+from devmind.plugins import available
 
 KINDS = ("stage", "sensor", "world")
 FILES = {
@@ -30,13 +31,18 @@ def create(kind: str, name: str, out: str | Path = ".") -> Path:
     written whole or not at all.
 
     Raises:
-        PluginError: no such kind, a name that cannot be a Python word, or the folder is there already.
+        PluginError: no such kind, a name that cannot be a Python word or is an installed plugin's, or the folder is
+            there already.
     """
     if kind not in KINDS:
         raise PluginError(f"There is no kind of plugin '{kind}'{nearest(kind, KINDS)}")
     word = name.replace("-", "_")
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", word) or keyword.iskeyword(word):
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", word):
         raise PluginError(f"A {kind}'s name is a word of a-z, 0-9, - and _ that starts with a letter; got '{name}'.")
+    if keyword.iskeyword(word):
+        raise PluginError(f"'{word}' is a word of Python itself, and no {kind} can have it; choose another name.")
+    if installed := next((one for one in available(f"{kind}s").values() if one.name.replace("-", "_") == word), None):
+        raise PluginError(f"There is a {kind} '{word}' already, of {installed.distribution}; choose another name.")
     target = Path(out) / f"devmind-{word.replace('_', '-')}"
     if target.exists():
         raise PluginError(f"The folder '{target}' is there already; choose another name or --out.")

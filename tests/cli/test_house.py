@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -146,6 +147,42 @@ def test_a_disk_that_refuses_is_one_sentence(raising: Raising) -> None:
     result = raising(OSError(errno.ENOSPC, "No space left on device", "/data/x"))
     expected = "The system refuses '/data/x': No space left on device; the disk is full, free some space.\n"
     assert (result.exit_code, result.stderr) == (2, expected)
+
+
+@pytest.mark.parametrize(
+    ("number", "sentence"),
+    [
+        (errno.EISDIR, "'x': Is a directory; a file is expected there, give a file's name."),
+        (errno.EEXIST, "'x': File exists; choose another name, or move away what is there."),
+        (errno.ENOTDIR, "'x': Not a directory; a folder is expected there, choose another."),
+    ],
+)
+def test_a_file_in_a_folders_place_is_one_sentence(raising: Raising, number: int, sentence: str) -> None:
+    result = raising(OSError(number, os.strerror(number), "x"))
+    assert (result.exit_code, result.stderr) == (2, f"The system refuses {sentence}\n")
+
+
+def test_where_no_file_is_known_it_is_the_output_that_is_refused(raising: Raising) -> None:
+    said = raising(OSError(errno.ENOSPC, "No space left on device")).stderr
+    assert said.startswith("The system refuses the output: No space left on device; ")
+
+
+LISTING = """
+import sys
+sys.argv = ["devmind", "stage", "list"]
+from devmind.cli import main
+main()
+"""
+
+
+def test_a_terminal_of_few_letters_gets_tables_all_the_same(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LISTING],
+        cwd=tmp_path, capture_output=True, text=True, check=False, env=os.environ | {"PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "reflex" in done.stdout
+    assert "?" in done.stdout, "what it has no letter for"
 
 
 def test_a_fault_keeps_its_traceback_and_is_not_mistaken_for_a_failed_gate(

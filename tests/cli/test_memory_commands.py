@@ -171,6 +171,14 @@ def test_a_folder_of_something_else_is_no_memory(devmind: Any, tmp_path: Path, w
     assert [path.name for path in tmp_path.rglob("*")] == ["foreign", "notes.txt"]
 
 
+@pytest.mark.parametrize("words", [("memory", "stats"), ("teach", "cup", "no.png"), ("forget", "cup"), ("hello",)])
+def test_a_file_is_no_memory_and_is_refused_first(devmind: Any, tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "text.txt").touch()
+    answer = devmind(*words, "--memory", "text.txt")
+    sentence = "--memory expects a folder or a database's URL, and 'text.txt' is a file."
+    assert (answer.exit_code, sentence in answer.output) == (2, True), answer.output
+
+
 def test_stats_count_the_stores_own_files(devmind: Any, mind: Path) -> None:
     before = said(devmind, "stats", "--json")["disk_bytes"]
     (mind / "film.mp4").write_bytes(bytes(1_000_000))

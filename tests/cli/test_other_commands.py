@@ -231,6 +231,7 @@ def test_doctor_looks_at_the_folder_that_runs_will_be_written_to(tmp_path: Path)
     refused = machine.out_folder(tmp_path / "file" / "runs")
     assert refused.ok is False
     assert "--out" in refused.mend
+    assert (refused.said, "chmod" in refused.mend) == (f"{tmp_path / 'file'} is a file", False)
 
 
 def test_doctor_finds_a_disk_slow_by_pause_or_by_throughput(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

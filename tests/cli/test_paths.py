@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -50,3 +51,13 @@ def test_what_a_user_keeps_is_in_one_place_wherever_a_command_starts(
     monkeypatch.setattr("sys.platform", "win32")
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "local"))
     assert user_data() == tmp_path / "local" / "devmind"
+
+
+def test_what_is_neither_a_file_nor_a_folder_is_called_neither(tmp_path: Path) -> None:
+    pipe, file = tmp_path / "pipe", tmp_path / "file"
+    os.mkfifo(pipe)
+    file.touch()
+    assert refusal(pipe, "file") == f"--it expects a file, and '{pipe}' is no ordinary file."
+    assert refusal(pipe, "folder") == f"--it expects a folder, and '{pipe}' is no ordinary folder."
+    assert refusal(tmp_path, "file") == f"--it expects a file, and '{tmp_path}' is a folder."
+    assert refusal(file, "folder") == f"--it expects a folder, and '{file}' is a file."

@@ -67,6 +67,15 @@ def test_the_first_part_stands_for_all(devmind: Any, tmp_path: Path) -> None:
     assert len(parts(tmp_path / "walk-repaired.mcap")) == 2
 
 
+def test_a_recording_of_nothing_stands_in_nobodys_way(devmind: Any, tmp_path: Path) -> None:
+    before = sorted(tmp_path.iterdir())
+    for _ in range(2):
+        done = devmind("session", "record", "x.mcap", "--camera", "no.mp4", "--mic", "none", "--seconds", 0.3)
+        assert (done.exit_code, "Nothing was ever sensed" in done.stderr) == (1, True), done.output
+        assert "session: " not in done.output
+        assert sorted(tmp_path.iterdir()) == before
+
+
 @pytest.mark.usefixtures("walk")
 def test_a_recording_is_exported_and_a_wrong_format_is_named(devmind: Any, tmp_path: Path) -> None:
     made = devmind("session", "export", "walk.mcap", "--to", "mkv")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
 from devmind.moment import WIDE_SIZE
 from devmind.worlds.nursery import NurseryRules, NurseryState
+from devmind.worlds.nursery import views as module
 from devmind.worlds.nursery.geometry import angles_deg
 from devmind.worlds.nursery.spawning import empty_room, put, settle
 from devmind.worlds.nursery.state import (
@@ -204,3 +207,11 @@ def test_the_caregivers_nose_points_where_it_looks() -> None:
     toward = truth["position"][looks, at[looks]] - truth["caregiver_position"][looks]
     toward /= np.linalg.norm(toward, axis=1, keepdims=True)
     assert np.allclose(toward, truth["caregiver_gaze"][looks], atol=1e-9)
+
+
+def test_what_takes_long_may_be_loading_as_well_as_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = []
+    monkeypatch.setattr(module, "_notice", lambda text: nullcontext(said.append(text)))
+    monkeypatch.setattr(module, "in_turn", lambda *kernel: None)
+    module._raster.__wrapped__()
+    assert said == ["compiling or loading the nursery's renderer (compiling: once, about 15 s)"]

@@ -94,6 +94,8 @@ def read(path: Path | str) -> Study:
     try:
         data = path.read_bytes()
         values = yaml.safe_load(data.decode("utf-8"))
+    except PermissionError as error:
+        raise ConfigError(f"The study '{path}' may not be read; change its permissions.") from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"The study '{path}' is not readable YAML: {error}. Mend the file.") from error
     if not isinstance(values, dict):

@@ -52,7 +52,7 @@ def _raster() -> Callable[..., None]:
     shapes = [((1, 6, 6), np.float32), ((1, 1, raster.PRIM), np.float32), ((1, 5), np.float32)]
     outputs = [((1, 4, 4, 3), np.uint8), ((1, 4, 4), np.float32), ((1, 4, 4), np.uint8)]
     kernel: Callable[..., None] = raster.draw
-    with _notice("compiling the nursery's renderer (once, about 15 s)"):
+    with _notice("compiling or loading the nursery's renderer (compiling: once, about 15 s)"):
         inputs = [np.zeros(shape, kind) for shape, kind in shapes]
         in_turn(kernel, _ROOM, *inputs, np.float32(1.0), *[np.zeros(shape, kind) for shape, kind in outputs])
     return kernel

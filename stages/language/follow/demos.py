@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from devmind.errors import WorldError
+from devmind.errors import ConfigError, WorldError
 from devmind.moment import TICK_HZ, Action, Moment
 from devmind.seeding import EXAM_SEEDS_FROM
 from devmind.sessions.recorder import Recorder
@@ -38,12 +38,15 @@ def make(room: str, episodes: int, folder: Path, jobs: int = 1, seed: int = 0) -
     is taken away again, so that it stands in nobody's way.
 
     Raises:
+        ConfigError: `folder` is a file.
         WorldError: there is no such room of BabyAI's, the bot does not work in it, or there are too few rooms.
         SessionError: a session is there already, or cannot be written.
     """
     room_of_bot(room)  # complaints come before any file
     if seed + episodes > EXAM_SEEDS_FROM:
         raise WorldError(TOO_LATE)
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"--out expects a folder, and '{folder}' is a file.")
     folder.mkdir(parents=True, exist_ok=True)
     shares = [(room, len(range(job, episodes, jobs)), folder / f"{room}-{job}.mcap", seed + job, jobs)
               for job in range(min(jobs, episodes))]  # fmt: skip

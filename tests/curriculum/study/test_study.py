@@ -311,3 +311,14 @@ def test_a_process_that_fails_ends_the_study_when_those_beside_it_are_over() -> 
     with pytest.raises(ExamError, match="exit code 3"):
         run._beside_each_other([[sys.executable, "-c", "raise SystemExit(3)"]] * 2, 2)
     run._beside_each_other([wait, wait], 2)
+
+
+def test_a_study_that_may_not_be_read_is_not_called_broken(tmp_path, monkeypatch):
+    (tmp_path / "mine.yaml").write_text("arms: {}")
+
+    def refused(self):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr("pathlib.Path.read_bytes", refused)
+    with pytest.raises(ConfigError, match=r"mine.yaml' may not be read; change its permissions\.$"):
+        read(tmp_path / "mine.yaml")

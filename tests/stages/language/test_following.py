@@ -15,7 +15,7 @@ from devmind import worlds
 from devmind.config import load
 from devmind.curriculum.examining import examination
 from devmind.curriculum.stage import Context
-from devmind.errors import DevmindError, SessionError, WorldError
+from devmind.errors import ConfigError, DevmindError, SessionError, WorldError
 from devmind.seeding import EXAM_SEEDS_FROM
 from devmind.sessions.reader import Session
 from devmind.testing import tiny_agent
@@ -160,6 +160,12 @@ def test_rooms_that_are_not_babyais_are_refused_before_any_file(name: str, tmp_p
     with pytest.raises(WorldError, match="are for exams"):
         demos.make(lesson.ROOM, 2, tmp_path / "demos", seed=EXAM_SEEDS_FROM - 1)
     assert not (tmp_path / "demos").exists()
+
+
+def test_a_file_in_the_place_of_the_folder_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"--out expects a folder, and '.*file' is a file"):
+        demos.make(lesson.ROOM, 1, tmp_path / "file")
 
 
 def test_a_bot_that_fails_everywhere_leaves_no_empty_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
