@@ -213,6 +213,17 @@ def test_doctor_finds_packages_that_are_missing_or_too_old(monkeypatch: pytest.M
     assert found["typer>=9999"].mend.startswith(f"{sys.executable} -m pip install")
 
 
+def test_doctor_finds_entry_points_that_came_after_the_installation(tmp_path: Path) -> None:
+    assert not list(machine.installed_plugins(tmp_path)), "no checkout: what is installed is all there is"
+    known = '[project.entry-points."devmind.stages"]\nreflex = "stages.reflex.stage:ReflexStage"\n'
+    (tmp_path / "pyproject.toml").write_text(known)
+    assert [check.ok for check in machine.installed_plugins(tmp_path)] == [True]
+    (tmp_path / "pyproject.toml").write_text(f'{known}[project.entry-points."devmind.parts"]\n"head.new" = "a:B"\n')
+    (check,) = machine.installed_plugins(tmp_path)
+    assert (check.ok, check.said) == (False, "installed entry points are older than this checkout: without head.new")
+    assert f'pip install -e "{tmp_path}"' in check.mend
+
+
 def test_doctor_sees_a_folder_that_shadows_the_stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = {"far": plugins.Plugin("stages", "far", "shadowed_stages.far.stage:Far", "devmind-far", "1")}
     monkeypatch.setattr(plugins, "available", lambda group: found)
