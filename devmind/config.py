@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
 
 from devmind.errors import ConfigError, nearest
 
 Size = Literal["tiny", "nursery", "child", "adult"]
 TRIAL_SIZES = ("tiny",)
 """Sizes that try the machinery in minutes: some steps a lesson, few episodes an exam. Their scores mean nothing."""
+
+
+DEVICES = re.compile(r"auto|(cpu|cuda|mps|xpu|hpu)(:\d{1,3})?")
+"""Names of devices that a run may have; whether such a one is there is found out when it begins."""
 
 
 class Section(BaseModel):
@@ -93,6 +99,13 @@ class RunConfig(Section):
     text: TextConfig = TextConfig()
     lessons: Mapping[str, LessonConfig] = Field(default_factory=dict, description="changes by lesson name")
     exam: ExamConfig = ExamConfig()
+
+    @field_validator("device")
+    @classmethod
+    def _is_device(cls, name: str) -> str:
+        if DEVICES.fullmatch(name):
+            return name
+        raise PydanticCustomError("device", "a device is 'auto', 'cpu', 'cuda', 'cuda:0' and so on, or 'mps'")
 
 
 class MemoryConfig(Section):
