@@ -101,7 +101,11 @@ def taught_agent(given: Path | None, stage: str, head: str, what: str) -> Agent:
 
         agent = Agent.from_pretrained(folder).eval()
     if head not in agent.heads:
-        raise ConfigError(f"The agent in '{folder}' was never taught {what}: it has no head '{head}'.")
+        from devmind.raised import with_head
+
+        can = ", ".join(with_head(head))
+        tail = f"; of those that come with devmind these have it (--agent NAME): {can}." if can else "."
+        raise ConfigError(f"The agent in '{folder}' was never taught {what}: it has no head '{head}'{tail}")
     return agent
 
 

@@ -145,7 +145,9 @@ def test_without_an_agent_it_says_how_to_raise_one(
     assert "devmind stage run reasoning" in err
     code, _, err = run(capsys, "play", "othello", "--agent", "newborn")
     assert code == 2
-    assert "was never taught othello: it has no head 'othello_policy'" in err
+    assert "was never taught othello: it has no head 'othello_policy'; of those that come with devmind" in err
+    assert "'newborn'" not in err.partition("(--agent NAME): ")[2]
+    assert "after-reasoning" in err.partition("(--agent NAME): ")[2]
 
 
 def test_where_none_was_raised_the_agent_that_comes_with_devmind_plays(
