@@ -100,10 +100,22 @@ def test_every_game_comes_to_its_end(folder: Path) -> None:
         return str(int(np.flatnonzero(TICTACTOE.rules.legal(table.board)["place"][0])[0]) + 1)
 
     table.play(said.append, first_free)
+    assert said[0].startswith("The agent has x and begins, you have o; places ")
+    assert sum("you have o" in sentence for sentence in said) == 1
     won = bool(TICTACTOE.rules.finished(table.board.marks)[1][0])
     assert said[-1] == (
         "A draw." if not won else "The agent has won." if table.board.player[0] == 1 else "You have won."
     )
+
+
+def test_only_places_that_may_be_taken_have_a_number(folder: Path) -> None:
+    agent = Agent.from_pretrained(folder)
+    table = Table(agent, GAMES["othello"], 0, agent_begins=False)
+    assert table.legend.startswith("You have x and begin, the agent has o; ")
+    numbers = {int(sign) - 1 for sign in table.drawn().split() if sign.isdecimal()}
+    assert numbers == set(np.flatnonzero(table.legal)) and len(numbers) == 4
+    columns = Table(agent, GAMES["connect4"], 0, agent_begins=False)
+    assert columns.drawn().split() == ["."] * 42 + list("1234567")
 
 
 @pytest.mark.parametrize(
