@@ -237,10 +237,14 @@ def test_a_beam_solves_too_and_says_that_it_proves_nothing(folder: Path, capsys:
     assert code == 0
     assert slid(out, "8-puzzle", state)
     assert "2 moves, proven shortest, by A* with Manhattan; " in out, "two levels of a beam of 50 hold all there is"
+    assert " by a beam of 50" in out
+    assert "proves nothing" not in out, "A* has proven it"
+    code, out, _ = run(capsys, *args, "--proof", "0")
     assert " by a beam of 50, which proves nothing" in out
     code, out, _ = run(capsys, "solve", "lights-out", "--state", "01000 11100 01000 00000 00000", *args[4:])
     assert code == 0
     assert out.startswith("press (row,column): 2,2\n1 press, proven shortest")
+    assert "proves nothing" not in out
     args = ("solve", "8-puzzle", "--state", "8 6 7 2 5 4 3 0 1", "--agent", str(folder), "--beam", "2", "--nodes", "5")
     code, out, _ = run(capsys, *args)
     assert code == 1
