@@ -113,7 +113,8 @@ def test_only_places_that_may_be_taken_have_a_number(folder: Path) -> None:
     table = Table(agent, GAMES["othello"], 0, agent_begins=False)
     assert table.legend.startswith("You have x and begin, the agent has o; ")
     numbers = {int(sign) - 1 for sign in table.drawn().split() if sign.isdecimal()}
-    assert numbers == set(np.flatnonzero(table.legal)) and len(numbers) == 4
+    assert numbers == set(np.flatnonzero(table.legal))
+    assert len(numbers) == 4
     columns = Table(agent, GAMES["connect4"], 0, agent_begins=False)
     assert columns.drawn().split() == ["."] * 42 + list("1234567")
 
