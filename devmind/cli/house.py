@@ -77,8 +77,10 @@ class HouseGroup(TyperGroup):
         """As Typer does; without arguments, the help. `devmind help COMMAND` and `devmind version` are understood."""
         if ctx.parent is None and args[:1] == ["help"]:
             args = [*args[1:], "--help"]
-        if ctx.parent is None and args == ["version"]:
-            args = ["--version"]
+        if ctx.parent is None and args[:1] == ["version"]:
+            if args[1:] == ["--help"]:
+                raise DevmindError("'version' is an option: 'devmind --version' prints the version and exits.")
+            args = ["--version", *args[1:]]
         return super().parse_args(ctx, args or ["--help"])
 
     def list_commands(self, ctx: Any) -> list[str]:

@@ -276,6 +276,8 @@ def test_help_and_version_are_understood_as_commands(devmind: Any) -> None:
     assert devmind("help").output == devmind("--help").output
     assert devmind("help", "stage", "list").output == devmind("stage", "list", "--help").output
     assert devmind("version").output == devmind("--version").output
+    for words in (("help", "version"), ("version", "--help")):
+        assert "'devmind --version' prints the version" in devmind(*words).stderr
     whole = devmind("--help").output
     assert whole.index("hello") < whole.index("live  ") < whole.index("doctor"), "a newcomer's first command is first"
     assert "Start here: devmind hello" in whole
