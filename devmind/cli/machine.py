@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from devmind import plugins
+from devmind.cli import show
 from devmind.errors import LISTED, DevmindError
 
 MIN_PYTHON = (3, 11)
@@ -226,5 +227,8 @@ def torch_device() -> Check:
     name = f" ({torch.cuda.get_device_name(device)})" if torch.cuda.is_available() else ""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return Check(
-        "torch", True, f"{torch.__version__} on {device}{name}, {torch.get_num_threads()} threads, {cores} cores"
+        "torch",
+        True,
+        f"{torch.__version__} on {device}{name}, {show.counted(torch.get_num_threads(), 'thread')}, "
+        f"{show.counted(cores or 1, 'core')}",
     )
