@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -216,3 +217,19 @@ def test_what_needs_no_torch_does_not_wait_for_it(tmp_path: Path) -> None:
 
 def test_the_console_script_is_the_app() -> None:
     assert cli.app is root
+
+
+@pytest.mark.parametrize("command", ["plugins list", "echoes"])
+def test_a_closed_pipe_is_no_failed_gate(tmp_path: Path, command: str) -> None:
+    script = (
+        "import sys, typer; from devmind.cli.app import app\n"
+        "app.command('echoes')(lambda: typer.echo('x' * 100_000))\n"
+        f"app({command.split()!r})"
+    )
+    reads, writes = os.pipe()
+    os.close(reads)
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=False, cwd=tmp_path, stdout=writes, stderr=subprocess.PIPE
+    )
+    os.close(writes)
+    assert (done.returncode, done.stderr) == (141, b"")
