@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
 
 from devmind.errors import ConfigError, nearest
 
@@ -93,6 +94,19 @@ class RunConfig(Section):
     text: TextConfig = TextConfig()
     lessons: Mapping[str, LessonConfig] = Field(default_factory=dict, description="changes by lesson name")
     exam: ExamConfig = ExamConfig()
+
+    @field_validator("device")
+    @classmethod
+    def _is_device(cls, name: str) -> str:
+        if name in ("auto", "cpu"):
+            return name
+        import torch  # it alone knows the names; whether such a device is here is found out when a run begins
+
+        try:
+            torch.device(name)
+        except RuntimeError:
+            raise PydanticCustomError("device", "'auto', 'cpu' or the name of a torch device is expected") from None
+        return name
 
 
 class MemoryConfig(Section):

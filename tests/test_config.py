@@ -29,11 +29,18 @@ def test_sets_are_typed_and_nested():
         ("minutes=.nan", "finite number"),
         ("size", "expects key=value"),
         ("exam=3", "exam"),
+        ("device=foo", "'device': 'auto', 'cpu' or the name of a torch device is expected; got 'foo'"),
+        ("device=cuda:x", "name of a torch device"),
     ],
 )
 def test_what_does_not_fit_is_one_sentence(sets, said):
     with pytest.raises(ConfigError, match=said):
         config.load(sets=[sets])
+
+
+@pytest.mark.parametrize("device", ["auto", "cpu", "cuda", "cuda:1", "mps"])
+def test_what_may_be_a_device_is_taken_whether_it_is_here_or_not(device):
+    assert config.load(sets=[f"device={device}"]).device == device
 
 
 def test_a_mistyped_name_gets_the_nearest():

@@ -68,6 +68,19 @@ def agent_folder(given: Path | None) -> Path:
     return folder or FOLDER
 
 
+def packed_through(stage: str) -> Path | None:
+    """The agent that comes with devmind and has been through `stage`, which is said; None where none has."""
+    from devmind.raised import most_raised
+
+    folder = most_raised((stage,))
+    if folder is not None:
+        complain(
+            f"Note: no agent below ./{RUNS} has been through {stage}, so this is '{folder.name}', which comes with "
+            "devmind."
+        )
+    return folder
+
+
 def taught_agent(given: Path | None, stage: str, head: str, what: str) -> Agent:
     """The agent of `--agent`, else of the newest milestone in ./checkpoints that has been through `stage`, else the one
     of those that come with devmind, which is said.
@@ -76,14 +89,8 @@ def taught_agent(given: Path | None, stage: str, head: str, what: str) -> Agent:
         ConfigError: there is none, or it lacks the head by which it would do `what` ("to plan").
     """
     from devmind.checkpointing.milestones import newest_milestone
-    from devmind.raised import most_raised
 
-    folder = given or newest_milestone(RUNS, (stage,))
-    if folder is None and (folder := most_raised((stage,))) is not None:
-        complain(
-            f"Note: no agent below ./{RUNS} has been through {stage}, so this is '{folder.name}', which comes with "
-            "devmind."
-        )
+    folder = given or newest_milestone(RUNS, (stage,)) or packed_through(stage)
     if folder is None:
         raise ConfigError(
             f"No agent below ./{RUNS} has been through {stage}. Raise one (devmind stage run {stage}), or give "
@@ -94,7 +101,11 @@ def taught_agent(given: Path | None, stage: str, head: str, what: str) -> Agent:
 
         agent = Agent.from_pretrained(folder).eval()
     if head not in agent.heads:
-        raise ConfigError(f"The agent in '{folder}' was never taught {what}: it has no head '{head}'.")
+        from devmind.raised import with_head
+
+        can = ", ".join(with_head(head))
+        tail = f"; of those that come with devmind these have it (--agent NAME): {can}." if can else "."
+        raise ConfigError(f"The agent in '{folder}' was never taught {what}: it has no head '{head}'{tail}")
     return agent
 
 

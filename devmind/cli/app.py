@@ -83,7 +83,8 @@ app.command("new")(new.new)
 def main() -> NoReturn:
     """Run the command line and leave the process with its exit code.
 
-    0: done or passed; 1: a gate was failed, or something is to be mended; 2: an error; 130, 143: asked to stop.
+    0: done or passed; 1: a gate was failed, or something is to be mended; 2: an error; 130, 143: asked to stop;
+    141: its output is no longer read.
     """
     signal.signal(signal.SIGTERM, _terminated)
     # Idle OpenMP threads sleep instead of spinning: beside any other load, spinning slowed training tenfold.

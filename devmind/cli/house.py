@@ -17,6 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command as click_command
 
 from devmind import plugins
+from devmind.cli import show
 from devmind.errors import DevmindError, nearest, without_secrets
 
 REFUSALS = {
@@ -80,8 +81,10 @@ class HouseGroup(TyperGroup):
         """As Typer does; without arguments, the help. `devmind help COMMAND` and `devmind version` are understood."""
         if ctx.parent is None and args[:1] == ["help"]:
             args = [*args[1:], "--help"]
-        if ctx.parent is None and args == ["version"]:
-            args = ["--version"]
+        if ctx.parent is None and args[:1] == ["version"]:
+            if args[1:] == ["--help"]:
+                raise DevmindError("'version' is an option: 'devmind --version' prints the version and exits.")
+            args = ["--version", *args[1:]]
         return super().parse_args(ctx, args or ["--help"])
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -106,12 +109,15 @@ class HouseGroup(TyperGroup):
         return name, command.loaded() if isinstance(command, PluginCommand) else command, rest
 
     def invoke(self, ctx: Any) -> Any:
-        """As Typer does; Ctrl-C ends with a sentence."""
+        """As Typer does; Ctrl-C ends with a sentence, a pipe that was closed without one."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
             complain("Interrupted.")
             raise typer.Exit(130) from None
+        except BrokenPipeError:
+            show.nobody_reads()
+            raise typer.Exit(show.PIPE_CLOSED) from None
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
         """Run and exit; `ctx.obj` is the command line as typed."""

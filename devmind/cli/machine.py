@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata, util
@@ -15,7 +16,8 @@ from pathlib import Path
 from typing import IO
 
 from devmind import plugins
-from devmind.errors import DevmindError
+from devmind.cli import show
+from devmind.errors import LISTED, DevmindError
 
 MIN_PYTHON = (3, 11)
 MIN_FREE_GB = 2.0
@@ -39,6 +41,7 @@ def checks(out: Path) -> Iterator[Check]:
     yield python()
     yield from packages()
     yield from extras()
+    yield from installed_plugins(Path(plugins.__file__).parent.parent)
     yield stages()
     yield out_folder(out)
     yield disk(out)
@@ -99,6 +102,26 @@ def _missing(extra: str) -> Iterator[tuple[str, str | None]]:
             continue
         if not Requirement(requirement).specifier.contains(found, prereleases=True):
             yield requirement, found
+
+
+def installed_plugins(root: Path) -> Iterator[Check]:
+    """Whether what is installed knows every entry point of the checkout in `root`; nothing where there is none.
+
+    An editable install has the code of today and the entry points of the day it was made.
+    """
+    project = root / "pyproject.toml"
+    if not project.is_file():
+        return
+    wanted = tomllib.loads(project.read_text(encoding="utf-8"))["project"].get("entry-points", {})
+    there = {(point.group, point.name, point.value) for point in metadata.distribution("devmind").entry_points}
+    every = [(group, name, value) for group, points in wanted.items() for name, value in points.items()]
+    missing = [name for group, name, value in every if (group, name, value) not in there]
+    if not missing:
+        yield Check("entry points", True, f"all {len(every)} of this checkout are installed")
+        return
+    more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
+    said = f"installed entry points are older than this checkout: without {', '.join(missing[:LISTED])}{more}"
+    yield Check("entry points", False, said, f'{sys.executable} -m pip install -e "{root}"')
 
 
 def stages() -> Check:
@@ -207,5 +230,8 @@ def torch_device() -> Check:
     name = f" ({torch.cuda.get_device_name(device)})" if torch.cuda.is_available() else ""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return Check(
-        "torch", True, f"{torch.__version__} on {device}{name}, {torch.get_num_threads()} threads, {cores} cores"
+        "torch",
+        True,
+        f"{torch.__version__} on {device}{name}, {show.counted(torch.get_num_threads(), 'thread')}, "
+        f"{show.counted(cores or 1, 'core')}",
     )

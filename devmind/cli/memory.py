@@ -56,7 +56,7 @@ def stats(memory: MemoryOption = "memory", as_json: Json = False) -> None:
         ),
         ("names", names),
         ("written", f"{show.when(found['first_s'])} to {show.when(found['last_s'])}" if found["entries"] else "never"),
-        ("recalled", f"{found['recalls']:,} times, {found['never_recalled']:,} entries never"),
+        ("recalled", f"{show.counted(found['recalls'], 'time')}, {show.entries(found['never_recalled'])} never"),
         ("payloads", show.megabytes(found["payload_bytes"])),
         ("keys", show.megabytes(found["key_bytes"])),
         ("on disk", show.megabytes(found["disk_bytes"]) if sizes else "in a database: its server knows"),

@@ -107,13 +107,22 @@ def check(
 @contextmanager
 def opened(place: str, mend: bool = False) -> Iterator[Memory]:
     """A memory that is there, with what its pointers lead to."""
-    if is_missing(place):
-        raise StoreError(f"There is no memory in '{place}'; live or teach first, or give --memory DIR.")
+    refuse_missing(place)
     from devmind.memory import Memory, folder_of, open_store
     from devmind.sessions.pointed import Pointed
 
     with open_store(place, mend=mend) as store:
         yield Memory(store, pointed=Pointed(folder_of(place)))
+
+
+def refuse_missing(place: str) -> None:
+    """Where a memory has to be there already.
+
+    Raises:
+        StoreError: it is not.
+    """
+    if is_missing(place):
+        raise StoreError(f"There is no memory in '{place}'; live or teach first, or give --memory DIR.")
 
 
 def is_missing(place: str) -> bool:

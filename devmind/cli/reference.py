@@ -16,7 +16,7 @@ HEAD = """# Commands
 Made from the commands by `python -m devmind.cli.reference > docs/commands.md`; a test fails when it is stale.
 
 Every command ends with exit code 0 (done, or passed), 1 (a gate was failed, or something is to be mended), 2 (an error,
-one sentence on stderr), 130 or 143 (stopped by Ctrl-C or SIGTERM).
+one sentence on stderr), 130 or 143 (stopped by Ctrl-C or SIGTERM), 141 (who read its output has closed the pipe).
 """
 
 

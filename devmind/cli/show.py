@@ -6,6 +6,8 @@ terminal: see `bounds.printable`.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -18,10 +20,27 @@ from devmind.bounds import printable
 from devmind.errors import without_secrets
 from devmind.report.grid import plain_grid
 
+PIPE_CLOSED = 141
+"""The exit code where who reads the output has enough of it, as shells have it: 128 and the number of SIGPIPE."""
+
+
+class PipedConsole(Console):
+    """A console that ends with the exit code of a closed pipe; Rich's own is 1, which says that a gate was failed."""
+
+    def on_broken_pipe(self) -> None:
+        """What is still to be written goes nowhere; the process ends."""
+        nobody_reads()
+        raise SystemExit(PIPE_CLOSED)
+
+
+def nobody_reads() -> None:
+    """Let what is left for stdout go nowhere, so that the interpreter does not complain when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
 
 def console() -> Console:
     """A console on the present stdout; made anew because tests and pipes replace it."""
-    return Console(highlight=False, soft_wrap=False)
+    return PipedConsole(highlight=False, soft_wrap=False)
 
 
 def line(text: str = "", style: str = "") -> None:

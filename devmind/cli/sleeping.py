@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import AgentOption, agent_folder
+from devmind.cli.agents import RUNS, agent_folder, agent_option, packed_through
 from devmind.cli.house import complain
-from devmind.cli.memory_files import MemoryOption, opened
+from devmind.cli.memory_files import MemoryOption, opened, refuse_missing
 from devmind.cli.settings import check_minutes, resumable, uncut
 
 OUT = "checkpoints/sleep"
@@ -24,7 +24,10 @@ def register(app: typer.Typer) -> None:
 
 def sleep(
     ctx: typer.Context,
-    agent: AgentOption = None,
+    agent: Annotated[
+        Path | None,
+        agent_option("Saved agent; else the newest milestone in ./checkpoints, else one that has been through memory."),
+    ] = None,
     memory: MemoryOption = "memory",
     minutes: Annotated[
         float | None, typer.Option("--minutes", metavar="M", help="About how long here; else a fixed number of steps.")
@@ -43,10 +46,11 @@ def sleep(
 ) -> None:
     """Replay memories into the weights, so that they are known without the memory. The given agent stays as it is."""
     check_minutes(minutes)
+    refuse_missing(memory)
     from devmind.curriculum.night import is_over, night, sleeper
 
     out = out or next(path for n in count(1) if not is_over(path := Path(f"{OUT}-{n}" if n > 1 else OUT)))
-    folder = agent_folder(agent or sleeper(out))
+    folder = agent or sleeper(out) or _newest()
     from devmind.agent.agent import Agent
     from devmind.learners.replay import candidates
     from devmind.learners.sleeping import heads_to_sleep
@@ -66,3 +70,10 @@ def sleep(
     show.line(f"answered without the memory as with it: {slept.before:.0%} before, {slept.after:.0%} now")
     show.line(f"known on every view as the memory has it: {len(slept.known):,}; deleted: {len(done.pruned):,}")
     show.path("agent", done.agent)
+
+
+def _newest() -> Path:
+    """The newest milestone; else the agent that comes with devmind and can sleep, which the newborn cannot."""
+    from devmind.checkpointing.milestones import newest_milestone
+
+    return newest_milestone(RUNS, ()) or packed_through("memory") or agent_folder(None)

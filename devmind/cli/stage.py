@@ -77,10 +77,12 @@ def describe(
     """Show what a stage requires, its lessons with their budgets, and its skills with their gates."""
     settings = run_config(size, None, sets, config)
     plugins.find("stages", stage)
+    from devmind.curriculum.stage import check_lessons
     from devmind.curriculum.start import load_stage, make_context
 
     loaded = load_stage(stage)
     context = make_context(settings, RUNS, None, ())
+    check_lessons(loaded, context)
     after = f"goes on after {', '.join(loaded.requires)}" if loaded.requires else "a first stage, which requires none"
     show.line(f"{loaded.name}: {after}", "bold")
     _describe_lessons(loaded, context)

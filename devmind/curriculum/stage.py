@@ -12,6 +12,7 @@ from devmind.config import RunConfig
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate
 from devmind.curriculum.prefetch import Prefetch
+from devmind.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -288,3 +289,15 @@ class Stage(Protocol):
     def lessons(self, context: Context) -> Sequence[Lesson]:
         """The lessons in order, with budgets for the context's size."""
         ...
+
+
+def check_lessons(stage: Stage, context: Context) -> None:
+    """Refuse a configuration that changes a lesson which the stage does not have.
+
+    Raises:
+        ConfigError: it does; the nearest lesson is named.
+    """
+    known = [lesson.name for lesson in stage.lessons(context)]
+    for name in context.config.lessons:
+        if name not in known:
+            raise ConfigError(f"Stage '{stage.name}' has no lesson '{name}'{nearest(name, known)}")

@@ -30,7 +30,7 @@ from devmind.curriculum.plan import Plan, gates_of, steps_in
 from devmind.curriculum.progress import say
 from devmind.curriculum.run_exams import FOLDER, held_before, keep_exams, load, run_exams
 from devmind.curriculum.sleep import carry_state
-from devmind.curriculum.stage import Context, Lesson, Stage
+from devmind.curriculum.stage import Context, Lesson, Stage, check_lessons
 from devmind.curriculum.start import give_reading, load_stage, make_context, missing_parts, starting_agent
 from devmind.curriculum.taught_lesson import teach_planned
 from devmind.curriculum.teaching import Interrupted, position
@@ -133,7 +133,7 @@ class StageRun:
         give_reading(self.stage, agent, self.context)
         self.stage.admit(agent)
         agent.config.stages = [*(s for s in agent.config.stages if s != self.stage.name), self.stage.name]
-        self._check_lessons()
+        check_lessons(self.stage, self.context)
         make_folder(self.out / "checkpoints")
         agent.save_pretrained(self.out / "start")
         write_atomically(self.out / "config.yaml", yaml.safe_dump(self.config.model_dump(mode="json"), sort_keys=False))
@@ -162,12 +162,6 @@ class StageRun:
             )
         self.journal.write("resumed", commit=made.commit())
         return place(agent, self.context.device)
-
-    def _check_lessons(self) -> None:
-        known = [lesson.name for lesson in self.stage.lessons(self.context)]
-        for name in self.config.lessons:
-            if name not in known:
-                raise ConfigError(f"Stage '{self.stage.name}' has no lesson '{name}'; it has {', '.join(known)}.")
 
     def _check_cut(self) -> None:
         saved, plan = self._position(), self.journal.last("plan")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 SIZE = "nursery"
@@ -32,5 +33,14 @@ def most_raised(through: Iterable[str] = (), without: str | None = None) -> Path
     return fitting[-1] if fitting else None
 
 
+def with_head(head: str) -> list[str]:
+    """The names of those that have the head `head`, in the order of `raised`."""
+    return [name for name, folder in raised().items() if head in {entry["name"] for entry in _config(folder)["heads"]}]
+
+
 def _stages(folder: Path) -> set[str]:
-    return set(json.loads((folder / "config.json").read_text(encoding="utf-8"))["stages"])
+    return set(_config(folder)["stages"])
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "config.json").read_text(encoding="utf-8"))

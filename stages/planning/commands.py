@@ -32,7 +32,8 @@ def imagine(
         str,
         typer.Argument(
             metavar="ENV",
-            help="A maze: pointmaze-medium, pointmaze-large; a table, tabletop:three; or a room of BabyAI.",
+            help="A maze: pointmaze-medium, pointmaze-large, from size child on pointmaze-giant; a "
+            "table, tabletop:three; or a room of BabyAI.",
         ),
     ],
     agent: Folder = None,

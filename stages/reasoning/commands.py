@@ -161,7 +161,9 @@ def _sliding(name: str, state: str, agent: Path | None, nodes: int, beam: int | 
         slid.append(str(int(board[further != board].max())))
         board = further
     show.line(f"slide: {' '.join(slid) or 'nothing, all tiles are in order'}")
-    show.line(f"{show.counted(len(moves), 'move')}, {_proven(side, start, len(moves), proof)}; {told}")
+    short = _proven(side, start, len(moves), proof)
+    nothing = ", which proves nothing" if beam and short.startswith("not proven") else ""
+    show.line(f"{show.counted(len(moves), 'move')}, {short}; {told}{nothing}")
 
 
 def _proven(side: int, board: np.ndarray, found: int, proof: int) -> str:
@@ -198,7 +200,7 @@ def _found(
         wider = f"a wider --beam than {beam}, or " if beam else ""
         show.line(f"not solved: {told}; there is a way, so try {wider}more than --nodes {nodes}{hint}")
         raise typer.Exit(1)
-    return way.actions, told + (f" by a beam of {beam}, which proves nothing" if beam else "")
+    return way.actions, told + (f" by a beam of {beam}" if beam else "")
 
 
 def _told_of(guide: Guide, tell: Callable[[int], None]) -> Guide:

@@ -76,6 +76,12 @@ class Table:
         agents = -came_to if self.is_agents else came_to
         return {0: "A draw.", 1: "The agent has won.", -1: "You have won."}[agents]
 
+    @property
+    def legend(self) -> str:
+        """Who has which sign, and what the numbers on the board are."""
+        who = "The agent has x and begins, you have o" if self.agents == 0 else "You have x and begin, the agent has o"
+        return f"{who}; {'columns' if self.game.rules.falling else 'places that may be taken'} have a number."
+
     def place(self, move: int) -> None:
         """Make a legal move of whose turn it is; of what was searched, what lies behind it is kept."""
         self.board = self.game.rules.step(self.board, {"place": np.array([move])})
@@ -123,6 +129,7 @@ class Table:
 
     def play(self, say: Say, ask: Ask) -> None:
         """One game to its end, or until the human leaves."""
+        say(self.legend)
         while True:
             say(self.drawn())
             if self.is_over:
@@ -154,11 +161,13 @@ class Table:
             say(f"'{number}' is no move here; type one of {free}, or q to leave.")
 
     def drawn(self) -> str:
-        """The board: x began; free places show their number, columns stand below."""
+        """The board: x began; places that may be taken now show their number, columns stand below."""
         rules = self.game.rules
+        numbered = self.legal & (not rules.falling and not self.is_over)
         first = self.board.marks[0] * (1 if self.board.player[0] == 0 else -1)
         signs = [
-            {1: "x", -1: "o"}.get(int(mark), "." if rules.falling else str(at + 1)) for at, mark in enumerate(first)
+            {1: "x", -1: "o"}.get(int(mark), str(at + 1) if numbered[at % len(numbered)] else ".")
+            for at, mark in enumerate(first)
         ]
         wide = max(map(len, signs))
         rows = [

@@ -32,11 +32,11 @@ def test_without_arguments_the_help_is_shown(devmind: Any) -> None:
     assert devmind("stage").output == devmind("stage", "--help").output
 
 
-def test_the_help_fits_eighty_columns_and_hides_the_size_of_the_tests(devmind: Any) -> None:
+def test_the_help_fits_eighty_columns_and_names_every_size(devmind: Any) -> None:
     for words in (["--help"], ["stage", "run", "--help"], ["curriculum", "run", "--help"], ["stage", "exam", "--help"]):
         output = devmind(*words).output
         assert max(map(len, output.splitlines())) <= 80
-        assert "tiny" not in output
+        assert ("--size" in output) == ("tiny|nursery|child|adult" in output)
 
 
 @pytest.mark.parametrize(
@@ -253,3 +253,19 @@ def test_what_needs_no_torch_does_not_wait_for_it(tmp_path: Path) -> None:
 
 def test_the_console_script_is_the_app() -> None:
     assert cli.app is root
+
+
+@pytest.mark.parametrize("command", ["plugins list", "echoes"])
+def test_a_closed_pipe_is_no_failed_gate(tmp_path: Path, command: str) -> None:
+    script = (
+        "import sys, typer; from devmind.cli.app import app\n"
+        "app.command('echoes')(lambda: typer.echo('x' * 100_000))\n"
+        f"app({command.split()!r})"
+    )
+    reads, writes = os.pipe()
+    os.close(reads)
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=False, cwd=tmp_path, stdout=writes, stderr=subprocess.PIPE
+    )
+    os.close(writes)
+    assert (done.returncode, done.stderr) == (141, b"")

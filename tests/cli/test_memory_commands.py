@@ -189,3 +189,4 @@ def test_memory_has_a_plural(devmind: Any, tmp_path: Path) -> None:
     with open_store(tmp_path / "memory") as store:
         store.add([example(1)])
     assert said(devmind, "check") == "1 entry, all is well\n"
+    assert "0 times, 1 entry never" in said(devmind, "stats")

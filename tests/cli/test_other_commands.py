@@ -213,6 +213,17 @@ def test_doctor_finds_packages_that_are_missing_or_too_old(monkeypatch: pytest.M
     assert found["typer>=9999"].mend.startswith(f"{sys.executable} -m pip install")
 
 
+def test_doctor_finds_entry_points_that_came_after_the_installation(tmp_path: Path) -> None:
+    assert not list(machine.installed_plugins(tmp_path)), "no checkout: what is installed is all there is"
+    known = '[project.entry-points."devmind.stages"]\nreflex = "stages.reflex.stage:ReflexStage"\n'
+    (tmp_path / "pyproject.toml").write_text(known)
+    assert [check.ok for check in machine.installed_plugins(tmp_path)] == [True]
+    (tmp_path / "pyproject.toml").write_text(f'{known}[project.entry-points."devmind.parts"]\n"head.new" = "a:B"\n')
+    (check,) = machine.installed_plugins(tmp_path)
+    assert (check.ok, check.said) == (False, "installed entry points are older than this checkout: without head.new")
+    assert f'pip install -e "{tmp_path}"' in check.mend
+
+
 def test_doctor_sees_a_folder_that_shadows_the_stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = {"far": plugins.Plugin("stages", "far", "shadowed_stages.far.stage:Far", "devmind-far", "1")}
     monkeypatch.setattr(plugins, "available", lambda group: found)
@@ -257,7 +268,6 @@ def test_the_page_of_commands_is_fresh() -> None:
     page = reference.page()
     assert (ROOT / "docs" / "commands.md").read_text(encoding="utf-8") == page
     assert "VALUE" not in page.replace("KEY=VALUE", ""), "every option says what it takes"
-    assert "tiny" not in page
     for label in ("`--count, -k N`", "`--prune/--keep`", "`[WORDS]...`", "`[NAME[=SOURCE]]...`"):
         assert f"| {label} |" in page, "as --help has it"
 
@@ -266,6 +276,8 @@ def test_help_and_version_are_understood_as_commands(devmind: Any) -> None:
     assert devmind("help").output == devmind("--help").output
     assert devmind("help", "stage", "list").output == devmind("stage", "list", "--help").output
     assert devmind("version").output == devmind("--version").output
+    for words in (("help", "version"), ("version", "--help")):
+        assert "'devmind --version' prints the version" in devmind(*words).stderr
     whole = devmind("--help").output
     assert whole.index("hello") < whole.index("live  ") < whole.index("doctor"), "a newcomer's first command is first"
     assert "Start here: devmind hello" in whole

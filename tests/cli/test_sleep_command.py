@@ -245,5 +245,17 @@ def test_a_damaged_newest_milestone_is_a_sentence(devmind: Any, config: str) -> 
     newest = Path("checkpoints/run/milestones/00-reflex")
     newest.mkdir(parents=True)
     (newest / "config.json").write_text(config)
+    with open_store("memory"):
+        pass
     refused = devmind("memory", "sleep")
     assert (refused.exit_code, f"The newest milestone '{newest}' is damaged" in refused.stderr) == (2, True)
+
+
+def test_where_none_was_raised_one_that_can_sleep_is_taken_once_there_is_a_memory(devmind: Any) -> None:
+    refused = devmind("memory", "sleep")
+    assert refused.stderr == "There is no memory in 'memory'; live or teach first, or give --memory DIR.\n"
+    with open_store("memory"):
+        pass
+    refused = devmind("memory", "sleep")
+    assert "has been through memory, so this is 'after-" in refused.stderr
+    assert "There is nothing to sleep on" in refused.stderr, "the newborn would have been refused for its heads"

@@ -273,6 +273,8 @@ def test_describe_shows_lessons_and_gates(devmind: Any, stand_in: Callable[..., 
     assert "ears: goes on after reflex" in output
     assert "Lessons at size nursery, 2.5 minutes in all" in output
     assert "Minutes of 2 cores of 100 GFLOP/s (float32); the steps are the same on every machine" in output
+    mistyped = devmind("stage", "describe", "reflex", "--set", "lessons.lisen.steps=3")
+    assert (mistyped.exit_code, mistyped.stderr) == (2, "Stage 'ears' has no lesson 'lisen'; did you mean 'listen'?\n")
     larger = devmind("stage", "describe", "reflex", "--size", "child").output
     assert "Lessons at size child; 'devmind stage run' measures how long they take" in larger
     assert "2.5" not in larger

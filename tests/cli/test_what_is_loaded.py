@@ -90,7 +90,7 @@ def test_what_is_wrong_is_said_before_anything_heavy_is_loaded(files: Path, take
         (["live", *room, "--record", "nowhere/x.mcap"], "There is no folder 'nowhere'"),
         (["live", "--camera", "browser", "--mic", "none", "--no-page"], "needs the page"),
         (["live", *room, "--plans", "cup.plan"], "cup.plan, line 3, column 21"),
-        (["live", *room, "--plans", "none.plan"], "The plan file 'none.plan' cannot be read"),
+        (["live", *room, "--plans", "none.plan"], "There is no plan file 'none.plan'"),
         (["live", *room, "--plans", "text.txt"], "There is no procedure named 'txt'"),
         (["live", *room, "--plans", "blocks"], "there is no action 'move'"),
         (["hello", "--port", str(taken_port)], f"port {taken_port}"),

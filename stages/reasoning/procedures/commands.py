@@ -39,6 +39,9 @@ def check(file: File, world: World = None) -> None:
         show.line(line)
     if told:
         raise typer.Exit(1)
+    if not library.plans:
+        show.line(f"There is no plan in '{file}'.")
+        raise typer.Exit(1)
     kinds = Counter(plan.kind for plan in library.plans)
     what = ", ".join(f"{count} for {kind}" for kind, count in kinds.items())
     show.line(f"{show.counted(len(library.plans), 'plan')} ({what}): all is well")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from stages.reasoning.procedures.plans import Library
 from stages.reasoning.procedures.reading import read_file
+from stages.reasoning.procedures.terms import PlanError
 
 FOLDER = Path(__file__).parent
 
@@ -23,5 +24,11 @@ def library_of(file: Path) -> Library:
     Raises:
         PlanError: the file cannot be read, or is not as it should be; the sentence says line and column.
     """
-    own = FOLDER / f"{file}.plan"
-    return read_file(own if not file.exists() and own.is_file() else file)
+    if file.exists():
+        return read_file(file)
+    known = sorted(path.stem for path in FOLDER.glob("*.plan"))
+    if str(file) in known:
+        return read_file(FOLDER / f"{file}.plan")
+    raise PlanError(
+        f"There is no plan file '{file}'. Give a path, or the name of one that comes with devmind: {', '.join(known)}."
+    )

@@ -100,10 +100,23 @@ def test_every_game_comes_to_its_end(folder: Path) -> None:
         return str(int(np.flatnonzero(TICTACTOE.rules.legal(table.board)["place"][0])[0]) + 1)
 
     table.play(said.append, first_free)
+    assert said[0].startswith("The agent has x and begins, you have o; places ")
+    assert sum("you have o" in sentence for sentence in said) == 1
     won = bool(TICTACTOE.rules.finished(table.board.marks)[1][0])
     assert said[-1] == (
         "A draw." if not won else "The agent has won." if table.board.player[0] == 1 else "You have won."
     )
+
+
+def test_only_places_that_may_be_taken_have_a_number(folder: Path) -> None:
+    agent = Agent.from_pretrained(folder)
+    table = Table(agent, GAMES["othello"], 0, agent_begins=False)
+    assert table.legend.startswith("You have x and begin, the agent has o; ")
+    numbers = {int(sign) - 1 for sign in table.drawn().split() if sign.isdecimal()}
+    assert numbers == set(np.flatnonzero(table.legal))
+    assert len(numbers) == 4
+    columns = Table(agent, GAMES["connect4"], 0, agent_begins=False)
+    assert columns.drawn().split() == ["."] * 42 + list("1234567")
 
 
 @pytest.mark.parametrize(
@@ -145,7 +158,9 @@ def test_without_an_agent_it_says_how_to_raise_one(
     assert "devmind stage run reasoning" in err
     code, _, err = run(capsys, "play", "othello", "--agent", "newborn")
     assert code == 2
-    assert "was never taught othello: it has no head 'othello_policy'" in err
+    assert "was never taught othello: it has no head 'othello_policy'; of those that come with devmind" in err
+    assert "'newborn'" not in err.partition("(--agent NAME): ")[2]
+    assert "after-reasoning" in err.partition("(--agent NAME): ")[2]
 
 
 def test_where_none_was_raised_the_agent_that_comes_with_devmind_plays(
@@ -223,10 +238,14 @@ def test_a_beam_solves_too_and_says_that_it_proves_nothing(folder: Path, capsys:
     assert code == 0
     assert slid(out, "8-puzzle", state)
     assert "2 moves, proven shortest, by A* with Manhattan; " in out, "two levels of a beam of 50 hold all there is"
+    assert " by a beam of 50" in out
+    assert "proves nothing" not in out, "A* has proven it"
+    code, out, _ = run(capsys, *args, "--proof", "0")
     assert " by a beam of 50, which proves nothing" in out
     code, out, _ = run(capsys, "solve", "lights-out", "--state", "01000 11100 01000 00000 00000", *args[4:])
     assert code == 0
     assert out.startswith("press (row,column): 2,2\n1 press, proven shortest")
+    assert "proves nothing" not in out
     args = ("solve", "8-puzzle", "--state", "8 6 7 2 5 4 3 0 1", "--agent", str(folder), "--beam", "2", "--nodes", "5")
     code, out, _ = run(capsys, *args)
     assert code == 1

@@ -72,7 +72,7 @@ def test_what_is_wrong_in_a_plan_file_is_said_with_its_place(text: str, said: st
     (tmp_path / "mine.plan").write_text(text, encoding="utf-8")
     with pytest.raises(PlanError, match=said):
         read_plans(tmp_path / "mine.plan")
-    with pytest.raises(PlanError, match=r"The plan file '.*no\.plan' cannot be read"):
+    with pytest.raises(PlanError, match=r"There is no plan file '.*no\.plan'. .*: blocks, "):
         read_plans(tmp_path / "no.plan")
 
 

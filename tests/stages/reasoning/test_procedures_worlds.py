@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from devmind.cli.app import app
 from devmind.curriculum.exam import bootstrap
 from devmind.errors import WorldError
 from devmind.testing import tiny_agent
@@ -168,3 +171,13 @@ def test_tree_search_by_the_agents_judgement_is_a_primitive() -> None:
     actions = {"think": lambda: int(moves(judge, board, 64)[0]), "place": done.append}
     assert Interpreter(library, actions=actions).solve(("played",))
     assert done == [2], "it wins in one"
+
+
+def test_a_check_says_that_there_is_no_plan_or_no_file(tmp_path: Path) -> None:
+    (empty := tmp_path / "empty.plan").write_text("")
+    done = CliRunner().invoke(app, ["procedures", "check", str(empty)])
+    assert (done.exit_code, done.output) == (1, f"There is no plan in '{empty}'.\n")
+    done = CliRunner().invoke(app, ["procedures", "check", "nope"])
+    assert done.exit_code == 2
+    assert done.stderr.startswith("There is no plan file 'nope'. Give a path, or the name of one that comes with")
+    assert "blocks, blocks_by_search, errand, jets, tileworld." in done.stderr
