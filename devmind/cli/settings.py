@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 
 SizeOption = Annotated[
     str | None,
-    typer.Option(
-        "--size",
-        metavar="tiny|nursery|child|adult",
-        help="The one dial: a trial of the machinery in minutes, two CPU cores, one GPU, a 64 GB GPU.",
-    ),
+    typer.Option("--size", metavar="nursery|child|adult", help="The one dial: two CPU cores, one GPU, a 64 GB GPU."),
 ]
 MinutesOption = Annotated[
     float | None,

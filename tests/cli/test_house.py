@@ -32,11 +32,11 @@ def test_without_arguments_the_help_is_shown(devmind: Any) -> None:
     assert devmind("stage").output == devmind("stage", "--help").output
 
 
-def test_the_help_fits_eighty_columns_and_names_every_size(devmind: Any) -> None:
+def test_the_help_fits_eighty_columns_and_hides_the_size_of_the_tests(devmind: Any) -> None:
     for words in (["--help"], ["stage", "run", "--help"], ["curriculum", "run", "--help"], ["stage", "exam", "--help"]):
         output = devmind(*words).output
         assert max(map(len, output.splitlines())) <= 80
-        assert ("--size" in output) == ("tiny|nursery|child|adult" in output)
+        assert "tiny" not in output
 
 
 @pytest.mark.parametrize(

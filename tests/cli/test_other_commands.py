@@ -268,6 +268,7 @@ def test_the_page_of_commands_is_fresh() -> None:
     page = reference.page()
     assert (ROOT / "docs" / "commands.md").read_text(encoding="utf-8") == page
     assert "VALUE" not in page.replace("KEY=VALUE", ""), "every option says what it takes"
+    assert "tiny" not in page
     for label in ("`--count, -k N`", "`--prune/--keep`", "`[WORDS]...`", "`[NAME[=SOURCE]]...`"):
         assert f"| {label} |" in page, "as --help has it"
 
