@@ -18,6 +18,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from devmind.config import RunConfig
 from devmind.datasets import CATALOGUE, find, get
 from devmind.datasets.catalogue import DataSet, Remote
 from devmind.datasets.fetch import digest
@@ -182,7 +183,8 @@ def test_the_layout_is_what_the_stages_read(tmp_path: Path) -> None:
     assert has_pictures(tmp_path)
     assert clips(tmp_path) is not None
     assert recorded(tmp_path) is not None
-    assert corpus(cast(Any, SimpleNamespace(data=tmp_path))).source == "own.txt"
+    context = SimpleNamespace(data=tmp_path, config=RunConfig())
+    assert corpus(cast(Any, context)).source == "own.txt"
     assert judged(tmp_path, 1, 0)[0].name == "L2_R2"
     assert (tmp_path / FIFTEEN_FILE).is_file()
 

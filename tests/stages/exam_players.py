@@ -18,6 +18,7 @@ import torch
 from devmind.agent.output import Categorical
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds
+from devmind.sessions.written import pictures
 from devmind.worlds.nursery import hiding
 from stages.memory import short_term
 from stages.memory.match import exam as match
@@ -26,7 +27,7 @@ from stages.memory.permanence import episodes as hidden
 from stages.memory.permanence import exam as permanence
 from stages.memory.recall import exam as recall
 from stages.memory.recall.things import NAMES
-from stages.reflex import hand_rules, recordings
+from stages.reflex import hand_rules
 from stages.reflex.balance import exam as balance
 from stages.reflex.bind import exam as bind
 from stages.reflex.hear import exam as hear
@@ -87,7 +88,7 @@ def recalled(table: Mapping[bytes, Any], seen: Any, turn: Turn) -> np.ndarray:
 
 
 def see_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
-    every = recordings.pictures(None)
+    every = pictures(None)
     table = known((see.as_sight(every.images).numpy(), every.labels))
     patch.setattr(see, "_named", lambda agent, head, sight: recalled(table, sight.numpy(), turn))
 
