@@ -73,6 +73,8 @@ ELSEWHERE: Mapping[str, str] = {
     "hear_words": "tests/stages/voice/test_hear_words.py",
     "sounds": "tests/stages/voice/test_sounds.py",
     "echo": "tests/stages/voice/test_echo.py",
+    "name_heard": "tests/stages/voice/test_name_heard.py",
+    "say": "tests/stages/voice/test_say.py",
 }
 """Skills whose exams have these tests in a file of their own: a night, games and pages need a player of their kind."""
 
