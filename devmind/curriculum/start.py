@@ -97,9 +97,7 @@ def give_reading(stage: Stage, agent: Agent, context: Context) -> None:
                 "Leave the setting out, or go on from an agent that has not learned to read."
             )
         return
-    admitted = copy.deepcopy(agent)
-    stage.admit(admitted)
-    if TEXT not in admitted.encoders:
+    if TEXT not in admitted(stage, agent).encoders:
         return
     if wanted == "bpe":
         read = getattr(stage, "taught_text", None)
@@ -131,13 +129,19 @@ def missing_parts(stage: Stage, agent: Agent, for_exam: bool = False) -> str:
     Args:
         for_exam: of that what an exam needs: no critic, and none of the heads that the stage calls `optional`.
     """
-    admitted = copy.deepcopy(agent)
-    stage.admit(admitted)
-    heads = set(admitted.heads)
+    whole = admitted(stage, agent)
+    heads = set(whole.heads)
     if for_exam:
-        heads = {name for name in heads if not admitted.head(name).critic} - set(getattr(stage, "optional", ()))
-    layers = {f"the trunk's layers of '{name}'" for name in set(admitted.config.grown) - set(agent.config.grown)}
-    return ", ".join(sorted((set(admitted.encoders) - set(agent.encoders)) | (heads - set(agent.heads)) | layers))
+        heads = {name for name in heads if not whole.head(name).critic} - set(getattr(stage, "optional", ()))
+    layers = {f"the trunk's layers of '{name}'" for name in set(whole.config.grown) - set(agent.config.grown)}
+    return ", ".join(sorted((set(whole.encoders) - set(agent.encoders)) | (heads - set(agent.heads)) | layers))
+
+
+def admitted(stage: Stage, agent: Agent) -> Agent:
+    """A copy of the agent with all that the stage adds."""
+    copied = copy.deepcopy(agent)
+    stage.admit(copied)
+    return copied
 
 
 def gate_passed(folder: Path) -> bool:

@@ -23,7 +23,6 @@ GATHERED = 10
 """Moments of codes that are made sound at once: a second. Less has more seams, more is longer waited for."""
 NO_SPEAKER = "It utters sound, which nothing plays here; start it with --speaker default to hear it."
 NO_SOUND = "It utters by '{}', which does not say how its answers sound, so nothing is played."
-
 NO_PLAYER = "It utters codes of sound, and this speaker plays ready sound alone (it has no `play`)."
 
 

@@ -96,8 +96,6 @@ def imagine(
     """Imagine several plans to a goal, choose one, and follow it; given points and moves hold in the first plan."""
     from devmind.agent.threads import intra_op_threads
     from stages.planning import film
-    from stages.planning.parts import ROUTE
-    from stages.planning.tree import search_in_a_tree
 
     if env.startswith(("BabyAI-", "MiniGrid-")):
         if start or waypoint or symbols or steps or simulations or horizon or film_ or page or guidance is not None:
@@ -115,19 +113,9 @@ def imagine(
     rules = _maze(env)
     begin, end = _ends(rules, start, goal)
     _refuse_no_file(film_)
-    taught = taught_agent(agent, "planning", ROUTE, "to plan")
-    _refuse_untaught(taught, rules)
-    if guidance is not None:
-        if simulations or not isfinite(guidance):
-            raise ConfigError(
-                "--guidance takes a number such as 1.5, and a tree tries some by itself: give it without --simulations."
-            )
-        planner: Any = taught.head(ROUTE)
-        planner.free_guidance = guidance
-    if simulations:
-        if steps:
-            raise ConfigError("A tree has levels of its own: give --simulations or --steps, not both.")
-        search_in_a_tree(taught, simulations)
+    if simulations and steps:
+        raise ConfigError("A tree has levels of its own: give --simulations or --steps, not both.")
+    taught = _planner(agent, rules, guidance, simulations)
     if page:
         if waypoint or symbols or steps or horizon or film_:
             raise ConfigError(
@@ -153,6 +141,25 @@ def imagine(
         show.path("page", film_)
     if not told.arrived:
         raise typer.Exit(1)
+
+
+def _planner(folder: Path | None, rules: PointMazeRules, guidance: float | None, simulations: int | None) -> Agent:
+    """An agent that was taught this maze, and plans in it as it is asked to."""
+    from stages.planning.parts import ROUTE
+    from stages.planning.tree import search_in_a_tree
+
+    if guidance is not None and (simulations or not isfinite(guidance)):
+        raise ConfigError(
+            "--guidance takes a number such as 1.5, and a tree tries some by itself: give it without --simulations."
+        )
+    agent = taught_agent(folder, "planning", ROUTE, "to plan")
+    _refuse_untaught(agent, rules)
+    if guidance is not None:
+        head: Any = agent.head(ROUTE)
+        head.free_guidance = guidance
+    if simulations:
+        search_in_a_tree(agent, simulations)
+    return agent
 
 
 def _tell(told: Told) -> None:

@@ -108,9 +108,8 @@ class Dialogue:
     def _reply(self, agent: Agent, text: str, sight: Sense | None, now_s: float) -> OwnWords | None:
         anew = self._talk is None or self._talk.agent is not agent or now_s - self._said_s > LAPSE_S
         talk = Conversation(agent, sense=PAGE) if anew or self._talk is None else self._talk
-        heads = (
-            [POINT] if POINT in agent.heads and sight is not None else []
-        )  # there is nothing to point at in the dark
+        # There is nothing to point at in the dark.
+        heads = [POINT] if POINT in agent.heads and sight is not None else []
         seen = {} if sight is None else {"sight": sight}
         try:
             turn = talk.turn(

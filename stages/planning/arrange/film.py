@@ -136,8 +136,6 @@ def page(found: Arranged) -> str:
             "marked": "sureness of symbols",
             "chosen": found.chosen,
             "walked": seen(np.stack(found.walked)),
-            "arrived": found.sorted,
-            "made": found.plans,
             "came": f"{said}, with {found.plans} plan{'' if found.plans == 1 else 's'}. {found.belief[1]}",
             "given": [],
         }

@@ -51,8 +51,8 @@ SILENCED = {
 }
 
 SOUND = "first plans that lead through no wall"
-SOUND_BY_CRITIC = f"{SOUND}, without the judge's say"
 """Beside who arrived: one who plans anew and knows the walls by touch arrives by plans that do not hold, too."""
+SOUND_BY_CRITIC = f"{SOUND}, without the judge's say"
 
 Found = TypeVar("Found")
 

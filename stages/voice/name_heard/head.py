@@ -14,6 +14,7 @@ from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Categorical
 from devmind.agent.taps import Tapped
 from stages.voice.ear import TOKENS
+from stages.voice.pooling import since_begun
 
 PICTURES = 4
 """In a sight: above left, above right, below left, below right."""
@@ -69,13 +70,7 @@ class NamedHead(Head):
         weight = (_MOST_WEIGHT * torch.tanh(self.weigh(heard) / _MOST_WEIGHT)).exp() * here
         sums = {"weight": weight.sum(-2), "mean": (weight * features).sum(-2)}
         most = features.amax(-2)
-        if features.ndim > 3:  # [B, T, K, D]: all Moments of an episode at once
-            pooled = {name: value.cumsum(1) for name, value in sums.items()} | {"most": most.cummax(1).values}
-        else:
-            pooled = sums | {"most": most}
-            if kept is not None:
-                pooled = {name: kept[name] + value for name, value in sums.items()}
-                pooled["most"] = torch.maximum(kept["most"], most)
+        pooled = since_begun(sums, most, kept, at_once=features.ndim > 3)
         mean = pooled["mean"] / pooled["weight"].clamp_min(1e-6)
         meant = F.normalize(self.means(torch.cat((mean, pooled["most"]), -1)), dim=-1)
         shown = F.normalize(self.sees(by_picture(tapped.tokens[..., TOKENS:, :])), dim=-1)

@@ -19,13 +19,13 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import one_tick
 from devmind.agent.text import BEGIN
 from devmind.curriculum.stage import Context, Lesson
-from devmind.learners.gradient import gradient_lesson
 from devmind.moment import TICK_SAMPLES
 from devmind.seeding import numpy_rng
 from stages.voice.caregiver.aloud import spoken_so
 from stages.voice.caregiver.speech import SPOKEN
 from stages.voice.ear import BEFORE, FRAMES, MELS, frames
 from stages.voice.echo.lesson import decode
+from stages.voice.one_head import head_lesson
 from stages.voice.parts import SAY, TEXT
 from stages.voice.say.head import MANNER, MOMENTS
 from stages.voice.utterances import heard
@@ -36,7 +36,6 @@ LEFT_OUT = 4
 """Of so many manners of a word one is left for the exam."""
 LEAD = TICK_SAMPLES // 4
 """Samples of silence before a word."""
-ALONE = "It trains a head of its own, and no other lesson changes what that answers by."
 
 
 @dataclass(frozen=True)
@@ -51,16 +50,9 @@ class Own:
 
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
-    return gradient_lesson(
-        context, "say", loss, lambda agent, context, update, rows, steps: lesson_batch(context, update, rows),
-        steps=STEPS, rows=32, learning_rate=4e-3, minutes=1.5, trains=trained, control_trains=trained, prefetch=True,
-        skills=("say",), rehearsal_every=0, undoes_earlier=False, unrehearsed=ALONE,
-    )  # fmt: skip
-
-
-def trained(agent: Agent) -> tuple[str, ...]:
-    """What the lesson changes."""
-    return (f"heads.{SAY}.",)
+    return head_lesson(
+        context, "say", SAY, loss, lesson_batch, steps=STEPS, rows=32, learning_rate=4e-3, minutes=1.5, skill="say"
+    )
 
 
 def manners(left_out: bool) -> list[tuple[str, float, float]]:

@@ -16,6 +16,7 @@ from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Categorical
 from devmind.agent.taps import Tapped
 from stages.voice.ear import MEL, SCALE, SHIFT
+from stages.voice.pooling import since_begun
 
 _MOST_WEIGHT = 4.0
 _LEAST_VARIANCE = 1e-2
@@ -70,13 +71,7 @@ class KindsHead(Head):
         weight = (_MOST_WEIGHT * torch.tanh(self.weigh(features) / _MOST_WEIGHT)).exp() * here
         sums = {"weight": weight, "mean": weight * features, "square": weight * features.square()}
         most = features * here
-        if features.ndim > 2:  # [B, T, F]: all Moments of an episode at once
-            pooled = {name: value.cumsum(1) for name, value in sums.items()} | {"most": most.cummax(1).values}
-        else:
-            pooled = sums | {"most": most}
-            if kept is not None:
-                pooled = {name: kept[name] + value for name, value in sums.items()}
-                pooled["most"] = torch.maximum(kept["most"], most)
+        pooled = since_begun(sums, most, kept, at_once=features.ndim > 2)
         total = pooled["weight"].clamp_min(1e-6)
         mean = pooled["mean"] / total
         spread = ((pooled["square"] / total - mean.square()).clamp_min(0.0) + _LEAST_VARIANCE).sqrt()

@@ -12,11 +12,11 @@ from torch.nn import functional as F
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson
-from devmind.learners.gradient import gradient_lesson
 from devmind.moment import TICK_SAMPLES
 from devmind.seeding import numpy_rng, torch_generator
 from stages.voice.echo.clean.filters import in_bins, spectrum
 from stages.voice.moments import as_batch, in_a_row, varied
+from stages.voice.one_head import head_lesson
 from stages.voice.parts import CLEANED
 from stages.voice.utterances import alike, groups, shares, sources, where
 
@@ -25,21 +25,14 @@ LOUD_DB = (-2.0, 12.0)
 """Speech above noise in lessons."""
 LEAD = 2 * TICK_SAMPLES
 """Samples in which the noise alone is heard."""
-ALONE = "It trains a head of its own, and no other lesson changes what that answers by."
 
 
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
-    return gradient_lesson(
-        context, "clean", loss, lambda agent, context, update, rows, steps: lesson_batch(context, update, rows),
-        steps=STEPS, rows=16, learning_rate=4e-3, minutes=1.0, trains=trained, control_trains=trained, prefetch=True,
-        skills=("echo",), learns_from=groups(context), rehearsal_every=0, undoes_earlier=False, unrehearsed=ALONE,
+    return head_lesson(
+        context, "clean", CLEANED, loss, lesson_batch, steps=STEPS, rows=16, learning_rate=4e-3, minutes=1.0,
+        skill="echo", learns_from=groups(context),
     )  # fmt: skip
-
-
-def trained(agent: Agent) -> tuple[str, ...]:
-    """What the lesson changes."""
-    return (f"heads.{CLEANED}.",)
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,40 +11,25 @@ from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson
-from devmind.learners.gradient import gradient_lesson
-from devmind.learners.muon import MuonLearner
 from devmind.moment import TICK_SAMPLES
 from devmind.seeding import numpy_rng, torch_generator
 from stages.voice.ear import BEFORE, FRAMES, frames
 from stages.voice.echo.go_on.head import AHEAD
 from stages.voice.echo.lesson import decode
 from stages.voice.moments import as_batch, in_a_row, varied
+from stages.voice.one_head import HeadByMuon, head_lesson
 from stages.voice.parts import GOES_ON
 from stages.voice.utterances import alike, groups, shares, sources, where
 
 STEPS = {"tiny": 8, "nursery": 200, "child": 3000, "adult": 8000}
-ALONE = "It trains a head of its own, and no other lesson changes what that answers by."
-
-
-class HeadByMuon(MuonLearner):
-    """The head's matrices by Muon."""
-
-    orthogonal: ClassVar[tuple[str, ...]] = (f"heads.{GOES_ON}.",)
 
 
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
-    return gradient_lesson(
-        context, "go_on", loss, lambda agent, context, update, rows, steps: lesson_batch(context, update, rows),
-        steps=STEPS, rows=24, learning_rate=3e-3, minutes=1.0, learner=HeadByMuon, trains=trained, prefetch=True,
-        control_trains=trained, skills=("echo",), learns_from=groups(context), rehearsal_every=0,
-        undoes_earlier=False, unrehearsed=ALONE,
+    return head_lesson(
+        context, "go_on", GOES_ON, loss, lesson_batch, steps=STEPS, rows=24, learning_rate=3e-3, minutes=1.0,
+        skill="echo", learner=HeadByMuon, learns_from=groups(context),
     )  # fmt: skip
-
-
-def trained(agent: Agent) -> tuple[str, ...]:
-    """What the lesson changes."""
-    return (f"heads.{GOES_ON}.",)
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:

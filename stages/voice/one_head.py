@@ -1,0 +1,52 @@
+"""Lessons in which one head learns alone: ear, eye and trunk stay as they are, and nothing taught before is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.stage import Context, Lesson
+from devmind.learners.gradient import GradientLearner, Loss, gradient_lesson
+from devmind.learners.muon import MuonLearner
+
+ALONE = "It trains a head of its own, and no other lesson changes what that answers by."
+
+
+class HeadByMuon(MuonLearner):
+    """The head's matrices by Muon."""
+
+    orthogonal: ClassVar[tuple[str, ...]] = ("heads.",)
+
+
+def head_lesson(
+    context: Context,
+    name: str,
+    head: str,
+    loss: Loss,
+    make: Callable[[Context, int, int], Any],
+    *,
+    steps: Mapping[str, int],
+    rows: int,
+    learning_rate: float,
+    minutes: float,
+    skill: str,
+    learner: Callable[..., GradientLearner] = GradientLearner,
+    learns_from: Sequence[str] = (),
+) -> Lesson:
+    """A lesson that changes `head` and nothing else. Its control is the same lesson on a trunk that lets all through.
+
+    Args:
+        make: `(context, update, rows) -> batch`.
+        steps: by size; further arguments: as those of `gradient_lesson` and Lesson.
+    """
+
+    def trains(agent: Agent) -> Sequence[str]:
+        return (f"heads.{head}.",)
+
+    return gradient_lesson(
+        context, name, loss, lambda agent, context, update, rows, steps: make(context, update, rows),
+        steps=steps, rows=rows, learning_rate=learning_rate, minutes=minutes, learner=learner, trains=trains,
+        control_trains=trains, prefetch=True, skills=(skill,), learns_from=tuple(learns_from), rehearsal_every=0,
+        undoes_earlier=False, unrehearsed=ALONE,
+    )  # fmt: skip
