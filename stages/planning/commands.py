@@ -93,7 +93,7 @@ def imagine(
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of a room or a table.")] = 0,
 ) -> None:
-    """Imagine several plans to a goal, choose one, and follow it; given points and moves hold in the first plan."""
+    """Imagine several plans to a goal, choose one, and follow it; of the first plan points and moves may be given."""
     from devmind.agent.threads import intra_op_threads
     from stages.planning import film
 
