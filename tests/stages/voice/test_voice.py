@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from stages.voice.caregiver.speech import NEW_WORDS, TAUGHT_VOICES, UNSEEN_VOICE
 from stages.voice.listening import Hearing, moments_of, repeat
 from stages.voice.moments import as_batch, in_a_row
 from stages.voice.stage import VoiceStage
-from stages.voice.transcript import read_off
+from stages.voice.transcript import KNOWN, read_off
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +55,17 @@ def test_what_is_heard_and_said_moment_by_moment_is_what_is_heard_and_said_at_on
     np.testing.assert_array_equal(codes, outputs[parts.CODEC].mode()[0, :10].numpy())
     assert codes.shape == (10, 4, 2)
     assert sound.shape == wave.shape
+
+
+def test_a_word_that_goes_on_from_moment_to_moment_is_heard_once(agent: Agent) -> None:
+    steady, word = copy.deepcopy(agent), 3
+    with torch.no_grad():
+        for parameter in steady.head(parts.WORDS).parameters():
+            parameter.zero_()
+        bias = list(steady.head(parts.WORDS).parameters())[-1]
+        bias.view(-1, len(KNOWN))[:, word] = 1.0  # the same word in every frame, whatever is heard
+    heard = list(Hearing(steady, list(noise(0.5).reshape(-1, 1600))).words())
+    assert heard == [(0.1, KNOWN[word])]
 
 
 def test_what_two_ears_hear_is_no_speech_and_changes_nothing(agent: Agent) -> None:
