@@ -104,8 +104,8 @@ def test_stages_and_configurations_are_found_from_another_folder(elsewhere: Else
     assert "warmth" in listed.stdout
     shown = elsewhere.devmind("config", "show", "child")
     assert "size: child" in shown.stdout, shown.stdout
-    made = elsewhere.devmind("new", "world", "pond")
-    assert (elsewhere.folder / "devmind-pond" / "pyproject.toml").is_file(), made.stdout
+    made = elsewhere.devmind("new", "world", "meadow")
+    assert (elsewhere.folder / "devmind-meadow" / "pyproject.toml").is_file(), made.stdout
 
 
 def test_every_plugin_loads_though_a_folder_is_named_stages(elsewhere: Elsewhere) -> None:
