@@ -21,14 +21,16 @@ FOLDER = HERE / NEWBORN
 
 def raised() -> dict[str, Path]:
     """The folder of each agent that comes with the package, by its name; who has been through least comes first."""
-    stages = {path.parent: _stages(path.parent) for path in HERE.glob("*/config.json")}
-    return {folder.name: folder for folder in sorted(stages, key=lambda folder: (len(stages[folder]), folder.name))}
+    folders = [path.parent for path in HERE.glob("*/config.json")]
+    return {folder.name: folder for folder in sorted(folders, key=lambda folder: (len(stages_of(folder)), folder.name))}
 
 
 def most_raised(through: Iterable[str] = (), without: str | None = None) -> Path | None:
     """The one that has been through most stages, all of `through` among them and `without` not; None where none has."""
     fitting = [
-        folder for folder in raised().values() if set(through) <= _stages(folder) and without not in _stages(folder)
+        folder
+        for folder in raised().values()
+        if set(through) <= set(stages_of(folder)) and without not in stages_of(folder)
     ]
     return fitting[-1] if fitting else None
 
@@ -38,8 +40,9 @@ def with_head(head: str) -> list[str]:
     return [name for name, folder in raised().items() if head in {entry["name"] for entry in _config(folder)["heads"]}]
 
 
-def _stages(folder: Path) -> set[str]:
-    return set(_config(folder)["stages"])
+def stages_of(folder: Path) -> list[str]:
+    """The stages that the agent in `folder` has been through, in their order."""
+    return list(_config(folder)["stages"])
 
 
 def _config(folder: Path) -> dict[str, Any]:

@@ -1,5 +1,8 @@
 """Put a raised agent beside the newborn: `python -m devmind.raised.pack RUN/milestones/01-reflex newborn`.
 
+`python -m devmind.raised.pack RUN`, where RUN is the folder of a whole childhood (`devmind curriculum run`), puts all
+of its agents here at once, each over the one before.
+
 Critics are left out, since nobody rewards it, and weights are kept in half precision; `--over NAME` keeps only those
 that the agent of that name lacks. With `--exams FILE` (what
 `devmind stage exam STAGE --agent newborn --json FILE` wrote of the packed agent) its scores are sealed beside it; they
@@ -19,9 +22,11 @@ from devmind.acting.standing import RESULTS
 from devmind.agent.agent import Agent
 from devmind.agent.saving import save, seal
 from devmind.errors import CheckpointError
-from devmind.raised import HERE
+from devmind.raised import HERE, NEWBORN, stages_of
 
 LARGEST_BYTES = 16_000_000
+ENDED = ("*/milestones/*/config.json", "*/agent/config.json")
+"""Where the stages of a curriculum end, below its folder: with a milestone, or with an agent that failed a gate."""
 KNOWN = ("pictures:scikit-learn digits", "text:")
 """Groups of recordings that one of these agents may have learned from: pictures that come with a library, and texts.
 None of a person's voice or face."""
@@ -61,6 +66,31 @@ def pack(source: Path, out: Path, over: Path | None = None) -> int:
     return size
 
 
+def pack_childhood(run: Path, into: Path = HERE) -> dict[str, int]:
+    """Pack the agents that the stages of the curriculum in the folder `run` ended with; gives their bytes by name.
+
+    Raises:
+        CheckpointError: an agent cannot be packed (`pack`), or one that lies in `into` would be left without the agent
+            that it was packed over.
+    """
+    ended = [path.parent for pattern in ENDED for path in run.glob(pattern)]
+    ended.sort(key=lambda folder: len(stages_of(folder)))
+    names = {f"after-{stages_of(folder)[-1]}": folder for folder in ended}
+    if ended:
+        names = {NEWBORN: ended[0], **dict(list(names.items())[1:])}
+    if missing := {path.parent.name for path in into.glob("*/config.json")} - set(names):
+        raise CheckpointError(
+            f"No stage of '{run}' has ended with {', '.join(sorted(missing))}, which '{into}' keeps as what "
+            "differs from agents that would be replaced; let the childhood end, or delete those."
+        )
+    written: dict[str, int] = {}
+    before: Path | None = None
+    for name, folder in names.items():
+        written[name] = pack(folder, into / name, before)
+        before = into / name
+    return written
+
+
 def seal_exams(folder: Path, exams: Sequence[Path]) -> None:
     """Put the scores in the files `exams`, of a stage or one of its skills each, beside the packed agent in `folder`.
 
@@ -86,14 +116,20 @@ def seal_exams(folder: Path, exams: Sequence[Path]) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("agent", type=Path, help="a milestone of a run without recordings of anybody")
-    parser.add_argument("name", help="what --agent will call it")
+    parser.add_argument("agent", type=Path, help="a milestone, or a childhood, of a run without recordings of anybody")
+    parser.add_argument("name", nargs="?", help="what --agent will call the milestone; a childhood's have their names")
     parser.add_argument("--over", help="the agent beside it that it grew out of: only what differs is kept")
     parser.add_argument("--exams", type=Path, nargs="+", help="scores of the packed agent, which is not packed again")
     arguments = parser.parse_args()
-    folder = HERE / arguments.name
-    if arguments.exams:
-        seal_exams(folder, arguments.exams)
+    if arguments.name is None:
+        if arguments.over or arguments.exams:
+            parser.error("--over and --exams are of one agent: give its NAME")
+        sizes = pack_childhood(arguments.agent)
+    elif arguments.exams:
+        seal_exams(HERE / arguments.name, arguments.exams)
+        sizes = {}
     else:
         over = HERE / arguments.over if arguments.over else None
-        print(f"{folder}: {pack(arguments.agent, folder, over):,} bytes")
+        sizes = {arguments.name: pack(arguments.agent, HERE / arguments.name, over)}
+    for name, size in sizes.items():
+        print(f"{HERE / name}: {size:,} bytes")

@@ -20,7 +20,7 @@ from devmind.live.loop import LiveLoop
 from devmind.live.virtual import VirtualClock
 from devmind.moment import Moment
 from devmind.raised import FOLDER, SIZE, most_raised, raised
-from devmind.raised.pack import LARGEST_BYTES, pack, seal_exams
+from devmind.raised.pack import LARGEST_BYTES, pack, pack_childhood, seal_exams
 from devmind.seeding import exam_seeds
 from devmind.testing import tiny_agent
 from devmind.worlds import rules_of
@@ -135,6 +135,31 @@ def test_scores_are_sealed_beside_the_agent_that_they_are_of(tmp_path: Path) -> 
     scores.write_text(json.dumps({"agent_sha256": "0" * 64, "passed": True, "skills": {}}))
     with pytest.raises(CheckpointError, match="of another agent"):
         seal_exams(tmp_path / "packed", [scores])
+
+
+def test_a_childhood_is_packed_whole_each_over_the_one_before(tmp_path: Path) -> None:
+    """A curriculum's folder: a stage that passed, and one that failed a gate, whose agent grew out of the first."""
+    agent = tiny_agent()
+    parts.admit(agent)
+    agent.config.stages = ["reflex"]
+    agent.save_pretrained(tmp_path / "run" / "reflex" / "milestones" / "01-reflex")
+    agent.config.stages = ["reflex", "memory"]
+    with torch.no_grad():
+        agent.readout.add_(0.25)
+    agent.save_pretrained(tmp_path / "run" / "memory" / "agent")
+    kept = pack_childhood(tmp_path / "run", tmp_path / "raised")
+    assert list(kept) == ["newborn", "after-memory"]
+    assert kept["after-memory"] < kept["newborn"] / 4
+    older = Agent.from_pretrained(tmp_path / "raised" / "after-memory")
+    assert older.config.stages == ["reflex", "memory"]
+    assert torch.allclose(older.readout, agent.readout, atol=1e-3)
+    # What would be left over an agent that is replaced stays whole: nothing is written.
+    agent.config.stages = ["reflex", "memory", "language"]
+    pack_folder = tmp_path / "raised" / "after-language"
+    agent.save_pretrained(tmp_path / "language")
+    pack(tmp_path / "language", pack_folder, tmp_path / "raised" / "after-memory")
+    with pytest.raises(CheckpointError, match="has ended with after-language"):
+        pack_childhood(tmp_path / "run", tmp_path / "raised")
 
 
 def test_it_follows_an_instruction_in_a_life_as_in_the_exam() -> None:
