@@ -14,6 +14,7 @@ from devmind.worlds.nursery.spawning import (
     polar,
     put,
     put_clear,
+    redress,
     seat_caregiver,
     settle,
 )
@@ -79,6 +80,7 @@ def spawn_bind(seeds: np.ndarray) -> NurseryState:
         left = -22.5 + 15.0 * place[:, slot] + uniform(seeds, f"left {slot}", -1.5, 1.5)
         up = uniform(seeds, f"up {slot}", -15.0, 15.0)
         put(state, slot, in_view(state, left, up, uniform(seeds, f"distance {slot}", 1.5, 1.9)))
+    redress(state)
     state.loudness[np.arange(n), sounding] = uniform(seeds, "loudness", 0.8, 1.4)
     state.target = sounding
     state.sound_class = 1 + state.shape[np.arange(n), sounding]
@@ -104,6 +106,7 @@ def spawn_hear(seeds: np.ndarray) -> NurseryState:
     source = integers(seeds, "source", count)
     tone = (kind >= 1) & (kind <= len(SHAPES))
     state.shape[every[tone], source[tone]] = kind[tone] - 1
+    redress(state)
     state.loudness[every, source] = np.where(tone, level, 0.0)
     state.tapping[every, source] = kind == CONTACT
     state.target = np.where(tone | (kind == CONTACT), source, -1)

@@ -8,6 +8,7 @@ from devmind.moment import WIDE_SIZE
 from devmind.worlds.nursery.chance import integers, shuffled, uniform
 from devmind.worlds.nursery.dynamics import path_point
 from devmind.worlds.nursery.geometry import angles_deg, camera_axes, cos_deg, direction, length, sin_deg
+from devmind.worlds.nursery.looks import textures
 from devmind.worlds.nursery.state import (
     COLOUR_NAMES,
     FLY,
@@ -36,11 +37,14 @@ def _planes(seeds: np.ndarray) -> np.ndarray:
 
 
 def empty_room(seeds: np.ndarray) -> NurseryState:
-    """A still child in an empty, silent room. Objects already have looks (all colours differ) but are not present."""
+    """A still child in an empty, silent room. Objects already have looks (all colours differ) but are not present.
+
+    Who changes shapes or colours calls `redress`.
+    """
     n, o = len(seeds), N_OBJECTS
     point, number, flag, count = np.zeros((n, o, 3)), np.zeros(n), np.zeros(n, bool), np.zeros(n, np.int64)
     each, flags, counts = np.zeros((n, o)), np.zeros((n, o), bool), np.zeros((n, o), np.int64)
-    return NurseryState(
+    state = NurseryState(
         seed=np.array(seeds, np.int64),
         tick=count.copy(),
         pan=number.copy(),
@@ -88,6 +92,13 @@ def empty_room(seeds: np.ndarray) -> NurseryState:
         reward=np.zeros(n, np.float32),
         terminal=flag.copy(),
     )
+    redress(state)
+    return state
+
+
+def redress(state: NurseryState) -> None:
+    """Give things in rooms of lessons another texture where their looks are left out of lessons, in place."""
+    state.texture = textures(state.seed, state.shape, state.colour, state.texture)
 
 
 def polar(azimuth_deg: np.ndarray, elevation_deg: np.ndarray, distance_m: np.ndarray) -> np.ndarray:

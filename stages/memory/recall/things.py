@@ -20,6 +20,7 @@ from devmind.moment import SIGHT_SIZE
 from devmind.seeding import numpy_rng
 from devmind.worlds.nursery.chance import uniform
 from devmind.worlds.nursery.hearing import sound
+from devmind.worlds.nursery.looks import left_out
 from devmind.worlds.nursery.spawning import empty_room, in_view, put, settle
 from devmind.worlds.nursery.state import COLOUR_NAMES, SHAPES, TEXTURES, NurseryState
 from devmind.worlds.nursery.views import SIGHT_FOV_DEG, draw, scene
@@ -86,12 +87,12 @@ class Lives:
 
 
 _EVERY = np.arange(len(SHAPES) * len(COLOUR_NAMES) * len(TEXTURES))
-_MIXED = (
-    _EVERY % len(SHAPES) + _EVERY // len(SHAPES) % len(COLOUR_NAMES) + _EVERY // len(SHAPES) // len(COLOUR_NAMES)
-) % 4
-HELD_OUT, TAUGHT = _EVERY[_MIXED == 0], _EVERY[_MIXED != 0]
-"""Kinds of things, numbers that stand for shape, colour and texture: a quarter of the combinations is kept for exams.
-Of each shape, each colour and each texture there are some in both."""
+_KEPT = left_out(
+    _EVERY % len(SHAPES), _EVERY // len(SHAPES) % len(COLOUR_NAMES), _EVERY // len(SHAPES) // len(COLOUR_NAMES)
+)
+HELD_OUT, TAUGHT = _EVERY[_KEPT], _EVERY[~_KEPT]
+"""Kinds of things, numbers that stand for shape, colour and texture: a quarter of the combinations is kept for exams,
+the same that the nursery's lessons leave out. Of each shape, each colour and each texture there are some in both."""
 
 
 def lives(seeds: np.ndarray, things: int, among: np.ndarray = _EVERY) -> Lives:

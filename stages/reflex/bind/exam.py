@@ -23,6 +23,7 @@ from devmind.seeding import exam_seeds
 from stages.reflex.bind.lesson import CELL_PX, CELLS, centres, scenes
 from stages.reflex.exhibits import picture_exhibits
 from stages.reflex.hand_rules import sounding_box
+from stages.reflex.left_out import looks_left_out, rows_by_looks
 from stages.reflex.locate.scene import Scene
 from stages.reflex.parts import on_trunk
 
@@ -45,6 +46,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     full, things = level == "full", np.mean([len(each) for each in found])
     wrong = np.flatnonzero(~right)[:6]
     captions = [f"object {target[i] + 1} of 4 sounded; the answer is not its box" for i in wrong]
+    left = looks_left_out(context, "bind", seeds)
     rows, floors = {}, {}
     if full:
         deaf, four = {"sight": senses["sight"]}, list(boxes)
@@ -52,6 +54,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             "sound off": float(same_thing(_chosen(agent, "bind", deaf, found), sounding).mean()),
             "among the four true boxes": float((_chosen(agent, "bind", senses, four) == sounding).all(1).mean()),
             "what sounds is detected": float(_detected_at_all(found, sounding).mean()),
+            **rows_by_looks(agent, left, right),
         }
         ruled = sounding_box(shown, senses["sound"].numpy())
         floors = {"odd colours, by the ears' delay": float(same_thing(ruled, sounding).mean())}
@@ -72,7 +75,8 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     ]
     if own := on_trunk(agent, "bind"):
         by_itself = same_thing(_chosen(agent, own, senses, found), sounding)
-        measures.append(measures[0].of("bind/bind_trunk", by_itself))
+        rows = rows_by_looks(agent, left, by_itself) if full else {}
+        measures.append(measures[0].of("bind/bind_trunk", by_itself, rows=rows))
     return measures
 
 

@@ -92,7 +92,10 @@ def _orient(agent: Agent, context: Context, level: str, cue: str) -> list[Measur
         ceiling=1.0,
         rate=True,
         floors=floors,
-        rows={f"{_OFF[cue]} off": share(lambda: arcs(agent, "look", [_OFF[cue]]), n // 2)} if full else {},
+        rows={f"{_OFF[cue]} off": share(lambda: arcs(agent, "look", [_OFF[cue]]), n // 2)}
+        | _by_looks(agent, trial, right)
+        if full
+        else {},
         reference=_REFERENCES[cue],
         answered=actor.counts,
         note=f"median error {np.median(last):.1f} degrees",
@@ -110,7 +113,8 @@ def _by_trunk(agent: Agent, trial: Trial, arc: Measure, full: bool) -> list[Meas
         return []
     actor = by_trunk(agent, "look")
     right = (trial.play(lambda: actor).watched[-1] <= ORIENTED_DEG).astype(np.float64)
-    own = arc.of(f"{arc.name}/look_trunk", right, answered=actor.counts, note=ARC_SILENCED)
+    rows = _by_looks(agent, trial, right) if full else {}
+    own = arc.of(f"{arc.name}/look_trunk", right, answered=actor.counts, note=ARC_SILENCED, rows=rows)
     if not (full and arc.name == "orient/motion"):
         return [own]
     alone = trial.play(lambda: by_trunk(agent, "look", short_term=False)).watched[-1] <= ORIENTED_DEG
@@ -119,7 +123,12 @@ def _by_trunk(agent: Agent, trial: Trial, arc: Measure, full: bool) -> list[Meas
         floors={"no memory": 0.0}, episodes=arc.episodes,
         note="the trunk with its window less the same with a window of one Moment, episode by episode",
     )  # fmt: skip
-    return [replace(own, rows={"memory off": float(alone.mean())}), gained]
+    return [replace(own, rows={"memory off": float(alone.mean()), **rows}), gained]
+
+
+def _by_looks(agent: Agent, trial: Trial, right: np.ndarray) -> dict[str, float]:
+    """Rows by looks of what is turned to, where it is seen and not heard."""
+    return {} if trial.level == "orient/sound" else trial.rows_by_looks(agent, right)
 
 
 def _rest(agent: Agent, context: Context, level: str, found: Mapping[str, np.ndarray]) -> list[Measure]:

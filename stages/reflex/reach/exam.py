@@ -46,6 +46,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             rate=True,
             floors=floors,
             rows={"words off": float(right(trial.play(lambda: arcs(agent, "reach", ["words"]), n // 2)).mean())}
+            | trial.rows_by_looks(agent, values)
             if full
             else {},
             answered=actor.counts,
@@ -64,7 +65,8 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     if on_trunk(agent, "reach_arc") is not None:
         own = by_trunk(agent, "reach")
         values = right(trial.play(lambda: own))
-        measures.append(measures[0].of("reach/reach_trunk", values, answered=own.counts, note=ARC_SILENCED))
+        rows = trial.rows_by_looks(agent, values) if full else {}
+        measures.append(measures[0].of("reach/reach_trunk", values, answered=own.counts, note=ARC_SILENCED, rows=rows))
     return measures
 
 

@@ -48,6 +48,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             ceiling=1.0,
             floors=floors,
             rows={"sight off": float(kept(trial.play(lambda: arcs(agent, "look", ["sight"]), n // 2)).mean())}
+            | trial.rows_by_looks(agent, values)
             if full
             else {},
             answered=actor.counts,
@@ -63,7 +64,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         values, rows = kept(trial.play(lambda: own)), {}
         if full:
             alone = trial.play(lambda: by_trunk(agent, "look", short_term=False), n // 2)
-            rows = {"memory off": float(kept(alone).mean())}
+            rows = {"memory off": float(kept(alone).mean())} | trial.rows_by_looks(agent, values)
         changed = {"rows": rows, "answered": own.counts, "note": ARC_SILENCED}
         measures.append(measures[0].of("track/look_trunk", values, **changed))
     return measures

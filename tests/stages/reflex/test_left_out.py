@@ -1,0 +1,77 @@
+"""Rows by looks: of an agent whose lessons left some out, and of no other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from devmind import worlds
+from devmind.agent.agent import Agent
+from devmind.agent.config import AgentConfig
+from devmind.config import load
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds
+from devmind.worlds.nursery.looks import GROUP
+from stages.reflex import left_out, parts
+from stages.reflex.bind import exam as bind
+from stages.reflex.lessons import lessons
+from stages.reflex.orient import exam as orient
+from stages.reflex.reach import exam as reach
+from stages.reflex.track import exam as track
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return Context(load("tiny", sets=["exam.episodes_scale=0.06"]), 0, "cpu", tmp_path, worlds.make)
+
+
+@pytest.fixture
+def agent() -> Agent:
+    agent = Agent(AgentConfig(size="tiny"))
+    parts.admit(agent)
+    return agent.eval()
+
+
+def test_the_rows_part_values_by_the_looks_of_the_target(agent: Agent, context: Context) -> None:
+    agent.config.trained_on = [GROUP]
+    seeds = exam_seeds(60, "looks", "rows")
+    left = left_out.looks_left_out(context, "reach", seeds)
+    truth = worlds.make("nursery", "reach", seeds).truth()
+    at = np.arange(60), truth["target"]
+    own = (truth["shape"][at] + truth["colour"][at] + truth["texture"][at]) % 4 == 0
+    np.testing.assert_array_equal(left, own)
+    assert 5 < left.sum() < 25
+    rows = left_out.rows_by_looks(agent, left, np.where(left, 0.25, 0.75))
+    n = int(left.sum())
+    assert rows == {f"{left_out.LEFT_OUT}, n {n}": 0.25, f"{left_out.SHOWN}, n {60 - n}": 0.75}
+
+
+def test_who_was_shown_all_looks_once_has_no_such_rows(agent: Agent) -> None:
+    left = np.arange(8) < 2
+    for met, told in (([], False), (["pictures:digits", GROUP], False), ([GROUP, "pictures:digits"], True)):
+        agent.config.trained_on = met
+        assert bool(left_out.rows_by_looks(agent, left, np.ones(8))) == told
+
+
+def test_the_first_lesson_of_the_stage_says_what_is_left_out(context: Context) -> None:
+    assert lessons(context)[0].learns_from == (GROUP,)
+
+
+@pytest.mark.parametrize("examine", [bind.examine, orient.examine, reach.examine, track.examine])
+def test_exams_of_what_is_seen_print_them_for_arc_and_trunk(examine, agent: Agent, context: Context) -> None:  # type: ignore[no-untyped-def]
+    unseen = ("orient/sound", "orient/sound/look_trunk", orient.REST, f"{orient.REST}/look_trunk", orient.MEMORY)
+    for met, told in (([], 0), ([GROUP], 2)):
+        agent.config.trained_on = met
+        with torch.no_grad():
+            measures = examine(agent, context, "full")
+        for measure in measures:
+            rows = [name for name in measure.rows if name.startswith("of looks")]
+            assert len(rows) == (told if measure.name not in unseen else 0), measure.name
+            if rows:
+                n = [int(name.rsplit(" ", 1)[1]) for name in rows]
+                assert sum(n) == measure.n
+                mean = sum(count * measure.rows[name] for count, name in zip(n, rows, strict=True)) / measure.n
+                assert mean == pytest.approx(measure.values.mean())

@@ -1,0 +1,68 @@
+"""Looks that lessons leave out: a quarter of the combinations, in no room of a lesson and in rooms of exams."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from devmind.seeding import EXAM_SEEDS_FROM, exam_seeds, lesson_seeds
+from devmind.worlds.nursery import NurseryRules
+from devmind.worlds.nursery.chance import integers
+from devmind.worlds.nursery.looks import left_out
+from devmind.worlds.nursery.state import COLOUR_NAMES, SHAPES, TEXTURES, NurseryState
+from stages.memory.recall.things import HELD_OUT
+from stages.reflex import lessons, together
+from stages.reflex.foresee import lesson as foresee_lesson
+from stages.reflex.locate import lesson as locate_lesson
+from stages.reflex.orient import lesson as orient_lesson
+from stages.reflex.reach import lesson as reach_lesson
+
+DRILLED = {level for drill in lessons.DRILLS.values() if drill.world == "nursery" for level in drill.levels}
+TAUGHT = sorted(
+    {*foresee_lesson.LEVELS, *locate_lesson.LEVELS, *orient_lesson.LEVELS, *reach_lesson.LEVELS, *together.LEVELS}
+    | DRILLED
+    | {"hear", "bind", "startle"}
+)
+EVERY = len(SHAPES) * len(COLOUR_NAMES) * len(TEXTURES)
+
+
+def kinds(state: NurseryState) -> np.ndarray:
+    """Numbers of the combinations of things that are there."""
+    there = state.present
+    found = state.shape + len(SHAPES) * (state.colour + len(COLOUR_NAMES) * state.texture)
+    return np.asarray(found[there])
+
+
+@pytest.mark.parametrize("level", TAUGHT)
+def test_no_room_of_a_lesson_of_reflex_has_looks_that_are_left_out_and_rooms_of_exams_do(level: str) -> None:
+    rules = NurseryRules(level)
+    shown = kinds(rules.initial(lesson_seeds(1500, "looks", level)))
+    assert not np.isin(shown, HELD_OUT).any()
+    asked = kinds(rules.initial(exam_seeds(1500, "looks", level)))
+    if len(asked):  # nothing stands in the levels where nothing is
+        assert 0.18 < np.isin(asked, HELD_OUT).mean() < 0.32
+
+
+def test_a_quarter_of_the_combinations_is_left_out_and_of_each_two_some_are_shown() -> None:
+    shape, colour, texture = np.meshgrid(*(np.arange(len(x)) for x in (SHAPES, COLOUR_NAMES, TEXTURES)), indexing="ij")
+    left = left_out(shape, colour, texture)
+    assert left.sum() * 4 == left.size == EVERY
+    for axis in range(3):
+        assert (~left).any(axis).all()
+        assert left.any(tuple(other for other in range(3) if other != axis)).all()
+
+
+def test_rooms_of_lessons_show_all_others_about_as_often_as_each_other() -> None:
+    state = NurseryRules("room").initial(lesson_seeds(4000, "looks", "often"))
+    often = np.bincount(kinds(state), minlength=EVERY)
+    shown = np.delete(often, HELD_OUT)
+    assert shown.min() > 0.6 * shown.mean()
+    assert shown.max() < 1.5 * shown.mean()
+
+
+def test_rooms_differ_by_textures_alone_and_exams_keep_what_they_drew() -> None:
+    last, first = (NurseryRules("room").initial(EXAM_SEEDS_FROM + np.arange(0, 200) - begin) for begin in (200, 0))
+    for state, of_a_lesson in ((last, True), (first, False)):
+        drawn = integers(state.seed, "texture", len(TEXTURES), state.texture.shape[1:])
+        changed = drawn != state.texture
+        np.testing.assert_array_equal(changed, left_out(state.shape, state.colour, drawn) & of_a_lesson)
