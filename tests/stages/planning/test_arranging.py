@@ -32,14 +32,6 @@ SEEDS = np.arange(2_000_000, 2_000_040)
 KIND, THERE = 2 * SPREAD_OUT, 2 * SPREAD_OUT + 1
 
 
-@pytest.fixture
-def agent() -> Agent:
-    agent = tiny_agent()
-    parts.admit(agent)
-    agent.config.stages = ["planning"]
-    return agent.eval()
-
-
 def head_of(agent: Agent) -> ArrangeHead:
     head: Any = agent.head(parts.ARRANGE)
     return head

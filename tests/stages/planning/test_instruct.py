@@ -41,14 +41,6 @@ PUT_NEXT, IN_TURN = "BabyAI-PutNextLocal-v0", "BabyAI-GoToSeqS5R2-v0"
 KEY, BALL, BOX = range(len(KINDS))
 
 
-@pytest.fixture
-def agent() -> Agent:
-    agent = tiny_agent()
-    parts.admit(agent)
-    agent.config.stages = ["planning"]
-    return agent.eval()
-
-
 def head_of(agent: Agent) -> InstructHead:
     head: Any = agent.head(parts.INSTRUCT)
     return head

@@ -36,14 +36,6 @@ SEEDS = np.arange(2_000_000, 2_000_016)
 YELLOW, WHITE = (COLOUR_NAMES.index(name) for name in ("yellow", "white"))
 
 
-@pytest.fixture
-def agent() -> Agent:
-    agent = tiny_agent()
-    parts.admit(agent)
-    agent.config.stages = ["planning"]
-    return agent.eval()
-
-
 def head_of(agent: Agent) -> ManipulateHead:
     head: Any = agent.head(parts.MANIPULATE)
     return head

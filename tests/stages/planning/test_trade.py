@@ -28,14 +28,6 @@ from stages.planning.trade.head import TradeHead, command
 SEEDS = np.arange(2_000_000, 2_000_024)
 
 
-@pytest.fixture
-def agent() -> Agent:
-    agent = tiny_agent()
-    parts.admit(agent)
-    agent.config.stages = ["planning"]
-    return agent.eval()
-
-
 def head_of(agent: Agent) -> TradeHead:
     head: Any = agent.head(parts.TRADE)
     return head
