@@ -66,12 +66,12 @@ def lesson_batch(agent: Agent, context: Context, update: int, size: int, steps: 
     strange = torch.from_numpy((not begins) & (rng.random(which.shape) < STRANGE))
     words_are_new = not begins and update % INVENTED_EVERY == 0
     spelt = spelt_anew(of) if words_are_new else SPELT[torch.from_numpy(of.answer)]
-    back = most_alike(agent, seen, kept, torch.from_numpy(np.where(strange, which, -1)))
+    back, alike = most_alike(agent, seen, kept, torch.from_numpy(np.where(strange, which, -1)))
     own = back == torch.from_numpy(which)[..., None]
     copied = torch.where(own.any(-1), own.int().argmax(-1), RECALLED_BUDGET)
     batch = {
         "senses": seen,
-        "recalled": entries(kept, spelt, back, torch.from_numpy(ages).float()),
+        "recalled": entries(kept, spelt, back, torch.from_numpy(ages).float()) | {"alike": alike},
         "called": called.masked_fill(strange | bool(words_are_new) | (~own.any(-1) & ~told), -1),
         "copied": copied.masked_fill(told | ~torch.from_numpy(asked), -1),
         "asked": torch.from_numpy(asked),
@@ -131,10 +131,9 @@ def spelt_anew(of: Lives) -> Tensor:
 @torch.no_grad()
 def most_alike(
     agent: Agent, seen: Mapping[str, Tensor], kept: Mapping[str, Tensor], without: Tensor | None = None
-) -> Tensor:
-    """Of what was kept [N, P, ...], the four most like each thing seen [N, Q, ...]: numbers int64 [N, Q, 4].
-
-    By the mean cosine of the keys of the senses it is seen by, the most alike first: what `Memory.recall` gives.
+) -> tuple[Tensor, Tensor]:
+    """Of what was kept [N, P, ...], the four most like each thing seen [N, Q, ...]: numbers int64 [N, Q, 4], and the
+    mean cosines of the keys of the senses it is seen by, the most alike first: what `Memory.recall` gives.
 
     Args:
         without: int64 [N, Q], a thing that does not come back; -1: all may.
@@ -146,7 +145,8 @@ def most_alike(
     if without is not None:
         gone = without.to(alike.device)[..., None] == torch.arange(alike.shape[-1], device=alike.device)
         alike = alike.masked_fill(gone, -torch.inf)
-    return torch.sort(alike, dim=-1, descending=True, stable=True).indices[..., :RECALLED_BUDGET].cpu()
+    sums, order = torch.sort(alike, dim=-1, descending=True, stable=True)
+    return order[..., :RECALLED_BUDGET].cpu(), sums[..., :RECALLED_BUDGET].cpu() / len(seen)
 
 
 def entries(kept: Mapping[str, Tensor], spelt: Tensor, which: Tensor, age_s: Tensor) -> dict[str, Any]:
