@@ -41,6 +41,7 @@ from devmind.live.remembering.recent import RecentBuffer
 from devmind.live.remembering.remembered import as_asked, as_held
 from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.live.serving.hub import Hub
+from devmind.live.spoken_to import SpokenTo
 from devmind.live.uttering import UTTER, Uttering
 from devmind.live.viewing.heard_words import HeardWords
 from devmind.live.viewing.view import View, said
@@ -61,7 +62,8 @@ class Life:
         record: begin to record at once.
         hub: whoever watches; None without a page.
         speaker: plays what the agent utters; one that has a voice (`say(text)`, as `Speaking`) speaks what it says and
-            answers, which the page shows in any case. While it sounds (`is_heard`) the agent is deaf.
+            answers, which the page shows in any case. While it sounds (`is_heard`) the agent is deaf. With a voice it
+            also answers what is spoken to it, as far as it hears words, as it answers what is typed.
         results: of the agent's exams: which of its heads may act (`devmind.acting.standing`).
         learner: learns from the recording in a process of its own; somebody else starts and ends it.
         sure: calibrated confidence from which the page shows what is seen.
@@ -125,6 +127,7 @@ class Life:
             self.begin_recording()
         self.view = View(agent, sure) if hub else None
         self.heard: HeardWords | None = None
+        self.spoken_to = SpokenTo(lambda words: self.do("say", {"text": words}), self.say_aloud)
         self._listen(agent, results)
 
     # -- for the command line and the page -----------------------------------------------------------------------
@@ -136,6 +139,8 @@ class Life:
     def __enter__(self) -> Self:
         self.naming.__enter__()
         self.recalling.__enter__()
+        if self._has_voice:
+            self.spoken_to.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -146,6 +151,7 @@ class Life:
                 closing.callback(self.view.close)
             closing.push(self.naming)
             closing.push(self.recalling)
+            closing.push(self.spoken_to)
 
     @property
     def mailboxes(self) -> list[Any]:
@@ -200,8 +206,12 @@ class Life:
 
     def say_aloud(self, text: str) -> None:
         """Have words said by the speaker, where it has a voice; at once, from any thread."""
-        if hasattr(self.speaker, "say"):
+        if self._has_voice:
             self.speaker.say(text)
+
+    @property
+    def _has_voice(self) -> bool:
+        return hasattr(self.speaker, "say")
 
     def _hears_itself(self) -> bool:
         """Whether its own voice is what the ear would hear; the recording is told when that begins and ends."""
@@ -254,6 +264,7 @@ class Life:
     def _show(self, tick: Tick) -> None:
         if self.heard:
             self.heard.see(tick)
+            self.spoken_to.take(self.heard.sentence(tick.moment.time_s))
         if not (self.view and self.hub and self.hub.watched):
             self._predicted = None
             return
@@ -287,19 +298,23 @@ class Life:
         recorder = self.recording.recorder if self.recording else None
         faults = [recorder.fault if recorder else "", self.naming.fault or self.recalling.fault]
         speaks = (self.speaker, self.uttering)
-        faults += [getattr(part, "fault", "") for part in (self.learner, self.directing, *speaks, self.room)]
+        faults += [
+            getattr(part, "fault", "") for part in (self.learner, self.directing, *speaks, self.spoken_to, self.room)
+        ]
         extra: dict[str, Any] = {
             "writing": (recorder is not None and not recorder.failed) or (self.recording is not None and self.keeps()),
             "recording": recorder is not None,
             "private": self.recording is None, "paused": False, "age": self.age, "viewers_dropped": self.hub.drops,
             "faults": [without_secrets(fault) for fault in faults if fault],
         }  # fmt: skip
-        if hasattr(self.speaker, "say"):
+        if self._has_voice:
             extra["aloud"] = not getattr(self.speaker, "fault", "")
         if self._speaks:
             extra["own_voice"] = True
         if self.heard and (words := self.heard.shown()):
             extra["heard"] = words
+        if spoken := self.spoken_to.shown():
+            extra["spoken"] = spoken
         if "sight" in self.room.sensors:
             extra["held"] = as_held(self.holding, self.room.frame)
             extra["may_ask"] = self.asking.on
@@ -362,8 +377,8 @@ class Life:
         self._act_with({"agent_sha256": sha256, "kept": None})
 
     def _listen(self, agent: Agent, results: Mapping[str, Any] | None) -> None:
-        """Have the head of words asked from here on, where somebody can see what it answers."""
-        self.heard = HeardWords(agent, results) if self.hub else None
+        """Have the head of words asked from here on, where somebody can see what it hears, or is answered."""
+        self.heard = HeardWords(agent, results) if self.hub or self._has_voice else None
         self.loop.heads = self.heard.heads if self.heard else ()
 
     def _standing(self) -> dict[str, list[str]]:

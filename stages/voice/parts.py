@@ -11,12 +11,13 @@ from devmind.agent.text import add_text
 from devmind.learners.gradient import grown_layers, owned_parts
 from stages.voice.ear import TOKENS
 from stages.voice.sounds.kinds import KINDS
+from stages.voice.speak_answer.asked import ANSWERS, UNDERSTOOD
 from stages.voice.transcript import KNOWN
 
 NAME = "voice"
 SOUND, LISTEN = "sound", "listen"
 """The sense, and what hears it once more."""
-SIGHT, TEXT = "sight", "text"
+SIGHT, TEXT, DETAIL = "sight", "text", "detail"
 WORDS, WORDS_ARC = "heard_words", "heard_words_arc"
 """What tells words by the trunk's features of speech, and the arc that does by the ear's tokens alone."""
 NOTE = "note"
@@ -33,6 +34,9 @@ NAMED, PICK = "heard_name", "pick"
 """What finds the picture of four that is named aloud, and its effector: int64, which."""
 SAY, SPEAK = "say", "speak"
 """What says the word on a page, and its effector: codes int64 [4, 2] a Moment, those of ten Moments at once."""
+REPLIES, REPLY = "replies", "reply"
+"""What answers a spoken question about what is in view, and its effector: codes int64 [4, 2] a Moment, those of ten
+Moments at once."""
 CLEANED, CLEAN = "cleaned", "clean"
 """What tells speech from noise in what is heard, and its effector: float32 [8, 64] a Moment, gains of bands."""
 GOES_ON, GO_ON = "goes_on", "go_on"
@@ -74,6 +78,11 @@ def admit(agent: Agent) -> None:
     if SAY not in agent.heads:
         tap = (f"trunk:{TEXT}", "trunk")
         agent.add_head(SAY, "head.voice-say", tap, effector=SPEAK, stage=NAME, standby=True)
+    if DETAIL not in agent.encoders:
+        agent.add_encoder(DETAIL, "encoder.language-detail", stage=NAME)
+    if REPLIES not in agent.heads:
+        tap, counts = (f"trunk:{LISTEN}", DETAIL), {"answers": len(ANSWERS), "asked": sum(UNDERSTOOD)}
+        agent.add_head(REPLIES, "head.voice-replies", tap, effector=REPLY, stage=NAME, options=counts, standby=True)
 
 
 def trained(agent: Agent) -> tuple[str, ...]:

@@ -20,6 +20,8 @@ from stages.voice.say import exam as say_exam
 from stages.voice.say import lesson as say_lesson
 from stages.voice.sounds import exam as sounds_exam
 from stages.voice.sounds import lesson as sounds_lesson
+from stages.voice.speak_answer import exam as answer_exam
+from stages.voice.speak_answer import lesson as answer_lesson
 
 SKILLS: Sequence[Skill] = (
     Skill(
@@ -57,6 +59,13 @@ SKILLS: Sequence[Skill] = (
         "words that are read, said so that an independent recogniser understands them",
         say_lesson.taught,
     ),
+    Skill(
+        "speak_answer",
+        answer_exam.examine,
+        answer_exam.GATE,
+        "spoken questions about scenes never seen, answered aloud so that an independent recogniser understands it",
+        answer_lesson.taught,
+    ),
 )
 
 
@@ -72,10 +81,10 @@ class VoiceStage:
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Listen, codec and sounds, which need no trunk; words and kinds, which teach it; names, say, clean and go_on,
-        by what it has then.
+        """Listen, codec and sounds, which need no trunk; words and kinds, which teach it; names, say, answers, clean
+        and go_on, by what it has then.
         """
         alone = [listen.lesson(context), echo_lesson.lesson(context), sounds_lesson.arc_lesson(context)]
         trunk = [hear_lesson.lesson(context), sounds_lesson.lesson(context)]
-        by_trunk = (named_lesson, say_lesson, clean_lesson, go_on_lesson)
+        by_trunk = (named_lesson, say_lesson, answer_lesson, clean_lesson, go_on_lesson)
         return [*alone, *trunk, *(one.lesson(context) for one in by_trunk)]

@@ -75,6 +75,7 @@ ELSEWHERE: Mapping[str, str] = {
     "echo": "tests/stages/voice/test_echo.py",
     "name_heard": "tests/stages/voice/test_name_heard.py",
     "say": "tests/stages/voice/test_say.py",
+    "speak_answer": "tests/stages/voice/test_speak_answer.py",
 }
 """Skills whose exams have these tests in a file of their own: a night, games and pages need a player of their kind."""
 

@@ -8,6 +8,7 @@ const THIRD = 1 / 3;
 const KEPT = 12; // lines
 const WAITING = "…";
 let asked; // the number of its last question, and where that stands
+let answered; // the number of what was spoken to it last
 let question;
 
 /** Let the form talk through `link`; `changed` is called after each name that was taught or undone. */
@@ -114,6 +115,14 @@ export function showSaid(text, isAloud) {
   if (!text || at("talk").lastChild?.lastChild.textContent === text) return;
   add("it", text);
   if (!isAloud) speak(text);
+}
+
+/** Show what was spoken to it and what it answered aloud, once. */
+export function showSpoken(spoken) {
+  if (!spoken || spoken.number === answered) return;
+  answered = spoken.number;
+  add("you", spoken.text, sure(" (heard)"));
+  add("it", spoken.answer);
 }
 
 /** Voices that are not of this machine send what they speak away, so they are never used. */

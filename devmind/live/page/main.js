@@ -4,7 +4,7 @@ import { showBeliefs } from "./beliefs.js";
 import { sendFrames } from "./camera.js";
 import { setControls, showControls, startControls } from "./controls.js";
 import { askFor } from "./devices.js";
-import { showAsked, showSaid, startDialogue } from "./dialogue.js";
+import { showAsked, showSaid, showSpoken, startDialogue } from "./dialogue.js";
 import { showDoing } from "./doing.js";
 import { at, tell, write } from "./dom.js";
 import { showHealth } from "./health.js";
@@ -93,6 +93,7 @@ function tick(view) {
   showNames(view.names);
   showSound(view.sound);
   showHeard(view.heard);
+  showSpoken(view.spoken);
   showRecalled(link, view.recalled);
   showPointed(view.points);
   showDoing(view);

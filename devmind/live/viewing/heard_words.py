@@ -23,6 +23,10 @@ PAUSE_S = 2.0
 """After so long without a word the next one begins anew."""
 MOST = 12
 """Words that are shown at once."""
+END_S = 0.8
+"""So long without a word, and a sentence is over."""
+SURE = 0.5
+"""A word that is less probable than this is none that is answered."""
 
 
 def has_passed(results: Mapping[str, Any] | None) -> bool | None:
@@ -55,6 +59,7 @@ class HeardWords:
         self.heads = (HEAD,) if self.words and self.passed is not False else ()
         self._ear = sense_of(str(agent.tap_of(HEAD))) if self.heads else None
         self._heard: list[tuple[str, float]] = []
+        self._sentence: list[tuple[str, float]] = []
         self._before, self._at_s = "", float("-inf")
 
     def see(self, tick: Tick) -> None:
@@ -70,13 +75,19 @@ class HeardWords:
     def _add(self, shares: np.ndarray, now_s: float) -> None:
         best = int(shares.argmax())
         word, sure = self.words[best], float(shares[best])
-        if word and word == self._before and self._heard:
-            self._heard[-1] = (word, max(sure, self._heard[-1][1]))
-        elif word:
-            begun = self._heard if now_s - self._at_s <= PAUSE_S else []
-            self._heard = [*begun, (word, sure)][-MOST:]
+        if word:
+            goes_on = word == self._before
+            shown = self._heard if goes_on or now_s - self._at_s <= PAUSE_S else []
+            self._heard, self._sentence = (_with(words, word, sure, goes_on) for words in (shown, self._sentence))
         self._before = word
         self._at_s = now_s if word else self._at_s
+
+    def sentence(self, now_s: float) -> str:
+        """What was said, once, when it is over: the words since the last sentence that it was sure of; else ''."""
+        if not self._sentence or now_s - self._at_s < END_S - 1e-6:
+            return ""
+        said, self._sentence = self._sentence, []
+        return " ".join(word for word, sure in said if sure >= SURE)
 
     def shown(self) -> dict[str, Any]:
         """For the page: `words`, each with the highest probability that a frame of it had, and whether the agent was
@@ -86,3 +97,10 @@ class HeardWords:
             return {}
         words = [[word, round(sure, 3)] for word, sure in self._heard]
         return {"words": words, "examined": self.passed is not None}
+
+
+def _with(words: list[tuple[str, float]], word: str, sure: float, goes_on: bool) -> list[tuple[str, float]]:
+    """The last MOST of `words` and one more, which `goes_on` where it is the last of them still."""
+    if goes_on and words:
+        return [*words[:-1], (word, max(sure, words[-1][1]))]
+    return [*words, (word, sure)][-MOST:]

@@ -15,10 +15,11 @@ import numpy as np
 
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
+from devmind.worlds.nursery.in_cells import CELLS
 from stages.language.caregiver import grammar
 from stages.language.caregiver.grammar import AT, Exchange
 from stages.language.caregiver.scene import COLOURS, NOUNS, TAUGHT, Pair, Scene, Thing
-from stages.language.caregiver.views import CELLS, MOST, Views, views
+from stages.language.caregiver.views import MOST, Views, views
 from stages.language.seeing import Page, batch_of, named_apart
 
 ASKED = {

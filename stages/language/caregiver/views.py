@@ -1,8 +1,4 @@
-"""Scenes that are seen: up to four things in the nursery, near enough that what kind each is can be told.
-
-What a caregiver names is near: things that are named to a child fill much of its view (Yu and Smith, 2012, Cognition
-125). At the sizes and distances of the nursery's other levels many are four to eight pixels wide.
-"""
+"""Scenes that are seen: up to four things in the nursery, near enough that what kind each is can be told."""
 
 from __future__ import annotations
 
@@ -14,20 +10,14 @@ import cv2
 import numpy as np
 
 from devmind.curriculum.stage import Context
-from devmind.worlds.nursery.chance import uniform
-from devmind.worlds.nursery.spawning import in_view, put, settle
+from devmind.worlds.nursery.in_cells import COLUMNS, put_in_cells
 from stages.language.caregiver.scene import PAIRS, PLACES, Pair, Scene, seen
 
 LEVEL = "bind"
 """Of the nursery: a room with things in view, which are put elsewhere here."""
 MOST = 4
 """Things of a scene."""
-HEIGHTS = 2
-CELLS = len(PLACES) * HEIGHTS
-"""Where things stand: left, middle and right, each above or below; cell c is the place c // 2."""
-ASIDE_DEG, ABOVE_DEG, ASTRAY_DEG = 19.0, 9.0, 2.0
-RADII_M, DISTANCES_M = (0.13, 0.2), (1.5, 1.8)
-"""Some ten to fifteen pixels wide."""
+assert len(PLACES) == COLUMNS
 LIGHT = (0.15, 1.8)
 """How much red, green and blue light of one colour has, by what a picture in plain light has."""
 CROP = 12
@@ -96,16 +86,7 @@ def placed(
 ) -> tuple[Any, Any]:
     """The nursery and its state with things put as in `views`, whose arguments these are; nothing is sensed yet."""
     world = context.make_world("nursery", LEVEL, seeds)
-    state, many = world.state(), pairs.shape[1]
-    state.present[:] = False
-    state.colour[:, :many], state.shape[:, :many] = pairs[..., 0], pairs[..., 1]
-    state.size[:, :many] = uniform(seeds, "radius shown", *RADII_M, (many,))
-    left = ASIDE_DEG * (1 - cells // HEIGHTS) + uniform(seeds, "aside", -ASTRAY_DEG, ASTRAY_DEG, (many,))
-    up = ABOVE_DEG * (1 - 2 * (cells % HEIGHTS)) + uniform(seeds, "above", -ASTRAY_DEG, ASTRAY_DEG, (many,))
-    far = uniform(seeds, "distance shown", *DISTANCES_M, (many,))
-    for thing in range(many):
-        put(state, thing, in_view(state, left[:, thing], up[:, thing], far[:, thing]), cells[:, thing] >= 0)
-    state = settle(state)
+    state = put_in_cells(world.state(), seeds, pairs[..., 0], pairs[..., 1], cells)
     world.restore(state)
     if looked_at is not None:
         truth, at = world.truth(), (np.arange(len(seeds)), np.maximum(looked_at, 0))

@@ -9,8 +9,9 @@ import numpy as np
 
 from devmind.curriculum.stage import Context
 from devmind.seeding import numpy_rng
+from devmind.worlds.nursery.in_cells import CELLS
 from stages.language.caregiver.scene import PAIRS, Pair, name_of
-from stages.language.caregiver.views import CELLS, Views, views
+from stages.language.caregiver.views import Views, views
 
 THINGS = 4
 

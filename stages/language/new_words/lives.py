@@ -16,9 +16,10 @@ import numpy as np
 from devmind.curriculum.episodes import identities
 from devmind.curriculum.stage import Context
 from devmind.seeding import numpy_rng
+from devmind.worlds.nursery.in_cells import CELLS
 from stages.language.caregiver.grammar import VOCABULARY
 from stages.language.caregiver.scene import Pair
-from stages.language.caregiver.views import CELLS, Views, views
+from stages.language.caregiver.views import Views, views
 from stages.language.name.scenes import THINGS, Scenes, scenes
 
 SYLLABLES = tuple(before + vowel + behind for before in "bdfgjkmnprstvwz" for vowel in "aeiou" for behind in "bdgkmnpt")

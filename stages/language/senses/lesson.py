@@ -21,9 +21,10 @@ from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.joint import JointLearner, JointLoss
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.nursery.chance import uniform
+from devmind.worlds.nursery.in_cells import CELLS
 from stages.language.caregiver.grammar import a
 from stages.language.caregiver.scene import COLOURS, NOUNS, TAUGHT, Pair
-from stages.language.caregiver.views import CELLS, Views, as_views, placed
+from stages.language.caregiver.views import Views, as_views, placed
 from stages.language.name.lesson import COLOUR, KIND
 from stages.language.parts import SIGHT, SOUND, TEXT
 from stages.language.read import lesson as read_lesson

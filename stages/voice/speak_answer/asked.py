@@ -1,0 +1,153 @@
+"""What is asked aloud about what is in view, and what is true of it.
+
+Up to four things of the colours and kinds that words of lessons name stand in the nursery, and the caregiver asks for a
+colour, a place, a number, or whether something is there. Pairs of colour and kind that are HELD_OUT no lesson shows or
+speaks of; they are those that lessons of language lack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from devmind.curriculum.stage import Context
+from devmind.moment import SIGHT_SIZE
+from devmind.seeding import numpy_rng
+from devmind.worlds.nursery.in_cells import CELLS, HEIGHTS, put_in_cells
+from devmind.worlds.nursery.state import COLOUR_NAMES
+from stages.voice.caregiver.speech import COLOURS, MANY, NOUNS
+
+LEVEL = "bind"
+"""Of the nursery: a room with things in view, which are put elsewhere here."""
+MOST = 4
+"""Things of a scene; two at least."""
+KINDS = ("colour", "place", "presence", "number")
+PLACES = ("left", "middle", "right")
+COUNTS = ("none", "one", "two", "three")
+ANSWERS = (*COLOURS, *PLACES, "yes", "no", *COUNTS)
+"""Every answer, a word each."""
+UNDERSTOOD = (len(KINDS), len(COLOURS) + 1, len(NOUNS))
+"""What may be understood of a question: its kind, its colour or that it has none, its noun."""
+SIDE = 8
+"""Cells of the picture along each side, as the finer eye has them."""
+Pair = tuple[int, int]
+"""Indices of a colour and a noun."""
+PAIRS: tuple[Pair, ...] = tuple((colour, noun) for colour in range(len(COLOURS)) for noun in range(len(NOUNS)))
+HELD_OUT: tuple[Pair, ...] = tuple((colour, colour % len(NOUNS)) for colour in range(len(COLOURS)))
+TAUGHT: tuple[Pair, ...] = tuple(pair for pair in PAIRS if pair not in HELD_OUT)
+ALL = -1
+"""The colour of a question that names none."""
+TRIES = 100
+assert COLOUR_NAMES[: len(COLOURS)] == COLOURS
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked for: one of KINDS, by index; of a colour, or of ALL, and of a noun."""
+
+    kind: int
+    colour: int
+    noun: int
+
+    @property
+    def text(self) -> str:
+        """As it is said; on a page a question mark stands behind it."""
+        noun = NOUNS[self.noun]
+        named = f"{COLOURS[self.colour]} {noun}"
+        return (f"what colour is the {noun}", f"where is the {named}", f"is there a {named}",
+                f"how many {MANY[noun]} are there")[self.kind]  # fmt: skip
+
+    def means(self, pair: Pair) -> bool:
+        """Whether a thing is one that it asks about."""
+        return pair[1] == self.noun and self.colour in (ALL, pair[0])
+
+
+def questions(of: Sequence[Pair]) -> tuple[Question, ...]:
+    """All that can be asked about these pairs."""
+    of_one = [Question(kind, ALL, noun) for kind in (0, 3) for noun in range(len(NOUNS))]
+    return (*of_one, *(Question(kind, *pair) for kind in (1, 2) for pair in of))
+
+
+def truth(question: Question, pairs: Sequence[Pair], cells: Sequence[int]) -> str | None:
+    """The answer where things of `pairs` stand in `cells`; None where it cannot be asked there: of the colour of one
+    where there are none or several, of the place of what is not there.
+    """
+    meant = [at for at, pair in enumerate(pairs) if question.means(pair)]
+    kind = KINDS[question.kind]
+    if kind == "presence":
+        return "yes" if meant else "no"
+    if kind == "number":
+        return COUNTS[len(meant)] if len(meant) < len(COUNTS) else None
+    if len(meant) != 1:
+        return None
+    return COLOURS[pairs[meant[0]][0]] if kind == "colour" else PLACES[cells[meant[0]] // HEIGHTS]
+
+
+def answers_to(question: Question) -> tuple[str, ...]:
+    """Those that a question may have."""
+    return (COLOURS, PLACES, ("yes", "no"), COUNTS)[question.kind]
+
+
+@dataclass(frozen=True)
+class Scenes:
+    """N scenes, each seen while its question is asked.
+
+    Attributes:
+        questions: [N]; answers: int64 [N], in ANSWERS.
+        sight: uint8 [N, 64, 64, 3].
+        meant: bool [N, 64], which cells of the picture hold the middle of a thing that is asked about; of things:
+            bool [N, 64], which hold one.
+    """
+
+    questions: tuple[Question, ...]
+    answers: np.ndarray
+    sight: np.ndarray
+    meant: np.ndarray
+    things: np.ndarray
+
+    @property
+    def texts(self) -> list[str]:
+        """What is asked."""
+        return [question.text for question in self.questions]
+
+    @property
+    def words(self) -> np.ndarray:
+        """What is true, a word each, [N]."""
+        return np.array(ANSWERS)[self.answers]
+
+
+def scenes(context: Context, seeds: np.ndarray, asked: Sequence[Question], of: Sequence[Pair]) -> Scenes:
+    """For each question a room of `seeds` int64 [N] with things of the pairs `of`; each answer comes as often as it can
+    be true.
+    """
+    drawn = [_drawn(numpy_rng("speak_answer", seed), one, of) for seed, one in zip(seeds.tolist(), asked, strict=True)]
+    pairs, cells, answers = (np.stack(each) for each in zip(*drawn, strict=True))
+    world = context.make_world("nursery", LEVEL, seeds)
+    state = put_in_cells(world.state(), seeds, pairs[..., 0], pairs[..., 1], cells)
+    sight = world.restore(state)["sight"]
+    boxes = world.truth()["boxes"][:, :MOST]
+    meant, things = (np.zeros((len(seeds), SIDE**2), bool) for _ in range(2))
+    middle = (boxes[..., :2] + boxes[..., 2:]) / 2 * SIDE // SIGHT_SIZE
+    for row, thing in zip(*np.nonzero(boxes[..., 2] > boxes[..., 0]), strict=True):
+        cell = int(middle[row, thing, 1]) * SIDE + int(middle[row, thing, 0])
+        things[row, cell] = True
+        meant[row, cell] |= asked[row].means(tuple(pairs[row, thing].tolist()))
+    return Scenes(tuple(asked), answers, sight, meant, things)
+
+
+def _drawn(rng: np.random.Generator, question: Question, of: Sequence[Pair]) -> tuple[np.ndarray, np.ndarray, np.int64]:
+    """Different pairs int64 [MOST, 2], the cells they stand in [MOST], -1 for those that are not there, and the answer.
+
+    An answer is drawn and a scene sought in which it is true; one that is not found at once gives way to another.
+    """
+    while True:
+        wanted = str(rng.choice(answers_to(question)))
+        for _ in range(TRIES):
+            count = int(rng.integers(2, MOST + 1))
+            pairs = [of[at] for at in rng.choice(len(of), MOST, replace=False)]
+            cells = rng.choice(CELLS, MOST, replace=False)
+            if truth(question, pairs[:count], cells[:count].tolist()) == wanted:
+                there = np.where(np.arange(MOST) < count, cells, -1)
+                return np.array(pairs), there, np.int64(ANSWERS.index(wanted))

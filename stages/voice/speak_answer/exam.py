@@ -1,0 +1,200 @@
+"""The exam of speak_answer: a question is spoken in a voice never met, about a scene never seen, and the answer has to
+be understood when it is said.
+
+Whether it is, says the recogniser that judges `say`: of fifty words it has to name the true one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import cv2
+import numpy as np
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.moment import TICK_SAMPLES
+from devmind.seeding import exam_seeds, lesson_seeds
+from stages.voice.caregiver.speech import bank
+from stages.voice.echo.exam import PAUSE_SAMPLES, stored
+from stages.voice.exhibits import wav
+from stages.voice.hear_words.exam import UNTAUGHT, untaught
+from stages.voice.moments import in_a_row
+from stages.voice.parts import REPLIES
+from stages.voice.recogniser import Recogniser
+from stages.voice.say.exam import OWN, the_judge
+from stages.voice.say.lesson import own_voice, said_mel
+from stages.voice.speak_answer.asked import (
+    ANSWERS,
+    HELD_OUT,
+    KINDS,
+    PAIRS,
+    TAUGHT,
+    Pair,
+    Question,
+    Scenes,
+    questions,
+    scenes,
+)
+from stages.voice.speak_answer.cascade import cascade, is_whole, said_aloud, written_answers
+from stages.voice.speak_answer.lesson import BY_TEXT, as_batch, ended_together, identity
+from stages.voice.vocoder import sound_of
+
+SCENES = "speak_answer/scenes"
+GATE = Gate([Threshold(SCENES, 0.80)])
+QUESTIONS = 400
+COUNTED_BY = 1000
+"""Questions of lessons that the floor is counted on."""
+CASCADE = "the cascade: hear_words, language's answer, say"
+QUESTION_ALONE = "who hears the question alone, in writing"
+TOLD = "the cascade, told the question in writing"
+SILENCED, HIDDEN = "question silenced", "scene hidden"
+MEANWHILE, STRANGE = "in view all the while", "pairs that no lesson has"
+MEANT = "meant rightly, whoever understands it"
+TOGETHER = 25
+
+
+@dataclass(frozen=True)
+class Asked:
+    """N questions: waves float32 [S] each, voices [N], and what is in view."""
+
+    waves: tuple[np.ndarray, ...]
+    voices: np.ndarray
+    shown: Scenes
+    speaker: str
+
+    def rows(self, n: int) -> Asked:
+        """The first `n` of them."""
+        one = self.shown
+        shown = Scenes(one.questions[:n], one.answers[:n], one.sight[:n], one.meant[:n], one.things[:n])
+        return Asked(self.waves[:n], self.voices[:n], shown, self.speaker)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What was answered: sounds float32 [16000] each, and the words that were meant, [N]."""
+
+    sounds: Sequence[np.ndarray]
+    meant: np.ndarray
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """One value a question: whether the recogniser understands the true answer."""
+    if REPLIES not in agent.heads:
+        return []
+    whole, full = asked(context, "speak_answer exam", questions(TAUGHT), TAUGHT), level == "full"
+    some, judge = whole.rows(context.episodes(QUESTIONS, level)), the_judge(context)
+    reply = replied(agent, some)
+    right = understood(judge, reply.sounds, some)
+    floors: dict[str, float] = {}
+    rows: dict[str, float] = {}
+    if full:
+        floors, rows = _floors(agent, context, judge, some), _rows(agent, context, judge, some, right, reply)
+    note = (
+        f"questions of {len(BY_TEXT)} that lessons ask, spoken by {some.speaker} in voices of no lesson, about scenes "
+        f"never seen; {stored(context, 'speak_answer', judge)}"
+    )
+    return [
+        Measure(
+            SCENES, "answers understood", right, 1 / len(ANSWERS), 1.0, floors, rate=True, rows=rows, note=note,
+            episodes=identity(some.waves, some.shown.sight), groups=np.unique(some.voices, return_inverse=True)[1],
+            exhibits=_exhibits(some, reply, right) if full else (),
+        )
+    ]  # fmt: skip
+
+
+def asked(context: Context, name: str, every: Sequence[Question], of: Sequence[Pair], n: int = QUESTIONS) -> Asked:
+    """Questions of `every`, drawn by name, each about a scene with things of the pairs `of`."""
+    n, by_text = context.episodes(n), {question.text: question for question in every}
+    said = bank(name, context.seed, n, tuple(by_text), True)
+    shown = scenes(context, exam_seeds(n, context.seed, name), [by_text[text] for text in said.texts], of)
+    return Asked(said.waves, np.array(said.voices), shown, said.speaker)
+
+
+def replied(agent: Agent, some: Asked, silenced: bool = False, hidden: bool = False, meanwhile: bool = False) -> Reply:
+    """What is answered to each question.
+
+    Args:
+        silenced: nobody speaks. hidden: what comes into view is black. meanwhile: it is in view all the while.
+    """
+    sound, counts = in_a_row([0.0 * wave for wave in some.waves] if silenced else some.waves)
+    sight = torch.from_numpy(np.zeros_like(some.shown.sight) if hidden else some.shown.sight)
+    sounds, meant = list[np.ndarray](), list[np.ndarray]()
+    for rows in torch.arange(len(sound)).split(TOGETHER):
+        heard = sound[rows, : int(counts[rows].max()) * TICK_SAMPLES]
+        output: Any = agent(as_batch(ended_together(heard, counts[rows]), sight[rows], meanwhile), [REPLIES])[REPLIES]
+        words = output.logits[:, -1].argmax(-1)
+        sounds += list(sound_of(said_mel(agent, output.by.levels(words)).cpu()).numpy())
+        meant.append(np.array(ANSWERS)[words.cpu().numpy()])
+    return Reply(sounds, np.concatenate(meant))
+
+
+def understood(judge: Recogniser, sounds: Sequence[np.ndarray], some: Asked) -> np.ndarray:
+    """Of each sound whether it is the true answer's word, 0 or 1, float64 [N]."""
+    return (judge.named(sounds) == some.shown.words).astype(float)
+
+
+def _floors(agent: Agent, context: Context, judge: Recogniser, some: Asked) -> Mapping[str, float]:
+    share = lambda sounds: float(understood(judge, sounds, some).mean())  # noqa: E731
+    floors = {UNTAUGHT: share(replied(untaught(agent), some).sounds)}
+    if is_whole(agent):
+        floors[CASCADE] = share(cascade(agent, some.waves, some.shown.sight))
+    common = _commonest(context)
+    floors[QUESTION_ALONE] = float((np.array([common[text] for text in some.shown.texts]) == some.shown.words).mean())
+    return floors
+
+
+def _commonest(context: Context) -> Mapping[str, str]:
+    """What is answered most to each question in scenes of lessons."""
+    every = list(BY_TEXT.values())
+    n = -(-context.episodes(COUNTED_BY) // len(every))
+    seeds = lesson_seeds(n * len(every), context.seed, "answers", "floors")
+    counts = defaultdict[str, Counter[str]](Counter)
+    for part in np.split(seeds, n):
+        shown = scenes(context, part, every, TAUGHT)
+        for text, word in zip(shown.texts, shown.words.tolist(), strict=True):
+            counts[text][word] += 1
+    return {text: words.most_common(1)[0][0] for text, words in counts.items()}
+
+
+def _rows(
+    agent: Agent, context: Context, judge: Recogniser, some: Asked, right: np.ndarray, reply: Reply
+) -> Mapping[str, float]:
+    """The same by kind of question, and under changes, which a quarter of the questions are asked under."""
+    kinds = np.array([KINDS[question.kind] for question in some.shown.questions])
+    rows = {f"asked for {kind}": float(right[kinds == kind].mean()) for kind in KINDS if (kinds == kind).any()}
+    rows[MEANT] = float((reply.meant == some.shown.words).mean())
+    few = some.rows(max(8, len(some.waves) // 4))
+    share = lambda sounds, of: float(understood(judge, sounds, of).mean())  # noqa: E731
+    changes: tuple[tuple[str, dict[str, bool]], ...] = (
+        (SILENCED, {"silenced": True}), (HIDDEN, {"hidden": True}), (MEANWHILE, {"meanwhile": True}),
+    )  # fmt: skip
+    rows |= {name: share(replied(agent, few, **change).sounds, few) for name, change in changes}
+    every = [question for question in questions(HELD_OUT) if question.text not in BY_TEXT]
+    others = asked(context, "speak_answer pairs", every, PAIRS, QUESTIONS // 4)
+    rows[STRANGE] = share(replied(agent, others).sounds, others)
+    if is_whole(agent):
+        words = written_answers(agent, few.shown.texts, few.shown.sight)
+        rows[TOLD] = share(said_aloud(agent, words), few)
+    own = own_voice(True)
+    at = [row for row, text in enumerate(own.texts) if text in ANSWERS]
+    rows[OWN] = float((judge.named([own.waves[row] for row in at]) == np.array([own.texts[row] for row in at])).mean())
+    return rows
+
+
+def _exhibits(some: Asked, reply: Reply, right: np.ndarray) -> tuple[Exhibit, ...]:
+    """Two that were understood and four that were not: question and answer to be heard, and what was in view."""
+    pause, shown = np.zeros(PAUSE_SAMPLES, np.float32), list[Exhibit]()
+    for i in (*np.flatnonzero(right)[:2], *np.flatnonzero(right == 0)[:4]):
+        kind: Literal["example", "failure"] = "example" if right[i] else "failure"
+        told = f"'{some.shown.texts[i]}?' is answered '{reply.meant[i]}', and '{some.shown.words[i]}' is true"
+        large = cv2.resize(some.shown.sight[i], None, fx=4, fy=4, interpolation=cv2.INTER_NEAREST)
+        together = wav(np.concatenate((some.waves[i], pause, reply.sounds[i])))
+        shown.append(Exhibit(kind, told, cv2.imencode(".png", large[..., ::-1])[1].tobytes(), together))
+    return tuple(shown)

@@ -1,0 +1,144 @@
+"""The head that answers aloud: what was heard by the trunk's features, what is seen by the finer eye's cells, and the
+answer as codes of the codec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from devmind.agent.encoders import mlp
+from devmind.agent.heads import Head, Inlet
+from devmind.agent.output import Categorical
+from devmind.agent.taps import Tapped
+from stages.voice.codec import SIZE, TOKENS, codes_of, quantised
+from stages.voice.ear import TOKENS as HEARD
+from stages.voice.pooling import since_begun
+from stages.voice.say.head import MANNER, MOMENTS
+
+FORM, COLOUR, THINGS = "form", "colour", "things"
+"""Maps of the finer eye that language brought: what is in each of 8 x 8 cells, and whether it holds a thing."""
+CELLS, PLACE = 64, 16
+GROUPS = 4
+"""Of features, each of which weighs what is heard in its own way."""
+_MOST_WEIGHT = 6.0
+
+
+@dataclass
+class Replied(Categorical):
+    """Which answer is meant, logits [..., A], by all that was heard so far and by what is seen now. An answer is codes
+    int64 [..., 10, 4, 2], of the word that is the likeliest (or is drawn), as it sounds.
+
+    Attributes:
+        by: the head, which says it. pooled: what was heard, summed up: what it goes on from.
+        seen: bool [...], whether anything is seen.
+        looked: logits [..., 64] of looking at each cell; zeros where nothing is seen.
+        understood: logits [..., U] of what was asked.
+    """
+
+    by: ReplyHead = field(kw_only=True)
+    pooled: Mapping[str, Tensor] = field(kw_only=True)
+    seen: Tensor = field(kw_only=True)
+    looked: Tensor = field(kw_only=True)
+    understood: Tensor = field(kw_only=True)
+    horizon: int = MOMENTS
+
+    def mode(self) -> Tensor:
+        return codes_of(self.by.levels(self.logits.argmax(-1)))
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        shares = self.logits.softmax(-1)
+        drawn = torch.multinomial(shares.flatten(0, -2), 1, generator=generator).reshape(shares.shape[:-1])
+        return codes_of(self.by.levels(drawn))
+
+    def fires(self) -> Tensor:
+        """Where something was heard, and a page asks for an answer: without one the finer eye sees nothing."""
+        return self.seen & (self.pooled["weight"].sum(-1) > 0)
+
+    def kept(self) -> dict[str, Tensor]:
+        return dict(self.pooled)
+
+
+class ReplyHead(Head):
+    """Taps ("trunk:listen", "detail"): what was heard since the episode began is pooled by learned weights and by the
+    maximum, and says what is looked for; what is seen in the cells that fit, added up, and what was heard say which
+    answer; and the answer, a word, is told as codes of ten Moments by convolutions over time.
+
+    Where to look is taught, as the head of pages is taught it (Tomasello and Farrar 1986). Between the answer and its
+    sound stands one word of A, so what is said is one answer and no blend of two. A row of a batch is one episode.
+
+    Args:
+        answers: how many words A it can answer. asked: numbers U by which the lesson asks what it understood.
+    """
+
+    carries: ClassVar[bool] = True
+
+    def __init__(self, inlet: Inlet, answers: int, asked: int, hidden: int | None = None) -> None:
+        super().__init__(inlet)
+        width, codes = inlet.width, inlet.map_channels[FORM] + inlet.map_channels[COLOUR]
+        hidden = hidden or max(32, width)
+        self.hear, self.weigh = nn.Linear(width, width), nn.Linear(width, GROUPS)
+        self.means = mlp(2 * width, width, width)
+        self.understands = nn.Linear(width, asked)
+        self.places = nn.Parameter(torch.randn(CELLS, PLACE))
+        self.asks, self.shows = nn.Linear(width, codes + PLACE + 1), nn.Linear(codes + PLACE + 1, width)
+        self.answers = mlp(2 * width, 2 * width, answers)
+        self.words = nn.Parameter(0.5 * torch.randn(answers, hidden))
+        self.times = nn.Parameter(0.5 * torch.randn(MOMENTS * TOKENS, hidden))
+        self.manner = nn.Linear(MANNER, hidden)
+        self.net = nn.Sequential(
+            nn.Conv1d(2 * hidden, hidden, 3, padding=1), nn.GELU(),
+            nn.Conv1d(hidden, hidden, 3, padding=1), nn.GELU(),
+            nn.Conv1d(hidden, SIZE, 1),
+        )  # fmt: skip
+
+    def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Replied:
+        return self._reply(self._heard(tapped, kept), tapped)
+
+    def at_the_end(self, tapped: Tapped) -> Replied:
+        """What `forward` says of the last of T Moments [B, T, ...], [B, ...], without the others' answers."""
+        heard = self._heard(tapped, None)
+        return self._reply(
+            {name: value[:, -1] for name, value in heard.items()}, tapped.map(lambda value: value[:, -1])
+        )
+
+    def _reply(self, pooled: Mapping[str, Tensor], tapped: Tapped) -> Replied:
+        mean = pooled["mean"] / pooled["weight"].clamp_min(1e-6).repeat_interleave(self.inlet.width // GROUPS, -1)
+        meant = self.means(torch.cat((mean, pooled["most"]), -1))
+        looked, shown = self._look(meant, tapped)
+        logits = self.answers(torch.cat((meant, shown), -1))
+        seen = tapped.present[..., HEARD:].any(-1)
+        understood = self.understands(meant)
+        return Replied(logits, by=self, pooled=pooled, seen=seen, looked=looked, understood=understood)
+
+    def _heard(self, tapped: Tapped, kept: Mapping[str, Tensor] | None) -> dict[str, Tensor]:
+        heard, here = tapped.tokens[..., :HEARD, :], tapped.present[..., :HEARD, None]
+        features = torch.relu(self.hear(heard)) * here
+        weight = (_MOST_WEIGHT * torch.tanh(self.weigh(heard) / _MOST_WEIGHT)).exp() * here
+        each = weight.repeat_interleave(self.inlet.width // GROUPS, -1)
+        sums = {"weight": weight.sum(-2), "mean": (each * features).sum(-2)}
+        return since_begun(sums, features.amax(-2), kept, at_once=features.ndim > 3)
+
+    def _look(self, meant: Tensor, tapped: Tapped) -> tuple[Tensor, Tensor]:
+        """Logits [..., 64] of looking at each cell, and what is seen there, added up, [..., D]; zeros of nothing."""
+        lead = meant.shape[:-1]
+        if FORM not in tapped.maps:
+            return meant.new_zeros(*lead, CELLS), self.shows(meant.new_zeros(*lead, self.shows.in_features))
+        codes = torch.cat((tapped.maps[FORM], tapped.maps[COLOUR]), -3).flatten(-2).mT
+        one = torch.ones_like(codes[..., :1])
+        cells = torch.cat((codes, self.places.expand(*codes.shape[:-1], PLACE), one), -1)
+        looked = (cells @ self.asks(meant)[..., None])[..., 0]
+        here = tapped.present[..., HEARD:].any(-1, keepdim=True)
+        weights = looked.sigmoid() * tapped.maps[THINGS].flatten(-3).sigmoid() * here
+        return looked, self.shows((weights[..., None, :] @ cells)[..., 0, :])
+
+    def levels(self, words: Tensor, manner: Tensor | None = None) -> Tensor:
+        """Whole levels [N.., 10, 4, 10] of answers int64 [N..], in a manner [N.., 2], by default the middle one."""
+        how = self.words.new_zeros(*words.shape, MANNER) if manner is None else manner
+        said = (self.words[words] + self.manner(how)).flatten(0, -2)[:, None].expand(-1, len(self.times), -1)
+        free = self.net(torch.cat((self.times + said, said), -1).mT).mT
+        return quantised(free).unflatten(1, (MOMENTS, TOKENS)).unflatten(0, words.shape)

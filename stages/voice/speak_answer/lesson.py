@@ -1,0 +1,198 @@
+"""The lesson `answers`: spoken questions about what is in view, answered aloud. One head alone learns.
+
+What it learns of each: which answer is true, at which things the caregiver looks, what she asked, and how the answer
+sounds in one's own voice; the last by log-mel, behind the codec's decoder, whatever it would have answered.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from devmind.agent.agent import Agent
+from devmind.agent.batch import clip
+from devmind.agent.output import masked_mean
+from devmind.agent.taps import Tapped, read_tap
+from devmind.agent.text import BEGIN
+from devmind.curriculum.episodes import identities
+from devmind.curriculum.stage import Context, Lesson, Rehearsed, Scalars
+from devmind.moment import TICK_SAMPLES
+from devmind.seeding import lesson_seeds, numpy_rng, torch_generator
+from stages.voice.caregiver.speech import Bank, bank
+from stages.voice.moments import in_a_row, varied
+from stages.voice.one_head import HeadByMuon, head_lesson
+from stages.voice.parts import REPLIES, SIGHT, SOUND, TEXT
+from stages.voice.say.head import MANNER
+from stages.voice.say.lesson import own_voice, said_mel
+from stages.voice.speak_answer.asked import ANSWERS, TAUGHT, UNDERSTOOD, Question, questions, scenes
+from stages.voice.utterances import alike, heard
+
+STEPS = {"tiny": 8, "nursery": 150, "child": 600, "adult": 1500}
+ROWS, PART, TURNS = 32, 16, 4
+"""Questions of a step, of which so many at a time are learned, each so often: what the head reads of them is found out
+once, as it does not change while the head alone learns, and that takes nine tenths of the time."""
+SPOKEN, SPOKEN_ELSE = {"tiny": 44}, 2400
+"""Questions that the caregiver says, each met in another room and voice every time, and about another scene."""
+TARGETS = ("answers", "asked", "meant", "things", "manner", "mel")
+"""What is learned of a batch of the lesson."""
+PAGE = "?"
+"""What is written where an answer is wanted; the finer eye looks where there is a page."""
+
+
+class PerceivedOnce(HeadByMuon):
+    """Perceives a batch once and steps on parts of it, TURNS times over, in an order by seed and step."""
+
+    def update(self, batch: Any, step: int) -> Scalars:
+        """As `GradientLearner.update`; the scalars are of the last part."""
+        if isinstance(batch, Rehearsed):
+            return super().update(batch, step)
+        self.set_rates(step)
+        tapped = perceived(self.agent, batch)
+        scalars: Scalars = {}
+        for turn in range(TURNS):
+            order = numpy_rng(self.seed, "answers", "turns", step, turn).permutation(len(batch["answers"]))
+            for rows in torch.from_numpy(order).split(PART):
+                output = self.agent.head(REPLIES).at_the_end(taken(tapped, rows))  # type: ignore[operator]
+                loss, scalars = told(self.agent, output, {name: batch[name][rows] for name in TARGETS})
+                self.descend(loss)
+        return {"loss": loss.detach(), **scalars}
+
+
+def lesson(context: Context) -> Lesson:
+    """The lesson as data."""
+    return head_lesson(
+        context, "answers", REPLIES, loss, lesson_batch, steps=STEPS, rows=ROWS, learning_rate=3e-3, minutes=2.5,
+        skill="speak_answer", learner=PerceivedOnce,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=2)
+def spoken(seed: int, size: str) -> Bank:
+    """Questions of lessons in voices of lessons, the shortest first."""
+    said = bank("answers", seed, SPOKEN.get(size, SPOKEN_ELSE), tuple(BY_TEXT), False)
+    return said.take(np.argsort([len(wave) for wave in said.waves], kind="stable"))
+
+
+BY_TEXT: Mapping[str, Question] = {question.text: question for question in questions(TAUGHT)}
+"""Questions of lessons."""
+
+
+def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
+    """`rows` questions that are about as long, each with a scene in view.
+
+    Returns:
+        Beside the Batch: `answers` int64 [N]; `asked` int64 [N, 3], as UNDERSTOOD has it; `meant` and `things` bool
+        [N, 64], as `Scenes` has them; `manner` [N, 2] and `mel` [N, 80, 64], how the answer sounds.
+    """
+    rng, generator = numpy_rng(context.seed, "answers", update), torch_generator(context.seed, "answers", update)
+    every = spoken(context.seed, context.config.size)
+    said = every.take(alike(rng, len(every.texts), rows))
+    asked = [BY_TEXT[text] for text in said.texts]
+    shown = scenes(context, lesson_seeds(rows, context.seed, "answers", update), asked, TAUGHT)
+    # A fifth longer than it is, as it may be played that much slower.
+    sound, counts = in_a_row([np.pad(wave, (0, len(wave) // 5)) for wave in said.waves])
+    own = own_voice(False)
+    takes = [int(rng.choice(_takes()[word])) for word in shown.words]
+    made = as_batch(ended_together(varied(sound, generator), counts), torch.from_numpy(shown.sight))
+    return made | {
+        "answers": torch.from_numpy(shown.answers),
+        "asked": torch.tensor([(one.kind, one.colour + 1, one.noun) for one in asked]),
+        "meant": torch.from_numpy(shown.meant), "things": torch.from_numpy(shown.things),
+        "manner": torch.from_numpy(own.manner[takes]).reshape(-1, MANNER), "mel": own.mel[takes],
+    }  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _takes() -> Mapping[str, Sequence[int]]:
+    """By answer the rows of one's own voice that say it."""
+    rows = defaultdict[str, list[int]](list)
+    for row, text in enumerate(own_voice(False).texts):
+        rows[text].append(row)
+    return {word: rows[word] for word in ANSWERS}
+
+
+def ended_together(sound: Tensor, counts: Tensor) -> Tensor:
+    """Sounds [N, T x 1600], of which the first `counts` Moments [N] count, moved behind the quiet that followed: a
+    question ends where an answer is wanted.
+    """
+    ticks = sound.shape[1] // TICK_SAMPLES
+    return torch.stack(
+        [wave.roll((ticks - int(count)) * TICK_SAMPLES) for wave, count in zip(sound, counts, strict=True)]
+    )
+
+
+def as_batch(sound: Tensor, sight: Tensor, meanwhile: bool = False) -> dict[str, Any]:
+    """Sound [N, T x 1600] of one ear as a Batch of T Moments; in the last one a PAGE asks for an answer, and what is
+    asked about comes into view, [N, 64, 64, 3]; with `meanwhile` it is in view all the while.
+    """
+    n, ticks = len(sound), sound.shape[1] // TICK_SAMPLES
+    page = torch.tensor([BEGIN, *PAGE.encode()])
+    pages = torch.full((n, ticks, len(page)), -1)
+    pages[:, -1] = page
+    views = sight[:, None].expand(-1, ticks, -1, -1, -1)
+    made = clip({SOUND: sound.unflatten(1, (-1, 1, TICK_SAMPLES)), TEXT: pages, SIGHT: views})
+    last = torch.arange(ticks).expand(n, -1) == ticks - 1
+    made["present"] |= {TEXT: last} | ({} if meanwhile else {SIGHT: last})
+    return made
+
+
+def perceived(agent: Agent, batch: Mapping[str, Any]) -> Tapped:
+    """What the head reads of a batch, which nothing learns from."""
+    tap = agent.tap_of(REPLIES)
+    with torch.no_grad():
+        tapped = read_tap(tap, agent.perceive(dict(batch), [tap]), {})
+    assert tapped is not None
+    return tapped
+
+
+def taken(tapped: Tapped, rows: Tensor) -> Tapped:
+    """Some rows of it."""
+    return tapped.map(lambda value: value[rows.to(value.device)])
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """`told`, of a whole batch."""
+    return told(agent, agent.head(REPLIES).at_the_end(perceived(agent, batch)), batch)  # type: ignore[operator]
+
+
+def told(agent: Agent, output: Any, targets: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Nats of the answer, of looking at each thing and of what was asked, and the distance in log-mel of the right
+    answer as it is said.
+
+    Args:
+        output: of the last Moment, [N, ...]; targets: TARGETS, as `lesson_batch` gives them.
+    """
+    to = lambda name: targets[name].to(agent.device)  # noqa: E731
+    logits = output.logits
+    missed = F.cross_entropy(logits, to("answers"))
+    nats = F.binary_cross_entropy_with_logits(output.looked, to("meant").float(), reduction="none")
+    looks = masked_mean(nats, to("things"))
+    parts = output.understood.split(UNDERSTOOD, -1)
+    asks = torch.stack([F.cross_entropy(part, to("asked")[:, at]) for at, part in enumerate(parts)]).sum()
+    mel = said_mel(agent, output.by.levels(to("answers"), to("manner")))
+    sounds = (mel - to("mel")).abs().mean()
+    right = (logits.argmax(-1) == to("answers")).float().mean()
+    scalars = {"answers": missed.detach(), "looks": looks.detach(), "asks": asks.detach(), "right": right}
+    return missed + looks + asks + sounds, {**scalars, "sounds db": 20.0 * sounds.detach()}
+
+
+def identity(waves: Sequence[np.ndarray], sight: np.ndarray) -> np.ndarray:
+    """Names of questions asked as sounds float32 [S] about pictures uint8 [N, 64, 64, 3], int64 [N]."""
+    return identities({"heard": heard(list(waves)), "sight": sight})
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Questions, before they are varied, with scenes of lessons: int64 [n]."""
+    every, found = spoken(context.seed, context.config.size), list[np.ndarray]()
+    for part in np.array_split(lesson_seeds(n, context.seed, "answers", "episodes"), -(-n // 500)):
+        said = every.take(numpy_rng(context.seed, "answers", "episodes").integers(len(every.texts), size=len(part)))
+        shown = scenes(context, part, [BY_TEXT[text] for text in said.texts], TAUGHT)
+        found.append(identity(said.waves, shown.sight))
+    return np.concatenate(found)

@@ -1,0 +1,200 @@
+"""What is spoken to a life is answered as what is typed is, and teaches a name; on a virtual clock, by a fake ear.
+
+Which words are heard is the head's matter (`test_heard_words.py`); here another one hears: by frames that are given.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from devmind.agent.agent import Agent
+from devmind.live.life import Life
+from devmind.live.loop import Tick
+from devmind.live.remembering.answering import OwnWords
+from devmind.live.serving.hub import Hub
+from devmind.live.spoken_to import WAITING, SpokenTo
+from devmind.live.viewing.heard_words import END_S, HeardWords
+from devmind.live.virtual import Mailbox, SoundMailbox, VirtualClock
+from devmind.memory import Memory, open_store
+from devmind.testing import tiny_agent
+from devmind.worlds.room import Room
+from sensors.synthetic import SyntheticCamera
+from stages.reflex import parts
+from stages.voice import parts as parts_of_voice
+from tests.live.test_own_voice import Mouth
+
+PASSED = {"skills": [{"measures": [{"name": "hear_words/caregiver", "passed": True}]}]}
+WORDS = ["", "what", "is", "that", "this", "a", "cup", "nice"]
+
+
+class Ears(HeardWords):
+    """Hears words of a script: a word a tick, '' for quiet."""
+
+    def __init__(self, agent: Agent) -> None:
+        super().__init__(agent, PASSED)
+        self.words, self.script = WORDS, list[str]()
+
+    def see(self, tick: Tick) -> None:
+        """The next word of the script."""
+        word = self.script.pop(0) if self.script else ""
+        self._add(np.eye(len(WORDS))[WORDS.index(word)] * 0.9, tick.moment.time_s)
+
+
+class Spoken:
+    """A life with an eye and an ear, driven tick by tick."""
+
+    def __init__(self, folder: Path, speaker: Any) -> None:
+        clock, self.ear = VirtualClock(), SoundMailbox()
+        self.eye, self.camera = Mailbox("sight", clock), SyntheticCamera()
+        room = Room({"eye": self.eye, "ear": self.ear}, now=clock.now, sleep=clock.sleep)
+        agent = Agent.from_pretrained(folder)
+        self.life = Life(agent, room, Memory(open_store(None)), folder, hub=Hub(), speaker=speaker)
+        self.ears = self.life.heard = Ears(agent)
+        self._ticks, self._lived = self.life.loop.ticks(), 0
+
+    def __enter__(self) -> Spoken:
+        self.life.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.life.loop.calls.close()
+        self.life.__exit__(None, None, None)
+
+    def live(self, ticks: int) -> None:
+        for _ in range(ticks):
+            self.ear.post(np.zeros((1, 1600), np.float32))
+            self.eye.post(self.camera._frame(3 * self._lived, 0.1 * self._lived))
+            self._lived += 1
+            next(self._ticks)
+
+    def until(self, done: Callable[[], Any]) -> Any:
+        give_up_s = time.monotonic() + 60
+        while not (found := done()):
+            assert time.monotonic() < give_up_s
+            self.live(1)
+            time.sleep(0.01)
+        return found
+
+    def say(self, *words: str) -> None:
+        self.ears.script += words
+        self.live(len(words))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("run")
+    (run / "journal.jsonl").touch()
+    agent = tiny_agent(2)
+    parts.admit(agent)
+    parts_of_voice.admit(agent)
+    agent.save_pretrained(run / "milestones" / "01-voice")
+    return run / "milestones" / "01-voice"
+
+
+@pytest.fixture
+def home(run: Path) -> Iterator[Spoken]:
+    with Spoken(run, Mouth()) as home:
+        yield home
+
+
+def test_a_spoken_question_is_answered_aloud_as_a_typed_one_is(home: Spoken, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def reply(self: Any, agent: Agent, text: str, *more: Any) -> OwnWords:
+        asked.append(text)
+        return OwnWords("a cup.", 0.9, None)
+
+    monkeypatch.setattr("devmind.live.commands.Dialogue.reply", reply)
+    home.live(3)
+    home.say("what", "is", "that")
+    home.live(round(END_S * 10) - 2)
+    assert not asked, "it may go on"
+    said = home.until(lambda: home.life.speaker.said)
+    assert (asked, said) == (["what is that"], ["a cup."])
+    spoken = home.until(home.life.spoken_to.shown)
+    assert spoken == {"text": "what is that", "answer": "a cup.", "number": 1}
+    assert home.life._extra()["spoken"] == spoken
+    home.live(30)
+    assert len(asked) == 1, "a sentence is answered once"
+    home.say("is", "that", "a", "cup")
+    home.until(lambda: len(asked) == 2)
+    assert asked[-1] == "is that a cup"
+
+
+def test_a_thing_is_named_by_voice(home: Spoken) -> None:
+    home.until(lambda: home.life.holding.square)
+    home.say("this", "is", "a", "cup")
+    home.until(lambda: home.life.child.names.known().get("cup"))
+    [said] = home.until(lambda: home.life.speaker.said)
+    assert "“cup”" in said
+    home.until(lambda: home.life.spoken_to.shown().get("answer") == said)
+
+
+def test_what_is_no_name_is_answered_with_why(home: Spoken) -> None:
+    home.live(3)
+    home.say("this", "is", "nice")
+    [said] = home.until(lambda: home.life.speaker.said)
+    assert "it is called nice" in said
+    assert home.life.child.names.known() == {}
+    assert home.life.spoken_to.fault == ""
+
+
+def test_without_a_voice_nothing_spoken_is_answered(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Spoken(run, None) as home:
+        home.live(3)
+        home.say("this", "is", "a", "cup")
+        home.live(30)
+        assert home.life.spoken_to.shown() == {}
+        assert home.life.child.names.known() == {}
+
+
+def test_a_word_that_is_unsure_is_left_out_and_a_sentence_is_told_once() -> None:
+    agent = tiny_agent()
+    parts_of_voice.admit(agent)
+    ears = Ears(agent)
+    for time_s, word, sure in (
+        (0.1, "this", 0.9),
+        (0.2, "", 1.0),
+        (0.3, "is", 0.3),
+        (0.4, "cup", 0.4),
+        (0.5, "cup", 0.6),
+    ):
+        ears._add(np.eye(len(WORDS))[WORDS.index(word)] * sure, time_s)
+    assert ears.sentence(0.5 + END_S - 0.1) == ""
+    assert ears.sentence(0.5 + END_S) == "this cup"
+    assert ears.sentence(5.0) == ""
+
+
+def test_sentences_wait_and_a_fault_is_told_until_one_is_answered() -> None:
+    going: list[str] = []
+    free = threading.Event()
+
+    def say(words: str) -> dict[str, str]:
+        going.append(words)
+        free.wait(10)
+        return {"answer": "yes."}
+
+    def wait(until: Callable[[], Any]) -> None:
+        give_up_s = time.monotonic() + 10
+        while not until():
+            assert time.monotonic() < give_up_s
+            time.sleep(0.01)
+
+    asked: Sequence[str] = [f"number {number}" for number in range(WAITING + 2)]
+    with SpokenTo(say, lambda text: None) as spoken:
+        spoken.take(asked[0])
+        wait(lambda: going)
+        for words in asked[1:]:
+            spoken.take(words)
+        assert asked[-1] in spoken.fault
+        free.set()
+        wait(lambda: spoken.shown().get("number") == WAITING + 1)
+        assert spoken.fault == ""
+    assert going == list(asked[:-1])

@@ -1,0 +1,227 @@
+"""A spoken question answered aloud: what is true of a scene, the head in a life, the lesson, and the exam's laws."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from devmind.acting import Actor
+from devmind.agent.agent import Agent
+from devmind.agent.batch import collate_tick
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.examining import examine_skill
+from devmind.curriculum.stage import Context
+from devmind.seeding import lesson_seeds
+from devmind.testing import tiny_agent, tiny_context
+from stages.voice import parts
+from stages.voice.caregiver import formants
+from stages.voice.caregiver.speech import SPOKEN
+from stages.voice.codec import codes_of
+from stages.voice.one_head import HeadByMuon
+from stages.voice.say.lesson import own_voice
+from stages.voice.speak_answer import cascade, exam, lesson
+from stages.voice.speak_answer.asked import (
+    ALL,
+    ANSWERS,
+    HELD_OUT,
+    KINDS,
+    PAIRS,
+    TAUGHT,
+    Question,
+    answers_to,
+    questions,
+    scenes,
+    truth,
+)
+from stages.voice.stage import SKILLS, VoiceStage
+
+SKILL = next(skill for skill in SKILLS if skill.name == "speak_answer")
+BALL, BOX, RED, BLUE = 0, 1, 0, 2
+
+
+@pytest.fixture(scope="module")
+def agent() -> Agent:
+    agent = tiny_agent()
+    parts.admit(agent)
+    return agent.eval()
+
+
+def examined(agent: Agent, context: Context) -> Measure:
+    return examine_skill(VoiceStage(), SKILL, agent, context).measures[exam.SCENES]
+
+
+def test_what_is_true_of_a_scene_by_hand() -> None:
+    pairs, cells = [(RED, BALL), (BLUE, BALL), (BLUE, BOX)], [0, 3, 5]  # left, middle, right
+    asked = {
+        Question(0, ALL, BOX): "blue",
+        Question(0, ALL, BALL): None,  # there are two
+        Question(1, RED, BALL): "left",
+        Question(1, BLUE, BALL): "middle",
+        Question(1, BLUE, BOX): "right",
+        Question(1, RED, BOX): None,
+        Question(2, RED, BALL): "yes",
+        Question(2, RED, BOX): "no",
+        Question(3, ALL, BALL): "two",
+        Question(3, ALL, BOX): "one",
+        Question(3, ALL, 2): "none",
+    }
+    assert {question: truth(question, pairs, cells) for question in asked} == asked
+
+
+def test_questions_are_sentences_and_answers_are_words_that_are_said() -> None:
+    every = questions(PAIRS)
+    texts = [question.text for question in every]
+    assert len(texts) == len(set(texts)) == 2 * 3 + 2 * 12
+    assert {"what colour is the box", "how many boxes are there", "is there a red can"} <= set(texts)
+    assert set(ANSWERS) == {answer for question in every for answer in answers_to(question)} <= set(SPOKEN)
+    assert set(" ".join(texts).split()) <= set(formants.SAID), "without espeak-ng they are asked, too"
+
+
+def test_scenes_hold_what_is_answered_and_lessons_no_pair_that_is_held_out(tmp_path: Path) -> None:
+    context, asked = tiny_context(tmp_path), list(questions(TAUGHT)) * 8
+    shown = scenes(context, lesson_seeds(len(asked), "test"), asked, TAUGHT)
+    assert not {(question.colour, question.noun) for question in asked} & set(HELD_OUT)
+    for question, word, meant, things in zip(shown.questions, shown.words, shown.meant, shown.things, strict=True):
+        assert word in answers_to(question)
+        assert 2 <= things.sum() <= 4
+        assert not (meant & ~things).any()
+        many = {"none": 0, "no": 0, "one": 1, "two": 2, "three": 3}.get(word, 1)
+        assert meant.sum() == many, "all that is asked about is seen, each in a cell of its own"
+    for kind in KINDS:
+        words = {
+            word for question, word in zip(asked, shown.words.tolist(), strict=True) if kind == KINDS[question.kind]
+        }
+        assert len(words) == len(answers_to(Question(KINDS.index(kind), RED, BALL)))
+
+
+def test_a_question_ends_where_the_page_asks_and_there_the_scene_comes_into_view() -> None:
+    sound = torch.zeros(2, 5 * 1600)
+    sound[0, 1600:3200], sound[1, 1600:6400] = 0.5, 0.5
+    moved = lesson.ended_together(sound, torch.tensor([3, 5]))
+    loud = moved.unflatten(1, (5, 1600)).amax(-1) > 0
+    assert loud.tolist() == [[False, False, False, True, False], [False, True, True, True, False]]
+    batch = lesson.as_batch(moved, torch.zeros(2, 64, 64, 3, dtype=torch.uint8))
+    assert batch["present"][parts.SIGHT].tolist() == [[False] * 4 + [True]] * 2
+    assert torch.equal(batch["present"][parts.TEXT], batch["present"][parts.SIGHT])
+    assert batch["present"][parts.SOUND].all()
+    assert lesson.as_batch(moved, torch.zeros(2, 64, 64, 3, dtype=torch.uint8), True)["present"][parts.SIGHT].all()
+
+
+def test_it_answers_moment_by_moment_as_at_once_and_only_where_a_page_asks(tmp_path: Path) -> None:
+    agent: Any = tiny_agent()
+    parts.admit(agent)
+    with torch.no_grad():  # an eye that is born sees nothing
+        agent.eval().encoder(parts.DETAIL).things.bias.fill_(1.0)
+    asked = exam.asked(tiny_context(tmp_path), "test", questions(TAUGHT), TAUGHT, n=1).rows(1)
+    sound, counts = exam.in_a_row(asked.waves)
+    sight = torch.from_numpy(asked.shown.sight)
+    batch = lesson.as_batch(lesson.ended_together(sound, counts), sight)
+    head: Any = agent.head(parts.REPLIES)
+    with torch.inference_mode():
+        output: Any = agent(batch, [parts.REPLIES])[parts.REPLIES]
+        wanted = output.mode()[0, -1]
+        said = codes_of(head.levels(output.logits[:, -1].argmax(-1)))[0]  # as the exam says it
+        assert torch.equal(wanted, said)
+    actor = Actor(agent, 1, effectors=(parts.REPLY,), standing={parts.REPLY: (parts.REPLIES,)})
+    ticks = batch["senses"][parts.SOUND].shape[1]
+    for again in range(2):  # the second time it begins anew
+        for tick in range(ticks):
+            senses: dict[str, Any] = {parts.SOUND: batch["senses"][parts.SOUND][:, tick].numpy()}
+            if tick == ticks - 1:
+                senses |= {parts.SIGHT: sight.numpy(), parts.TEXT: [lesson.PAGE]}
+            done = actor.act(collate_tick(senses, np.array([tick == 0])))
+            assert again or bool(done.acted[parts.REPLY][0]) == (tick == ticks - 1)
+        told = done.outputs[parts.REPLIES].numbers()[0]
+        torch.testing.assert_close(told, output.logits[0, -1], atol=1e-4, rtol=1e-4)
+        assert torch.equal(done.outputs[parts.REPLIES].mode()[0], wanted)
+
+
+def test_only_the_head_learns_and_a_short_lesson_lessens_what_is_missed(tmp_path: Path) -> None:
+    pupil, context = tiny_agent(3), tiny_context(tmp_path)
+    parts.admit(pupil)
+    batch = lesson.lesson_batch(context, 0, 6)
+    assert batch["answers"].shape == (6,)
+    learner: Any = lesson.lesson(context).make_learner(pupil, context)
+    learner.steps = 30
+    kept = {name: value.clone() for name, value in pupil.state_dict().items()}
+    learner.begin(0)
+    told = [learner.update(batch, step) for step in range(30)]
+    for name in ("answers", "looks", "asks"):
+        assert float(told[-1][name]) < 0.6 * float(told[0][name]), name
+    changed = {name for name, value in pupil.state_dict().items() if not torch.equal(value, kept[name])}
+    assert changed
+    assert all(name.startswith(f"heads.{parts.REPLIES}.") for name in changed)
+
+
+def test_what_is_perceived_once_is_learned_as_the_loss_says(tmp_path: Path) -> None:
+    """A part of all rows, once: as a learner that runs the agent for each step."""
+    context = tiny_context(tmp_path)
+    batch, losses, after = None, [], []
+    for kind, loss in ((lesson.PerceivedOnce, lesson.loss), (HeadByMuon, lesson.loss)):
+        pupil = tiny_agent(3)
+        parts.admit(pupil)
+        batch = batch or lesson.lesson_batch(context, 0, 6)
+        learner = kind(pupil, loss, seed=0, learning_rate=3e-3, steps=30, trains=(f"heads.{parts.REPLIES}.",))
+        learner.begin(0)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(lesson, "TURNS", 1)
+            losses.append(float(learner.update(batch, 0)["loss"]))
+        after.append(pupil.head(parts.REPLIES).state_dict())
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    for name, value in after[0].items():
+        torch.testing.assert_close(value, after[1][name], atol=1e-4, rtol=1e-3)
+
+
+def test_lessons_ask_in_voices_of_lessons_and_show_no_scene_of_the_exam(tmp_path: Path) -> None:
+    context = tiny_context(tmp_path)
+    met = lesson.taught(context, 40)
+    asked = exam.asked(context, "speak_answer exam", questions(TAUGHT), TAUGHT, n=40)
+    assert len(set(met.tolist())) == 40
+    assert not set(met.tolist()) & set(lesson.identity(asked.waves, asked.shown.sight).tolist())
+    assert not set(lesson.spoken(context.seed, "tiny").voices) & set(asked.voices)
+
+
+def test_the_nearest_question_is_what_shares_most_words(monkeypatch: pytest.MonkeyPatch, agent: Agent) -> None:
+    told = ["red box", "boxes", "box", "is there a blue can"]
+    monkeypatch.setattr(cascade, "frames_of", lambda agent, waves, heads: ({parts.WORDS: None}, None))
+    monkeypatch.setattr(cascade, "read_off", lambda logits, counts: told)
+    found = cascade.heard_questions(agent, [])
+    assert found == [
+        "where is the red box", "how many boxes are there", "what colour is the box", "is there a blue can",
+    ]  # fmt: skip
+
+
+def test_who_answers_rightly_in_its_own_voice_reaches_the_ceiling_and_shuffled_answers_fall(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = tiny_context(tmp_path, "exam.episodes_scale=0.1")
+    untaught = examined(agent, context)
+    assert untaught.score < 0.4
+    assert {exam.UNTAUGHT, exam.QUESTION_ALONE} <= set(untaught.floors)
+    assert 0.2 < untaught.floors[exam.QUESTION_ALONE] < 0.7
+    assert {exam.SILENCED, exam.HIDDEN, exam.MEANWHILE, exam.STRANGE, exam.MEANT, exam.OWN} <= set(untaught.rows)
+    assert len(untaught.exhibits) >= 4
+    assert (tmp_path / "recognisers" / "speak_answer.npz").is_file()
+    own = own_voice(False)
+    wave = {text: own.waves[row] for row, text in enumerate(own.texts)}
+
+    def saying(turn: Any) -> Any:
+        def reply(agent: Agent, some: exam.Asked, **change: bool) -> exam.Reply:
+            words = some.shown.words[turn(len(some.waves))]
+            return exam.Reply([wave[word] for word in words], words)
+
+        return reply
+
+    monkeypatch.setattr(exam, "replied", saying(np.arange))
+    best = examined(agent, context)
+    assert best.score > 0.9
+    assert best.rows[exam.MEANT] == 1.0
+    monkeypatch.setattr(exam, "replied", saying(np.random.default_rng(0).permutation))
+    worst = examined(agent, context)
+    assert worst.score < 0.4
+    assert not exam.GATE.judge({exam.SCENES: worst}, 200).passed
+    assert exam.examine(tiny_agent(), context, "full") == []
