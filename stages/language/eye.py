@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from devmind.agent.encoders import Encoded, Encoder
 from devmind.agent.heads import Head, Inlet
@@ -29,6 +30,9 @@ THINGS = "things"
 LEAST = -1.4
 """A cell whose logit is above this gives a token: a thing on the border of two cells makes neither sure."""
 _LEAST_CONTRAST = 0.02
+VIEW_TOKENS = 8
+CELLS = "planes"
+"""The map of a view as it is, [16, H, W]: a sum over cells and their neighbours, as tokens are, hides what is where."""
 
 
 class DetailEncoder(Encoder):
@@ -96,10 +100,21 @@ class DetailEncoder(Encoder):
 
 
 class ViewEncoder(BoardEncoder):
-    """A board once more where there is a page, for who is told what to do in it; it learns along."""
+    """A board once more where there is a page, for who is told what to do in it; it learns along. Its map CELLS is the
+    board itself, for the head that binds words to what is in each cell.
+    """
 
     of = "board"
     beside = "text"
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width)
+        self.map_channels = {**self.map_channels, CELLS: self.planes}
+
+    def encode(self, x: Tensor, previous: Tensor | None, previous_present: Tensor | None) -> Encoded:
+        encoded = super().encode(x, previous, previous_present)
+        cells = F.pad(x.to(self.rows.dtype), (0, 0, 0, 0, 0, self.planes - x.shape[1]))
+        return Encoded(encoded.tokens, encoded.present, {**encoded.maps, CELLS: cells})
 
 
 class CellsHead(Head):

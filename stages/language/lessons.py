@@ -53,7 +53,9 @@ _ELSEWHERE = 2_000_000
 
 def lessons(context: Context) -> Sequence[Lesson]:
     """In the order they are taught."""
-    return [in_turns(context, READ), senses.lesson(context), in_turns(context, TALK), new_words.lesson(context)]
+    follows = [follow.lesson(context)] if installed() else []
+    turns = [in_turns(context, READ), senses.lesson(context), in_turns(context, TALK)]
+    return [*turns, *follows, new_words.lesson(context)]
 
 
 def in_turns(context: Context, lesson: str) -> Lesson:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from devmind.agent.agent import Agent
+from devmind.agent.config import AgentConfig
 from devmind.agent.text import TextEncoder, add_text
 from devmind.agent.thinking import READOUT
 from devmind.errors import ConfigError
@@ -19,7 +20,8 @@ NAME = "language"
 TEXT, SIGHT, SOUND, BOARD, WORDS = "text", "sight", "sound", "board", "words"
 DETAIL, VIEW = "detail", "view"
 """What sight shows, finer, and what a board shows, beside a page."""
-POINT, CHOOSE = "point", "choose"
+POINT, CHOOSE, FOLLOW = "point", "choose", "follow"
+"""`follow` does as it is told, by the effector `choose`; it stands by, so that who acted before it came still does."""
 SOUGHT, RECOGNISED = "sought", "recognised"
 """Heads that compare what is in view with what memories show (`new_words/heads.py`)."""
 OBJECTS, COLOUR_OF, NOUN_OF = "objects", "colours", "nouns"
@@ -62,6 +64,11 @@ def admit(agent: Agent, tokenizer: str = "bytes") -> None:
             agent.add_head(head, f"head.language-{head}", (DETAIL, "trunk:recalled", "trunk"), stage=NAME)
     if CHOOSE not in agent.heads:
         agent.add_head(CHOOSE, "head.categorical", effector=CHOOSE, stage=NAME, options={"classes": CHOICES})
+    if FOLLOW not in agent.heads:
+        agent.add_head(
+            FOLLOW, "head.language-follow", (VIEW, "trunk", f"trunk:{TEXT}"), CHOOSE, NAME, {"classes": CHOICES},
+            standby=True,
+        )  # fmt: skip
 
 
 def reader(agent: Agent) -> TextEncoder:
@@ -69,6 +76,18 @@ def reader(agent: Agent) -> TextEncoder:
     encoder = agent.encoder(TEXT)
     assert isinstance(encoder, TextEncoder)
     return encoder
+
+
+def follower(agent: Agent) -> str:
+    """The head that does as it is told; of an agent that was taught before there was one, `choose`."""
+    return FOLLOW if FOLLOW in agent.heads else CHOOSE
+
+
+def untaught(agent: Agent) -> Agent:
+    """A newborn of the same size that was admitted to the stage and taught nothing."""
+    newborn = Agent(AgentConfig(size=agent.config.size, seed=agent.config.seed)).to(agent.device)
+    admit(newborn)
+    return newborn.eval()
 
 
 def check_reading(agent: Agent) -> None:

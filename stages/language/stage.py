@@ -61,7 +61,11 @@ SKILLS: Sequence[Skill] = (
         converse_exam.shown_in_lessons,
     ),
     Skill(
-        "follow", follow_exam.examine, follow_exam.GATE, "go to the red ball, in rooms never met", follow_exam.taught
+        "follow",
+        follow_exam.examine,
+        follow_exam.GATE,
+        "go to the red ball, and in further rooms to what is named, or pick it up: rooms never met",
+        follow_exam.taught,
     ),
 )
 
@@ -74,6 +78,8 @@ class LanguageStage:
     name = parts.NAME
     requires = ("reflex",)
     skills = SKILLS
+    optional = (parts.FOLLOW,)
+    """Without it an agent, taught before there was such a head, follows by `choose`."""
 
     def admit(self, agent: Agent) -> None:
         """Add pages of text, layers that only they go through, MiniGrid's boards, and heads that point and choose.

@@ -8,22 +8,21 @@ some of that, the agent's own steps show just that.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 
-from devmind.acting import Actor, Policy, Senses, rollout
+from devmind.acting import Policy, Senses, rollout
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds
 from devmind.worlds.minigrid import room
-from stages.language.follow.rooms import BOT_LOST, Bot, Demonstration, Instructed
+from stages.language.follow.rooms import BOT_LOST, Bot, Demonstration, Instructed, following
 from stages.language.parts import BOARD, CHOOSE
 
-TICKS = 32
-"""Of an episode of its own."""
+TICKS = 16
+"""Of an episode of its own: who goes round in circles shows it in fewer."""
 
 
 def relabelled(name: str, seeds: Sequence[int] | np.ndarray, policy: Policy, ticks: int = TICKS) -> list[Demonstration]:
@@ -33,57 +32,77 @@ def relabelled(name: str, seeds: Sequence[int] | np.ndarray, policy: Policy, tic
     at once is not among them.
     """
     rooms = Instructed([room(name) for _ in seeds], np.asarray(seeds))
-    bots: list[Bot | None] = [Bot(world) for world in rooms.rooms.worlds]  # type: ignore[arg-type]
-    boards: list[list[np.ndarray]] = [[] for _ in seeds]
-    choices: list[list[int]] = [[] for _ in seeds]
-    done: list[list[int]] = [[] for _ in seeds]
-    over, earned = np.zeros(len(bots), bool), np.zeros(len(bots))
-
-    def told(senses: Senses, first: np.ndarray) -> Actions:
-        labels = [None if over[row] else _told(bots, row) for row in range(len(bots))]
-        acted = policy(senses, first)
-        for row, (label, bot) in enumerate(zip(labels, bots, strict=True)):
-            if label is not None and bot is not None:
-                bot.done = int(acted[CHOOSE][row])
-                boards[row].append(senses[BOARD][row])
-                choices[row].append(label)
-                done[row].append(bot.done)
-        return acted
-
-    for tick in rollout(told, rooms, ticks):
+    told, earned = _Told(policy, rooms), np.zeros(rooms.num_envs)
+    for tick in rollout(told, rooms, ticks, sparing=hasattr(policy, "keep")):
         earned += tick.reward
-        over |= tick.ended
+        told.over |= tick.ended
         last = tick.following[BOARD]
-        if all(over[row] or bot is None for row, bot in enumerate(bots)):
+        if told.all_over:
             break
     rooms.rooms.close()
     return [
         Demonstration(
-            np.stack([*boards[row], last[row]]), np.array(choices[row]), np.array(done[row]),
+            np.stack([*told.boards[row], last[row]]), np.array(told.choices[row]), np.array(told.done[row]),
             rooms.instructions[row], float(earned[row]),
         )
-        for row in range(len(bots)) if choices[row]
+        for row in range(rooms.num_envs) if told.choices[row]
     ]  # fmt: skip
 
 
-def _told(bots: list[Bot | None], row: int) -> int | None:
-    """What this row's bot would do now; it is asked no more once it is lost."""
-    bot = bots[row]
-    try:
-        return None if bot is None else bot.choose()
-    except BOT_LOST:
-        bots[row] = None
-        return None
+class _Told:
+    """`policy`, beside whom a bot says in every row what it would do.
+
+    Attributes:
+        boards, choices, done: of each row, what was seen, what the bot would have done, and what was done.
+        over: whose episode is over, bool [N].
+    """
+
+    def __init__(self, policy: Policy, rooms: Instructed) -> None:
+        self.policy, n = policy, rooms.num_envs
+        self.bots: list[Bot | None] = [Bot(world) for world in rooms.rooms.worlds]  # type: ignore[arg-type]
+        self.boards: list[list[np.ndarray]] = [[] for _ in range(n)]
+        self.choices: list[list[int]] = [[] for _ in range(n)]
+        self.done: list[list[int]] = [[] for _ in range(n)]
+        self.over, self.asked = np.zeros(n, bool), np.arange(n)
+
+    @property
+    def all_over(self) -> bool:
+        """Whether no row has anything more to tell."""
+        return all(over or bot is None for over, bot in zip(self.over, self.bots, strict=True))
+
+    def keep(self, index: np.ndarray) -> None:
+        """Go on with the rows `index`, of those that go on, alone."""
+        self.asked = self.asked[index]
+        self.policy.keep(index)  # type: ignore[attr-defined]
+
+    def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
+        labels = [None if self.over[row] else self._label(row) for row in self.asked]
+        acted = self.policy(senses, first)
+        for at, (row, label) in enumerate(zip(self.asked, labels, strict=True)):
+            if label is not None and (bot := self.bots[row]) is not None:
+                bot.done = int(acted[CHOOSE][at])
+                self.boards[row].append(senses[BOARD][at])
+                self.choices[row].append(label)
+                self.done[row].append(bot.done)
+        return acted
+
+    def _label(self, row: int) -> int | None:
+        """What this row's bot would do now; it is asked no more once it is lost."""
+        bot = self.bots[row]
+        try:
+            return None if bot is None else bot.choose()
+        except BOT_LOST:
+            self.bots[row] = None
+            return None
 
 
 def own_episodes(agent: Agent, context: Context, name: str, update: int, rows: int) -> list[Demonstration]:
-    """Episodes that the agent lives through as it is at this update, told by the bot; in rooms of their own."""
-    seeds = lesson_seeds(rows, context.seed, "follow", "own", update)
+    """Episodes that the agent lives through as it is at this update, told by the bot; in rooms `name` of their own."""
+    seeds = lesson_seeds(rows, context.seed, "follow", "own", name, update)
     was_training = agent.training
     agent.eval()
     try:
         with torch.no_grad():
-            actor: Any = Actor(agent, effectors=[CHOOSE])
-            return relabelled(name, seeds, actor)
+            return relabelled(name, seeds, following(agent))
     finally:
         agent.train(was_training)

@@ -1,8 +1,12 @@
-"""Following, as it is taught: BabyAI's bot is imitated, whole episodes, from its view and from what was said."""
+"""Following, as it is taught: BabyAI's bot is imitated, whole episodes, from its view and from what was said.
+
+In turns with reading and talking the trunk learns along (`stages/language/lessons.py`); by itself (`lesson`) the head
+alone is taught, by what the bot would do where the agent itself has come to (DAgger), so nothing else changes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -11,60 +15,112 @@ import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
-from devmind.agent.batch import map_tensors
 from devmind.agent.text import BEGIN
-from devmind.curriculum.stage import Context
+from devmind.curriculum.stage import Context, Lesson
+from devmind.learners.gradient import gradient_lesson
 from devmind.seeding import lesson_seeds, numpy_rng
 from stages.language.follow.dagger import own_episodes
+from stages.language.follow.learner import FollowLearner, groups
 from stages.language.follow.rooms import Demonstration, demonstrate
-from stages.language.parts import BOARD, CHOOSE, TEXT
-from stages.language.seeing import as_read
+from stages.language.follow.symmetries import as_well
+from stages.language.parts import BOARD, TEXT, follower
 
-ROOM = "BabyAI-GoToRedBallGrey-v0"
+NAME = "follow"
+ROOMS = ("BabyAI-GoToRedBallGrey-v0", "BabyAI-GoToLocal-v0", "BabyAI-PickupLoc-v0")
+"""In the first one the instruction is always the same; in the others a thing is told by kind and colour, and in the
+last one by where it lay at the beginning too.
+"""
+ROOM = ROOMS[0]
 POOL = {"tiny": 64}
-POOL_ELSE = 10_000
-"""Demonstrations that a lesson draws from."""
+POOL_ELSE = 8_000
+"""Demonstrations of each room that lessons draw from; with episodes of its own it is taught by less than 10,000."""
 STRAY = 0.1
 """How often the bot's hand slips."""
-TOGETHER = 6
-"""Groups of a batch's episodes, by length."""
 LONGEST = 32
 """Ticks of an episode that are learned from; the bot takes six on average, 20 at most."""
+OWN, IMITATES = 0.2, 0.4
+"""The share of rows in which the agent itself acts, and of the lesson before it does."""
+STEPS = {"tiny": 24, "nursery": 300, "child": 1200, "adult": 3000}
+ROWS, LEARNING_RATE, MINUTES = 36, 2e-3, 6.0
 
 
-def lesson_batch(context: Context, update: int, rows: int, room: str = ROOM) -> dict[str, Any]:
-    """`rows` episodes of the room's pool, padded to one length."""
-    return episodes(_shown(context, update, rows, room))
+def lesson(context: Context) -> Lesson:
+    """To follow, by DAgger, in all rooms; what the page and the view are made of stays as earlier lessons left it."""
+    return gradient_lesson(
+        context, NAME, loss, dagger_batch, steps=STEPS, rows=ROWS, learning_rate=LEARNING_RATE, minutes=MINUTES,
+        trains=trained, control_trains=trained, learner=FollowLearner, skills=(NAME,), rehearsal_every=0,
+    )  # fmt: skip
 
 
-def mixed_batch(agent: Agent, context: Context, update: int, rows: int, own: float, room: str = ROOM) -> dict[str, Any]:
-    """`rows` episodes, of which the share `own` are the agent's, as it is now, with what the bot would have done."""
-    lived = own_episodes(agent, context, room, update, round(own * rows))
-    return episodes([*lived, *_shown(context, update, rows - len(lived), room)])
+def trained(agent: Agent) -> tuple[str, ...]:
+    """The head that follows."""
+    return (f"heads.{follower(agent)}.",)
 
 
-def _shown(context: Context, update: int, rows: int, room: str) -> list[Demonstration]:
+def lesson_batch(context: Context, update: int, rows: int, rooms: Sequence[str] = ROOMS) -> dict[str, Any]:
+    """`rows` episodes of the rooms' pools, each room in turn, as right as those are (`as_well`), padded to one
+    length.
+    """
+    rng = numpy_rng(context.seed, NAME, "symmetries", update)
+    return episodes([as_well(one, rng) for one in _shown(context, update, rows, rooms)])
+
+
+def dagger_batch(agent: Agent, context: Context, update: int, rows: int, steps: int) -> dict[str, Any]:
+    """A batch of the lesson: once the first of it is over, the agent acts in some of the episodes."""
+    return mixed_batch(agent, context, update, rows, OWN if update >= IMITATES * steps else 0.0)
+
+
+def mixed_batch(
+    agent: Agent,
+    context: Context,
+    update: int,
+    rows: int,
+    own: float,
+    rooms: Sequence[str] = ROOMS,
+    plain: bool = False,
+) -> dict[str, Any]:
+    """`rows` episodes, of which the share `own` are the agent's, as it is now, with what the bot would have done.
+
+    All of the agent's are in one room, so that they go side by side; it is another one in the next batch.
+
+    Args:
+        plain: episodes as they were; by default as right ones (`as_well`).
+    """
+    rng = numpy_rng(context.seed, NAME, "symmetries", update)
+    acts = round(own * rows)
+    lived = own_episodes(agent, context, rooms[update % len(rooms)], update, acts) if acts else []
+    shown = [*lived, *_shown(context, update, rows - len(lived), rooms)]
+    return episodes(shown if plain else [as_well(one, rng) for one in shown])
+
+
+def _shown(context: Context, update: int, rows: int, rooms: Sequence[str]) -> list[Demonstration]:
     size = POOL.get(context.config.size, POOL_ELSE)
-    picked = numpy_rng(context.seed, "follow", update).integers(0, size, rows)
-    return [_of_pool(room, context.seed, int(number)) for number in picked]
+    picked = numpy_rng(context.seed, NAME, update).integers(0, size, rows)
+    turns = (rooms[(update + row) % len(rooms)] for row in range(rows))
+    return [_of_pool(room, context.seed, int(number)) for room, number in zip(turns, picked, strict=True)]
+
+
+def pool_seeds(seed: int, number: int) -> np.ndarray:
+    """Of which rooms a pool's demonstration of that number is: the first one where the bot does not fail, int64 [8]."""
+    return lesson_seeds(8, seed, NAME, number)
 
 
 def _of_pool(room: str, seed: int, number: int) -> Demonstration:
     """The pool's demonstration of that number: where the bot fails in a room, that of the next seed."""
-    for room_seed in lesson_seeds(8, seed, "follow", number).tolist():
+    for room_seed in pool_seeds(seed, number).tolist():
         if found := _kept(room, room_seed):
             return found
     raise RuntimeError(f"BabyAI's bot failed in eight rooms of '{room}' one after another.")
 
 
-@lru_cache(maxsize=POOL_ELSE)
+@lru_cache(maxsize=len(ROOMS) * POOL_ELSE)
 def _kept(room: str, room_seed: int) -> Demonstration | None:
     return demonstrate(room, room_seed, STRAY)
 
 
-def episodes(shown: list[Demonstration]) -> dict[str, Any]:
-    """Demonstrations as a Batch, with `choice` int64 [B, T]."""
-    lengths = torch.tensor([min(LONGEST, len(one.choice)) for one in shown])
+def episodes(shown: list[Demonstration], longest: int = LONGEST) -> dict[str, Any]:
+    """Demonstrations as a Batch, with `choice` int64 [B, T]; none has more than the first `longest` ticks."""
+    lengths = torch.tensor([min(longest, len(one.choice)) for one in shown])
     rows, ticks = len(shown), int(lengths.max())
     valid = torch.arange(ticks)[None] < lengths[:, None]
     board = np.zeros((rows, ticks, *shown[0].board.shape[1:]), np.int8)
@@ -88,17 +144,12 @@ def episodes(shown: list[Demonstration]) -> dict[str, Any]:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Cross-entropy against what the bot would do, and how often that is the likeliest.
-
-    Episodes of like lengths go through the trunk together: in one Batch most of its tokens would be padding.
-    """
-    batch = as_read(agent, batch)
-    ticks = batch["valid"].sum(1)
-    shares, nats, right = ticks.sum(), [], []
-    for rows in ticks.argsort().chunk(TOGETHER):
-        part = map_tensors(batch, lambda x, rows=rows: x[rows, : int(ticks[rows].max())])
-        output: Any = agent.forward(part, [CHOOSE])[CHOOSE]
-        nats.append(output.loss(part["choice"], part["valid"]) * part["valid"].sum() / shares)
+    """Cross-entropy against what the bot would do, and how often that is the likeliest."""
+    head, nats, right = follower(agent), [], []
+    moments = batch["valid"].sum()
+    for part in groups(agent, batch):
+        output: Any = agent.forward(part, [head])[head]
+        nats.append(output.loss(part["choice"], part["valid"]) * part["valid"].sum() / moments)
         right.append((output.mode() == part["choice"])[part["valid"]])
     value = torch.stack(nats).sum()
     return value, {"follow": value.detach(), "as the bot": torch.cat(right).float().mean()}

@@ -6,22 +6,23 @@ An instruction stands before the agent's eyes all the time, a page of text in ev
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from devmind.acting import Policy, Senses, rollout
+from devmind.acting import Actor, Policy, Senses, rollout
 from devmind.acting.rollout import Actions
+from devmind.agent.agent import Agent
 from devmind.errors import WorldError
 from devmind.seeding import numpy_rng
 from devmind.worlds.gym_world import GymWorld
 from devmind.worlds.minigrid import FORWARD, env_of, room
 from devmind.worlds.side_by_side import SideBySide
 from stages.language.caregiver.grammar import check_words
-from stages.language.parts import BOARD, CHOOSE, TEXT
+from stages.language.parts import BOARD, CHOOSE, TEXT, follower
 
 BROKEN = (
     "BabyAI-PutNextS5N2Carrying-v0",
@@ -32,6 +33,8 @@ BROKEN = (
 """Rooms in which the bot does not work (MiniGrid's own tests leave them out)."""
 BOT_LOST = (AssertionError, ValueError, AttributeError, TypeError, IndexError, KeyError)
 """What the bot raises where it loses its way: it was written for its own steps."""
+HIDDEN = " "
+"""A page on which nothing stands."""
 LONGEST = 240
 """Ticks after which the bot has failed, as in MiniGrid's tests of it."""
 
@@ -41,15 +44,16 @@ class Instructed:
 
     Args:
         worlds: of `devmind.worlds.minigrid.room`; seeds: of their episodes.
+        said: by row, what stands there in place of the room's own instruction, as where an exam hides it.
 
     Raises:
         DevmindError: an instruction has a word that was never taught.
     """
 
-    def __init__(self, worlds: list[GymWorld], seeds: np.ndarray) -> None:
+    def __init__(self, worlds: list[GymWorld], seeds: np.ndarray, said: Sequence[str] | None = None) -> None:
         self.rooms = SideBySide(worlds, seeds)
-        self.instructions = [str(world.env.unwrapped.mission) for world in worlds]  # type: ignore[attr-defined]
-        for instruction in set(self.instructions):
+        self.instructions = [str(env_of(world).mission) for world in worlds] if said is None else list(said)
+        for instruction in {one for one in self.instructions if one != HIDDEN}:
             check_words(instruction)
 
     @property
@@ -161,9 +165,18 @@ class Bot:
         return int(action)
 
 
-def returns(name: str, seeds: np.ndarray, policy: Policy) -> np.ndarray:
-    """What each episode earned, float64 [N]: 0 where it did not end as it was told, else more the sooner it did."""
-    rooms, earned = Instructed([room(name) for _ in seeds], seeds), np.zeros(len(seeds))
+def following(agent: Agent, **more: Any) -> Actor:
+    """The agent as it does what it is told: a `Policy`. `more` are further arguments of Actor."""
+    return Actor(agent, effectors=[CHOOSE], standing={CHOOSE: (follower(agent),)}, **more)
+
+
+def returns(name: str, seeds: np.ndarray, policy: Policy, said: Sequence[str] | None = None) -> np.ndarray:
+    """What each episode earned, float64 [N]: 0 where it did not end as it was told, else more the sooner it did.
+
+    Args:
+        said: as for `Instructed`; the room still rewards its own instruction.
+    """
+    rooms, earned = Instructed([room(name) for _ in seeds], seeds, said), np.zeros(len(seeds))
     for tick in rollout(policy, rooms, sparing=True):
         earned += tick.reward
     rooms.rooms.close()
@@ -173,3 +186,13 @@ def returns(name: str, seeds: np.ndarray, policy: Policy) -> np.ndarray:
 def succeeded(name: str, seeds: np.ndarray, policy: Policy) -> np.ndarray:
     """Whether each episode ended as it was told, float64 [N] of 0 and 1; an episode ends when the room says so."""
     return (returns(name, seeds, policy) > 0).astype(np.float64)
+
+
+def missions(name: str, seeds: np.ndarray) -> list[str]:
+    """What is said in each of the rooms that the seeds begin."""
+    world, told = room(name), []
+    for seed in seeds.tolist():
+        world.reset(seed=seed)
+        told.append(str(env_of(world).mission))
+    world.close()
+    return told

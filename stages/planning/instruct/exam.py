@@ -39,8 +39,8 @@ EPISODES, FEW = 200, 40
 FOLLOWED = 10
 """Rooms of language's follow, which is told the mission every tick and hears of no end: each lasts all of its ticks."""
 TOGETHER = 100
-FOLLOWS = "choose"
-"""The language stage's head that follows."""
+FOLLOWS = ("follow", "choose")
+"""Heads that follow what language's lessons say; the second one of agents that lack the first."""
 By = Callable[[Rooms], Policy]
 """Who acts in rooms: made when they begin."""
 
@@ -168,8 +168,8 @@ def _floors(agent: Agent, context: Context, name: str, seeds: np.ndarray, few: n
         "a pattern by hand": done(where, seeds, lambda rooms: Planned([by_pattern(said) for said in rooms.missions])),
         "an untaught agent": done(where, few, by_agent(newborn)),
     }
-    if FOLLOWS in agent.heads:
-        follow: By = lambda rooms: Instructed(agent, head=FOLLOWS)  # noqa: E731
+    if head := next((one for one in FOLLOWS if one in agent.heads), None):
+        follow: By = lambda rooms: Instructed(agent, head=head)  # noqa: E731
         found[f"language's follow ({FOLLOWED} rooms)"] = done(where, few[:FOLLOWED], follow, every=1)  # as taught
     return {rule: float(values.mean()) for rule, values in found.items()}
 

@@ -112,7 +112,7 @@ def test_the_control_learns_heads_and_leaves_the_trunk(context: Context, agent: 
     assert not any(name.startswith(("trunk.", "encoders.sight.")) for name in changed)
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", range(5))
 def test_what_the_stage_teaches_leaves_all_that_was_learned_before(number: int, context: Context, agent: Agent) -> None:
     """No rehearsal holds it: nothing that an earlier stage has taught changes by a bit."""
     taught = lessons.lessons(context)[number]

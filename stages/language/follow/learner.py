@@ -1,0 +1,120 @@
+"""How the head that follows is taught by itself: each batch goes through the trunk once, which stays as it is, and the
+head learns from what came out of this one and of those before it, in small parts.
+
+A pass of the trunk over whole episodes, pages and all, costs twenty times what the head does on them, and the head
+answers each Moment from what the trunk made of it; so steps are made where they are cheap. That what the agent
+met earlier is kept beside what it meets now is what DAgger asks for (Ross et al., 2011, algorithm 3.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from devmind.agent.agent import Agent
+from devmind.agent.batch import map_tensors
+from devmind.agent.taps import Tapped, read_tap, sense_of, tap_parts
+from devmind.curriculum.stage import Rehearsed, Scalars
+from devmind.learners.gradient import GradientLearner
+from devmind.seeding import torch_generator
+from stages.language.parts import follower
+from stages.language.seeing import as_read
+
+TOGETHER = 6
+"""Groups of a batch's episodes, by length."""
+KEPT = 24
+"""Batches that are learned from, the newest ones."""
+STEPS, MOMENTS = 12, 96
+"""Steps of the head at each update, and the Moments of each."""
+
+
+class FollowLearner(GradientLearner):
+    """Steps down the cross-entropy of the head alone: `STEPS` at each update, on Moments of the last `KEPT` batches.
+
+    What is told is of the head before it learned from the new batch: its loss, and how often it would do as the bot.
+    """
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.kept: list[Any] = []
+        self.read: list[tuple[Tapped, Tensor]] = []
+
+    def update(self, batch: Any, step: int) -> Scalars:
+        """One batch, and `STEPS` steps; which Moments they are of follows from the step."""
+        if isinstance(batch, Rehearsed):
+            return super().update(batch, step)
+        self.set_rates(step)
+        if len(self.read) < len(self.kept):  # behind a stop: the trunk is the same, so what comes out is too
+            self.read = [moments_of(self.agent, one) for one in self.kept]
+        self.kept, self.read = [*self.kept, batch][-KEPT:], [*self.read, moments_of(self.agent, batch)][-KEPT:]
+        head: Any = self.agent.head(follower(self.agent))
+        tapped, choice = self.read[-1]
+        with torch.no_grad():
+            output = head(tapped)
+            told = {"loss": output.loss(choice), "as the bot": (output.mode() == choice).float().mean()}
+        order = torch_generator(self.seed, "follow", "order", step)
+        for _ in range(STEPS):
+            tapped, choice = drawn(self.read, MOMENTS, order)
+            self.descend(head(tapped).loss(choice))
+        return told
+
+    def state_dict(self) -> dict[str, Any]:
+        """The optimizer's state, and the batches that are kept."""
+        return super().state_dict() | {"kept": list(self.kept)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on with those."""
+        super().load_state_dict(state)
+        self.kept, self.read = list(state["kept"]), []
+
+
+def groups(agent: Agent, batch: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The batch's episodes by like lengths: in one Batch most of its tokens would be padding."""
+    read = as_read(agent, batch)
+    ticks = read["valid"].sum(1)
+    return [
+        map_tensors(read, lambda x, rows=rows: x[rows, : int(ticks[rows].max())])
+        for rows in ticks.argsort().chunk(TOGETHER)
+    ]
+
+
+@torch.no_grad()
+def moments_of(agent: Agent, batch: Mapping[str, Any], target: str = "choice") -> tuple[Tapped, Tensor]:
+    """What the head reads of each of a batch's M Moments, and what of `target` [B, T, ...] belongs to it, [M, ...]: by
+    default what the bot would do there.
+    """
+    tap = agent.tap_of(follower(agent))
+    n_tokens = {sense: agent.tokens_of(sense) for part in tap_parts(tap) if (sense := sense_of(part))}
+    found = list[tuple[Tapped, Tensor]]()
+    for part in groups(agent, batch):
+        tapped = read_tap(tap, agent.perceive(part, [tap]), n_tokens)
+        assert tapped is not None, "every Moment of an episode has a page and a view"
+        valid = part["valid"].to(agent.device)
+        found.append((tapped.map(lambda x, valid=valid: x[valid]), part[target].to(agent.device)[valid]))
+    return together(found)
+
+
+def together(parts: Sequence[tuple[Tapped, Tensor]]) -> tuple[Tapped, Tensor]:
+    """Moments of several parts as one; pages, which come last, are filled up to the longest."""
+    longest = max(tapped.tokens.shape[1] for tapped, _ in parts)
+    tokens = torch.cat([F.pad(tapped.tokens, (0, 0, 0, longest - tapped.tokens.shape[1])) for tapped, _ in parts])
+    present = torch.cat([F.pad(tapped.present, (0, longest - tapped.present.shape[1])) for tapped, _ in parts])
+    maps = {name: torch.cat([tapped.maps[name] for tapped, _ in parts]) for name in parts[0][0].maps}
+    return Tapped(tokens, present, maps), torch.cat([choice for _, choice in parts])
+
+
+def drawn(parts: Sequence[tuple[Tapped, Tensor]], n: int, order: torch.Generator) -> tuple[Tapped, Tensor]:
+    """`n` Moments of all parts, each as likely as any other and none twice; all of them where there are fewer."""
+    sizes = [len(choice) for _, choice in parts]
+    picked = torch.randperm(sum(sizes), generator=order)[:n].sort().values
+    found, start = [], 0
+    for (tapped, choice), size in zip(parts, sizes, strict=True):
+        rows = (picked[(picked >= start) & (picked < start + size)] - start).to(choice.device)
+        if len(rows):
+            found.append((tapped.map(lambda x, rows=rows: x[rows]), choice[rows]))
+        start += size
+    return together(found)

@@ -1,0 +1,57 @@
+"""What may be changed in an episode without changing what is right: colours and kinds of things trade places, in the
+view and in what is said alike, and left trades places with right.
+
+BabyAI's bot knows nothing of colours, and goes to any thing alike, so each of these is an episode that it could have
+given; who imitates them cannot learn by heart which thing is meant in a room, and has to look for what was said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from devmind.worlds.minigrid import LEFT, OBJECTS, RIGHT
+from stages.language.follow.rooms import Demonstration
+
+COLOURS = ("red", "green", "blue", "purple", "yellow", "grey")
+"""In the order of MiniGrid's numbers."""
+KINDS = {"key": 5, "ball": 6, "box": 7}
+"""Kinds of things that are carried about, by their words, and MiniGrid's number of each."""
+_SIDES = {"left": "right", "right": "left"}
+
+
+def as_well(shown: Demonstration, rng: np.random.Generator) -> Demonstration:
+    """Another episode that is as right as `shown`: things are recoloured and of other kinds, and half are mirrored."""
+    shown = renamed(shown, rng.permutation(len(COLOURS)), rng.permutation(len(KINDS)))
+    return mirrored(shown) if rng.random() < 0.5 else shown
+
+
+def renamed(shown: Demonstration, colours: np.ndarray, kinds: np.ndarray) -> Demonstration:
+    """Things of colour `c` get the colour `colours[c]`, of kind `k` (among KINDS) the kind `kinds[k]`; walls, and what
+    cannot be carried, stay.
+    """
+    board, planes = shown.board.copy(), list(KINDS.values())
+    things = shown.board[:, planes].any(1)
+    board[:, planes] = shown.board[:, planes][:, np.argsort(kinds)]
+    board[:, OBJECTS] = np.where(things, colours[shown.board[:, OBJECTS]], shown.board[:, OBJECTS])
+    words = {word: COLOURS[new] for word, new in zip(COLOURS, colours, strict=True)}
+    words |= {word: list(KINDS)[new] for word, new in zip(KINDS, kinds, strict=True)}
+    return replace(shown, board=board, instruction=_said(shown.instruction, words))
+
+
+def mirrored(shown: Demonstration) -> Demonstration:
+    """Left is right: in the view, in what is said, in what the bot would do and in what was done."""
+    turned = np.arange(max(LEFT, RIGHT, int(shown.choice.max(initial=0)), int(shown.done.max(initial=0))) + 1)
+    turned[[LEFT, RIGHT]] = RIGHT, LEFT
+    return replace(
+        shown,
+        board=np.ascontiguousarray(shown.board[..., ::-1]),
+        choice=turned[shown.choice],
+        done=turned[shown.done],
+        instruction=_said(shown.instruction, _SIDES),
+    )
+
+
+def _said(instruction: str, words: dict[str, str]) -> str:
+    return " ".join(words.get(word, word) for word in instruction.split())

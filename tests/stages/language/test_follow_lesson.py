@@ -1,0 +1,284 @@
+"""The head that binds words to things, episodes that are as right, and how both are taught."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("minigrid")
+
+from devmind import worlds
+from devmind.agent.agent import Agent
+from devmind.agent.taps import Tapped
+from devmind.config import load
+from devmind.curriculum.examining import examination
+from devmind.curriculum.stage import Context
+from devmind.errors import MomentError
+from devmind.testing import check_learner, tiny_agent
+from devmind.worlds.minigrid import LEFT, RIGHT, room
+from stages.language import parts
+from stages.language.follow import exam, learner, lesson, rewards, rooms, symmetries
+from stages.language.follow.head import FollowHead
+
+LOCAL, PICK_UP = lesson.ROOMS[1:]
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return Context(load("tiny"), 0, "cpu", tmp_path, worlds.make)
+
+
+@pytest.fixture
+def agent() -> Agent:
+    agent = tiny_agent()
+    parts.admit(agent)
+    agent.config.stages = ["reflex", "language"]
+    return agent
+
+
+def colours_and_kinds(board: np.ndarray) -> list[tuple[str, str]]:
+    """Of each thing in a view [13, 7, 7], by MiniGrid's numbers."""
+    return sorted(
+        (symmetries.COLOURS[board[11, *at]], kind)
+        for kind, plane in symmetries.KINDS.items()
+        for at in map(tuple, np.argwhere(board[plane] == 1))
+    )
+
+
+def test_things_change_places_in_the_view_and_in_what_is_said() -> None:
+    shown = next(one for seed in range(9) if (one := rooms.demonstrate(LOCAL, seed)) and len(one.choice) > 3)
+    colours, kinds = np.array([1, 2, 3, 4, 5, 0]), np.array([2, 0, 1])
+    other = symmetries.renamed(shown, colours, kinds)
+    word = {old: symmetries.COLOURS[new] for old, new in zip(symmetries.COLOURS, colours, strict=True)}
+    word |= {old: list(symmetries.KINDS)[new] for old, new in zip(symmetries.KINDS, kinds, strict=True)}
+    assert other.instruction.split() == [word.get(said, said) for said in shown.instruction.split()]
+    assert other.instruction != shown.instruction
+    for before, after in zip(shown.board, other.board, strict=True):
+        assert colours_and_kinds(after) == sorted((word[c], word[k]) for c, k in colours_and_kinds(before))
+    walls = shown.board[:, 2] == 1
+    assert walls.any()
+    assert (other.board[:, 11][walls] == shown.board[:, 11][walls]).all(), "a wall keeps its colour"
+    assert (other.board[:, :11].sum(1) == 1).all()
+    back = symmetries.renamed(other, np.argsort(colours), np.argsort(kinds))
+    assert back.instruction == shown.instruction
+    np.testing.assert_array_equal(back.board, shown.board)
+
+
+def test_who_does_the_mirrored_steps_in_the_mirrored_room_sees_the_mirrored_view() -> None:
+    """What is right there is what was right here with left and right changed: the view that follows says so."""
+    shown = rooms.demonstrate(LOCAL, 4)
+    assert shown is not None
+    said = replace(shown, instruction="pick up the ball on your left")
+    other = symmetries.mirrored(said)
+    assert other.instruction == "pick up the ball on your right"
+    assert (other.board == shown.board[..., ::-1]).all()
+    swap = {LEFT: RIGHT, RIGHT: LEFT}
+    assert other.choice.tolist() == [swap.get(one, one) for one in shown.choice.tolist()]
+    twice = symmetries.mirrored(other)
+    assert twice.instruction == said.instruction
+    np.testing.assert_array_equal(twice.board, said.board)
+
+
+def test_the_bot_s_step_is_right_in_the_changed_episode_too() -> None:
+    """Things of a real room are painted and changed as in the view, and its bot then says just the same steps."""
+    from minigrid.core.world_object import Ball, Box, Key
+
+    made = {"key": Key, "ball": Ball, "box": Box}
+    colours, kinds = np.array([3, 5, 0, 1, 2, 4]), np.array([1, 2, 0])
+    names, words = list(symmetries.KINDS), symmetries.COLOURS
+    same = 0
+    for seed in range(12):
+        shown = rooms.demonstrate(LOCAL, seed)
+        if shown is None:
+            continue
+        world = room(LOCAL)
+        world.reset(seed=seed)
+        env = world.env.unwrapped
+        for x, y in np.ndindex(env.width, env.height):
+            thing = env.grid.get(x, y)
+            if thing is not None and thing.type in made:
+                kind, colour = names[kinds[names.index(thing.type)]], words[colours[words.index(thing.color)]]
+                env.grid.set(x, y, made[kind](colour))
+                env.grid.get(x, y).init_pos = env.grid.get(x, y).cur_pos = (x, y)
+        wanted = env.instrs.desc
+        wanted.type, wanted.color = (
+            names[kinds[names.index(wanted.type)]], words[colours[words.index(wanted.color)]]
+        )  # fmt: skip
+        env.instrs.reset_verifier(env)
+        bot, other = rooms.Bot(world), symmetries.renamed(shown, colours, kinds)
+        np.testing.assert_array_equal(view_of(env), other.board[0])
+        for step in other.choice.tolist():
+            assert bot.choose() == step
+            bot.done = step
+            world.step({"choose": step})
+        same += 1
+    assert same > 6
+
+
+def view_of(env) -> np.ndarray:
+    from devmind.worlds.minigrid import planes
+
+    return planes(env.gen_obs()["image"])
+
+
+def test_a_word_and_a_thing_decide_together() -> None:
+    """The same view is answered by what is said, and the same page by where the thing is: neither alone can."""
+    torch.manual_seed(0)
+    width, words = 32, torch.eye(32)[:2] * 6
+    agent = tiny_agent()
+    parts.admit(agent)
+    head = agent.head(parts.FOLLOW)
+    assert isinstance(head, FollowHead)
+    inlet = replace(head.inlet, width=width)
+    head = FollowHead(inlet, 2)
+    optimizer = torch.optim.AdamW(head.parameters(), lr=3e-3)
+    rng = np.random.default_rng(0)
+
+    def moments(n: int) -> tuple[Tapped, torch.Tensor]:
+        """A red and a green ball, one in the left half and one in the right one; one is said."""
+        planes, said, side = np.zeros((n, 16, 7, 7), np.float32), rng.integers(0, 2, n), rng.integers(0, 2, n)
+        planes[:, 1] = 1
+        for row in range(n):
+            for colour in (0, 1):
+                left = colour == side[row]
+                at = rng.integers(0, 7), rng.integers(0, 3) + (0 if left else 4)
+                planes[row, 1, *at], planes[row, 6, *at], planes[row, 11, *at] = 0, 1, colour
+        tokens = torch.zeros(n, 8 + 1 + 3, width)
+        tokens[:, 10] = words[said]
+        wanted = (said == side).astype(np.int64)
+        return Tapped(
+            tokens, torch.ones(n, 12, dtype=torch.bool), {"planes": torch.from_numpy(planes)}
+        ), torch.from_numpy(wanted)
+
+    for _ in range(120):
+        tapped, wanted = moments(64)
+        loss = head(tapped).loss(wanted)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    tapped, wanted = moments(256)
+    assert (head(tapped).mode() == wanted).float().mean() > 0.95
+    deaf = Tapped(tapped.tokens * 0, tapped.present, tapped.maps)
+    assert (head(deaf).mode() == wanted).float().mean() < 0.65
+    assert torch.isfinite(head(Tapped(tapped.tokens[:, :9], tapped.present[:, :9], tapped.maps)).logits).all()
+
+
+def test_a_view_of_another_size_is_refused(agent: Agent) -> None:
+    head = agent.head(parts.FOLLOW)
+    tokens = torch.zeros(1, 12, agent.config.width)
+    with pytest.raises(MomentError, match=r"13 planes of 7x7; got 16 of 5x5"):
+        head(Tapped(tokens, torch.ones(1, 12, dtype=torch.bool), {"planes": torch.zeros(1, 16, 5, 5)}))
+
+
+def test_it_stands_by_and_is_asked_where_it_follows(agent: Agent) -> None:
+    assert parts.FOLLOW not in agent.heads_of(parts.CHOOSE)
+    actor = rooms.following(agent)
+    boards = np.zeros((2, 13, 7, 7), np.int8)
+    with examination(agent):
+        actor({"board": boards, "text": ["go to the red ball"] * 2}, np.ones(2, bool))
+    assert actor.counts == {parts.CHOOSE: {parts.FOLLOW: 2}}
+    del agent.heads[parts.FOLLOW]
+    assert parts.follower(agent) == parts.CHOOSE
+
+
+def test_rooms_take_turns_and_the_agent_acts_in_some(context: Context, agent: Agent) -> None:
+    batch = lesson.lesson_batch(context, 0, 6)
+    said = ["".join(map(chr, page[page >= 0][1:].tolist())) for page in batch["senses"]["text"][:, 0]]
+    assert [one.startswith("pick up") for one in said] == [False, False, True] * 2
+    plain = lesson.mixed_batch(agent, context, 0, 6, 0.0, plain=True)
+    assert not torch.equal(plain["senses"]["board"], batch["senses"]["board"])
+    acted = []
+
+    def noted(agent: Agent, context: Context, name: str, update: int, rows: int) -> list[rooms.Demonstration]:
+        acted.append((name, rows))
+        return []
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lesson, "own_episodes", noted)
+        for update in (0, 4, 5, 6):
+            lesson.dagger_batch(agent, context, update, 10, 10)
+    assert acted == [(lesson.ROOMS[1], 2), (lesson.ROOMS[2], 2), (lesson.ROOMS[0], 2)]
+
+
+def test_what_the_head_learns_from_is_what_it_reads_in_an_episode(context: Context, agent: Agent) -> None:
+    """Its loss on Moments that were read once is the lesson's own loss; no Moment is lost or comes twice."""
+    batch = lesson.lesson_batch(context, 3, 8)
+    tapped, choice = learner.moments_of(agent, batch)
+    assert len(choice) == int(batch["valid"].sum())
+    head = agent.head(parts.FOLLOW)
+    assert head(tapped).loss(choice).item() == pytest.approx(lesson.loss(agent, batch)[0].item(), rel=1e-4)
+    order = torch.Generator().manual_seed(0)
+    longer = learner.moments_of(agent, lesson.lesson_batch(context, 4, 8))
+    both, wanted = learner.drawn([(tapped, choice), longer], 10_000, order)
+    assert len(wanted) == len(choice) + len(longer[1])
+    assert head(both).loss(wanted).isfinite()
+    assert len(learner.drawn([(tapped, choice), longer], 7, order)[1]) == 7
+
+
+def test_the_lesson_changes_its_head_alone_and_goes_on_behind_a_stop(
+    context: Context, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learner, "STEPS", 2)
+    monkeypatch.setattr(learner, "KEPT", 2)
+    check_learner(lesson.lesson(context), agent, context)
+
+
+def test_what_earned_more_becomes_likelier(context: Context, agent: Agent) -> None:
+    """Where going on was worth more than all else that was done, the policy comes to go on."""
+    batch = rewards.rewarded_batch(agent, context, 0, 6, LOCAL)
+    assert batch["lived"].shape == (*batch["choice"].shape, 2)
+    advantage = batch["lived"][..., 1][batch["valid"]]
+    assert advantage.isfinite().all()
+    taught = rewards.RewardLearner(agent, lesson.loss, seed=0, learning_rate=3e-3, trains=lesson.trained(agent))
+    taught.steps = 40
+    taught.begin(0)
+    good = 2
+    wanted = torch.where(batch["lived"][..., 0] == good, 1.0, -0.2)
+    for step in range(8):
+        told = taught.update({**batch, "lived": torch.stack((batch["lived"][..., 0], wanted), -1)}, step)
+    assert torch.isfinite(told["loss"])
+    tapped, _ = learner.moments_of(agent, batch)
+    likely = agent.head(parts.FOLLOW)(tapped).probabilities().mean(0)
+    assert likely.argmax() == good
+
+
+def test_an_episode_of_its_own_earns_what_the_room_gives() -> None:
+    """Played again step by step the rooms give the same rewards, and the views that were kept."""
+    seeds = np.arange(5)
+    plans = [rooms.demonstrate(LOCAL, int(seed)) for seed in seeds]
+    at = iter(range(100))
+
+    def as_planned(senses, first):
+        tick = next(at)
+        steps = [0 if plan is None else plan.choice[min(tick, len(plan.choice) - 1)] for plan in plans]
+        return {"choose": np.array(steps)}
+
+    for one, plan in zip(rewards.lived(LOCAL, seeds, as_planned), plans, strict=True):
+        if plan is not None:
+            np.testing.assert_array_equal(one.done, plan.done)
+            np.testing.assert_array_equal(one.board, plan.board)
+            assert one.reward == pytest.approx(plan.reward)
+
+
+def test_another_instruction_is_never_the_room_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds, heard = np.arange(2_000_000, 2_000_006), []
+
+    def deaf(senses, first):
+        heard.append(list(senses["text"]))
+        return {"choose": np.zeros(len(first), np.int64)}
+
+    monkeypatch.setattr(
+        exam, "returns", lambda where, seeds, policy, said: np.zeros(len(seeds)) + (heard.append(said) or 0)
+    )
+    exam.misled(seeds, deaf, LOCAL)
+    mine = rooms.missions(LOCAL, seeds)
+    assert len(set(mine)) > 2
+    assert all(one != own and one in mine for one, own in zip(heard[0], mine, strict=True))
+    exam.misled(seeds, deaf)
+    assert heard[1] == [exam.ELSEWHERE] * len(seeds)
+    exam.hidden(seeds, deaf)
+    assert heard[2] == [rooms.HIDDEN] * len(seeds)
