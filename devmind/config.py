@@ -45,6 +45,22 @@ class TextConfig(Section):
     pieces: int = Field(1024, ge=258, description="of the vocabulary that 'bpe' makes")
 
 
+class HearingConfig(Section):
+    """How words are heard, where a stage brings an ear for speech."""
+
+    encoder: Literal["gru", "conv", "transformer"] | None = Field(
+        None, description="what goes over the ear's tokens in arcs of words; None: what the agent has, else gru"
+    )
+    features: Literal["logmel", "mfcc"] | None = Field(
+        None, description="what the ear for speech convolves; None: what the agent has, else logmel"
+    )
+    words: Literal["ctc", "seq2seq"] | None = Field(
+        None,
+        description="how words are told in exams: frame by frame, or written behind the utterance by heads of their "
+        "own; None: what the agent has, else ctc",
+    )
+
+
 class LessonConfig(Section):
     """What a run changes about one lesson."""
 
@@ -92,6 +108,7 @@ class RunConfig(Section):
     )
     trunk: TrunkConfig = TrunkConfig()
     text: TextConfig = TextConfig()
+    hearing: HearingConfig = HearingConfig()
     lessons: Mapping[str, LessonConfig] = Field(default_factory=dict, description="changes by lesson name")
     exam: ExamConfig = ExamConfig()
 

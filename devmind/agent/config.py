@@ -64,6 +64,8 @@ class AgentConfig(PreTrainedConfig):
             (`deeper.py`); of a stage that is not named all tokens do.
         rebase_at: position at which the window's positions are moved back to small numbers (float32 keeps the
             rotary phases exact to about 1e-3 up to here); must be below 32,768.
+        hearing: how a stage that brings an ear for speech is to build it and its heads, by name of a setting of
+            `devmind.config.HearingConfig`; what is not named the stage chooses.
         stages: names of the stages the agent was admitted to, in order.
         trained_on: groups of files (speakers, sources), and of the nursery's looks, that this agent learned from, in
             the order of the lessons; exams refuse overlap.
@@ -92,6 +94,7 @@ class AgentConfig(PreTrainedConfig):
     grown: list = field(default_factory=list)
     deep: dict = field(default_factory=dict)
     rebase_at: int = 8192
+    hearing: dict = field(default_factory=dict)
     stages: list = field(default_factory=list)
     trained_on: list = field(default_factory=list)
     devmind_version: int = FORMAT_VERSION

@@ -81,7 +81,12 @@ def result(stage: str, out: Path, finished: Mapping[str, Any], already: bool = F
 
 
 def check_same_run(out: Path, mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
-    """Raise ConfigError when the folder holds a run with other settings, naming what differs."""
+    """Raise ConfigError when the folder holds a run with other settings, naming what differs.
+
+    A setting that there was none of when that run began was at its default.
+    """
+    usual = RunConfig().model_dump(mode="json", include=set(mine["config"]) - set(theirs["config"]))
+    theirs = {**theirs, "config": {**usual, **theirs["config"]}}
     if mine == theirs:
         return
     changed = [

@@ -21,6 +21,10 @@ from devmind.raised import SIZE, most_raised
 
 TEXT = "text"
 """The sense that is pages."""
+EAR = "listen"
+"""The sense that is an ear for speech."""
+HEARS_BY = {"encoder": "gru", "features": "logmel"}
+"""How an agent hears that has such an ear and does not say."""
 
 
 def load_stage(name: str) -> Stage:
@@ -121,6 +125,24 @@ def give_reading(stage: Stage, agent: Agent, context: Context) -> None:
 
 def _vocabulary_of(tokenizer: str) -> str | None:
     return Path(tokenizer).read_text(encoding="utf-8") if Path(tokenizer).is_file() else None
+
+
+def give_hearing(agent: Agent, config: RunConfig) -> None:
+    """Note in the agent how an ear for speech is to be built, for the stage that brings one; heads that write words can
+    be added to one that has an ear already.
+
+    Raises:
+        ConfigError: the agent has an ear of another kind, and what it learned is of that.
+    """
+    wanted = config.hearing.model_dump(exclude_none=True)
+    has = {**HEARS_BY, **agent.config.hearing} if EAR in agent.encoders else wanted
+    for setting, value in wanted.items():
+        if setting in HEARS_BY and value != has[setting]:
+            raise ConfigError(
+                f"hearing.{setting}={value} cannot be had: the agent hears by '{has[setting]}', and what it learned is "
+                "of that. Leave the setting out, or go on from an agent that has no ear for speech yet."
+            )
+    agent.config.hearing = {**agent.config.hearing, **wanted}
 
 
 def missing_parts(stage: Stage, agent: Agent, for_exam: bool = False) -> str:

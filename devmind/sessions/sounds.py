@@ -58,20 +58,25 @@ def mono_wave(path: Path, seconds: float | None = None) -> np.ndarray:
     """A labelled recording, or its first `seconds`, float32 [S] at 16 kHz, channels mixed.
 
     Raises:
-        ExamError: it cannot be read, or a sample is no finite number.
+        ExamError: it cannot be read, its rate is none of sound, or a sample is no finite number.
     """
     import soundfile
     import soxr
 
     try:
-        wave, rate_hz = soundfile.read(path, dtype="float32", always_2d=True)
+        with soundfile.SoundFile(path) as file:
+            rate_hz = file.samplerate
+            frames = -1 if seconds is None else round(seconds * rate_hz)
+            wave = file.read(frames, dtype="float32", always_2d=True)
     except soundfile.LibsndfileError as error:
         raise ExamError(
             f"The recording {path} cannot be read ({error}); remove it or replace it by a sound file."
         ) from error
+    if not LOWEST_RATE_HZ <= rate_hz <= HIGHEST_RATE_HZ:
+        raise ExamError(f"The recording {path} has {_no_rate(rate_hz)}")
     if not np.isfinite(wave).all():
         raise ExamError(f"The recording {path} has samples that are {NO_NUMBERS}.")
-    mixed = wave[: None if seconds is None else round(seconds * rate_hz)].mean(axis=1)
+    mixed = wave.mean(axis=1)
     return mixed if rate_hz == SOUND_RATE_HZ else soxr.resample(mixed, rate_hz, SOUND_RATE_HZ)
 
 
@@ -155,10 +160,7 @@ class _TickCutter:
         import soxr
 
         if not LOWEST_RATE_HZ <= rate_hz <= HIGHEST_RATE_HZ:
-            raise SessionError(
-                f"Its sound has {rate_hz:,} samples a second, and {LOWEST_RATE_HZ:,} to {HIGHEST_RATE_HZ:,} are read; "
-                "convert it to WAV of 16,000."
-            )
+            raise SessionError(f"Its sound has {_no_rate(rate_hz)}")
         start = round(start_s * SOUND_RATE_HZ)
         self._size = tick_samples
         self._tick = max(0, math.ceil(start / tick_samples))
@@ -187,6 +189,13 @@ class _TickCutter:
     def finish(self) -> Iterator[tuple[int, np.ndarray]]:
         """The ticks still in the resampler; what does not fill a tick is dropped, since padding would be invented."""
         yield from self.feed(self._held[:0], last=True)
+
+
+def _no_rate(rate_hz: int) -> str:
+    return (
+        f"{rate_hz:,} samples a second, and {LOWEST_RATE_HZ:,} to {HIGHEST_RATE_HZ:,} are read; convert it to WAV of "
+        "16,000."
+    )
 
 
 def _quantised(samples: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The arc that tells words: a gated recurrent unit over the ear's tokens, which needs no trunk.
+"""The arc that tells words as they come: a body over the ear's tokens (`bodies.py`), which needs no trunk.
 
 It learns first, in a tenth of the time that the trunk would take, and the trunk learns from it.
 """
@@ -14,35 +14,42 @@ from torch import Tensor, nn
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Categorical
 from devmind.agent.taps import Tapped
+from stages.voice.bodies import DEFAULT, body
 
 
 @dataclass
 class Noted(Categorical):
-    """A word or nothing for each token, logits [..., K, W]; `hidden` [B, H] is what it goes on from."""
+    """A word or nothing for each token, logits [..., K, W]; `body` is what it goes on from, by name [B, ...]."""
 
-    hidden: Tensor = field(kw_only=True)
+    body: Mapping[str, Tensor] = field(kw_only=True)
 
     def kept(self) -> dict[str, Tensor]:
-        return {"hidden": self.hidden}
+        return dict(self.body)
 
 
 class WordsHead(Head):
-    """Cho et al. 2014's GRU over tokens in the order in which they are heard; tokens that are absent count as zeros.
+    """A body of a kind over tokens in the order in which they are heard, and a linear layer.
 
-    A row of a batch is one episode: what is heard in it is remembered to its end.
+    A row of a batch is one episode: what is heard in it is remembered to its end, or as far back as its kind sees.
     """
 
     carries: ClassVar[bool] = True
 
-    def __init__(self, inlet: Inlet, words: int, hidden: int | None = None) -> None:
+    def __init__(self, inlet: Inlet, words: int, hidden: int | None = None, kind: str = DEFAULT) -> None:
         super().__init__(inlet)
         hidden = hidden or max(16, inlet.width)
-        self.memory = nn.GRU(inlet.width, hidden, batch_first=True)
+        self.memory = body(kind, inlet.width, hidden)
         self.answer = nn.Linear(hidden, words)
 
     def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Noted:
-        tokens = tapped.tokens * tapped.present[..., None]
-        lead = tokens.shape[:-1]
-        row = tokens.flatten(1, -2) if tokens.ndim > 3 else tokens
-        features, last = self.memory(row, None if kept is None else kept["hidden"][None].contiguous())
-        return Noted(self.answer(features).unflatten(1, lead[1:]), hidden=last[0])
+        row, lead = in_order(tapped)
+        features, last = self.memory.over(row, kept)
+        return Noted(self.answer(features).unflatten(1, lead[1:]), body=last)
+
+
+def in_order(tapped: Tapped) -> tuple[Tensor, tuple[int, ...]]:
+    """The tokens of a batch of Moments [B, T, K, D] or of one tick [B, K, D] one after another, [B, L, D], zeros where
+    they are absent; and their leading dimensions, up to K.
+    """
+    tokens = tapped.tokens * tapped.present[..., None]
+    return (tokens.flatten(1, -2) if tokens.ndim > 3 else tokens), tuple(tokens.shape[:-1])

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from devmind.agent.encoders import Encoded, Encoder
-from devmind.agent.features import log_mel
+from devmind.agent.features import dct_matrix, log_mel
+from devmind.errors import ConfigError, nearest
 from devmind.moment import TICK_SAMPLES
 
 TOKENS, MELS, N_FFT, HOP = 2, 64, 512, 200
@@ -25,6 +26,10 @@ LEAD = BEFORE - 1
 """So many of them are whole, and heard."""
 SHIFT, SCALE = 1.2, 1.6
 """What is added to log-mel, and by what it is multiplied then, before it is convolved: speech comes to zero and one."""
+LOGMEL, MFCC = "logmel", "mfcc"
+FEATURES = (LOGMEL, MFCC)
+"""What is convolved: log-mel as it is, or its first 20 cepstral coefficients (Davis and Mermelstein 1980)."""
+CEPSTRA = 20
 MEL = "mel"
 """The map of log-mel [64, 1, 15]: the frames of the Moment before, then its own 8."""
 
@@ -34,16 +39,24 @@ class EarEncoder(Encoder):
 
     Each token sees 9 frames (132 ms), and nothing that comes later than its own last frame. Sound longer than a tick
     is heard from its last 100 ms, shorter sound as its end.
+
+    Args:
+        features: one of FEATURES. The map stays log-mel, which other heads read.
     """
 
     of = "sound"
     uses_previous = True
     sense_dims: int = 2
+    cepstra: Tensor | None
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, features: str = LOGMEL) -> None:
         super().__init__(width, n_tokens=TOKENS)
+        if features not in FEATURES:
+            raise ConfigError(f"There are no features '{features}' of speech{nearest(features, FEATURES)}")
+        cepstra = torch.from_numpy(dct_matrix(CEPSTRA, MELS)) if features == MFCC else None
+        self.register_buffer("cepstra", cepstra, persistent=False)
         self.net = nn.Sequential(
-            nn.Conv1d(MELS, width, 3), nn.GELU(),
+            nn.Conv1d(MELS if cepstra is None else CEPSTRA, width, 3), nn.GELU(),
             nn.Conv1d(width, width, 3, stride=2), nn.GELU(),
             nn.Conv1d(width, width, 3, stride=2),
         )  # fmt: skip
@@ -61,7 +74,8 @@ class EarEncoder(Encoder):
 
     def convolved(self, mel: Tensor) -> Tensor:
         """Log-mel [N, 6 + 8 T, 64] of T Moments in a row as tokens [N, 2 T, D], not yet normed."""
-        return self.net(((mel + SHIFT) * SCALE).mT).mT
+        scaled = (mel + SHIFT) * SCALE
+        return self.net((scaled if self.cepstra is None else scaled @ self.cepstra).mT).mT
 
     def tokens_of(self, mel: Tensor) -> Tensor:
         """What `forward` makes of T Moments one by one, at once: log-mel [N, 6 + 8 T, 64] to tokens [N, T, 2, D]."""

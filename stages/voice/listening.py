@@ -40,22 +40,22 @@ def moments_of(path: Path, seconds: float, warn: Warn) -> list[np.ndarray]:
     Raises:
         SessionError: nothing can be read, it is shorter than a Moment, or all of it is silence.
     """
-    most, found, loudest = round(seconds * TICK_HZ), list[np.ndarray](), 0.0
+    most, found, loudest, peak, clipped = round(seconds * TICK_HZ), list[np.ndarray](), 0.0, 0.0, 0
     for _, sound in file_ticks(path, TICK_SAMPLES, warn):
         if len(found) == most:
             warn(f"'{path}' goes on behind {seconds:g} s, which is not heard; give more --seconds.")
             break
         found.append(sound.mean(0))
-        loudest = max(loudest, float(np.abs(sound).max()))
+        size = np.abs(found[-1])
+        loudest, peak = max(loudest, float(np.abs(sound).max())), max(peak, float(size.max()))
+        clipped += int((size >= CLIPPED).sum())
     if not found:
         raise SessionError(f"'{path}' is shorter than a Moment, which is 0.1 s; give a longer recording.")
-    whole = np.concatenate(found)
-    peak = float(np.abs(whole).max())
     if peak < SILENT <= loudest:
         raise SessionError(f"The channels of '{path}' cancel each other out; give a recording of one of them.")
     if peak < SILENT:
         raise SessionError(f"'{path}' is silent: its peak is {peak:.1e} of what it can hold; give a louder recording.")
-    if float((np.abs(whole) >= CLIPPED).mean()) > MOST_CLIPPED:
+    if clipped > MOST_CLIPPED * TICK_SAMPLES * len(found):
         warn(f"'{path}' is clipped, so words may be missed; record it more softly.")
     return found
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from devmind.agent.agent import Agent
 from devmind.agent.text import add_text
 from devmind.learners.gradient import grown_layers, owned_parts
-from stages.voice.ear import TOKENS
+from stages.voice.bodies import DEFAULT
+from stages.voice.ear import LOGMEL, TOKENS
 from stages.voice.sounds.kinds import KINDS
 from stages.voice.speak_answer.asked import ANSWERS, UNDERSTOOD
 from stages.voice.transcript import KNOWN
@@ -22,6 +23,12 @@ WORDS, WORDS_ARC = "heard_words", "heard_words_arc"
 """What tells words by the trunk's features of speech, and the arc that does by the ear's tokens alone."""
 NOTE = "note"
 """The effector of that arc: int64 [2] a Moment, the word that was just said or 0, in `transcript.KNOWN`."""
+WRITTEN, WRITTEN_ARC = "written_words", "written_words_arc"
+"""What writes the words of an utterance by the trunk's features of speech, and the arc that does by the ear's tokens;
+only where `hearing.words` asks for it.
+"""
+TELL = "tell"
+"""Their effector: int64 [4], the words of the last 3.2 s, 0 behind the last."""
 KINDS_HEAD, KINDS_ARC = "heard_kind", "heard_kind_arc"
 """What tells kinds of sounds by the trunk's features of the ear, and the arc that does by the ear's log-mel alone."""
 SORT = "sort"
@@ -50,14 +57,20 @@ def admit(agent: Agent) -> None:
     for sense in (SOUND, SIGHT):
         if sense not in agent.encoders:
             agent.add_encoder(sense, stage=NAME)
+    kind = _hears_by(agent)
     if LISTEN not in agent.encoders:
-        agent.add_encoder(LISTEN, "encoder.voice-ear", stage=NAME)
+        options = {"features": agent.config.hearing["features"]}
+        agent.add_encoder(LISTEN, "encoder.voice-ear", stage=NAME, options=options)
     if WORDS_ARC not in agent.heads:
-        options = {"words": len(KNOWN)}
+        options = {"words": len(KNOWN), "kind": kind}
         agent.add_head(WORDS_ARC, "head.voice-words", LISTEN, effector=NOTE, stage=NAME, options=options)
     if WORDS not in agent.heads:
         told = {"classes": len(KNOWN), "slots": TOKENS}
         agent.add_head(WORDS, "head.categorical", f"trunk:{LISTEN}", stage=NAME, options=told, labels=KNOWN)
+    for head, tap in ((WRITTEN_ARC, LISTEN), (WRITTEN, f"trunk:{LISTEN}")) if writes(agent) else ():
+        if head not in agent.heads:
+            options = {"words": len(KNOWN), "kind": kind}
+            agent.add_head(head, "head.voice-written", tap, effector=TELL, stage=NAME, options=options, standby=True)
     if KINDS_ARC not in agent.heads:
         kinds = {"kinds": len(KINDS)}
         agent.add_head(KINDS_ARC, "head.voice-kinds", LISTEN, effector=SORT, stage=NAME, options=kinds)
@@ -85,11 +98,24 @@ def admit(agent: Agent) -> None:
         agent.add_head(REPLIES, "head.voice-replies", tap, effector=REPLY, stage=NAME, options=counts, standby=True)
 
 
+def _hears_by(agent: Agent) -> str:
+    """The kind of the arcs of words; what the agent's config left open is settled in it."""
+    chosen = {"encoder": DEFAULT, "features": LOGMEL, "words": "ctc"}
+    agent.config.hearing = {**chosen, **agent.config.hearing}
+    return str(agent.config.hearing["encoder"])
+
+
+def writes(agent: Agent) -> bool:
+    """Whether the words of an utterance are to be written, by heads of their own."""
+    return agent.config.hearing.get("words") == "seq2seq"
+
+
 def trained(agent: Agent) -> tuple[str, ...]:
     """What the lessons of the trunk change: the layers that it grew for the ear, and its heads of words and kinds; not
     the ear, and no arc. No earlier stage uses any of it.
     """
-    own = (prefix for prefix in owned_parts(agent, NAME) if prefix in {f"heads.{WORDS}.", f"heads.{KINDS_HEAD}."})
+    told = {f"heads.{head}." for head in (WORDS, WRITTEN, KINDS_HEAD)}
+    own = (prefix for prefix in owned_parts(agent, NAME) if prefix in told)
     return (*grown_layers(agent, {NAME}), *own)
 
 

@@ -20,9 +20,10 @@ from devmind.checkpointing import bundle
 from devmind.checkpointing.lock import locked
 from devmind.config import load
 from devmind.curriculum import pinned, runner, stage_run
+from devmind.curriculum.finished import check_same_run, identity
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.start import gate_passed
-from devmind.errors import CheckpointError
+from devmind.errors import CheckpointError, ConfigError
 from tests.curriculum.lamp_stage import LampStage
 
 
@@ -134,6 +135,15 @@ def test_recordings_that_were_changed_are_refused(tmp_path, monkeypatch):
     (data / "theo" / "one.wav").write_bytes(b"b")
     with pytest.raises(CheckpointError, match="the content of --data was"):
         runner.run_stage("lamps", config(), out=tmp_path / "run", data=data)
+
+
+def test_a_setting_that_came_after_a_run_had_begun_was_at_its_default(tmp_path):
+    mine, theirs = (identity("lamps", load("tiny"), None, None, [], False) for _ in range(2))
+    del theirs["config"]["hearing"]
+    check_same_run(tmp_path, mine, theirs)
+    other = identity("lamps", load("tiny", sets=["hearing.encoder=conv"]), None, None, [], False)
+    with pytest.raises(ConfigError, match=r"hearing was .*, now .*'conv'"):
+        check_same_run(tmp_path, other, theirs)
 
 
 def test_checkpoints_whose_journal_was_deleted_are_continued_by_nobody(killed):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -20,8 +21,9 @@ from devmind.sessions.spoken import Clips, clips
 from stages.voice.caregiver.speech import DIGITS, UNSEEN_PHRASES, Bank, bank
 from stages.voice.ear import TOKENS
 from stages.voice.exhibits import spectra, wav
+from stages.voice.hear_words.written import texts_of
 from stages.voice.moments import as_batch, in_a_row
-from stages.voice.parts import WORDS, WORDS_ARC
+from stages.voice.parts import WORDS, WORDS_ARC, WRITTEN, WRITTEN_ARC, writes
 from stages.voice.recogniser import Recogniser, nearest, time_normalised
 from stages.voice.small_net import named_by_small_net
 from stages.voice.transcript import errors, likeliest, read_off, word_error_rate
@@ -32,6 +34,8 @@ GATE = Gate([Threshold(DIGIT, 0.80, when_absent="skip"), Threshold(CAREGIVER, 0.
 UTTERANCES = 400
 UNTAUGHT = "untaught agent"
 OFF = "trunk off: the arc"
+FRAMES = "frame by frame (CTC)"
+"""The row of an agent that writes what it heard (`hearing.words`)."""
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
@@ -53,6 +57,36 @@ def frames_of(agent: Agent, waves: Sequence[np.ndarray], heads: Sequence[str]) -
     return {name: torch.cat(one) for name, one in parts.items()}, TOKENS * counts
 
 
+@dataclass(frozen=True)
+class Transcribed:
+    """What was written of N sounds: texts [N], and which of the words that were asked about is likeliest, int64 [N]."""
+
+    texts: list[str]
+    likeliest: np.ndarray
+
+
+def writing_of(
+    agent: Agent, waves: Sequence[np.ndarray], heads: Sequence[str], words: Sequence[str] = ()
+) -> dict[str, Transcribed]:
+    """By head, what is written of sounds of any lengths; nothing of an agent that is not to write.
+
+    Args:
+        words: of which the likeliest is wanted, behind which nothing more is said.
+    """
+    if not writes(agent):
+        return {}
+    sound, counts = in_a_row(waves)
+    texts: dict[str, list[str]] = {name: [] for name in heads}
+    nats: dict[str, list[Tensor]] = {name: [] for name in heads}
+    for some, of in zip(sound.split(50), (TOKENS * counts).split(50), strict=True):
+        outputs: Any = agent(as_batch(some), heads)
+        for name in heads:
+            texts[name] += texts_of(outputs[name].words(of))
+            found = [outputs[name].nats([word] * len(some), of) for word in words]
+            nats[name].append(torch.stack(found or [torch.zeros(len(some))]).cpu())
+    return {name: Transcribed(texts[name], torch.cat(nats[name], 1).argmin(0).numpy()) for name in heads}
+
+
 def untaught(agent: Agent) -> Agent:
     """An agent of the same parts that has learned nothing."""
     born = copy.deepcopy(agent.config)
@@ -67,6 +101,8 @@ def _digits(agent: Agent, fresh: Agent | None, every: Clips, level: str) -> Meas
     waves = [spoken(unseen, row) for row in range(len(unseen.labels))]
     found, counts = frames_of(agent, waves, [WORDS, WORDS_ARC] if fresh else [WORDS])
     chosen = likeliest(found[WORDS], counts, DIGITS)
+    by_writing = writing_of(agent, waves, [WRITTEN, WRITTEN_ARC] if fresh else [WRITTEN], DIGITS)
+    by_frames, chosen = chosen, by_writing[WRITTEN].likeliest if by_writing else chosen
     right = chosen == unseen.labels
     floors: dict[str, float] = {}
     rows: dict[str, float] = {}
@@ -80,6 +116,9 @@ def _digits(agent: Agent, fresh: Agent | None, every: Clips, level: str) -> Meas
             "without a list of ten words": float(np.mean([a == b for a, b in zip(texts, wanted, strict=True)])),
             "characters wrong in that": _character_errors(texts, wanted),
         }
+        if by_writing:
+            rows[FRAMES] = _share(by_frames, unseen.labels)
+            rows[OFF] = _share(by_writing[WRITTEN_ARC].likeliest, unseen.labels)
     return Measure(
         DIGIT, "spoken digits named rightly", right.astype(float), 0.1, 1.0, floors, rate=True,
         episodes=heard(waves), groups=np.unique(unseen.speakers, return_inverse=True)[1], rows=rows,
@@ -122,7 +161,10 @@ def _caregiver(agent: Agent, fresh: Agent | None, context: Context, level: str) 
     whole = bank("hear_words exam", context.seed, context.episodes(UTTERANCES), UNSEEN_PHRASES, True)
     asked = whole.take(np.arange(context.episodes(UTTERANCES, level)))
     found, counts = frames_of(agent, asked.waves, [WORDS, WORDS_ARC] if fresh else [WORDS])
-    said = read_off(found[WORDS], counts)
+    said = by_frames = read_off(found[WORDS], counts)
+    by_writing = writing_of(agent, asked.waves, [WRITTEN, WRITTEN_ARC] if fresh else [WRITTEN])
+    if by_writing:
+        said = by_writing[WRITTEN].texts
     rates = _rates(said, asked.texts)
     floors: dict[str, float] = {}
     rows: dict[str, float] = {}
@@ -136,6 +178,9 @@ def _caregiver(agent: Agent, fresh: Agent | None, context: Context, level: str) 
             "characters wrong": _character_errors(said, asked.texts),
             "phrases without a fault": float((rates == 0).mean()),
         }
+        if by_writing:
+            rows[FRAMES] = float(_rates(by_frames, asked.texts).mean())
+            rows[OFF] = float(_rates(by_writing[WRITTEN_ARC].texts, asked.texts).mean())
     return Measure(
         CAREGIVER, "words wrong", rates, 1.0, 0.0, floors, higher_is_better=False, episodes=heard(list(asked.waves)),
         groups=np.unique(asked.voices, return_inverse=True)[1], rows=rows,

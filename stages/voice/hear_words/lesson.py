@@ -14,10 +14,11 @@ from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import gradient_lesson
 from devmind.learners.muon import MuonLearner
 from devmind.seeding import numpy_rng, torch_generator
+from stages.voice.hear_words.written import missed as missed_writing
 from stages.voice.moments import as_batch, in_a_row, varied
 from stages.voice.parts import WORDS as HEAD
 from stages.voice.parts import WORDS_ARC as ARC
-from stages.voice.parts import trained, trained_without_trunk
+from stages.voice.parts import WRITTEN, trained, trained_without_trunk
 from stages.voice.transcript import ctc
 from stages.voice.utterances import alike, groups, shares, sources, where
 
@@ -47,8 +48,11 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Nats a word: of what was said, and of what the arc says of each frame, by the head on the trunk."""
-    outputs = agent(dict(batch), [HEAD, ARC])
+    """Nats a word: of what was said, and of what the arc says of each frame, by the head on the trunk; and of what the
+    head on it that writes misses, where there is one.
+    """
+    writes = [WRITTEN] if WRITTEN in agent.heads else []
+    outputs: Any = agent(dict(batch), [HEAD, ARC, *writes])
     logits, arc = (outputs[name].numbers().flatten(1, 2) for name in (HEAD, ARC))
     each = logits.shape[1] // batch["first"].shape[1]
     words = torch.tensor([len(text.split()) for text in batch["texts"]])
@@ -56,4 +60,8 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     teacher = arc.detach().softmax(-1)
     apart = -(teacher * logits.log_softmax(-1)).sum((-1, -2)) / words.to(agent.device)
     value = BY_ITSELF * missed + apart.clamp_max(100.0).mean()
-    return value, {"words": missed.detach(), "apart from the arc": apart.mean().detach()}
+    told = {"words": missed.detach(), "apart from the arc": apart.mean().detach()}
+    if writes:
+        by_writing = missed_writing(outputs[WRITTEN], batch["texts"], each * batch["counts"])
+        value, told["written"] = value + by_writing, by_writing.detach()
+    return value, told

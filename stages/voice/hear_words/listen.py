@@ -1,4 +1,4 @@
-"""The lesson `listen`: the ear and the arc that tells words learn together, without the trunk.
+"""The lesson `listen`: the ear and the arcs of words learn together, without the trunk.
 
 They learn from log-mel that is made once and disguised anew every time, forty times as fast as from sound through the
 trunk. Where a word stands in a recording nobody says; connectionist temporal classification finds out, but begins
@@ -26,8 +26,9 @@ from devmind.learners.gradient import gradient_lesson
 from devmind.moment import TICK_SAMPLES
 from devmind.seeding import numpy_rng, torch_generator
 from stages.voice.ear import FRAMES, HOP, LEAD, MELS, TOKENS, EarEncoder, frames
+from stages.voice.hear_words.written import missed
 from stages.voice.moments import in_a_row
-from stages.voice.parts import LISTEN
+from stages.voice.parts import LISTEN, WRITTEN_ARC
 from stages.voice.parts import WORDS_ARC as ARC
 from stages.voice.transcript import ctc, numbered
 from stages.voice.utterances import alike, groups, shares, sources, where
@@ -58,7 +59,8 @@ def lesson(context: Context) -> Lesson:
     return gradient_lesson(
         context, "listen", loss, lambda agent, context, update, rows, steps: batch(context, update, rows, steps),
         steps=STEPS, rows=48, learning_rate=3e-3, minutes=1.5, prefetch=True, skills=("hear_words",),
-        trains=lambda agent: (f"encoders.{LISTEN}.", f"heads.{ARC}."), learns_from=groups(context),
+        trains=lambda agent: (f"encoders.{LISTEN}.", f"heads.{ARC}.", f"heads.{WRITTEN_ARC}."),
+        learns_from=groups(context),
         rehearsal_every=0, unrehearsed=ALONE,
     )  # fmt: skip
 
@@ -141,7 +143,9 @@ def heard_once(data: Path | None, seed: int, size: str, holdout: str | None) -> 
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Nats a word of what was said by the arc, and of each frame's word at equal places as far as it is guided."""
+    """Nats a word of what was said by the arc, and of each frame's word at equal places as far as it is guided; and
+    what an arc that writes misses, where there is one.
+    """
     ear = agent.encoder(LISTEN)
     assert isinstance(ear, EarEncoder)
     tokens = ear.tokens_of(batch["mel"].to(agent.device))
@@ -151,11 +155,15 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     counts = torch.full((len(logits),), logits.shape[1])
     words = torch.tensor([len(text.split()) for text in batch["texts"]])
     nats = (ctc(logits, counts, batch["texts"]) / words).clamp_max(50.0).mean().to(agent.device)
-    guided, value = batch["guided"], nats
+    guided, value, told = batch["guided"], nats, {"words by the arc": nats.detach()}
     if guided:
         wanted = flat_start(batch["texts"], batch["spans"], logits.shape[1]).to(agent.device)
         value = (1.0 - 0.8 * guided) * nats + 2.0 * guided * F.cross_entropy(logits.transpose(1, 2), wanted)
-    return value, {"words by the arc": nats.detach()}
+    if WRITTEN_ARC in agent.heads:
+        written: Any = agent.head(WRITTEN_ARC)(Tapped(tokens, here))
+        by_writing = missed(written, batch["texts"], counts)
+        value, told["written by the arc"] = value + by_writing, by_writing.detach()
+    return value, told
 
 
 def flat_start(texts: Sequence[str], spans: Tensor, n: int, behind: float = 2.0) -> Tensor:

@@ -25,7 +25,7 @@ from devmind.testing import tiny_agent, tiny_context
 from stages.voice import parts
 from stages.voice.listening import Hearing
 from stages.voice.moments import as_batch
-from stages.voice.sounds import exam, lesson, strange
+from stages.voice.sounds import exam, floors, lesson, readout, strange
 from stages.voice.sounds.floors import named_by_network, statistics
 from stages.voice.sounds.kinds import KINDS, SPEECH, UNKNOWN
 from stages.voice.sounds.recorded import (
@@ -42,6 +42,7 @@ from stages.voice.stage import SKILLS, VoiceStage
 
 SKILL = next(skill for skill in SKILLS if skill.name == "sounds")
 RATE_HZ = 8_000
+TWO = (readout.EARS, readout.TRUNK)
 
 
 def sound_like(kind: str, seed: int) -> np.ndarray:
@@ -76,6 +77,12 @@ def agent() -> Agent:
     agent = tiny_agent()
     parts.admit(agent)
     return agent.eval()
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The network that is a floor learns for a moment only."""
+    monkeypatch.setattr(floors, "STEPS", 4)
 
 
 def context_of(tmp_path: Path, data: Path | None) -> Context:
@@ -134,6 +141,7 @@ def knowing(table: dict[bytes, int], turn: Callable[[int], np.ndarray]) -> Any:
     return told
 
 
+@pytest.mark.usefixtures("hurried")
 def test_who_knows_the_kinds_reaches_the_ceiling_and_shuffled_kinds_fall(
     agent: Agent, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,7 +153,7 @@ def test_who_knows_the_kinds_reaches_the_ceiling_and_shuffled_kinds_fall(
     table = {wave.tobytes(): int(kind) for wave, kind in zip(asked.waves, asked.kinds, strict=True)}
     monkeypatch.setattr(exam, "logits_of", knowing(table, np.arange))
     best = examined(agent, context)
-    assert {name: measure.score for name, measure in best.items()} == {exam.ESC: 1.0, exam.NO_KIND: 1.0}
+    assert {name: best[name].score for name in (exam.ESC, exam.NO_KIND)} == {exam.ESC: 1.0, exam.NO_KIND: 1.0}
     assert best[exam.ESC].n == 6
     assert best[exam.NO_KIND].n == 12 + 12 + 12  # made by rule, phrases, six of known kinds and six sirens
     monkeypatch.setattr(exam, "logits_of", knowing(table, np.random.default_rng(5).permutation))
@@ -156,6 +164,7 @@ def test_who_knows_the_kinds_reaches_the_ceiling_and_shuffled_kinds_fall(
     agent.config.trained_on = []
 
 
+@pytest.mark.usefixtures("hurried")
 def test_an_untaught_agent_stays_at_the_floors_and_without_recordings_no_kinds_are_asked(
     agent: Agent, data: Path, tmp_path: Path
 ) -> None:
@@ -167,6 +176,48 @@ def test_an_untaught_agent_stays_at_the_floors_and_without_recordings_no_kinds_a
     assert found[exam.NO_KIND].score < 0.8
     assert set(examined(agent, context_of(tmp_path, None))) == {exam.NO_KIND}
     assert exam.GATE.judge({exam.NO_KIND: found[exam.NO_KIND]}, 200).decisions[0].measure == exam.NO_KIND
+
+
+def test_each_recording_is_asked_about_once_by_who_has_met_none_of_its_source(data: Path) -> None:
+    every = recorded(data)
+    assert every is not None
+    fold, asked_about = folds(every), list[int]()
+
+    def named(taught: np.ndarray, asked: np.ndarray) -> np.ndarray:
+        assert not set(every.sources[taught]) & set(every.sources[asked])
+        asked_about.extend(asked.tolist())
+        return every.kinds[asked]
+
+    assert (readout.out_of_fold(every.kinds, fold, named) == every.kinds).all()
+    assert sorted(asked_about) == list(range(len(every.kinds)))
+
+
+@pytest.mark.usefixtures("hurried")
+def test_who_hears_kinds_is_read_out_of_all_folds_and_whose_kinds_are_shuffled_is_not(
+    agent: Agent, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = recorded(data)
+    assert every is not None
+    known = every.kinds[every.kinds != UNKNOWN]
+    with torch.inference_mode():
+        plain = readout.measured(agent, None, every, exam.UNTAUGHT)
+    assert (plain.n, plain.floors) == (18, {})
+    for turn, low, high in ((np.arange(18), 1.0, 1.0), (np.random.default_rng(1).permutation(18), 0.0, 0.7)):
+        features = np.eye(len(KINDS))[known[turn]]
+        monkeypatch.setattr(readout, "features", lambda agent, waves, of=features: dict.fromkeys(TWO, of))
+        found = readout.measured(agent, agent, every, exam.UNTAUGHT)
+        assert low <= found.score <= high
+        assert found.rows[readout.TRUNK] == found.score
+        assert set(found.floors) == {exam.RIDGE, exam.NETWORK, exam.UNTAUGHT}
+
+
+def test_features_of_sounds_of_other_lengths_are_those_of_each_alone(agent: Agent) -> None:
+    waves = [sound_like("dog", seed)[: 1600 * n] for seed, n in enumerate((3, 5, 1, 3))]
+    with torch.inference_mode():
+        together, alone = readout.features(agent, waves), [readout.features(agent, [wave]) for wave in waves]
+    for name in TWO:
+        wanted = np.concatenate([one[name] for one in alone])
+        np.testing.assert_allclose(together[name], wanted, atol=1e-5)
 
 
 def test_the_arc_steps_as_it_answers_at_once_and_forgets_at_an_episodes_begin(agent: Agent) -> None:

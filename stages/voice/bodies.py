@@ -1,0 +1,142 @@
+"""What an arc for speech is made of between the ear's tokens and its answer, three kinds of it: a gated recurrent unit,
+convolutions and a transformer, over tokens in the order in which they are heard.
+
+None of them looks ahead, and each goes on from what it kept, so that Moment by Moment it comes to what it would make of
+a whole row at once; what is kept does not grow, however long somebody listens. Zeros stand for nothing heard before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from devmind.errors import ConfigError, nearest
+
+DEFAULT = "gru"
+"""The kind of an arc that does not say its own: agents that were saved before there were others have it."""
+DILATIONS, KERNEL = (1, 2, 4, 8), 3
+"""Of the convolutions: a token sees 31, which is 1.55 s."""
+LAYERS, ATTENTION_HEADS, WINDOW = 2, 4, 32
+"""Of the transformer: a token sees the 31 before it, 1.6 s, and through its layers twice as far."""
+
+Kept = Mapping[str, Tensor]
+
+
+class Body(nn.Module):
+    """Features of tokens in a row."""
+
+    def over(self, row: Tensor, kept: Kept | None) -> tuple[Tensor, dict[str, Tensor]]:
+        """Features [B, L, H] of tokens [B, L, D], and what the next tokens go on from, by name [B, ...].
+
+        Args:
+            kept: what the tokens before came to; None at an episode's begin, which zeros are as well.
+        """
+        raise NotImplementedError
+
+
+class Gated(nn.GRU, Body):
+    """Cho et al. 2014's GRU, arXiv 1406.1078."""
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__(width, hidden, batch_first=True)
+
+    def over(self, row: Tensor, kept: Kept | None) -> tuple[Tensor, dict[str, Tensor]]:
+        features, last = self(row, None if kept is None else kept["hidden"][None].contiguous())
+        return features, {"hidden": last[0]}
+
+
+class Convolved(Body):
+    """Convolutions over what was heard, further and further apart, each added to what it saw (Bai et al. 2018,
+    "An empirical evaluation of generic convolutional and recurrent networks", arXiv 1803.01271).
+    """
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.enter = nn.Linear(width, hidden)
+        self.convolutions = nn.ModuleList(nn.Conv1d(hidden, hidden, KERNEL, dilation=apart) for apart in DILATIONS)
+        self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in DILATIONS)
+
+    def over(self, row: Tensor, kept: Kept | None) -> tuple[Tensor, dict[str, Tensor]]:
+        features, found = self.enter(row), dict[str, Tensor]()
+        for number, (convolution, norm, apart) in enumerate(zip(self.convolutions, self.norms, DILATIONS, strict=True)):
+            name, reach = f"layer {number}", (KERNEL - 1) * apart
+            seen = _behind(kept and kept[name], norm(features), reach)
+            found[name] = seen[:, -reach:]
+            features = features + F.gelu(convolution(seen.mT).mT)
+        return features, found
+
+
+class Attended(Body):
+    """Layers of attention to the last 32 tokens (Vaswani et al. 2017, arXiv 1706.03762), which know how far back each
+    is by a slope on their scores (Press et al. 2022, ALiBi, arXiv 2108.12409), so that no place is ever run out of.
+    """
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.enter = nn.Linear(width, hidden)
+        self.layers = nn.ModuleList(_Layer(hidden) for _ in range(LAYERS))
+        self.norm = nn.LayerNorm(hidden)
+
+    def over(self, row: Tensor, kept: Kept | None) -> tuple[Tensor, dict[str, Tensor]]:
+        n, before = row.shape[1], WINDOW - 1
+        here = _behind(kept and kept["here"], row.new_ones(*row.shape[:2], 1), before)
+        features, found = self.enter(row), {"here": here[:, -before:]}
+        back = torch.arange(n, device=row.device)[:, None] + before - torch.arange(n + before, device=row.device)
+        seen = (back >= 0) & (back <= before) & (here[:, None, :, 0] > 0)
+        bias = torch.where(seen[:, None], -_slopes(row.device)[:, None, None] * back, -torch.inf)
+        for number, layer in enumerate(self.layers):
+            name = f"layer {number}"
+            features, found[name] = layer(features, kept and kept[name], bias)
+        return self.norm(features), found
+
+
+class _Layer(nn.Module):
+    """Attention and two linear layers, each added to what it saw; what is kept are keys and values side by side."""
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in range(2))
+        self.asks, self.shows = nn.Linear(hidden, hidden), nn.Linear(hidden, 2 * hidden)
+        self.out = nn.Linear(hidden, hidden)
+        self.net = nn.Sequential(nn.Linear(hidden, 2 * hidden), nn.GELU(), nn.Linear(2 * hidden, hidden))
+
+    def forward(self, features: Tensor, kept: Tensor | None, bias: Tensor) -> tuple[Tensor, Tensor]:
+        normed = self.norms[0](features)
+        shown = _behind(kept, self.shows(normed), WINDOW - 1)
+        features = features + self.out(attended(self.asks(normed), *shown.chunk(2, -1), bias))
+        return features + self.net(self.norms[1](features)), shown[:, -(WINDOW - 1) :]
+
+
+def attended(asks: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None) -> Tensor:
+    """What queries [B, L, H] find among keys and values [B, S, H], by four heads: [B, L, H].
+
+    Args:
+        mask: added to the scores where it is of numbers, else what may be seen; broadcast to [B, 4, L, S].
+    """
+    split = lambda x: x.unflatten(-1, (ATTENTION_HEADS, -1)).transpose(1, 2)  # noqa: E731
+    found = F.scaled_dot_product_attention(split(asks), split(keys), split(values), mask)
+    return found.transpose(1, 2).flatten(-2)
+
+
+def _behind(kept: Tensor | None, new: Tensor, n: int) -> Tensor:
+    """The `n` rows of before, zeros where there is nothing, and `new` [B, L, H] behind them: [B, n + L, H]."""
+    before = new.new_zeros(len(new), n, new.shape[-1]) if kept is None else kept
+    return torch.cat((before, new), 1)
+
+
+def _slopes(device: torch.device) -> Tensor:
+    """By how much a token of each head counts less for each token that it is further back."""
+    return 2.0 ** -torch.arange(2, 2 + 2 * ATTENTION_HEADS, 2, device=device).float()
+
+
+KINDS: Mapping[str, Callable[[int, int], Body]] = {DEFAULT: Gated, "conv": Convolved, "transformer": Attended}
+
+
+def body(kind: str, width: int, hidden: int) -> Body:
+    """A body of a kind, for tokens of `width`; ConfigError names the nearest kind where there is none such."""
+    if kind not in KINDS:
+        raise ConfigError(f"There is no encoder '{kind}' for speech{nearest(kind, KINDS)}")
+    return KINDS[kind](width, hidden)

@@ -1,0 +1,203 @@
+"""Words written behind what was heard, one after another: a head from sequence to sequence (Chan et al. 2016, "Listen,
+attend and spell", arXiv 1508.01211), beside the one that tells words as they come.
+
+Its body goes over the ear's tokens or over the trunk's features of them. A word is found by looking at the words before
+it and at the last 3.2 s of the body's features, until nothing more is found. So it writes of a whole utterance; words
+of an earlier one are gone when they are further back than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from devmind.agent.heads import Head, Inlet
+from devmind.agent.output import Output, masked_mean
+from devmind.agent.taps import Tapped
+from stages.voice.arc import in_order
+from stages.voice.bodies import DEFAULT, attended, body
+from stages.voice.transcript import BLANK, KNOWN, ctc, numbered
+
+HEARD = 64
+"""Tokens that it looks back at."""
+LONGEST = 4
+"""Words, at most. Nothing (`transcript.BLANK`) is both what the first stands behind and what stands behind the last."""
+BY_FRAMES = 0.3
+"""Of what its body learns by, the share of a word or nothing for each token, which finds out where words stand
+(Watanabe et al. 2017, "Hybrid CTC/attention architecture", doi 10.1109/JSTSP.2017.2763455)."""
+
+
+@dataclass
+class Written(Output):
+    """What can be written of rows of features `heard` [B, HEARD - 1 + T K, H], of which those `here` [B, ...] are of
+    something heard.
+
+    Attributes:
+        moments: T, of a batch; None in a tick.
+        frames: logits [B, T K, W] of a word or nothing for each token, by which the body is taught too.
+        body: what it goes on from.
+    """
+
+    by: WrittenHead
+    heard: Tensor
+    here: Tensor
+    moments: int | None
+    frames: Tensor
+    body: Mapping[str, Tensor]
+
+    def window(self, ends: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The last features [B, HEARD, H] in front of token `ends` int64 [B] of each row, by default behind all of
+        them, and which are there, bool [B, HEARD].
+        """
+        if ends is None:
+            return self.heard[:, -HEARD:], self.here[:, -HEARD:]
+        at = (ends[:, None] - 1 + torch.arange(HEARD)).to(self.heard.device)
+        rows = torch.arange(len(at), device=at.device)[:, None]
+        return self.heard[rows, at], self.here[rows, at]
+
+    def words(self, ends: Tensor | None = None) -> Tensor:
+        """The likeliest word behind each likeliest word, int64 [B, LONGEST], BLANK behind the last."""
+        return self.by.write(*self.window(ends))
+
+    def nats(self, texts: Sequence[str], ends: Tensor | None = None) -> Tensor:
+        """By how much each row misses a text and its end, [B]: minus its log-probability."""
+        return self.missed(targets(texts).to(self.heard.device), ends)
+
+    def missed(self, wanted: Tensor, ends: Tensor | None = None) -> Tensor:
+        """The same of `targets` int64 [B, N]."""
+        logits = self.by.foretold(*self.window(ends), wanted[:, :-1])
+        each = F.cross_entropy(logits.transpose(1, 2), wanted[:, 1:], reduction="none")
+        return (each * counted(wanted)).sum(1)
+
+    def mode(self) -> Tensor:
+        """What is written behind each Moment, int64 [..., LONGEST]."""
+        if self.moments is None:
+            return self.words()
+        return torch.stack([self.words(ends) for ends in self._ends()], 1)
+
+    def loss(self, target: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        """Mean nats of words `target` [..., LONGEST] behind each Moment; and of the last ones frame by frame."""
+        wanted, last = F.pad(target, (1, 1), value=BLANK), target if self.moments is None else target[:, -1]
+        if self.moments is None:
+            by_writing = masked_mean(self.missed(wanted), mask)
+        else:
+            each = [self.missed(wanted[:, t], ends) for t, ends in enumerate(self._ends())]
+            by_writing = masked_mean(torch.stack(each, 1), mask)
+        counts = torch.full((len(last),), self.frames.shape[1])
+        by_frames = ctc(self.frames, counts, texts_of(last)).clamp_max(50.0).mean().to(by_writing.device)
+        return (1.0 - BY_FRAMES) * by_writing + BY_FRAMES * by_frames
+
+    def _ends(self) -> list[Tensor]:
+        """How many tokens of a row were heard up to each Moment of a batch, int64 [B] each."""
+        moments = self.moments or 1
+        each = self.frames.shape[1] // moments
+        return [torch.full((len(self.heard),), each * (t + 1)) for t in range(moments)]
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        return self.mode()
+
+    def kept(self) -> dict[str, Tensor]:
+        heard, here = self.heard[:, 1 - HEARD :], self.here[:, 1 - HEARD :]
+        return {**{f"body {name}": value for name, value in self.body.items()}, "heard": heard, "here": here.float()}
+
+
+class WrittenHead(Head):
+    """Its body, and a layer of a decoder (Vaswani et al. 2017): attention to the words before, then to what was heard.
+
+    Args:
+        words: that are known, nothing among them; kind: of the body.
+    """
+
+    carries: ClassVar[bool] = True
+
+    def __init__(self, inlet: Inlet, words: int, hidden: int | None = None, kind: str = DEFAULT) -> None:
+        super().__init__(inlet)
+        hidden = hidden or max(16, inlet.width)
+        self.memory, self.frames = body(kind, inlet.width, hidden), nn.Linear(hidden, words)
+        self.ages = nn.Parameter(0.1 * torch.randn(HEARD, hidden))
+        """What is told of how long ago a token was heard: the decoder has to find the next word behind the last one."""
+        self.shows = nn.Linear(hidden, 2 * hidden)
+        self.known, self.places = nn.Embedding(words, hidden), nn.Parameter(0.5 * torch.randn(LONGEST + 1, hidden))
+        self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in range(3))
+        self.asks = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(2))
+        self.before, self.out = nn.Linear(hidden, 2 * hidden), nn.Linear(hidden, hidden)
+        self.net = nn.Sequential(nn.Linear(hidden, 2 * hidden), nn.GELU(), nn.Linear(2 * hidden, hidden))
+        self.answer = nn.Linear(hidden, words)
+
+    def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Written:
+        row, lead = in_order(tapped)
+        of_body = {name[5:]: value for name, value in (kept or {}).items() if name.startswith("body ")}
+        features, last = self.memory.over(row, of_body or None)
+        old, was = features.new_zeros(len(row), HEARD - 1, features.shape[-1]), features.new_zeros(len(row), HEARD - 1)
+        if kept is not None:
+            old, was = kept["heard"], kept["here"]
+        here = torch.cat((was > 0, torch.ones_like(features[..., 0], dtype=torch.bool)), 1)
+        moments = lead[1] if len(lead) > 2 else None
+        return Written(self, torch.cat((old, features), 1), here, moments, self.frames(features), last)
+
+    def foretold(self, heard: Tensor, here: Tensor, words: Tensor) -> Tensor:
+        """Logits [B, N, W] of the word behind each of `words` int64 [B, N], the first of which is BLANK."""
+        n = words.shape[1]
+        before = torch.ones(n, n, dtype=torch.bool, device=words.device).tril()
+        asked = self.known(words) + self.places[:n]
+        return self._layer(asked, self.before(self.norms[0](asked)), before, self.shown(heard), here)
+
+    def shown(self, heard: Tensor) -> Tensor:
+        """Keys and values [B, HEARD, 2 H] of what was heard."""
+        return self.shows(heard + self.ages)
+
+    def write(self, heard: Tensor, here: Tensor) -> Tensor:
+        """`Written.words`: keys and values of what was heard, and of each word, are made once and kept."""
+        shown, cache = self.shown(heard), heard.new_zeros(len(heard), 0, 2 * heard.shape[-1])
+        word, found = torch.full((len(heard),), BLANK, device=heard.device), list[Tensor]()
+        for place in range(LONGEST):
+            asked = (self.known(word) + self.places[place])[:, None]
+            cache = torch.cat((cache, self.before(self.norms[0](asked))), 1)
+            word = self._layer(asked, cache, None, shown, here)[:, 0].argmax(-1)
+            if found:
+                word = torch.where(found[-1] == BLANK, BLANK, word)
+            found.append(word)
+        return torch.stack(found, 1)
+
+    def _layer(self, asked: Tensor, words: Tensor, before: Tensor | None, shown: Tensor, here: Tensor) -> Tensor:
+        asked = asked + attended(self.asks[0](self.norms[0](asked)), *words.chunk(2, -1), before)
+        looked = attended(self.asks[1](self.norms[1](asked)), *shown.chunk(2, -1), here[:, None, None])
+        asked = asked + self.out(looked)
+        return self.answer(asked + self.net(self.norms[2](asked)))
+
+
+def targets(texts: Sequence[str]) -> Tensor:
+    """Texts as words int64 [N, 2 + the most of one], BLANK in front and behind; KeyError of a word that is not known.
+
+    A text of more than LONGEST words is cut there.
+    """
+    rows = [numbered(text)[:LONGEST] for text in texts]
+    most = max(map(len, rows), default=0)
+    return torch.tensor([[BLANK, *row, *[BLANK] * (most + 1 - len(row))] for row in rows], dtype=torch.int64)
+
+
+def counted(wanted: Tensor) -> Tensor:
+    """Which words behind the first of `targets` count, bool [N, L - 1]: each text's own, and one end, where it has
+    room for it.
+    """
+    wanted = wanted[:, 1:]
+    ended = (wanted == BLANK).cumsum(1) > 1
+    return ~ended & (torch.arange(wanted.shape[1], device=wanted.device) < LONGEST)
+
+
+def missed(written: Written, texts: Sequence[str], counts: Tensor) -> Tensor:
+    """Nats a word by which rows miss what was said in their first `counts` [N] tokens, written and frame by frame."""
+    words = torch.tensor([1 + len(text.split()) for text in texts])
+    by_writing = (written.nats(texts, counts) / words.to(written.heard.device)).mean()
+    by_frames = (ctc(written.frames, counts, texts) / words).clamp_max(50.0).mean().to(written.heard.device)
+    return (1.0 - BY_FRAMES) * by_writing + BY_FRAMES * by_frames
+
+
+def texts_of(words: Tensor) -> list[str]:
+    """Words int64 [N, L] as texts."""
+    return [" ".join(KNOWN[word] for word in row if word != BLANK) for row in words.tolist()]

@@ -1,0 +1,246 @@
+"""Kinds of encoders, features and heads of words: each learns, and hears Moment by Moment what it hears at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from devmind.acting import Actor
+from devmind.agent.agent import Agent
+from devmind.agent.batch import collate_tick
+from devmind.agent.heads import Inlet
+from devmind.agent.taps import Tapped
+from devmind.curriculum.start import give_hearing
+from devmind.errors import ConfigError
+from devmind.learners.gradient import GradientLearner
+from devmind.learners.muon import MuonLearner
+from devmind.testing import check_head, tiny_agent, tiny_config, tiny_context
+from stages.voice import bodies, parts
+from stages.voice.arc import WordsHead
+from stages.voice.ear import CEPSTRA, MELS, EarEncoder, frames
+from stages.voice.hear_words import exam, lesson, listen
+from stages.voice.hear_words.written import HEARD, LONGEST, WrittenHead, counted, targets, texts_of
+from stages.voice.moments import as_batch
+from stages.voice.transcript import BLANK, KNOWN, numbered
+
+WAYS = [(kind, features) for kind in bodies.KINDS for features in ("logmel", "mfcc")]
+
+
+def hearing(kind: str, features: str, words: str = "seq2seq", seed: int = 3) -> Agent:
+    """An agent of size tiny whose ear and arcs are of these kinds."""
+    agent = tiny_agent(seed)
+    settings = tiny_config(f"hearing.encoder={kind}", f"hearing.features={features}", f"hearing.words={words}")
+    give_hearing(agent, settings)
+    parts.admit(agent)
+    return agent.eval()
+
+
+def noise(moments: int, rows: int = 1) -> torch.Tensor:
+    return 0.1 * torch.randn(rows, moments * 1600, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("kind", bodies.KINDS)
+def test_a_body_goes_on_from_what_it_kept_as_far_as_it_sees_and_further(kind: str) -> None:
+    """Token by token, and in pieces of any length, it is what a row at once is; what is kept does not grow."""
+    body = bodies.body(kind, 8, 16).eval()
+    row = torch.randn(3, 150, 8, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        whole, last = body.over(row, None)
+        for pieces in (row.split(1, 1), row.split([1, 2, 40, 70, 30, 7], 1)):
+            kept, found = None, []
+            for piece in pieces:
+                features, kept = body.over(piece, kept)
+                found.append(features)
+            torch.testing.assert_close(torch.cat(found, 1), whole, atol=1e-5, rtol=1e-5)
+            assert kept is not None
+            assert {name: value.shape for name, value in kept.items()} == {n: v.shape for n, v in last.items()}
+        # A row whose episode begins is a row of zeros in what is kept.
+        again = body.over(row[:, :5], {name: torch.zeros_like(value) for name, value in last.items()})[0]
+        torch.testing.assert_close(again, whole[:, :5], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("kind", "sees"), [("conv", 31), ("transformer", 63)])
+def test_a_body_sees_as_far_back_as_it_says_and_never_ahead(kind: str, sees: int) -> None:
+    body = bodies.body(kind, 8, 16).eval()
+    row = torch.randn(1, 100, 8, requires_grad=True)
+    (body.over(row, None)[0][0, 80] * torch.arange(16)).sum().backward()
+    assert row.grad is not None
+    met = row.grad[0].abs().sum(-1).nonzero().flatten().tolist()
+    assert met == list(range(80 - sees + 1, 81))
+
+
+@pytest.mark.parametrize("kind", bodies.KINDS)
+def test_heads_of_words_keep_the_laws_of_heads(kind: str) -> None:
+    check_head(WordsHead(Inlet(8, 2), len(KNOWN), kind=kind))
+    wanted = torch.zeros(3, 2, LONGEST, dtype=torch.int64)
+    wanted[..., 0] = torch.tensor([[1, 2], [3, 4], [5, 6]])
+    check_head(WrittenHead(Inlet(8, 2), len(KNOWN), kind=kind), wanted)
+
+
+@pytest.mark.parametrize(("kind", "features"), WAYS)
+def test_words_come_moment_by_moment_as_at_once(kind: str, features: str) -> None:
+    """By both arcs; of the one that writes, what it says behind each Moment is what a row that ends there has."""
+    agent, sound = hearing(kind, features), noise(6)
+    with torch.inference_mode():
+        outputs: Any = agent(as_batch(sound), [parts.WORDS_ARC, parts.WRITTEN_ARC])
+        whole = outputs[parts.WRITTEN_ARC]
+        nats = torch.stack([whole.nats(["two red"], torch.tensor([2 * t + 2])) for t in range(6)], 1)
+    heads = {parts.NOTE: (parts.WORDS_ARC,), parts.TELL: (parts.WRITTEN_ARC,)}
+    actor = Actor(agent, 1, effectors=tuple(heads), trunk=False, standing=heads)
+    for _ in range(2):  # the second time it begins anew
+        for number, moment in enumerate(sound[0].reshape(6, 1, 1, 1600).numpy()):
+            done: Any = actor.act(collate_tick({parts.SOUND: moment}, np.array([number == 0])))
+            told, written = done.outputs[parts.WORDS_ARC], done.outputs[parts.WRITTEN_ARC]
+            torch.testing.assert_close(told.numbers(), outputs[parts.WORDS_ARC].logits[:, number], atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(written.nats(["two red"]), nats[:, number], atol=1e-4, rtol=1e-5)
+            assert torch.equal(done.action[parts.TELL], whole.mode()[:, number])
+
+
+def test_writing_with_the_cache_is_writing_without() -> None:
+    """Each word is the likeliest behind all words before it, whatever is kept of them; nothing follows nothing."""
+    head = WrittenHead(Inlet(8, 2), len(KNOWN)).eval()
+    with torch.inference_mode():
+        head.answer.bias[BLANK] -= 0.3  # so that some rows go on to the last word
+        output = head(Tapped(3.0 * torch.randn(40, 9, 2, 8), torch.ones(40, 9, 2, dtype=torch.bool)))
+        words, (heard, here) = output.words(), output.window()
+        plain = torch.full((40, 1), BLANK)
+        for _ in range(LONGEST):
+            following = head.foretold(heard, here, plain)[:, -1].argmax(-1)
+            ended = (plain[:, -1] == BLANK) & (plain.shape[1] > 1)
+            plain = torch.cat((plain, torch.where(ended, BLANK, following)[:, None]), 1)
+    assert torch.equal(words, plain[:, 1:])
+    assert len({tuple(row) for row in words.tolist()}) > 1
+    assert (words[:, -1] != BLANK).any()
+
+
+def test_what_is_further_back_than_it_looks_is_not_written_of() -> None:
+    head = WrittenHead(Inlet(8, 2), len(KNOWN), kind="conv").eval()
+    one, other = torch.randn(2, 1, 120, 2, 8)
+    other[:, 30:] = one[:, 30:]
+    here = torch.ones(1, 120, 2, dtype=torch.bool)
+    with torch.inference_mode():
+        outputs = [head(Tapped(row, here)) for row in (one, other)]
+    late, early = (
+        [float(output.nats(["red"], torch.tensor([end]))[0]) for output in outputs] for end in (240, 60 + HEARD - 4)
+    )
+    assert late[0] == pytest.approx(late[1], abs=1e-5)
+    assert early[0] != pytest.approx(early[1], abs=1e-5)
+
+
+def test_texts_and_words_are_each_others_inverse_and_one_end_counts() -> None:
+    texts = ["two red balls", "seven", ""]
+    wanted = targets(texts)
+    assert texts_of(wanted[:, 1:]) == texts
+    assert counted(wanted).sum(1).tolist() == [4, 2, 1]
+    long = targets(["one two three four five"])
+    assert texts_of(long[:, 1:]) == ["one two three four"]
+    assert counted(long).sum(1).tolist() == [LONGEST]
+
+
+def test_mfcc_are_the_first_cepstral_coefficients_of_log_mel() -> None:
+    from scipy.fft import dct
+
+    ear = EarEncoder(16, "mfcc")
+    assert isinstance(ear.cepstra, torch.Tensor)
+    mel = frames(noise(2)[:, :3200])[0]
+    wanted = dct(mel.numpy(), type=2, norm="ortho", axis=-1)[:, :CEPSTRA]
+    torch.testing.assert_close(mel @ ear.cepstra, torch.from_numpy(wanted), atol=1e-4, rtol=1e-4)
+    assert (ear.net[0].in_channels, EarEncoder(16).net[0].in_channels) == (CEPSTRA, MELS)
+
+
+@pytest.mark.parametrize(("kind", "features"), WAYS)
+def test_each_kind_learns_what_was_said_frame_by_frame_and_in_writing(kind: str, features: str, tmp_path: Path) -> None:
+    pupil, context = hearing(kind, features), tiny_context(tmp_path)
+    trains = ("encoders.listen.", "heads.heard_words_arc.", "heads.written_words_arc.")
+    learner = GradientLearner(pupil.train(), listen.loss, seed=0, learning_rate=1e-2, trains=trains, steps=80)
+    batch = listen.batch(context, 0, 6, 50)
+    learner.begin(0)
+    told = [learner.update(batch, step) for step in range(80)]
+    assert float(told[-1]["words by the arc"]) < 0.5 * float(told[1]["words by the arc"])
+    assert float(told[-1]["written by the arc"]) < 0.4 * float(told[0]["written by the arc"])
+    # What it has learned it writes of its own accord.
+    ear: Any = pupil.eval().encoder(parts.LISTEN)
+    with torch.inference_mode():
+        tokens = ear.tokens_of(batch["mel"])
+        written: Any = pupil.head(parts.WRITTEN_ARC)(Tapped(tokens, torch.ones(tokens.shape[:-1], dtype=torch.bool)))
+    right = np.mean([said == meant for said, meant in zip(texts_of(written.words()), batch["texts"], strict=True)])
+    assert right == 1.0
+
+
+def test_the_trunk_learns_to_write(tmp_path: Path) -> None:
+    pupil, context = hearing("gru", "logmel"), tiny_context(tmp_path)
+    trains = parts.trained(pupil)
+    assert f"heads.{parts.WRITTEN}." in trains
+    assert f"heads.{parts.WRITTEN_ARC}." not in trains
+    learner = MuonLearner(pupil, lesson.loss, seed=0, learning_rate=1e-2, trains=trains, steps=30)
+    heard = lesson.lesson_batch(context, 0, 6)
+    learner.begin(0)
+    missed = [float(learner.update(heard, step)["written"]) for step in range(30)]
+    assert missed[-1] < 0.7 * missed[0]
+
+
+def test_settings_say_what_is_built_and_what_learned_is_not_rebuilt() -> None:
+    agent = hearing("conv", "mfcc", "ctc")
+    assert agent.config.hearing == {"encoder": "conv", "features": "mfcc", "words": "ctc"}
+    assert isinstance(agent.head(parts.WORDS_ARC).memory, bodies.Convolved)  # type: ignore[union-attr]
+    assert parts.WRITTEN not in agent.heads
+    for setting in ("encoder=gru", "features=logmel"):
+        with pytest.raises(ConfigError, match=rf"hearing.{setting} cannot be had: the agent hears by"):
+            give_hearing(agent, tiny_config(f"hearing.{setting}"))
+    give_hearing(agent, tiny_config("hearing.words=seq2seq", "hearing.encoder=conv"))
+    parts.admit(agent)
+    assert isinstance(agent.head(parts.WRITTEN).memory, bodies.Convolved)  # type: ignore[union-attr]
+    plain = tiny_agent()
+    parts.admit(plain)
+    assert isinstance(plain.head(parts.WORDS_ARC).memory, torch.nn.GRU)  # type: ignore[union-attr]
+    for made in (lambda: bodies.body("gruu", 8, 8), lambda: EarEncoder(8, "mfc")):
+        with pytest.raises(ConfigError, match="did you mean"):
+            made()
+
+
+def test_who_was_built_by_settings_is_saved_and_loaded_as_such(tmp_path: Path) -> None:
+    agent, sound = hearing("transformer", "mfcc"), noise(3)
+    agent.save_pretrained(tmp_path / "agent")
+    again = Agent.from_pretrained(tmp_path / "agent").eval()
+    with torch.inference_mode():
+        outputs: list[Any] = [
+            one(as_batch(sound), [parts.WORDS_ARC, parts.WRITTEN])[parts.WORDS_ARC] for one in (agent, again)
+        ]
+    assert torch.equal(outputs[0].logits, outputs[1].logits)
+    assert again.config.hearing == agent.config.hearing
+
+
+def test_an_exam_reads_what_was_written_where_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who writes what was said has no word wrong, whatever is told frame by frame."""
+    agent, context = hearing("gru", "logmel"), tiny_context(tmp_path, "exam.episodes_scale=0.05")
+    asked = exam.bank("hear_words exam", context.seed, context.episodes(exam.UTTERANCES), exam.UNSEEN_PHRASES, True)
+    knows = {wave.tobytes(): text for wave, text in zip(asked.waves, asked.texts, strict=True)}
+
+    def told(agent: Agent, waves: Any, heads: Any, words: Any = ()) -> dict[str, exam.Transcribed]:
+        wrong = exam.Transcribed(["zero"] * len(waves), np.zeros(len(waves), np.int64))
+        right = exam.Transcribed([knows[wave.tobytes()] for wave in waves], wrong.likeliest)
+        return {name: right if name == parts.WRITTEN else wrong for name in heads}
+
+    real = {measure.name: measure for measure in exam.examine(agent, context, "full")}[exam.CAREGIVER]
+    monkeypatch.setattr(exam, "writing_of", told)
+    found = {measure.name: measure for measure in exam.examine(agent, context, "full")}[exam.CAREGIVER]
+    assert found.score == 0.0 < real.score
+    assert found.rows[exam.OFF] > 0.5
+    assert found.rows[exam.FRAMES] == real.rows[exam.FRAMES] > 0.5
+
+
+def test_what_is_written_of_sounds_is_what_is_written_of_each_alone() -> None:
+    """Silence behind a shorter one of a batch is not listened to."""
+    agent = hearing("gru", "logmel")
+    waves = [noise(n)[0].numpy() for n in (3, 9)]
+    together = exam.writing_of(agent, waves, [parts.WRITTEN_ARC], ("one", "two", "red"))[parts.WRITTEN_ARC]
+    alone = [exam.writing_of(agent, [wave], [parts.WRITTEN_ARC], ("one", "two", "red")) for wave in waves]
+    assert together.texts == [one[parts.WRITTEN_ARC].texts[0] for one in alone]
+    assert together.likeliest.tolist() == [int(one[parts.WRITTEN_ARC].likeliest[0]) for one in alone]
+    assert numbered("one two red")
