@@ -305,14 +305,22 @@ class PlannerHead(BeliefHead):
         return {at: self.scaled(place) for at, place in {**(given or {}), 0: read.place, -1: read.goal}.items()}
 
     def _named(self, found: Candidates, read: Route, words: Mapping[int, Tensor] | None) -> Candidates:
-        """The candidates with the moves that their trajectories came to in place of those that they were drawn by; what
-        is given stays, made by the path or not (`film.Told.given` says which); of silenced symbols none is told."""
+        """The candidates with the moves that their trajectories came to in place of those that they were drawn by; of
+        silenced symbols none is told.
+
+        Where moves are given, those that make most of them are preferred, before any mark; what was given stays among
+        the symbols, made by the path or not (`film.Told.given` says which).
+        """
         if not found.symbols.shape[-1] or SYMBOLS in self.silenced:
             return found
         symbols = self.moves(found.plans, read.maze[:, None, None]).argmax(-1)
-        for at, word in (words or {}).items():
+        if not words:
+            return replace(found, symbols=symbols)
+        made = torch.stack([symbols[..., at] == word[:, None] for at, word in words.items()]).sum(0)
+        fewer = made < made.amax(-1, keepdim=True)
+        for at, word in words.items():
             symbols[..., at] = word[:, None]
-        return replace(found, symbols=symbols)
+        return replace(found, symbols=symbols, chosen=found.marks.masked_fill(fewer, -torch.inf).argmax(-1))
 
     def losses(
         self,

@@ -45,7 +45,9 @@ def test_a_page_shows_the_film_the_candidates_and_the_way(folder: Path, tmp_path
     data = json.loads(re.search(r"const data = (\{.*\})", text)[1])  # type: ignore[index]
     assert len(data["frames"]) == 2 + 4  # moves first
     assert len(data["frames"][0]["places"]) == len(data["marks"]) == 2
-    assert data["marks"][data["chosen"]] == max(data["marks"])
+    kept = data["kept"]
+    assert len(kept) == 2
+    assert f"of 1 move given the chosen path makes {kept[data['chosen']]}" in " ".join(came.output.split())
     assert all(words[1] == 1 for words in data["symbols"])
     assert data["plans"][0][0] == [0.0, -1.0]
     assert data["plans"][0][-1] == [0.0, 1.0]
@@ -92,6 +94,7 @@ def test_a_path_that_does_not_what_was_given_is_said_to(capsys: pytest.CaptureFi
     assert told.given == [(0, south, east), (2, south, south), (4, south, 0)]
     commands._tell(told)
     said = " ".join(capsys.readouterr().out.split())
+    assert "of 3 moves given the chosen path makes 1, the candidates make 1 to 1" in said
     assert "stride 1: south was given, the path goes east" in said
     assert "stride 3: south was given, and the path does it" in said
     assert "stride 5: south was given, the path stays in its cell" in said

@@ -107,6 +107,24 @@ def test_a_row_lives_alone_as_among_others_and_goes_on_where_its_state_was_taken
     np.testing.assert_array_equal(one, two)
 
 
+def test_candidates_that_make_most_of_the_given_moves_are_preferred_before_any_mark(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head, read = head_of(agent), read_of(agent)
+    east, south = parts.WORDS.index("east"), parts.WORDS.index("south")
+    made = torch.zeros(2, 3, HORIZON, dtype=torch.int64)
+    made[0, 1:, 4], made[1, 0, 4], made[1, 1, 4], made[1, 1, 9] = south, south, south, east
+    marks = torch.tensor([[3.0, 1.0, 2.0], [3.0, 1.0, 2.0]])
+    monkeypatch.setattr(head, "moves", lambda plans, maze: torch.nn.functional.one_hot(made, len(parts.WORDS)))
+    monkeypatch.setattr(head, "marks", lambda plans, maze: marks)
+    head.doubt = 0.0
+    words = {4: torch.tensor([south, south]), 9: torch.tensor([east, east])}
+    found = head.search(read, candidates=3, words=words)
+    assert found.chosen.tolist() == [2, 1], "of those that make as many the mark decides"
+    assert (found.symbols[..., [4, 9]] == torch.tensor([south, east])).all()
+    assert head.search(read, candidates=3).chosen.tolist() == [0, 0]
+
+
 def test_a_new_episode_begins_without_the_old_plan(agent: Agent) -> None:
     actor = Actor(agent, 2, effectors=[WALK])
     for _ in rollout(actor, make_world("pointmaze", "medium", [0, 1]), 3):
