@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,9 @@ from devmind import plugins
 from devmind.agent.output import Categorical, Normal, Output, Regression
 from devmind.agent.taps import Tapped
 from devmind.errors import ConfigError, DevmindError, nearest
+
+if TYPE_CHECKING:
+    from devmind.agent.trunk import Trunk
 
 _SMALL_GAIN = 0.01
 
@@ -58,6 +61,10 @@ class Head(nn.Module):
     def meet(self, heads: Mapping[str, Head]) -> None:
         """Told of the agent's heads, its own among them, each time one was added. A head that asks another one keeps it
         outside of its own parameters (in a tuple): it is saved, taught and counted where it is at home."""
+
+    def borrow(self, trunk: Trunk) -> None:
+        """Told of the agent's trunk when it is built. A head that runs the trunk's layers keeps it outside of its own
+        parameters, as in `meet`."""
 
     def reading(self) -> Iterable[nn.Parameter]:
         """The parameters by which it reads its tap, which `start_from` takes over; those that answer are not in it."""

@@ -21,6 +21,7 @@ from devmind.agent.sensing import Sensing, attempt, named_seed
 from devmind.agent.taps import RECALLED, Tap, Tapped, raw_sense, sense_of, tap_parts, tapped_senses, taps_trunk
 from devmind.agent.text import TextHead
 from devmind.agent.tracker import Tracker
+from devmind.agent.trunk import Trunk
 from devmind.errors import DevmindError, PluginError, nearest
 from devmind.moment import STANDARD_SENSES
 
@@ -59,6 +60,7 @@ class PartHolder(Sensing, PreTrainedModel):
 
     config_class = AgentConfig
     config: AgentConfig
+    trunk: Trunk
 
     def __init__(self, config: AgentConfig) -> None:
         super().__init__(config)
@@ -189,6 +191,8 @@ class PartHolder(Sensing, PreTrainedModel):
         factory, inlet = plugins.load("parts", entry["part"]), self.inlet(entry["tap"])
         with named_seed(self.config.seed, "head", entry["name"]):
             head = factory(inlet, **entry["options"])
+            if isinstance(head, Head):
+                head.borrow(self.trunk)
             output = _try_out(head) if entry["effector"] else None
         if output is not None:
             answer = output.answer()

@@ -143,6 +143,17 @@ class Trunk(nn.Module):
         )
         return self.outlet(output.last_hidden_state)
 
+    def both_ways(self, tokens: Tensor) -> Tensor:
+        """Features of tokens [B, T, D] that all see one another, without causality, window or state.
+
+        Only layers that the trunk was born with: what stages have grown is for tokens of theirs, and changes nothing.
+        """
+        b, t = tokens.shape[:2]
+        mask = torch.ones(b, 1, t, t, dtype=torch.bool, device=tokens.device)
+        position = torch.arange(t, device=tokens.device).expand(b, t)
+        grown: Any = self.decoder.layers[self.n_layers - self.grown :]
+        return self._decode(tokens, mask, position, None, (False,) * len({layer.group for layer in grown}))
+
     def grow(self, layers: int, seed: int, group: int = 0) -> None:
         """Append decoder layers whose output projections are zero: features stay exactly as they are.
 

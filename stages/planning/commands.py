@@ -174,6 +174,12 @@ def _tell(told: Told) -> None:
         f"{told.found.marks.max():.1f}; number {int(chosen[0]) + 1} chosen, in {told.seconds:.2f} s"
     )
     show.line(f"moves: {' '.join(told.moves) or 'none'}" + (f"; {told.verdict}" if told.verdict else ""))
+    if told.words:
+        kept = told.kept
+        show.line(
+            f"of {show.counted(len(told.words), 'move')} given the chosen path makes {kept[int(chosen[0])]}, the "
+            f"candidates make {min(kept)} to {max(kept)}"
+        )
     for at, word, made in told.given:
         does = (
             "and the path does it"

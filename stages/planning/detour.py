@@ -4,11 +4,18 @@ The planner has learned shortest ways only, and all of its candidates may lead t
 are shortest ways again, to another place, from there to the next and in the end to the goal; so it is asked for these,
 those that lead into nothing closed are a graph, and the shortest way through it is gone (as Eysenbach et al. 2019,
 "Search on the replay buffer", search).
+
+Most of these plans lead from one place of a maze to a near one: they hang on the maze and on the noise alone, so they
+are drawn once, all of them at once, for all who look for a way round in it.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import torch
 from scipy.sparse import csr_array
@@ -16,7 +23,7 @@ from scipy.sparse.csgraph import dijkstra
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from stages.planning.following import Route
+    from stages.planning.following import Candidates, Route
     from stages.planning.planner import PlannerHead
 
 NEIGHBOURS = 1.5
@@ -25,8 +32,24 @@ TURN = 0.2
 """What another place on the way costs, in units of a plan's length."""
 WORD_STEPS = 4
 """In which the moves of plans to near places are drawn."""
+REMEMBERED = 128
+"""Mazes' near plans that a planner keeps, each of one noise."""
 Way = tuple[Tensor, Tensor, Tensor]
 """The plan [H, 2] of the first part, its symbols int64 [L], and where it leads, [2]."""
+
+
+@dataclass(frozen=True)
+class Near:
+    """Plans between neighbouring places of a maze: numbers of the cells where they begin and end, int64 [E], which maze
+    each is in [E, mazes], and the plans, one candidate each."""
+
+    begin: Tensor
+    end: Tensor
+    maze: Tensor
+    found: Candidates
+
+
+_KEPT: WeakKeyDictionary[PlannerHead, OrderedDict[Hashable, Near]] = WeakKeyDictionary()
 
 
 def detour(head: PlannerHead, read: Route, closed: Tensor, number: int) -> Way | None:
@@ -42,16 +65,24 @@ def detour(head: PlannerHead, read: Route, closed: Tensor, number: int) -> Way |
     n = len(places)
     if not n:
         return None
-    near = (torch.cdist(places, places) < NEIGHBOURS * head.cell).fill_diagonal_(False).nonzero()
-    of, to = torch.arange(n, device=places.device), torch.full((n,), n + 1, device=places.device)
     # Places are numbered from 0, one's own is n, the goal n + 1.
-    begin, end = torch.cat((torch.full_like(of, n), of, near[:, 0])), torch.cat((of, to, near[:, 1]))
+    of, to = torch.arange(n, device=places.device), torch.full((n,), n + 1, device=places.device)
+    begin, end = torch.cat((torch.full_like(of, n), of)), torch.cat((of, to))
     nodes = torch.cat((places, read.place, read.goal))
     asked = head.thinking(nodes[begin], nodes[end], read.maze.expand(len(begin), -1))
-    found = head.search(asked, number=number, candidates=1, steps=1, word_steps=WORD_STEPS)
-    free = ~head.leads_into(found.plans, asked.maze, closed.expand(len(begin), -1))[:, 0]
-    price = TURN - found.marks[:, 0]
-    edges = [value[free].cpu().numpy() for value in (price, begin, end)]
+    own = _drawn(head, asked, number)
+    near = near_plans(head, read.maze, number)
+    both = known[near.begin] & known[near.end]
+    place_of = known.cumsum(0) - 1
+    begin = torch.cat((begin, place_of[near.begin[both]]))
+    end = torch.cat((end, place_of[near.end[both]]))
+    free, price = [], []
+    for found, maze, some in ((own, asked.maze, slice(None)), (near.found, near.maze, both)):
+        plans = found.plans[some]
+        free.append(~head.leads_into(plans, maze[some], closed.expand(len(plans), -1))[:, 0])
+        price.append(TURN - found.marks[some, 0])
+    on = torch.cat(free)
+    edges = [value[on].cpu().numpy() for value in (torch.cat(price), begin, end)]
     graph = csr_array((edges[0], (edges[1], edges[2])), (n + 2, n + 2))
     far, before = dijkstra(graph, indices=n, return_predecessors=True)
     if not far[n + 1] < float("inf"):
@@ -59,5 +90,36 @@ def detour(head: PlannerHead, read: Route, closed: Tensor, number: int) -> Way |
     at = n + 1
     while before[at] != n:
         at = int(before[at])
-    # The first plans of all are those from one's own place, in the order of the places.
-    return found.plans[at, 0], found.symbols[at, 0], places[at]
+    # The first plans are those from one's own place, in the order of the places.
+    return own.plans[at, 0], own.symbols[at, 0], places[at]
+
+
+def near_plans(head: PlannerHead, maze: Tensor, number: int) -> Near:
+    """Plans between all neighbouring places of the maze [1, mazes] where trips were, of the noise `number`: as this
+    head draws them now. They are always drawn all together, so that it makes no difference who asked first."""
+    kept = _KEPT.setdefault(head, OrderedDict())
+    key = (*_drawn_by(head), int(maze[0, : head.mazes].argmax()), number)
+    if key not in kept:
+        places = head.middles()
+        known = (head.room(maze)[0] > 0).nonzero()[:, 0]
+        apart = torch.cdist(places[known], places[known])
+        begin, end = known[(apart < NEIGHBOURS * head.cell).fill_diagonal_(False).nonzero()].unbind(-1)
+        asked = head.thinking(places[begin], places[end], maze.expand(len(begin), -1))
+        kept[key] = Near(begin, end, asked.maze, _drawn(head, asked, number))
+        while len(kept) > REMEMBERED:
+            kept.popitem(last=False)
+    kept.move_to_end(key)
+    return kept[key]
+
+
+def _drawn(head: PlannerHead, asked: Route, number: int) -> Candidates:
+    return head.search(asked, number=number, candidates=1, steps=1, word_steps=WORD_STEPS)
+
+
+def _drawn_by(head: PlannerHead) -> tuple[Hashable, ...]:
+    """What near plans hang on besides maze and noise: the planner's and its judges' numbers, by sums over each of their
+    tensors, and how it is set to draw."""
+    with torch.no_grad():
+        sums = torch.stack([value.abs().sum() for module in (head, *head.judges) for value in module.parameters()])
+    settings = head.silenced, head.doubt, head.guidance, head.free_guidance, repr(head.scheduler.config)
+    return (*settings, str(sums.device), sums.dtype, *sums.tolist())

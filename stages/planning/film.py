@@ -59,8 +59,18 @@ class Told:
     def given(self) -> list[tuple[int, int, int]]:
         """Of each move that was given: the number of its stride, its word, and the word of what the chosen plan's
         points do there, by the cells that they lead through, whatever the plan says of itself."""
-        made = made_by(self.maze, self.found.plans[0, int(self.found.chosen[0])].cpu().numpy())
+        made = self._made(int(self.found.chosen[0]))
         return [(at, word, int(made[at])) for at, word in sorted(self.words.items())]
+
+    @property
+    def kept(self) -> list[int]:
+        """How many of the moves that were given each candidate's points make, by the same cells."""
+        made = [self._made(number) for number in range(self.found.plans.shape[1])]
+        return [sum(int(one[at]) == word for at, word in self.words.items()) for one in made]
+
+    def _made(self, number: int) -> np.ndarray:
+        """The words of what a candidate's points do."""
+        return made_by(self.maze, self.found.plans[0, number].cpu().numpy())
 
     @property
     def moves(self) -> list[str]:
@@ -191,6 +201,7 @@ def page(told: Told) -> str:
         "marked": "mark",
         "came": f"{came}; {told.plans} plan{' was' if told.plans == 1 else 's were'} made on the way.",
         "given": [{"stride": at, "word": word, "made": made} for at, word, made in told.given],
+        "kept": told.kept if told.words else [],
     }
     return filled(data)
 

@@ -39,7 +39,7 @@ TRIES = 4
 @dataclass
 class Candidates:
     """Plans [B, N, H, 2] in the senses' units, their symbols int64 [B, N, L], the critic's marks [B, N], and which was
-    chosen, int64 [B]."""
+    chosen, int64 [B]: the best marked one; where moves were given, of those that make most of them."""
 
     plans: Tensor
     symbols: Tensor

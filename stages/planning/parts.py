@@ -83,8 +83,12 @@ def horizon(size: str) -> int:
     return HORIZONS.get(size, HORIZON)
 
 
-def admit(agent: Agent) -> None:
-    """Add every part that is not there yet."""
+def admit(agent: Agent, layers_of: str = "own") -> None:
+    """Add every part that is not there yet.
+
+    Args:
+        layers_of: "own", or "trunk": the planner's denoiser runs the trunk's layers, both ways (`PlannerHead`).
+    """
     points = horizon(agent.config.size)
     for sense, size in (("body", 2), ("goal", 2), ("maze", len(MAZES))):
         if sense not in agent.encoders:
@@ -93,7 +97,7 @@ def admit(agent: Agent) -> None:
     if ROUTE not in agent.heads:
         agent.add_effector(WALK, (2,))
         options: dict[str, Any] = {"horizon": points, "stride": STRIDE, "words": len(WORDS), "length": points}
-        options |= SIZES[agent.config.size]
+        options |= SIZES[agent.config.size] | ({} if layers_of == "own" else {"layers_of": layers_of})
         agent.add_head(ROUTE, "head.planning-route", tap=TAP, effector=WALK, stage=NAME, options=options)
     for sense, size in ((RETURNS, SEEN), (ACCOUNT, 3)):
         if sense not in agent.encoders:

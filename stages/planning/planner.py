@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import masked_mean
 from devmind.agent.taps import Tapped
+from devmind.agent.trunk import Trunk
 from devmind.algorithms.diffusion import (
     SPREAD_OUT,
     HybridDenoiser,
@@ -50,6 +51,8 @@ from stages.planning.following import (
 from stages.planning.judge import JudgeHead
 from stages.planning.tree import searched
 
+OWN = "own"
+"""Whose layers the denoiser runs; else TRUNK."""
 LEFT_OUT = 0.25
 """Share of the tokens of the condition that is left out in teaching."""
 WORDS_FIRST, WORDS_KNOWN = 0.35, 0.35
@@ -83,6 +86,8 @@ class PlannerHead(BeliefHead):
         guidance: how far the critic's gradient pulls what is denoised, in each step; 0: not at all.
         free_guidance: by how much the condition counts (classifier-free guidance); 1: as it was taught, at one call of
             the network a step and not two. A search in a tree tries some by itself.
+        layers_of: OWN, or TRUNK: the denoiser runs the trunk's layers both ways, and its width is the trunk's. They
+            are taught where the trunk is.
         doubt: what a nat of the judge's doubt costs a plan in its marks, where the agent has a judge of plans; 0: the
             critic of strides chooses alone.
     """
@@ -127,6 +132,7 @@ class PlannerHead(BeliefHead):
         simulations: int = 0,
         free_guidance: float = 1.0,
         doubt: float = 3.0,
+        layers_of: str = OWN,
     ) -> None:
         super().__init__(inlet)
         if inlet.n_tokens < 4:
@@ -141,21 +147,29 @@ class PlannerHead(BeliefHead):
         self.word_steps, self.surprise, self.guidance, self.patience = word_steps, surprise, guidance, patience
         self.tree = Shape(simulations) if simulations else None
         self.free_guidance, self.doubt = free_guidance, doubt
-        self._judges: tuple[JudgeHead, ...] = ()
+        self.judges: tuple[JudgeHead, ...] = ()
         self.scheduler = make_scheduler(scheduler, levels)
         self.read_width = max(inlet.width, 2 * SPREAD_OUT)
+        if layers_of not in (OWN, TRUNK):
+            raise ConfigError(f"A planner's layers are of '{OWN}' or '{TRUNK}'; got '{layers_of}'.")
+        lent = layers_of == TRUNK
         self.denoiser = HybridDenoiser(
             2, horizon, words, length, self.read_width, inlet.n_tokens + 1,
-            width, layers, attention_heads, memory, pieces,
+            inlet.width if lent else width, layers, attention_heads, memory, pieces, lent,
         )  # fmt: skip
         # What is near in numbers may be far to walk: so each pair of cells has a code of its own, the product of two.
         self.begins, self.ends = (nn.Embedding(mazes * cells**2, self.read_width) for _ in range(2))
         self.add_strides(width, middle, spread, length_price, words if length else 0)
         self.add_belief(cell, cells, mazes, pace, sure)
 
+    def borrow(self, trunk: Trunk) -> None:
+        """Lend the trunk's layers to a denoiser that has none."""
+        if self.denoiser.config["lent"]:
+            self.denoiser.lend(trunk.both_ways)
+
     def meet(self, heads: Mapping[str, Head]) -> None:
         """The agent's judge of plans has a say in which one is followed."""
-        self._judges = tuple(head for head in heads.values() if isinstance(head, JudgeHead))
+        self.judges = tuple(head for head in heads.values() if isinstance(head, JudgeHead))
 
     def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Route:
         tokens = tapped.tokens * tapped.present[..., None]
@@ -275,7 +289,7 @@ class PlannerHead(BeliefHead):
         """What the judge's doubt takes off the marks of plans [B, N, H, 2]; nothing where there is no judge."""
         if not self.doubt:
             return 0.0
-        return self.doubt * sum(judge.doubts(plans, maze[:, None]) for judge in self._judges)
+        return self.doubt * sum(judge.doubts(plans, maze[:, None]) for judge in self.judges)
 
     def _chances(
         self, b: int, n: int, generator: torch.Generator | None, number: int | Tensor, device: torch.device
@@ -305,14 +319,22 @@ class PlannerHead(BeliefHead):
         return {at: self.scaled(place) for at, place in {**(given or {}), 0: read.place, -1: read.goal}.items()}
 
     def _named(self, found: Candidates, read: Route, words: Mapping[int, Tensor] | None) -> Candidates:
-        """The candidates with the moves that their trajectories came to in place of those that they were drawn by; what
-        is given stays, made by the path or not (`film.Told.given` says which); of silenced symbols none is told."""
+        """The candidates with the moves that their trajectories came to in place of those that they were drawn by; of
+        silenced symbols none is told.
+
+        Where moves are given, those that make most of them are preferred, before any mark; what was given stays among
+        the symbols, made by the path or not (`film.Told.given` says which).
+        """
         if not found.symbols.shape[-1] or SYMBOLS in self.silenced:
             return found
         symbols = self.moves(found.plans, read.maze[:, None, None]).argmax(-1)
-        for at, word in (words or {}).items():
+        if not words:
+            return replace(found, symbols=symbols)
+        made = torch.stack([symbols[..., at] == word[:, None] for at, word in words.items()]).sum(0)
+        fewer = made < made.amax(-1, keepdim=True)
+        for at, word in words.items():
             symbols[..., at] = word[:, None]
-        return replace(found, symbols=symbols)
+        return replace(found, symbols=symbols, chosen=found.marks.masked_fill(fewer, -torch.inf).argmax(-1))
 
     def losses(
         self,

@@ -3,7 +3,8 @@
     python -m tests.curriculum.attack --kills 50
 
 raises one childhood of all stages undisturbed and one that is killed, at size tiny, and compares them to the bit.
-Stages may be named; what it does not know are options of `devmind curriculum run`.
+Stages may be named; what it does not know are options of `devmind curriculum run`. `--short` takes some steps of each
+lesson and some of the exams (`short.py`), as continuous integration does.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.journal import Journal
+from tests.curriculum import short
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 900.0
@@ -116,6 +118,7 @@ def main() -> None:
     parser.add_argument("stages", nargs="*")
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--short", action="store_true", help="short lessons and few exams")
     parser.add_argument("--out", type=Path, help="kept; by default a folder that is gone afterwards")
     asked, options = parser.parse_known_args()
     options += asked.stages
@@ -123,10 +126,13 @@ def main() -> None:
         folder = (asked.out or Path(temporary)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
         straight, killed = folder / "straight" / "childhood", folder / "killed" / "childhood"
+        env = os.environ
+        if asked.short:
+            env, options = short.installed(folder / "site", ROOT), [*options, *short.OPTIONS]
         begun = time.monotonic()
-        run(childhood(straight, *options), os.environ)
+        run(childhood(straight, *options), env)
         print(f"undisturbed in {time.monotonic() - begun:.0f} s", flush=True)
-        hit = attack(killed, straight, childhood(killed, *options), asked.kills, asked.seed)
+        hit = attack(killed, straight, childhood(killed, *options), asked.kills, asked.seed, env)
         print("\n".join(f"killed in {place}" for place in hit))
         first, second = outcome(straight), outcome(killed)
         differing = [name for name in first if first[name] != second[name]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from diffusers import ConfigMixin, ModelMixin
@@ -32,6 +33,7 @@ class HybridDenoiser(ModelMixin, ConfigMixin):
         condition: numbers of a token of the condition; told_by: how many such tokens there are.
         width, layers, attention_heads: of the transformer; memory: width of the network that reads the condition.
         pieces: tokens of each half.
+        lent: in place of layers of its own it runs those that it is lent (`lend`), whose width is `width`.
 
     Raises:
         ConfigError: the horizon or the length is no multiple of the pieces.
@@ -51,8 +53,10 @@ class HybridDenoiser(ModelMixin, ConfigMixin):
         attention_heads: int = 4,
         memory: int = 512,
         pieces: int = 1,
+        lent: bool = False,
     ) -> None:
         super().__init__()
+        self._lent: tuple[Callable[[Tensor], Tensor], ...] = ()
         if horizon % pieces or length % pieces:
             raise ConfigError(f"{horizon} points and {length} symbols cannot be cut into {pieces} equal pieces each.")
         tokens = pieces * (2 if length else 1)
@@ -66,7 +70,7 @@ class HybridDenoiser(ModelMixin, ConfigMixin):
             nn.SiLU(),
             nn.Linear(memory, tokens * width),
         )
-        self.blocks = nn.ModuleList(Block(width, attention_heads) for _ in range(layers))
+        self.blocks = nn.ModuleList(Block(width, attention_heads) for _ in range(0 if lent else layers))
         # What is given, above all the goal, is copied to where plans stand still; and little noise leaves little to do.
         self.copied = nn.Linear(2 * horizon * channels, horizon * channels)
         self.norm, self.told = nn.LayerNorm(width), nn.Linear(width, horizon // pieces * channels)
@@ -103,14 +107,29 @@ class HybridDenoiser(ModelMixin, ConfigMixin):
             words_known = F.one_hot(symbols, words + 1).to(points.dtype).reshape(len(points), pieces, -1)
             tokens.append(self.word(words_known) + self.masked(waves(masked))[:, None])
         x = torch.cat(tokens, 1) + self.place + (self.hint(condition, present) if hint is None else hint)
-        for block in self.blocks:
-            x = block(x)
-        x = self.norm(x)
+        x = self.norm(self._together(x))
         known = mark * trajectory, (1 - level)[:, None, None] * trajectory
         told = self.told(x[:, :pieces]).reshape(trajectory.shape)
         told = told + self.copied(torch.cat(known, 1).flatten(1)).reshape(trajectory.shape)
         named = self.named(x[:, pieces:]) if length else told.new_zeros(len(told), 0)
         return told, named.reshape(len(told), length, words)
+
+    def lend(self, layers: Callable[[Tensor], Tensor]) -> None:
+        """Run these layers, [B, T, width] to the same, which are saved and taught where they are at home."""
+        self._lent = (layers,)
+
+    def _together(self, x: Tensor) -> Tensor:
+        """Tokens [B, T, width] when all have seen one another."""
+        if not self.config["lent"]:
+            for block in self.blocks:
+                x = block(x)
+            return x
+        if not self._lent:
+            raise ConfigError(
+                "This denoiser has no layers of its own and was lent none: call `lend` with what it was taught with, "
+                "such as `agent.trunk.both_ways`."
+            )
+        return self._lent[0](x)
 
     def hint(self, condition: Tensor, present: Tensor) -> Tensor:
         """What is remembered of plans of such a condition, [B, tokens, width]."""

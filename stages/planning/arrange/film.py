@@ -138,5 +138,6 @@ def page(found: Arranged) -> str:
             "walked": seen(np.stack(found.walked)),
             "came": f"{said}, with {found.plans} plan{'' if found.plans == 1 else 's'}. {found.belief[1]}",
             "given": [],
+            "kept": [],
         }
     )  # fmt: skip

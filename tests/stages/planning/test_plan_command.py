@@ -45,7 +45,9 @@ def test_a_page_shows_the_film_the_candidates_and_the_way(folder: Path, tmp_path
     data = json.loads(re.search(r"const data = (\{.*\})", text)[1])  # type: ignore[index]
     assert len(data["frames"]) == 2 + 4  # moves first
     assert len(data["frames"][0]["places"]) == len(data["marks"]) == 2
-    assert data["marks"][data["chosen"]] == max(data["marks"])
+    kept = data["kept"]
+    assert len(kept) == 2
+    assert f"of 1 move given the chosen path makes {kept[data['chosen']]}" in " ".join(came.output.split())
     assert all(words[1] == 1 for words in data["symbols"])
     assert data["plans"][0][0] == [0.0, -1.0]
     assert data["plans"][0][-1] == [0.0, 1.0]
@@ -92,11 +94,33 @@ def test_a_path_that_does_not_what_was_given_is_said_to(capsys: pytest.CaptureFi
     assert told.given == [(0, south, east), (2, south, south), (4, south, 0)]
     commands._tell(told)
     said = " ".join(capsys.readouterr().out.split())
+    assert "of 3 moves given the chosen path makes 1, the candidates make 1 to 1" in said
     assert "stride 1: south was given, the path goes east" in said
     assert "stride 3: south was given, and the path does it" in said
     assert "stride 5: south was given, the path stays in its cell" in said
     data = json.loads(re.search(r"const data = (\{.*\})", film.page(told))[1])  # type: ignore[index]
     assert [one["word"] == one["made"] for one in data["given"]] == [False, True, False]
+
+
+def test_candidates_that_make_most_of_the_given_moves_are_preferred_before_any_mark(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent = tiny_agent()
+    parts.admit(agent)
+    head: Any = agent.eval().head(parts.ROUTE)
+    read = head.thinking(torch.zeros(2, 2), torch.ones(2, 2), torch.eye(head.mazes)[:2])
+    east, south = parts.WORDS.index("east"), parts.WORDS.index("south")
+    made = torch.zeros(2, 3, head.horizon, dtype=torch.int64)
+    made[0, 1:, 4], made[1, 0, 4], made[1, 1, 4], made[1, 1, 9] = south, south, south, east
+    marks = torch.tensor([[3.0, 1.0, 2.0], [3.0, 1.0, 2.0]])
+    monkeypatch.setattr(head, "moves", lambda plans, maze: torch.nn.functional.one_hot(made, len(parts.WORDS)))
+    monkeypatch.setattr(head, "marks", lambda plans, maze: marks)
+    head.doubt = 0.0
+    words = {4: torch.tensor([south, south]), 9: torch.tensor([east, east])}
+    found = head.search(read, candidates=3, words=words)
+    assert found.chosen.tolist() == [2, 1], "of those that make as many the mark decides"
+    assert (found.symbols[..., [4, 9]] == torch.tensor([south, east])).all()
+    assert head.search(read, candidates=3).chosen.tolist() == [0, 0]
 
 
 def test_guidance_makes_other_plans_and_1_is_what_was_taught(folder: Path, tmp_path: Path) -> None:

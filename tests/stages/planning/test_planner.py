@@ -209,7 +209,7 @@ def test_classifier_free_guidance_is_passed_on_to_the_denoiser(agent: Agent) -> 
 def test_a_judge_that_finds_a_plan_to_collide_takes_it_down_and_is_at_home_in_the_agent(agent: Agent) -> None:
     head, read = head_of(agent), read_of(agent)
     judge: Any = agent.head(parts.JUDGE)
-    assert head._judges == (judge,)
+    assert head.judges == (judge,)
     assert not any("judge" in name for name in head.state_dict())
     head.doubt = 0.0
     critics = head.search(read)
@@ -224,18 +224,19 @@ def test_a_judge_that_finds_a_plan_to_collide_takes_it_down_and_is_at_home_in_th
     told: Any = agent.evaluate({parts.DRAFT: torch.from_numpy(shown[None])}, [parts.JUDGE])[parts.JUDGE]
     torch.testing.assert_close(doubts[1, 0], torch.nn.functional.softplus(told.strides[0]).sum())
     copied = copy.deepcopy(agent)
-    assert copied.head(parts.ROUTE)._judges == (copied.head(parts.JUDGE),)  # type: ignore[comparison-overlap]
+    assert copied.head(parts.ROUTE).judges == (copied.head(parts.JUDGE),)  # type: ignore[comparison-overlap]
 
 
 def test_the_critic_chooses_and_what_is_given_is_held(agent: Agent) -> None:
     head = head_of(agent)
     read = read_of(agent)
     place = torch.tensor([[0.4, 0.4], [0.8, 1.2]])
-    found = head.search(read, given={5: place}, words={0: torch.tensor([1, 4])})
+    alone, words = head.search(read, given={5: place}), {0: torch.tensor([1, 4])}
+    assert torch.equal(alone.chosen, alone.marks.argmax(-1))
+    found = head.search(read, given={5: place}, words=words)
     assert found.plans.shape == (2, head.candidates, HORIZON, 2)
     torch.testing.assert_close(found.plans[:, :, 5], place[:, None].expand(-1, head.candidates, -1))
     assert found.symbols[:, :, 0].tolist() == [[1] * head.candidates, [4] * head.candidates]
-    assert torch.equal(found.chosen, found.marks.argmax(-1))
     # Of two plans alike in all but length the shorter has the better mark.
     straight = interpolated(torch.tensor([[[0.0, 0.0], [1.0, 0.0]]]), torch.linspace(0, 1, HORIZON)[None])
     detour = straight + torch.sin(torch.linspace(0, torch.pi, HORIZON))[None, :, None] * torch.tensor([0.0, 1.0])
@@ -296,7 +297,9 @@ def test_it_searches_a_tree_of_plans_which_are_held_at_their_ends(agent: Agent) 
     n = found.plans.shape[1]
     assert n == 13
     assert found.marks.isfinite().all()
-    assert torch.equal(found.chosen, found.marks.argmax(-1))
+    made = head.moves(found.plans, read.maze[:, None, None]).argmax(-1)[..., 0] == torch.tensor([[1], [4]])
+    fewer = made < made.amax(-1, keepdim=True)
+    assert torch.equal(found.chosen, found.marks.masked_fill(fewer, -torch.inf).argmax(-1))
     for at, where in ((0, read.place), (5, place), (-1, read.goal)):
         torch.testing.assert_close(found.plans[:, :, at], where[:, None].expand(-1, n, -1), atol=1e-5, rtol=0)
     assert found.symbols[:, :, 0].tolist() == [[1] * n, [4] * n]

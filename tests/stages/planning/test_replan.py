@@ -21,6 +21,7 @@ from devmind.worlds import pointmaze
 from devmind.worlds.pointmaze import BLOCKED, CELL, CLOSING, MAZES, MOVING, UNIT, PointMazeRules, maze, oracle_way
 from stages.planning import parts
 from stages.planning.belief import FADES, SCALE, SIDES
+from stages.planning.detour import detour
 from stages.planning.following import BELIEF, REPLANNING, Candidates, Route, interpolated
 from stages.planning.parts import HORIZON, ROUTE, STRIDE, WALK
 from stages.planning.planner import PlannerHead
@@ -351,6 +352,32 @@ def test_some_seconds_of_the_lesson_tell_walls_by_feeling(agent: Agent) -> None:
     stopped = ((new["pushed"] - new["moved"]) @ torch.tensor(SIDES, dtype=torch.float32).T) > 0.5
     assert told[stopped].mean() > told[~stopped].mean() + 1.0
     assert ((room > 0).numpy() == ~walls).mean() > 0.9
+
+
+def test_plans_between_neighbouring_places_are_drawn_once_for_all_who_look_for_a_way_round(
+    planner: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head, asked = head_of(planner), list[int]()
+    monkeypatch.setattr(head, "search", lambda read, **_: asked.append(len(read.place)) or shortest(head, read))
+    cells = torch.from_numpy(maze("medium").centres(maze("medium").free) / UNIT).float()
+    places, which = cells[[0, 3, 9]], torch.eye(head.mazes)[[MAZES.index("medium")]]
+    closed = torch.zeros(head.cells**2, dtype=torch.bool)
+
+    def ways(number: int) -> list[list[Any]]:
+        found = [detour(head, head.thinking(one[None], cells[-1:], which), closed, number) for one in places]
+        return [[part.tolist() for part in way] for way in found if way is not None]
+
+    first = ways(5)
+    assert len(first) == len(places)
+    assert len(asked) == len(places) + 1
+    assert ways(5) == first
+    assert len(asked) == 2 * len(places) + 1, "neighbours' were known, each one's own are drawn anew"
+    ways(6)
+    assert len(asked) == 3 * len(places) + 2, "another number is other noise"
+    with torch.no_grad():
+        head.sound[-1].weight += 1.0
+    ways(5)
+    assert len(asked) == 4 * len(places) + 3, "who has learned draws other plans"
 
 
 def test_a_goal_in_the_neighbouring_cell_is_planned_for_without_a_detour(planner: Agent, tmp_path) -> None:

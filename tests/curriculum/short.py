@@ -1,0 +1,81 @@
+"""The installed stages made short, for childhoods that are killed again and again: nothing in them is made up.
+
+Every lesson of every stage is there, with its own learner, batches and rehearsals, for `STEPS` steps; of the exams
+those that take little, in which the agent alone is asked, without floors. That earlier stages are untouched is shown by
+one batch of each of their lessons. How fast the machine teaches is not measured, as nothing but the forecast hangs on
+it. `installed` hides the stages behind their short selves in processes that are
+given its environment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from devmind import plugins
+from devmind.agent.agent import Agent
+from devmind.curriculum import plan, untouched
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.stage import Context, Lesson, Skill, Stage
+
+GROUP = "devmind.stages"
+STEPS = 2
+EXAMS = frozenset(
+    {
+        *("hear", "bind", "foresee"),
+        "match",
+        *("grammar", "name"),
+        "explain",
+        "criticise",
+        *("hear_words", "sounds"),
+    }
+)
+"""Skills that are examined; each stage has one at least."""
+OPTIONS = ("--set", "exam.episodes_scale=0.01")
+
+
+class Short:
+    """A stage with lessons of some steps and some of its exams; all else is its own."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.skills = [_alone(skill) for skill in stage.skills if skill.name in EXAMS]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stage, name)
+
+    def lessons(self, context: Context) -> Sequence[Lesson]:
+        """All of them."""
+        return [replace(lesson, steps=min(STEPS, lesson.steps)) for lesson in self.stage.lessons(context)]
+
+
+def _alone(skill: Skill) -> Skill:
+    """The skill, of whose exam no floor is asked: as a later stage asks again whether it was kept."""
+
+    def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+        return skill.examine(agent, context, level if level == "glimpse" else "retention")
+
+    return replace(skill, examine=examine)
+
+
+def __getattr__(name: str) -> Short:
+    """The stage of this name, short: what the entry points that `installed` writes lead to."""
+    real = [point for point in entry_points(group=GROUP, name=name) if not point.value.startswith(__name__)]
+    if not real:
+        raise AttributeError(name)
+    plan.step_s, untouched.BATCHES = lambda *_: 1.0, 1
+    return Short(EntryPoint(name, real[0].value, GROUP).load()())
+
+
+def installed(site: Path, root: Path) -> dict[str, str]:
+    """Make a package of the short stages in the folder `site`; the environment of processes that find it first."""
+    info = site / "short-1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: short\nVersion: 1\n")
+    points = [f"{name} = {__name__}:{name}" for name in plugins.available("stages")]
+    (info / "entry_points.txt").write_text("\n".join([f"[{GROUP}]", *points, ""]))
+    return {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{root}", "OMP_NUM_THREADS": "1"}
