@@ -1,6 +1,7 @@
 """The skill `converse`: games with the caregiver about pairs that no lesson showed.
 
-One is won by pointing at what she means, and by asking when, and only when, her words leave it open.
+One is won by pointing at what she means, and by asking when, and only when, her words leave it open. Whether it asks
+what a thing is that nobody ever named stands beside it (`asking.py`).
 """
 
 from __future__ import annotations
@@ -21,15 +22,18 @@ from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
 from stages.language.answering import TOGETHER, png
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT, name_of
+from stages.language.converse import asking
+from stages.language.converse.asking import ASKS
 from stages.language.converse.games import SAID, Games, games
 from stages.language.converse.lesson import THERE, WHICH, repaired
 from stages.language.hand_rules import CutOuts
 from stages.language.name.exam import EXAMPLES, nearest
 from stages.language.name.scenes import THINGS, scenes
+from stages.language.new_words import lesson as new_words_lesson
 from stages.language.parts import POINT, SIGHT, TEXT
 
 CONVERSE = "converse"
-GATE = Gate([Threshold(CONVERSE, 0.90)])
+GATE = Gate([Threshold(CONVERSE, 0.90), Threshold(ASKS, 0.90, goal=True)])
 EPISODES = 500
 LONGEST = len(WHICH) + 4
 CHANCE = 1 / (2 * THINGS)
@@ -62,15 +66,17 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             episodes=identities({SIGHT: shown.sight, TEXT: shown.openings}),
             rows=_rows(agent, shown, played) if full else {},
             exhibits=_lost(shown, played, won) if full else (),
-        )
+        ),
+        *asking.measures(agent, context, level),
     ]  # fmt: skip
 
 
 def shown_in_lessons(context: Context, n: int) -> np.ndarray:
-    """Pictures and first words of lessons, int64 [n]."""
+    """Pictures and first words of lessons' games, and lives of lessons, int64 [about 2 n]."""
     seeds = lesson_seeds(n, context.seed, CONVERSE, "episodes")
     every = [games(context, part, TAUGHT, TAUGHT) for part in np.array_split(seeds, -(-n // 1000))]
-    return np.concatenate([identities({SIGHT: one.sight, TEXT: one.openings}) for one in every])
+    met = [identities({SIGHT: one.sight, TEXT: one.openings}) for one in every]
+    return np.concatenate([*met, new_words_lesson.taught(context, n)])
 
 
 def play(agent: Agent, shown: Games) -> Played:

@@ -127,7 +127,7 @@ def test_who_knows_all_wins_and_shuffled_answers_do_not(agent: Agent, context: C
             return exam.Played(asked, asked.astype(float), shown.target[order])
 
         monkeypatch.setattr(exam, "play", play)
-        (measure,) = exam.examine(agent, tiny_context(context.out, "exam.episodes_scale=1"), "glimpse")
+        measure, _ = exam.examine(agent, tiny_context(context.out, "exam.episodes_scale=1"), "glimpse")
         return measure.score
 
     with examination(agent):
@@ -137,7 +137,7 @@ def test_who_knows_all_wins_and_shuffled_answers_do_not(agent: Agent, context: C
 
 def test_habits_win_less_than_who_asks_where_several_fit(agent: Agent, context: Context) -> None:
     with examination(agent):
-        (measure,) = exam.examine(agent, tiny_context(context.out, "exam.episodes_scale=0.3"), "full")
+        measure, _ = exam.examine(agent, tiny_context(context.out, "exam.episodes_scale=0.3"), "full")
     never, always, asks = measure.floors.values()
     assert asks > max(never, always) > 0.15
     assert measure.score < 0.35, "an untaught agent"
