@@ -3,7 +3,8 @@
 There is one way, for the exam of new words and for the page of a life: a look at the thing and the sentence that named
 it are kept under the name; a question comes to an agent that begins anew, with what its memory brings back; the head
 `recognised` says which memory is of what is looked at, and the head `sought` in which cell of the picture that lies
-which the question names. Which stage brings these heads is not asked here.
+which the question names. By the same head it is told what it has no word for, and asks about itself. Which stage brings
+these heads is not asked here.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from devmind.moment import Sense
 SIGHT = "sight"
 RECOGNISED, SOUGHT = "recognised", "sought"
 WHAT = "what is that?"
+DOUBT = 0.5
+"""From here on it is unsure what a thing is called."""
 
 
 class TaughtAnswer(NamedTuple):
@@ -34,12 +37,21 @@ class TaughtAnswer(NamedTuple):
         sure: the probability of that, float64 [N].
         cells: the likeliest cell of the picture, counted row by row, int64 [N].
         cells_sure: the probability of that cell, float64 [N].
+        nearest: the likeliest word whether or not it is said, '' where no word came to mind.
+        doubt: the probability that this word is not that of what is looked at, float64 [N].
     """
 
     words: list[str]
     sure: np.ndarray
     cells: np.ndarray
     cells_sure: np.ndarray
+    nearest: list[str]
+    doubt: np.ndarray
+
+    @property
+    def asks(self) -> np.ndarray:
+        """Whether it asks by itself what it looks at: no word is more likely right than wrong, bool [N]."""
+        return self.doubt > DOUBT
 
 
 def teaching(name: str) -> str:
@@ -80,23 +92,35 @@ def ask(agent: Agent, recall: OwnMemories | None, sight: np.ndarray, said: Seque
     outputs: Any = actor.act(collate_tick({SIGHT: sight, PAGE: list(said)}, np.ones(len(said), bool))).outputs
     shares = outputs[RECOGNISED].logits.double().softmax(-1).cpu().numpy()
     entries = recall.entries if recall is not None else [[] for _ in said]
-    told = [_word(row, found) for row, found in zip(shares, entries, strict=True)]
+    told = [_words(row, found) for row, found in zip(shares, entries, strict=True)]
+    words, nearest = ([_likeliest(of) for of in each] for each in (told, [_named(of) for of in told]))
     cells = outputs[SOUGHT].logits.double().softmax(-1).cpu()
     likeliest = torch.max(cells, -1)
     return TaughtAnswer(
-        [word for word, _ in told],
-        np.array([sure for _, sure in told]),
+        [word for word, _ in words],
+        np.array([sure for _, sure in words]),
         likeliest.indices.numpy(),
         likeliest.values.numpy(),
+        [word for word, _ in nearest],
+        np.array([1.0 - share for _, share in nearest]),
     )
 
 
-def _word(shares: np.ndarray, entries: Sequence[Entry]) -> tuple[str, float]:
-    """The likeliest word by the probabilities [R + 1] of memories, the last of which is none: those of one word add up;
-    and how likely it is.
+def _words(shares: np.ndarray, entries: Sequence[Entry]) -> dict[str, float]:
+    """The probability of each word by those [R + 1] of memories, the last of which is none ('' here): memories of one
+    word add up.
     """
     of = {"": float(shares[-1])}
     for entry, share in zip(entries, shares, strict=False):
         of[entry.name or ""] = of.get(entry.name or "", 0.0) + float(share)
-    word = max(of, key=of.__getitem__)
-    return word, of[word]
+    return of
+
+
+def _named(of: Mapping[str, float]) -> dict[str, float]:
+    return {word: share for word, share in of.items() if word}
+
+
+def _likeliest(of: Mapping[str, float]) -> tuple[str, float]:
+    """The likeliest word and its probability; '' and 0 of none."""
+    word = max(of, key=of.__getitem__, default="")
+    return word, of.get(word, 0.0)

@@ -108,7 +108,7 @@ class Turn(NamedTuple):
 
 class Conversation:
     """Turns of N rows that go on from one another: what is sensed with a page, and a sentence that the agent writes
-    behind it, likeliest byte by likeliest byte. Each turn is a Moment.
+    behind it, likeliest byte by likeliest byte. Each turn is a Moment, and so is each `listen` of a pause.
 
     Attributes:
         state: behind the last turn.
@@ -134,6 +134,11 @@ class Conversation:
             return Turn([""] * n, [1.0] * n, ended.outputs)
         sure = torch.stack(writer.sure).prod(0).tolist()
         return Turn(writer.encoder.decode(torch.cat(tokens, 1)), sure, ended.outputs)
+
+    def listen(self, sensed: Batch) -> None:
+        """Take in a Moment of each row, of a pause: what is sensed while nobody says anything."""
+        percepts = self.agent.encode(self.state, sensed)
+        self.state, _ = self.agent.step(self.state, percepts, effectors=())
 
 
 def answered(agent: Agent, asked: Batch, most: int, sense: str = "text") -> tuple[list[str], list[float]]:

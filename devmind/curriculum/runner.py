@@ -71,7 +71,7 @@ def examine(
         place(loaded, pick_device(config.device))
         examined = [examine_skill(stage, one, loaded, context) for one in pick_skills(stage, skill)]
     keep = ("score", "low", "high", "n", "distinct", "exhaustive", "unit", "chance", "floor", "ceiling", "gate",
-            "passed", "verdict", "beaten_by", "higher_is_better")  # fmt: skip
+            "passed", "verdict", "beaten_by", "higher_is_better", "floors", "rows")  # fmt: skip
     rows = plain(examined, config.exam.bootstrap)
     skills = {m["name"]: {key: m[key] for key in keep} for row in rows for m in row["measures"]}
     if not skills:

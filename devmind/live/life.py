@@ -19,6 +19,7 @@ import numpy as np
 
 from devmind.acting.directing import Director
 from devmind.acting.standing import Standing, answering, read_results, standing
+from devmind.acting.taught_words import answers_by_looks
 from devmind.agent.acting import StepOutput
 from devmind.agent.agent import Agent
 from devmind.agent.encoders import Encoded
@@ -40,6 +41,7 @@ from devmind.live.remembering.recalling import Recalled, Recalling
 from devmind.live.remembering.recent import RecentBuffer
 from devmind.live.remembering.remembered import as_asked, as_held
 from devmind.live.remembering.show_and_tell import ShowAndTell
+from devmind.live.remembering.wondering import Wondering
 from devmind.live.serving.hub import Hub
 from devmind.live.spoken_to import SpokenTo
 from devmind.live.uttering import UTTER, Uttering
@@ -104,7 +106,7 @@ class Life:
             RecentBuffer(1 / room.dt_s),
             Holding(),
         )
-        self.naming, self.asking = Naming(self.child), Asking(asks)
+        self.naming, self.asking, self.wondering = Naming(self.child), Asking(asks), Wondering(memory)
         self.recalling = Recalling(self.child, remembering, self.keeps, recorded=self.recorded)
         self._asks: dict[str, Any] = {}
         self._recalled: Recalled | None = None
@@ -152,6 +154,7 @@ class Life:
             closing.push(self.naming)
             closing.push(self.recalling)
             closing.push(self.spoken_to)
+            closing.push(self.wondering)
 
     @property
     def mailboxes(self) -> list[Any]:
@@ -277,12 +280,22 @@ class Life:
 
     def _ask(self, time_s: float, named: Mapping[str, Named]) -> None:
         """Ask what is held up, when it does not know it; somebody watches this tick."""
-        holding, asking = self.holding, self.asking
-        unsure = "sight" in self.loop.agent.encoders and self.naming.is_unsure(named)
-        if not asking.see(time_s, holding.square, unsure, busy=holding.frames is not None):
+        holding, asking, agent = self.holding, self.asking, self.loop.agent
+        by_look, doubt = answers_by_looks(agent), None
+        unsure = self.naming.is_telling if by_look else "sight" in agent.encoders and self.naming.is_unsure(named)
+        is_due = asking.see(time_s, holding.square, unsure, busy=holding.frames is not None)
+        if not is_due or holding.looked is None:
+            self.wondering.drop()
             return
+        if by_look:
+            doubt = self.wondering.about(agent, self.child.hashes, holding.looked)
+            if doubt is None:
+                return
+            if not doubt.asks:
+                asking.know()
+                return
         if shown := holding.recent(self.room.frame):
-            question = asking.ask(shown, named.get("sight"))
+            question = asking.ask(shown, named.get("sight"), doubt)
             self._asks = as_asked(question)
             self.note("asked", question.note())
 
@@ -296,7 +309,7 @@ class Life:
     def _extra(self) -> dict[str, Any]:
         assert self.hub is not None
         recorder = self.recording.recorder if self.recording else None
-        faults = [recorder.fault if recorder else "", self.naming.fault or self.recalling.fault]
+        faults = [recorder.fault if recorder else "", self.naming.fault or self.recalling.fault, self.wondering.fault]
         speaks = (self.speaker, self.uttering)
         faults += [
             getattr(part, "fault", "") for part in (self.learner, self.directing, *speaks, self.spoken_to, self.room)

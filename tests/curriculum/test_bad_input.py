@@ -117,6 +117,7 @@ def test_a_mistyped_skill_gets_the_nearest(tmp_path):
         runner.examine("lamps", result.agent, config(), skill="lamps-lot")
     told = runner.examine("lamps", result.agent, config())
     assert told["skills"]["lamps-lit"]["passed"]
+    assert told["skills"]["lamps-lit"]["rows"] == told["skills"]["lamps-lit"]["floors"] == {}
     assert told["agent_sha256"] == Agent.from_pretrained(result.agent).sha256()
 
 

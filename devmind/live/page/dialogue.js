@@ -86,7 +86,9 @@ export function showAsked(link, { asks, may_ask: mayAsk }, changed) {
   if (!asks || asks.number === asked) return;
   asked = asks.number;
   const guess = asks.confidence >= PERHAPS ? `perhaps ${asks.nearest}, ${percent(asks.confidence)}` : "nothing like what it knows";
-  const words = make("span", {}, `${asks.text} `, sure(asks.nearest ? guess : "it knows no name yet"));
+  const known = asks.nearest ? guess : "it knows no name yet";
+  const doubts = asks.doubt === undefined ? "" : `${percent(asks.doubt)} sure that it has no word for it; `;
+  const words = make("span", {}, `${asks.text} `, sure(doubts + known));
   question = answerForm(link, changed);
   add("it", make("img", { src: asks.picture, alt: "What it asks about" }), words, question).classList.add("asks");
 }

@@ -111,6 +111,8 @@ class Dialogue:
         # There is nothing to point at in the dark.
         heads = [POINT] if POINT in agent.heads and sight is not None else []
         seen = {} if sight is None else {"sight": sight}
+        if seen and not anew:  # between two turns there is a pause, as in the lessons
+            talk.listen(collate([[Moment(now_s, seen)]]))
         try:
             turn = talk.turn(
                 collate([[Moment(now_s, {**seen, PAGE: as_in_lessons(text)}, first=anew)]]), LONGEST, heads

@@ -1,14 +1,16 @@
-"""Asking by itself: "What is that?" about what is held up, when it does not know it and somebody is there.
+"""When it may ask by itself "What is that?" about what is held up: when somebody is there and there is time for it.
 
-It asks when one thing was held up for two seconds in which naming said "unknown" all the time, and nobody is teaching;
-once for one thing, and not again within twenty seconds. A question keeps the pictures that it means, so that the answer
-names what it asked about, also when that was put down to type.
+That is when one thing was held up for two seconds, and nobody is teaching; once for one thing, and not again within
+twenty seconds. Whether it knows the thing is not told here: by the head that the exam of conversing asks
+(`wondering.py`), or, of an agent without that head, by naming, which has to say "unknown" for all of these two seconds.
+A question keeps the pictures that it means, so that the answer names what it asked about, also when that was put down
+to type.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +29,20 @@ OPEN_S = 120.0
 """A question that nobody answers is dropped after so long."""
 
 
+class Doubt(NamedTuple):
+    """What it makes of one look at a thing.
+
+    Attributes:
+        asks: whether it asks what that is.
+        share: the probability that it has no right word for it.
+        nearest: the word that is likeliest, '' where none came to mind.
+    """
+
+    asks: bool
+    share: float
+    nearest: str
+
+
 @dataclass(frozen=True)
 class Question:
     """What it asked.
@@ -36,17 +52,28 @@ class Question:
         time_s: when, on the clock that `Asking.see` gets.
         shown: the pictures it means.
         named: the answer of naming, with the nearest name; None where no name was taught.
+        doubt: what the head made of it that exams ask, where the agent has it; then that stands for naming.
     """
 
     number: int
     time_s: float
     shown: Showing
     named: Named | None = None
+    doubt: Doubt | None = None
+
+    @property
+    def nearest(self) -> str:
+        """The likeliest name; '' where there is none."""
+        return self.doubt.nearest if self.doubt else self.named.nearest if self.named else ""
 
     def note(self) -> dict[str, Any]:
-        """For the recording; without the nearest name, which would outlive there what memory forgets."""
-        confidence = self.named.confidence if self.named else 0.0
-        return {"number": self.number, "text": WHAT, "confidence": round(confidence, 3)}
+        """For the recording; without the nearest name, which would outlive there what memory forgets.
+
+        `confidence` is the probability of that name, `doubt` that it has no right one, of an agent that can tell.
+        """
+        confidence = 1 - self.doubt.share if self.doubt else self.named.confidence if self.named else 0.0
+        told = {"number": self.number, "text": WHAT, "confidence": round(confidence, 3)}
+        return told | ({"doubt": round(self.doubt.share, 3)} if self.doubt else {})
 
 
 class Asking:
@@ -70,7 +97,7 @@ class Asking:
         Args:
             time_s: when it was, on any clock.
             square: round what is held up; None when nothing is.
-            unsure: whether that has no name.
+            unsure: whether it may have no name.
             busy: a name is just being taught.
         """
         if self.question and time_s - self.question.time_s > OPEN_S:
@@ -85,12 +112,16 @@ class Asking:
         is_free = self.on and not self._is_settled and time_s - self._asked_s >= REST_S
         return is_free and time_s - self._since_s >= STEADY_S
 
-    def ask(self, shown: Showing, named: Named | None = None) -> Question:
+    def ask(self, shown: Showing, named: Named | None = None, doubt: Doubt | None = None) -> Question:
         """It asks, about these pictures of what was held up last."""
         self._count += 1
         self._asked_s, self._is_settled = self._seen_s, True
-        self.question = Question(self._count, self._seen_s, shown, named)
+        self.question = Question(self._count, self._seen_s, shown, named, doubt)
         return self.question
+
+    def know(self) -> None:
+        """A look has told what is held up: it looks again when the thing was held up for as long once more."""
+        self._since_s = self._seen_s
 
     def settle(self) -> None:
         """What is held up was given a name: there is nothing to ask about it any more."""

@@ -67,9 +67,14 @@ class Naming:
         except StoreError:  # nothing was sensed lately, or another agent took over in this very moment
             return {}
 
+    @property
+    def is_telling(self) -> bool:
+        """Whether what was taught is known here, and by keys of this agent."""
+        return self.is_fitted and not self.fault
+
     def is_unsure(self, named: Mapping[str, Named]) -> bool:
         """Whether what is seen has no name by these answers of `of`: unknown, or no name was taught at all."""
-        if not self.is_fitted or self.fault:
+        if not self.is_telling:
             return False
         seen = named.get("sight")
         return "sight" not in self.child.names.encoders if seen is None else seen.name is None

@@ -49,8 +49,7 @@ def as_held(holding: Holding, frame: np.ndarray | None) -> dict[str, Any]:
 
 def as_asked(question: Question) -> dict[str, Any]:
     """A question of its own, as plain data, with the picture that it means."""
-    nearest = question.named.nearest if question.named else ""
-    return {**question.note(), "nearest": nearest, "picture": _as_url(question.shown.picture())}
+    return {**question.note(), "nearest": question.nearest, "picture": _as_url(question.shown.picture())}
 
 
 def _as_url(picture: Sense | None) -> str:

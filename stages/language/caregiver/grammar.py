@@ -23,7 +23,8 @@ said before: no window of five characters reaches that far.
     PLACE      = "on the left" | "in the middle" | "on the right"
     VERB       = look at | touch | take | roll | find
 
-Only things that can be told apart are asked for: no colour of "the ball" where there are two balls.
+Only things that can be told apart are asked for: no colour of "the ball" where there are two balls. What she says when
+both look at a scene, with turns and pauses, stands in `turns.py`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """The skill `converse`: games with the caregiver about pairs that no lesson showed.
 
-One is won by pointing at what she means, and by asking when, and only when, her words leave it open.
+One is won by pointing at what she means, and by asking when, and only when, her words leave it open. Whether it asks
+what a thing is that nobody ever named stands beside it (`asking.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -21,15 +22,19 @@ from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
 from stages.language.answering import TOGETHER, png
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT, name_of
+from stages.language.caregiver.turns import answer, looked_at, repaired
+from stages.language.converse import asking
+from stages.language.converse.asking import ASKS
 from stages.language.converse.games import SAID, Games, games
-from stages.language.converse.lesson import THERE, WHICH, repaired
+from stages.language.converse.lesson import THERE, WHICH
 from stages.language.hand_rules import CutOuts
 from stages.language.name.exam import EXAMPLES, nearest
 from stages.language.name.scenes import THINGS, scenes
+from stages.language.new_words import lesson as new_words_lesson
 from stages.language.parts import POINT, SIGHT, TEXT
 
 CONVERSE = "converse"
-GATE = Gate([Threshold(CONVERSE, 0.90)])
+GATE = Gate([Threshold(CONVERSE, 0.90), Threshold(ASKS, 0.90, goal=True)])
 EPISODES = 500
 LONGEST = len(WHICH) + 4
 CHANCE = 1 / (2 * THINGS)
@@ -38,11 +43,14 @@ NOTE = "right when the thing she means is pointed at, and it asked if, and only 
 
 @dataclass
 class Played:
-    """How N games went: whether it asked, how sure it was that it must, and which thing it pointed at in the end."""
+    """How N games went: whether it asked, how sure it was that it must, which thing it pointed at by who is told all of
+    its words (who did not ask, behind the first turn), and which one in the end.
+    """
 
     asked: np.ndarray
     sure: np.ndarray
     found: np.ndarray
+    last: np.ndarray
 
     def won(self, shown: Games) -> np.ndarray:
         """One value a game, float64 [N]."""
@@ -54,50 +62,82 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     n = context.episodes(EPISODES if level != "glimpse" else EPISODES // 5)
     full = level == "full"
     shown = games(context, exam_seeds(n, context.seed, CONVERSE), HELD_OUT, PAIRS)
-    played = play(agent, shown)
+    played = play(agent, context, shown)
     won = played.won(shown)
     return [
         Measure(
             CONVERSE, "games won", won, CHANCE, 1.0, _floors(context, shown) if full else {}, rate=True, note=NOTE,
             episodes=identities({SIGHT: shown.sight, TEXT: shown.openings}),
-            rows=_rows(agent, shown, played) if full else {},
+            rows=_rows(agent, context, shown, played) if full else {},
             exhibits=_lost(shown, played, won) if full else (),
-        )
+        ),
+        *asking.measures(agent, context, level),
     ]  # fmt: skip
 
 
 def shown_in_lessons(context: Context, n: int) -> np.ndarray:
-    """Pictures and first words of lessons, int64 [n]."""
+    """Pictures and first words of lessons' games, and lives of lessons, int64 [about 2 n]."""
     seeds = lesson_seeds(n, context.seed, CONVERSE, "episodes")
     every = [games(context, part, TAUGHT, TAUGHT) for part in np.array_split(seeds, -(-n // 1000))]
-    return np.concatenate([identities({SIGHT: one.sight, TEXT: one.openings}) for one in every])
+    met = [identities({SIGHT: one.sight, TEXT: one.openings}) for one in every]
+    return np.concatenate([*met, new_words_lesson.taught(context, n)])
 
 
-def play(agent: Agent, shown: Games) -> Played:
-    """Each game by the agent: her first words, what it writes behind them, and her answer where it asked."""
-    parts = [_played(agent, shown, rows) for rows in _parts(len(shown.target))]
-    return Played(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("asked", "sure", "found")))
+def play(agent: Agent, context: Context, shown: Games, dark: bool = False) -> Played:
+    """Each game by the agent: her first words, what it writes behind them, her pause, and how she goes on from it.
+
+    Args:
+        dark: all that it sees is black.
+    """
+    if dark:
+        shown = replace(shown, sight=np.zeros_like(shown.sight))
+    found, order = list[Played](), list[np.ndarray]()
+    for silent in np.unique(shown.silent):  # games that go on after as many Moments are played together
+        same = np.flatnonzero(shown.silent == silent)
+        order += [same[part] for part in _parts(len(same))]
+    for rows in order:
+        found.append(_played(agent, context, shown, rows, dark))
+    turn = np.argsort(np.concatenate(order))
+    return Played(*(np.concatenate([getattr(part, each.name) for part in found])[turn] for each in fields(Played)))
 
 
 def _parts(n: int) -> list[np.ndarray]:
     return np.array_split(np.arange(n), -(-n // TOGETHER))
 
 
-def _played(agent: Agent, shown: Games, rows: np.ndarray) -> Played:
+def _played(agent: Agent, context: Context, shown: Games, rows: np.ndarray, dark: bool) -> Played:
     talk = Conversation(agent, len(rows))
     first = talk.turn(heard(shown, rows, shown.openings, first=True), LONGEST, [POINT])
     asked = np.array([text.strip().startswith("which") for text in first.texts])
     found = _thing(first.outputs[POINT].mode().cpu().numpy(), shown, rows)
-    told = ["yes."] * len(shown.target)
-    for row in rows[asked]:
-        told[row] = shown.completions[row]
-    second = talk.turn(heard(shown, rows, told), LONGEST, [POINT])
+    looks_at = be_silent(talk, context, shown, rows, np.where(asked, -1, found), dark)
+    told = [
+        answer(*each)
+        for each in zip(asked, looks_at, shown.target[rows], np.array(shown.completions)[rows].tolist(), strict=True)
+    ]
+    second = talk.turn(heard(shown, rows, dict(zip(rows.tolist(), told, strict=True))), LONGEST, [POINT])
     then = _thing(second.outputs[POINT].mode().cpu().numpy(), shown, rows)
-    return Played(asked, np.where(asked, first.sure, 1 - np.array(first.sure)), np.where(asked, then, found))
+    sure = np.where(asked, first.sure, 1 - np.array(first.sure))
+    return Played(asked, sure, np.where(asked, then, found), np.where(looks_at == shown.target[rows], found, then))
 
 
-def heard(shown: Games, rows: np.ndarray, words: Sequence[str], first: bool = False) -> Batch:
-    """A turn of hers in these of the games: the picture, and her words."""
+def be_silent(
+    talk: Conversation, context: Context, shown: Games, rows: np.ndarray, looks_at: np.ndarray, dark: bool = False
+) -> np.ndarray:
+    """Her pause in these of the games, equally long ones, in which the child turns its gaze to a thing, -1: to none.
+
+    Returns:
+        Which thing she sees it look at, int64 [n], -1: none.
+    """
+    seen = shown.seen_by(context, looks_at, rows)
+    sight = np.zeros_like(seen.sight) if dark else seen.sight
+    for _ in range(int(shown.silent[rows[0]])):
+        talk.listen(collate_tick({SIGHT: sight}, np.zeros(len(rows), bool)))
+    return looked_at(seen.boxes)
+
+
+def heard(shown: Games, rows: np.ndarray, words: Sequence[str] | Mapping[int, str], first: bool = False) -> Batch:
+    """A turn of hers in these of the games: the picture, and her words by game."""
     return collate_tick({SIGHT: shown.sight[rows], TEXT: [words[row] for row in rows]}, np.full(len(rows), first))
 
 
@@ -106,38 +146,48 @@ def _thing(cell: np.ndarray, shown: Games, rows: np.ndarray) -> np.ndarray:
     return nearest(cell, shown.boxes[rows])
 
 
-def put_right(agent: Agent, shown: Games, before: bool = True) -> np.ndarray:
+def put_right(agent: Agent, context: Context, shown: Games, before: bool = True) -> np.ndarray:
     """Where her words left it open and it did not ask: whether "no, the red one." makes it find what she means, float64
-    [M] of M such games; all of them are made so, whatever it would have answered.
+    [M] of M such games; all of them are made so, whatever it would have answered, and in her pause it looks at another
+    thing that her words fit.
 
     Args:
-        before: False takes the first turn away, so that nobody can know both words.
+        before: False takes the first turn and the pause away, so that nobody can know both words.
     """
     right = list[np.ndarray]()
-    for rows in _parts(len(shown.target)):
-        rows, talk = rows[~shown.clear[rows]], Conversation(agent, int((~shown.clear[rows]).sum()))
+    opened, others = ~shown.clear, shown.fitting & (np.arange(THINGS) != shown.target[:, None])
+    said = {row: f"{words}{THERE}" for row, words in enumerate(shown.openings)}
+    told = [repaired(words) for words in shown.completions]
+    for silent in np.unique(shown.silent[opened]):
+        rows = np.flatnonzero(opened & (shown.silent == silent))
+        talk = Conversation(agent, len(rows))
         if before:
-            talk.turn(heard(shown, rows, [f"{said}{THERE}" for said in shown.openings], first=True), 0)
-        turn = talk.turn(
-            heard(shown, rows, [repaired(said) for said in shown.completions], first=not before), 0, [POINT]
-        )
+            talk.turn(heard(shown, rows, said, first=True), 0)
+            be_silent(talk, context, shown, rows, others[rows].argmax(1))
+        turn = talk.turn(heard(shown, rows, told, first=not before), 0, [POINT])
         right.append(_thing(turn.outputs[POINT].mode().cpu().numpy(), shown, rows) == shown.target[rows])
     return np.concatenate(right).astype(float)
 
 
-def _rows(agent: Agent, shown: Games, played: Played) -> dict[str, float]:
+def _rows(agent: Agent, context: Context, shown: Games, played: Played) -> dict[str, float]:
     """What its score is made of, and what is won by who is shown black pictures."""
     opened, found = ~shown.clear, played.found == shown.target
+    astray = ~played.asked & ~found
     return {
         "asked where the words left it open": float(played.asked[opened].mean()),
         "asked where they did not": float(played.asked[~opened].mean()),
         "calibration error of asking": calibration_error(played.sure, opened),
-        "found where it asked": float(found[played.asked].mean()) if played.asked.any() else 0.0,
-        "found where it did not": float(found[~played.asked].mean()) if not played.asked.all() else 0.0,
-        "put right by 'no, the ...'": float(put_right(agent, shown).mean()),
-        "the same without the first turn": float(put_right(agent, shown, before=False).mean()),
-        "sight off": float(play(agent, replace(shown, sight=np.zeros_like(shown.sight))).won(shown).mean()),
+        "found where it asked": _share(found[played.asked]),
+        "found where it did not": _share(found[~played.asked]),
+        "found in the end where it looked at another": _share(played.last[astray] == shown.target[astray]),
+        "put right by 'no, the ...'": float(put_right(agent, context, shown).mean()),
+        "the same without the first turn": float(put_right(agent, context, shown, before=False).mean()),
+        "sight off": float(play(agent, context, shown, dark=True).won(shown).mean()),
     }
+
+
+def _share(right: np.ndarray) -> float:
+    return float(right.mean()) if len(right) else 0.0
 
 
 def _floors(context: Context, shown: Games) -> dict[str, float]:
@@ -157,7 +207,8 @@ def _floors(context: Context, shown: Games) -> dict[str, float]:
 
     several, guess, told = fits.sum(-1) > 1, one_of(fits), one_of(whole)
     habits = {"never asks": np.zeros_like(several), "always asks": ~np.zeros_like(several), "asks": several}
-    right = {habit: Played(asks, asks, np.where(asks, told, guess)).won(shown) for habit, asks in habits.items()}
+    ends = {habit: np.where(asks, told, guess) for habit, asks in habits.items()}
+    right = {habit: Played(asks, asks, ends[habit], ends[habit]).won(shown) for habit, asks in habits.items()}
     names = {
         "never asks": "two classifiers on cut-out pixels that never ask",
         "always asks": "two classifiers on cut-out pixels that always ask",

@@ -2,7 +2,8 @@
 
 A referential game (Lewis, 1969, "Convention"; Clark and Wilkes-Gibbs, 1986, Cognition 22). "Where is the ball?" tells
 which one is meant where there is one ball, and leaves it open where there are two; so does "where is the red one?". She
-answers who asks with the word that she had left out.
+answers who asks with the word that she had left out. How long she is silent and how she follows the child's gaze is in
+`caregiver/turns.py`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from devmind.curriculum.stage import Context
 from devmind.seeding import numpy_rng
 from devmind.worlds.nursery.in_cells import CELLS
 from stages.language.caregiver.scene import COLOURS, NOUNS, Pair, name_of
+from stages.language.caregiver.turns import pause
 from stages.language.caregiver.views import Views, views
 from stages.language.name.scenes import THINGS
 
@@ -38,10 +40,22 @@ class Games(Views):
     Attributes:
         target: which she means, int64 [N].
         kind: which row of SAID each game is of, int64 [N].
+        seeds: of the rooms, int64 [N]; cells: where the things stand in them, int64 [N, 4].
+        silent: how many Moments she is silent between her two turns, int64 [N].
     """
 
     target: np.ndarray
     kind: np.ndarray
+    seeds: np.ndarray
+    cells: np.ndarray
+    silent: np.ndarray
+
+    def seen_by(self, context: Context, looks_at: np.ndarray, rows: np.ndarray | None = None) -> Views:
+        """These of the games, by default all, as they are seen by who looks at one of the things, int64 [n]; at -1 by
+        who looks straight ahead, as in her turns.
+        """
+        rows = np.arange(len(self.target)) if rows is None else rows
+        return views(context, self.seeds[rows], self.pairs[rows], self.cells[rows], looks_at)
 
     @property
     def clear(self) -> np.ndarray:
@@ -89,7 +103,9 @@ def games(context: Context, seeds: np.ndarray, meant: Sequence[Pair], others: Se
     """
     drawn = [_drawn(seed, meant, others) for seed in seeds.tolist()]
     pairs, cells, target, kind = (np.stack(each) for each in zip(*drawn, strict=True))
-    return Games(**vars(views(context, seeds, pairs, cells)), target=target, kind=kind)
+    silent = np.array([pause(numpy_rng("silent", seed)) for seed in seeds.tolist()])
+    shown = vars(views(context, seeds, pairs, cells))
+    return Games(**shown, target=target, kind=kind, seeds=seeds, cells=cells, silent=silent)
 
 
 def _drawn(

@@ -1,14 +1,15 @@
 """Games to learn from: to ask which one is meant where the words leave it open, and to find it by the answer.
 
-A row is two turns about one picture. What is written behind the caregiver's first words is " there." or " which one?";
-in the second turn she says the word that she had left out, only who kept the first one in mind knows all of it, and
-what is written is " there.".
+A row is two turns about one picture, with a pause between them (`caregiver/turns.py`). What is written behind the
+caregiver's first words is " there." or " which one?". Who wrote "there." looks at a thing in the pause, and she goes on
+from where it looks. In the second turn she says the word that she had left out, only who kept the first one in mind
+knows all of it, and what is written is " there.".
 Colour and noun are learned apart, as in names.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,10 +18,13 @@ from torch.nn import functional as F
 
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
+from stages.language.caregiver import turns
 from stages.language.caregiver.scene import COLOURS, NOUNS, TAUGHT
+from stages.language.caregiver.turns import YES
+from stages.language.caregiver.views import Views, in_light_of_one_colour
 from stages.language.converse.games import NOUN, SAID, Games, completion, games, opening
 from stages.language.name.scenes import THINGS
-from stages.language.parts import TEXT
+from stages.language.parts import SIGHT, TEXT
 from stages.language.seeing import Page, batch_of
 
 THERE, WHICH = " there.", " which one?"
@@ -30,64 +34,94 @@ BY_NOUN = 0.35
 """The share of games that are played in light of one colour, by the noun alone."""
 
 
-def repaired(completed: str) -> str:
-    """What she says to who found another thing: 'no, the red one.'."""
-    return f"no, {completed}"
+class _Row(NamedTuple):
+    """A game: the pages of both turns, which things are to be pointed at in each, bool [2, 4], and at which one the
+    child looks in the pause, -1 for none.
+    """
+
+    pages: tuple[Page, Page]
+    meant: np.ndarray
+    looks_at: int
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
-    """`rows` games of pairs that are taught, each of two Moments."""
+    """`rows` games of pairs that are taught: a turn, as many Moments of silence as in the first game, and a turn."""
     shown = games(context, lesson_seeds(rows, context.seed, "converse", update), TAUGHT, TAUGHT)
     rng = numpy_rng(context.seed, "converse", update)
-    turns = [_turns(rng, shown, row) for row in range(rows)]
+    played = [_row(rng, shown, row) for row in range(rows)]
+    seen = shown.seen_by(context, np.array([row.looks_at for row in played]))
+
+    def light() -> np.random.Generator:
+        """That of all Moments of a game is drawn alike."""
+        return numpy_rng(context.seed, "converse light", update)
+
     first, second = (
-        # The light of both turns is drawn alike.
-        batch_of(shown, [pages[turn] for pages, _ in turns], numpy_rng(context.seed, "converse light", update),
-                 np.stack([meant[turn] for _, meant in turns]))
+        batch_of(shown, [row.pages[turn] for row in played], light(), np.stack([row.meant[turn] for row in played]))
         for turn in (0, 1)
-    )  # fmt: skip
-    return in_turn(first, second)
+    )
+    silence = silent(seen, [row.pages[0].one_colour for row in played], light(), first)
+    return in_turn(first, *[silence] * int(shown.silent[0]), second)
 
 
-def _turns(rng: np.random.Generator, shown: Games, row: int) -> tuple[tuple[Page, Page], np.ndarray]:
-    """The pages of both turns, and which things are to be pointed at in each, bool [2, 4]."""
+def _row(rng: np.random.Generator, shown: Games, row: int) -> _Row:
     target, fits = np.arange(THINGS) == shown.target[row], shown.fitting[row]
-    pair, words = shown.pairs[row, shown.target[row]], SAID[shown.kind[row]][0]
+    pair, words, means = shown.pairs[row, shown.target[row]], SAID[shown.kind[row]][0], int(shown.target[row])
     if rng.random() < BY_NOUN:
         alike, other = shown.pairs[row, :, NOUN] == pair[NOUN], (int(rng.integers(len(COLOURS))), pair[NOUN])
         asks = alike.sum() > 1
-        answer = Page(completion(other, (NOUN,)), THERE, one_colour=True) if asks else Page("yes.", one_colour=True)
-        return (
-            Page(f"where is the {NOUNS[pair[NOUN]]}?", WHICH if asks else THERE, one_colour=True),
-            answer,
-        ), np.stack([alike, alike & asks])
+        answer = Page(completion(other, (NOUN,)), THERE, one_colour=True) if asks else Page(YES, one_colour=True)
+        asked = Page(f"where is the {NOUNS[pair[NOUN]]}?", WHICH if asks else THERE, one_colour=True)
+        return _Row((asked, answer), np.stack([alike, alike & asks]), -1 if asks else means)
     said = opening(pair, words)
     if shown.clear[row]:
-        return (Page(said, THERE), Page("yes.")), np.stack([fits, np.zeros_like(fits)])
+        return _Row((Page(said, THERE), Page(YES)), np.stack([fits, np.zeros_like(fits)]), means)
     completed = completion(pair, words)
     if rng.random() < MISUNDERSTOOD:
-        return (Page(said, THERE, given=len(THERE)), Page(repaired(completed), THERE)), np.stack([fits, target])
-    return (Page(said, WHICH), Page(completed, THERE)), np.stack([fits, target])
+        others = np.flatnonzero(fits & ~target)
+        looks_at = int(others[rng.integers(len(others))])
+        told = turns.answer(False, looks_at, means, completed)
+        return _Row((Page(said, THERE, given=len(THERE)), Page(told, THERE)), np.stack([fits, target]), looks_at)
+    return _Row((Page(said, WHICH), Page(completed, THERE)), np.stack([fits, target]), -1)
 
 
-def in_turn(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """Two Batches of one Moment a row, about the same pictures, as one of two Moments."""
-    length = max(batch["written"].shape[-1] for batch in (first, second))
+def silent(seen: Views, one_colour: list[bool], rng: np.random.Generator, turn: dict[str, Any]) -> dict[str, Any]:
+    """A Moment of each row without a page, as it is `seen`, in the light of a `turn` (of `batch_of`), whose other parts
+    it has empty.
+    """
+    lit = in_light_of_one_colour(seen.sight, rng)
+    sight = np.where(np.array(one_colour)[:, None, None, None], lit, seen.sight)
+    always, nothing = turn["valid"], torch.full_like(turn["written"], -1)
+    return {
+        "senses": {SIGHT: torch.from_numpy(sight)[:, None], TEXT: nothing},
+        "present": {SIGHT: always, TEXT: ~always},
+        "first": ~always,
+        "valid": always,
+        "written": nothing,
+        "pointed": torch.zeros_like(turn["pointed"]),
+    }
 
-    def joined(one: Tensor, other: Tensor) -> Tensor:
-        return torch.cat((one, other), 1)
 
-    def pages(one: Tensor, other: Tensor) -> Tensor:
-        return joined(*(F.pad(page, (0, length - page.shape[-1]), value=-1) for page in (one, other)))
+def in_turn(first: dict[str, Any], *others: dict[str, Any]) -> dict[str, Any]:
+    """Batches of one Moment a row, about the same things, as one of several; all that is no Moment's is the first's."""
+    moments = (first, *others)
+    length = max(moment["written"].shape[-1] for moment in moments)
 
-    both = {
-        part: {name: (pages if (part, name) == ("senses", TEXT) else joined)(one, second[part][name])
-               for name, one in first[part].items()}
-        for part in ("senses", "present")
-    }  # fmt: skip
-    return first | both | {
-        "first": joined(first["first"], ~second["first"]),
-        "valid": joined(first["valid"], second["valid"]),
-        "written": pages(first["written"], second["written"]),
-        "pointed": joined(first["pointed"], second["pointed"]),
+    def joined(each: list[Tensor]) -> Tensor:
+        return torch.cat(each, 1)
+
+    def pages(each: list[Tensor]) -> Tensor:
+        return joined([F.pad(page, (0, length - page.shape[-1]), value=-1) for page in each])
+
+    of_senses = {
+        about: {
+            name: (pages if (about, name) == ("senses", TEXT) else joined)([moment[about][name] for moment in moments])
+            for name in first[about]
+        }
+        for about in ("senses", "present")
+    }
+    return first | of_senses | {
+        "first": torch.cat([first["first"], *(torch.zeros_like(other["first"]) for other in others)], 1),
+        "valid": joined([moment["valid"] for moment in moments]),
+        "written": pages([moment["written"] for moment in moments]),
+        "pointed": joined([moment["pointed"] for moment in moments]),
     }  # fmt: skip

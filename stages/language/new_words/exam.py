@@ -77,11 +77,12 @@ class Asked:
 
     Args:
         memory: whether anything comes to mind.
-        untaught: the thing that is asked for was never shown.
+        untaught: the thing that is asked for was never shown; of all lives, or of each, bool [N].
     """
 
-    def __init__(self, agent: Agent, of: Lives, memory: bool = True, untaught: bool = False) -> None:
-        self.agent, self.of, self.memory, self.untaught = agent, of, memory, untaught
+    def __init__(self, agent: Agent, of: Lives, memory: bool = True, untaught: bool | np.ndarray = False) -> None:
+        self.agent, self.of, self.memory = agent, of, memory
+        self.untaught = np.broadcast_to(untaught, len(of.words))
 
     def said(self) -> np.ndarray:
         """The word of the memory that each life points at when asked "what is that?", str [N]; "": it fits none."""
@@ -98,8 +99,7 @@ class Asked:
         for rows in np.array_split(np.arange(len(self.of.words)), -(-len(self.of.words) // TOGETHER)):
             recall = self._taught(rows) if self.memory else None
             parts.append(ask(self.agent, recall, self.of.met.sight[rows], [questions[row] for row in rows]))
-        words = [word for part in parts for word in part.words]
-        return TaughtAnswer(words, *(np.concatenate(each) for each in list(zip(*parts, strict=True))[1:]))
+        return joined(parts)
 
     def _taught(self, rows: np.ndarray) -> OwnMemories:
         """Memories of these lives, in which each word was taught once."""
@@ -111,11 +111,20 @@ class Asked:
             percepts = agent.encode(agent.new_state(len(rows)), kept)
             keys = keys_of(agent, percepts, (SIGHT,), recall.hashes)
             for row, memory in enumerate(recall.memories):
-                if self.untaught and thing == self.of.met.target[rows[row]]:
+                if self.untaught[rows[row]] and thing == self.of.met.target[rows[row]]:
                     continue
                 memory.write(kept[row], keys[row], importance=1.0, name=names[row])
         now_s[0] = LATER_S
         return recall
+
+
+def joined(parts: Sequence[TaughtAnswer]) -> TaughtAnswer:
+    """What several groups of lives answered, as of one."""
+    of = {name: [getattr(part, name) for part in parts] for name in TaughtAnswer._fields}
+    return TaughtAnswer(**{
+        name: np.concatenate(each) if isinstance(each[0], np.ndarray) else [word for words in each for word in words]
+        for name, each in of.items()
+    })  # fmt: skip
 
 
 class Rules:
@@ -130,13 +139,13 @@ class Rules:
 
     def said(self, of: Lives) -> dict[str, float]:
         """The share of lives in which, of the looks, the one that fits best to what is looked at is its own."""
-        return {name: float((fits[:, 0].argmax(1) == of.met.target).mean()) for name, fits in self._fits(of, True)}
+        return {name: float((fits[:, 0].argmax(1) == of.met.target).mean()) for name, fits in self.fits(of, True)}
 
     def found(self, of: Lives) -> dict[str, float]:
         """The share of lives in which, of the things in view, the one that fits best to the word's look is meant."""
-        return {name: float((fits[:, 0].argmax(1) == of.met.target).mean()) for name, fits in self._fits(of, False)}
+        return {name: float((fits[:, 0].argmax(1) == of.met.target).mean()) for name, fits in self.fits(of, False)}
 
-    def _fits(self, of: Lives, met: bool) -> list[tuple[str, np.ndarray]]:
+    def fits(self, of: Lives, met: bool) -> list[tuple[str, np.ndarray]]:
         """How well the target's own cut-out (as it is `met`, else as it was taught) fits to each thing's other one."""
         rows = np.arange(len(of.words)), of.met.target
         taught, seen = of.looks.crops()[:, 0].reshape(*of.words.shape, -1), of.met.crops()

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import torch
 
+from devmind.agent.batch import collate
 from devmind.agent.text import add_text
 from devmind.agent.writing import Conversation
 from devmind.live.remembering.answering import (
     CANNOT,
     LAPSE_S,
+    LONGEST,
     Dialogue,
     about_words,
     answer,
@@ -23,6 +25,7 @@ from devmind.live.remembering.answering import (
     where,
 )
 from devmind.memory import Named
+from devmind.moment import Moment
 from devmind.testing import tiny_agent
 from stages.language import parts as parts_of_language
 
@@ -116,6 +119,25 @@ def test_a_turn_goes_on_from_the_one_before_until_a_silence_or_another_agent() -
     assert after == [1, 2, 1]
     talk.reply(copy.deepcopy(agent), "the red one.", None, 7.0 + LAPSE_S)
     assert int(talk._talk.state.ring.tick[0]) == 1
+
+
+def test_between_two_turns_of_a_life_there_is_a_pause_in_which_it_sees_as_in_lessons() -> None:
+    agent = tiny_agent()
+    agent.add_encoder("sight")
+    parts_of_language.admit(agent)
+    agent.eval()
+    talk, again = Dialogue(), Conversation(agent)
+    pictures = [np.full((64, 64, 3), 60 * (1 + turn), np.uint8) for turn in range(2)]
+    said = [talk.reply(agent, "where is the ball?", picture, 5.0 * turn) for turn, picture in enumerate(pictures)]
+    assert talk._talk is not None
+    assert int(talk._talk.state.ring.tick[0]) == 3
+    for turn, picture in enumerate(pictures):
+        if turn:
+            again.listen(collate([[Moment(5.0, {"sight": picture})]]))
+        heard = Moment(5.0 * turn, {"sight": picture, "text": "where is the ball?"}, first=not turn)
+        told = again.turn(collate([[heard]]), LONGEST, ["point"])
+        assert (said[turn].text if said[turn] else "") == told.texts[0].strip()
+    torch.testing.assert_close(talk._talk.state.ring.layers[0].keys, again.state.ring.layers[0].keys)
 
 
 def test_who_sees_nothing_is_answered_and_points_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:

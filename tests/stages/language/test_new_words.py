@@ -352,10 +352,14 @@ def test_a_life_says_and_finds_what_the_exam_does_by_the_same_tokens(
 
 def test_several_memories_of_one_word_add_up(agent: Agent) -> None:
     entries = [Entry(0.0, 1.0, name, {}, {}) for name in ("zib", "dop", "zib", None)]
-    told = taught_words._word(np.array([0.2, 0.3, 0.2, 0.05, 0.25]), entries)
-    assert told == ("zib", pytest.approx(0.4))
-    assert taught_words._word(np.array([0.2, 0.8]), entries[:1]) == ("", pytest.approx(0.8))
-    assert taught_words._word(np.array([1.0]), []) == ("", 1.0)
+    told = taught_words._words(np.array([0.2, 0.3, 0.2, 0.05, 0.25]), entries)
+    assert taught_words._likeliest(told) == ("zib", pytest.approx(0.4))
+    told = taught_words._words(np.array([0.2, 0.8]), entries[:1])
+    assert taught_words._likeliest(told) == ("", pytest.approx(0.8))
+    assert taught_words._likeliest(taught_words._named(told)) == ("zib", pytest.approx(0.2))
+    told = taught_words._words(np.array([1.0]), [])
+    assert taught_words._likeliest(told) == ("", 1.0)
+    assert taught_words._likeliest(taught_words._named(told)) == ("", 0.0)
 
 
 def test_an_untaught_agent_stays_below_the_floors(context: Context, agent: Agent) -> None:

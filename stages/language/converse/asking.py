@@ -1,0 +1,114 @@
+"""The measure `converse/asks`: it asks by itself what it looks at if, and only if, nobody has told it.
+
+The lives are those of `new_words`, an hour after four things were named. In every second one what it looks at now was
+left out then, so that only three were named. Whether it asks is told by the head `recognised`, by the function that a
+life asks when somebody holds something up before it (`devmind.acting.taught_words.ask`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from devmind.acting.taught_words import WHAT, answers_by_looks
+from devmind.agent.agent import Agent
+from devmind.algorithms.calibration import calibration_error
+from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds, lesson_seeds
+from stages.language.answering import png
+from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT
+from stages.language.name.scenes import THINGS
+from stages.language.new_words.exam import Asked, Rules
+from stages.language.new_words.lives import Lives, lives
+
+ASKS = "converse/asks"
+EPISODES = 400
+TUNED_ON = 400
+"""Lives of lessons on which the floors' thresholds are tuned."""
+NOTE = (
+    "right when it asks 'what is that?' of what it was never told and not of what it was told once, an hour before; "
+    "half are of either kind, among pairs of colour and form that no lesson has"
+)
+
+
+def measures(agent: Agent, context: Context, level: str) -> list[Measure]:
+    """One value a life. An agent without the heads for words that are taught once is not asked, which the gate says."""
+    if not answers_by_looks(agent):
+        return []
+    n, full = context.episodes(EPISODES if level != "glimpse" else EPISODES // 5), level == "full"
+    of, strange = drawn(context, exam_seeds(n, context.seed, ASKS), exam=True)
+    answer = Asked(agent, of, untaught=strange).answered([WHAT] * n)
+    right = answer.asks == strange
+    rows = {}
+    if full:
+        unremembering = Asked(agent, of, memory=False).answered([WHAT] * n)
+        rows = {
+            "asked of what it was never told": float(answer.asks[strange].mean()),
+            "asked of what it was told": float(answer.asks[~strange].mean()),
+            "calibration error of its doubt": calibration_error(answer.doubt, _unnamed(answer.nearest, of, strange)),
+            "asked with memory off": float(unremembering.asks.mean()),
+        }
+    return [
+        Measure(
+            ASKS, "asked or not, rightly", right.astype(float), 0.5, 1.0, _floors(context, of, strange) if full else {},
+            rate=True, note=NOTE, episodes=of.episodes(), rows=rows,
+            exhibits=_mistakes(of, strange, answer.asks) if full else (),
+        )
+    ]  # fmt: skip
+
+
+def drawn(context: Context, seeds: np.ndarray, exam: bool) -> tuple[Lives, np.ndarray]:
+    """Lives of the seeds int64 [N], and in which of them what is looked at was never told, bool [N]."""
+    pairs = (HELD_OUT, PAIRS) if exam else (TAUGHT, TAUGHT)
+    return lives(context, seeds, *pairs, np.ones(len(seeds), bool), exam=exam), np.arange(len(seeds)) % 2 == 1
+
+
+def _unnamed(nearest: Sequence[str], of: Lives, strange: np.ndarray) -> np.ndarray:
+    """Whether the likeliest word is not that of what is looked at, bool [N]: what its doubt is the probability of."""
+    return strange | (np.array(nearest) != of.asked)
+
+
+def _floors(context: Context, of: Lives, strange: np.ndarray) -> dict[str, float]:
+    """Two habits, and the rules of `new_words`, which are told where each thing is: they ask where no look that was
+    named is as like what is looked at as a threshold, the best one in lives of lessons.
+    """
+    n, rules = context.episodes(TUNED_ON), Rules(context)
+    lesson, without = drawn(context, lesson_seeds(n, context.seed, ASKS), exam=False)
+    floors = {"never asks": float((~strange).mean()), "always asks": float(strange.mean())}
+    tuned, met = (
+        {name: _best_fit(fits[:, 0], one.met.target, unknown) for name, fits in rules.fits(one, met=True)}
+        for one, unknown in ((lesson, without), (of, strange))
+    )
+    for name, fits in met.items():
+        least = threshold(tuned[name], ~without)
+        floors[f"{name}, asks below a threshold"] = float(((fits < least) == strange).mean())
+    return floors
+
+
+def _best_fit(fits: np.ndarray, target: np.ndarray, strange: np.ndarray) -> np.ndarray:
+    """How well what is looked at fits to the look that is most like it, of those that were named, float64 [N].
+
+    Args:
+        fits: to each look, [N, THINGS]; target: which of them is its own, int64 [N], named unless it is `strange`.
+    """
+    left_out = strange[:, None] & (np.arange(THINGS) == target[:, None])
+    return np.where(left_out, -np.inf, fits).max(1)
+
+
+def threshold(scores: np.ndarray, known: np.ndarray) -> float:
+    """The score from which on most of [N] are rightly called `known`, bool [N]: the first of the best ones."""
+    options = np.unique(scores)
+    right = [((scores >= option) == known).mean() for option in options]
+    return float(options[int(np.argmax(right))])
+
+
+def _mistakes(of: Lives, strange: np.ndarray, asked: np.ndarray) -> tuple[Exhibit, ...]:
+    wrong = np.flatnonzero(asked != strange)[:6]
+    told = {False: "was told once", True: "was never told"}
+    return tuple(
+        Exhibit("failure", f"the {of.met.names[i]} in the middle, which it {told[bool(strange[i])]}: it "
+                f"{'asked' if asked[i] else 'did not ask'}", png=png(of.met.sight[i]))
+        for i in wrong
+    )  # fmt: skip
