@@ -1,7 +1,7 @@
 """Connect-4: moves that lose value against minutes of the lesson, beside AlphaZero.jl's iterations; a table and an SVG.
 
     OMP_NUM_THREADS=1 python benchmarks/connect4_curve.py --data FOLDER [--steps 300] [--every 60] [--positions 400]
-        [--simulations 200] [--agent DIR] [--out curve.svg]
+        [--simulations 200] [--agent DIR] [--out curve.svg] [--folder DIR [--minutes 10]] [--sets L2_R2]
 
 The lesson `connect4` of the stage is taught alone, to a newborn of `--size` or to `--agent`, in `--steps` steps: its
 rates fall to zero by then, so a shorter one is a lesson of its own and not the beginning of a longer one. Behind every
@@ -12,6 +12,10 @@ Floors are of the same positions: the centre-most column, minimax of depth 5, th
 taught (step 0), and a search by rules alone, UCT with random games, of as many simulations and of as much time a move
 as the agent's takes. AlphaZero.jl's figures are read off a plot in its documentation (1.6 million parameters, 600
 simulations, one to two hours an iteration on an RTX 2070).
+
+The whole takes hours of a core. With `--folder` what was taught so far is kept behind every point, so a run that was
+stopped goes on there, to the same bits; `--minutes` ends a part at the first point behind so many CPU minutes of
+teaching, and the same command goes on.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -29,6 +33,7 @@ from devmind import worlds
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.agent.threads import intra_op_threads
+from devmind.checkpointing import bundle
 from devmind.config import load
 from devmind.curriculum.exam import wilson
 from devmind.curriculum.examining import examination
@@ -74,20 +79,28 @@ def main() -> None:
     parser.add_argument("--positions", type=int, default=400, help="of each set; 0: all")
     parser.add_argument("--simulations", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, help="of positions")
     parser.add_argument("--out", type=Path, metavar="FILE.svg")
+    parser.add_argument("--folder", type=Path, metavar="DIR", help="to go on from, and to keep what was taught in")
+    parser.add_argument("--minutes", type=float, metavar="M", help="CPU minutes of teaching in this part, about")
     asked = parser.parse_args()
     if asked.every < 1 or asked.positions < 0 or asked.simulations < 1 or (asked.steps or 1) < 1:
         raise ConfigError("Expected at least one step, one step between points, and one simulation.")
+    if asked.minutes is not None and (asked.folder is None or asked.minutes <= 0):
+        raise ConfigError("A part of --minutes above 0 has to be kept: give --folder DIR.")
+    asked.sets = [name for name in SETS if name in asked.sets]
     with tempfile.TemporaryDirectory() as folder, intra_op_threads(1):
         rows, floors = curve(asked, Path(folder))
-    if asked.out:
+    if floors is None:
+        print(f"not done: {rows[-1].step} steps so far; the same command goes on")
+    elif asked.out:
         asked.out.write_text(plot(rows, floors, asked), encoding="utf-8")
         print(f"plot: {asked.out}")
 
 
-def curve(asked: argparse.Namespace, folder: Path) -> tuple[list[Row], dict[str, dict[str, float]]]:
-    """Every point as soon as it is known, and floors by set."""
-    sets = [read(asked.data / FOLDER / f"{name}.tsv", asked.positions or ALL) for name in SETS]
+def curve(asked: argparse.Namespace, folder: Path) -> tuple[list[Row], dict[str, dict[str, float]] | None]:
+    """Every point as soon as it is known, and floors by set; None of these where the part ended before the lesson."""
+    sets = [read(asked.data / FOLDER / f"{name}.tsv", asked.positions or ALL) for name in asked.sets]
     size = Agent.from_pretrained(asked.agent).config.size if asked.agent else asked.size
     context = Context(
         load(size, sets=["device=cpu", "threads=1", "loggers=[]"]), asked.seed, "cpu", folder, worlds.make
@@ -101,9 +114,17 @@ def curve(asked: argparse.Namespace, folder: Path) -> tuple[list[Row], dict[str,
     n = len(sets[0].best)
     print(f"one core of {gflops():.0f} GFLOP/s (float32); {size}, seed {asked.seed}, {steps} steps; n {n} a set,")
     print(f"{asked.simulations} simulations; shares of moves that lose value: search / network alone")
-    print(f"{'step':>5} {'CPU min':>8}  " + "  ".join(f"{name:>15}" for name in SETS) + "   L2_R2, search, 95 %")
-    rows, spent_s = [point(agent, sets, asked.simulations, 0, 0.0)], 0.0
-    for step in range(steps):
+    print(f"{'step':>5} {'CPU min':>8}  " + "  ".join(f"{name:>15}" for name in asked.sets), end="")
+    print(f"   {asked.sets[0]}, search, 95 %")
+    settings = {"agent": str(asked.agent), "size": size, "seed": asked.seed, "steps": steps, "every": asked.every}
+    settings |= {"positions": asked.positions, "simulations": asked.simulations, "sets": asked.sets}
+    rows, spent_s = gone_on(asked.folder, settings, agent, learner)
+    for row in rows:
+        print_row(row, n)
+    if not rows:
+        rows.append(point(agent, sets, asked.simulations, 0, 0.0))
+    ends_s = spent_s + 60 * (asked.minutes or float("inf"))
+    for step in range(rows[-1].step, steps):
         begun_s = time.process_time()
         agent.train()
         torch.manual_seed(step)
@@ -111,7 +132,39 @@ def curve(asked: argparse.Namespace, folder: Path) -> tuple[list[Row], dict[str,
         spent_s += time.process_time() - begun_s
         if (step + 1) % asked.every == 0 or step + 1 == steps:
             rows.append(point(agent, sets, asked.simulations, step + 1, spent_s / 60))
+            keep(asked.folder, settings, agent, learner, rows)
+            if spent_s > ends_s and step + 1 < steps:
+                return rows, None
     return rows, floors_of(agent, sets, asked)
+
+
+def keep(folder: Path | None, settings: Mapping[str, Any], agent: Agent, learner: Any, rows: Sequence[Row]) -> None:
+    """All that the next step depends on, and the points so far; nothing without a folder."""
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        weights = dict(agent.state_dict())
+        points = [list(row) for row in rows]
+        state = {"settings": dict(settings), "agent": weights, "learner": learner.state_dict(), "rows": points}
+        bundle.save(folder / f"{rows[-1].step:05d}", state)
+        bundle.retire(folder)
+
+
+def gone_on(folder: Path | None, settings: Mapping[str, Any], agent: Agent, learner: Any) -> tuple[list[Row], float]:
+    """The points of the parts before this one and what teaching took, in CPU seconds; agent and learner are as then.
+
+    Raises:
+        ConfigError: what is kept there is of other settings.
+    """
+    newest = bundle.newest(folder) if folder is not None and folder.is_dir() else None
+    if newest is None:
+        return [], 0.0
+    state = bundle.load(newest)
+    if state["settings"] != dict(settings):
+        raise ConfigError(f"{folder} has a curve of other settings: {state['settings']}; give another --folder.")
+    agent.load_state_dict(state["agent"])
+    learner.load_state_dict(state["learner"])
+    rows = [Row(*row) for row in state["rows"]]
+    return rows, 60 * rows[-1].minutes
 
 
 def point(agent: Agent, sets: Sequence[Judged], simulations: int, step: int, minutes: float) -> Row:
@@ -119,11 +172,16 @@ def point(agent: Agent, sets: Sequence[Judged], simulations: int, step: int, min
     with examination(agent):
         searched = {one.name: float(mistakes(one, agent, simulations).mean()) for one in sets}
         alone = {one.name: float(mistakes(one, agent, 0).mean()) for one in sets}
-    n = len(sets[0].best)
-    low, high = wilson(round(searched[SETS[0]] * n), n)
-    told = "  ".join(f"{searched[name]:7.3f} /{alone[name]:6.3f}" for name in SETS)
-    print(f"{step:5} {minutes:8.2f}  {told}   [{low:.3f}, {high:.3f}]", flush=True)
-    return Row(step, minutes, searched, alone)
+    row = Row(step, minutes, searched, alone)
+    print_row(row, len(sets[0].best))
+    return row
+
+
+def print_row(row: Row, n: int) -> None:
+    """A line of the table; the interval is of the first set."""
+    low, high = wilson(round(next(iter(row.searched.values())) * n), n)
+    told = "  ".join(f"{row.searched[name]:7.3f} /{row.alone[name]:6.3f}" for name in row.searched)
+    print(f"{row.step:5} {row.minutes:8.2f}  {told}   [{low:.3f}, {high:.3f}]", flush=True)
 
 
 def floors_of(agent: Agent, sets: Sequence[Judged], asked: argparse.Namespace) -> dict[str, dict[str, float]]:
@@ -153,13 +211,13 @@ def floors_of(agent: Agent, sets: Sequence[Judged], asked: argparse.Namespace) -
     }
     found = {who: {one.name: float(one.mistakes(play(one)).mean()) for one in sets} for who, play in players.items()}
     found["by chance"] = {one.name: one.by_chance for one in sets}
-    print(f"\n{'floors':42} " + "  ".join(f"{name:>7}" for name in SETS))
+    print(f"\n{'floors':42} " + "  ".join(f"{name:>7}" for name in asked.sets))
     for who, each in found.items():
-        print(f"{who:42} " + "  ".join(f"{each[name]:7.3f}" for name in SETS))
+        print(f"{who:42} " + "  ".join(f"{each[name]:7.3f}" for name in asked.sets))
     print(f"(the second takes as long as the agent's search of a move, {1000 * of_a_move_s:.0f} ms of CPU time)")
-    print(f"\n{'AlphaZero.jl, iteration':42} " + "  ".join(f"{name:>7}" for name in SETS))
-    for iteration in ALPHAZERO[SETS[0]]:
-        print(f"{iteration:42} " + "  ".join(f"{ALPHAZERO[name][iteration]:7.3f}" for name in SETS), flush=True)
+    print(f"\n{'AlphaZero.jl, iteration':42} " + "  ".join(f"{name:>7}" for name in asked.sets))
+    for iteration in ALPHAZERO["L2_R2"]:
+        print(f"{iteration:42} " + "  ".join(f"{ALPHAZERO[name][iteration]:7.3f}" for name in asked.sets), flush=True)
     return found
 
 
@@ -172,9 +230,10 @@ def plot(rows: Sequence[Row], floors: Mapping[str, Mapping[str, float]], asked: 
     title = (
         f"Connect-4: share of moves that lose value, {asked.simulations} simulations, n {asked.positions or ALL} a set"
     )
-    panels = "".join(panel(name, rows, floors, number * WIDTH) for number, name in enumerate(SETS))
+    panels = "".join(panel(name, rows, floors, number * WIDTH) for number, name in enumerate(asked.sets))
+    width = WIDTH * len(asked.sets)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH * len(SETS)} {HEIGHT}" font-family="sans-serif" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {HEIGHT}" font-family="sans-serif" '
         f'font-size="11"><rect width="100%" height="100%" fill="white"/><text x="{LEFT}" y="14">{title}</text>'
         f"{panels}</svg>\n"
     )

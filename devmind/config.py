@@ -67,6 +67,9 @@ class LessonConfig(Section):
     steps: int | None = Field(None, ge=1, description="optimizer steps; None: the lesson's own for this size")
     batch: int | None = Field(None, ge=1, description="examples (or children) a step; None: the lesson's own")
     learning_rate: float | None = Field(None, gt=0, description="peak learning rate; None: the lesson's own")
+    options: Mapping[str, bool | int | float | str] = Field(
+        default_factory=dict, description="what else this lesson can be told, by name; its stage's page has them"
+    )
 
 
 class ExamConfig(Section):

@@ -15,6 +15,9 @@ def test_the_default_is_two_cpu_cores():
 def test_sets_are_typed_and_nested():
     made = config.load(sets=["exam.holdout=theo", "lessons.watch.steps=3", "seed=7", "threads=null"])
     assert (made.exam.holdout, made.lessons["watch"].steps, made.seed, made.threads) == ("theo", 3, 7, None)
+    told = config.load(sets=["lessons.a.options.by=puct", "lessons.a.options.n=3", "lessons.a.options.share=0.5"])
+    assert told.lessons["a"].options == {"by": "puct", "n": 3, "share": 0.5}
+    assert type(told.lessons["a"].options["n"]) is int
 
 
 @pytest.mark.parametrize(
@@ -22,6 +25,7 @@ def test_sets_are_typed_and_nested():
     [
         ("exam.holdot=x", "did you mean 'exam.holdout'"),
         ("lessons.watch.stps=1", "did you mean 'lessons.NAME.steps'"),
+        ("lessons.watch.options.by=[1]", "lessons.watch.options.by"),
         ("size=hug", "'tiny', 'nursery', 'child' or 'adult'"),
         ("seed=a", "integer"),
         ("seed=-1", "greater than or equal to 0"),

@@ -6,7 +6,7 @@ answers. Plugins bring directors (the group `devmind.procedures`); which one it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,6 +16,7 @@ from devmind.moment import Moment
 
 if TYPE_CHECKING:
     from devmind.agent.beliefs import Beliefs
+    from devmind.agent.output import Output
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,15 @@ class Told:
         labels: names of the classes that beliefs are about.
         beliefs: of the agent's tracker, of one row; None where none are kept up.
         named: where things are that memory knows by a name, in degrees left and up; those in view alone.
+        read: `(head) -> Output` [1, ...], what a head of the agent says of this Moment by itself; None where the agent
+            has no such head, or nothing was sensed that it reads.
     """
 
     moment: Moment
     labels: Sequence[str] = ()
     beliefs: Beliefs | None = None
     named: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    read: Callable[[str], Output | None] = lambda head: None
 
 
 class Director(Protocol):

@@ -60,6 +60,26 @@ class Context:
         said = self.config.lessons.get(lesson)
         return (said and said.batch) or rows, (said and said.learning_rate) or learning_rate
 
+    def options(self, lesson: str, own: Mapping[str, Any]) -> dict[str, Any]:
+        """What else a lesson is told: `own`, with what the configuration says in its place (`Lesson.options`).
+
+        Raises:
+            ConfigError: a value is of another kind than the lesson's own, such as words for a number.
+        """
+        said = self.config.lessons.get(lesson)
+        found = dict(own)
+        for name, value in (said.options if said else {}).items():
+            if name not in own:  # check_lessons refuses it
+                continue
+            kind = type(own[name])
+            if type(value) is not kind and not (kind is float and type(value) is int):
+                raise ConfigError(
+                    f"lessons.{lesson}.options.{name} is {own[name]!r} unless told otherwise, and takes such a value; "
+                    f"got {value!r}."
+                )
+            found[name] = kind(value)
+        return found
+
     def episodes(self, n: int, level: str = "full") -> int:
         """How many episodes an exam of `n` runs under this configuration, at least 8: a fifth of them in a glimpse."""
         whole = max(8, round(n * self.config.exam.episodes_scale))
@@ -227,6 +247,7 @@ class Lesson:
             quarter of the rows 0.3 to 0.4, measured over a whole stage at size nursery).
         skills: names of the skills it should improve (shown while it runs).
         learns_from: groups of files (speakers, sources) it uses; they are listed in the agent's `trained_on`.
+        options: names of what a configuration may tell it besides (`Context.options`); others are refused.
         control: as `make_learner`, but the trunk lets all tokens through and does not learn: how `--ablate` teaches the
             twin. Without one in any lesson of a stage the twin has a fresh trunk and all lessons.
     """
@@ -244,6 +265,7 @@ class Lesson:
     rehearsal_cost: float = 0.35
     skills: tuple[str, ...] = ()
     learns_from: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
     control: Callable[[Agent, Context], Learner] | None = None
 
 
@@ -292,12 +314,17 @@ class Stage(Protocol):
 
 
 def check_lessons(stage: Stage, context: Context) -> None:
-    """Refuse a configuration that changes a lesson which the stage does not have.
+    """Refuse a configuration that changes a lesson which the stage does not have, or what that lesson cannot be told.
 
     Raises:
-        ConfigError: it does; the nearest lesson is named.
+        ConfigError: it does; the nearest lesson or option is named.
     """
-    known = [lesson.name for lesson in stage.lessons(context)]
-    for name in context.config.lessons:
+    known = {lesson.name: lesson for lesson in stage.lessons(context)}
+    for name, said in context.config.lessons.items():
         if name not in known:
             raise ConfigError(f"Stage '{stage.name}' has no lesson '{name}'{nearest(name, known)}")
+        options = known[name].options
+        for option in said.options:
+            if option not in options:
+                hint = nearest(option, options) if options else ": it has none."
+                raise ConfigError(f"The lesson '{name}' has no option '{option}'{hint}")

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 
 from devmind.acting.directing import Director, Told
 from devmind.agent.acting import StepOutput
 from devmind.agent.agent import Agent
+from devmind.agent.output import Output
+from devmind.agent.taps import raw_sense, sense_of, tap_parts
 from devmind.live.loop import DIRECTED
 from devmind.live.remembering.held import Square
 from devmind.memory import Named
@@ -38,7 +42,8 @@ class Directing:
     ) -> dict[str, np.ndarray]:
         """What is done in this tick in place of what the heads answer."""
         labels: Sequence[str] = agent.labels_of(agent.tracker.detects) if agent.tracker else ()
-        orders = dict(self.director.direct(Told(moment, labels, output.beliefs, named)))
+        read = partial(said_by, agent, moment)
+        orders = dict(self.director.direct(Told(moment, labels, output.beliefs, named, read)))
         moved = sorted(orders)
         if moved != self._moved:  # the note says it of this tick and those behind it
             self._moved = moved
@@ -48,6 +53,18 @@ class Directing:
     def begin_recording(self) -> None:
         """A recording that begins knows of nothing that was moved."""
         self._moved = []
+
+
+def said_by(agent: Agent, moment: Moment, head: str) -> Output | None:
+    """What a head says of a Moment by itself, [1, ...]; None where there is none, or nothing that it reads."""
+    if head not in agent.heads:
+        return None
+    senses = {
+        name: torch.from_numpy(value)[None] for name, value in moment.senses.items() if not isinstance(value, str)
+    }
+    tapped = [sense for part in tap_parts(agent.tap_of(head)) if (sense := raw_sense(part) or sense_of(part))]
+    sensed = {agent.encoder(name).of or name if name in agent.encoders else name for name in tapped}
+    return agent.evaluate(senses, [head])[head] if sensed & set(senses) else None
 
 
 def placed(named: Named | None, square: Square | None, frame: np.ndarray | None) -> dict[str, tuple[float, float]]:

@@ -170,7 +170,7 @@ def search(
         tree: to go on with, re-rooted at these positions (`tree_reuse.rerooted`); what is in it is not judged again.
 
     Raises:
-        ConfigError: the budget is less than one simulation, or `tree` is of other positions.
+        ConfigError: the budget is less than one simulation, a game is over, or `tree` is of other positions.
     """
     return search_by(cast("Rules[Board]", judge.game.rules), judge, board, simulations, method, tree)
 
@@ -189,7 +189,8 @@ def search_by(
         judge: logits float [N, choices] and value float [N] to the player to move, of N states that have not ended.
 
     Raises:
-        ConfigError: the budget is less than one simulation, or the rules have not one discrete effector.
+        ConfigError: the budget is less than one simulation, a game is over, or the rules have not one discrete
+            effector.
     """
     if simulations < 1:
         raise ConfigError(f"A search takes one simulation at least; got {simulations}.")
@@ -209,6 +210,7 @@ def search_by(
         legal = rules.legal(reached)[effector]
         return Expanded(reached, logits, value, legal, outcome.reward, outcome.discount, outcome.terminal)
 
+    _check_open(rules.outcome(states).terminal)
     roots = Roots(states, *_judged(judge, states, tree), rules.legal(states)[effector])
     return method(roots, expand, simulations, bounds=(-1, 1), tree=tree)
 
@@ -225,10 +227,27 @@ def _judged(
     return logits, value
 
 
+def _check_open(over: np.ndarray) -> None:
+    """Refuse games that have ended, bool [N]: any move would be as legal there as any other.
+
+    Raises:
+        ConfigError: one has.
+    """
+    if over.any():
+        raise ConfigError(
+            f"Of {len(over)} games to find a move in {over.sum()} are over, row {over.argmax()} first; leave those out."
+        )
+
+
 def moves(judge: Judge, board: Board, simulations: int) -> np.ndarray:
-    """The best moves int64 [N] of N positions that have not ended; with 0 simulations the network's own."""
+    """The best moves int64 [N] of N positions that have not ended; with 0 simulations the network's own.
+
+    Raises:
+        ConfigError: a game is over.
+    """
     if simulations:
         return search(judge, board, simulations).action
+    _check_open(judge.game.rules.ended(board.marks))
     legal = judge.game.rules.legal(board)["place"]
     return np.where(legal, judge(board)[0], -np.inf).argmax(-1)
 

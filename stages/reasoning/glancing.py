@@ -15,7 +15,6 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate_tick, to_device
 from devmind.agent.heads import Reader, ReaderHead
 from devmind.curriculum.stage import Rehearsed, Scalars
-from devmind.errors import ConfigError
 from devmind.learners.gradient import GradientLearner
 
 PUZZLE = "puzzle"
@@ -104,8 +103,6 @@ class CostLearner(GlancingLearner):
 
     def __init__(self, *args: Any, hindsight: float = 0.0, **more: Any) -> None:
         super().__init__(*args, **more)
-        if not 0 <= hindsight <= 1:
-            raise ConfigError(f"The share of a batch that is told in hindsight is from 0 to 1; got {hindsight}.")
         self.hindsight = hindsight
 
     def view_loss(self, view: Batch) -> Tensor:

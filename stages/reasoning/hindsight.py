@@ -9,16 +9,20 @@ that the policy goes to by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from devmind.curriculum.stage import Context
+from devmind.errors import ConfigError
 from stages.reasoning.best_first import Guide, Solved, Step
 
 Rename = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 """`(states [N, cells], ends [N, cells]) -> (states [N, cells], bool [N])`: as they are called where their end is called
 the goal; of no meaning where that cannot be."""
+NONE: Mapping[str, float] = {"hindsight": 0.0}
+"""The option by which a configuration says which share of a lesson's boards is told so; as it is unless it does."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,18 @@ class Attempts:
     states: np.ndarray
     actions: np.ndarray
     failed: np.ndarray
+
+
+def told_again(context: Context, lesson: str) -> dict[str, float]:
+    """The option `hindsight` of a lesson, as an argument of its learner.
+
+    Raises:
+        ConfigError: it is no share.
+    """
+    options: dict[str, float] = context.options(lesson, NONE)
+    if not 0 <= (share := options["hindsight"]) <= 1:
+        raise ConfigError(f"The share of a batch that is told in hindsight is from 0 to 1; got {share}.")
+    return options
 
 
 def attempt(

@@ -7,7 +7,7 @@ teaches, has a lesson in a folder of its own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -91,7 +91,8 @@ def lessons(context: Context) -> Sequence[Lesson]:
 
 
 def selfplay_lesson(context: Context, game: Game, *, rows: int, learning_rate: float, **more: Any) -> Lesson:
-    """A lesson of self-play, named as its game; the configuration may change its rows and learning rate.
+    """A lesson of self-play, named as its game; the configuration may change its rows, its learning rate, and how it is
+    played (fields of `Play`, as options).
 
     Args:
         rows: positions to learn from in an update; TINY_ROWS at size tiny, CARD_ROWS of CARD_GAMES at larger ones.
@@ -103,6 +104,8 @@ def selfplay_lesson(context: Context, game: Game, *, rows: int, learning_rate: f
     elif size in CARD and game.name in CARD_GAMES:
         rows, learning_rate, play = CARD_ROWS, CARD_RATE, replace(play, **CARD_GAMES[game.name])
     count, rate = context.changed(game.name, rows, learning_rate)
+    fields = asdict(play)
+    play = Play(**context.options(game.name, fields))
 
     def learner(agent: Agent, context: Context) -> SelfPlay:
         trains = parts.trained(agent)
@@ -111,7 +114,9 @@ def selfplay_lesson(context: Context, game: Game, *, rows: int, learning_rate: f
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: {"update": update, "rows": context.rows(count)}, steps)
 
-    return Lesson(game.name, learner, batches, STEPS[game.name][size], skills=(game.name,), **more)
+    return Lesson(
+        game.name, learner, batches, STEPS[game.name][size], skills=(game.name,), options=tuple(fields), **more
+    )
 
 
 def taught(context: Context, n: int, game: Game) -> np.ndarray:

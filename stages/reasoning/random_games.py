@@ -15,7 +15,7 @@ from devmind.seeding import numpy_rng
 from devmind.worlds.boards import Board, MnkRules
 
 Array = np.ndarray
-ONE = np.uint64(1)
+ZERO, ONE = np.uint64(0), np.uint64(1)
 EXPLORE = 1.0
 """How much a move that was tried little is worth beside one that has won much; results are -1 to 1."""
 MOST = 10_000_000
@@ -68,6 +68,14 @@ def _cells(rules: MnkRules) -> Array:
 @njit(cache=True, error_model="numpy")
 def _won(marks: np.uint64, height: int, k: int) -> bool:
     """Whether there are k in a row: up, across, and along both diagonals."""
+    if k == 4:  # the same without a loop, which took a good part of every game's time
+        up, across = marks & (marks >> ONE), marks & (marks >> np.uint64(height))
+        falls, rises = marks & (marks >> np.uint64(height - 1)), marks & (marks >> np.uint64(height + 1))
+        up &= up >> np.uint64(2)
+        across &= across >> np.uint64(2 * height)
+        falls &= falls >> np.uint64(2 * (height - 1))
+        rises &= rises >> np.uint64(2 * (height + 1))
+        return (up | across | falls | rises) != ZERO
     for step in (1, height, height - 1, height + 1):
         line, have = marks, 1
         while have < k:

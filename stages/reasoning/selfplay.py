@@ -55,7 +55,7 @@ class Play:
             (temperature 1); those behind are the most visited (temperature 0). 30 is AlphaZero's.
 
     Raises:
-        ConfigError: it is searched by something else.
+        ConfigError: it is searched by something else, or a number cannot be.
     """
 
     games: int = 64
@@ -73,6 +73,12 @@ class Play:
             raise ConfigError(
                 f"Self-play searches by {' or '.join(get_args(By))}; got '{self.by}'{nearest(self.by, get_args(By))}"
             )
+        least = {"games": 1, "simulations": 1, "capacity": 1, "moves": 1, "again": 0, "opening": 0, "tempered": 0}
+        for name, at_least in least.items():
+            if (given := getattr(self, name)) < at_least:
+                raise ConfigError(f"Self-play expects {name} of at least {at_least}; got {given}.")
+        if not 0 <= self.outcome_share <= 1:
+            raise ConfigError(f"Self-play expects an outcome_share from 0 to 1; got {self.outcome_share}.")
 
 
 class SelfPlay(GlancingLearner):

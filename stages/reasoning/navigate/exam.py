@@ -93,7 +93,9 @@ def walked(kind: str, seeds: np.ndarray, policy: Policy, most: int | None = None
 
 
 def navigator(agent: Agent) -> Navigator:
-    """Who walks by what the agent reads: in exams and in the terminal (`devmind navigate`), not yet in a life."""
+    """Who walks by what the agent reads: in exams and in the terminal (`devmind navigate`); in a life procedures lead
+    the same navigator (`procedures/walking.py`).
+    """
     return Navigator(by_head(agent, parts.CELLS))
 
 

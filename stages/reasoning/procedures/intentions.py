@@ -251,6 +251,29 @@ class _Choosing:
         yield from self.beliefs.find(pattern, bindings)
 
 
+class Answer(Node):
+    """The plan that answers an event: its body, and where that fails what it does at failing; it has failed then."""
+
+    __slots__ = ("child", "failing", "option")
+
+    def __init__(self, intention: Intention, option: Option) -> None:
+        super().__init__(None, intention)
+        self.option, self.failing = option, False
+        self.child = Strand(self, intention, option.plan.body, option.bindings)
+        intention.ready.append(self.child)
+
+    def child_done(self, it: Interpreter, child: Node, ok: bool) -> bool | None:
+        if ok or self.failing or not self.option.plan.failing:
+            return ok and not self.failing
+        self.failing = True
+        self.child = Strand(self, self.intention, self.option.plan.failing, self.child.bindings)
+        it.ready(self.child)
+        return None
+
+    def children(self) -> Iterator[Node]:
+        yield self.child
+
+
 class Branch(Node):
     """Ways that are tried in turn until one succeeds."""
 

@@ -14,7 +14,7 @@ from typing import Any
 from devmind.errors import nearest
 from stages.reasoning.procedures.beliefs import Beliefs, Condition, Fact
 from stages.reasoning.procedures.guards import Guard
-from stages.reasoning.procedures.intentions import Goal, Intention, Node, Strand, inside
+from stages.reasoning.procedures.intentions import Answer, Goal, Intention, Node, Strand, inside
 from stages.reasoning.procedures.plans import ACHIEVE, BELIEVED, FORGOTTEN, Library, Option, Plan
 from stages.reasoning.procedures.terms import Open, PlanError, Term, is_ground, resolve, show
 from stages.reasoning.procedures.utilities import Utilities
@@ -267,8 +267,7 @@ class Interpreter:
             if options:
                 option = self.best(fact, options)
                 intention = Intention(option.plan.name, option.plan.priority)
-                intention.root = Strand(None, intention, option.plan.body, option.bindings)
-                intention.ready.append(intention.root)
+                intention.root = Answer(intention, option)
                 self.intentions.append(intention)
 
     def _over(self, intention: Intention, state: str) -> None:

@@ -22,6 +22,8 @@ from stages.reasoning.procedures.terms import PlanError, show
 if TYPE_CHECKING:
     from devmind.acting.directing import Told
 
+CHOOSE = "choose"
+"""The effector by which a room is walked."""
 SETTLED = 1e-3
 """A command of `look` (1: 25 degrees) below which the gaze is where it should be."""
 STOPPED_DEG = 0.01
@@ -45,6 +47,7 @@ class LivingProcedures:
 
     The gaze is the procedures' from an order to look somewhere until it is there and they intend nothing more; else it
     is the agent's own. `saw` holds of what its tracker believes, and of what its memory named while it was held up.
+    `find_way` walks by what the agent's own head reads on the board.
     """
 
     def __init__(self, library: Library) -> None:
@@ -53,7 +56,7 @@ class LivingProcedures:
         self._body, self._feels = np.zeros(BODY_SIZE, np.float32), False
         self._named: dict[str, Thing] = {}
         self._turned_from: tuple[float, ...] | None = None  # where to, and from where, in the last tick
-        self.policy = Procedural(self._believed, library, lambda: self._named)
+        self.policy = Procedural(self._believed, library, lambda: self._named, self._cells)
 
     def direct(self, told: Told) -> dict[str, np.ndarray]:
         """One tick; where a plan asks for what cannot be done the rest of the episode is the agent's own."""
@@ -64,9 +67,11 @@ class LivingProcedures:
             return {}
         self._take_in(told)
         try:
-            done = self.policy(
-                {"body": self._body[None], "words": [self._heard(told)]}, np.array([first or not self.policy.rows])
-            )
+            page = told.moment.senses.get("text")
+            senses = {
+                "body": self._body[None], "words": [self._heard(told)], "text": [page if isinstance(page, str) else ""]
+            }  # fmt: skip
+            done = self.policy(senses, np.array([first or not self.policy.rows]))
         except ConfigError as error:
             self.fault = f"The procedures do nothing more until an episode begins: {error}"
             return {}
@@ -84,6 +89,15 @@ class LivingProcedures:
         assert self._told is not None
         return list(self._told.labels), self._told.beliefs
 
+    def _cells(self, row: int) -> np.ndarray | None:
+        """What stands in each cell of the view, as the agent reads it in this tick."""
+        from devmind.algorithms.grid_cells import SIDE
+        from stages.reasoning.parts import CELLS
+
+        assert self._told is not None
+        said = self._told.read(CELLS)
+        return None if said is None else np.asarray(said.mode().cpu().numpy()).reshape(SIDE, SIDE)
+
     def _heard(self, told: Told) -> str:
         """Of what is said the first word that it has a name for, as in "where is the cup?"; else all of it."""
         from devmind.acting.recall import names_in
@@ -99,6 +113,8 @@ class LivingProcedures:
             from devmind.agent.batch import WORDS_BYTES, encode_words
 
             orders[SAY] = encode_words(show(row.saying).encode()[:WORDS_BYTES].decode(errors="ignore"))
+        if row.walking.order is not None:
+            orders[CHOOSE] = np.array(row.walking.order, np.int64)
         if row.target is None or not self._feels:  # who does not feel where the head is turns it nowhere
             self._turned_from = None
             return orders

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from devmind.worlds.fovea import MAX_TILT_DEG, MAX_TURN_DEG, PAN_COS, PAN_SIN, T
 from stages.reasoning.procedures.beliefs import Beliefs
 from stages.reasoning.procedures.interpreter import Action, Interpreter
 from stages.reasoning.procedures.plans import Library
+from stages.reasoning.procedures.walking import Cells, Walking
 
 if TYPE_CHECKING:
     from devmind.agent.beliefs import Beliefs as Things
@@ -24,6 +26,8 @@ GONE, THERE_HITS = 0.6, 2
 STEPS = 60
 """Cycles of the interpreter in a tick, at most."""
 LOOK, SAY = "look", "say"
+SAID = {"heard": "words", "told": "text"}
+"""Facts that hold while something is said, and the sense that says it: a word in a tick, a page that stands there."""
 Thing = tuple[float, float, bool, bool]
 """Azimuth and elevation in degrees, whether it is in sight, whether it is gone."""
 
@@ -40,6 +44,7 @@ class Row:
     Attributes:
         things: what the agent believes of each class by name: (azimuth, elevation, in sight, gone).
         target: where the gaze goes; saying: the word that is said in this tick.
+        cells: what the agent reads on the board that it sees; walking: its way by that.
     """
 
     pan: float = 0.0
@@ -47,8 +52,10 @@ class Row:
     tick: int = 0
     saying: str = ""
     target: tuple[float, float] | None = None
+    cells: Cells = lambda: None
 
     def __post_init__(self) -> None:
+        self.walking = Walking(self.cells)
         self.things: dict[str, Thing] = {}
         self.beliefs = Beliefs(
             sensed={
@@ -58,13 +65,23 @@ class Row:
                 "tick": lambda now: [(self.tick,)],
             }
         )
-        self.actions: dict[str, Action] = {"look_at": self.look_at, SAY: self.say}
+        self.actions: dict[str, Action] = {
+            "look_at": self.look_at, SAY: self.say, "find_way": self.walking.find_way
+        }  # fmt: skip
 
     def saw(self, name: Any, azimuth: Any, elevation: Any) -> Iterator[tuple[Any, ...]]:
         """Where it was seen last, whether it is still there or not."""
         if name in self.things:
             left, up, *_ = self.things[name]
             yield name, left, up
+
+    def take_in(self, fact: str, said: str) -> None:
+        """Believe that this is said, as long as it is: `heard("red")`."""
+        if said:
+            self.beliefs.put((fact, said))
+            return
+        for gone in [one for one in self.beliefs if one[0] == fact]:
+            self.beliefs.remove(gone)
 
     def look_at(self, azimuth: float, elevation: float) -> None:
         """Turn the head there, and keep it."""
@@ -92,12 +109,17 @@ class Procedural:
             it has no tracker.
         library: the plans.
         remembered: things that memory knows by names that the tracker has no class for; none in an exam.
+        cells: what the agent reads on the board that it sees in this tick, of a row.
     """
 
     def __init__(
-        self, believed: Any, library: Library, remembered: Callable[[], Mapping[str, Thing]] = lambda: {}
+        self,
+        believed: Any,
+        library: Library,
+        remembered: Callable[[], Mapping[str, Thing]] = lambda: {},
+        cells: Callable[[int], np.ndarray | None] = lambda row: None,
     ) -> None:
-        self.believed, self.library, self.remembered = believed, library, remembered
+        self.believed, self.library, self.remembered, self.cells = believed, library, remembered, cells
         self.rows: list[Row] = []
         self.minds: list[Interpreter] = []
 
@@ -106,18 +128,15 @@ class Procedural:
         labels, things = self.believed(senses, first)
         pan, tilt = gaze(senses["body"])
         if first.all():
-            self.rows = [Row() for _ in first]
+            self.rows = [Row(cells=partial(self.cells, number)) for number in range(len(first))]
             self.minds = [Interpreter(self.library, row.beliefs, row.actions) for row in self.rows]
         for number, (row, mind) in enumerate(zip(self.rows, self.minds, strict=True)):
             row.pan, row.tilt, row.saying = float(pan[number]), float(tilt[number]), ""
             row.tick += 1
+            row.walking.begin_tick()
             row.things = {**self.remembered(), **({} if things is None else told(things, number, labels))}
-            heard = ("heard", senses["words"][number])
-            if heard[1] and heard not in row.beliefs:
-                row.beliefs.put(heard)
-            elif not heard[1]:
-                for fact in [fact for fact in row.beliefs if fact[0] == "heard"]:
-                    row.beliefs.remove(fact)
+            for fact, sense in SAID.items():
+                row.take_in(fact, senses[sense][number] if sense in senses else "")
             for _ in range(STEPS):
                 mind.cycle()
                 if mind.last_step is None:

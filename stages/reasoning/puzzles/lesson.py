@@ -24,7 +24,7 @@ from devmind.seeding import numpy_rng
 from devmind.worlds.lights_out import LightsOutRules
 from stages.reasoning import parts
 from stages.reasoning.glancing import PUZZLES_STAY, REHEARSAL_COST, CostLearner, Costs
-from stages.reasoning.hindsight import attempt, lights_renamed, pieces, put_among
+from stages.reasoning.hindsight import attempt, lights_renamed, pieces, put_among, told_again
 
 MOST = 8
 """Presses of a scramble, at most."""
@@ -40,12 +40,13 @@ LEARNING_RATE = 3e-3
 MINUTES = 0.8
 
 
-def lesson(context: Context, hindsight: float = 0.0) -> Lesson:
-    """Scrambles of 1 to 8 presses; a share of them, `hindsight`, of attempts that failed."""
+def lesson(context: Context) -> Lesson:
+    """Scrambles of 1 to 8 presses; a share of them, the option `hindsight`, of attempts that failed."""
+    again = told_again(context, "puzzles")
     return gradient_lesson(
         context, "puzzles", COSTS.loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=LEARNING_RATE,
-        minutes=MINUTES, trains=parts.trained, learner=partial(PuzzleLearner, hindsight=hindsight), skills=("puzzles",),
-        rehearsal_cost=REHEARSAL_COST, unrehearsed=PUZZLES_STAY,
+        minutes=MINUTES, trains=parts.trained, learner=partial(PuzzleLearner, **again), skills=("puzzles",),
+        rehearsal_cost=REHEARSAL_COST, unrehearsed=PUZZLES_STAY, options=tuple(again),
     )  # fmt: skip
 
 

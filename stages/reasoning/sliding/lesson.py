@@ -28,7 +28,7 @@ from devmind.seeding import numpy_rng
 from devmind.worlds.sliding import MOVES, SlidingRules
 from stages.reasoning import parts
 from stages.reasoning.glancing import PUZZLES_STAY, REHEARSAL_COST, CostLearner, Costs, hand_over
-from stages.reasoning.hindsight import attempt, pieces, put_among, tiles_renamed
+from stages.reasoning.hindsight import attempt, pieces, put_among, tiles_renamed, told_again
 from stages.reasoning.puzzles import lesson as puzzles
 from stages.reasoning.puzzles.lesson import for_exams
 from stages.reasoning.sliding.perimeter import Perimeter
@@ -54,12 +54,14 @@ STEPS = {"tiny": 40, "nursery": 960, "child": 20_000, "adult": 60_000}
 ROWS, TINY_ROWS = 128, 32
 
 
-def lesson(context: Context, hindsight: float = 0.0) -> Lesson:
-    """Boards of 3 x 3 and of 4 x 4 in turn; a share of them, `hindsight`, of attempts that failed."""
+def lesson(context: Context) -> Lesson:
+    """Boards of 3 x 3 and of 4 x 4 in turn; a share of them, the option `hindsight`, of attempts that failed."""
+    again = told_again(context, "sliding")
     return gradient_lesson(
         context, "sliding", COSTS.loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=3e-3,
-        minutes=3.6, trains=parts.trained, learner=partial(SlidingLearner, hindsight=hindsight),
+        minutes=3.6, trains=parts.trained, learner=partial(SlidingLearner, **again),
         skills=("sliding", "puzzles"), rehearsal_cost=REHEARSAL_COST, unrehearsed=PUZZLES_STAY,
+        options=tuple(again),
     )  # fmt: skip
 
 

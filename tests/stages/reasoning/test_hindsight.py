@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from devmind.agent.agent import Agent
+from devmind.config import validate
+from devmind.curriculum.stage import Context
 from devmind.errors import ConfigError
 from devmind.testing import tiny_context
 from stages.reasoning.hindsight import Attempts, attempt, lights_renamed, pieces, put_among, tiles_renamed
@@ -105,13 +108,13 @@ def test_what_lessons_are_told_in_hindsight_is_never_too_little(agent: Agent) ->
 
 def test_a_share_of_the_boards_is_taken_and_none_by_default(agent: Agent, tmp_path: Path) -> None:
     context = tiny_context(tmp_path)
-    for module, batch in (
-        (sliding, sliding.make(agent, context, 0, 8, 40)),
-        (lights, lights.make(agent, context, 0, 8)),
+    for name, module, batch in (
+        ("sliding", sliding, sliding.make(agent, context, 0, 8, 40)),
+        ("puzzles", lights, lights.make(agent, context, 0, 8)),
     ):
         views = {}
         for share in (0.0, 0.25):
-            learner = module.lesson(context, share).make_learner(agent, context)
+            learner = module.lesson(told(context, name, share)).make_learner(agent, context)
             learner.steps = 40
             views[share] = np.concatenate([one["senses"]["puzzle"].numpy() for one in learner.views(batch, 0)])
             again = np.concatenate([one["senses"]["puzzle"].numpy() for one in learner.views(batch, 0)])
@@ -121,7 +124,13 @@ def test_a_share_of_the_boards_is_taken_and_none_by_default(agent: Agent, tmp_pa
         by_default = module.lesson(context).make_learner(agent, context)
         assert by_default.hindsight == 0.0
     with pytest.raises(ConfigError, match="is from 0 to 1; got"):
-        sliding.lesson(context, 1.5).make_learner(agent, context)
+        sliding.lesson(told(context, "sliding", 1.5))
+
+
+def told(context: Context, lesson: str, share: float) -> Context:
+    """The context of a run whose configuration says so."""
+    config = validate({"size": "tiny", "lessons": {lesson: {"options": {"hindsight": share}}}})
+    return replace(context, config=config)
 
 
 def test_rows_are_put_among_others_evenly() -> None:

@@ -138,6 +138,20 @@ def test_a_failed_plan_is_followed_by_the_next_and_what_it_does_at_failing_is_do
     assert done == [1]
 
 
+def test_the_plan_of_an_event_does_at_failing_what_it_says_with_what_it_knew_by_then() -> None:
+    it, done = doing("plan one { for believed smoke(X) do { let Y = X + 1 fail } failing { note(X) note(Y) fail } }")
+    it.beliefs.add(("smoke", 1))
+    it.cycle()
+    (intention,) = it.intentions
+    it.run()
+    assert done == [1, 2]
+    assert (intention.state, it.intentions) == ("failed", [])
+    it, done = doing("plan one { for believed smoke(X) do { note(X) } failing { note(no) } }")
+    it.beliefs.add(("smoke", 1))
+    it.run()
+    assert done == [1]
+
+
 def test_branches_loops_and_lists() -> None:
     it, done = doing("""
         believe item(c) believe item(d)

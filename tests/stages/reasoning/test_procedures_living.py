@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from devmind.acting import Actor, rollout
 from devmind.acting.directing import Told
 from devmind.agent.agent import Agent
 from devmind.agent.threads import stepping_threads
+from devmind.algorithms.grid_cells import FLOOR, SIDE, WALL
 from devmind.config import LiveConfig, MemoryConfig
 from devmind.live.checking import check_replay
-from devmind.live.directing import Directing, placed
+from devmind.live.directing import Directing, placed, said_by
 from devmind.live.life import Life
 from devmind.live.recording import Recording
 from devmind.live.remembering.held import Square
@@ -27,15 +29,22 @@ from devmind.raised import raised
 from devmind.seeding import lesson_seeds
 from devmind.testing import BrokenLawError, check_director, tiny_context
 from devmind.worlds import rules_of
+from devmind.worlds.minigrid import LEFT, RIGHT
 from devmind.worlds.nursery import hiding
 from devmind.worlds.nursery.state import COLOUR_NAMES
 from devmind.worlds.world_room import WorldRoom
+from stages.reasoning.navigate import exam
+from stages.reasoning.navigate.cells import by_head
+from stages.reasoning.navigate.rooms import Rooms
+from stages.reasoning.parts import CELLS
 from stages.reasoning.procedures import errand
+from stages.reasoning.procedures.intentions import AGAIN
 from stages.reasoning.procedures.library import shipped
 from stages.reasoning.procedures.living import LivingProcedures, read_plans
 from stages.reasoning.procedures.procedural import Procedural
 from stages.reasoning.procedures.reading import read
 from stages.reasoning.procedures.terms import PlanError
+from stages.reasoning.procedures.walking import Walking
 
 FOLDER = raised()["after-reasoning"]
 ERRAND = Path("errand")
@@ -224,3 +233,91 @@ def test_in_a_simulated_world_it_looks_where_it_saw_it_last_and_then_asks(agent:
     check = check_replay([tmp_path / "s.mcap"], {agent.sha256(): agent})
     assert (check.passed, check.checked) == (True, len(lived)), check
     assert 0 < check.directed < len(lived)
+
+
+def page(number: int, text: str, cells: np.ndarray | None) -> Told:
+    """A tick in which an instruction stands there, and the agent reads these cells."""
+    said_ = None if cells is None else SimpleNamespace(mode=lambda: torch.from_numpy(cells.reshape(1, -1)))
+    return Told(Moment(number / 10, {"text": text}, first=number == 0), read=lambda head: said_)
+
+
+def test_where_no_way_leads_and_where_it_does_not_understand_it_says_so() -> None:
+    walls = np.full((SIDE, SIDE), WALL)
+    walls[-1, SIDE // 2] = FLOOR  # nothing is carried
+    plans = read_plans(Path("way"))
+    orders = [plans.direct(page(number, "reach the goal", walls)) for number in range(8)]
+    walked = [int(one["choose"]) for one in orders if "choose" in one]
+    assert walked
+    assert set(walked) <= {LEFT, RIGHT}, "it looks around, and walks into no wall"
+    assert [said(one["say"]) for one in orders if "say" in one] == ["i know no way"]
+    assert orders[len(walked)].keys() == {"say"}
+    assert orders[-1] == {}
+    assert plans.doing() == []
+    orders = [plans.direct(page(number, "dance", walls)) for number in range(3)]
+    assert [sorted(one) for one in orders] == [["say"], [], []]
+    plans.direct(page(0, "reach the goal", walls))
+    assert plans.doing() == ["do_as_told"], "an episode begins, with another instruction"
+
+
+def test_who_was_walked_by_somebody_else_meanwhile_begins_with_an_empty_map() -> None:
+    floor = np.full((SIDE, SIDE), FLOOR)
+    walking = Walking(lambda: floor)
+    for _ in range(3):
+        walking.begin_tick()
+        assert walking.find_way("reach the goal") is AGAIN
+        assert walking.find_way("reach the goal") is AGAIN, "one step a tick"
+    assert walking._navigator is not None
+    kept = walking._navigator.rows[0].map
+    walking.begin_tick()
+    walking.begin_tick()
+    walking.find_way("reach the goal")
+    assert walking._navigator.rows[0].map is not kept
+
+
+def test_who_reads_no_board_is_told_so() -> None:
+    plans = read_plans(Path("way"))
+    assert plans.direct(page(0, "reach the goal", None)) == {}
+    assert "way.plan, line 5, column 10: 'find_way' cannot be done with " in plans.fault
+    assert "no board is seen" in plans.fault
+
+
+def test_a_head_says_of_a_moment_what_it_says_in_the_exam(agent: Agent) -> None:
+    board = np.zeros((13, 7, 7), np.int8)
+    board[1] = 1
+    output = said_by(agent, Moment(0.0, {"board": board, "text": "reach the goal"}), CELLS)
+    assert output is not None
+    assert (output.mode().numpy().reshape(1, 7, 7) == by_head(agent, CELLS)({"board": board[None]})).all()
+    assert said_by(agent, Moment(0.0, {"text": "reach the goal"}), CELLS) is None, "there is no board"
+    assert said_by(agent, Moment(0.0, {"board": board}), "no_such_head") is None
+
+
+@pytest.mark.parametrize("kind", ["MiniGrid-FourRooms-v0", "MiniGrid-KeyCorridorS3R1-v0"])
+def test_in_a_life_the_navigator_walks_as_it_does_in_the_exam(kind: str, agent: Agent, tmp_path: Path) -> None:
+    pytest.importorskip("minigrid")
+    seed, walked = 9, list[int]()
+    navigator = exam.navigator(agent)
+
+    def noting(senses: Any, first: np.ndarray) -> Any:
+        done = navigator(senses, first)
+        walked.append(int(done["choose"][0]))
+        return done
+
+    with stepping_threads():
+        for tick in rollout(noting, Rooms((kind,), np.array([seed]))):
+            if tick.ended.all():
+                break
+    clock, lived = VirtualClock(), list[int]()
+    room = WorldRoom(rules_of("minigrid", kind), seed, now=clock.now, sleep=clock.sleep)
+    nothing = MemoryConfig(recalled=0, longest_s=None, novelty=2)
+    plans = read_plans(Path("way"))
+    life = Life(agent, room, Memory(open_store(None)), FOLDER, remembering=nothing, director=plans)
+    with life, stepping_threads():
+        for step in life.loop.ticks(20.0):
+            assert step is not None
+            if room.ended:
+                break
+            assert plans.doing() == ["do_as_told"]
+            lived.append(int(step.action.effectors["choose"]))
+            assert step.output.answered["choose"] == {"directed": 1}
+    assert lived == walked
+    assert (room.ended, room.rewarded) == (1, 1)

@@ -10,7 +10,7 @@ from devmind.worlds.boards import MnkRules
 from stages.reasoning.connect4.positions import after
 from stages.reasoning.games import CONNECT4, TICTACTOE
 from stages.reasoning.judged import endings
-from stages.reasoning.random_games import bits, visits
+from stages.reasoning.random_games import _won, bits, visits
 from stages.reasoning.solver import solve
 
 
@@ -65,6 +65,16 @@ def test_with_many_simulations_it_loses_nothing_in_tic_tac_toe_and_in_solved_end
 def test_bits_of_a_column_lie_in_a_row_from_the_floor_up() -> None:
     board = after("3331")
     assert bits(CONNECT4.rules, board.marks != 0).tolist() == [(0b111 << 14) | 1]
+
+
+@pytest.mark.parametrize("level", ["connect4", "5x5x4", "6x4x4", "5x5x3", "6x6x5"])
+def test_lines_are_found_where_the_rules_see_them(level: str) -> None:
+    rules, rng = MnkRules(level), np.random.default_rng(0)
+    marked = rng.random((2000, rules.cells)) < rng.uniform(0.2, 0.7, (2000, 1))
+    lines = rules.finished(-marked.astype(np.int8))[1] == 1
+    found = [_won(one, rules.rows + 1, rules.k) for one in bits(rules, marked)]
+    assert found == lines.tolist()
+    assert 0 < lines.mean() < 1
 
 
 def test_what_cannot_be_is_told() -> None:

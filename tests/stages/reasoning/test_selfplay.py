@@ -79,6 +79,15 @@ def test_a_budget_of_no_simulation_is_refused() -> None:
         search(Believer(np.zeros((len(GAME), 9)), GAME.value), GAME.board.take([0]), 0)
 
 
+@pytest.mark.parametrize("simulations", [0, 8])
+def test_a_game_that_is_over_is_refused_and_named(simulations: int) -> None:
+    rules = TICTACTOE.rules
+    won = rules.of(np.array([[0] * 9, [-1, -1, -1, 1, 1, 0, 0, 0, 0], [1, -1, 1, -1, 1, -1, -1, 1, -1]], np.int8))
+    assert rules.ended(won.marks).tolist() == [False, True, True], "won by who moved last, and full"
+    with pytest.raises(ConfigError, match="Of 3 games to find a move in 2 are over, row 1 first"):
+        moves(Believer(np.zeros((len(GAME), 9)), GAME.value), won, simulations)
+
+
 def test_the_network_is_asked_about_a_position_once(agent: Agent) -> None:
     agent.eval()
     board = GAME.board.take(ASKED[:200])

@@ -7,6 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from devmind.config import load
+from devmind.curriculum.stage import Context, check_lessons
+from devmind.errors import ConfigError
 from devmind.testing import check_learner, tiny_agent, tiny_context
 from devmind.testing.parts import check_rehearsed
 from stages.reasoning.lessons import FORMED, OFTEN
@@ -34,6 +37,47 @@ def test_lessons_of_nursery_take_thirty_minutes_at_most(tmp_path) -> None:
     lessons = ReasoningStage().lessons(context)
     assert lessons[-1].name == "review"
     assert sum(lesson.minutes for lesson in lessons) <= 30.0 + 1e-6
+
+
+def said(context: Context, *options: str) -> Context:
+    """The context of a run that was given these with --set."""
+    return replace(context, config=load("tiny", sets=[f"lessons.{option}" for option in options]))
+
+
+def test_a_configuration_names_how_self_play_searches_and_what_is_told_in_hindsight(tmp_path) -> None:
+    stage, agent = ReasoningStage(), tiny_agent()
+    stage.admit(agent)
+    agent.config.stages = [stage.name]
+    context = said(
+        tiny_context(tmp_path),
+        "tictactoe.options.by=puct", "tictactoe.options.outcome_share=1", "sliding.options.hindsight=0.5",
+    )  # fmt: skip
+    check_lessons(stage, context)
+    learners = {one.name: one.make_learner(agent, context) for one in stage.lessons(context)}
+    play = learners["tictactoe"].play
+    assert (play.by, play.outcome_share, play.games) == ("puct", 1.0, 8)
+    assert learners["connect4"].play.by == "gumbel", "of which nothing was said"
+    assert (learners["sliding"].hindsight, learners["puzzles"].hindsight) == (0.5, 0.0)
+    assert learners["review"].of["tictactoe"].play == play, "it is rehearsed as it was taught"
+
+
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        ("tictactoe.options.bye=puct", r"The lesson 'tictactoe' has no option 'bye'; did you mean 'by'\?"),
+        ("navigate.options.by=puct", "The lesson 'navigate' has no option 'by': it has none."),
+        ("connect4.options.by=put", r"searches by gumbel or puct; got 'put'; did you mean 'puct'\?"),
+        ("connect4.options.games=many", "lessons.connect4.options.games is 8 unless told .*; got 'many'"),
+        ("connect4.options.games=true", "takes such a value; got True"),
+        ("connect4.options.games=2.5", "takes such a value; got 2.5"),
+        ("connect4.options.simulations=0", "expects simulations of at least 1; got 0"),
+        ("othello.options.outcome_share=2", "outcome_share from 0 to 1; got 2.0"),
+        ("puzzles.options.hindsight=-1", "in hindsight is from 0 to 1; got -1.0"),
+    ],
+)
+def test_what_a_lesson_cannot_be_told_is_a_sentence(option: str, sentence: str, tmp_path) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        check_lessons(ReasoningStage(), said(tiny_context(tmp_path), option))
 
 
 def test_the_review_goes_over_all_that_the_stage_can_undo(tmp_path) -> None:
