@@ -65,8 +65,8 @@ class AgentConfig(PreTrainedConfig):
         rebase_at: position at which the window's positions are moved back to small numbers (float32 keeps the
             rotary phases exact to about 1e-3 up to here); must be below 32,768.
         stages: names of the stages the agent was admitted to, in order.
-        trained_on: groups of files (speakers, sources), and of the nursery's looks, that this agent learned from, in the
-            order of the lessons; exams refuse overlap.
+        trained_on: groups of files (speakers, sources), and of the nursery's looks, that this agent learned from, in
+            the order of the lessons; exams refuse overlap.
         devmind_version: the format of the saved folder.
     """
 
